@@ -1,0 +1,63 @@
+# Two commands: `make demo` and `make test`. Each makes .venv and installs
+# what it needs; nothing else on the machine is touched.
+
+PYTHON ?= python3
+BACKENDS ?= tensorflow jax
+PYTEST_ARGS ?=
+TORCH ?= torch==2.13.0
+
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+
+.PHONY: demo test lint wheel-test clean
+
+demo: $(VENV)/installed-demo
+	TF_CPP_MIN_LOG_LEVEL=3 $(BIN)/keras-likelihood demo --output report
+
+test: $(VENV)/installed-test $(BACKENDS:%=$(VENV)/installed-%)
+	@for backend in $(BACKENDS); do \
+		echo "== $$backend"; \
+		KERAS_BACKEND=$$backend $(BIN)/python -m pytest $(PYTEST_ARGS) \
+			|| exit 1; \
+	done
+
+lint: $(VENV)/installed-test
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+# The wheel alone, in an empty environment with JAX and no TensorFlow.
+wheel-test: $(VENV)/installed-test
+	rm -rf dist build/wheel-venv
+	$(BIN)/python -m build --wheel --outdir dist . > /dev/null
+	$(PYTHON) -m venv build/wheel-venv
+	build/wheel-venv/bin/python -m pip install --quiet \
+		--disable-pip-version-check "$$(ls dist/*.whl)[jax]"
+	cd build && KERAS_BACKEND=jax wheel-venv/bin/python ../tests/smoke.py
+
+clean:
+	rm -rf $(VENV) build dist report *.egg-info
+
+$(BIN)/python:
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/installed-demo: pyproject.toml | $(BIN)/python
+	$(PIP) --editable ".[tensorflow,demo]"
+	@touch $@
+
+$(VENV)/installed-test: pyproject.toml | $(BIN)/python
+	$(PIP) --editable ".[test]"
+	@touch $@
+
+$(VENV)/installed-tensorflow: pyproject.toml | $(BIN)/python
+	$(PIP) --editable ".[tensorflow,tfp]"
+	@touch $@
+
+$(VENV)/installed-jax: pyproject.toml | $(BIN)/python
+	$(PIP) --editable ".[jax]"
+	@touch $@
+
+# Pinned: newer builds bring gigabytes of CUDA along.
+$(VENV)/installed-torch: pyproject.toml | $(BIN)/python
+	$(PIP) $(TORCH)
+	@touch $@

@@ -1,0 +1,213 @@
+"""Learned regularization against searched regularization.
+
+500 examples in 500 dimensions, weights uniform on [1, 2] on a share of the
+inputs and zero elsewhere, noise of standard deviation 1. Printed are the mean
+squared error of the weights, its ratio to a reference, and the seconds of one
+fit, compilation included. The reference of a family is its oracle: the
+strength that the true weights choose. That of the rest is least squares on
+the true support, which no method can know.
+
+    python benchmarks/adaptive_regularization.py
+    python benchmarks/adaptive_regularization.py --seeds 1 --sparsities 0.1
+"""
+
+import argparse
+import functools
+import time
+import warnings
+
+import keras
+import numpy as np
+from sklearn import linear_model
+from sklearn.exceptions import ConvergenceWarning
+
+import keras_likelihood as kl
+from keras_likelihood import regularizers
+
+EXAMPLES, DIMENSIONS, NOISE = 500, 500, 1.0
+
+
+class FullBatch(keras.utils.PyDataset):
+    """One epoch of many steps, each over all the data."""
+
+    def __init__(self, x, y, steps):
+        super().__init__()
+        self.batch = x, y
+        self.steps = steps
+
+    def __len__(self):
+        return self.steps
+
+    def __getitem__(self, step):
+        return self.batch
+
+
+def make_study(seed, sparsity):
+    """Inputs, targets and true weights; `sparsity` is the share not zero."""
+    rng = np.random.default_rng(seed)
+    x = rng.standard_normal((EXAMPLES, DIMENSIONS))
+    weights = rng.uniform(1, 2, DIMENSIONS)
+    on = rng.permutation(DIMENSIONS) < round(sparsity * DIMENSIONS)
+    weights = weights * on
+    return x, x @ weights + NOISE * rng.standard_normal(EXAMPLES), weights
+
+
+def fit_keras(regularizer, x, y, *, learned, steps, learning_rate=0.05):
+    """A linear Keras model; `learned` says whether the noise is learned."""
+    options = {} if learned else {"loss": "mse", "noise": NOISE}
+    inputs = keras.Input((x.shape[1],))
+    outputs = keras.layers.Dense(
+        1,
+        use_bias=False,
+        kernel_regularizer=regularizer(num_examples=len(x), **options),
+    )(inputs)
+    decay = keras.optimizers.schedules.CosineDecay(learning_rate, steps)
+    model_class = kl.LikelihoodModel if learned else keras.Model
+    model = model_class(inputs, outputs)
+    model.compile(
+        keras.optimizers.Adam(decay, beta_2=0.99),
+        loss=kl.losses.NormalLoss() if learned else "mse",
+        steps_per_execution=5,
+    )
+    if learned:
+        regularizers.bind_noise(model)
+    data = FullBatch(x.astype("float32"), y.astype("float32")[:, None], steps)
+    model.fit(data, verbose=0)
+    return keras.ops.convert_to_numpy(model.layers[-1].kernel)[:, 0]
+
+
+def fit_sklearn(estimator, x, y):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        return estimator.fit(x, y).coef_
+
+
+def least_squares_on_support(x, y, weights):
+    found = np.zeros_like(weights)
+    on = weights != 0
+    found[on] = np.linalg.lstsq(x[:, on], y, rcond=None)[0]
+    return found
+
+
+def oracle(path, weights):
+    """The solution on a path `(dimensions, strengths)` nearest the truth."""
+    error = np.mean((path - weights[:, None]) ** 2, axis=0)
+    return path[:, np.argmin(error)]
+
+
+def ridge_path(x, y):
+    u, s, vt = np.linalg.svd(x, full_matrices=False)
+    strengths = np.geomspace(1e-2, 1e2, 200)
+    shrunk = s[:, None] / (s[:, None] ** 2 + strengths)
+    return vt.T @ (shrunk * (u.T @ y)[:, None])
+
+
+def lasso_path(x, y):
+    strengths = np.geomspace(0.5, 5e-4, 80)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        return linear_model.lasso_path(
+            x, y, alphas=strengths, max_iter=20_000, tol=1e-5
+        )[1]
+
+
+def searched(dense):
+    """The methods that search, by name: functions of `(x, y)`."""
+    if dense:
+        grid = np.geomspace(1e-2, 1e2, 60)
+        estimators = {
+            "RidgeCV": linear_model.RidgeCV(grid, fit_intercept=False)
+        }
+    else:
+        estimators = {
+            "LassoCV": linear_model.LassoCV(fit_intercept=False, cv=5),
+            "LassoLarsIC": linear_model.LassoLarsIC(
+                fit_intercept=False, noise_variance=NOISE**2
+            ),
+            "ARDRegression": linear_model.ARDRegression(fit_intercept=False),
+        }
+    return {
+        name: functools.partial(fit_sklearn, estimator)
+        for name, estimator in estimators.items()
+    }
+
+
+def adaptive(dense, steps):
+    """The learned regularizers, by name: functions of `(x, y)`."""
+    names = ["DRidge"] if dense else ["DLasso", "MultiLasso", "MultiRidge"]
+    methods = {}
+    for name in names:
+        regularizer = getattr(regularizers, name)
+        for learned, loss in ((True, "NormalLoss"), (False, "mse")):
+            methods[f"{name}, {loss}"] = functools.partial(
+                fit_keras, regularizer, learned=learned, steps=steps
+            )
+    return methods
+
+
+def measure(sparsity, seeds, steps):
+    """Rows `name -> (errors, seconds)`, and the errors of the references."""
+    dense = sparsity == 1
+    methods = {**searched(dense), **adaptive(dense, steps)}
+    rows = {name: ([], []) for name in methods}
+    references = {"oracle": [], "support": []}
+    for seed in range(seeds):
+        x, y, weights = make_study(seed, sparsity)
+        path = ridge_path(x, y) if dense else lasso_path(x, y)
+        on_support = least_squares_on_support(x, y, weights)
+        for name, found in (
+            ("oracle", oracle(path, weights)),
+            ("support", on_support),
+        ):
+            references[name].append(np.mean((found - weights) ** 2))
+        for name, method in methods.items():
+            keras.utils.set_random_seed(seed)
+            start = time.perf_counter()
+            found = method(x, y)
+            rows[name][1].append(time.perf_counter() - start)
+            rows[name][0].append(np.mean((found - weights) ** 2))
+            keras.backend.clear_session()
+    return rows, references
+
+
+def report(sparsity, rows, references):
+    best = np.mean(references["oracle"])
+    limit = np.mean(references["support"])
+    family = "ridge" if sparsity == 1 else "lasso"
+    print(f"\n{sparsity:.0%} of the weights not zero")
+    print(f"{'':26}{'MSE':>10}{'/ oracle':>10}{'/ limit':>10}{'seconds':>9}")
+    print(f"{f'{family} oracle':26}{best:10.5f}{1:10.2f}{best / limit:10.2f}")
+    if sparsity < 1:
+        print(
+            f"{'least squares, support':26}{limit:10.5f}"
+            f"{limit / best:10.2f}{1:10.2f}"
+        )
+    for name, (errors, seconds) in rows.items():
+        error = np.mean(errors)
+        print(
+            f"{name:26}{error:10.5f}{error / best:10.2f}"
+            f"{error / limit:10.2f}{np.median(seconds):9.2f}",
+            flush=True,
+        )
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--steps", type=int, default=3000)
+    parser.add_argument(
+        "--sparsities",
+        type=float,
+        nargs="+",
+        default=[0.05, 0.1, 0.2, 0.5, 1.0],
+        help="shares of weights that are not zero; 1 is the ridge study",
+    )
+    arguments = parser.parse_args()
+    print(f"backend {keras.backend.backend()}, {arguments.seeds} seeds")
+    for sparsity in arguments.sparsities:
+        rows, references = measure(sparsity, arguments.seeds, arguments.steps)
+        report(sparsity, rows, references)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,210 @@
+"""Cost of a robust rho NLL and its gradients, beside the plain formula.
+
+    python benchmarks/robust_rho_nll.py
+    python benchmarks/robust_rho_nll.py --backends jax --size 10000000
+
+Prints the time of one forward and backward pass (gradients by prediction,
+shape and scale of the mean NLL, float32) as users of each backend would run
+it: `tf.function`, `jax.jit`, PyTorch eager. The plain formula is the power
+written out, with its special cases selected by `where`, and a cubic Hermite
+spline for the normalizer; gradients are left to automatic differentiation.
+Variants are timed in turn, round after round; the fastest round counts.
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import time
+
+import numpy as np
+
+BACKENDS = ("tensorflow", "jax", "torch")
+KNOTS = 4096
+LARGEST_SHAPE = 4.0
+
+
+def plain_rho(x, shape, scale):
+    """Rho by its definition, each limit computed and then selected."""
+    from keras import ops
+
+    tiny = 1.2e-7
+    s = ops.square(x / scale)
+    half = 0.5 * s
+    b = ops.maximum(ops.abs(shape - 2), tiny)
+    sign = ops.where(shape >= 0, 1.0, -1.0)
+    a = sign * ops.maximum(ops.abs(shape), tiny)
+    value = b / a * (ops.power(s / b + 1, 0.5 * shape) - 1)
+    value = ops.where(shape == 2, half, value)
+    value = ops.where(shape == 0, ops.log1p(ops.minimum(half, 3e37)), value)
+    value = ops.where(shape == -np.inf, -ops.expm1(-half), value)
+    steep = ops.expm1(ops.minimum(half, 87.0))
+    return ops.where(shape == np.inf, steep, value)
+
+
+def plain_log_partition(shape, values, tangents):
+    """Cubic Hermite spline through uniform knots on [0, LARGEST_SHAPE]."""
+    from keras import ops
+
+    position = ops.clip(
+        shape * (KNOTS / LARGEST_SHAPE), 0.0, KNOTS - 1.0 - 1e-3
+    )
+    low = ops.floor(position)
+    t = position - ops.stop_gradient(low)
+    low = ops.cast(low, "int32")
+    v0, v1 = ops.take(values, low), ops.take(values, low + 1)
+    d0, d1 = ops.take(tangents, low), ops.take(tangents, low + 1)
+    t2 = t * t
+    t3 = t2 * t
+    h1 = -2 * t3 + 3 * t2
+    h11 = t3 - t2
+    return v0 * (1 - h1) + v1 * h1 + d0 * (h11 - t2 + t) + d1 * h11
+
+
+def losses():
+    """The variants: functions of (y, prediction, shape, scale)."""
+    from keras import ops
+
+    from keras_likelihood.likelihoods import Normal, RobustRho
+    from keras_likelihood.likelihoods.log_partition import tabulated
+
+    step = LARGEST_SHAPE / KNOTS
+    knots = step * np.arange(KNOTS + 1)
+    values, slopes = tabulated(knots)
+    values = ops.convert_to_tensor(values, dtype="float32")
+    tangents = ops.convert_to_tensor(slopes * step, dtype="float32")
+
+    def normal(y, prediction, shape, scale):
+        return ops.mean(Normal(prediction, scale=scale).nll(y))
+
+    def ours(y, prediction, shape, scale):
+        nll = RobustRho(prediction, shape=shape, scale=scale).nll(y)
+        return ops.mean(nll)
+
+    def plain(y, prediction, shape, scale):
+        nll = plain_rho(y - prediction, shape, scale) + ops.log(scale)
+        return ops.mean(nll + plain_log_partition(shape, values, tangents))
+
+    return {"normal": normal, "ours": ours, "plain": plain}
+
+
+def compiled_step(loss, arguments):
+    """A function of no arguments that runs forward and backward, and waits."""
+    import keras
+
+    y, *inputs = arguments
+    backend = keras.backend.backend()
+    if backend == "tensorflow":
+        import tensorflow as tf
+
+        y, *inputs = map(tf.constant, (y, *inputs))
+
+        @tf.function
+        def step(y, *inputs):
+            with tf.GradientTape() as tape:
+                tape.watch(inputs)
+                value = loss(y, *inputs)
+            return value, tape.gradient(value, inputs)
+
+        return lambda: step(y, *inputs)[0].numpy()
+    if backend == "jax":
+        import jax
+
+        y, *inputs = map(jax.device_put, (y, *inputs))
+        step = jax.jit(jax.value_and_grad(loss, argnums=(1, 2, 3)))
+        return lambda: jax.block_until_ready(step(y, *inputs))
+    import torch
+
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    y = torch.tensor(y, device=device)
+    inputs = [torch.tensor(v, device=device).requires_grad_() for v in inputs]
+
+    def step():
+        for v in inputs:
+            v.grad = None
+        loss(y, *inputs).backward()
+        return inputs[0].grad[-1].item()
+
+    return step
+
+
+def measure(size: int, rounds: int) -> dict[str, float]:
+    """Milliseconds of each variant on the current backend."""
+    rng = np.random.default_rng(0)
+    y = rng.standard_t(3, size).astype("float32")
+    prediction = rng.normal(size=size).astype("float32")
+    parameters = {
+        "scalar": (np.float32(1.2), np.float32(0.7)),
+        "element-wise": (
+            rng.uniform(0, 3, size).astype("float32"),
+            rng.uniform(0.5, 2, size).astype("float32"),
+        ),
+    }
+    steps = {
+        f"{name}, {kind}": compiled_step(loss, (y, prediction, *values))
+        for kind, values in parameters.items()
+        for name, loss in losses().items()
+    }
+    best = dict.fromkeys(steps, np.inf)
+    for step in steps.values():
+        step()
+    for _ in range(rounds):
+        for name, step in steps.items():
+            start = time.perf_counter()
+            step()
+            best[name] = min(best[name], time.perf_counter() - start)
+    return {name: 1e3 * seconds for name, seconds in best.items()}
+
+
+def run(backend: str, size: int, rounds: int) -> dict[str, float]:
+    """`measure` in a process of its own, on the named backend."""
+    root = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    paths = [root, os.environ.get("PYTHONPATH", "")]
+    environment = os.environ | {
+        "KERAS_BACKEND": backend,
+        "TF_CPP_MIN_LOG_LEVEL": "3",
+        "PYTHONPATH": os.pathsep.join(filter(None, paths)),
+    }
+    command = [sys.executable, os.path.abspath(__file__), "--measure"]
+    command += ["--size", str(size), "--rounds", str(rounds)]
+    done = subprocess.run(
+        command, env=environment, check=True, stdout=subprocess.PIPE, text=True
+    )
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def report(backend: str, times: dict[str, float]) -> None:
+    for name, ms in times.items():
+        kind = name.split(", ")[1]
+        print(
+            f"{backend:<11}{name:<22}{ms:9.3f} ms"
+            f"{ms / times[f'normal, {kind}']:8.2f} x normal"
+            f"{ms / times[f'plain, {kind}']:8.2f} x plain"
+        )
+
+
+def main(argv: list[str] | None = None) -> dict[str, dict[str, float]]:
+    """Measures and prints; returns milliseconds by backend and variant."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    parser.add_argument("--backends", nargs="+", default=list(BACKENDS))
+    parser.add_argument("--size", type=int, default=1_000_000)
+    parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument(
+        "--measure", action="store_true", help=argparse.SUPPRESS
+    )
+    options = parser.parse_args(argv)
+    if options.measure:
+        print(json.dumps(measure(options.size, options.rounds)))
+        return {}
+    results = {}
+    for backend in options.backends:
+        results[backend] = run(backend, options.size, options.rounds)
+        report(backend, results[backend])
+    return results
+
+
+if __name__ == "__main__":
+    main()

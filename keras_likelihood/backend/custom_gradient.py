@@ -1,0 +1,93 @@
+"""Functions that bring their own gradient, on each backend."""
+
+import keras
+
+
+def with_gradient(forward, backward):
+    """A function of tensors with a hand-written first derivative.
+
+    Forward and backward share intermediate results, which automatic
+    differentiation op by op does not. The gradient itself cannot be
+    differentiated: PyTorch and TensorFlow raise when asked to.
+
+    Args:
+        forward: maps the input tensors to `(output, residuals)`, the second
+            a tuple of tensors that `backward` needs.
+        backward: maps `(residuals, upstream)` to a tuple with one function
+            of no arguments per input, which returns the gradient by that
+            input. Only the functions of wanted gradients are called where
+            the backend knows which those are.
+
+    Returns:
+        A function of the same tensors that returns `output`.
+    """
+    build = {
+        "tensorflow": _tensorflow,
+        "jax": _jax,
+        "torch": _torch,
+    }[keras.backend.backend()]
+    return build(forward, backward)
+
+
+def _tensorflow(forward, backward):
+    import tensorflow as tf
+
+    @tf.custom_gradient
+    def function(*inputs):
+        output, residuals = forward(*inputs)
+
+        def gradient(upstream):
+            # The tape holds the residuals as constants: differentiating
+            # once more would be silently wrong.
+            return [
+                tf.raw_ops.PreventGradient(input=part(), message=_ONCE)
+                for part in backward(residuals, upstream)
+            ]
+
+        return output, gradient
+
+    return function
+
+
+def _jax(forward, backward):
+    import jax
+
+    @jax.custom_vjp
+    def function(*inputs):
+        return forward(*inputs)[0]
+
+    function.defvjp(
+        forward,
+        lambda residuals, upstream: tuple(
+            part() for part in backward(residuals, upstream)
+        ),
+    )
+    return function
+
+
+def _torch(forward, backward):
+    import torch
+    from torch.autograd.function import once_differentiable
+
+    class Function(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, *inputs):
+            output, residuals = forward(*inputs)
+            ctx.save_for_backward(*residuals)
+            return output
+
+        @staticmethod
+        @once_differentiable
+        def backward(ctx, upstream):
+            parts = backward(ctx.saved_tensors, upstream)
+            return tuple(
+                part() if needed else None
+                for part, needed in zip(
+                    parts, ctx.needs_input_grad, strict=True
+                )
+            )
+
+    return Function.apply
+
+
+_ONCE = "This function has a hand-written gradient of first order only."

@@ -1,0 +1,203 @@
+"""Smooth, invertible maps from the real line to a parameter's domain."""
+
+import keras
+import numpy as np
+from keras import ops
+
+from keras_likelihood.registration import serializable
+
+_HOST_TYPES = (int, float, list, tuple, np.ndarray, np.generic)
+
+
+class Constraint:
+    """A smooth, increasing map from the reals onto the interval (low, high).
+
+    A subclass gives `call`, its `inverse` and the ends of its range; it keeps
+    its arguments under their own names, which is all its config needs.
+    """
+
+    low: float = 0.0
+    high: float = float("inf")
+
+    def __call__(self, x):
+        """Maps unconstrained `x` into the domain; same shape and dtype."""
+        raise NotImplementedError
+
+    def inverse(self, y):
+        """Maps `y` back to the reals: `constraint(constraint.inverse(y)) == y`.
+
+        Numbers and NumPy arrays are checked against the domain and answered
+        in float64; tensors are answered as tensors.
+        """
+        if isinstance(y, _HOST_TYPES):
+            y = np.asarray(y, dtype="float64")
+            if not (np.all(y > self.low) and np.all(y < self.high)):
+                raise ValueError(
+                    f"{self!r} reaches values strictly between {self.low} and "
+                    f"{self.high}. Received: {y}"
+                )
+            return self._inverse(y, np)
+        return self._inverse(y, ops)
+
+    def _inverse(self, y, xp):
+        raise NotImplementedError
+
+    def get_config(self) -> dict:
+        return {}
+
+    @classmethod
+    def from_config(cls, config):
+        return cls(**config)
+
+    def __eq__(self, other):
+        return (
+            type(self) is type(other)
+            and self.get_config() == other.get_config()
+        )
+
+    def __hash__(self):
+        return hash((type(self), tuple(self.get_config().items())))
+
+    def __repr__(self):
+        arguments = ", ".join(f"{k}={v}" for k, v in self.get_config().items())
+        return f"{type(self).__name__}({arguments})"
+
+
+def _softplus_inverse(y, xp):
+    # log(exp(y) - 1), written so that neither a tiny nor a large y loses
+    # digits.
+    return y + xp.log(-xp.expm1(-y))
+
+
+@serializable
+class Exp(Constraint):
+    """`exp(x)`, onto (0, inf).
+
+    >>> Exp().inverse(1.0)
+    0.0
+    """
+
+    def __call__(self, x):
+        return ops.exp(x)
+
+    def _inverse(self, y, xp):
+        return xp.log(y)
+
+
+@serializable
+class Softplus(Constraint):
+    """`ln(1 + e^x) + floor`, onto (floor, inf).
+
+    Args:
+        floor: smallest value approached, `>= 0`. Defaults to 0.
+    """
+
+    def __init__(self, floor: float = 0.0):
+        if not 0 <= floor < float("inf"):
+            raise ValueError(
+                f"`floor` must be a finite number >= 0. Received: {floor}"
+            )
+        self.floor = float(floor)
+
+    @property
+    def low(self):
+        return self.floor
+
+    def __call__(self, x):
+        return ops.softplus(x) + self.floor
+
+    def _inverse(self, y, xp):
+        return _softplus_inverse(y - self.floor, xp)
+
+    def get_config(self):
+        return {"floor": self.floor}
+
+
+@serializable
+class ShiftedSoftplus(Constraint):
+    """`(ln(1 + e^x) + s) / (ln 2 + s)`, which is 1 at x = 0.
+
+    It grows linearly and levels off at `s / (ln 2 + s)` rather than at zero,
+    so neither a very large nor a very small value loses its gradient.
+
+    Args:
+        offset: the `s` above, `>= 0`. Defaults to 0.01.
+    """
+
+    def __init__(self, offset: float = 0.01):
+        if not 0 <= offset < float("inf"):
+            raise ValueError(
+                f"`offset` must be a finite number >= 0. Received: {offset}"
+            )
+        self.offset = float(offset)
+
+    @property
+    def _unit(self):
+        return float(np.log(2.0)) + self.offset
+
+    @property
+    def low(self):
+        return self.offset / self._unit
+
+    def __call__(self, x):
+        return (ops.softplus(x) + self.offset) / self._unit
+
+    def _inverse(self, y, xp):
+        return _softplus_inverse(y * self._unit - self.offset, xp)
+
+    def get_config(self):
+        return {"offset": self.offset}
+
+
+@serializable
+class AffineSigmoid(Constraint):
+    """`low + (high - low) / (1 + e^-x)`, onto (low, high).
+
+    Args:
+        low: lower end of the interval. Defaults to 0.
+        high: upper end, `> low`. Defaults to 1.
+    """
+
+    def __init__(self, low: float = 0.0, high: float = 1.0):
+        if not -float("inf") < low < high < float("inf"):
+            raise ValueError(
+                "`low` and `high` must be finite with low < high. "
+                f"Received: low={low}, high={high}"
+            )
+        self.low = float(low)
+        self.high = float(high)
+
+    def __call__(self, x):
+        return self.low + (self.high - self.low) * ops.sigmoid(x)
+
+    def _inverse(self, y, xp):
+        return xp.log(y - self.low) - xp.log(self.high - y)
+
+    def get_config(self):
+        return {"low": self.low, "high": self.high}
+
+
+def get(identifier) -> Constraint:
+    """Returns a constraint from an instance, a class, a name or a config.
+
+    >>> get("shifted_softplus")
+    ShiftedSoftplus(offset=0.01)
+    """
+    by_name = {
+        "exp": Exp,
+        "softplus": Softplus,
+        "shifted_softplus": ShiftedSoftplus,
+        "affine_sigmoid": AffineSigmoid,
+    }
+    if isinstance(identifier, Constraint):
+        return identifier
+    if isinstance(identifier, dict):
+        return keras.saving.deserialize_keras_object(identifier)
+    if isinstance(identifier, type) and issubclass(identifier, Constraint):
+        return identifier()
+    if identifier in by_name:
+        return by_name[identifier]()
+    raise ValueError(
+        "A constraint must be a `Constraint`, its class or one of "
+        f"{sorted(by_name)}. Received: {identifier!r}"
+    )

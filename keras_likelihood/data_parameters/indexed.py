@@ -1,0 +1,109 @@
+"""Targets that know which training example they belong to."""
+
+import numpy as np
+
+INDEX = "keras_likelihood/index"
+TARGET = "keras_likelihood/target"
+
+
+def indexed(y, *, index=None):
+    """Attaches to every target the number of its training example.
+
+    The number travels with the target through Keras' shuffling and batching
+    and tells a `DataParameter` which of its rows to use. It is an integer all
+    the way.
+
+    ```python
+    model.fit(x, kl.indexed(y), callbacks=[scale])
+    dataset = kl.indexed(tfds.load("mnist", split="train", as_supervised=True))
+    model.fit(dataset.shuffle(1000).batch(64), callbacks=[scale])
+    model.fit(x, kl.indexed(y, index=y), callbacks=[by_class])  # one a class
+    ```
+
+    Args:
+        y: target array `(examples, ...)`, or a structure of such arrays; or
+            a `tf.data.Dataset` of single examples `(x, y)` or
+            `(x, y, sample_weight)` in an order that every epoch repeats, so
+            before `shuffle` and `batch`.
+        index: row numbers `(examples,)`, integers `>= 0`. Defaults to
+            0, 1, 2, ...
+
+    Returns:
+        Targets for `fit`, or the dataset with such targets.
+    """
+    if hasattr(y, "element_spec"):
+        return _indexed_dataset(y, index)
+    if index is None:
+        index = np.arange(_length(y))
+    index = np.asarray(index)
+    if index.ndim == 2 and index.shape[1] == 1:
+        index = index[:, 0]
+    if index.ndim != 1 or index.dtype.kind not in "iu":
+        raise ValueError(
+            "`index` must be integers of shape (examples,). Received: "
+            f"{index.dtype} of shape {index.shape}"
+        )
+    if len(index) != _length(y):
+        raise ValueError(
+            "`index` must have one entry per target. Received: "
+            f"{len(index)} entries for {_length(y)} targets"
+        )
+    return {INDEX: _compact(index), TARGET: y}
+
+
+def split_index(y, sample_weight=None):
+    """Takes apart what `indexed` put together.
+
+    Returns:
+        `(y, sample_weight, index)`; the last is `None` for plain targets.
+    """
+    if not isinstance(y, dict) or INDEX not in y:
+        return y, sample_weight, None
+    if isinstance(sample_weight, dict) and TARGET in sample_weight:
+        # Keras repeats one array of weights over the structure of `y`.
+        sample_weight = sample_weight[TARGET]
+    return y[TARGET], sample_weight, y[INDEX]
+
+
+def _indexed_dataset(dataset, index):
+    if index is not None:
+        raise ValueError(
+            "A dataset is numbered in its own order; map it to "
+            "`(x, kl.indexed(...))` yourself for other numbers. "
+            "Received: `index` with a dataset"
+        )
+    kind = type(dataset).__name__
+    if "Shuffle" in kind or "Batch" in kind:
+        raise ValueError(
+            "`indexed` numbers single examples in a fixed order: call it "
+            f"before `shuffle` and `batch`. Received: {kind.strip('_')}"
+        )
+    spec = dataset.element_spec
+    if not isinstance(spec, tuple) or len(spec) not in (2, 3):
+        raise ValueError(
+            "`indexed` needs a dataset of (x, y) or (x, y, sample_weight); "
+            "with TFDS pass `split=...` and `as_supervised=True` to `load`. "
+            f"Received: elements {spec}"
+        )
+
+    def attach(number, element):
+        x, y, *weight = element
+        return (x, {INDEX: number, TARGET: y}, *weight)
+
+    return dataset.enumerate().map(attach)
+
+
+def _compact(index):
+    # JAX has no 64-bit integers by default; every table that fits a device
+    # has row numbers within 32.
+    if index.size == 0 or index.max() <= np.iinfo("int32").max:
+        return index.astype("int32")
+    return index.astype("int64")
+
+
+def _length(y):
+    if isinstance(y, dict):
+        return _length(next(iter(y.values())))
+    if isinstance(y, tuple):
+        return _length(y[0])
+    return len(y)

@@ -1,0 +1,151 @@
+"""Rows of a parameter table while a batch trains on them."""
+
+import contextlib
+
+import keras
+import numpy as np
+from keras import ops
+
+from keras_likelihood.backend.rows import (
+    gather_replicas,
+    gradient,
+    replica_count,
+)
+
+
+class ParameterRows:
+    """A table of displacements read as values of a likelihood parameter.
+
+        value[i] = constraint(origin + d[i])
+
+    Args:
+        table: a `DeviceTable` or `MappedTable`.
+        optimizer: a `SparseRMSProp`.
+        shape: of one example's parameter, such as `(1,)`.
+        constraint: map from the reals to the domain.
+        initial: the value of a row that was never visited.
+        name: of the parameter.
+    """
+
+    def __init__(self, table, optimizer, *, shape, constraint, initial, name):
+        self.table = table
+        self.shape = shape
+        self._optimizer = optimizer
+        self._constraint = constraint
+        self._origin = float(constraint.inverse(initial))
+        self._current = None
+        self.mean = keras.Variable(
+            np.full(table.shape[2:], initial, "float32"),
+            trainable=False,
+            autocast=False,
+            name=f"{name}_mean",
+        )
+        self.faults = keras.Variable(
+            0, dtype="int32", trainable=False, name=f"{name}_faults"
+        )
+
+    @property
+    def variables(self) -> list:
+        return [*self.table.variables, self.mean, self.faults]
+
+    @contextlib.contextmanager
+    def batch(self, index, training: bool):
+        """Looks up the rows of a batch for the time of its loss."""
+        # Compiled code cannot raise: it counts, and the callback reports.
+        inside = ops.clip(index, 0, self.table.shape[0] - 1)
+        if training:
+            outside = ops.cast(ops.not_equal(inside, index), "int32")
+            self.faults.assign_add(ops.sum(outside))
+        state = self.table.read(inside)
+        self._index, self._state = inside, state
+        with self.displaced(state[:, 0]):
+            yield
+
+    @contextlib.contextmanager
+    def displaced(self, displacement):
+        """Lets `value` see `displacement` `(batch, size)`."""
+        before, self._current = self._current, displacement
+        try:
+            yield
+        finally:
+            self._current = before
+
+    @property
+    def displacement(self):
+        """What `value` sees: `(batch, size)`, or `None` outside a batch."""
+        return self._current
+
+    def value(self):
+        """Values of the current batch, `(batch, *shape)`."""
+        rows = ops.reshape(self._current, (-1, *self.shape))
+        return self._constraint(self._origin + rows)
+
+    def mean_value(self):
+        """The stored mean of the table's values, `(1, *shape)`."""
+        return ops.reshape(self.mean, (1, *self.shape))
+
+    def step(self, by_row):
+        """Moves the rows of the current batch and writes them back."""
+        index, state = self._index, self._state
+        if replica_count() > 1:
+            # Every replica keeps a copy of the table and makes the same step
+            # on it, that of the joint batch.
+            index = gather_replicas(index)
+            by_row = gather_replicas(by_row)
+            state = self.table.read(index)
+        self.table.write(index, self._optimizer.step(state, by_row, index))
+
+    def values(self, index=None) -> np.ndarray:
+        """Values of some rows or all on the host, `(rows, *shape)`."""
+        if index is not None:
+            return self._to_values(self.table.numpy(np.asarray(index)))
+        rows = self.table.shape[0]
+        parts = [self._to_values(p) for p in self._parts()]
+        return np.concatenate(parts).reshape(rows, *self.shape)
+
+    def update_mean(self):
+        """Brings the stored mean up to date, in one pass over the table."""
+        total = sum(
+            self._to_values(p).sum(axis=0, dtype="float64")
+            for p in self._parts()
+        )
+        mean = np.ravel(total / self.table.shape[0])
+        self.mean.assign(mean.astype("float32"))
+
+    def _parts(self):
+        rows, _, size = self.table.shape
+        stride = max(1, 2**22 // size)
+        if not self.table.needs_host:
+            yield self.table.numpy()
+            return
+        for start in range(0, rows, stride):
+            yield self.table.numpy(slice(start, start + stride))
+
+    def _to_values(self, state):
+        values = self._constraint(
+            ops.convert_to_tensor(self._origin + state[:, 0])
+        )
+        return ops.convert_to_numpy(values).reshape(-1, *self.shape)
+
+
+def step_rows(loss, parameters: list, y_true, y_pred, sample_weight, weight):
+    """Moves the rows of a batch down the gradient of a loss.
+
+    Args:
+        loss: a loss over `parameters`, within their `batch`.
+        parameters: list of `ParameterRows`.
+        y_true: targets.
+        y_pred: the model's output; held constant.
+        sample_weight: as given to the loss, or `None`.
+        weight: of this loss in the total.
+    """
+
+    def objective(*displacements):
+        with contextlib.ExitStack() as stack:
+            for rows, d in zip(parameters, displacements, strict=True):
+                stack.enter_context(rows.displaced(d))
+            return weight * ops.sum(loss(y_true, y_pred, sample_weight))
+
+    current = [rows.displacement for rows in parameters]
+    for rows, g in zip(parameters, gradient(objective, current), strict=True):
+        rows.step(g)

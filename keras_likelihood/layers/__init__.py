@@ -1,0 +1,17 @@
+"""Heads and the learned parameters they are made of."""
+
+from keras_likelihood.layers.global_parameter import GlobalParameter
+from keras_likelihood.layers.likelihood_head import LikelihoodHead
+from keras_likelihood.layers.predicted_parameter import PredictedParameter
+from keras_likelihood.layers.robust_rho_head import RobustRhoHead
+from keras_likelihood.layers.scale_head import ScaleHead
+from keras_likelihood.layers.temperature_head import TemperatureHead
+
+__all__ = [
+    "GlobalParameter",
+    "LikelihoodHead",
+    "PredictedParameter",
+    "RobustRhoHead",
+    "ScaleHead",
+    "TemperatureHead",
+]

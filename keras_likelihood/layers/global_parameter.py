@@ -1,0 +1,106 @@
+"""A likelihood parameter that is the same for every example."""
+
+import keras
+from keras import ops
+
+from keras_likelihood import constraints, likelihoods
+from keras_likelihood.layers.step_control import StepControl
+from keras_likelihood.registration import serializable
+
+
+@serializable
+class GlobalParameter(keras.Layer):
+    """One learned value of a likelihood parameter, independent of the input.
+
+        value = constraint(u),    u learned, constraint(u at start) = initial
+
+    Given to a loss in place of `"global"`, it tells how to learn:
+
+    ```python
+    scale = kl.layers.GlobalParameter(initial=0.1, dimension="channel")
+    model.compile("adam", loss=kl.losses.NormalLoss(scale=scale))
+    ```
+
+    Args:
+        initial: value to start from. Defaults to the likelihood's own.
+        constraint: map from the reals to the domain. Defaults to the
+            likelihood's own.
+        dimension: `"scalar"` (one value), `"channel"` (one per entry of the
+            prediction's last axis) or `"element"` (one per element of an
+            example's prediction). Defaults to `"scalar"`.
+        learning_rate_multiplier: factor on the optimizer's steps. Defaults
+            to 1.
+        weight_decay: pull towards `initial`. Defaults to 0.
+        clipnorm: largest norm of the gradient, or `None`.
+    """
+
+    def __init__(
+        self,
+        *,
+        initial: float | None = None,
+        constraint=None,
+        dimension: str = "scalar",
+        learning_rate_multiplier: float = 1.0,
+        weight_decay: float = 0.0,
+        clipnorm: float | None = None,
+        **kwargs,
+    ):
+        super().__init__(autocast=False, **kwargs)
+        self.initial = initial
+        self.constraint = constraint and constraints.get(constraint)
+        self.dimension = dimension
+        self.control = StepControl(
+            learning_rate_multiplier, weight_decay, clipnorm
+        )
+        self._likelihood = None
+
+    def bind(self, likelihood, name: str) -> "GlobalParameter":
+        """Says which parameter of which likelihood this is; returns self."""
+        self._likelihood = likelihoods.get(likelihood)
+        declared = self._likelihood.parameter(name)
+        self._constraint = self.constraint or declared.constraint
+        self.start = declared.initial if self.initial is None else self.initial
+        if self.dimension == "scalar":
+            self._add_weight(())
+        return self
+
+    def build(self, input_shape):
+        if self._likelihood is None:
+            raise ValueError(
+                "A GlobalParameter belongs to a loss or a head, which tells "
+                "it what it parametrises. Received: a call of its own"
+            )
+        if self.dimension != "scalar":
+            self._add_weight(
+                self._likelihood.parameter_shape(input_shape, self.dimension)
+            )
+
+    def _add_weight(self, shape):
+        self.unconstrained = self.control.add_weight(
+            self, "unconstrained", shape, self._constraint.inverse(self.start)
+        )
+        self.built = True
+
+    def value(self):
+        """The current value: `()`, or the shape of one example's parameter."""
+        return self._constraint(self.control(self.unconstrained))
+
+    def call(self, prediction):
+        """The value once per example: `(batch, 1 or dim, ...)`."""
+        value = self.value()
+        batch = ops.shape(prediction)[0]
+        shape = tuple(value.shape) or (1,) * (len(prediction.shape) - 1)
+        return ops.broadcast_to(value, (batch, *shape))
+
+    def get_build_config(self):
+        # The loss or head that owns it knows when and how to build it.
+        return None
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "initial": self.initial,
+            "constraint": keras.saving.serialize_keras_object(self.constraint),
+            "dimension": self.dimension,
+            **self.control.get_config(),
+        }

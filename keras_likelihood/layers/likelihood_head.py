@@ -1,0 +1,185 @@
+"""From features to a prediction and the parameters around it."""
+
+import keras
+from keras import ops
+
+from keras_likelihood import likelihoods
+from keras_likelihood.layers.global_parameter import GlobalParameter
+from keras_likelihood.layers.predicted_parameter import PredictedParameter
+from keras_likelihood.registration import serializable
+
+
+@serializable
+class LikelihoodHead(keras.Layer):
+    """Last layer of a model whose loss is a likelihood.
+
+    It answers `(prediction, parameter, ...)`, the parameters in the order in
+    which the likelihood declares them.
+
+    ```python
+    outputs = LikelihoodHead("normal", units=1)(features)
+    model = kl.LikelihoodModel(inputs, outputs)
+    model.compile("adam", loss=kl.losses.NormalLoss())
+    ```
+
+    An option about parameters is one value for all of them or a dict by
+    parameter name, such as `conditioning={"shape": "global"}`; a name left
+    out of the dict keeps the default.
+
+    Args:
+        likelihood: a `Likelihood` or its name.
+        units: size of the prediction's last axis (classes for softmax).
+        conditioning: `"predicted"` from the features (default) or `"global"`.
+        dimension: `"scalar"` (one per example), `"channel"` (one per unit)
+            or `"element"` (one per outcome, default).
+        isolated: stop the parameters' gradient at the features, so that they
+            do not shape the model. Defaults to False.
+        normalize: `"layer"` or `"batch"` normalises the features before the
+            parameter layers; `None` is the default.
+        constraint: map from the reals to the domain. Defaults to the
+            likelihood's own.
+        initial: value to start from. Defaults to the likelihood's own.
+        learning_rate_multiplier: factor on the optimizer's steps for the
+            parameters alone. Defaults to 1.
+        weight_decay: pull of the parameters' weights towards their start.
+            Defaults to 0.
+        clipnorm: largest norm of the gradient of each of the parameters'
+            weights, or `None`. Not with a loss-scaling optimizer, which
+            clipping would see scaled.
+        activation: applied to the prediction. Defaults to none.
+        kernel_initializer: of the prediction's kernel. Defaults to
+            `"glorot_uniform"`.
+        kernel_regularizer: of the prediction's kernel. Defaults to none.
+
+    Input: `(batch, features)` or feature maps `(batch, ..., features)`.
+    Output: prediction `(batch, ..., units)` and parameters that broadcast
+    with it, all in the variables' dtype (float32 under mixed precision).
+    """
+
+    def __init__(
+        self,
+        likelihood,
+        units: int,
+        *,
+        conditioning="predicted",
+        dimension="element",
+        isolated=False,
+        normalize=None,
+        constraint=None,
+        initial=None,
+        learning_rate_multiplier=1.0,
+        weight_decay=0.0,
+        clipnorm=None,
+        activation=None,
+        kernel_initializer="glorot_uniform",
+        kernel_regularizer=None,
+        **kwargs,
+    ):
+        super().__init__(**kwargs)
+        self.likelihood = likelihoods.get(likelihood)
+        self.units = units
+        self._options = {
+            "conditioning": conditioning,
+            "dimension": dimension,
+            "isolated": isolated,
+            "normalize": normalize,
+            "constraint": constraint,
+            "initial": initial,
+            "learning_rate_multiplier": learning_rate_multiplier,
+            "weight_decay": weight_decay,
+            "clipnorm": clipnorm,
+        }
+        self.prediction = keras.layers.Dense(
+            units,
+            activation=activation,
+            kernel_initializer=kernel_initializer,
+            kernel_regularizer=kernel_regularizer,
+            dtype=self.dtype_policy,
+            name="prediction",
+        )
+        self.parameter_layers = [
+            self._make_parameter(p.name) for p in self.likelihood.parameters
+        ]
+        self.supports_masking = True
+
+    def _option(self, option, name):
+        value = self._options[option]
+        if not isinstance(value, dict) or "class_name" in value:
+            return value
+        known = [p.name for p in self.likelihood.parameters]
+        unknown = sorted(set(value) - set(known))
+        if unknown:
+            raise ValueError(
+                f"`{option}` may name the parameters {known}. "
+                f"Received: {unknown}"
+            )
+        return value.get(name, _DEFAULTS[option])
+
+    def _make_parameter(self, name):
+        options = {o: self._option(o, name) for o in self._options}
+        conditioning = options.pop("conditioning")
+        options |= {"name": name, "dtype": self.dtype_policy}
+        if conditioning == "predicted":
+            return PredictedParameter(
+                self.likelihood, name, self.units, **options
+            )
+        if conditioning == "global":
+            del options["isolated"], options["normalize"]
+            parameter = GlobalParameter(**options)
+            return parameter.bind(self.likelihood, name)
+        raise ValueError(
+            "`conditioning` must be 'predicted' or 'global'; data parameters "
+            f"belong to the loss. Received: {conditioning!r}"
+        )
+
+    def build(self, input_shape):
+        self.prediction.build(input_shape)
+        for parameter in self.parameter_layers:
+            if isinstance(parameter, PredictedParameter):
+                parameter.build(input_shape)
+            elif not parameter.built:
+                parameter.build((*input_shape[:-1], self.units))
+
+    def call(self, features, training=None):
+        prediction = ops.cast(self.prediction(features), self.variable_dtype)
+        parameters = [
+            parameter(features, training=training)
+            if isinstance(parameter, PredictedParameter)
+            else parameter(prediction)
+            for parameter in self.parameter_layers
+        ]
+        return (prediction, *parameters)
+
+    def get_config(self):
+        options = dict(self._options)
+        options["constraint"] = keras.tree.map_structure(
+            keras.saving.serialize_keras_object, options["constraint"]
+        )
+        return {
+            **super().get_config(),
+            "likelihood": self.likelihood.name(),
+            "units": self.units,
+            **options,
+            "activation": keras.activations.serialize(
+                self.prediction.activation
+            ),
+            "kernel_initializer": keras.initializers.serialize(
+                self.prediction.kernel_initializer
+            ),
+            "kernel_regularizer": keras.regularizers.serialize(
+                self.prediction.kernel_regularizer
+            ),
+        }
+
+
+_DEFAULTS = {
+    "conditioning": "predicted",
+    "dimension": "element",
+    "isolated": False,
+    "normalize": None,
+    "constraint": None,
+    "initial": None,
+    "learning_rate_multiplier": 1.0,
+    "weight_decay": 0.0,
+    "clipnorm": None,
+}

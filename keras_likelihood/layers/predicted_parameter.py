@@ -1,0 +1,142 @@
+"""A likelihood parameter predicted from features."""
+
+import keras
+from keras import ops
+
+from keras_likelihood import constraints, likelihoods
+from keras_likelihood.layers.step_control import StepControl
+from keras_likelihood.registration import serializable
+
+
+@serializable
+class PredictedParameter(keras.Layer):
+    """Predicts one parameter of a likelihood for every example.
+
+        value = constraint(features @ kernel + bias)
+
+    The kernel starts at zero and the bias at `constraint^-1(initial)`, so
+    training starts from the ordinary loss. On feature maps the product is a
+    1x1 convolution; dimensions below `"element"` average over positions.
+
+    Heads are made of these. Alone, one lets a parameter see other features
+    than the prediction does:
+
+    ```python
+    scale = kl.layers.PredictedParameter("normal", "scale", units=1)(inputs)
+    model = kl.LikelihoodModel(inputs, (prediction, scale))
+    ```
+
+    Args:
+        likelihood: a `Likelihood` or its name.
+        parameter: name of one of its parameters.
+        units: size of the last axis of the prediction.
+        dimension: `"scalar"`, `"channel"` or `"element"` (default).
+        isolated: stop the gradient at the features. Defaults to False.
+        normalize: `"layer"` or `"batch"` normalises the features first;
+            `None` (default) takes them as they are.
+        constraint: map from the reals to the domain. Defaults to the
+            likelihood's own.
+        initial: value to start from. Defaults to the likelihood's own.
+        learning_rate_multiplier: factor on the optimizer's steps. Defaults
+            to 1.
+        weight_decay: pull of kernel and bias towards their start. Defaults
+            to 0.
+        clipnorm: largest norm of the gradient of kernel and of bias, or
+            `None`.
+
+    Input: `(batch, ..., features)`. Output: a float tensor that broadcasts
+    with the prediction `(batch, ..., units)`, in the variables' dtype.
+    """
+
+    def __init__(
+        self,
+        likelihood,
+        parameter: str,
+        units: int,
+        *,
+        dimension: str = "element",
+        isolated: bool = False,
+        normalize: str | None = None,
+        constraint=None,
+        initial: float | None = None,
+        learning_rate_multiplier: float = 1.0,
+        weight_decay: float = 0.0,
+        clipnorm: float | None = None,
+        **kwargs,
+    ):
+        super().__init__(autocast=False, **kwargs)
+        self.likelihood = likelihoods.get(likelihood)
+        declared = self.likelihood.parameter(parameter)
+        self.parameter = parameter
+        self.units = units
+        self.dimension = dimension
+        self.isolated = isolated
+        self.normalize = normalize
+        self.constraint = constraints.get(constraint or declared.constraint)
+        self.initial = declared.initial if initial is None else initial
+        self._start = self.constraint.inverse(self.initial)
+        self.control = StepControl(
+            learning_rate_multiplier, weight_decay, clipnorm
+        )
+        self.normalization = _normalization(normalize, self.dtype_policy)
+        self.supports_masking = True
+
+    def build(self, input_shape):
+        shape = self.likelihood.parameter_shape(
+            (*input_shape[:-1], self.units), self.dimension
+        )
+        if self.normalization is not None:
+            self.normalization.build(input_shape)
+        self.kernel = self.control.add_weight(
+            self, "kernel", (input_shape[-1], shape[-1])
+        )
+        self.bias = self.control.add_weight(
+            self, "bias", (shape[-1],), self._start
+        )
+
+    def call(self, features, training=None):
+        if self.isolated:
+            features = ops.stop_gradient(features)
+        if self.normalization is not None:
+            features = self.normalization(features, training=training)
+        positions = tuple(range(1, len(features.shape) - 1))
+        if positions and self.dimension != "element":
+            features = ops.mean(features, axis=positions, keepdims=True)
+        kernel = ops.cast(self.control(self.kernel), features.dtype)
+        unconstrained = ops.cast(
+            ops.matmul(features, kernel), self.variable_dtype
+        )
+        return self.constraint(unconstrained + self.control(self.bias))
+
+    def compute_mask(self, inputs, previous_mask=None):
+        return previous_mask if self.dimension == "element" else None
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "likelihood": self.likelihood.name(),
+            "parameter": self.parameter,
+            "units": self.units,
+            "dimension": self.dimension,
+            "isolated": self.isolated,
+            "normalize": self.normalize,
+            "constraint": keras.saving.serialize_keras_object(self.constraint),
+            "initial": self.initial,
+            **self.control.get_config(),
+        }
+
+
+def _normalization(kind, dtype):
+    if kind is None:
+        return None
+    if kind == "layer":
+        return keras.layers.LayerNormalization(
+            center=False, scale=False, dtype=dtype
+        )
+    if kind == "batch":
+        return keras.layers.BatchNormalization(
+            center=False, scale=False, dtype=dtype
+        )
+    raise ValueError(
+        f"`normalize` must be 'layer', 'batch' or None. Received: {kind!r}"
+    )

@@ -1,0 +1,29 @@
+"""A head that predicts a value, the tails around it and their scale."""
+
+from keras_likelihood.layers.likelihood_head import LikelihoodHead
+from keras_likelihood.registration import serializable
+
+
+@serializable
+class RobustRhoHead(LikelihoodHead):
+    """Features to `(prediction, shape, scale)`, for `RobustRhoLoss`.
+
+    ```python
+    outputs = kl.layers.RobustRhoHead(3, conditioning={"shape": "global"})(maps)
+    model = kl.LikelihoodModel(inputs, outputs)
+    model.compile("adam", loss=kl.losses.RobustRhoLoss())
+    ```
+
+    Args:
+        units: size of the prediction's last axis.
+        **options: those of `LikelihoodHead`.
+    """
+
+    def __init__(self, units: int, **options):
+        likelihood = options.pop("likelihood", "robust_rho")
+        if likelihood != "robust_rho":
+            raise ValueError(
+                "`RobustRhoHead` has the likelihood 'robust_rho'. "
+                f"Received: {likelihood!r}; use `LikelihoodHead`"
+            )
+        super().__init__(likelihood, units, **options)

@@ -1,0 +1,31 @@
+"""A classifier's head that predicts logits and how far to trust them."""
+
+from keras_likelihood.layers.likelihood_head import LikelihoodHead
+from keras_likelihood.registration import serializable
+
+
+@serializable
+class TemperatureHead(LikelihoodHead):
+    """Features to `(logits, temperature)`, for softmax or Bernoulli losses.
+
+    ```python
+    outputs = kl.layers.TemperatureHead(10)(features)
+    model = kl.LikelihoodModel(inputs, outputs)
+    model.compile("adam", loss=kl.losses.SoftmaxLoss())
+    ```
+
+    Args:
+        units: number of classes (softmax) or of yes/no outcomes (Bernoulli).
+        likelihood: `"softmax"` (default) or `"bernoulli"`.
+        **options: those of `LikelihoodHead`.
+    """
+
+    def __init__(self, units: int, *, likelihood="softmax", **options):
+        super().__init__(likelihood, units, **options)
+        names = [p.name for p in self.likelihood.parameters]
+        if names != ["temperature"]:
+            raise ValueError(
+                "`TemperatureHead` is for likelihoods whose one parameter is "
+                f"a temperature. Received: {self.likelihood.name()!r}, which "
+                f"has {names}; use `LikelihoodHead`"
+            )

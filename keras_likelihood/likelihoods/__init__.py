@@ -1,0 +1,23 @@
+"""Distributions of the target, one file each."""
+
+from keras_likelihood.likelihoods.bernoulli import Bernoulli
+from keras_likelihood.likelihoods.laplace import Laplace
+from keras_likelihood.likelihoods.likelihood import Likelihood, Parameter, get
+from keras_likelihood.likelihoods.location_scale import LocationScale
+from keras_likelihood.likelihoods.normal import Normal
+from keras_likelihood.likelihoods.robust_rho import RobustRho
+from keras_likelihood.likelihoods.softmax import Softmax
+from keras_likelihood.likelihoods.student_t import StudentT
+
+__all__ = [
+    "Bernoulli",
+    "Laplace",
+    "Likelihood",
+    "LocationScale",
+    "Normal",
+    "Parameter",
+    "RobustRho",
+    "Softmax",
+    "StudentT",
+    "get",
+]

@@ -1,0 +1,55 @@
+"""The Bernoulli likelihood: binary cross-entropy with a temperature."""
+
+import keras
+from keras import ops
+
+from keras_likelihood.backend.probability import tfp_distributions
+from keras_likelihood.constraints import ShiftedSoftplus
+from keras_likelihood.likelihoods.likelihood import Likelihood, Parameter
+
+
+class Bernoulli(Likelihood):
+    """Independent yes/no outcomes from logits.
+
+        nll(y) = log(1 + exp(l)) - y l,    l = prediction / temperature
+
+    At `temperature = 1` it is the binary cross-entropy.
+
+    Args:
+        prediction: logits, `(batch, ..., units)`.
+        temperature: `> 0`. Defaults to 1.
+    """
+
+    parameters = (Parameter("temperature", ShiftedSoftplus(0.2), initial=1.0),)
+
+    @property
+    def logits(self):
+        """Logits after division by the temperature."""
+        return self.prediction / self.temperature
+
+    def nll(self, y):
+        """Negative log-likelihood of `y` in [0, 1]; shape of the logits."""
+        y = self._check_target(y)
+        return ops.softplus(self.logits) - y * self.logits
+
+    def cdf(self, y):
+        y = self._check_target(y)
+        at_zero = ops.sigmoid(-self.logits)
+        return ops.where(y < 0, 0.0, ops.where(y < 1, at_zero, 1.0))
+
+    def quantile(self, p):
+        p = ops.convert_to_tensor(p, dtype=self.prediction.dtype)
+        return ops.cast(p > ops.sigmoid(-self.logits), self.prediction.dtype)
+
+    def mean(self):
+        """Probability of a yes, of the logits' shape."""
+        return ops.sigmoid(self.logits)
+
+    def sample(self, count=None, seed=None):
+        uniform = keras.random.uniform(
+            self._sample_shape(count), dtype=self.prediction.dtype, seed=seed
+        )
+        return ops.cast(uniform < self.mean(), self.prediction.dtype)
+
+    def to_tfp(self):
+        return tfp_distributions().Bernoulli(logits=self.logits)

@@ -1,0 +1,49 @@
+"""The Laplace likelihood: absolute error with its scale set free."""
+
+import math
+
+import keras
+from keras import ops
+
+from keras_likelihood.backend.probability import tfp_distributions
+from keras_likelihood.constraints import ShiftedSoftplus
+from keras_likelihood.likelihoods.likelihood import Parameter
+from keras_likelihood.likelihoods.location_scale import LocationScale
+
+
+class Laplace(LocationScale):
+    """Laplace distribution with mean absolute deviation `scale`.
+
+        nll(y) = |y - prediction| / scale + log(2 scale)
+
+    At `scale = 1` its gradient is that of the absolute error.
+
+    Args:
+        prediction: mean and median, `(batch, ..., units)`.
+        scale: mean absolute deviation, `> 0`. Defaults to 1.
+    """
+
+    parameters = (Parameter("scale", ShiftedSoftplus(0.01), initial=1.0),)
+
+    def standard_nll(self, z):
+        return ops.abs(z) + math.log(2.0)
+
+    def standard_cdf(self, z):
+        tail = 0.5 * ops.exp(-ops.abs(z))
+        return ops.where(z < 0, tail, 1 - tail)
+
+    def standard_quantile(self, p):
+        lower = ops.log(2 * ops.minimum(p, 0.5))
+        upper = -ops.log(2 - 2 * ops.maximum(p, 0.5))
+        return ops.where(p < 0.5, lower, upper)
+
+    def standard_sample(self, shape, seed):
+        # The difference of two unit exponentials.
+        uniform = keras.random.uniform(
+            (2, *shape), dtype=self.prediction.dtype, seed=seed
+        )
+        exponential = -ops.log1p(-uniform)
+        return exponential[0] - exponential[1]
+
+    def to_tfp(self):
+        return tfp_distributions().Laplace(self.prediction, self.scale)

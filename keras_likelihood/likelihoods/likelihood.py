@@ -1,0 +1,228 @@
+"""What every likelihood has in common."""
+
+import dataclasses
+import re
+from typing import ClassVar
+
+from keras import ops
+
+from keras_likelihood.constraints import Constraint
+
+_REGISTRY: dict[str, type["Likelihood"]] = {}
+
+
+@dataclasses.dataclass(frozen=True)
+class Parameter:
+    """One parameter of a likelihood: its name, domain and start.
+
+    Args:
+        name: the word users pass it by, such as `"scale"`.
+        constraint: map from the reals to the domain.
+        initial: value at which learning starts.
+        includes_zero: whether a fixed value may be 0; negative ones never
+            are allowed.
+    """
+
+    name: str
+    constraint: Constraint
+    initial: float = 1.0
+    includes_zero: bool = False
+
+    def check(self, value: float) -> float:
+        """Returns a fixed `value` as a float if the domain contains it."""
+        value = float(value)
+        if value > 0 or (value == 0 and self.includes_zero):
+            return value
+        bound = ">= 0" if self.includes_zero else "> 0"
+        raise ValueError(f"`{self.name}` must be {bound}. Received: {value}")
+
+
+class Likelihood:
+    """A distribution of the target, given a prediction and parameters.
+
+    A likelihood is one file: it names its `parameters` and writes `nll`, and
+    as many of `cdf`, `quantile`, `sample` and `mean` as it has. Naming a
+    subclass registers it, so heads, losses and saved files can speak of it by
+    its snake-case name.
+
+    Args:
+        prediction: what the model predicts, `(batch, ..., units)`.
+        **parameters: one value per entry of `parameters`, each a number or a
+            tensor that broadcasts against `prediction` without enlarging it.
+            One left out takes its initial value.
+
+    >>> y = np.array([0.0, 3.0])
+    >>> Normal(prediction=y, scale=2.0).cdf(y)
+    [0.5, 0.5]
+    """
+
+    parameters: ClassVar[tuple[Parameter, ...]] = ()
+    event_rank: ClassVar[int] = 0
+    """Trailing axes that form one outcome: 0 for reals, 1 for classes."""
+
+    def __init_subclass__(cls, **kwargs):
+        super().__init_subclass__(**kwargs)
+        _REGISTRY[cls.name()] = cls
+
+    def __init__(self, prediction, **parameters):
+        self.prediction = ops.convert_to_tensor(prediction)
+        known = [p.name for p in self.parameters]
+        unknown = sorted(set(parameters) - set(known))
+        if unknown:
+            raise ValueError(
+                f"{type(self).__name__} has parameters {known}. "
+                f"Received: {unknown}"
+            )
+        for p in self.parameters:
+            value = ops.convert_to_tensor(
+                parameters.get(p.name, p.initial), dtype=self.prediction.dtype
+            )
+            self._check_broadcasts(p.name, value)
+            setattr(self, p.name, value)
+
+    @classmethod
+    def name(cls) -> str:
+        return re.sub(r"(?<!^)(?=[A-Z])", "_", cls.__name__).lower()
+
+    @classmethod
+    def parameter(cls, name: str) -> Parameter:
+        """The declaration of the parameter called `name`."""
+        for p in cls.parameters:
+            if p.name == name:
+                return p
+        raise ValueError(
+            f"{cls.__name__} has parameters "
+            f"{[p.name for p in cls.parameters]}. Received: {name!r}"
+        )
+
+    @classmethod
+    def parameter_shape(cls, prediction_shape, dimension: str) -> tuple:
+        """Shape of a parameter of the given dimensionality, without batch.
+
+        Args:
+            prediction_shape: shape of the prediction, batch axis included.
+            dimension: `"scalar"` (one per example), `"channel"` (one per
+                entry of the last axis) or `"element"` (one per outcome).
+
+        Returns:
+            A tuple as long as `prediction_shape[1:]` that broadcasts with it.
+        """
+        if len(prediction_shape) < 2:
+            raise ValueError(
+                "A prediction has shape (batch, ..., units). "
+                f"Received: {tuple(prediction_shape)}"
+            )
+        inner = tuple(prediction_shape[1:])
+        ones = (1,) * len(inner)
+        if dimension == "scalar":
+            return ones
+        if dimension == "element":
+            return inner[:-1] + (1,) if cls.event_rank else inner
+        if dimension == "channel" and not cls.event_rank:
+            return ones[:-1] + inner[-1:]
+        allowed = ["scalar", "element"] if cls.event_rank else _DIMENSIONS
+        raise ValueError(
+            f"`dimension` of a {cls.__name__} parameter must be one of "
+            f"{allowed}. Received: {dimension!r}"
+        )
+
+    def nll(self, y):
+        """Complete negative log-likelihood of `y`, constants included.
+
+        Args:
+            y: targets, of the prediction's shape.
+
+        Returns:
+            One value per outcome.
+        """
+        raise NotImplementedError
+
+    def cdf(self, y):
+        """Probability of an outcome at most `y`; shape of `y`."""
+        raise self._undefined("cdf")
+
+    def quantile(self, p):
+        """The value below which a fraction `p` of outcomes falls."""
+        raise self._undefined("quantile")
+
+    def interval(self, coverage: float = 0.9):
+        """Central interval holding `coverage` of the probability.
+
+        Returns:
+            `(lower, upper)`, each of the prediction's shape.
+        """
+        if not 0 < coverage < 1:
+            raise ValueError(
+                "`coverage` must be strictly between 0 and 1. "
+                f"Received: {coverage}"
+            )
+        tail = (1 - coverage) / 2
+        return self.quantile(tail), self.quantile(1 - tail)
+
+    def sample(self, count: int | None = None, seed=None):
+        """Draws outcomes: of the prediction's shape, or `(count, ...)`."""
+        raise self._undefined("sample")
+
+    def mean(self):
+        """Expected outcome; NaN where the distribution has none."""
+        raise self._undefined("mean")
+
+    def to_tfp(self):
+        """The same distribution from TensorFlow Probability."""
+        raise self._undefined("to_tfp")
+
+    def _undefined(self, method):
+        return NotImplementedError(f"{type(self).__name__} has no `{method}`.")
+
+    def _sample_shape(self, count):
+        shape = tuple(ops.shape(self.prediction))
+        return shape if count is None else (count, *shape)
+
+    def _check_broadcasts(self, name, value):
+        outcome = tuple(self.prediction.shape)
+        if self.event_rank:
+            outcome = outcome[:-1] + (1,)
+        shape = tuple(value.shape)
+        fits = len(shape) == 0 or (
+            len(shape) == len(outcome)
+            and all(
+                s in (1, o) or s is None or o is None
+                for s, o in zip(shape, outcome, strict=True)
+            )
+        )
+        if not fits:
+            raise ValueError(
+                f"`{name}` must be a scalar or have the rank of the "
+                "prediction with each axis 1 or equal to that of "
+                f"{outcome}. Received: shape {shape}"
+            )
+
+    def _check_target(self, y):
+        y = ops.convert_to_tensor(y, dtype=self.prediction.dtype)
+        expected, received = tuple(self.prediction.shape), tuple(y.shape)
+        fits = len(expected) == len(received) and all(
+            e == r or e is None or r is None
+            for e, r in zip(expected, received, strict=True)
+        )
+        if not fits:
+            raise ValueError(
+                "Targets must have the shape of the prediction, "
+                f"{expected}. Received: {received}"
+            )
+        return y
+
+
+_DIMENSIONS = ["scalar", "channel", "element"]
+
+
+def get(identifier) -> type[Likelihood]:
+    """Returns a likelihood class from itself or its snake-case name."""
+    if isinstance(identifier, type) and issubclass(identifier, Likelihood):
+        return identifier
+    if identifier in _REGISTRY:
+        return _REGISTRY[identifier]
+    known = sorted(k for k, v in _REGISTRY.items() if v.parameters)
+    raise ValueError(
+        "A likelihood must be a `Likelihood` subclass or one of "
+        f"{known}. Received: {identifier!r}"
+    )

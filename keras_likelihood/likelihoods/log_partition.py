@@ -1,0 +1,168 @@
+"""The logarithm of the normalizer of the rho density, and its slope.
+
+The slope of log Z is unbounded at shape 2, where log Z behaves like
+`(shape - 2) log|shape - 2|`, and log Z is smooth but not analytic at 0. Both
+ends are stretched out by the variable
+
+    w = log(|shape - 2| / (min(shape, 2) + MARGIN))
+
+in which log Z - log Z(2) is smooth on each side of 2, and small where it
+should be. It is tabulated there as a piecewise polynomial of degree 7, so
+that `d log Z / d shape = (d log Z / d w) (d w / d shape)` keeps its relative
+accuracy all the way into the singularity.
+"""
+
+import functools
+import math
+import pathlib
+
+import numpy as np
+from keras import ops
+
+from keras_likelihood.backend.custom_gradient import with_gradient
+from keras_likelihood.backend.lookup import lookup
+
+TABLE_PATH = pathlib.Path(__file__).with_name("log_partition.npz")
+PIECES = 4
+"""Pieces per unit of w in the stored table."""
+POSITIONS = {"below": (-28.5, 3.5), "above": (-28.5, 22.0)}
+"""Range of w in the stored table, below and above shape 2."""
+MARGIN = 2 * math.exp(-POSITIONS["below"][1])
+"""Puts shape 0 at the upper end of the range below 2."""
+LOG_PARTITION_OF_NORMAL = 0.5 * math.log(2 * math.pi)
+
+
+def log_partition(shape):
+    """`log Z(shape)`, with Z the integral of `exp(-rho(x, shape, 1))`.
+
+    The absolute error is below 1e-12 in float64 for every shape from 0 to
+    infinity and of the order of rounding in float32. Gradients are tabulated
+    too: in float64 within 1e-9 of the true slope for `|shape - 2| >= 1e-3`,
+    within a relative 1e-9 closer to 2, and finite at 2 itself where the true
+    slope is not.
+
+    Args:
+        shape: tensor or number, any shape, values in [0, inf].
+
+    Returns:
+        Tensor of the shape of `shape`.
+
+    >>> log_partition(2.0)
+    0.9189385
+    """
+    return _log_partition(ops.convert_to_tensor(shape))
+
+
+def tabulated(shape: np.ndarray):
+    """`(log Z, d log Z / d shape)` of a NumPy array, from the stored table."""
+    shape = np.asarray(shape, dtype="float64")
+    return _interpolate(shape, _float64_table(), np)
+
+
+def value_and_slope(shape):
+    """`(log Z, d log Z / d shape)` of a tensor, without automatic gradient.
+
+    Float64 evaluates the stored table; float32 a cubic re-expansion of it,
+    whose error is below rounding at half the arithmetic.
+    """
+    wide = ops.dtype(shape) == "float64"
+    return _interpolate(
+        shape, _float64_table() if wide else _float32_table(), ops
+    )
+
+
+def _forward(shape):
+    value, slope = value_and_slope(shape)
+    return value, (slope,)
+
+
+def _backward(residuals, upstream):
+    return (lambda: upstream * residuals[0],)
+
+
+_log_partition = with_gradient(_forward, _backward)
+
+
+class _Table:
+    """Rows of power coefficients over pieces of w, both sides stacked."""
+
+    def __init__(self, rows, pieces, positions):
+        below, above = (_with_end(rows[side]) for side in positions)
+        self.rows = np.concatenate([below, above])
+        self.pieces = pieces
+        self.lowest = positions["below"][0]
+        self.highest = positions["above"][1]
+        first = round(self.lowest * pieces)
+        self.offset_above = len(below) - first
+        self.rise = -len(below)
+
+
+def _with_end(rows):
+    """Appends the last row once more, seen from the end of its piece.
+
+    The end of the range then falls into a piece like any other position.
+    """
+    last = np.polynomial.Polynomial(rows[-1])
+    shifted = last(np.polynomial.Polynomial([1.0, 1.0])).coef
+    return np.concatenate([rows, shifted[None].astype(rows.dtype)])
+
+
+@functools.cache
+def _float64_table():
+    with np.load(TABLE_PATH) as stored:
+        return _Table(dict(stored), PIECES, POSITIONS)
+
+
+@functools.cache
+def _float32_table():
+    pieces, degree = 32, 3
+    positions = {"below": (-21.0, 3.5), "above": (-21.0, 16.0)}
+    k = np.arange(degree + 1)
+    nodes = 0.5 - 0.5 * np.cos(math.pi * (k + 0.5) / (degree + 1))
+    powers = np.vander(nodes, increasing=True)
+    rows = {}
+    for side, (low, high) in positions.items():
+        starts = low + np.arange(round((high - low) * pieces)) / pieces
+        w = starts[:, None] + nodes / pieces
+        excess = _excess(w, float(side == "below"), _float64_table(), np)[0]
+        rows[side] = np.linalg.solve(powers, excess.T).T.astype("float32")
+    return _Table(rows, pieces, positions)
+
+
+def _interpolate(shape, table, xp):
+    below = _indicator(shape < 2, shape, xp)
+    # A zero or infinite gap has no logarithm.
+    low, high = math.exp(table.lowest), math.exp(table.highest + 1)
+    gap = xp.clip(xp.abs(shape - 2), low, high)
+    base = xp.clip(shape, 0.0, 2.0) + MARGIN
+    w = xp.clip(xp.log(gap / base), table.lowest, table.highest)
+    excess, by_w = _excess(w, below, table, xp)
+    slope = by_w * ((1 - 2 * below) / gap - below / base)
+    return excess + LOG_PARTITION_OF_NORMAL, slope
+
+
+def _excess(w, below, table, xp):
+    """`log Z - log Z(2)` and its derivative by w."""
+    position = w * table.pieces
+    piece = xp.floor(position)
+    t = position - piece
+    offset = table.offset_above + below * table.rise
+    *lower, value = _take(table.rows, piece + offset, xp)
+    slope = 0.0
+    for coefficient in reversed(lower):
+        slope = slope * t + value
+        value = value * t + coefficient
+    return value, slope * table.pieces
+
+
+def _indicator(condition, like, xp):
+    # Arithmetic with zeros and ones: a selection is by far the slower pass.
+    if xp is np:
+        return condition.astype(like.dtype)
+    return ops.cast(condition, ops.dtype(like))
+
+
+def _take(rows, index, xp):
+    if xp is np:
+        return list(np.moveaxis(rows[index.astype("int32")], -1, 0))
+    return lookup(rows, ops.cast(index, "int32"))

@@ -1,0 +1,29 @@
+"""Binary cross-entropy with its temperature set free."""
+
+from keras_likelihood.likelihoods import Bernoulli
+from keras_likelihood.losses.likelihood_loss import LikelihoodLoss
+from keras_likelihood.registration import serializable
+
+
+@serializable
+class BernoulliLoss(LikelihoodLoss):
+    """Negative log-likelihood of yes/no targets under tempered logits.
+
+        log(1 + exp(l)) - y l,    l = logits / temperature
+
+    ```python
+    model.compile("adam", loss=kl.losses.BernoulliLoss())
+    ```
+
+    Args:
+        temperature: divides the logits: a number, `"global"`, a
+            `GlobalParameter`, or `None` (default) for the head's, else a
+            learned one.
+        **options: `dimension`, `reduction`, `name` and `dtype` of
+            `LikelihoodLoss`.
+    """
+
+    likelihood = Bernoulli
+
+    def __init__(self, temperature=None, **options):
+        super().__init__(temperature=temperature, **options)

@@ -1,0 +1,29 @@
+"""Absolute error with its scale set free."""
+
+from keras_likelihood.likelihoods import Laplace
+from keras_likelihood.losses.likelihood_loss import LikelihoodLoss
+from keras_likelihood.registration import serializable
+
+
+@serializable
+class LaplaceLoss(LikelihoodLoss):
+    """Negative log-likelihood of the Laplace distribution.
+
+        |y - prediction| / scale + log(2 scale)
+
+    ```python
+    model.compile("adam", loss=kl.losses.LaplaceLoss())
+    ```
+
+    Args:
+        scale: mean absolute deviation: a number, `"global"`, a
+            `GlobalParameter`, or `None` (default) for the head's, else a
+            learned one.
+        **options: `dimension`, `reduction`, `name` and `dtype` of
+            `LikelihoodLoss`.
+    """
+
+    likelihood = Laplace
+
+    def __init__(self, scale=None, **options):
+        super().__init__(scale=scale, **options)

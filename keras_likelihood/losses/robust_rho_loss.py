@@ -1,0 +1,33 @@
+"""A regression loss that learns how robust to be."""
+
+from keras_likelihood.likelihoods import RobustRho
+from keras_likelihood.losses.likelihood_loss import LikelihoodLoss
+from keras_likelihood.registration import serializable
+
+
+@serializable
+class RobustRhoLoss(LikelihoodLoss):
+    """Negative log-likelihood of Barron's general robust distribution.
+
+        rho(y - prediction, shape, scale) + log(scale) + log Z(shape)
+
+    `shape` sets the tails: 2 is normal, 1 a smooth absolute error, 0 Cauchy.
+    A learned one stays in (0, 3).
+
+    ```python
+    model.compile("adam", loss=kl.losses.RobustRhoLoss())           # both
+    model.compile("adam", loss=kl.losses.RobustRhoLoss(shape=1.0))  # scale
+    ```
+
+    Args:
+        shape: alpha: a number, `"global"`, a `GlobalParameter`, or
+            `None` (default) for the head's, else a learned one.
+        scale: likewise.
+        **options: `dimension`, `reduction`, `name` and `dtype` of
+            `LikelihoodLoss`.
+    """
+
+    likelihood = RobustRho
+
+    def __init__(self, shape=None, scale=None, **options):
+        super().__init__(shape=shape, scale=scale, **options)

@@ -1,0 +1,32 @@
+"""A regression loss whose tails fit the data."""
+
+from keras_likelihood.likelihoods import StudentT
+from keras_likelihood.losses.likelihood_loss import LikelihoodLoss
+from keras_likelihood.registration import serializable
+
+
+@serializable
+class StudentTLoss(LikelihoodLoss):
+    """Negative log-likelihood of Student's t distribution.
+
+        (df + 1) / 2 * log(1 + z^2 / df) + log(scale) + log Z(df)
+
+    with `z = (y - prediction) / scale`.
+
+    ```python
+    model.compile("adam", loss=kl.losses.StudentTLoss(df=4.0))
+    ```
+
+    Args:
+        df: degrees of freedom: a number, `"global"`, a
+            `GlobalParameter`, or `None` (default) for the head's, else a
+            learned one.
+        scale: likewise.
+        **options: `dimension`, `reduction`, `name` and `dtype` of
+            `LikelihoodLoss`.
+    """
+
+    likelihood = StudentT
+
+    def __init__(self, df=None, scale=None, **options):
+        super().__init__(df=df, scale=scale, **options)

@@ -1,0 +1,29 @@
+"""Metrics of calibration and sharpness.
+
+Streaming Keras metrics here; NumPy functions of whole data sets in
+`keras_likelihood.metrics.functions`.
+"""
+
+from keras_likelihood.metrics import functions
+from keras_likelihood.metrics.brier_score import BrierScore
+from keras_likelihood.metrics.calibration_error import CalibrationError
+from keras_likelihood.metrics.expected_calibration_error import (
+    ExpectedCalibrationError,
+)
+from keras_likelihood.metrics.interval_coverage import IntervalCoverage
+from keras_likelihood.metrics.negative_log_likelihood import (
+    NegativeLogLikelihood,
+)
+from keras_likelihood.metrics.normal_crps import NormalCRPS
+from keras_likelihood.metrics.sharpness import Sharpness
+
+__all__ = [
+    "BrierScore",
+    "CalibrationError",
+    "ExpectedCalibrationError",
+    "IntervalCoverage",
+    "NegativeLogLikelihood",
+    "NormalCRPS",
+    "Sharpness",
+    "functions",
+]

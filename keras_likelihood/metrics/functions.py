@@ -1,0 +1,235 @@
+"""The metrics as plain NumPy functions of whole data sets."""
+
+import math
+
+import numpy as np
+
+_SCHEMES = ("uniform", "adaptive")
+
+
+def expected_calibration_error(
+    y_true,
+    probabilities,
+    *,
+    bins: int = 15,
+    scheme: str = "uniform",
+    classwise: bool = False,
+    debiased: bool = False,
+    norm: int = 1,
+    sample_weight=None,
+) -> float:
+    """Mean gap between confidence and accuracy over bins of confidence.
+
+        ECE = sum_b n_b / n |accuracy_b - confidence_b|
+
+    Args:
+        y_true: class numbers `(n, ...)`, or 0/1 for one column.
+        probabilities: `(n, ..., classes)`, or `(n, ...)` of yes.
+        bins: number of bins. Defaults to 15.
+        scheme: `"uniform"` (equal widths of [0, 1], default) or
+            `"adaptive"` (equal numbers of examples).
+        classwise: average over classes of the error of each class's
+            probability, instead of that of the top class.
+        debiased: subtract from each squared gap the variance that chance
+            alone gives it (needs `norm=2`).
+        norm: 1 (default), or 2 for the root of the mean squared gap.
+        sample_weight: `(n, ...)`, or `None`.
+
+    >>> expected_calibration_error([1, 0], [[0.2, 0.8], [0.7, 0.3]])
+    0.25
+    """
+    outcome, p = _outcomes(y_true, probabilities)
+    weight = _weight(sample_weight, len(p))
+    if classwise:
+        errors = [
+            binned_error(
+                outcome == c, p[:, c], weight, bins, scheme, debiased, norm
+            )
+            for c in range(p.shape[1])
+        ]
+        return float(np.mean(errors))
+    right = p.argmax(axis=1) == outcome
+    confidence = p.max(axis=1)
+    return binned_error(right, confidence, weight, bins, scheme, debiased, norm)
+
+
+def binned_error(
+    occurred,
+    confidence,
+    weight=None,
+    bins=15,
+    scheme="uniform",
+    debiased=False,
+    norm=1,
+) -> float:
+    """Calibration error of predicted chances of yes/no events.
+
+    Args:
+        occurred: whether each event happened, `(n,)`.
+        confidence: its predicted chance, `(n,)`.
+        weight, bins, scheme, debiased, norm: as in
+            `expected_calibration_error`.
+    """
+    if scheme not in _SCHEMES:
+        raise ValueError(
+            f"`scheme` must be one of {_SCHEMES}. Received: {scheme!r}"
+        )
+    if norm not in (1, 2) or (debiased and norm != 2):
+        raise ValueError(
+            "`norm` must be 1 or 2, and 2 if `debiased`. "
+            f"Received: norm={norm}, debiased={debiased}"
+        )
+    weight = np.ones(len(confidence)) if weight is None else weight
+    index = _bin_index(np.asarray(confidence), bins, scheme)
+    size = np.bincount(index, weight, minlength=bins)
+    hits = np.bincount(index, weight * occurred, minlength=bins)
+    belief = np.bincount(index, weight * confidence, minlength=bins)
+    full = size > 0
+    size, hits, belief = size[full], hits[full], belief[full]
+    gap = np.abs(hits - belief) / size
+    if norm == 1:
+        return float(np.sum(size * gap) / size.sum())
+    square = gap**2
+    if debiased:
+        rate = hits / size
+        square = square - rate * (1 - rate) / np.maximum(size - 1, 1)
+    return float(np.sqrt(max(np.sum(size * square) / size.sum(), 0.0)))
+
+
+def _bin_index(confidence, bins, scheme):
+    if scheme == "uniform":
+        return np.clip((confidence * bins).astype(int), 0, bins - 1)
+    # Ties stay together: equal confidences cannot be told apart.
+    edges = np.quantile(confidence, np.linspace(0, 1, bins + 1)[1:-1])
+    return np.searchsorted(edges, confidence, side="left")
+
+
+def negative_log_likelihood(y_true, probabilities, sample_weight=None):
+    """Mean negative log of the probability given to what happened."""
+    outcome, p = _outcomes(y_true, probabilities)
+    chosen = p[np.arange(len(p)), outcome]
+    tiny = np.finfo(p.dtype).tiny
+    nll = -np.log(np.maximum(chosen, tiny))
+    return float(np.average(nll, weights=_weight(sample_weight, len(p))))
+
+
+def brier_score(y_true, probabilities, sample_weight=None) -> float:
+    """Mean squared distance of the probabilities to the one-hot outcome.
+
+    Brier = mean_i sum_c (p_ic - [y_i = c])^2
+    """
+    outcome, p = _outcomes(y_true, probabilities)
+    gap = p.copy()
+    gap[np.arange(len(p)), outcome] -= 1.0
+    square = np.sum(gap**2, axis=1)
+    return float(np.average(square, weights=_weight(sample_weight, len(p))))
+
+
+def calibration_error(cdf_values, *, levels: int = 20, weights="uniform"):
+    """CAL of a regressor: do intervals hold what they promise?
+
+        CAL = sum_j w_j (p_j - #{i: F_i(y_i) <= p_j} / n)^2
+
+    with the levels p_j = j / levels, j = 1 .. levels - 1 (at 0 and 1 the gap
+    vanishes).
+
+    Args:
+        cdf_values: the predicted cdf at the target, F_i(y_i), in [0, 1].
+        levels: number of equal steps of p. Defaults to 20.
+        weights: `"uniform"` (default, each w_j = 1) or `"count"`, the share
+            of values in the step that ends at p_j.
+
+    >>> calibration_error(np.linspace(0, 1, 1001)) < 1e-5
+    True
+    """
+    values = np.ravel(np.asarray(cdf_values, dtype="float64"))
+    if not (values.min() >= 0 and values.max() <= 1):
+        raise ValueError(
+            "`cdf_values` must lie in [0, 1]. Received: values from "
+            f"{values.min():.3g} to {values.max():.3g}"
+        )
+    p = np.arange(1, levels) / levels
+    share = np.searchsorted(np.sort(values), p, side="right") / len(values)
+    if weights == "uniform":
+        return float(np.sum((p - share) ** 2))
+    if weights == "count":
+        step = np.diff(share, prepend=0.0)
+        return float(np.sum(step * (p - share) ** 2))
+    raise ValueError(
+        f"`weights` must be 'uniform' or 'count'. Received: {weights!r}"
+    )
+
+
+def interval_coverage(cdf_values, coverage: float = 0.9) -> float:
+    """Share of targets inside the central interval of that coverage."""
+    check_coverage(coverage)
+    tail = (1 - coverage) / 2
+    values = np.asarray(cdf_values)
+    return float(np.mean((values >= tail) & (values <= 1 - tail)))
+
+
+def sharpness(scale) -> float:
+    """Mean predicted standard deviation; small is sharp."""
+    return float(np.mean(scale))
+
+
+def normal_crps(y_true, prediction, scale) -> float:
+    """Mean continuous ranked probability score of normal predictions.
+
+    CRPS = s (z (2 Phi(z) - 1) + 2 phi(z) - 1 / sqrt(pi)),
+    z = (y - prediction) / s
+    """
+    y_true, prediction = _same_shape(y_true, prediction)
+    scale = np.asarray(scale, dtype="float64")
+    z = (y_true - prediction) / scale
+    return float(np.mean(scale * standard_normal_crps(z)))
+
+
+def standard_normal_crps(z):
+    erf = np.vectorize(math.erf, otypes=["float64"])
+    density = np.exp(-0.5 * z**2) / np.sqrt(2 * np.pi)
+    return z * erf(z / np.sqrt(2)) + 2 * density - 1 / np.sqrt(np.pi)
+
+
+def _outcomes(y_true, probabilities):
+    y_true = np.asarray(y_true)
+    p = np.asarray(probabilities, dtype="float64")
+    if p.shape == y_true.shape:
+        p = np.stack([1 - p, p], axis=-1)
+    elif p.shape[:-1] == y_true.shape and p.shape[-1] == 1:
+        p = np.concatenate([1 - p, p], axis=-1)
+    if p.shape[:-1] != y_true.shape:
+        raise ValueError(
+            "`y_true` must have the shape of `probabilities` without the "
+            f"classes. Received: {y_true.shape} and {p.shape}"
+        )
+    return y_true.ravel().astype(int), p.reshape(-1, p.shape[-1])
+
+
+def _same_shape(y_true, prediction):
+    y_true = np.asarray(y_true, dtype="float64")
+    prediction = np.asarray(prediction, dtype="float64")
+    if y_true.shape != prediction.shape:
+        raise ValueError(
+            "Targets and predictions must have equal shapes. "
+            f"Received: {y_true.shape} and {prediction.shape}"
+        )
+    return y_true, prediction
+
+
+def _weight(weight, rows):
+    if weight is None:
+        return None
+    weight = np.ravel(np.asarray(weight, dtype="float64"))
+    if len(weight) != rows:
+        raise ValueError(
+            f"`sample_weight` must have {rows} entries. Received: {len(weight)}"
+        )
+    return weight
+
+
+def check_coverage(coverage):
+    if not 0 < coverage < 1:
+        raise ValueError(
+            f"`coverage` must be strictly between 0 and 1. Received: {coverage}"
+        )

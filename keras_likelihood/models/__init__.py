@@ -1,0 +1,5 @@
+"""Models that train their likelihoods."""
+
+from keras_likelihood.models.likelihood_model import LikelihoodModel
+
+__all__ = ["LikelihoodModel"]

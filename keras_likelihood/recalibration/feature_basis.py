@@ -1,0 +1,75 @@
+"""Standardised features, reduced where they are too many to decompose."""
+
+import numpy as np
+
+MOST_COMPONENTS = 256
+_SAMPLE_ROWS = 8192
+
+
+class FeatureBasis:
+    """Centres and scales features; projects them on principal directions.
+
+    Features of at most 256 columns keep all of them. More are projected on
+    their 256 strongest principal directions, found by subspace iteration
+    from a fixed start. A prior of equal precision in every direction looks
+    the same in any such basis, and the directions left out are those it
+    would have shrunk to nothing.
+
+    Args:
+        features: `(rows, columns)`; constant columns are ignored.
+        weight: `(rows,)`, or `None`.
+    """
+
+    def __init__(self, features, weight=None):
+        self.mean = np.average(features, axis=0, weights=weight)
+        # In one product: a squared copy of wide features is costly.
+        stride = max(1, len(features) // _SAMPLE_ROWS)
+        sample = features[::stride].astype("float64") - self.mean
+        sampled = None if weight is None else weight[::stride]
+        variance = np.average(sample**2, axis=0, weights=sampled)
+        deviation = np.sqrt(variance)
+        alive = deviation > 1e-6 * max(deviation.max(initial=0.0), 1e-30)
+        self.scale = np.where(alive, deviation, np.inf)
+        self.directions = None
+        if features.shape[1] > MOST_COMPONENTS:
+            sample = (sample / self.scale).astype("float32")
+            if sampled is not None:
+                sample *= np.sqrt(sampled / sampled.mean())[:, None]
+            self.directions = _principal(sample, MOST_COMPONENTS)
+
+    def __call__(self, features):
+        """Returns the features in this basis, `(rows, components)`."""
+        dtype = features.dtype if features.itemsize >= 4 else "float32"
+        if self.directions is None:
+            shifted = features - self.mean.astype(dtype)
+            return shifted / self.scale.astype(dtype)
+        kernel = self.directions / self.scale[:, None]
+        projected = features.astype(dtype) @ kernel.astype(dtype)
+        return projected - (self.mean @ kernel).astype(dtype)
+
+    def to_raw(self, weights):
+        """Turns weights in this basis into a kernel and a bias shift.
+
+        Args:
+            weights: `(components, ...)`.
+
+        Returns:
+            `(kernel, shift)` with `self(x) @ weights == x @ kernel + shift`.
+        """
+        if self.directions is not None:
+            weights = self.directions @ weights
+        scale = self.scale.reshape((-1,) + (1,) * (weights.ndim - 1))
+        kernel = weights / scale
+        return kernel, -(self.mean @ kernel)
+
+
+def _principal(sample, components):
+    # Products with the sample itself: its Gram matrix would cost more.
+    start = np.random.default_rng(0).standard_normal(
+        (sample.shape[1], components + 32), dtype="float32"
+    )
+    basis = np.linalg.qr(sample.T @ (sample @ start))[0]
+    basis = np.linalg.qr(sample.T @ (sample @ basis))[0]
+    image = sample @ basis
+    _, rotation = np.linalg.eigh(image.T @ image)
+    return (basis @ rotation[:, -components:]).astype("float64")

@@ -1,0 +1,41 @@
+"""One temperature for all examples."""
+
+import keras
+
+from keras_likelihood.recalibration.classifier import (
+    ClassifierRecalibrator,
+    scores,
+)
+from keras_likelihood.recalibration.global_temperature import (
+    solve_temperature,
+)
+
+
+class GlobalScaling(ClassifierRecalibrator):
+    """Divides the logits by one temperature (temperature scaling).
+
+        p = softmax(logits / T)
+
+    T minimises the validation NLL, which is convex in 1 / T and solved
+    exactly. The predicted classes stay as they are.
+
+    >>> scaling = GlobalScaling().fit_arrays(logits, y)
+    >>> scaling.parameters_["temperature"]
+    """
+
+    def _fit(self, logits, labels, features, weight):
+        temperature = solve_temperature(logits, labels, weight)
+        self.parameters_ = {"temperature": temperature}
+
+    def _apply(self, logits, features):
+        return logits / self.parameters_["temperature"]
+
+    def _scores_after(self, logits, labels, features, weight):
+        # Without a tempered copy of all logits.
+        tau = 1 / self.parameters_["temperature"]
+        return scores(logits, labels, weight, tau)
+
+    def _graph(self, logits, features):
+        tau = 1 / self.parameters_["temperature"]
+        scaled = keras.layers.Rescaling(tau, name="global_temperature")(logits)
+        return keras.layers.Softmax(name="calibrated")(scaled)

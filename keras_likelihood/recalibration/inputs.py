@@ -1,0 +1,153 @@
+"""Checks and reshaping of what users hand to a recalibrator."""
+
+import numpy as np
+from scipy.special import logsumexp
+
+FLOOR = -30.0
+
+
+def as_logits(values, from_logits: bool, name="logits"):
+    """Returns `(rows, classes)` logits and the leading shape.
+
+    One column, or a plain vector, is the logit (or probability) of yes and
+    becomes the pair `(-z/2, z/2)`.
+
+    Args:
+        values: `(n, ..., classes)`, `(n, ..., 1)` or `(n,)`.
+        from_logits: whether `values` are logits; probabilities otherwise.
+    """
+    values = np.asarray(values)
+    if not np.issubdtype(values.dtype, np.floating):
+        values = values.astype("float64")
+    if values.dtype.itemsize < 4:
+        values = values.astype("float32")
+    if values.ndim == 0 or values.size == 0:
+        raise ValueError(
+            f"`{name}` must have shape (n, ..., classes) with n > 0. "
+            f"Received: shape {values.shape}"
+        )
+    if values.ndim == 1:
+        values = values[:, None]
+    if not np.isfinite(values).all():
+        raise ValueError(
+            f"`{name}` must be finite. Received: "
+            f"{int((~np.isfinite(values)).sum())} NaN or infinite values"
+        )
+    rows = values.reshape(-1, values.shape[-1])
+    _check_kind(rows, from_logits, name)
+    if not from_logits:
+        rows = _to_logits(rows)
+    if rows.shape[1] == 1:
+        rows = np.concatenate([-0.5 * rows, 0.5 * rows], axis=1)
+    return rows, values.shape
+
+
+def _check_kind(rows, from_logits, name):
+    inside = rows.min() >= 0 and rows.max() <= 1
+    if rows.shape[1] > 1 and inside:
+        inside = np.allclose(rows.sum(axis=1), 1.0, atol=1e-3)
+    elif rows.shape[1] == 1 and from_logits:
+        # One column in [0, 1] may well be logits; a wider one cannot sum to
+        # one in every row by chance.
+        return
+    if from_logits and inside:
+        raise ValueError(
+            f"`{name}` are probabilities: rows lie in [0, 1] and sum to one. "
+            "Pass `from_logits=False` for these. Received: from_logits=True"
+        )
+    if not from_logits and not inside:
+        raise ValueError(
+            f"With `from_logits=False`, `{name}` must be probabilities in "
+            "[0, 1], of sum one over the classes. Received: values from "
+            f"{rows.min():.3g} to {rows.max():.3g}"
+        )
+
+
+def _to_logits(rows):
+    tiny = np.exp(FLOOR)
+    if rows.shape[1] > 1:
+        return np.log(np.maximum(rows, tiny))
+    edge = 1 / (1 + np.exp(16.0))
+    p = np.clip(rows.astype("float64"), edge, 1 - edge)
+    return np.log(p) - np.log1p(-p)
+
+
+def as_labels(labels, shape, weight=None):
+    """Returns class numbers `(rows,)` for logits of the given shape.
+
+    Args:
+        labels: class numbers, or one-hot rows of the logits' shape.
+        shape: of the logits, classes last.
+        weight: `(rows,)` or `None`; labels of weight zero are not checked.
+    """
+    labels = np.asarray(labels)
+    classes = max(shape[-1], 2)
+    if labels.shape == tuple(shape) and shape[-1] > 1:
+        binary = np.isin(labels, (0, 1)).all()
+        if not (binary and (labels.sum(axis=-1) == 1).all()):
+            raise ValueError(
+                "Labels of the logits' shape must be one-hot. Received: "
+                f"values {np.unique(labels)[:5]} in shape {labels.shape}"
+            )
+        return labels.argmax(axis=-1).ravel()
+    allowed = {tuple(shape[:-1]), (*shape[:-1], 1)}
+    if labels.shape not in allowed:
+        raise ValueError(
+            f"Labels for logits of shape {tuple(shape)} must be class "
+            f"numbers of shape {tuple(shape[:-1])}, or one-hot. "
+            f"Received: shape {labels.shape}"
+        )
+    flat = labels.ravel()
+    whole = flat.astype("int64")
+    counted = np.ones(len(flat), bool) if weight is None else weight > 0
+    valid = (whole == flat) & (whole >= 0) & (whole < classes)
+    if not valid[counted].all():
+        raise ValueError(
+            f"Labels must be whole numbers from 0 to {classes - 1}. "
+            f"Received: {np.unique(flat[counted & ~valid])[:5]}"
+        )
+    return np.where(valid, whole, 0)
+
+
+def as_weight(weight, shape):
+    """Returns positive row weights `(rows,)`, or `None`."""
+    if weight is None:
+        return None
+    weight = np.asarray(weight, dtype="float64")
+    rows = int(np.prod(shape))
+    if weight.ndim < len(shape) and weight.shape == shape[: weight.ndim]:
+        extra = (1,) * (len(shape) - weight.ndim)
+        weight = np.broadcast_to(weight.reshape(weight.shape + extra), shape)
+    if weight.size != rows or not (weight >= 0).all() or not weight.any():
+        raise ValueError(
+            f"`sample_weight` must be >= 0, somewhere positive, and of shape "
+            f"{tuple(shape)}. Received: shape {weight.shape}"
+        )
+    return weight.ravel()
+
+
+def as_features(features, shape):
+    """Returns `(rows, columns)` features for outputs of leading `shape`."""
+    features = np.asarray(features)
+    if features.dtype.itemsize < 4 or features.dtype.kind != "f":
+        features = features.astype("float32")
+    if features.ndim == 1:
+        features = features[:, None]
+    leading = tuple(shape)
+    if features.shape[: len(leading)] != leading:
+        raise ValueError(
+            f"`features` must have shape {(*leading, 'columns')}. "
+            f"Received: shape {features.shape}"
+        )
+    if not np.isfinite(features).all():
+        raise ValueError(
+            "`features` must be finite. Received: NaN or infinite values"
+        )
+    return features.reshape(int(np.prod(leading)), -1)
+
+
+def log_probabilities(logits, floor=FLOOR):
+    """`log softmax`, kept above `floor`, in float64."""
+    logits = np.asarray(logits, dtype="float64")
+    normalised = logits - logsumexp(logits, axis=1, keepdims=True)
+    return np.maximum(normalised, floor)

@@ -1,0 +1,25 @@
+"""A temperature linear in the features before the logits."""
+
+from keras_likelihood.recalibration.joint_scaling import JointScaling
+
+
+class LinearFeatureScaling(JointScaling):
+    """Predicts each example's temperature from its features.
+
+        p = softmax(z / T(x)),    T(x) = f(x w + c)
+
+    with `z` the logits after GlobalScaling, `x` the penultimate features and
+    `f` the shifted softplus. A prior pulls towards GlobalScaling with the
+    strength of largest marginal likelihood, so thousands of features do not
+    overfit. The predicted classes stay as they are.
+
+    Args:
+        offset: of the softplus, `>= 0`; T stays above offset / (ln 2 +
+            offset) times the global temperature. Defaults to 0.2.
+
+    >>> scaling = LinearFeatureScaling().fit_arrays(logits, y, features)
+    >>> probabilities = scaling.calibrate(test_logits, test_features)
+    """
+
+    def __init__(self, *, offset: float = 0.2):
+        super().__init__(temperature="features", offset=offset)

@@ -1,0 +1,24 @@
+"""A temperature linear in the logits."""
+
+from keras_likelihood.recalibration.joint_scaling import JointScaling
+
+
+class LinearScaling(JointScaling):
+    """Predicts each example's temperature from its logits.
+
+        p = softmax(z / T(z)),    T(z) = f(z w + c)
+
+    with `z` the logits after GlobalScaling and `f` the shifted softplus. A
+    prior pulls towards GlobalScaling with the strength of largest marginal
+    likelihood. The predicted classes stay as they are.
+
+    Args:
+        offset: of the softplus, `>= 0`; T stays above offset / (ln 2 +
+            offset) times the global temperature. Defaults to 0.2.
+
+    >>> scaling = LinearScaling().fit_arrays(logits, y)
+    >>> probabilities = scaling.calibrate(test_logits)
+    """
+
+    def __init__(self, *, offset: float = 0.2):
+        super().__init__(temperature="logits", offset=offset)

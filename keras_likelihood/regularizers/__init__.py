@@ -1,0 +1,22 @@
+"""L1 and L2 whose strength is learned with the weights."""
+
+from keras_likelihood.regularizers.adaptive_regularizer import (
+    AdaptiveRegularizer,
+)
+from keras_likelihood.regularizers.d_lasso import DLasso
+from keras_likelihood.regularizers.d_ridge import DRidge
+from keras_likelihood.regularizers.learned_noise import bind_noise
+from keras_likelihood.regularizers.multi_lasso import MultiLasso
+from keras_likelihood.regularizers.multi_ridge import MultiRidge
+from keras_likelihood.regularizers.pruning import adaptive_weights, prune
+
+__all__ = [
+    "AdaptiveRegularizer",
+    "DLasso",
+    "DRidge",
+    "MultiLasso",
+    "MultiRidge",
+    "adaptive_weights",
+    "bind_noise",
+    "prune",
+]

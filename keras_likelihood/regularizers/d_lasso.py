@@ -1,0 +1,86 @@
+"""L1 regularization of learned strength."""
+
+import math
+
+from keras import ops
+
+from keras_likelihood.registration import serializable
+from keras_likelihood.regularizers.adaptive_regularizer import (
+    AdaptiveRegularizer,
+)
+from keras_likelihood.regularizers.evidence import (
+    RESOLUTION,
+    Evidence,
+    best_threshold,
+    sparse_evidence,
+    universal_threshold,
+)
+
+
+@serializable
+class DLasso(AdaptiveRegularizer):
+    """L1 with a learned strength: a Laplace prior with a learned scale `b`.
+
+        penalty = sum_j (|w_j| / b + log(2 b)) / num_examples
+
+    The likelihood alone would put `b` at the mean of `|w|`, which regularizes
+    too little when most weights are zero and a few are large. Here `b` goes
+    to where Stein's estimate of the squared error of the weights is least,
+    which the share of the weights that are on decides (see
+    `evidence.best_threshold`), and never above that mean. It cannot fall
+    below the scale at which pure noise is switched off entirely.
+
+    ```python
+    keras.layers.Dense(
+        1, kernel_regularizer=kl.regularizers.DLasso(num_examples=500)
+    )
+    ```
+
+    Args:
+        num_examples: number of likelihood terms that the loss averages over.
+        group: `"tensor"` (default) for one scale, `"input"` or `"output"`
+            for one per input feature or output unit.
+        **options: those of `AdaptiveRegularizer`.
+    """
+
+    def __init__(self, *, num_examples: float, group="tensor", **options):
+        super().__init__(num_examples=num_examples, group=group, **options)
+
+    def prior_nll(self, weight, scale):
+        return ops.abs(weight) / scale + ops.log(2.0 * scale)
+
+    def evidence(self, weight, scale, noise):
+        found = sparse_evidence(
+            weight, noise, self.num_examples, self.input_scale
+        )
+        # Weights on but too small to be seen: their density at zero is that
+        # of the Laplace prior.
+        unseen = RESOLUTION / (ops.sqrt(found.precision) * ops.max(scale))
+        freedom = found.freedom * (1.0 + ops.minimum(unseen, 0.5))
+        freedom = ops.minimum(freedom, self.num_examples - 1.0)
+        free = (self.num_examples - freedom) / (
+            self.num_examples - found.freedom
+        )
+        return Evidence(found.precision * free, freedom, found.on)
+
+    def target_scale(self, weight, scale, evidence):
+        axes = [i for i, n in enumerate(scale.shape) if n == 1]
+        total = float(math.prod(weight.shape))
+        members = total / math.prod(scale.shape)
+        seen = ops.sum(evidence.on, axis=axes, keepdims=True)
+        overall = evidence.freedom / total
+        ratio = evidence.freedom / ops.maximum(ops.sum(evidence.on), 1.0)
+        # A small group leans on the whole tensor as one more weight would.
+        share = (seen * ops.maximum(ratio, 1.0) + overall) / (members + 1.0)
+        share = ops.clip(share, 0.5 / total, 1.0 - 0.5 / total)
+        highest = universal_threshold(int(total))
+        threshold = ops.minimum(best_threshold(share), highest)
+        root = ops.sqrt(evidence.precision)
+        size = ops.mean(ops.abs(weight), axis=axes, keepdims=True)
+        return ops.maximum(
+            ops.minimum(1.0 / (threshold * root), size),
+            1.0 / (highest * root),
+        )
+
+    def _strength_of(self, scale):
+        return 1.0 / (self.num_examples * scale)

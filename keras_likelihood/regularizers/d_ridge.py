@@ -1,0 +1,66 @@
+"""L2 regularization of learned strength."""
+
+import math
+
+from keras import ops
+
+from keras_likelihood.registration import serializable
+from keras_likelihood.regularizers.adaptive_regularizer import (
+    AdaptiveRegularizer,
+)
+from keras_likelihood.regularizers.evidence import smooth_evidence
+
+
+@serializable
+class DRidge(AdaptiveRegularizer):
+    """L2 with a learned strength: a normal prior with a learned scale `s`.
+
+        penalty = sum_j (w_j^2 / (2 s^2) + log(s) + log(2 pi) / 2)
+                  / num_examples
+
+    The scale follows the marginal likelihood, by MacKay's fixed point
+
+        s^2 = sum_j w_j^2 / df,    df = sum_j h s^2 / (1 + h s^2)
+
+    which counts only the weights that the data determine.
+
+    ```python
+    keras.layers.Dense(
+        1, kernel_regularizer=kl.regularizers.DRidge(num_examples=500)
+    )
+    ```
+
+    Args:
+        num_examples: number of likelihood terms that the loss averages over.
+        group: `"tensor"` (default) for one scale, `"input"` or `"output"`
+            for one per input feature or output unit, which switches off
+            features or units that carry nothing.
+        **options: those of `AdaptiveRegularizer`.
+    """
+
+    def __init__(self, *, num_examples: float, group="tensor", **options):
+        super().__init__(num_examples=num_examples, group=group, **options)
+
+    def prior_nll(self, weight, scale):
+        return (
+            0.5 * ops.square(weight / scale)
+            + ops.log(scale)
+            + 0.5 * math.log(2 * math.pi)
+        )
+
+    def evidence(self, weight, scale, noise):
+        return smooth_evidence(
+            weight, scale, noise, self.num_examples, self.input_scale
+        )
+
+    def target_scale(self, weight, scale, evidence):
+        axes = [i for i, n in enumerate(scale.shape) if n == 1]
+        signal = evidence.precision * ops.square(scale)
+        known = signal / (1.0 + signal)
+        mean = ops.mean(ops.square(weight), axis=axes, keepdims=True)
+        # Below this scale all weights together use one degree of freedom.
+        least = 1.0 / (evidence.precision * float(math.prod(weight.shape)))
+        return ops.sqrt(ops.maximum(mean / known, least))
+
+    def _strength_of(self, scale):
+        return 0.5 / (self.num_examples * scale**2)

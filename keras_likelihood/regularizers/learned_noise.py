@@ -1,0 +1,50 @@
+"""Tells the regularizers of a model which noise its loss learns."""
+
+import math
+
+import keras
+
+from keras_likelihood.regularizers.pruning import adaptive_weights
+
+
+def bind_noise(model: keras.Model) -> int:
+    """Connects a model's adaptive regularizers with its learned noise scale.
+
+    To be called between `compile` and `fit`, and again after loading. The
+    noise is the one learned `scale` of the model's loss. It is then read by
+    the regularizers, and corrected for the degrees of freedom that their
+    weights use up; these are capped so that all layers together cannot claim
+    more than there are examples.
+
+    Args:
+        model: a compiled `LikelihoodModel`.
+
+    Returns:
+        The number of regularizers that were connected: 0 if the loss learns
+        no `scale`.
+
+    Example:
+
+    ```python
+    model.compile("adam", loss=kl.losses.NormalLoss())
+    kl.regularizers.bind_noise(model)
+    ```
+    """
+    scale = _learned_scale(model)
+    weights = [
+        w for w in adaptive_weights(model) if w.regularizer.loss == "nll"
+    ]
+    total = sum(math.prod(w.shape) for w in weights)
+    for weight in weights:
+        regularizer = weight.regularizer
+        share = regularizer.num_examples * math.prod(weight.shape) / total
+        regularizer.use_noise(scale, most_freedom=share)
+    return 0 if scale is None else len(weights)
+
+
+def _learned_scale(model):
+    adopt = getattr(getattr(model, "loss", None), "adopt", None)
+    if adopt is None:
+        return None
+    outputs = getattr(model, "outputs", None) or [None]
+    return adopt(len(outputs)).get("scale")

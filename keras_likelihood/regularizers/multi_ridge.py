@@ -1,0 +1,47 @@
+"""L2 regularization with a learned strength for every weight."""
+
+from keras import ops
+
+from keras_likelihood.registration import serializable
+from keras_likelihood.regularizers.d_ridge import DRidge
+from keras_likelihood.regularizers.evidence import price_of_a_weight
+
+
+@serializable
+class MultiRidge(DRidge):
+    """L2 with a learned scale `s_j` for every weight.
+
+        penalty = sum_j (w_j^2 / (2 s_j^2) + log(s_j) + log(2 pi) / 2)
+                  / num_examples
+
+    Like `MultiLasso` for the normal prior: weights the data do not need are
+    shrunk by a factor of nine rather than to zero, and
+
+        s_j^2 = (w_j^2 + c^2) / A,    A = T^2 / 4,    c^2 = A / (8 h)
+
+    where `T^2` is the gain in log-likelihood that a weight must bring. This
+    `c` is the smallest for which a weight's way out of zero has no jump.
+
+    ```python
+    keras.layers.Dense(
+        1, kernel_regularizer=kl.regularizers.MultiRidge(num_examples=500)
+    )
+    ```
+
+    Args:
+        num_examples: number of likelihood terms that the loss averages over.
+        **options: those of `AdaptiveRegularizer`, less `group`.
+    """
+
+    def __init__(self, *, num_examples: float, **options):
+        super().__init__(num_examples=num_examples, group="weight", **options)
+
+    def target_scale(self, weight, scale, evidence):
+        pull = ops.maximum(0.25 * price_of_a_weight(weight, evidence), 1.0)
+        least = pull / (8.0 * evidence.precision)
+        return ops.sqrt((ops.square(weight) + least) / pull)
+
+    def get_config(self):
+        config = super().get_config()
+        del config["group"]
+        return config

@@ -1,0 +1,132 @@
+"""Indices travel with the targets, exactly."""
+
+import keras
+import numpy as np
+import pytest
+
+import keras_likelihood as kl
+from keras_likelihood.data_parameters.indexed import INDEX, TARGET, split_index
+
+
+def test_numbers_examples_from_zero():
+    y = np.ones((5, 2), "float32")
+    target, weight, index = split_index(kl.indexed(y))
+    assert target is y
+    assert weight is None
+    np.testing.assert_array_equal(index, np.arange(5))
+
+
+def test_keeps_given_numbers():
+    _, _, index = split_index(
+        kl.indexed(np.zeros((3, 1)), index=np.array([[7], [7], [1]]))
+    )
+    np.testing.assert_array_equal(index, [7, 7, 1])
+
+
+def test_structured_targets_count_examples():
+    y = {"a": np.zeros((4, 1)), "b": np.zeros((4, 3))}
+    assert len(split_index(kl.indexed(y))[2]) == 4
+
+
+def test_plain_targets_have_no_index():
+    y = {"a": np.zeros(3), "index": np.arange(3)}
+    target, weight, index = split_index(y, {"a": np.ones(3)})
+    assert target is y
+    assert set(weight) == {"a"}
+    assert index is None
+
+
+def test_weights_repeated_over_the_structure_are_one_again():
+    y = kl.indexed(np.zeros((3, 1)))
+    weight = np.array([1.0, 2.0, 3.0])
+    assert split_index(y, {INDEX: weight, TARGET: weight})[1] is weight
+
+
+@pytest.mark.parametrize(
+    ("index", "message"),
+    [
+        (np.array([0.0, 1.0]), "must be integers"),
+        (np.zeros((2, 2), "int32"), "must be integers of shape"),
+        (np.array([0, 1, 2]), "3 entries for 2 targets"),
+    ],
+)
+def test_refuses_bad_numbers(index, message):
+    with pytest.raises(ValueError, match=message):
+        kl.indexed(np.zeros((2, 1)), index=index)
+
+
+def test_index_beyond_float32_precision_reaches_the_loss():
+    base = 2**24
+    size = base + 64
+    x = np.zeros((32, 1), "float32")
+    y = np.full((32, 1), 2.0, "float32")
+    index = base + 1 + 2 * np.arange(32)[::-1]
+    inputs = keras.Input((1,))
+    model = kl.LikelihoodModel(inputs, keras.layers.Dense(1)(inputs))
+    scale = kl.DataParameter(size)
+    model.compile("sgd", loss=kl.losses.NormalLoss(scale=scale))
+    model.fit(
+        x,
+        kl.indexed(y, index=index),
+        batch_size=8,
+        callbacks=[scale],
+        verbose=0,
+    )
+    moved = np.flatnonzero(scale.rows.table.numpy()[:, 1, 0])
+    np.testing.assert_array_equal(moved, np.sort(index))
+
+
+class TestDataset:
+    def dataset(self, *elements):
+        tf = pytest.importorskip("tensorflow")
+        return tf.data.Dataset.from_tensor_slices(elements)
+
+    def test_numbers_survive_shuffling(self):
+        x = np.arange(10, dtype="float32")
+        dataset = kl.indexed(self.dataset(x, 2 * x)).shuffle(10).batch(4)
+        for _ in range(2):
+            for inputs, y in dataset:
+                np.testing.assert_array_equal(y[INDEX], inputs)
+                np.testing.assert_array_equal(y[TARGET], 2 * inputs)
+
+    def test_keeps_sample_weights(self):
+        x = np.arange(4, dtype="float32")
+        element = next(iter(kl.indexed(self.dataset(x, x, x + 5))))
+        assert float(element[2]) == 5.0
+
+    def test_trains(self):
+        x = np.zeros((12, 1), "float32")
+        y = np.linspace(-3, 3, 12, dtype="float32")[:, None]
+        inputs = keras.Input((1,))
+        outputs = keras.layers.Dense(1, kernel_initializer="zeros")(inputs)
+        model = kl.LikelihoodModel(inputs, outputs)
+        scale = kl.DataParameter(12)
+        model.compile(
+            keras.optimizers.SGD(0.0),
+            loss=kl.losses.NormalLoss(scale=scale),
+        )
+        dataset = kl.indexed(self.dataset(x, y)).shuffle(12).batch(4)
+        model.fit(
+            dataset, epochs=3, shuffle=False, callbacks=[scale], verbose=0
+        )
+        grown = scale.values() > 1
+        np.testing.assert_array_equal(grown, np.abs(y[:, 0]) > 1)
+
+    def test_refuses_shuffled_and_batched(self):
+        x = np.zeros((4, 1), "float32")
+        with pytest.raises(ValueError, match="before `shuffle` and `batch`"):
+            kl.indexed(self.dataset(x, x).shuffle(4))
+        with pytest.raises(ValueError, match="before `shuffle` and `batch`"):
+            kl.indexed(self.dataset(x, x).batch(4))
+
+    def test_refuses_elements_without_targets(self):
+        tf = pytest.importorskip("tensorflow")
+        x = np.zeros((4, 1), "float32")
+        dataset = tf.data.Dataset.from_tensor_slices({"image": x, "label": x})
+        with pytest.raises(ValueError, match="as_supervised=True"):
+            kl.indexed(dataset)
+
+    def test_refuses_an_index_of_its_own(self):
+        x = np.zeros((4, 1), "float32")
+        with pytest.raises(ValueError, match="numbered in its own order"):
+            kl.indexed(self.dataset(x, x), index=np.arange(4))

@@ -1,0 +1,323 @@
+"""Data parameters inside `fit`, `evaluate` and `predict`."""
+
+import keras
+import numpy as np
+import pytest
+from keras import ops
+
+import keras_likelihood as kl
+
+# What `fit` computes is the same; XLA takes seconds to compile it.
+JIT = keras.backend.backend() == "jax"
+
+
+def frozen_model(loss, units=1, features=1, **options):
+    """A model that predicts zeros whatever happens."""
+    inputs = keras.Input((features,))
+    outputs = keras.layers.Dense(units, kernel_initializer="zeros")(inputs)
+    model = kl.LikelihoodModel(inputs, outputs)
+    model.compile(
+        keras.optimizers.SGD(0.0), loss=loss, jit_compile=JIT, **options
+    )
+    return model
+
+
+def fit(model, x, y, parameters, **options):
+    options = {"verbose": 0, "batch_size": 4, **options}
+    return model.fit(x, y, callbacks=parameters, **options)
+
+
+@pytest.fixture
+def data(rng):
+    x = rng.normal(size=(24, 1)).astype("float32")
+    return x, (3 * rng.normal(size=(24, 1))).astype("float32")
+
+
+def test_finds_the_scale_of_each_residual(data):
+    x, y = data
+    scale = kl.DataParameter(24, learning_rate=0.2)
+    model = frozen_model(kl.losses.NormalLoss(scale=scale))
+    fit(model, x, kl.indexed(y), [scale], epochs=60, batch_size=24)
+    # The best scale for one residual is its size; below the constraint's
+    # floor there is none.
+    expected = np.maximum(np.abs(y[:, 0]), 0.3)
+    np.testing.assert_allclose(scale.values(), expected, atol=0.35)
+
+
+@pytest.mark.parametrize("dimension", ["scalar", "channel", "element"])
+def test_values_have_the_shape_of_the_dimension(dimension):
+    scale = kl.DataParameter(7, dimension=dimension, initial=0.5)
+    inputs = keras.Input((4, 5, 3))
+    model = kl.LikelihoodModel(inputs, keras.layers.Dense(2)(inputs))
+    model.compile("sgd", loss=kl.losses.NormalLoss(scale=scale))
+    shape = {"scalar": (), "channel": (1, 1, 2), "element": (4, 5, 2)}
+    values = scale.values()
+    assert values.shape == (7, *shape[dimension])
+    np.testing.assert_allclose(values, 0.5, rtol=1e-6)
+    assert scale.values([2, 6]).shape == (2, *shape[dimension])
+
+
+def test_rows_that_were_not_visited_rest(data):
+    x, y = data
+    scale = kl.DataParameter(24, momentum=0.9, weight_decay=0.1)
+    model = frozen_model(kl.losses.NormalLoss(scale=scale))
+    fit(model, x, kl.indexed(y), [scale])
+    before = scale.rows.table.numpy()
+    half = kl.indexed(y[::2], index=2 * np.arange(12))
+    fit(model, x[::2], half, [scale], epochs=2)
+    after = scale.rows.table.numpy()
+    np.testing.assert_array_equal(before[1::2], after[1::2])
+    assert np.all(before[::2] != after[::2])
+
+
+def test_repeated_index_moves_once_along_the_sum():
+    def moved(y, index):
+        scale = kl.DataParameter(3, rho=0.0)
+        model = frozen_model(kl.losses.NormalLoss(scale=scale, reduction="sum"))
+        x = np.zeros_like(y)
+        fit(model, x, kl.indexed(y, index=np.array(index)), [scale])
+        return scale.rows.table.numpy()[:, :, 0]
+
+    y = np.array([[2.0], [0.5], [3.0]], "float32")
+    apart = moved(y, [0, 1, 2])
+    together = moved(y, [1, 1, 1])
+    root = np.sign(apart[:, 0]) * np.sqrt(apart[:, 1])
+    assert together[1, 1] == pytest.approx(root.sum() ** 2, rel=1e-5)
+    assert together[1, 0] == pytest.approx(0.05, rel=1e-5)
+    np.testing.assert_array_equal(together[[0, 2]], 0)
+
+
+def test_decay_pulls_towards_the_initial_value(data):
+    x, y = data
+    spread = []
+    for decay in (0.0, 5.0):
+        scale = kl.DataParameter(24, initial=2.0, weight_decay=decay)
+        model = frozen_model(kl.losses.NormalLoss(scale=scale))
+        fit(model, x, kl.indexed(y), [scale], epochs=20, batch_size=24)
+        spread.append(np.abs(scale.values() - 2.0).max())
+    assert spread[1] < 0.6 * spread[0]
+
+
+def test_own_constraint_and_start(data):
+    x, y = data
+    scale = kl.DataParameter(24, initial=0.5, constraint="affine_sigmoid")
+    model = frozen_model(kl.losses.NormalLoss(scale=scale))
+    fit(model, x, kl.indexed(10 * y), [scale], epochs=40, batch_size=24)
+    assert scale.values().max() < 1.0
+    assert scale.values().max() > 0.8
+
+
+def test_shape_and_scale_together(data):
+    x, y = data
+    shape, scale = kl.DataParameter(24), kl.DataParameter(24)
+    model = frozen_model(kl.losses.RobustRhoLoss(shape=shape, scale=scale))
+    assert set(model.data_parameters) == {"shape", "scale"}
+    fit(model, x, kl.indexed(y), [shape, scale], epochs=5)
+    assert shape.values().std() > 0
+    assert scale.values().std() > 0
+
+
+def test_class_level_temperatures(rng):
+    labels = rng.integers(0, 3, 64)
+    wrong = np.where(labels == 2, rng.integers(0, 3, 64), labels)
+    x = np.eye(3, dtype="float32")[labels]
+    temperature = kl.DataParameter(3, learning_rate=0.1)
+    inputs = keras.Input((3,))
+    outputs = keras.layers.Dense(
+        3, kernel_initializer=keras.initializers.Identity(4.0)
+    )(inputs)
+    model = kl.LikelihoodModel(inputs, outputs)
+    model.compile(
+        keras.optimizers.SGD(0.0),
+        loss=kl.losses.SoftmaxLoss(temperature=temperature),
+    )
+    y = kl.indexed(wrong, index=labels)
+    fit(model, x, y, [temperature], epochs=10, batch_size=16)
+    assert temperature.values().argmax() == 2
+
+
+def test_outputs_by_name(data):
+    x, y = data
+    scale = kl.DataParameter(24, rho=0.0)
+    inputs = keras.Input((1,))
+    zeros = [
+        keras.layers.Dense(1, kernel_initializer="zeros")(inputs)
+        for _ in range(2)
+    ]
+    model = kl.LikelihoodModel(inputs, dict(zip("ab", zeros, strict=True)))
+    model.compile(
+        keras.optimizers.SGD(0.0),
+        loss={"a": kl.losses.NormalLoss(scale=scale), "b": "mse"},
+        loss_weights={"a": 2.0, "b": 1.0},
+    )
+    assert list(model.data_parameters) == ["a_scale"]
+    targets = kl.indexed({"a": y, "b": y})
+    fit(model, x, targets, [scale], sample_weight=np.ones(24))
+    alone = kl.DataParameter(24, rho=0.0)
+    single = frozen_model(kl.losses.NormalLoss(scale=alone), loss_weights=2.0)
+    fit(single, x, kl.indexed(y), [alone])
+    np.testing.assert_allclose(
+        scale.rows.table.numpy(), alone.rows.table.numpy(), rtol=1e-5
+    )
+
+
+def test_metrics_see_plain_targets(data):
+    x, y = data
+    scale = kl.DataParameter(24)
+    model = frozen_model(kl.losses.NormalLoss(scale=scale), metrics=["mse"])
+    history = fit(
+        model, x, kl.indexed(y), [scale], sample_weight=np.ones(24)
+    ).history
+    assert history["mse"][0] == pytest.approx(np.mean(y**2), rel=1e-5)
+
+
+def test_mixed_precision(data, mixed_precision):
+    x, y = data
+    scale = kl.DataParameter(24)
+    model = frozen_model(kl.losses.NormalLoss(scale=scale))
+    fit(model, x, kl.indexed(y), [scale])
+    assert scale.values().dtype == np.float32
+    assert np.all(scale.rows.table.numpy()[:, 1] > 0)
+
+
+class TestWithoutTraining:
+    def nll(self, y, scale):
+        return np.mean(
+            0.5 * (y / scale) ** 2 + np.log(scale) + 0.5 * np.log(2 * np.pi)
+        )
+
+    def trained(self, data, **options):
+        x, y = data
+        scale = kl.DataParameter(24, **options)
+        model = frozen_model(kl.losses.NormalLoss(scale=scale))
+        fit(model, x, kl.indexed(y), [scale], epochs=10)
+        return model, scale
+
+    def test_evaluate_uses_the_rows_and_leaves_them(self, data):
+        x, y = data
+        model, scale = self.trained(data)
+        before = scale.rows.table.numpy()
+        found = model.evaluate(x, kl.indexed(y), verbose=0)
+        expected = self.nll(y[:, 0], scale.values())
+        assert found == pytest.approx(expected, rel=1e-5)
+        np.testing.assert_array_equal(before, scale.rows.table.numpy())
+
+    def test_falls_back_to_the_initial_value(self, data):
+        x, y = data
+        model, _ = self.trained(data, initial=1.5)
+        found = model.evaluate(x, y, verbose=0)
+        assert found == pytest.approx(self.nll(y, 1.5), rel=1e-5)
+
+    def test_falls_back_to_the_mean(self, data):
+        x, y = data
+        model, scale = self.trained(data, fallback="mean")
+        found = model.evaluate(x, y, verbose=0)
+        expected = self.nll(y, scale.values().mean())
+        assert found == pytest.approx(expected, rel=1e-5)
+        likelihood = model.predict_distribution(x, verbose=0)
+        assert float(
+            ops.convert_to_numpy(likelihood.scale).item()
+        ) == pytest.approx(scale.values().mean(), rel=1e-5)
+
+    def test_validation_within_fit(self, data):
+        x, y = data
+        scale = kl.DataParameter(24, fallback="mean")
+        model = frozen_model(kl.losses.NormalLoss(scale=scale))
+        history = fit(
+            model, x, kl.indexed(y), [scale], validation_data=(x, y)
+        ).history
+        expected = self.nll(y, scale.values().mean())
+        assert history["val_loss"][0] == pytest.approx(expected, rel=1e-5)
+
+    def test_validation_split_does_not_move_its_rows(self, data):
+        x, y = data
+        scale = kl.DataParameter(24)
+        model = frozen_model(kl.losses.NormalLoss(scale=scale))
+        fit(model, x, kl.indexed(y), [scale], validation_split=0.25)
+        squares = scale.rows.table.numpy()[:, 1, 0]
+        np.testing.assert_array_equal(squares > 0, np.arange(24) < 18)
+
+
+class TestRefusals:
+    def test_training_without_an_index(self, data):
+        x, y = data
+        scale = kl.DataParameter(24)
+        model = frozen_model(kl.losses.NormalLoss(scale=scale))
+        with pytest.raises(ValueError, match=r"kl\.indexed\(y\)"):
+            fit(model, x, y, [scale])
+
+    def test_forgotten_callback(self, data):
+        x, y = data
+        scale = kl.DataParameter(24)
+        model = frozen_model(kl.losses.NormalLoss(scale=scale))
+        with pytest.raises(ValueError, match="among the callbacks"):
+            fit(model, x, kl.indexed(y), [])
+
+    def test_callback_of_another_loss(self, data):
+        x, y = data
+        scale, other = kl.DataParameter(24), kl.DataParameter(24)
+        frozen_model(kl.losses.NormalLoss(scale=other))
+        model = frozen_model(kl.losses.NormalLoss(scale=scale))
+        with pytest.raises(ValueError, match="not in the loss"):
+            fit(model, x, kl.indexed(y), [scale, other])
+
+    @pytest.mark.parametrize("bad", [-1, 24, 2**30])
+    def test_index_out_of_range(self, data, bad):
+        x, y = data
+        index = np.arange(24)
+        index[1] = bad
+        scale = kl.DataParameter(24)
+        model = frozen_model(kl.losses.NormalLoss(scale=scale))
+        with pytest.raises(ValueError, match="rows 0 to 23.*num_examples"):
+            fit(model, x, kl.indexed(y, index=index), [scale])
+
+    def test_index_out_of_range_in_the_last_batch(self, data):
+        x, y = data
+        index = np.arange(24)
+        index[-1] = 99
+        scale = kl.DataParameter(24)
+        model = frozen_model(kl.losses.NormalLoss(scale=scale))
+        with pytest.raises(ValueError, match="1 index"):
+            fit(model, x, kl.indexed(y, index=index), [scale], shuffle=False)
+
+    def test_stock_model(self, data):
+        x, y = data
+        loss = kl.losses.NormalLoss(scale=kl.DataParameter(24))
+        model = keras.Sequential([keras.Input((1,)), keras.layers.Dense(1)])
+        model.compile("sgd", loss=loss)
+        with pytest.raises(ValueError, match="LikelihoodModel"):
+            model.fit(x, y, verbose=0)
+
+    def test_one_parameter_for_two(self):
+        both = kl.DataParameter(24)
+        with pytest.raises(ValueError, match="one parameter of one"):
+            kl.losses.RobustRhoLoss(shape=both, scale=both)
+
+    def test_rows_of_unknown_size(self):
+        scale = kl.DataParameter(4, dimension="element")
+        inputs = keras.Input((None, 3))
+        model = kl.LikelihoodModel(inputs, keras.layers.Dense(1)(inputs))
+        with pytest.raises(ValueError, match="a fixed shape"):
+            model.compile("sgd", loss=kl.losses.NormalLoss(scale=scale))
+
+    def test_values_before_there_is_a_table(self):
+        with pytest.raises(ValueError, match="compiled with"):
+            kl.DataParameter(4).values()
+
+    @pytest.mark.parametrize(
+        ("options", "message"),
+        [
+            ({"num_examples": 0}, "num_examples"),
+            ({"num_examples": 2.5}, "num_examples"),
+            ({"fallback": "median"}, "'initial' or 'mean'"),
+            ({"learning_rate": -1.0}, "learning_rate"),
+        ],
+    )
+    def test_arguments(self, options, message):
+        with pytest.raises(ValueError, match=message):
+            kl.DataParameter(**{"num_examples": 4, **options})
+
+    def test_initial_value_outside_of_the_constraint(self):
+        scale = kl.DataParameter(4, initial=-1.0)
+        with pytest.raises(ValueError, match="strictly between"):
+            kl.losses.NormalLoss(scale=scale)

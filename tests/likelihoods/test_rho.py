@@ -1,0 +1,189 @@
+"""The robust loss, one test per property, singular points hit on purpose."""
+
+import mpmath as mp
+import numpy as np
+import pytest
+from keras import ops
+
+from keras_likelihood.likelihoods.rho import rho
+from tests.autodiff import central_differences, gradients
+
+SHAPES = [0, 1e-6, 1e-3, 0.1, 0.5, 1, 1.5, 1.9, 1.999]
+SHAPES += [2, 2.001, 2.1, 2.5, 3, 4, 8]
+
+
+def loss(x, shape, scale=1.0):
+    return ops.convert_to_numpy(rho(x, shape=shape, scale=scale))
+
+
+def exact(x, shape, scale):
+    """`(rho, d/dx, d/dshape, d/dscale)` from the definition, 40 digits."""
+    x, shape, scale = (mp.mpf(float(v)) for v in (x, shape, scale))
+    s = (x / scale) ** 2
+
+    def value(shape):
+        b = abs(shape - 2)
+        if b == 0:
+            return s / 2
+        if shape == 0:
+            return mp.log1p(s / 2)
+        return b / shape * ((s / b + 1) ** (shape / 2) - 1)
+
+    with mp.workdps(60):
+        step = mp.mpf(10) ** -15
+        by_shape = (value(shape + step) - value(shape - step)) / (2 * step)
+        b = abs(shape - 2)
+        v = (s / b + 1) ** (shape / 2 - 1) if b else mp.mpf(1)
+        results = value(shape), x / scale**2 * v, by_shape, -s * v / scale
+    return [float(r) for r in results]
+
+
+@pytest.fixture
+def grid(rng):
+    """Quantised, so that 0, 2 and x = 0 occur; float32."""
+    x = np.round(rng.normal(scale=6, size=2000)) / 4
+    shape = np.round(rng.uniform(-4, 8, size=2000) * 2) / 2
+    scale = np.exp(rng.normal(size=2000))
+    assert np.any(x == 0) and np.any(shape == 0) and np.any(shape == 2)
+    return tuple(v.astype("float32") for v in (x, shape, scale))
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_float32_matches_forty_digits(shape):
+    x = np.float32(0.7) * np.logspace(-4, 4, 33, dtype="float32")
+    shapes = np.full_like(x, shape)
+    scale = np.full_like(x, 0.7)
+    oracle = [exact(*p) for p in zip(x, shapes, scale, strict=True)]
+    value, by_x, by_shape, by_scale = np.array(oracle).T
+    np.testing.assert_allclose(loss(x, shapes, scale), value, rtol=2e-6)
+    found = gradients(rho, x, shapes, scale)
+    np.testing.assert_allclose(found[0], by_x, rtol=5e-6)
+    np.testing.assert_allclose(found[2], by_scale, rtol=5e-6)
+    if shape == 2:
+        assert np.all(np.isfinite(found[1]))
+        return
+    error = np.abs(found[1] - by_shape)
+    assert np.all((error <= 1e-6) | (error <= 1e-4 * np.abs(by_shape)))
+
+
+def test_float64_gradients_match_differences(rng, double_precision):
+    x = rng.normal(size=12) * 3
+    shape = np.array([-3, -1, 0, 1e-5, 0.3, 1, 1.6, 1.8, 1.99, 2.2, 3, 6.0])
+    scale = rng.uniform(0.5, 2, size=12)
+    expected = central_differences(rho, x, shape, scale, step=1e-6)
+    found = gradients(rho, x, shape, scale)
+    for mine, oracle in zip(found, expected, strict=True):
+        np.testing.assert_allclose(mine, oracle, rtol=1e-6, atol=1e-8)
+
+
+@pytest.mark.parametrize(
+    "shape_of_shape, shape_of_scale",
+    [((), ()), ((1,), (4,)), ((3, 1), ()), ((3, 4), (1, 4)), ((1, 1), (3, 4))],
+)
+def test_gradients_are_summed_to_the_parameters(
+    shape_of_shape, shape_of_scale, rng
+):
+    x = rng.normal(size=(3, 4)).astype("float32")
+    shape = rng.uniform(0.2, 2.8, size=shape_of_shape).astype("float32")
+    scale = rng.uniform(0.5, 2, size=shape_of_scale).astype("float32")
+    found = gradients(rho, x, shape, scale)
+    full = gradients(
+        rho, x, *(np.broadcast_to(p, x.shape).copy() for p in (shape, scale))
+    )
+    np.testing.assert_allclose(found[0], full[0], rtol=1e-5)
+    for mine, each, parameter in zip(
+        found[1:], full[1:], (shape, scale), strict=True
+    ):
+        assert mine.shape == parameter.shape
+        axes = tuple(range(2 - parameter.ndim)) + tuple(
+            i + 2 - parameter.ndim
+            for i, size in enumerate(parameter.shape)
+            if size == 1
+        )
+        total = each.sum(axis=axes).reshape(parameter.shape)
+        np.testing.assert_allclose(mine, total, rtol=1e-4, atol=1e-6)
+
+
+def test_it_is_a_loss(grid):
+    x, shape, scale = grid
+    value = loss(x, shape, scale)
+    assert np.all(value >= 0)
+    np.testing.assert_array_equal(value, loss(-x, shape, scale))
+    np.testing.assert_array_equal(value[x == 0], 0)
+    assert np.all(value[x != 0] > 0)
+
+
+def test_it_grows_with_the_residual(grid):
+    x, shape, scale = grid
+    nearer, farther = (loss(k * x, shape, scale) for k in (1.0, 1.1))
+    assert np.all(nearer <= farther * (1 + 1e-6))
+
+
+def test_it_grows_with_the_shape(grid):
+    x, shape, scale = grid
+    for step in (1e-3, 0.5):
+        larger = loss(x, shape + np.float32(step), scale)
+        assert np.all(loss(x, shape, scale) <= larger * (1 + 1e-5))
+
+
+def test_only_the_ratio_to_the_scale_counts(grid):
+    x, shape, scale = grid
+    for factor in (0.125, 3.0):
+        np.testing.assert_allclose(
+            loss(factor * x, shape, factor * scale),
+            loss(x, shape, scale),
+            rtol=2e-5,
+        )
+
+
+def test_negative_shapes_are_bounded(grid):
+    x, _, scale = grid
+    for shape in (-0.5, -2.0, -8.0, -np.inf):
+        bound = 1.0 if np.isinf(shape) else (shape - 2) / shape
+        assert np.all(loss(1e3 * x, shape, scale) <= bound * (1 + 1e-6))
+
+
+@pytest.mark.parametrize(
+    "shape, named",
+    [
+        (2.0, lambda s: s / 2),
+        (1.0, lambda s: np.sqrt(s + 1) - 1),
+        (0.0, lambda s: np.log1p(s / 2)),
+        (-2.0, lambda s: 2 * s / (s + 4)),
+        (-np.inf, lambda s: -np.expm1(-s / 2)),
+        (np.inf, lambda s: np.expm1(s / 2)),
+    ],
+)
+def test_special_shapes_are_named_losses(shape, named):
+    x = np.linspace(-6, 6, 49).astype("float32")
+    oracle = named((x.astype("float64") / 1.5) ** 2)
+    np.testing.assert_allclose(
+        loss(x, shape, 1.5), oracle, rtol=3e-6, atol=1e-7
+    )
+    near = np.clip(shape, -1e9, 1e9) + 1e-6
+    np.testing.assert_allclose(loss(x, near, 1.5), oracle, rtol=1e-4)
+
+
+@pytest.mark.parametrize("shape", [-np.inf, -2, 0, 1, 1.8, 2, 3, 8, np.inf])
+@pytest.mark.parametrize("x", [0.0, 1e-30, 1e4, 1e15, 1e30])
+def test_gradients_stay_finite(shape, x):
+    arrays = [np.full(2, v, "float32") for v in (x, shape, 0.5)]
+    assert np.all(np.isfinite(loss(*arrays)))
+    for gradient in gradients(rho, *arrays):
+        assert np.all(np.isfinite(gradient))
+    if x == 0:
+        for gradient in gradients(rho, *arrays):
+            np.testing.assert_array_equal(gradient, 0)
+
+
+def test_half_precision_is_computed_in_single():
+    x = np.array([0.01, 0.5, 30.0], "float16")
+    found = loss(x, 1.0)
+    assert found.dtype == np.float16
+    oracle = np.sqrt(x.astype("float64") ** 2 + 1) - 1
+    np.testing.assert_allclose(found, oracle, rtol=1e-3)
+
+
+def test_a_scale_that_is_not_positive_is_an_error():
+    with pytest.raises(ValueError, match="`scale`.*> 0.*Received: -1"):
+        rho(np.ones(2), scale=-1.0)

@@ -1,0 +1,113 @@
+"""Starts from which the joint likelihood of weights and scales collapses.
+
+As many weights as examples: the model can interpolate, so a learned noise may
+follow the residuals to zero, and weights and prior scale may vanish together.
+"""
+
+import keras
+import numpy as np
+import pytest
+
+import keras_likelihood as kl
+from keras_likelihood import regularizers
+from keras_likelihood.regularizers.evidence import Evidence
+
+SIZE, ON, STEPS = 120, 10, 800
+
+
+class Joint(regularizers.DLasso):
+    """The broken twin: scale and noise of the greatest joint likelihood."""
+
+    def evidence(self, weight, scale, noise):
+        found = super().evidence(weight, scale, noise)
+        return Evidence(found.precision, 0.0 * found.freedom, found.on)
+
+    def target_scale(self, weight, scale, evidence):
+        return keras.ops.mean(keras.ops.abs(weight)) + 0.0 * scale
+
+
+class Repeated(keras.utils.PyDataset):
+    def __init__(self, *batch):
+        super().__init__()
+        self.batch = batch
+
+    def __len__(self):
+        return STEPS
+
+    def __getitem__(self, step):
+        return self.batch
+
+
+@pytest.fixture(scope="module")
+def study():
+    rng = np.random.default_rng(1)
+    x = rng.standard_normal((SIZE, SIZE)).astype("float32")
+    weights = np.zeros((SIZE, 1), dtype="float32")
+    weights[:ON, 0] = rng.uniform(1, 2, ON)
+    y = x @ weights + rng.standard_normal((SIZE, 1))
+    return x, y.astype("float32"), weights
+
+
+def fit(regularizer, x, y, noise, kernel="glorot_uniform"):
+    inputs = keras.Input((SIZE,))
+    outputs = keras.layers.Dense(
+        1,
+        use_bias=False,
+        kernel_initializer=kernel,
+        kernel_regularizer=regularizer,
+    )(inputs)
+    model = kl.LikelihoodModel(inputs, outputs)
+    scale = kl.layers.GlobalParameter(initial=noise)
+    decay = keras.optimizers.schedules.CosineDecay(0.05, STEPS)
+    model.compile(
+        keras.optimizers.Adam(decay, beta_2=0.99),
+        loss=kl.losses.NormalLoss(scale=scale),
+        steps_per_execution=5,
+    )
+    regularizers.bind_noise(model)
+    model.fit(Repeated(x, y), verbose=0)
+    found = keras.ops.convert_to_numpy(model.layers[-1].kernel)
+    return found, float(model.loss.parameter_values()["scale"])
+
+
+STARTS = [
+    pytest.param(1.0, 1.0, "glorot_uniform", id="unit"),
+    pytest.param(1.0, 4.0, "zeros", id="dead-weights"),
+    pytest.param(0.01, 0.2, "glorot_uniform", id="tight"),
+]
+
+
+@pytest.mark.parametrize(("scale", "noise", "kernel"), STARTS)
+@pytest.mark.parametrize("cls", [regularizers.DLasso, regularizers.MultiLasso])
+def test_neither_weights_nor_noise_collapse(cls, scale, noise, kernel, study):
+    x, y, weights = study
+    regularizer = cls(num_examples=SIZE, initial_scale=scale)
+    found, noise = fit(regularizer, x, y, noise, kernel)
+    assert 0.6 < noise < 1.8
+    assert np.all(found[:ON] > 0.5)
+    assert np.mean((found - weights) ** 2) < 0.05
+
+
+def test_ridge_keeps_the_noise_from_collapsing(study):
+    x, y, weights = study
+    regularizer = regularizers.DRidge(num_examples=SIZE)
+    found, noise = fit(regularizer, x, y, 1.0)
+    assert 0.4 < noise < 3
+    least_squares = np.linalg.solve(x, y)
+    error = np.mean((found - weights) ** 2)
+    assert error < 0.3 * np.mean((least_squares - weights) ** 2)
+
+
+def test_the_joint_likelihood_does_collapse(study):
+    x, y, weights = study
+    _, noise = fit(Joint(num_examples=SIZE), x, y, 1.0)
+    assert noise < 0.5
+
+
+def test_pure_noise_switches_everything_off(study):
+    x = study[0]
+    y = np.random.default_rng(2).standard_normal((SIZE, 1)).astype("float32")
+    regularizer = regularizers.MultiLasso(num_examples=SIZE)
+    found, noise = fit(regularizer, x, y, 1.0)
+    assert np.sum(~regularizer.switched_off(found)) <= 3
+    assert 0.7 < noise < 1.4

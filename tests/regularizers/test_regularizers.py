@@ -1,0 +1,284 @@
+"""Promises that every adaptive regularizer keeps, found by discovery."""
+
+import keras
+import numpy as np
+import pytest
+from keras import ops
+from scipy import stats
+
+import keras_likelihood as kl
+from keras_likelihood import regularizers
+from tests.autodiff import gradients
+from tests.contracts import model_survives_saving, training_moves_every_weight
+
+ALL = [
+    getattr(regularizers, name)
+    for name in regularizers.__all__
+    if isinstance(getattr(regularizers, name), type)
+    and name != "AdaptiveRegularizer"
+]
+LASSO = [c for c in ALL if issubclass(c, regularizers.DLasso)]
+every = pytest.mark.parametrize("cls", ALL, ids=lambda c: c.__name__)
+
+OTHER = {
+    "num_examples": 40,
+    "initial_scale": 0.3,
+    "noise": 0.7,
+    "loss": "mse",
+    "input_scale": 2.0,
+    "learning_rate_multiplier": 0.5,
+}
+
+
+@pytest.fixture
+def weight(rng):
+    return rng.normal(size=(6, 3)).astype("float32")
+
+
+@pytest.fixture
+def data(rng):
+    x = rng.normal(size=(32, 6)).astype("float32")
+    y = x[:, :2] @ np.ones((2, 1)) + 0.3 * rng.normal(size=(32, 1))
+    return x, y.astype("float32")
+
+
+def sequential(cls, **options):
+    return keras.Sequential(
+        [
+            keras.Input((6,)),
+            keras.layers.Dense(
+                4, activation="tanh", kernel_regularizer=cls(num_examples=32)
+            ),
+            keras.layers.Dense(
+                1, kernel_regularizer=cls(num_examples=32, **options)
+            ),
+        ]
+    )
+
+
+def functional(cls, model_class=keras.Model):
+    inputs = keras.Input((6,))
+    hidden = keras.layers.Dense(
+        4, activation="tanh", kernel_regularizer=cls(num_examples=32)
+    )(inputs)
+    outputs = keras.layers.Dense(1, bias_regularizer=cls(num_examples=32))(
+        hidden
+    )
+    return model_class(inputs, outputs)
+
+
+def scales(model):
+    return [w.regularizer.scale() for w in regularizers.adaptive_weights(model)]
+
+
+@every
+@pytest.mark.parametrize("factor", [1.0, 0.98], ids=["nll", "mse"])
+def test_value_is_the_complete_prior(cls, factor, weight):
+    loss = "nll" if factor == 1 else "mse"
+    regularizer = cls(num_examples=40, initial_scale=0.3, noise=0.7, loss=loss)
+    prior = stats.laplace if cls in LASSO else stats.norm
+    expected = -prior(scale=0.3).logpdf(weight.astype("float64")).sum() / 40
+    np.testing.assert_allclose(
+        float(regularizer(weight)), factor * expected, rtol=1e-5
+    )
+
+
+@every
+def test_weights_feel_the_prior_alone(cls, weight):
+    regularizer = cls(num_examples=40, initial_scale=0.3)
+    regularizer.build(weight.shape)
+    (found,) = gradients(regularizer, weight)
+    expected = np.sign(weight) / 0.3 if cls in LASSO else weight / 0.3**2
+    np.testing.assert_allclose(found, expected / 40, rtol=1e-4)
+
+
+@every
+def test_strength_is_that_of_the_keras_regularizer(cls, weight):
+    regularizer = cls(**OTHER)
+    regularizer.build(weight.shape)
+    strength = float(regularizer.strength().flat[0])
+    stock = keras.regularizers.L1 if cls in LASSO else keras.regularizers.L2
+    (found,) = gradients(regularizer, weight)
+    (expected,) = gradients(stock(strength), weight)
+    np.testing.assert_allclose(found, expected, rtol=1e-4)
+
+
+@every
+def test_config_keeps_every_argument(cls, weight):
+    regularizer = cls(**OTHER)
+    twin = keras.regularizers.get(keras.regularizers.serialize(regularizer))
+    assert type(twin) is cls
+    np.testing.assert_allclose(
+        float(twin(weight)), float(regularizer(weight)), rtol=1e-6
+    )
+    np.testing.assert_allclose(twin.scale(), 0.3, rtol=1e-6)
+    np.testing.assert_array_equal(
+        twin.switched_off(0.03 * weight),
+        regularizer.switched_off(0.03 * weight),
+    )
+    assert twin.learning_rate_multiplier == 0.5
+    assert twin.input_scale == 2.0
+
+
+@every
+def test_scales_are_trained_in_a_stock_sequential_model(cls, data):
+    model = sequential(cls)
+    model.compile("adam", loss="mse")
+    model.fit(*data, epochs=1, verbose=0)
+    training_moves_every_weight(model, *data)
+    assert all(not np.any(s == 1.0) for s in scales(model))
+
+
+@every
+def test_scales_survive_saving(cls, data, tmp_path):
+    model = functional(cls)
+    model.compile(keras.optimizers.Adam(0.02), loss="mse", run_eagerly=True)
+    model.fit(*data, epochs=3, verbose=0)
+    expected = scales(model)
+    model.save(tmp_path / "model.keras")
+    again = keras.models.load_model(tmp_path / "model.keras")
+    for old, new in zip(expected, scales(again), strict=True):
+        np.testing.assert_allclose(new, old, rtol=1e-6)
+        assert not np.allclose(new, 1.0)
+    model_survives_saving(model, *data, tmp_path / "again.keras")
+
+
+@every
+def test_clones_have_scales_of_their_own(cls, data):
+    model = sequential(cls)
+    model.compile("adam", loss="mse", run_eagerly=True)
+    model.fit(*data, epochs=1, verbose=0)
+    clone = keras.models.clone_model(model)
+    clone.compile(keras.optimizers.Adam(0.1), loss="mse", run_eagerly=True)
+    clone.set_weights(model.get_weights())
+    for old, new in zip(scales(model), scales(clone), strict=True):
+        np.testing.assert_allclose(new, old)
+    before = scales(model)
+    clone.fit(*data, epochs=2, verbose=0)
+    for old, now, new in zip(before, scales(model), scales(clone), strict=True):
+        np.testing.assert_array_equal(now, old)
+        assert not np.allclose(new, old)
+
+
+@every
+def test_weights_files_keep_the_scales(cls, data, tmp_path):
+    model = sequential(cls)
+    model.compile("adam", loss="mse", run_eagerly=True)
+    model.fit(*data, epochs=2, verbose=0)
+    model.save_weights(tmp_path / "model.weights.h5")
+    fresh = sequential(cls)
+    fresh.compile("adam", loss="mse", run_eagerly=True)
+    fresh.fit(*data, epochs=1, verbose=0)
+    fresh.load_weights(tmp_path / "model.weights.h5")
+    for old, new in zip(scales(model), scales(fresh), strict=True):
+        np.testing.assert_allclose(new, old)
+
+
+def test_one_object_for_two_weights_is_refused(data):
+    shared = regularizers.DLasso(num_examples=32)
+    model = keras.Sequential(
+        [
+            keras.Input((6,)),
+            keras.layers.Dense(6, kernel_regularizer=shared),
+            keras.layers.Dense(6, kernel_regularizer=shared),
+        ]
+    )
+    model.compile("adam", loss="mse")
+    with pytest.raises(ValueError, match="regularizer of its own. Received: "):
+        model.fit(data[0], data[0], verbose=0)
+
+
+def test_a_shared_layer_is_one_weight(data):
+    x, y = data
+    layer = keras.layers.Dense(
+        1, kernel_regularizer=regularizers.MultiLasso(num_examples=32)
+    )
+    first, second = keras.Input((6,)), keras.Input((6,))
+    model = keras.Model([first, second], [layer(first) + layer(second)])
+    model.compile("adam", loss="mse", run_eagerly=True)
+    model.fit([x, x], y, epochs=2, verbose=0)
+    assert len(regularizers.adaptive_weights(model)) == 1
+    assert len(model.losses) == 1
+
+
+@every
+def test_mixed_precision_keeps_scales_in_float32(cls, data, mixed_precision):
+    model = sequential(cls)
+    model.compile(keras.optimizers.Adam(0.01), loss="mse")
+    history = model.fit(*data, epochs=3, verbose=0).history
+    assert np.all(np.isfinite(history["loss"]))
+    for weight in regularizers.adaptive_weights(model):
+        assert weight.regularizer.log_scale.dtype == "float32"
+        assert not np.allclose(weight.regularizer.scale(), 1.0)
+
+
+@every
+def test_noise_is_read_from_the_loss(cls, data, tmp_path):
+    model = functional(cls, kl.LikelihoodModel)
+    model.compile(keras.optimizers.Adam(0.02), loss=kl.losses.NormalLoss())
+    assert regularizers.bind_noise(model) == 2
+    model.fit(*data, epochs=3, verbose=0)
+    before = [w.regularizer._read_log_noise() for w in _weights(model)]
+    expected = np.log(model.loss.parameter_values()["scale"])
+    np.testing.assert_allclose(ops.convert_to_numpy(before[0]), expected)
+    model.save(tmp_path / "model.keras")
+    again = keras.models.load_model(tmp_path / "model.keras")
+    for old, new in zip(scales(model), scales(again), strict=True):
+        np.testing.assert_allclose(new, old, rtol=1e-6)
+
+
+def test_no_noise_to_bind():
+    model = functional(regularizers.DRidge, kl.LikelihoodModel)
+    model.compile("adam", loss=kl.losses.NormalLoss(scale=0.5))
+    assert regularizers.bind_noise(model) == 0
+    stock = functional(regularizers.DRidge)
+    stock.compile("adam", loss="mse")
+    assert regularizers.bind_noise(stock) == 0
+
+
+def _weights(model):
+    return regularizers.adaptive_weights(model)
+
+
+@pytest.mark.parametrize(
+    ("group", "shape"),
+    [("tensor", (1, 1, 1)), ("input", (1, 4, 1)), ("output", (1, 1, 5))],
+)
+@pytest.mark.parametrize("cls", [regularizers.DRidge, regularizers.DLasso])
+def test_groups_share_a_scale(cls, group, shape, rng):
+    layer = keras.layers.Conv1D(
+        5, 3, kernel_regularizer=cls(num_examples=50, group=group)
+    )
+    model = keras.Sequential([keras.Input((8, 4)), layer])
+    model.compile(keras.optimizers.Adam(0.05), loss="mse", run_eagerly=True)
+    x = rng.normal(size=(16, 8, 4)).astype("float32")
+    model.fit(x, x[:, :6, :1] * np.ones(5), epochs=5, verbose=0)
+    found = layer.kernel_regularizer.scale()
+    assert found.shape == shape
+    assert len(np.unique(found)) == np.prod(shape)
+
+
+def test_a_bias_has_no_inputs_to_group():
+    regularizer = regularizers.DRidge(num_examples=9, group="input")
+    with pytest.raises(ValueError, match=r"Received: a weight of shape \(3,\)"):
+        regularizer(np.ones(3, dtype="float32"))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"num_examples": 1}, "`num_examples` must be > 1. Received: 1"),
+        ({"initial_scale": 0.0}, "`initial_scale` must be a finite number > 0"),
+        ({"noise": -1.0}, "`noise` must be a finite number > 0"),
+        ({"loss": "mae"}, "`loss` must be one of .* Received: 'mae'"),
+        ({"group": "row"}, "`group` must be one of .* Received: 'row'"),
+    ],
+)
+def test_bad_arguments_are_named(options, message):
+    with pytest.raises(ValueError, match=message):
+        regularizers.DLasso(**{"num_examples": 10, **options})
+
+
+def test_an_unbuilt_regularizer_says_so():
+    with pytest.raises(ValueError, match="has no scales yet"):
+        regularizers.DLasso(num_examples=10).scale()
