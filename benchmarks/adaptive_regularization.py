@@ -145,10 +145,11 @@ def adaptive(dense, steps):
     return methods
 
 
-def measure(sparsity, seeds, steps):
+def measure(sparsity, seeds, steps, skip):
     """Rows `name -> (errors, seconds)`, and the errors of the references."""
     dense = sparsity == 1
     methods = {**searched(dense), **adaptive(dense, steps)}
+    methods = {n: m for n, m in methods.items() if n not in skip}
     rows = {name: ([], []) for name in methods}
     references = {"oracle": [], "support": []}
     for seed in range(seeds):
@@ -202,10 +203,15 @@ def main():
         default=[0.05, 0.1, 0.2, 0.5, 1.0],
         help="shares of weights that are not zero; 1 is the ridge study",
     )
+    parser.add_argument(
+        "--skip", nargs="+", default=[], help="names of methods to leave out"
+    )
     arguments = parser.parse_args()
     print(f"backend {keras.backend.backend()}, {arguments.seeds} seeds")
     for sparsity in arguments.sparsities:
-        rows, references = measure(sparsity, arguments.seeds, arguments.steps)
+        rows, references = measure(
+            sparsity, arguments.seeds, arguments.steps, arguments.skip
+        )
         report(sparsity, rows, references)
 
 

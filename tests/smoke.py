@@ -22,7 +22,9 @@ with tempfile.TemporaryDirectory() as folder:
     path = pathlib.Path(folder) / "model.keras"
     model.save(path)
     again = keras.models.load_model(path)
-for a, b in zip(model.predict(x, verbose=0), again.predict(x, verbose=0)):
+for a, b in zip(
+    model.predict(x, verbose=0), again.predict(x, verbose=0), strict=True
+):
     np.testing.assert_allclose(a, b, rtol=1e-6)
 low, high = again.predict_distribution(x, verbose=0).interval(0.9)
 assert np.all(np.asarray(low) < np.asarray(high))

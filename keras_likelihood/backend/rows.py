@@ -50,12 +50,23 @@ def gather_replicas(x):
 
 class _TensorFlow:
     @staticmethod
-    def gather(variable, index):
+    def resource(variable):
         import tensorflow as tf
 
         table = variable.value
+        if tf.distribute.in_cross_replica_context():
+            strategy = tf.distribute.get_strategy()
+            table = strategy.experimental_local_results(table)[0]
+        return table.handle
+
+    @staticmethod
+    def gather(variable, index):
+        import tensorflow as tf
+
         return tf.raw_ops.ResourceGather(
-            resource=table.handle, indices=index, dtype=table.dtype
+            resource=_TensorFlow.resource(variable),
+            indices=index,
+            dtype=variable.dtype,
         )
 
     @staticmethod
@@ -63,7 +74,9 @@ class _TensorFlow:
         import tensorflow as tf
 
         tf.raw_ops.ResourceScatterUpdate(
-            resource=variable.value.handle, indices=index, updates=rows
+            resource=_TensorFlow.resource(variable),
+            indices=index,
+            updates=rows,
         )
 
     @staticmethod

@@ -41,7 +41,11 @@ class ParameterRows:
             name=f"{name}_mean",
         )
         self.faults = keras.Variable(
-            0, dtype="int32", trainable=False, name=f"{name}_faults"
+            0,
+            dtype="int32",
+            trainable=False,
+            aggregation="sum",
+            name=f"{name}_faults",
         )
 
     @property
@@ -51,6 +55,10 @@ class ParameterRows:
     @contextlib.contextmanager
     def batch(self, index, training: bool):
         """Looks up the rows of a batch for the time of its loss."""
+        if not keras.backend.is_int_dtype(index.dtype):
+            # When Keras builds a model that tf.distribute replicates, it
+            # shows the model the mean of a batch over the replicas.
+            index = ops.cast(index, "int32")
         # Compiled code cannot raise: it counts, and the callback reports.
         inside = ops.clip(index, 0, self.table.shape[0] - 1)
         if training:

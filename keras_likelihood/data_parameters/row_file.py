@@ -1,5 +1,6 @@
 """Rows of numbers in a file, changed all or nothing a batch at a time."""
 
+import mmap
 import os
 import struct
 import threading
@@ -42,7 +43,7 @@ class RowFile:
         self.sync = sync
         if not os.path.exists(self.path):
             _create(self.path, (num_rows, width))
-        self._rows = np.load(self.path, mmap_mode="r+")
+        self._map, self._rows = _open(self.path)
         if self._rows.shape != (num_rows, width):
             raise ValueError(
                 f"{self.path} holds rows of another table; give another path "
@@ -65,19 +66,16 @@ class RowFile:
 
     def write(self, index: np.ndarray, rows: np.ndarray):
         """Replaces the rows `index` by `rows`, all of them or none."""
-        payload = (
-            np.ascontiguousarray(index, "<i8").tobytes()
-            + np.ascontiguousarray(rows, "<f4").tobytes()
-        )
-        header = _HEADER.pack(
-            _MAGIC, len(index), rows.shape[1], zlib.crc32(payload)
-        )
-        _write_all(self._journal, header + payload)
+        index = np.ascontiguousarray(index, "<i8")
+        rows = np.ascontiguousarray(rows, "<f4")
+        checksum = zlib.crc32(rows, zlib.crc32(index))
+        header = _HEADER.pack(_MAGIC, len(index), rows.shape[1], checksum)
+        _write_all(self._journal, [header, index, rows])
         if self.sync:
             os.fsync(self._journal)
         self._rows[index] = rows
         if self.sync:
-            self._rows.flush()
+            self._map.flush()
 
     def announce(self, index: np.ndarray):
         """Starts to bring rows that are soon read into memory."""
@@ -91,7 +89,7 @@ class RowFile:
 
     def flush(self):
         """Waits until all that was written is on the disk."""
-        self._rows.flush()
+        self._map.flush()
         os.fsync(self._journal)
 
     def close(self):
@@ -141,8 +139,27 @@ def _create(path, shape):
     os.replace(partial, path)
 
 
-def _write_all(descriptor, content):
-    view = memoryview(content)
+def _open(path):
+    """The memory map of a `.npy` file and the array in it."""
+    with open(path, "r+b") as file:
+        np.lib.format.read_magic(file)
+        shape, _, dtype = np.lib.format.read_array_header_1_0(file)
+        offset = file.tell()
+        mapped = mmap.mmap(file.fileno(), 0)
+    if hasattr(mmap, "MADV_RANDOM"):
+        # Rows are visited at random: reading on behind each of them would
+        # cost many times the row.
+        mapped.madvise(mmap.MADV_RANDOM)
+    return mapped, np.ndarray(shape, dtype, buffer=mapped, offset=offset)
+
+
+def _write_all(descriptor, parts):
+    views = [memoryview(part).cast("B") for part in parts]
     offset = 0
-    while offset < len(view):
-        offset += os.pwrite(descriptor, view[offset:], offset)
+    while views:
+        written = os.pwritev(descriptor, views, offset)
+        offset += written
+        while views and written >= len(views[0]):
+            written -= len(views.pop(0))
+        if views:
+            views[0] = views[0][written:]

@@ -28,7 +28,8 @@ def cdf(standard_nll, z):
 
     The absolute error is below 1e-6 in float32 and 1e-9 in float64 for
     densities of about unit width that decrease from 0 on, with tails no
-    heavier than those of a Student's t with half a degree of freedom.
+    heavier than those of a Student's t with half a degree of freedom. One
+    that ends almost abruptly, such as `exp(-z^32)`, is within 1e-3 and 1e-6.
 
     Args:
         standard_nll: function of a tensor, elementwise; its result may

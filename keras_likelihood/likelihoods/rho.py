@@ -87,8 +87,8 @@ def evaluate(x, shape, scale, *, exact_power=False):
     a, b, k = _coefficients(shape)
     limits = _limits(shape)
     inverse_a, inverse_b = 1 / a, 1 / b
-    z = x / scale
-    s = ops.clip(z * z, 0, limits.square)
+    z = ops.clip(x / scale, -limits.ratio, limits.ratio)
+    s = z * z
     ratio = s * inverse_b
     log_u = ops.log1p(ratio)
     k_log_u = k * log_u
@@ -96,7 +96,7 @@ def evaluate(x, shape, scale, *, exact_power=False):
     if exact_power:
         log_b = ops.log(ops.clip(b, 1, limits.huge))
         cap = ops.relu(limits.exact_exponent - log_b - k_log_u)
-    exponent = ops.clip((0.5 * a - k) * log_u, -math.inf, cap)
+    exponent = ops.clip((0.5 * a - k) * log_u, -limits.exact_exponent, cap)
     e = ops.expm1(exponent)
     if exact_power:
         power = ops.power(1 + ratio, 0.5 * a - k) - 1
@@ -191,21 +191,21 @@ class _Limits:
 
     `tiny` stands in for 0 as a shape. It is far below the spacing of floats
     near 1, so that adding it changes nothing else. `huge` stands in for an
-    infinite shape. Squared residuals end at `square` and exponents at
-    `exponent`, so that `square * exp(exponent)` still fits the dtype; with
-    exact powers rho itself ends at `exp(exact_exponent)`. All but the last
-    two are numbers that float32 has too: PyTorch's `clip` rounds to it.
+    infinite shape. Ratios of residual to scale end at `ratio` and exponents
+    at `exponent`, so that `ratio^2 exp(exponent)` still fits the dtype; with
+    exact powers rho itself ends at `exp(exact_exponent)`. All of them exist
+    in float32, to which `clip` on PyTorch rounds its bounds.
     """
 
     tiny: float
     huge: float
-    square: float
+    ratio: float
     exponent: float
     exact_exponent: float
 
 
-_FLOAT32 = _Limits(1.3e-13, 1e12, 1e25, 24.0, 80.0)
-_FLOAT64 = _Limits(3e-32, 1e20, 1e37, 600.0, 690.0)
+_FLOAT32 = _Limits(1.3e-13, 1e12, 3e12, 24.0, 80.0)
+_FLOAT64 = _Limits(3e-32, 1e20, 3e18, 600.0, 690.0)
 
 
 def _limits(x):
@@ -230,7 +230,5 @@ def _positive(scale):
 
 
 _rho = widened(
-    with_gradient(
-        functools.partial(evaluate, exact_power=True), differentiate
-    )
+    with_gradient(functools.partial(evaluate, exact_power=True), differentiate)
 )

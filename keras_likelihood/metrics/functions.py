@@ -48,8 +48,7 @@ def expected_calibration_error(
             for c in range(p.shape[1])
         ]
         return float(np.mean(errors))
-    right = p.argmax(axis=1) == outcome
-    confidence = p.max(axis=1)
+    right, confidence = p.argmax(axis=1) == outcome, p.max(axis=1)
     return binned_error(right, confidence, weight, bins, scheme, debiased, norm)
 
 
@@ -102,6 +101,12 @@ def _bin_index(confidence, bins, scheme):
     # Ties stay together: equal confidences cannot be told apart.
     edges = np.quantile(confidence, np.linspace(0, 1, bins + 1)[1:-1])
     return np.searchsorted(edges, confidence, side="left")
+
+
+def top_class(y_true, probabilities):
+    """Whether the likeliest class is right, and its probability, `(n,)`."""
+    outcome, p = _outcomes(y_true, probabilities)
+    return p.argmax(axis=1) == outcome, p.max(axis=1)
 
 
 def negative_log_likelihood(y_true, probabilities, sample_weight=None):

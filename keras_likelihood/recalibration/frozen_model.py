@@ -5,8 +5,9 @@ import os
 import keras
 import numpy as np
 
-from keras_likelihood.recalibration.inputs import FLOOR
+from keras_likelihood.recalibration.inputs import SPREAD
 from keras_likelihood.recalibration.serving_layers import (
+    BoundedLogits,
     LogOdds,
     LogProbabilities,
     PairedLogits,
@@ -76,11 +77,12 @@ class FrozenModel:
 
     def extend(self, graph) -> keras.Model:
         """Returns the model with `graph(logits, features)` as its output."""
+        bounded = BoundedLogits(SPREAD, name="bounded_logits")(self.logits)
         if self.logits.shape[-1] == 1:
-            pair = PairedLogits(name="paired_logits")(self.logits)
+            pair = PairedLogits(name="paired_logits")(bounded)
             output = SecondClass(name="yes")(graph(pair, self.features))
         else:
-            output = graph(self.logits, self.features)
+            output = graph(bounded, self.features)
         name = f"{self.model.name}_calibrated"
         return keras.Model(self.inputs, output, name=name)
 
@@ -140,9 +142,8 @@ def _logits(model, output, from_logits):
         )
     if output.shape[-1] == 1:
         return LogOdds(name="log_odds")(output), last
-    return LogProbabilities(FLOOR, False, name="log_probabilities")(
-        output
-    ), last
+    logs = LogProbabilities(SPREAD, name="log_probabilities")
+    return logs(output), last
 
 
 def _layer_of(model, tensor):

@@ -1,16 +1,21 @@
 """Checks and reshaping of what users hand to a recalibrator."""
 
 import numpy as np
-from scipy.special import logsumexp
 
-FLOOR = -30.0
+SPREAD = 30.0
+"""Logits further than this below the largest of their row are raised to it.
+
+Their probabilities are below 1e-13 and their size is an accident, yet a few
+labels on such logits would rule a fit of the likelihood.
+"""
 
 
 def as_logits(values, from_logits: bool, name="logits"):
     """Returns `(rows, classes)` logits and the leading shape.
 
     One column, or a plain vector, is the logit (or probability) of yes and
-    becomes the pair `(-z/2, z/2)`.
+    becomes the pair `(-z/2, z/2)`. Logits are bounded to `SPREAD` below the
+    largest of their row.
 
     Args:
         values: `(n, ..., classes)`, `(n, ..., 1)` or `(n,)`.
@@ -28,22 +33,28 @@ def as_logits(values, from_logits: bool, name="logits"):
         )
     if values.ndim == 1:
         values = values[:, None]
-    if not np.isfinite(values).all():
+    rows = values.reshape(-1, values.shape[-1])
+    # One pass for all checks: these arrays may fill the memory.
+    low, high = rows.min(axis=1), rows.max(axis=1)
+    if not (np.isfinite(low).all() and np.isfinite(high).all()):
         raise ValueError(
             f"`{name}` must be finite. Received: "
-            f"{int((~np.isfinite(values)).sum())} NaN or infinite values"
+            f"{int((~np.isfinite(rows)).sum())} NaN or infinite values"
         )
-    rows = values.reshape(-1, values.shape[-1])
-    _check_kind(rows, from_logits, name)
+    _check_kind(rows, low.min(), high.max(), from_logits, name)
     if not from_logits:
         rows = _to_logits(rows)
+    elif rows.shape[1] == 1:
+        rows = np.clip(rows, -SPREAD, SPREAD)
+    elif (high - low).max() > SPREAD:
+        rows = np.maximum(rows, high[:, None] - SPREAD)
     if rows.shape[1] == 1:
         rows = np.concatenate([-0.5 * rows, 0.5 * rows], axis=1)
     return rows, values.shape
 
 
-def _check_kind(rows, from_logits, name):
-    inside = rows.min() >= 0 and rows.max() <= 1
+def _check_kind(rows, low, high, from_logits, name):
+    inside = low >= 0 and high <= 1
     if rows.shape[1] > 1 and inside:
         inside = np.allclose(rows.sum(axis=1), 1.0, atol=1e-3)
     elif rows.shape[1] == 1 and from_logits:
@@ -59,14 +70,14 @@ def _check_kind(rows, from_logits, name):
         raise ValueError(
             f"With `from_logits=False`, `{name}` must be probabilities in "
             "[0, 1], of sum one over the classes. Received: values from "
-            f"{rows.min():.3g} to {rows.max():.3g}"
+            f"{low:.3g} to {high:.3g}"
         )
 
 
 def _to_logits(rows):
-    tiny = np.exp(FLOOR)
     if rows.shape[1] > 1:
-        return np.log(np.maximum(rows, tiny))
+        logs = np.log(np.maximum(rows, np.exp(-2 * SPREAD)))
+        return np.maximum(logs, logs.max(axis=1, keepdims=True) - SPREAD)
     edge = 1 / (1 + np.exp(16.0))
     p = np.clip(rows.astype("float64"), edge, 1 - edge)
     return np.log(p) - np.log1p(-p)
@@ -144,10 +155,3 @@ def as_features(features, shape):
             "`features` must be finite. Received: NaN or infinite values"
         )
     return features.reshape(int(np.prod(leading)), -1)
-
-
-def log_probabilities(logits, floor=FLOOR):
-    """`log softmax`, kept above `floor`, in float64."""
-    logits = np.asarray(logits, dtype="float64")
-    normalised = logits - logsumexp(logits, axis=1, keepdims=True)
-    return np.maximum(normalised, floor)

@@ -2,10 +2,10 @@
 
 import keras
 import numpy as np
+from scipy.special import log_softmax
 
 from keras_likelihood.constraints import ShiftedSoftplus
 from keras_likelihood.layers import PredictedParameter
-from keras_likelihood.recalibration import inputs
 from keras_likelihood.recalibration.classifier import ClassifierRecalibrator
 from keras_likelihood.recalibration.evidence import (
     fit_by_evidence,
@@ -18,7 +18,7 @@ from keras_likelihood.recalibration.global_temperature import (
 )
 from keras_likelihood.recalibration.links import SoftplusLink
 from keras_likelihood.recalibration.serving_layers import (
-    LogProbabilities,
+    LogSoftmax,
     TemperedProbabilities,
 )
 from keras_likelihood.recalibration.tempered_softmax import (
@@ -36,15 +36,13 @@ class JointScaling(ClassifierRecalibrator):
 
         p = softmax((z (1 + v) + z D + b) / T(x)),    T(x) = f(x w + c)
 
-    `z` are the logits after GlobalScaling, `f` the shifted softplus with
+    `z` are the logits (with a map, the log-probabilities) after
+    GlobalScaling, `f` the shifted softplus with
     f(0) = 1, so every weight pulls away from GlobalScaling and its prior
     pulls back. The strength of the temperature's prior maximises the
     marginal likelihood; those of the map grow with the number of weights,
     2 k `strength` for the k entries of `v` and `b`, 2 k (k - 1) `strength`
     for those of `D`.
-
-    With a map, `z` are log-probabilities no smaller than -30, so that a few
-    absurdly large logits cannot rule the fit.
 
     Args:
         map: `None` (default), `"vector"` (`v` and `b`) or `"matrix"` (`v`,
@@ -85,7 +83,9 @@ class JointScaling(ClassifierRecalibrator):
         self.keeps_accuracy = map is None
 
     def _prepare(self, logits):
-        return inputs.log_probabilities(logits) if self.map else logits
+        if self.map is None:
+            return logits
+        return log_softmax(logits.astype("float64"), axis=1)
 
     def _fit(self, logits, labels, features, weight):
         z = self._prepare(logits)
@@ -184,7 +184,7 @@ class JointScaling(ClassifierRecalibrator):
 
     def _graph(self, logits, features):
         p = self.parameters_
-        z = LogProbabilities(inputs.FLOOR)(logits) if self.map else logits
+        z = LogSoftmax(name="log_softmax")(logits) if self.map else logits
         z = keras.layers.Rescaling(
             1 / p["temperature"], name="global_temperature"
         )(z)
@@ -200,7 +200,7 @@ class JointScaling(ClassifierRecalibrator):
         )
         x = z if self.temperature == "logits" else features
         temperature = layer(x)
-        layer.set_weights([p["kernel"][:, None], [p["intercept"]]])
+        layer.set_weights([p["kernel"][:, None], np.array([p["intercept"]])])
         return TemperedProbabilities(name="calibrated")([mapped, temperature])
 
     def _map_layer(self, z):

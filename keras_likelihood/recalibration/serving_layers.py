@@ -34,32 +34,54 @@ class SecondClass(keras.Layer):
 
 
 @serializable
-class LogProbabilities(keras.Layer):
-    """`log softmax(z)`, kept above a floor.
+class BoundedLogits(keras.Layer):
+    """Raises logits to at most `spread` below the largest of their row.
+
+    One column is bounded to `spread` in size.
 
     Args:
-        floor: smallest log-probability, negative.
-        from_logits: whether the input is logits (default) or probabilities.
+        spread: `> 0`.
     """
 
-    def __init__(self, floor: float = -30.0, from_logits=True, **kwargs):
+    def __init__(self, spread: float, **kwargs):
         super().__init__(**kwargs)
-        self.floor = floor
-        self.from_logits = from_logits
+        self.spread = spread
 
-    def call(self, inputs):
-        if self.from_logits:
-            values = ops.log_softmax(inputs, axis=-1)
-        else:
-            values = ops.log(ops.maximum(inputs, np.exp(self.floor)))
-        return ops.maximum(values, self.floor)
+    def call(self, logits):
+        if logits.shape[-1] == 1:
+            return ops.clip(logits, -self.spread, self.spread)
+        peak = ops.max(logits, axis=-1, keepdims=True)
+        return ops.maximum(logits, peak - self.spread)
 
     def get_config(self):
-        return {
-            **super().get_config(),
-            "floor": self.floor,
-            "from_logits": self.from_logits,
-        }
+        return {**super().get_config(), "spread": self.spread}
+
+
+@serializable
+class LogSoftmax(keras.Layer):
+    """Logits to log-probabilities."""
+
+    def call(self, logits):
+        return ops.log_softmax(logits, axis=-1)
+
+
+@serializable
+class LogProbabilities(keras.Layer):
+    """`log p` of class probabilities, finite where `p` is zero.
+
+    Args:
+        spread: half of the largest `-log p`.
+    """
+
+    def __init__(self, spread: float, **kwargs):
+        super().__init__(**kwargs)
+        self.spread = spread
+
+    def call(self, probabilities):
+        return ops.log(ops.maximum(probabilities, np.exp(-2 * self.spread)))
+
+    def get_config(self):
+        return {**super().get_config(), "spread": self.spread}
 
 
 @serializable

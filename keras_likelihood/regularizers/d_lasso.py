@@ -27,8 +27,8 @@ class DLasso(AdaptiveRegularizer):
     too little when most weights are zero and a few are large. Here `b` goes
     to where Stein's estimate of the squared error of the weights is least,
     which the share of the weights that are on decides (see
-    `evidence.best_threshold`), and never above that mean. It cannot fall
-    below the scale at which pure noise is switched off entirely.
+    `evidence.best_threshold`), and never above the mean size of these. It
+    cannot fall below the scale at which pure noise is switched off entirely.
 
     ```python
     keras.layers.Dense(
@@ -76,7 +76,8 @@ class DLasso(AdaptiveRegularizer):
         highest = universal_threshold(int(total))
         threshold = ops.minimum(best_threshold(share), highest)
         root = ops.sqrt(evidence.precision)
-        size = ops.mean(ops.abs(weight), axis=axes, keepdims=True)
+        size = ops.sum(evidence.on * ops.abs(weight), axis=axes, keepdims=True)
+        size = size / ops.maximum(seen, 1.0)
         return ops.maximum(
             ops.minimum(1.0 / (threshold * root), size),
             1.0 / (highest * root),

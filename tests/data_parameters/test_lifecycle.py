@@ -72,7 +72,8 @@ def test_config_keeps_every_argument(tmp_path):
     assert all(
         value != default
         for value, default in zip(
-            config.values(), kl.DataParameter(4).get_config().values(),
+            config.values(),
+            kl.DataParameter(4).get_config().values(),
             strict=True,
         )
     )
@@ -84,9 +85,7 @@ def test_config_keeps_every_argument(tmp_path):
     assert again.optimizer == scale.optimizer
 
 
-def test_backup_resumes_to_the_numbers_of_an_uninterrupted_run(
-    data, tmp_path
-):
+def test_backup_resumes_to_the_numbers_of_an_uninterrupted_run(data, tmp_path):
     class Stop(keras.callbacks.Callback):
         def on_epoch_begin(self, epoch, logs=None):
             if epoch == 2:

@@ -62,17 +62,17 @@ def test_refuses_the_file_of_another_table(tmp_path):
 def death_between_journal_and_table(file, index, rows, monkeypatch):
     """Writes the journal and never reaches the table."""
 
-    class Died(Exception):
+    class DeathError(Exception):
         pass
 
     class Unreachable:
         shape = (50, 3)
 
         def __setitem__(self, index, rows):
-            raise Died
+            raise DeathError
 
     monkeypatch.setattr(file, "_rows", Unreachable())
-    with pytest.raises(Died):
+    with pytest.raises(DeathError):
         file.write(index, rows)
     monkeypatch.undo()
 

@@ -56,9 +56,7 @@ def test_goes_on_from_the_file(tmp_path):
     fit(model, scale)
     _, again = make(tmp_path / "rows.npy")
     np.testing.assert_array_equal(again.values(), scale.values())
-    np.testing.assert_array_equal(
-        again.values([3, 1]), scale.values()[[3, 1]]
-    )
+    np.testing.assert_array_equal(again.values([3, 1]), scale.values()[[3, 1]])
 
 
 def test_saved_model_knows_its_file(tmp_path):
@@ -121,9 +119,7 @@ def test_explicit_xla_is_refused_on_tensorflow(tmp_path):
         pytest.skip("only XLA inside TensorFlow cannot call the host")
     model, scale = make(tmp_path / "rows.npy")
     with pytest.raises(ValueError, match="jit_compile"):
-        model.compile(
-            loss=kl.losses.NormalLoss(scale=scale), jit_compile=True
-        )
+        model.compile(loss=kl.losses.NormalLoss(scale=scale), jit_compile=True)
 
 
 def test_save_is_the_file_itself(tmp_path):

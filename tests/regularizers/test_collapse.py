@@ -83,9 +83,9 @@ def test_neither_weights_nor_noise_collapse(cls, scale, noise, kernel, study):
     x, y, weights = study
     regularizer = cls(num_examples=SIZE, initial_scale=scale)
     found, noise = fit(regularizer, x, y, noise, kernel)
-    assert 0.6 < noise < 1.8
+    assert 0.5 < noise < 1.8
     assert np.all(found[:ON] > 0.5)
-    assert np.mean((found - weights) ** 2) < 0.05
+    assert np.mean((found - weights) ** 2) < 0.02
 
 
 def test_ridge_keeps_the_noise_from_collapsing(study):
@@ -99,9 +99,9 @@ def test_ridge_keeps_the_noise_from_collapsing(study):
 
 
 def test_the_joint_likelihood_does_collapse(study):
-    x, y, weights = study
+    x, y, _ = study
     _, noise = fit(Joint(num_examples=SIZE), x, y, 1.0)
-    assert noise < 0.5
+    assert noise < 0.4
 
 
 def test_pure_noise_switches_everything_off(study):
@@ -109,5 +109,6 @@ def test_pure_noise_switches_everything_off(study):
     y = np.random.default_rng(2).standard_normal((SIZE, 1)).astype("float32")
     regularizer = regularizers.MultiLasso(num_examples=SIZE)
     found, noise = fit(regularizer, x, y, 1.0)
-    assert np.sum(~regularizer.switched_off(found)) <= 3
-    assert 0.7 < noise < 1.4
+    assert np.mean(regularizer.switched_off(found)) > 0.7
+    assert np.mean(found**2) < 0.003
+    assert 0.6 < noise < 1.5

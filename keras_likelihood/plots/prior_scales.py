@@ -1,0 +1,65 @@
+"""What adaptive regularizers have learned, in one figure."""
+
+import keras
+import numpy as np
+
+from keras_likelihood.regularizers import adaptive_weights
+
+
+def plot_prior_scales(model: keras.Layer, ax=None):
+    """Plots the learned prior scale of every weight over the weight's size.
+
+    Weights on a horizontal line share a scale. Those that the prior has
+    switched off are drawn hollow.
+
+    Args:
+        model: a fitted model or layer with adaptive regularizers.
+        ax: Matplotlib axes to draw on. Defaults to a new figure's.
+
+    Returns:
+        The axes.
+
+    Example:
+
+    ```python
+    plot_prior_scales(model).figure.savefig("scales.png")
+    ```
+    """
+    weights = adaptive_weights(model)
+    if not weights:
+        raise ValueError(
+            "`model` must have weights with an adaptive regularizer. "
+            f"Received: {model.name} with none"
+        )
+    if ax is None:
+        import matplotlib.pyplot as plt
+
+        ax = plt.subplots(figsize=(5, 4), layout="constrained")[1]
+    for i, weight in enumerate(weights):
+        _scatter(ax, weight, color=f"C{i % 10}")
+    ax.set(
+        xscale="log",
+        yscale="log",
+        xlabel="size of the weight",
+        ylabel="scale of its prior",
+    )
+    ax.legend(title="dots: on, circles: off")
+    return ax
+
+
+def _scatter(ax, weight, color):
+    value = keras.ops.convert_to_numpy(weight)
+    regularizer = weight.regularizer
+    off = regularizer.switched_off(value).ravel()
+    scale = np.broadcast_to(regularizer.scale(), value.shape).ravel()
+    # Exact zeros are drawn at the left edge of a logarithmic axis.
+    size = np.maximum(np.abs(value).ravel(), 1e-8)
+    ax.scatter(size[~off], scale[~off], s=12, color=color, label=weight.path)
+    ax.scatter(
+        size[off],
+        scale[off],
+        s=12,
+        facecolors="none",
+        edgecolors=color,
+        linewidths=0.6,
+    )

@@ -1,0 +1,212 @@
+"""`keras-likelihood recalibrate`: a calibrated model from the shell."""
+
+import pathlib
+
+import numpy as np
+
+METHODS = {
+    "global": "GlobalScaling",
+    "linear": "LinearScaling",
+    "features": "LinearFeatureScaling",
+    "deep": "DeepScaling",
+    "vector": "VectorScaling",
+    "matrix": "MatrixScaling",
+    "platt": "Platt",
+    "isotonic": "Isotonic",
+}
+
+
+def add_parser(subparsers):
+    """Adds the command to an argparse subparsers object."""
+    parser = subparsers.add_parser(
+        "recalibrate",
+        help="recalibrate a saved classifier, or logits in a file",
+        description=(
+            "Fits every recalibration to validation data, prints NLL, ECE, "
+            "accuracy and seconds, and writes the calibrated model and a "
+            "reliability diagram."
+        ),
+    )
+    parser.add_argument(
+        "model",
+        nargs="?",
+        help="a .keras file; left out if the data are logits",
+    )
+    parser.add_argument(
+        "--data",
+        required=True,
+        help="validation data: .npz with x and y (or logits, y and perhaps "
+        "features), or a .csv of logits with the label last",
+    )
+    parser.add_argument("--test", help="data to judge on, in the same form")
+    parser.add_argument(
+        "--method",
+        default="auto",
+        choices=["auto", *METHODS],
+        help="auto (default) takes the least cross-validated NLL",
+    )
+    parser.add_argument(
+        "--output",
+        help="where to write: a .keras file, or an .npz of the probabilities "
+        "if the data are logits",
+    )
+    parser.add_argument("--figure", help="a .png; beside the output if unset")
+    parser.add_argument("--features", help="name of the layer of features")
+    parser.add_argument(
+        "--probabilities",
+        action="store_true",
+        help="the data hold probabilities instead of logits",
+    )
+    parser.set_defaults(run=run)
+    return parser
+
+
+def run(args) -> int:
+    """Runs the command; returns the exit status."""
+    from keras_likelihood.recalibration.frozen_model import FrozenModel
+
+    val = load(args.data)
+    test = load(args.test) if args.test else None
+    frozen = None
+    if args.model:
+        frozen = FrozenModel(
+            args.model,
+            example=val.get("x"),
+            from_logits=False if args.probabilities else None,
+            feature_layer=args.features,
+            with_features=True,
+        )
+        val = _outputs(frozen, val, args.data)
+        test = test and _outputs(frozen, test, args.test)
+    elif "logits" not in val:
+        raise SystemExit(
+            f"{args.data}: without a model the file needs `logits` and `y`. "
+            f"Received: {sorted(val)}"
+        )
+    from_logits = frozen is not None or not args.probabilities
+    fitted = _fit_all(val, test, args.method, from_logits)
+    chosen = fitted[args.method]
+    _write(args, chosen, frozen, val, test, from_logits)
+    return 0
+
+
+def load(path) -> dict:
+    """Reads arrays from a .npz or a .csv; pickled arrays are refused."""
+    path = pathlib.Path(path)
+    if not path.exists():
+        raise SystemExit(f"There is no such file: {path}")
+    if path.suffix == ".csv":
+        table = np.genfromtxt(path, delimiter=",", dtype="float64")
+        if table.ndim == 2 and np.isnan(table[0]).all():
+            table = table[1:]
+        if table.ndim != 2 or np.isnan(table).any():
+            raise SystemExit(
+                f"{path}: a .csv must hold numbers, one row an example: the "
+                "logits, then the class number"
+            )
+        return {"logits": table[:, :-1], "y": table[:, -1].astype("int64")}
+    if path.suffix != ".npz":
+        raise SystemExit(f"Data must be .npz or .csv. Received: {path}")
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            return {key: file[key] for key in file.files}
+    except ValueError as error:
+        raise SystemExit(
+            f"{path}: pickled arrays are refused, since loading them may run "
+            f"any code; save plain arrays ({error})"
+        ) from error
+
+
+def _outputs(frozen, data, path):
+    if "x" not in data or "y" not in data:
+        raise SystemExit(
+            f"{path}: the file needs arrays `x` and `y`. "
+            f"Received: {sorted(data)}"
+        )
+    logits, features, y, _ = frozen.outputs(data["x"], data["y"])
+    return {"logits": logits, "features": features, "y": y}
+
+
+def _fit_all(val, test, method, from_logits):
+    from keras_likelihood import recalibration
+
+    names = dict(METHODS)
+    if val.get("features") is None:
+        del names["features"], names["deep"]
+    if method not in (*names, "auto"):
+        raise SystemExit(f"The method {method!r} needs `features`.")
+    names = {**names, "auto": "Auto"}
+    judged = "test" if test else "validation"
+    print(f"{'method':10} {'NLL':>9} {'ECE':>8} {'accuracy':>9} {'seconds':>8}")
+    fitted = {}
+    for short, name in {"none": None, **names}.items():
+        recalibrator = name and getattr(recalibration, name)()
+        if recalibrator:
+            recalibrator.fit_arrays(
+                val["logits"],
+                val["y"],
+                val.get("features"),
+                from_logits=from_logits,
+            )
+        nll, ece, accuracy = _judge(recalibrator, test or val, from_logits)
+        seconds = recalibrator.report_["seconds"] if recalibrator else 0.0
+        row = f"{nll:9.4f} {ece:8.4f} {accuracy:9.4f} {seconds:8.2f}"
+        print(f"{short:10} {row}", flush=True)
+        fitted[short] = recalibrator
+    print(f"(on the {judged} data)")
+    print("auto chose", fitted["auto"].parameters_["method"])
+    return fitted
+
+
+def _judge(recalibrator, data, from_logits):
+    from keras_likelihood.metrics import functions
+
+    p, y = probabilities(recalibrator, data, from_logits), data["y"]
+    predicted = p.argmax(-1) if p.shape[-1] > 1 else p[..., 0] > 0.5
+    return (
+        functions.negative_log_likelihood(y, p),
+        functions.expected_calibration_error(y, p),
+        float(np.mean(predicted == y)),
+    )
+
+
+def probabilities(recalibrator, data, from_logits):
+    """Calibrated probabilities, or those of the data for `None`."""
+    from keras_likelihood.recalibration import GlobalScaling
+
+    if recalibrator is None:
+        recalibrator = GlobalScaling()
+        recalibrator.parameters_ = {"temperature": 1.0}
+    return recalibrator.calibrate(
+        data["logits"], data.get("features"), from_logits=from_logits
+    )
+
+
+def _write(args, chosen, frozen, val, test, from_logits):
+    from keras_likelihood.plots.reliability import compare_reliability
+
+    judged = test or val
+    p = probabilities(chosen, judged, from_logits)
+    if args.output and frozen is not None:
+        model = frozen.extend(chosen._graph)
+        model.save(args.output)
+        print("wrote", args.output)
+    elif args.output:
+        np.savez(args.output, probabilities=p)
+        print("wrote", args.output)
+    figure = args.figure
+    if figure is None and args.output:
+        figure = pathlib.Path(args.output).with_suffix(".png")
+    if figure is None:
+        return
+    try:
+        import matplotlib
+    except ImportError:
+        print("no figure: matplotlib is not installed")
+        return
+    matplotlib.use("agg")
+    before = probabilities(None, judged, from_logits)
+    titles = {"before": before, "after": p}
+    drawing = compare_reliability(judged["y"], titles)
+    drawing.savefig(figure, dpi=150)
+    print("wrote", figure)

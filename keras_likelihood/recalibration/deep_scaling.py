@@ -1,0 +1,96 @@
+"""A temperature predicted by a small network on the features."""
+
+import keras
+import numpy as np
+
+from keras_likelihood.constraints import ShiftedSoftplus
+from keras_likelihood.layers import PredictedParameter
+from keras_likelihood.recalibration.classifier import ClassifierRecalibrator
+from keras_likelihood.recalibration.feature_basis import FeatureBasis
+from keras_likelihood.recalibration.global_temperature import (
+    solve_temperature,
+)
+from keras_likelihood.recalibration.links import SoftplusLink
+from keras_likelihood.recalibration.moments import softmax_moments
+from keras_likelihood.recalibration.network import fit_network
+from keras_likelihood.recalibration.serving_layers import (
+    TemperedProbabilities,
+)
+
+
+class DeepScaling(ClassifierRecalibrator):
+    """Predicts each example's temperature by a network on its features.
+
+        p = softmax(z / T(x)),    T(x) = f(network(x))
+
+    with `z` the logits after GlobalScaling and `f` the shifted softplus. The
+    network starts as GlobalScaling; held-out folds decide how long it is
+    trained. The predicted classes stay as they are.
+
+    Args:
+        hidden: sizes of the hidden layers. Defaults to `(16,)`.
+        offset: of the softplus, `>= 0`. Defaults to 0.2.
+        seed: of the initial weights and the folds. Defaults to 0.
+    """
+
+    uses_features = True
+
+    def __init__(self, *, hidden=(16,), offset: float = 0.2, seed: int = 0):
+        self.hidden = tuple(hidden)
+        self.offset = offset
+        self.seed = seed
+
+    def _fit(self, logits, labels, features, weight):
+        base = solve_temperature(logits, labels, weight)
+        z = logits / base
+        basis = FeatureBasis(features, weight)
+        x = basis(features).astype("float64")
+        link = SoftplusLink(self.offset)
+        weight = np.ones(len(labels)) if weight is None else weight
+        weight = weight / weight.mean()
+
+        def objective(eta, rows):
+            temperature, slope = link(eta)
+            at = softmax_moments(z[rows], labels[rows], 1 / temperature)
+            pull = at.slope * -slope / temperature**2
+            return weight[rows] * at.nll, weight[rows] * pull
+
+        parts, steps = fit_network(objective, x, self.hidden, self.seed)
+        kernel, shift = basis.to_raw(parts[0])
+        parts = [kernel, parts[1] + shift, *parts[2:]]
+        self.parameters_ = {
+            "temperature": base,
+            "network": parts,
+            "iterations": steps,
+        }
+
+    def _apply(self, logits, features):
+        *hidden, kernel, bias = self.parameters_["network"]
+        x = features.astype("float64")
+        for k, b in zip(hidden[::2], hidden[1::2], strict=True):
+            x = np.tanh(x @ k + b)
+        temperature, _ = SoftplusLink(self.offset)((x @ kernel + bias)[:, 0])
+        base = self.parameters_["temperature"]
+        return logits / (base * temperature[:, None])
+
+    def _graph(self, logits, features):
+        *hidden, kernel, bias = self.parameters_["network"]
+        base = self.parameters_["temperature"]
+        z = keras.layers.Rescaling(1 / base, name="global_temperature")(logits)
+        x = features
+        for index, size in enumerate(self.hidden):
+            layer = keras.layers.Dense(
+                size, "tanh", name=f"temperature_hidden_{index}"
+            )
+            x = layer(x)
+            layer.set_weights(hidden[2 * index : 2 * index + 2])
+        layer = PredictedParameter(
+            "softmax",
+            "temperature",
+            units=z.shape[-1],
+            constraint=ShiftedSoftplus(self.offset),
+            name="predicted_temperature",
+        )
+        temperature = layer(x)
+        layer.set_weights([kernel, bias])
+        return TemperedProbabilities(name="calibrated")([z, temperature])

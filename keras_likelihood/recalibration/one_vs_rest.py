@@ -1,0 +1,85 @@
+"""Recalibrators that treat each class as a yes/no question of its own."""
+
+import numpy as np
+from scipy.optimize import minimize_scalar
+from scipy.special import softmax
+
+from keras_likelihood.recalibration.classifier import ClassifierRecalibrator
+from keras_likelihood.recalibration.serving_layers import (
+    LogSoftmax,
+    OneVsRestTable,
+)
+
+
+class OneVsRest(ClassifierRecalibrator):
+    """Maps each class's probability by a curve, then normalises.
+
+        q_c = g_c(p_c) / sum_k g_k(p_k),    (1 - m) q + m p
+
+    The share `m` of the probabilities before recalibration minimises the
+    validation NLL and is at least 1 / (n + 2): normalising may make the NLL
+    worse, and curves may reach zero. A subclass gives `_curves`.
+
+    The curves are tables between whose knots values are linear.
+    """
+
+    keeps_accuracy = False
+
+    def _curves(self, p, labels, weight):
+        """Returns `[(scores, values)]`, one rising table a class."""
+        raise NotImplementedError
+
+    def _fit(self, logits, labels, features, weight):
+        p = softmax(logits.astype("float64"), axis=1)
+        tables = self._curves(p, labels, weight)
+        longest = max(2, *(len(s) for s, _ in tables))
+        pad = [
+            [np.pad(a, (0, longest - len(a)), mode="edge") for a in table]
+            for table in tables
+        ]
+        self.parameters_ = {
+            "scores": np.array([s for s, _ in pad]),
+            "values": np.array([v for _, v in pad]),
+            "mixture": 0.0,
+        }
+        rows = np.arange(len(labels))
+        q, p = self._mapped(p)[rows, labels], p[rows, labels]
+        self.parameters_["mixture"] = _best_mixture(q, p, weight)
+
+    def _mapped(self, p):
+        q = np.empty_like(p)
+        tables = zip(
+            self.parameters_["scores"], self.parameters_["values"], strict=True
+        )
+        for c, (scores, values) in enumerate(tables):
+            q[:, c] = np.interp(p[:, c], scores, values) + 1e-12
+        return q / q.sum(axis=1, keepdims=True)
+
+    def _apply(self, logits, features):
+        p = softmax(logits.astype("float64"), axis=1)
+        m = self.parameters_["mixture"]
+        return np.log((1 - m) * self._mapped(p) + m * p)
+
+    def _graph(self, logits, features):
+        scores = self.parameters_["scores"]
+        layer = OneVsRestTable(
+            classes=scores.shape[0],
+            knots=scores.shape[1],
+            mixture=self.parameters_["mixture"],
+            name="calibrated",
+        )
+        calibrated = layer(LogSoftmax(name="log_softmax")(logits))
+        values = self.parameters_["values"]
+        layer.set_weights([scores.ravel(), values.ravel()])
+        return calibrated
+
+
+def _best_mixture(q, p, weight):
+    least = 1 / (len(p) + 2)
+
+    def nll(m):
+        return -np.average(np.log((1 - m) * q + m * p), weights=weight)
+
+    found = minimize_scalar(nll, bounds=(least, 1.0), method="bounded")
+    # The search stays inside of its bounds; identity is one of them.
+    return float(min((found.x, 1.0, least), key=nll))

@@ -1,0 +1,153 @@
+"""The density of the robust loss, against closed forms and mpmath."""
+
+import math
+
+import mpmath as mp
+import numpy as np
+import pytest
+from keras import ops
+from scipy import stats
+
+from keras_likelihood.likelihoods import RobustRho
+from tests.autodiff import central_differences, gradients
+
+ERRORS = {"float32": 1e-6, "float64": 1e-9}
+
+
+def column(values, dtype="float64"):
+    return np.asarray(values, dtype).reshape(-1, 1)
+
+
+def numpy(x):
+    return ops.convert_to_numpy(x)
+
+
+def exact_cdf(z, shape):
+    """Distribution function for shape > 0, from 25-digit survival integrals.
+
+    The trapezoidal rule after t = exp(pi/2 sinh(u)) in place of the residual
+    beyond |z|.
+    """
+    shape = mp.mpf(shape)
+    b = abs(shape - 2)
+
+    def density(t):
+        s = t * t
+        if b == 0:
+            return mp.exp(-s / 2)
+        # Beyond an exponent of 60 the density is nil, and only costs.
+        exponent = min(shape / 2 * mp.log1p(s / b), 60)
+        return mp.exp(-b / shape * mp.expm1(exponent))
+
+    def survival(z):
+        total = mp.mpf(0)
+        for k in range(-96, 109):
+            u = mp.mpf(k) / 24
+            t = mp.exp(mp.pi / 2 * mp.sinh(u))
+            total += t * mp.cosh(u) * density(z + t)
+        return total
+
+    with mp.workdps(25):
+        z = mp.mpf(float(z))
+        tail = survival(abs(z)) / (2 * survival(mp.mpf(0)))
+        return float(1 - tail if z > 0 else tail)
+
+
+@pytest.mark.parametrize(
+    "shape, oracle",
+    [(2.0, stats.norm(0.5, 0.7)), (0.0, stats.cauchy(0.5, 0.7 * 2**0.5))],
+)
+def test_normal_and_cauchy_are_members(shape, oracle, double_precision):
+    y = column([-40.0, -1.0, 0.5, 0.6, 9.0])
+    likelihood = RobustRho(np.full_like(y, 0.5), shape=shape, scale=0.7)
+    np.testing.assert_allclose(
+        numpy(likelihood.nll(y)), -oracle.logpdf(y), rtol=1e-6
+    )
+    np.testing.assert_allclose(
+        numpy(likelihood.cdf(y)), oracle.cdf(y), atol=1e-7
+    )
+
+
+@pytest.mark.parametrize("shape", [0.0, 0.01, 0.5, 1.0, 1.7, 2.0, 2.6, 8.0])
+def test_the_density_integrates_to_one(shape, double_precision):
+    log_x = np.linspace(-30, 60, 4001)
+    x = column(np.exp(log_x))
+    nll = RobustRho(np.zeros_like(x), shape=column([shape])).nll(x)
+    mass = 2 * np.trapezoid(np.exp(log_x - numpy(nll)[:, 0]), log_x)
+    assert mass == pytest.approx(1, abs=1e-9)
+
+
+@pytest.mark.parametrize("dtype", ERRORS)
+@pytest.mark.parametrize("shape", [0.25, 1.0, 1.75, 2.0, 2.5, 6.0])
+def test_cdf_matches_mpmath(shape, dtype, double_precision):
+    z = column([-60.0, -4.0, -0.75, 0.0, 0.0625, 1.5, 3.0, 2000.0], dtype)
+    likelihood = RobustRho(np.zeros_like(z), shape=column([shape], dtype))
+    oracle = [exact_cdf(v, shape) for v in z[:, 0]]
+    np.testing.assert_allclose(
+        numpy(likelihood.cdf(z))[:, 0], oracle, atol=ERRORS[dtype], rtol=0
+    )
+    p = column([1e-4, 0.3, 0.5, 0.99], dtype)
+    likelihood = RobustRho(np.zeros_like(p), shape=column([shape], dtype))
+    again = likelihood.cdf(likelihood.quantile(p))
+    np.testing.assert_allclose(numpy(again), p, atol=ERRORS[dtype])
+
+
+@pytest.mark.parametrize(
+    "sizes", [((1, 1), (1, 1)), ((1, 3), (4, 1)), ((4, 3), (4, 3))]
+)
+def test_gradients_match_differences(sizes, rng, double_precision):
+    y = 2 * rng.normal(size=(4, 3))
+    y[0, 0] = 0
+    shape = rng.uniform(0.1, 2.9, size=sizes[0])
+    scale = rng.uniform(0.5, 2, size=sizes[1])
+
+    def nll(prediction, shape, scale):
+        return RobustRho(prediction, shape=shape, scale=scale).nll(y)
+
+    arrays = np.zeros((4, 3)), shape, scale
+    expected = central_differences(nll, *arrays, step=1e-6)
+    for mine, oracle in zip(gradients(nll, *arrays), expected, strict=True):
+        np.testing.assert_allclose(mine, oracle, rtol=1e-6, atol=1e-7)
+
+
+@pytest.mark.parametrize("shape", [0.0, 1.0, 1.8, 2.0, 3.0, 8.0, np.inf])
+@pytest.mark.parametrize("x", [0.0, 1e-20, 1e6, 1e20])
+def test_gradients_stay_finite(shape, x):
+    arrays = [column([v, v], "float32") for v in (x, shape, 0.5)]
+
+    def nll(prediction, shape, scale):
+        zeros = np.zeros((2, 1), "float32")
+        return RobustRho(prediction, shape=shape, scale=scale).nll(zeros)
+
+    assert np.all(np.isfinite(numpy(nll(*map(ops.convert_to_tensor, arrays)))))
+    for gradient in gradients(nll, *arrays):
+        assert np.all(np.isfinite(gradient))
+
+
+def test_samples_follow_the_distribution():
+    likelihood = RobustRho(
+        np.full((3000, 1), -1.0, "float32"), shape=0.5, scale=2.0
+    )
+    draw = likelihood.sample(seed=1)
+    uniform = numpy(likelihood.cdf(draw)).ravel()
+    assert stats.kstest(uniform, "uniform").pvalue > 1e-3
+
+
+def test_the_mean_is_the_prediction_where_it_exists():
+    shape = column([0.0, 0.5, 2.0], "float32")
+    mean = numpy(RobustRho(np.ones_like(shape), shape=shape).mean())
+    np.testing.assert_array_equal(mean, column([math.nan, 1, 1], "float32"))
+
+
+def test_half_precision_is_computed_in_single():
+    y = column([0.0, 2.0, 300.0], "float16")
+    found = numpy(RobustRho(np.zeros_like(y)).nll(y))
+    assert found.dtype == np.float16
+    wide = y.astype("float32")
+    expected = numpy(RobustRho(np.zeros_like(wide)).nll(wide))
+    np.testing.assert_allclose(found, expected, rtol=2e-3)
+
+
+def test_there_is_no_tfp_counterpart():
+    with pytest.raises(NotImplementedError, match="RobustRho has no `to_tfp`"):
+        RobustRho(np.zeros((1, 1), "float32")).to_tfp()

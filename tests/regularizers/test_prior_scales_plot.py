@@ -1,0 +1,38 @@
+"""The plot of learned scales."""
+
+import keras
+import numpy as np
+import pytest
+
+from keras_likelihood import regularizers
+
+matplotlib = pytest.importorskip("matplotlib")
+matplotlib.use("Agg")
+
+
+def test_every_weight_is_drawn(tmp_path):
+    from keras_likelihood.plots.prior_scales import plot_prior_scales
+
+    layer = keras.layers.Dense(
+        2, kernel_regularizer=regularizers.MultiLasso(num_examples=100)
+    )
+    model = keras.Sequential([keras.Input((5,)), layer])
+    layer.kernel_regularizer.build((5, 2))
+    kernel = np.full((5, 2), 1.0, dtype="float32")
+    kernel[3:] = 0.0
+    layer.kernel.assign(kernel)
+    ax = plot_prior_scales(model)
+    on, off = (c.get_offsets() for c in ax.collections)
+    assert (len(on), len(off)) == (6, 4)
+    np.testing.assert_allclose(on[:, 0], 1.0)
+    np.testing.assert_allclose(on[:, 1], 1.0)
+    ax.figure.savefig(tmp_path / "scales.png")
+    matplotlib.pyplot.close(ax.figure)
+
+
+def test_a_model_without_adaptive_weights_is_refused():
+    from keras_likelihood.plots.prior_scales import plot_prior_scales
+
+    model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])
+    with pytest.raises(ValueError, match="Received: sequential.* with none"):
+        plot_prior_scales(model)

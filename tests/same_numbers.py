@@ -1,0 +1,68 @@
+"""One seeded case per likelihood, as plain numbers.
+
+`python -m tests.same_numbers` records them once, on any backend; the tests
+compare every backend with the record.
+"""
+
+import json
+import pathlib
+
+import keras
+import numpy as np
+from keras import ops
+
+import keras_likelihood as kl
+from keras_likelihood import likelihoods
+from tests.contracts import targets_for
+
+RECORD = pathlib.Path(__file__).parent / "recorded" / "same_numbers.json"
+NAMES = ("bernoulli", "laplace", "normal", "robust_rho", "softmax", "student_t")
+
+
+def density(name):
+    """NLL, cdf and quantiles on a fixed grid, as nested lists."""
+    rng = np.random.default_rng(7)
+    likelihood = likelihoods.get(name)
+    prediction = rng.normal(size=(5, 3)).astype("float32")
+    width = 1 if likelihood.event_rank else 3
+    parameters = {
+        p.name: rng.uniform(0.4, 2.0, size=(5, width)).astype("float32")
+        for p in likelihood.parameters
+    }
+    y = targets_for(likelihood, prediction.shape, rng)
+    distribution = likelihood(prediction, **parameters)
+    found = {"nll": distribution.nll(y)}
+    if isinstance(distribution, likelihoods.LocationScale):
+        found["cdf"] = distribution.cdf(y)
+        found["quantile"] = distribution.quantile(0.9)
+    return {k: ops.convert_to_numpy(v).tolist() for k, v in found.items()}
+
+
+def training(name):
+    """Losses of a few steps from fixed weights, with a predicting head."""
+    rng = np.random.default_rng(8)
+    x = rng.normal(size=(12, 4)).astype("float32")
+    y = targets_for(likelihoods.get(name), (12, 3), rng)
+    inputs = keras.Input((4,))
+    hidden = keras.layers.Dense(6, activation="tanh")(inputs)
+    model = kl.LikelihoodModel(
+        inputs, kl.layers.LikelihoodHead(name, 3)(hidden)
+    )
+    model.set_weights([0.3 * rng.normal(size=w.shape) for w in model.weights])
+    model.compile(
+        keras.optimizers.SGD(0.05), loss=kl.losses.LikelihoodLoss(name)
+    )
+    history = model.fit(
+        x, y, batch_size=4, epochs=3, shuffle=False, verbose=0
+    ).history
+    return history["loss"]
+
+
+def record():
+    RECORD.parent.mkdir(exist_ok=True)
+    numbers = {n: {**density(n), "training": training(n)} for n in NAMES}
+    RECORD.write_text(json.dumps(numbers, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    record()

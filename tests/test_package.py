@@ -1,0 +1,97 @@
+"""What a user meets first: the import, the README, the command."""
+
+import importlib.metadata
+import pathlib
+import re
+import subprocess
+import sys
+
+import keras
+import numpy as np
+import pytest
+
+import keras_likelihood as kl
+from keras_likelihood import cli
+
+ROOT = pathlib.Path(__file__).parents[1]
+HEAVY = ("matplotlib", "rich", "scipy", "sklearn", "tensorflow_probability")
+
+
+def test_import_is_light():
+    """No plotting, no SciPy, no backend that was not asked for."""
+    code = (
+        "import sys, keras; before = set(sys.modules);"
+        "import keras_likelihood; new = set(sys.modules) - before;"
+        "print(*sorted({m.split('.')[0] for m in new}))"
+    )
+    new = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    ).stdout.split()
+    assert "keras_likelihood" in new
+    others = {"tensorflow", "jax", "torch"} - {keras.backend.backend()}
+    assert not set(new) & {*HEAVY, *others}
+
+
+def test_version_is_the_installed_one():
+    assert importlib.metadata.version("keras-likelihood") == kl.__version__
+
+
+def test_every_public_name_exists_and_is_documented():
+    for module in (kl, kl.constraints, kl.layers, kl.likelihoods, kl.losses):
+        assert module.__doc__
+        for name in getattr(module, "__all__", []):
+            thing = getattr(module, name)
+            assert isinstance(thing, str) or thing.__doc__, name
+
+
+def test_only_the_backend_room_imports_frameworks():
+    pattern = re.compile(r"^\s*(import|from) (tensorflow|jax|torch)\b", re.M)
+    for path in (ROOT / "keras_likelihood").rglob("*.py"):
+        text = path.read_text()
+        assert "keras.src" not in text, path
+        if path.parent.name != "backend":
+            assert not pattern.search(text), path
+
+
+def readme_blocks():
+    text = (ROOT / "README.md").read_text()
+    return re.findall(r"```python\n(.*?)```", text, flags=re.S)
+
+
+def test_readme_runs():
+    """All blocks in order, as a reader would type them."""
+    rng = np.random.default_rng(0)
+    maps = keras.Input((4,))
+    scope = {
+        "x": rng.normal(size=(40, 13)).astype("float32"),
+        "y": rng.normal(size=(40, 1)).astype("float32"),
+        "maps": maps,
+    }
+    blocks = readme_blocks()
+    assert len(blocks) >= 4
+    for block in blocks:
+        if '"depth"' in block:
+            scope["inputs"] = maps
+        block = block.replace("model.fit(", "model.fit(verbose=0, x=").replace(
+            "x=x, y,", "x=x, y=y,"
+        )
+        exec(compile(block, "README.md", "exec"), scope)
+    assert scope["lower"].shape == (40, 1)
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_demo_draws_its_figure(tmp_path, capsys):
+    pytest.importorskip("matplotlib")
+    pytest.importorskip("sklearn")
+    assert cli.main(["demo", "--quick", "--output", str(tmp_path)]) == 0
+    assert (tmp_path / "demo.png").stat().st_size > 10_000
+    printed = capsys.readouterr().out
+    assert "robust rho" in printed
+    assert "demo.png" in printed
+
+
+def test_command_says_what_it_can_do(capsys):
+    with pytest.raises(SystemExit) as stop:
+        cli.main([])
+    assert stop.value.code == 2
+    assert "demo" in capsys.readouterr().err
