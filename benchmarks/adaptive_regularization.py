@@ -25,6 +25,8 @@ import keras_likelihood as kl
 from keras_likelihood import regularizers
 
 EXAMPLES, DIMENSIONS, NOISE = 500, 500, 1.0
+# PyTorch runs one step at a time.
+STEPS_PER_CALL = 1 if keras.backend.backend() == "torch" else 5
 
 
 class FullBatch(keras.utils.PyDataset):
@@ -67,7 +69,7 @@ def fit_keras(regularizer, x, y, *, learned, steps, learning_rate=0.05):
     model.compile(
         keras.optimizers.Adam(decay, beta_2=0.99),
         loss=kl.losses.NormalLoss() if learned else "mse",
-        steps_per_execution=5,
+        steps_per_execution=STEPS_PER_CALL,
     )
     if learned:
         regularizers.bind_noise(model)

@@ -30,6 +30,9 @@ from keras_likelihood.regularizers import (
     bind_noise,
 )
 
+# PyTorch runs one step at a time.
+STEPS_PER_CALL = 1 if keras.backend.backend() == "torch" else 5
+
 
 class FullBatch(keras.utils.PyDataset):
     """One epoch of many steps, each over all the data."""
@@ -66,7 +69,7 @@ def fit_adaptive(regularizer, x, y, steps):
     model.compile(
         keras.optimizers.Adam(decay, beta_2=0.99),
         loss=kl.losses.NormalLoss(),
-        steps_per_execution=5,
+        steps_per_execution=STEPS_PER_CALL,
     )
     bind_noise(model)
     data = FullBatch(x.astype("float32"), y.astype("float32")[:, None], steps)

@@ -31,8 +31,27 @@ from sklearn.preprocessing import StandardScaler
 import keras_likelihood as kl
 from keras_likelihood import regularizers
 
+# PyTorch runs one step at a time.
+STEPS_PER_CALL = 1 if keras.backend.backend() == "torch" else 5
 STRENGTHS = [1e-4, 1e-3, 1e-2]
 LARGEST = 2000
+
+
+class RandomBatches(keras.utils.PyDataset):
+    """One epoch of `steps` batches, each drawn at random."""
+
+    def __init__(self, x, y, steps, seed, size=256):
+        super().__init__()
+        self.data = x, y
+        rng = np.random.default_rng(seed)
+        size = min(len(x), size)
+        self.rows = [rng.permutation(len(x))[:size] for _ in range(steps)]
+
+    def __len__(self):
+        return len(self.rows)
+
+    def __getitem__(self, step):
+        return tuple(a[self.rows[step]] for a in self.data)
 
 
 def load(name):
@@ -68,14 +87,14 @@ def fit(make_regularizer, x, y, steps, seed):
         hidden
     )
     model = kl.LikelihoodModel(inputs, outputs)
-    batch = min(len(x), 256)
-    epochs = max(1, round(steps * batch / len(x)))
     decay = keras.optimizers.schedules.CosineDecay(0.01, steps)
     model.compile(
-        keras.optimizers.Adam(decay, beta_2=0.99), loss=kl.losses.NormalLoss()
+        keras.optimizers.Adam(decay, beta_2=0.99),
+        loss=kl.losses.NormalLoss(),
+        steps_per_execution=STEPS_PER_CALL,
     )
     regularizers.bind_noise(model)
-    model.fit(x, y, batch_size=batch, epochs=epochs, verbose=0)
+    model.fit(RandomBatches(x, y, steps, seed), verbose=0)
     return model
 
 

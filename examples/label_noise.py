@@ -152,9 +152,9 @@ def parse(argv=None):
     )
     parser.add_argument("--noise", type=float, default=0.4)
     parser.add_argument("--examples", type=int, default=50_000)
-    parser.add_argument("--epochs", type=int, default=30)
+    parser.add_argument("--epochs", type=int, default=80)
     parser.add_argument("--width", type=int, default=16)
-    parser.add_argument("--learning-rate", type=float, default=0.1)
+    parser.add_argument("--learning-rate", type=float, default=0.02)
     parser.add_argument("--seeds", type=int, default=3)
     return parser.parse_args(argv)
 

@@ -1,16 +1,23 @@
 """Your loss should be a likelihood: likelihood parameters for Keras 3."""
 
+import importlib
+
 from keras_likelihood import (
     constraints,
     data_parameters,
     layers,
     likelihoods,
     losses,
+    metrics,
     models,
+    regularizers,
 )
 from keras_likelihood.data_parameters import DataParameter, indexed
 from keras_likelihood.models import LikelihoodModel
 from keras_likelihood.version import __version__
+
+_ON_DEMAND = ("plots", "recalibration")
+"""Rooms that need more than Keras and NumPy: entered when first named."""
 
 __all__ = [
     "DataParameter",
@@ -22,5 +29,15 @@ __all__ = [
     "layers",
     "likelihoods",
     "losses",
+    "metrics",
     "models",
+    "plots",
+    "recalibration",
+    "regularizers",
 ]
+
+
+def __getattr__(name):
+    if name in _ON_DEMAND:
+        return importlib.import_module(f"{__name__}.{name}")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -30,12 +30,34 @@ def scatter_rows(variable, index, rows):
     _OF[keras.backend.backend()].scatter(variable, index, rows)
 
 
-def gradient(function, inputs: list) -> list:
-    """Derivatives of `function(*inputs)`, a scalar, by each of the inputs.
+def value_and_gradient(function, inputs: list) -> tuple:
+    """Evaluates a function and the derivatives of its sum by the inputs.
 
-    What else `function` depends on is held constant.
+    The value stays connected to whatever else `function` depends on, so
+    that training goes on through it; the derivatives are constants.
+
+    Args:
+        function: maps the inputs to one tensor.
+        inputs: list of tensors.
+
+    Returns:
+        `(value, derivatives)`, the second a list like `inputs`.
     """
-    return _OF[keras.backend.backend()].gradient(function, inputs)
+    backend = _OF[keras.backend.backend()]
+    return backend.value_and_gradient(function, inputs)
+
+
+def sum_by_place(x, place):
+    """Sums the rows of `x` `(batch, ...)` that have the same place.
+
+    Args:
+        x: tensor `(batch, ...)`.
+        place: integer tensor `(batch,)` with entries in [0, batch).
+
+    Returns:
+        `(batch, ...)`: the total of each place, zero where there is none.
+    """
+    return _OF[keras.backend.backend()].sum_by_place(x, place)
 
 
 def replica_count() -> int:
@@ -80,17 +102,24 @@ class _TensorFlow:
         )
 
     @staticmethod
-    def gradient(function, inputs):
+    def value_and_gradient(function, inputs):
         import tensorflow as tf
 
         with tf.GradientTape(watch_accessed_variables=False) as tape:
             tape.watch(inputs)
-            output = function(*inputs)
-        return tape.gradient(
-            output,
+            value = function(*inputs)
+        by_inputs = tape.gradient(
+            value,
             inputs,
             unconnected_gradients=tf.UnconnectedGradients.ZERO,
         )
+        return value, by_inputs
+
+    @staticmethod
+    def sum_by_place(x, place):
+        import tensorflow as tf
+
+        return tf.math.unsorted_segment_sum(x, place, tf.shape(place)[0])
 
     @staticmethod
     def replica_count():
@@ -115,13 +144,25 @@ class _Jax:
         variable.assign(variable.value.at[index].set(rows))
 
     @staticmethod
-    def gradient(function, inputs):
+    def value_and_gradient(function, inputs):
         import jax
 
-        by_inputs = jax.grad(function, argnums=tuple(range(len(inputs))))
+        def total(*inputs):
+            value = function(*inputs)
+            return value.sum(), value
+
+        by_inputs, value = jax.grad(
+            total, argnums=tuple(range(len(inputs))), has_aux=True
+        )(*inputs)
         # The step is itself differentiated: without the stop its tangents
         # would follow the rows into the table.
-        return [jax.lax.stop_gradient(g) for g in by_inputs(*inputs)]
+        return value, [jax.lax.stop_gradient(g) for g in by_inputs]
+
+    @staticmethod
+    def sum_by_place(x, place):
+        import jax
+
+        return jax.ops.segment_sum(x, place, num_segments=x.shape[0])
 
     @staticmethod
     def replica_count():
@@ -143,12 +184,21 @@ class _Torch:
         table.index_copy_(0, index.long(), rows.detach())
 
     @staticmethod
-    def gradient(function, inputs):
+    def value_and_gradient(function, inputs):
         import torch
 
         with torch.enable_grad():
             leaves = [x.detach().requires_grad_() for x in inputs]
-            return list(torch.autograd.grad(function(*leaves), leaves))
+            value = function(*leaves)
+            # The graph serves once more when the model is trained.
+            by_inputs = torch.autograd.grad(
+                value.sum(), leaves, retain_graph=True
+            )
+        return value, list(by_inputs)
+
+    @staticmethod
+    def sum_by_place(x, place):
+        return x.new_zeros(x.shape).index_add_(0, place, x)
 
     @staticmethod
     def replica_count():

@@ -8,8 +8,8 @@ from keras import ops
 
 from keras_likelihood.backend.rows import (
     gather_replicas,
-    gradient,
     replica_count,
+    value_and_gradient,
 )
 
 
@@ -137,23 +137,29 @@ class ParameterRows:
 
 
 def step_rows(loss, parameters: list, y_true, y_pred, sample_weight, weight):
-    """Moves the rows of a batch down the gradient of a loss.
+    """Computes a loss and moves the rows of the batch down its gradient.
 
     Args:
         loss: a loss over `parameters`, within their `batch`.
         parameters: list of `ParameterRows`.
         y_true: targets.
-        y_pred: the model's output; held constant.
+        y_pred: the model's output.
         sample_weight: as given to the loss, or `None`.
         weight: of this loss in the total.
+
+    Returns:
+        The loss before the move, times `weight`.
     """
 
     def objective(*displacements):
         with contextlib.ExitStack() as stack:
             for rows, d in zip(parameters, displacements, strict=True):
                 stack.enter_context(rows.displaced(d))
-            return weight * ops.sum(loss(y_true, y_pred, sample_weight))
+            value = loss(y_true, y_pred, sample_weight)
+            return value if weight is None else value * weight
 
     current = [rows.displacement for rows in parameters]
-    for rows, g in zip(parameters, gradient(objective, current), strict=True):
-        rows.step(g)
+    value, by_rows = value_and_gradient(objective, current)
+    for rows, by_row in zip(parameters, by_rows, strict=True):
+        rows.step(by_row)
+    return value

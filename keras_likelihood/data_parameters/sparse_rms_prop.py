@@ -4,6 +4,8 @@ import dataclasses
 
 from keras import ops
 
+from keras_likelihood.backend.rows import sum_by_place
+
 
 @dataclasses.dataclass(frozen=True)
 class SparseRMSProp:
@@ -83,9 +85,7 @@ class SparseRMSProp:
     def _combine(self, gradient, index):
         # Equal indices share the place of the first among the sorted ones.
         place = ops.cast(ops.searchsorted(ops.sort(index), index), "int32")
-        total = ops.segment_sum(
-            gradient, place, num_segments=ops.shape(index)[0]
-        )
+        total = sum_by_place(gradient, place)
         if self.clipnorm is not None:
             norm = ops.sqrt(ops.sum(ops.square(total)))
             total = total * (self.clipnorm / ops.maximum(norm, self.clipnorm))

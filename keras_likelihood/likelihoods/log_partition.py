@@ -19,6 +19,7 @@ import pathlib
 import numpy as np
 from keras import ops
 
+from keras_likelihood.backend.clip import clip
 from keras_likelihood.backend.custom_gradient import with_gradient
 from keras_likelihood.backend.lookup import lookup
 
@@ -84,11 +85,17 @@ _log_partition = with_gradient(_forward, _backward)
 
 
 class _Table:
-    """Rows of power coefficients over pieces of w, both sides stacked."""
+    """Power coefficients of log Z on pieces of w, both sides stacked.
 
-    def __init__(self, rows, pieces, positions):
+    They are stored without the constant log Z(2), so that the slope keeps
+    its digits where log Z hardly differs from it.
+    """
+
+    def __init__(self, rows, pieces, positions, dtype):
         below, above = (_with_end(rows[side]) for side in positions)
         self.rows = np.concatenate([below, above])
+        self.rows[:, 0] += LOG_PARTITION_OF_NORMAL
+        self.rows = self.rows.astype(dtype)
         self.pieces = pieces
         self.lowest = positions["below"][0]
         self.highest = positions["above"][1]
@@ -110,7 +117,7 @@ def _with_end(rows):
 @functools.cache
 def _float64_table():
     with np.load(TABLE_PATH) as stored:
-        return _Table(dict(stored), PIECES, POSITIONS)
+        return _Table(dict(stored), PIECES, POSITIONS, "float64")
 
 
 @functools.cache
@@ -124,31 +131,33 @@ def _float32_table():
     for side, (low, high) in positions.items():
         starts = low + np.arange(round((high - low) * pieces)) / pieces
         w = starts[:, None] + nodes / pieces
-        excess = _excess(w, float(side == "below"), _float64_table(), np)[0]
-        rows[side] = np.linalg.solve(powers, excess.T).T.astype("float32")
-    return _Table(rows, pieces, positions)
+        value, _ = _polynomial(w, float(side == "below"), _float64_table(), np)
+        excess = value.T - LOG_PARTITION_OF_NORMAL
+        rows[side] = np.linalg.solve(powers, excess).T
+    return _Table(rows, pieces, positions, "float32")
 
 
 def _interpolate(shape, table, xp):
     below = _indicator(shape < 2, shape, xp)
     # A zero or infinite gap has no logarithm.
     low, high = math.exp(table.lowest), math.exp(table.highest + 1)
-    gap = xp.clip(xp.abs(shape - 2), low, high)
-    base = xp.clip(shape, 0.0, 2.0) + MARGIN
-    w = xp.clip(xp.log(gap / base), table.lowest, table.highest)
-    excess, by_w = _excess(w, below, table, xp)
+    bounded = np.clip if xp is np else clip
+    gap = bounded(xp.abs(shape - 2), low, high)
+    base = bounded(shape, 0.0, 2.0) + MARGIN
+    w = bounded(xp.log(gap / base), table.lowest, table.highest)
+    value, by_w = _polynomial(w, below, table, xp)
     slope = by_w * ((1 - 2 * below) / gap - below / base)
-    return excess + LOG_PARTITION_OF_NORMAL, slope
+    return value, slope
 
 
-def _excess(w, below, table, xp):
-    """`log Z - log Z(2)` and its derivative by w."""
+def _polynomial(w, below, table, xp):
+    """`log Z` and its derivative by w."""
     position = w * table.pieces
     piece = xp.floor(position)
     t = position - piece
     offset = table.offset_above + below * table.rise
-    *lower, value = _take(table.rows, piece + offset, xp)
-    slope = 0.0
+    *lower, below_top, top = _take(table.rows, piece + offset, xp)
+    slope, value = top, top * t + below_top
     for coefficient in reversed(lower):
         slope = slope * t + value
         value = value * t + coefficient

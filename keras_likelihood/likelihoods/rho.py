@@ -20,6 +20,7 @@ import keras
 import numpy as np
 from keras import ops
 
+from keras_likelihood.backend.clip import clip
 from keras_likelihood.backend.custom_gradient import with_gradient
 
 _FORM_CHANGE = 1.7
@@ -87,21 +88,26 @@ def evaluate(x, shape, scale, *, exact_power=False):
     a, b, k = _coefficients(shape)
     limits = _limits(shape)
     inverse_a, inverse_b = 1 / a, 1 / b
-    z = ops.clip(x / scale, -limits.ratio, limits.ratio)
+    z = clip(x / scale, -limits.ratio, limits.ratio)
     s = z * z
     ratio = s * inverse_b
     log_u = ops.log1p(ratio)
     k_log_u = k * log_u
-    cap = limits.exponent
+    m = 0.5 * a - k
+    exponent = m * log_u
     if exact_power:
-        log_b = ops.log(ops.clip(b, 1, limits.huge))
+        log_b = ops.log(clip(b, 1.0, limits.huge))
         cap = ops.relu(limits.exact_exponent - log_b - k_log_u)
-    exponent = ops.clip((0.5 * a - k) * log_u, -limits.exact_exponent, cap)
-    e = ops.expm1(exponent)
-    if exact_power:
-        power = ops.power(1 + ratio, 0.5 * a - k) - 1
-        large = ops.logical_and(exponent > 8, exponent < cap)
-        e = ops.where(large, power, e)
+        bounded = clip(exponent, -limits.exact_exponent, limits.exact_exponent)
+        exponent = ops.where(bounded < cap, bounded, cap)
+        e = ops.where(
+            ops.logical_and(exponent > 8, exponent < cap),
+            ops.power(1 + ratio, m) - 1,
+            ops.expm1(exponent),
+        )
+    else:
+        exponent = clip(exponent, -limits.exact_exponent, limits.exponent)
+        e = ops.expm1(exponent)
     b_over_a = b * inverse_a
     ks = (k * inverse_a) * s
     value = ks + (ks + b_over_a) * e
@@ -111,7 +117,7 @@ def evaluate(x, shape, scale, *, exact_power=False):
     return value, (scale, *of_shape, z, s, h, e, value)
 
 
-def differentiate(residuals, upstream):
+def differentiate(residuals, upstream, normalizer_slope=None):
     """Functions of no arguments that give the gradients of `evaluate`.
 
     The gradient by shape is, with `h = shape / 2 * L`,
@@ -121,27 +127,36 @@ def differentiate(residuals, upstream):
     where `v = (1 + s / b)^(shape / 2 - 1)` and r is -1 for k = 1 and
     `shape / b` for k = 0.
 
+    Args:
+        normalizer_slope: if given, gradients are those of rho + log(scale) +
+            log Z(shape), and this is the derivative of the last.
+
     Returns:
         `(by_x, by_shape, by_scale)`.
     """
     scale, shape, a, k, inverse_a, b_over_a, first_form, *rest = residuals
     z, s, h, e, value = rest
+    inverse_scale = 1 / scale
     weight = upstream * ((1 + e) / (1 + first_form * s))
     weight_s = weight * s
 
     def by_x():
-        return weight * z * (1 / scale)
+        return weight * z * inverse_scale
 
     def by_shape():
-        bend = _bend(value, h, b_over_a, k)
-        return inverse_a * (
-            ops.sign(shape - 2) * sum_to(upstream * e, shape)
-            + sum_to(upstream * bend, shape)
+        bend = ops.sign(shape - 2) * e + _bend(value, h, b_over_a)
+        gradient = inverse_a * (
+            sum_to(upstream * bend, shape)
             + (0.5 * (first_form * a - k)) * sum_to(weight_s, shape)
         )
+        if normalizer_slope is None:
+            return gradient
+        return gradient + normalizer_slope * sum_to(upstream, shape)
 
     def by_scale():
-        return -sum_to(weight_s, scale) / scale
+        if normalizer_slope is None:
+            return -sum_to(weight_s, scale) * inverse_scale
+        return sum_to(upstream - weight_s, scale) * inverse_scale
 
     return by_x, by_shape, by_scale
 
@@ -163,25 +178,25 @@ def sum_to(x, like):
     return x
 
 
-def _bend(value, h, b_over_a, k):
+def _bend(value, h, b_over_a):
     """`(rho + b / a) h - rho`, by series where the difference loses digits.
 
-    That happens only in the first form, k = 0, where it is
-    `(b / a) (h e^h - expm1(h))`, of second order in h.
+    It equals `(b / a) (h e^h - expm1(h))`, of second order in h.
     """
     direct = (value + b_over_a) * h - value
+    h2 = h * h
+    series = h2 * (0.5 + h * (1 / 3 + h * 0.125)) * b_over_a
     threshold = 1e-4 if ops.dtype(h) == "float64" else 0.03
-    series = (h * h) * (0.5 + h * (1 / 3 + h * 0.125)) * b_over_a
     # Arithmetic with zeros and ones: a selection is by far the slower pass.
-    small = ops.cast(ops.abs(h) < threshold * (1 - k), ops.dtype(h))
+    small = ops.cast(h2 < threshold**2, ops.dtype(h))
     return direct + small * (series - direct)
 
 
 def _coefficients(shape):
     """`(a, b, k)`: shape and |shape - 2| kept off 0 and infinity, the form."""
     limits = _limits(shape)
-    a = ops.clip(shape, -limits.huge, limits.huge) + limits.tiny
-    b = ops.clip(ops.abs(shape - 2), limits.tiny, limits.huge)
+    a = clip(shape, -limits.huge, limits.huge) + limits.tiny
+    b = clip(ops.abs(shape - 2), limits.tiny, limits.huge)
     return a, b, ops.cast(a >= _FORM_CHANGE, ops.dtype(shape))
 
 
@@ -193,8 +208,7 @@ class _Limits:
     near 1, so that adding it changes nothing else. `huge` stands in for an
     infinite shape. Ratios of residual to scale end at `ratio` and exponents
     at `exponent`, so that `ratio^2 exp(exponent)` still fits the dtype; with
-    exact powers rho itself ends at `exp(exact_exponent)`. All of them exist
-    in float32, to which `clip` on PyTorch rounds its bounds.
+    exact powers rho itself ends at `exp(exact_exponent)`.
     """
 
     tiny: float

@@ -10,7 +10,6 @@ from keras_likelihood.likelihoods.location_scale import LocationScale
 from keras_likelihood.likelihoods.rho import (
     differentiate,
     evaluate,
-    sum_to,
     widened,
 )
 
@@ -75,13 +74,7 @@ def _forward(x, shape, scale):
 
 def _backward(residuals, upstream):
     *residuals, slope = residuals
-    by_x, by_shape, by_scale = differentiate(residuals, upstream)
-    scale, shape = residuals[:2]
-    return (
-        by_x,
-        lambda: by_shape() + slope * sum_to(upstream, shape),
-        lambda: by_scale() + sum_to(upstream, scale) / scale,
-    )
+    return differentiate(residuals, upstream, normalizer_slope=slope)
 
 
 _nll = widened(with_gradient(_forward, _backward))

@@ -132,30 +132,26 @@ class LikelihoodModel(keras.Model):
         with contextlib.ExitStack() as batch:
             for parameter in self.data_parameters.values():
                 batch.enter_context(parameter.batch(index, training))
-            total = self._total_loss(x, y, y_pred, sample_weight, training)
-            if training:
-                self._step_rows(y, y_pred, sample_weight)
-        return total
+            return self._total_loss(x, y, y_pred, sample_weight, training)
 
-    def _step_rows(self, y, y_pred, sample_weight):
-        for key, loss in _likelihood_losses(self.loss).items():
-            if loss.data_parameters:
-                step_rows(
-                    loss,
-                    [p.rows for p in loss.data_parameters.values()],
-                    _entry(y, key),
-                    _entry(y_pred, key),
-                    _entry(sample_weight, key),
-                    1.0
-                    if self._loss_weight is None
-                    else _entry(self._loss_weight, key),
-                )
+    def _step_rows(self, key, loss, y, y_pred, sample_weight):
+        return step_rows(
+            loss,
+            [p.rows for p in loss.data_parameters.values()],
+            _entry(y, key),
+            _entry(y_pred, key),
+            _entry(sample_weight, key),
+            _entry(self._loss_weight, key),
+        )
 
     def _total_loss(self, x, y, y_pred, sample_weight, training):
         if not isinstance(self.loss, LikelihoodLoss):
             total = super().compute_loss(
                 x, y, y_pred, sample_weight, training=training
             )
+            for key, loss in _likelihood_losses(self.loss).items():
+                if training and loss.data_parameters:
+                    self._step_rows(key, loss, y, y_pred, sample_weight)
             self.loss_parameters.log()
             return total
         if isinstance(y_pred, dict):
@@ -163,10 +159,13 @@ class LikelihoodModel(keras.Model):
                 "A dict of outputs needs a dict of losses with its keys, "
                 f"{sorted(y_pred)}. Received: the one loss {self.loss.name}"
             )
-        total = self.loss(y, y_pred, sample_weight)
+        if training and self.loss.data_parameters:
+            total = self._step_rows("", self.loss, y, y_pred, sample_weight)
+        else:
+            total = self.loss(y, y_pred, sample_weight)
+            if self._loss_weight is not None:
+                total = total * self._loss_weight
         self.loss_parameters.log()
-        if self._loss_weight is not None:
-            total = total * self._loss_weight
         for added in self.losses:
             total = total + ops.cast(ops.sum(added), total.dtype)
         return total

@@ -41,6 +41,7 @@ class FrozenModel:
         self.inputs, output = _graph_of(self.model, example)
         self.logits, layer = _logits(self.model, output, from_logits)
         self.features = None
+        self._example = None
         if with_features:
             self.features = _features(self.model, layer, feature_layer)
 
@@ -55,11 +56,14 @@ class FrozenModel:
             wanted.append(self.features)
         extractor = keras.Model(self.inputs, wanted)
         if y is not None:
+            self._example = x[:1] if hasattr(x, "shape") else None
             found = extractor.predict(x, batch_size=batch_size, verbose=0)
             return self._result([found], [y], weight)
         found, labels, weights = [], [], []
         for batch in _batches(x):
             found.append(extractor.predict_on_batch(batch[0]))
+            if hasattr(batch[0], "shape"):
+                self._example = batch[0][:1]
             labels.append(keras.ops.convert_to_numpy(batch[1]))
             if len(batch) == 3:
                 weights.append(keras.ops.convert_to_numpy(batch[2]))
@@ -84,7 +88,11 @@ class FrozenModel:
         else:
             output = graph(bounded, self.features)
         name = f"{self.model.name}_calibrated"
-        return keras.Model(self.inputs, output, name=name)
+        model = keras.Model(self.inputs, output, name=name)
+        if self._example is not None:
+            # Some exports ask for a model that has been called.
+            model(keras.ops.convert_to_tensor(self._example))
+        return model
 
 
 def load(model) -> keras.Model:

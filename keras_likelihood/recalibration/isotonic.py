@@ -13,12 +13,12 @@ class Isotonic(OneVsRest):
     >>> probabilities = Isotonic().fit_arrays(logits, y).calibrate(logits)
     """
 
-    def _curves(self, p, labels, weight):
+    def _curves(self, odds, labels, weight):
         from sklearn.isotonic import IsotonicRegression
 
         tables = []
-        for c in range(p.shape[1]):
+        for c in range(odds.shape[1]):
             curve = IsotonicRegression(y_min=0, y_max=1)
-            curve.fit(p[:, c], labels == c, sample_weight=weight)
+            curve.fit(odds[:, c], labels == c, sample_weight=weight)
             tables.append((curve.X_thresholds_, curve.y_thresholds_))
         return [(np.asarray(s), np.asarray(v)) for s, v in tables]

@@ -18,6 +18,7 @@ from keras_likelihood.recalibration.global_temperature import (
 )
 from keras_likelihood.recalibration.links import SoftplusLink
 from keras_likelihood.recalibration.serving_layers import (
+    CentredLogits,
     LogSoftmax,
     TemperedProbabilities,
 )
@@ -87,6 +88,12 @@ class JointScaling(ClassifierRecalibrator):
             return logits
         return log_softmax(logits.astype("float64"), axis=1)
 
+    def _source(self, z, features):
+        if self.temperature == "features":
+            return features
+        # The softmax does not see a constant added to a row; nor may this.
+        return z - z.mean(axis=1, keepdims=True)
+
     def _fit(self, logits, labels, features, weight):
         z = self._prepare(logits)
         base = solve_temperature(z, labels, weight)
@@ -98,7 +105,7 @@ class JointScaling(ClassifierRecalibrator):
     def _fit_scaled(self, z, labels, features, weight):
         basis, x = None, None
         if self.temperature is not None:
-            source = z if self.temperature == "logits" else features
+            source = self._source(z, features)
             basis = FeatureBasis(source, weight)
             x = basis(source)
         fit = None
@@ -177,7 +184,7 @@ class JointScaling(ClassifierRecalibrator):
         mapped = map_logits(z, self.parameters_)
         if self.temperature is None:
             return mapped
-        x = z if self.temperature == "logits" else features
+        x = self._source(z, features)
         linear = x @ self.parameters_["kernel"] + self.parameters_["intercept"]
         predicted, _ = SoftplusLink(self.offset)(linear)
         return mapped / predicted[:, None]
@@ -198,8 +205,9 @@ class JointScaling(ClassifierRecalibrator):
             constraint=ShiftedSoftplus(self.offset),
             name="predicted_temperature",
         )
-        x = z if self.temperature == "logits" else features
-        temperature = layer(x)
+        if self.temperature == "logits":
+            features = CentredLogits(name="centred_logits")(z)
+        temperature = layer(features)
         layer.set_weights([p["kernel"][:, None], np.array([p["intercept"]])])
         return TemperedProbabilities(name="calibrated")([mapped, temperature])
 

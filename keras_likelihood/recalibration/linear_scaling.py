@@ -8,9 +8,9 @@ class LinearScaling(JointScaling):
 
         p = softmax(z / T(z)),    T(z) = f(z w + c)
 
-    with `z` the logits after GlobalScaling and `f` the shifted softplus. A
-    prior pulls towards GlobalScaling with the strength of largest marginal
-    likelihood. The predicted classes stay as they are.
+    with `z` the logits, centred, after GlobalScaling and `f` the shifted
+    softplus. A prior pulls towards GlobalScaling with the strength of
+    largest marginal likelihood. The predicted classes stay as they are.
 
     Args:
         offset: of the softplus, `>= 0`; T stays above offset / (ln 2 +

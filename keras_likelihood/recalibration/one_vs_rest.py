@@ -4,17 +4,16 @@ import numpy as np
 from scipy.optimize import minimize_scalar
 from scipy.special import softmax
 
+from keras_likelihood.recalibration import inputs
 from keras_likelihood.recalibration.classifier import ClassifierRecalibrator
-from keras_likelihood.recalibration.serving_layers import (
-    LogSoftmax,
-    OneVsRestTable,
-)
+from keras_likelihood.recalibration.serving_layers import OneVsRestTable
 
 
 class OneVsRest(ClassifierRecalibrator):
-    """Maps each class's probability by a curve, then normalises.
+    """Maps each class's log-odds by a curve, then normalises.
 
-        q_c = g_c(p_c) / sum_k g_k(p_k),    (1 - m) q + m p
+        q_c = g_c(o_c) / sum_k g_k(o_k),    o_c = log(p_c / (1 - p_c))
+        result = (1 - m) q + m p
 
     The share `m` of the probabilities before recalibration minimises the
     validation NLL and is at least 1 / (n + 2): normalising may make the NLL
@@ -25,13 +24,13 @@ class OneVsRest(ClassifierRecalibrator):
 
     keeps_accuracy = False
 
-    def _curves(self, p, labels, weight):
+    def _curves(self, odds, labels, weight):
         """Returns `[(scores, values)]`, one rising table a class."""
         raise NotImplementedError
 
     def _fit(self, logits, labels, features, weight):
-        p = softmax(logits.astype("float64"), axis=1)
-        tables = self._curves(p, labels, weight)
+        odds = log_odds(logits)
+        tables = self._curves(odds, labels, weight)
         longest = max(2, *(len(s) for s, _ in tables))
         pad = [
             [np.pad(a, (0, longest - len(a)), mode="edge") for a in table]
@@ -43,35 +42,54 @@ class OneVsRest(ClassifierRecalibrator):
             "mixture": 0.0,
         }
         rows = np.arange(len(labels))
-        q, p = self._mapped(p)[rows, labels], p[rows, labels]
+        q = self._mapped(odds)[rows, labels]
+        p = softmax(logits.astype("float64"), axis=1)[rows, labels]
         self.parameters_["mixture"] = _best_mixture(q, p, weight)
 
-    def _mapped(self, p):
-        q = np.empty_like(p)
+    def _mapped(self, odds):
+        q = np.empty_like(odds)
         tables = zip(
             self.parameters_["scores"], self.parameters_["values"], strict=True
         )
         for c, (scores, values) in enumerate(tables):
-            q[:, c] = np.interp(p[:, c], scores, values) + 1e-12
+            q[:, c] = np.interp(odds[:, c], scores, values) + 1e-12
         return q / q.sum(axis=1, keepdims=True)
 
     def _apply(self, logits, features):
         p = softmax(logits.astype("float64"), axis=1)
         m = self.parameters_["mixture"]
-        return np.log((1 - m) * self._mapped(p) + m * p)
+        mapped = self._mapped(log_odds(logits))
+        return np.log((1 - m) * mapped + m * p)
 
     def _graph(self, logits, features):
         scores = self.parameters_["scores"]
         layer = OneVsRestTable(
             classes=scores.shape[0],
             knots=scores.shape[1],
+            bound=inputs.SPREAD,
             mixture=self.parameters_["mixture"],
             name="calibrated",
         )
-        calibrated = layer(LogSoftmax(name="log_softmax")(logits))
+        calibrated = layer(logits)
         values = self.parameters_["values"]
         layer.set_weights([scores.ravel(), values.ravel()])
         return calibrated
+
+
+def log_odds(logits):
+    """`z_c - logsumexp(z without c)`, no larger than 30 in size.
+
+    The exponentials of the others are summed without the largest; taking the
+    largest out of the whole sum would leave nothing but rounding.
+    """
+    shifted = logits.astype("float64")
+    shifted = shifted - shifted.max(axis=1, keepdims=True)
+    size, top = np.exp(shifted), shifted == 0
+    count = top.sum(axis=1, keepdims=True)
+    others = np.sum(size * ~top, axis=1, keepdims=True)
+    rest = others + (count - 1) + ~top * (1 - size)
+    odds = shifted - np.log(np.maximum(rest, 1e-30))
+    return np.clip(odds, -inputs.SPREAD, inputs.SPREAD)
 
 
 def _best_mixture(q, p, weight):

@@ -1,32 +1,31 @@
 """A logistic curve for each class."""
 
 import numpy as np
-from scipy.special import expit, logit
+from scipy.special import expit
 
+from keras_likelihood.recalibration import inputs
 from keras_likelihood.recalibration.one_vs_rest import OneVsRest
 
-_KNOTS = 257
+_KNOTS = 1025
 
 
 class Platt(OneVsRest):
     """Logistic regression of each class on its own log-odds.
 
-        g_c(p) = sigmoid(a_c log(p / (1 - p)) + b_c),    a_c > 0
+        g_c(o) = sigmoid(a_c o + b_c),    a_c > 0
 
     fitted to Platt's smoothed targets by Newton's method. For yes/no
-    questions it is Platt scaling itself. The curve is kept as a table of 257
-    knots, dense towards 0 and 1. May change the predicted classes.
+    questions it is Platt scaling itself. The curve is kept as a table of 1025
+    knots. May change the predicted classes.
     """
 
-    def _curves(self, p, labels, weight):
-        weight = np.ones(len(p)) if weight is None else weight
-        knots = np.linspace(-30, 30, _KNOTS)
+    def _curves(self, odds, labels, weight):
+        weight = np.ones(len(odds)) if weight is None else weight
+        knots = np.linspace(-inputs.SPREAD, inputs.SPREAD, _KNOTS)
         tables = []
-        for c in range(p.shape[1]):
-            odds = logit(np.clip(p[:, c], 1e-13, 1 - 1e-13))
-            slope, shift = _logistic(odds, labels == c, weight)
-            values = expit(slope * knots + shift)
-            tables.append((expit(knots), values))
+        for c in range(odds.shape[1]):
+            slope, shift = _logistic(odds[:, c], labels == c, weight)
+            tables.append((knots, expit(slope * knots + shift)))
         return tables
 
 

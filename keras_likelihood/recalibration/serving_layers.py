@@ -58,6 +58,14 @@ class BoundedLogits(keras.Layer):
 
 
 @serializable
+class CentredLogits(keras.Layer):
+    """Logits less the mean of their row."""
+
+    def call(self, logits):
+        return logits - ops.mean(logits, axis=-1, keepdims=True)
+
+
+@serializable
 class LogSoftmax(keras.Layer):
     """Logits to log-probabilities."""
 
@@ -119,24 +127,28 @@ class TemperedProbabilities(keras.Layer):
 
 @serializable
 class OneVsRestTable(keras.Layer):
-    """Piecewise linear map of each class's score, read from a table.
+    """Piecewise linear map of each class's log-odds, read from a table.
 
     Bisection finds the interval of every score; outside of its knots a
     class keeps the value at the end. The results are normalised over the
-    classes and mixed with the scores' own probabilities.
+    classes and mixed with the softmax of the logits.
 
     Args:
         classes: number of classes.
         knots: length of each class's table, `>= 2`.
-        mixture: weight of the probabilities before recalibration, in [0, 1].
+        bound: largest size of the log-odds.
+        mixture: weight of the softmax, in [0, 1].
 
-    Input: log-probabilities `(batch, ..., classes)`. Output: probabilities.
+    Input: logits `(batch, ..., classes)`. Output: probabilities.
     """
 
-    def __init__(self, classes: int, knots: int, mixture=0.0, **kwargs):
+    def __init__(
+        self, classes: int, knots: int, bound: float, mixture=0.0, **kwargs
+    ):
         super().__init__(**kwargs)
         self.classes = classes
         self.knots = knots
+        self.bound = bound
         self.mixture = mixture
 
     def build(self, input_shape):
@@ -148,8 +160,24 @@ class OneVsRestTable(keras.Layer):
             name="values", shape=size, initializer="zeros", trainable=False
         )
 
-    def call(self, log_probabilities):
-        x = ops.exp(log_probabilities)
+    def call(self, logits):
+        mapped = self._interpolate(self._log_odds(logits)) + 1e-12
+        mapped = mapped / ops.sum(mapped, axis=-1, keepdims=True)
+        plain = ops.softmax(logits, axis=-1)
+        return (1 - self.mixture) * mapped + self.mixture * plain
+
+    def _log_odds(self, logits):
+        shifted = logits - ops.max(logits, axis=-1, keepdims=True)
+        size = ops.exp(shifted)
+        top = ops.cast(shifted >= 0, size.dtype)
+        count = ops.sum(top, axis=-1, keepdims=True)
+        others = ops.sum(size * (1 - top), axis=-1, keepdims=True)
+        # Never the difference of near equals; see `one_vs_rest.log_odds`.
+        rest = others + (count - 1) + (1 - top) * (1 - size)
+        odds = shifted - ops.log(ops.maximum(rest, 1e-30))
+        return ops.clip(odds, -self.bound, self.bound)
+
+    def _interpolate(self, x):
         first = ops.arange(self.classes, dtype="int32") * self.knots
         low = ops.zeros_like(x, dtype="int32")
         high = low + (self.knots - 1)
@@ -162,14 +190,13 @@ class OneVsRestTable(keras.Layer):
         x0, x1 = ops.take(self.scores, low), ops.take(self.scores, low + 1)
         y0, y1 = ops.take(self.values, low), ops.take(self.values, low + 1)
         share = ops.clip(ops.divide_no_nan(x - x0, x1 - x0), 0.0, 1.0)
-        mapped = y0 + share * (y1 - y0) + 1e-12
-        mapped = mapped / ops.sum(mapped, axis=-1, keepdims=True)
-        return (1 - self.mixture) * mapped + self.mixture * x
+        return y0 + share * (y1 - y0)
 
     def get_config(self):
         return {
             **super().get_config(),
             "classes": self.classes,
             "knots": self.knots,
+            "bound": self.bound,
             "mixture": self.mixture,
         }

@@ -35,9 +35,9 @@ def data(rng):
 
 def test_finds_the_scale_of_each_residual(data):
     x, y = data
-    scale = kl.DataParameter(24, learning_rate=0.2)
+    scale = kl.DataParameter(24, learning_rate=0.1)
     model = frozen_model(kl.losses.NormalLoss(scale=scale))
-    fit(model, x, kl.indexed(y), [scale], epochs=60, batch_size=24)
+    fit(model, x, kl.indexed(y), [scale], epochs=150, batch_size=24)
     # The best scale for one residual is its size; below the constraint's
     # floor there is none.
     expected = np.maximum(np.abs(y[:, 0]), 0.3)

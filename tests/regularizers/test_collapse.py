@@ -13,6 +13,8 @@ from keras_likelihood import regularizers
 from keras_likelihood.regularizers.evidence import Evidence
 
 SIZE, ON, STEPS = 120, 10, 800
+# PyTorch runs one step at a time.
+STEPS_PER_CALL = 1 if keras.backend.backend() == "torch" else 5
 
 
 class Joint(regularizers.DLasso):
@@ -62,7 +64,7 @@ def fit(regularizer, x, y, noise, kernel="glorot_uniform"):
     model.compile(
         keras.optimizers.Adam(decay, beta_2=0.99),
         loss=kl.losses.NormalLoss(scale=scale),
-        steps_per_execution=5,
+        steps_per_execution=STEPS_PER_CALL,
     )
     regularizers.bind_noise(model)
     model.fit(Repeated(x, y), verbose=0)

@@ -1,0 +1,256 @@
+"""Guarantees of every classifier's recalibration, on arrays."""
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize_scalar
+from scipy.special import log_softmax, logsumexp, softmax
+
+from keras_likelihood import recalibration
+from keras_likelihood.recalibration.moments import softmax_moments
+from keras_likelihood.recalibration.one_vs_rest import log_odds
+
+METHODS = [
+    getattr(recalibration, name)
+    for name in recalibration.__all__
+    if name not in ("ClassifierRecalibrator", "JointScaling", "regression")
+]
+TEMPERATURE_METHODS = [m for m in METHODS if m().keeps_accuracy]
+
+
+def draw(rows=500, classes=4, temperature=2.5, seed=0):
+    """Logits that are overconfident by `temperature`."""
+    random = np.random.default_rng(seed)
+    logits = random.standard_normal((rows, classes)) * 4
+    y = (logits / temperature + random.gumbel(size=logits.shape)).argmax(1)
+    features = np.c_[logits[:, :2], random.standard_normal((rows, 3))]
+    return logits, y, features
+
+
+def nll(logits, y):
+    return -log_softmax(logits, axis=1)[np.arange(len(y)), y].mean()
+
+
+def test_moments_are_the_derivatives():
+    logits, y, _ = draw(rows=40)
+    tau, step = np.random.default_rng(0).uniform(0.2, 2, 40), 1e-4
+    at = softmax_moments(logits, y, tau)
+    up = softmax_moments(logits, y, tau + step)
+    down = softmax_moments(logits, y, tau - step)
+    rows = np.arange(40)
+    expected = -log_softmax(logits * tau[:, None], axis=1)[rows, y]
+    np.testing.assert_allclose(at.nll, expected, atol=1e-10)
+    slope = (up.nll - down.nll) / (2 * step)
+    np.testing.assert_allclose(at.slope, slope, atol=1e-5)
+    curvature = (up.slope - down.slope) / (2 * step)
+    np.testing.assert_allclose(at.curvature, curvature, atol=1e-5)
+    top = softmax(logits * tau[:, None], axis=1).max(axis=1)
+    np.testing.assert_allclose(at.confidence, top, atol=1e-12)
+
+
+@pytest.mark.parametrize("rows", [300, 20_000])
+@pytest.mark.parametrize("temperature", [0.3, 1.0, 6.0])
+def test_global_temperature_is_the_minimum(rows, temperature):
+    logits, y, _ = draw(rows, temperature=temperature)
+    fitted = recalibration.GlobalScaling().fit_arrays(logits, y)
+    found = minimize_scalar(
+        lambda t: nll(logits * np.exp(t), y),
+        bounds=(-4, 4),
+        method="bounded",
+        options={"xatol": 1e-10},
+    )
+    assert nll(logits / fitted.parameters_["temperature"], y) <= (
+        found.fun + 1e-9
+    )
+
+
+def test_calibrated_logits_keep_temperature_one():
+    logits, y, _ = draw(20_000, temperature=1.0)
+    fitted = recalibration.GlobalScaling().fit_arrays(logits, y)
+    assert fitted.parameters_["temperature"] == pytest.approx(1, abs=0.03)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_validation_nll_never_rises(method):
+    for seed, temperature in ((0, 2.5), (1, 0.4), (2, 1.0)):
+        logits, y, features = draw(temperature=temperature, seed=seed)
+        fitted = method().fit_arrays(logits, y, features)
+        report = fitted.report_
+        assert report["nll_after"] <= report["nll_before"] + 1e-9
+        p = fitted.calibrate(logits, features)
+        rows = np.arange(len(y))
+        assert report["nll_after"] == pytest.approx(
+            -np.log(p[rows, y]).mean(), rel=1e-6
+        )
+        np.testing.assert_allclose(p.sum(axis=1), 1, rtol=1e-9)
+
+
+@pytest.mark.parametrize("method", TEMPERATURE_METHODS)
+def test_temperature_methods_keep_every_class(method):
+    logits, y, features = draw()
+    fitted = method().fit_arrays(logits, y, features)
+    assert fitted.parameters_["temperature"] > 0
+    p = fitted.calibrate(logits, features)
+    np.testing.assert_array_equal(p.argmax(1), logits.argmax(1))
+
+
+def test_linear_scaling_finds_a_varying_temperature():
+    random = np.random.default_rng(0)
+    logits = random.standard_normal((4000, 3)) * 3
+    features = random.standard_normal((4000, 5))
+    temperature = np.exp(0.8 * features[:, :1])
+    y = (logits / temperature + random.gumbel(size=logits.shape)).argmax(1)
+    linear = recalibration.LinearFeatureScaling().fit_arrays(
+        logits, y, features
+    )
+    flat = recalibration.GlobalScaling().fit_arrays(logits, y)
+    gain = flat.report_["nll_after"] - linear.report_["nll_after"]
+    assert gain > 0.02
+    kernel = np.abs(linear.parameters_["kernel"])
+    assert kernel[0] > 4 * kernel[1:].max()
+
+
+def test_useless_features_do_not_overfit():
+    logits, y, _ = draw(1500)
+    random = np.random.default_rng(3)
+    features = random.standard_normal((1500, 600))
+    train, test = slice(0, 500), slice(500, None)
+    fitted = recalibration.LinearFeatureScaling().fit_arrays(
+        logits[train], y[train], features[train]
+    )
+    flat = recalibration.GlobalScaling().fit_arrays(logits[train], y[train])
+    rows = np.arange(1000)
+    p = fitted.calibrate(logits[test], features[test])[rows, y[test]]
+    q = flat.calibrate(logits[test])[rows, y[test]]
+    assert -np.log(p).mean() < -np.log(q).mean() + 0.005
+
+
+@pytest.mark.parametrize("name", ["GlobalScaling", "LinearScaling", "Platt"])
+def test_weight_two_equals_the_row_twice(name):
+    logits, y, _ = draw(300)
+    weight = np.where(np.arange(300) < 100, 2.0, 1.0)
+    twice = np.concatenate([np.arange(300), np.arange(100)])
+    method = getattr(recalibration, name)
+    weighted = method().fit_arrays(logits, y, sample_weight=weight)
+    doubled = method().fit_arrays(logits[twice], y[twice])
+    np.testing.assert_allclose(
+        weighted.calibrate(logits), doubled.calibrate(logits), atol=2e-3
+    )
+
+
+def test_rows_of_weight_zero_are_ignored():
+    logits, y, _ = draw(300)
+    weight = np.ones(300)
+    weight[:50], y[:50] = 0, 255
+    fitted = recalibration.GlobalScaling().fit_arrays(
+        logits, y, sample_weight=weight
+    )
+    rest = recalibration.GlobalScaling().fit_arrays(logits[50:], y[50:])
+    assert fitted.parameters_ == pytest.approx(rest.parameters_)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_hard_inputs_end_finite(method):
+    random = np.random.default_rng(0)
+    y = random.integers(0, 3, 90)
+    features = random.standard_normal((90, 2))
+    separable = 10.0 * np.eye(3)[y]
+    constant = np.zeros((90, 3))
+    wrong = 10.0 * np.eye(3)[(y + 1) % 3]
+    huge = random.standard_normal((90, 3)) * 1e6
+    for logits in (separable, constant, wrong, huge):
+        fitted = method().fit_arrays(logits, y, features)
+        p = fitted.calibrate(logits, features)
+        assert np.isfinite(p).all()
+        report = fitted.report_
+        assert report["nll_after"] <= report["nll_before"] + 1e-9
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_binary_columns_and_dense_maps(method):
+    random = np.random.default_rng(0)
+    z = 3 * random.standard_normal((200, 1))
+    y = (z[:, 0] / 2 + random.logistic(size=200) > 0).astype(int)
+    features = np.c_[z, random.standard_normal((200, 1))]
+    fitted = method().fit_arrays(z, y, features)
+    column = fitted.calibrate(z, features)
+    assert column.shape == (200, 1)
+    flat = fitted.calibrate(z[:, 0], features)
+    np.testing.assert_allclose(flat, column[:, 0])
+    p = 1 / (1 + np.exp(-z))
+    same = fitted.calibrate(p, features, from_logits=False)
+    np.testing.assert_allclose(same, column, atol=1e-4)
+    logits, y, features = draw(240)
+    fitted = method().fit_arrays(
+        logits.reshape(10, 6, 4, 4),
+        y.reshape(10, 6, 4),
+        features.reshape(10, 6, 4, 5),
+    )
+    dense = fitted.calibrate(
+        logits.reshape(10, 6, 4, 4), features.reshape(10, 6, 4, 5)
+    )
+    rows = method().fit_arrays(logits, y, features)
+    expected = rows.calibrate(logits, features)
+    np.testing.assert_allclose(dense.reshape(240, 4), expected, atol=1e-9)
+
+
+def test_platt_is_logistic_regression():
+    from sklearn.linear_model import LogisticRegression
+
+    random = np.random.default_rng(0)
+    z = 2 * random.standard_normal(4000)
+    y = (z * 0.5 + 0.7 + random.logistic(size=4000) > 0).astype(int)
+    fitted = recalibration.Platt().fit_arrays(z, y)
+    oracle = LogisticRegression(C=1e6).fit(z[:, None], y)
+    expected = oracle.predict_proba(z[:, None])[:, 1]
+    np.testing.assert_allclose(fitted.calibrate(z), expected, atol=0.01)
+
+
+def test_auto_reports_its_choice():
+    logits, y, features = draw(400)
+    auto = recalibration.Auto().fit_arrays(logits, y, features)
+    scores = auto.cross_validated_nll_
+    chosen = auto.parameters_["method"]
+    kept = {k: v for k, v in scores.items() if "MatrixScaling" not in k}
+    assert scores[chosen] <= min(kept.values())
+    flat = recalibration.Auto(keep_accuracy=True).fit_arrays(logits, y)
+    p = flat.calibrate(logits)
+    np.testing.assert_array_equal(p.argmax(1), logits.argmax(1))
+
+
+def test_errors_say_what_was_received():
+    logits, y, features = draw(50)
+    scaling = recalibration.GlobalScaling()
+    with pytest.raises(ValueError, match="must be fitted"):
+        scaling.calibrate(logits)
+    with pytest.raises(ValueError, match="are probabilities"):
+        scaling.fit_arrays(softmax(logits, axis=1), y)
+    with pytest.raises(ValueError, match="must be probabilities"):
+        scaling.fit_arrays(logits, y, from_logits=False)
+    with pytest.raises(ValueError, match=r"from 0 to 3. Received: \[4\]"):
+        scaling.fit_arrays(logits, np.full(50, 4))
+    with pytest.raises(ValueError, match="one-hot"):
+        scaling.fit_arrays(logits, logits)
+    with pytest.raises(ValueError, match=r"Received: shape \(49,\)"):
+        scaling.fit_arrays(logits, y[:49])
+    with pytest.raises(ValueError, match="NaN"):
+        scaling.fit_arrays(np.full((50, 4), np.nan), y)
+    with pytest.raises(ValueError, match="needs `features`"):
+        recalibration.LinearFeatureScaling().fit_arrays(logits, y)
+    with pytest.raises(ValueError, match="`features` must have shape"):
+        recalibration.LinearFeatureScaling().fit_arrays(logits, y, features[:9])
+    with pytest.raises(ValueError, match="`map` must be"):
+        recalibration.JointScaling(map="cubic")
+
+
+def test_log_odds_leave_one_class_out():
+    logits, _, _ = draw(100)
+    logits[0], logits[1, :2] = 1.0, 50.0
+    expected = np.stack(
+        [
+            logits[:, c] - logsumexp(np.delete(logits, c, axis=1), axis=1)
+            for c in range(4)
+        ],
+        axis=1,
+    )
+    found = log_odds(logits)
+    np.testing.assert_allclose(found, np.clip(expected, -30, 30), atol=1e-12)

@@ -1,0 +1,79 @@
+"""`keras-likelihood recalibrate`, as called from the shell."""
+
+import argparse
+
+import keras
+import numpy as np
+import pytest
+
+from keras_likelihood.recalibration import command
+
+
+def call(*arguments):
+    parser = argparse.ArgumentParser()
+    command.add_parser(parser.add_subparsers(required=True))
+    options = parser.parse_args(["recalibrate", *map(str, arguments)])
+    return options.run(options)
+
+
+def arrays(rows=150):
+    random = np.random.default_rng(0)
+    x = random.standard_normal((rows, 4)).astype("float32")
+    logits = 4 * x[:, :3]
+    y = (logits / 3 + random.gumbel(size=logits.shape)).argmax(axis=1)
+    return x, logits, y
+
+
+def test_model_table_file_and_figure(tmp_path, capsys):
+    pytest.importorskip("matplotlib")
+    x, _, y = arrays()
+    inputs = keras.Input((4,))
+    hidden = keras.layers.Dense(5, activation="tanh")(inputs)
+    outputs = keras.layers.Dense(3, activation="softmax")(hidden)
+    keras.Model(inputs, outputs).save(tmp_path / "model.keras")
+    np.savez(tmp_path / "val.npz", x=x, y=y)
+    status = call(
+        tmp_path / "model.keras",
+        *("--data", tmp_path / "val.npz"),
+        *("--test", tmp_path / "val.npz"),
+        *("--output", tmp_path / "calibrated.keras"),
+    )
+    assert status == 0
+    printed = capsys.readouterr().out
+    for short in ("none", *command.METHODS, "auto chose"):
+        assert f"\n{short}" in f"\n{printed}"
+    p = keras.models.load_model(tmp_path / "calibrated.keras").predict(
+        x, verbose=0
+    )
+    np.testing.assert_allclose(p.sum(axis=1), 1, atol=1e-5)
+    assert (tmp_path / "calibrated.png").stat().st_size > 5000
+
+
+def test_logits_from_npz_and_csv_agree(tmp_path):
+    _, logits, y = arrays()
+    np.savez(tmp_path / "val.npz", logits=logits, y=y)
+    table = np.c_[logits, y]
+    np.savetxt(tmp_path / "val.csv", table, delimiter=",", header="a,b,c,y")
+    for suffix in ("npz", "csv"):
+        call(
+            *("--data", tmp_path / f"val.{suffix}"),
+            *("--method", "global"),
+            *("--output", tmp_path / f"{suffix}.npz"),
+        )
+    found = [
+        np.load(tmp_path / f"{suffix}.npz")["probabilities"]
+        for suffix in ("npz", "csv")
+    ]
+    np.testing.assert_allclose(found[0], found[1], atol=1e-5)
+
+
+def test_pickles_and_wrong_files_are_refused(tmp_path):
+    pickled = np.array([{"a": 1}], dtype=object)
+    np.savez(tmp_path / "bad.npz", logits=pickled)
+    with pytest.raises(SystemExit, match="pickled arrays are refused"):
+        call("--data", tmp_path / "bad.npz")
+    with pytest.raises(SystemExit, match="no such file"):
+        call("--data", tmp_path / "none.npz")
+    np.savez(tmp_path / "x.npz", x=np.zeros(3))
+    with pytest.raises(SystemExit, match="needs `logits` and `y`"):
+        call("--data", tmp_path / "x.npz")

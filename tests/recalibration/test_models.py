@@ -1,0 +1,179 @@
+"""Recalibration of Keras models and saved files."""
+
+import keras
+import numpy as np
+import pytest
+
+from keras_likelihood import recalibration
+
+METHODS = [
+    "GlobalScaling",
+    "LinearScaling",
+    "LinearFeatureScaling",
+    "DeepScaling",
+    "VectorScaling",
+    "MatrixScaling",
+    "Platt",
+    "Isotonic",
+    "Auto",
+]
+
+
+def data(rows=240, seed=0):
+    random = np.random.default_rng(seed)
+    x = random.standard_normal((rows, 5)).astype("float32")
+    y = (x[:, 0] + 0.5 * random.standard_normal(rows) > 0).astype(int)
+    return x, y + (x[:, 1] > 1)
+
+
+def classifier(ending="softmax", units=3):
+    keras.utils.set_random_seed(0)
+    inputs = keras.Input((5,))
+    features = keras.layers.Dense(6, activation="tanh", name="features")(inputs)
+    start = keras.initializers.RandomNormal(stddev=3.0, seed=1)
+    activation = None if ending == "layer" else ending
+    outputs = keras.layers.Dense(
+        units, activation=activation, kernel_initializer=start
+    )(features)
+    if ending == "layer":
+        outputs = keras.layers.Softmax()(outputs)
+    return keras.Model(inputs, outputs, name="classifier")
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_saved_model_equals_the_arrays(name, tmp_path):
+    x, y = data()
+    base = classifier()
+    fitted = getattr(recalibration, name)().fit(base, x, y)
+    found = fitted.model.predict(x, verbose=0)
+    features = base.get_layer("features").output
+    features = keras.Model(base.inputs, features).predict(x, verbose=0)
+    p = base.predict(x, verbose=0)
+    expected = fitted.calibrate(p, features, from_logits=False)
+    # A step of an isotonic curve may fall between two roundings.
+    close = np.isclose(found, expected, atol=2e-4).mean()
+    assert close >= (0.98 if name == "Isotonic" else 1.0)
+    path = tmp_path / "calibrated.keras"
+    fitted.model.save(path)
+    loaded = keras.models.load_model(path)
+    np.testing.assert_allclose(loaded.predict(x, verbose=0), found, atol=1e-6)
+
+
+@pytest.mark.parametrize("ending", ["softmax", "layer", None])
+def test_every_ending_gives_the_same_calibration(ending):
+    x, y = data()
+    fitted = recalibration.LinearFeatureScaling().fit(classifier(ending), x, y)
+    reference = recalibration.LinearFeatureScaling().fit(classifier(), x, y)
+    np.testing.assert_allclose(
+        fitted.model.predict(x, verbose=0),
+        reference.model.predict(x, verbose=0),
+        atol=1e-4,
+    )
+
+
+@pytest.mark.parametrize("ending", ["sigmoid", None])
+def test_binary_models_keep_one_column(ending):
+    x, y = data()
+    y = (y > 0).astype("float32")[:, None]
+    fitted = recalibration.GlobalScaling().fit(classifier(ending, 1), x, y)
+    p = fitted.model.predict(x, verbose=0)
+    assert p.shape == (240, 1)
+    assert ((p >= 0) & (p <= 1)).all()
+    assert fitted.report_["nll_after"] <= fitted.report_["nll_before"]
+
+
+def test_path_sequential_and_batches(tmp_path):
+    x, y = data()
+    keras.utils.set_random_seed(0)
+    model = keras.Sequential(
+        [
+            keras.Input((5,)),
+            keras.layers.Dense(6, activation="relu"),
+            keras.layers.Dense(3, activation="softmax"),
+        ]
+    )
+    path = tmp_path / "model.keras"
+    model.save(path)
+    whole = recalibration.LinearFeatureScaling().fit(path, x, y)
+    batches = [(x[i : i + 60], y[i : i + 60]) for i in range(0, 240, 60)]
+    parts = recalibration.LinearFeatureScaling().fit(model, batches)
+    np.testing.assert_allclose(
+        parts.model.predict(x, verbose=0),
+        whole.model.predict(x, verbose=0),
+        atol=1e-4,
+    )
+
+
+def test_tf_data():
+    tf = pytest.importorskip("tensorflow")
+    x, y = data()
+    dataset = tf.data.Dataset.from_tensor_slices((x, y)).batch(50)
+    found = recalibration.GlobalScaling().fit(classifier(), dataset)
+    expected = recalibration.GlobalScaling().fit(classifier(), x, y)
+    assert found.parameters_ == pytest.approx(expected.parameters_, rel=1e-4)
+
+
+def test_dense_prediction():
+    random = np.random.default_rng(0)
+    x = random.standard_normal((6, 8, 8, 2)).astype("float32")
+    y = (x[..., 0] > 0).astype(int) + (x[..., 1] > 1)
+    inputs = keras.Input((8, 8, 2))
+    hidden = keras.layers.Conv2D(4, 3, padding="same")(inputs)
+    outputs = keras.layers.Conv2D(3, 1, activation="softmax")(hidden)
+    model = keras.Model(inputs, outputs)
+    fitted = recalibration.LinearFeatureScaling().fit(model, x, y)
+    p = fitted.model.predict(x, verbose=0)
+    assert p.shape == (6, 8, 8, 3)
+    before = model.predict(x, verbose=0)
+    np.testing.assert_array_equal(p.argmax(-1), before.argmax(-1))
+
+
+def test_named_features_and_unknown_endings():
+    x, y = data()
+    named = recalibration.LinearFeatureScaling().fit(
+        classifier("layer"), x, y, features="features"
+    )
+    assert named.parameters_["kernel"].shape == (6,)
+    inputs = keras.Input((5,))
+    hidden = keras.layers.Dense(3, activation="softmax")(inputs)
+    odd = keras.Model(inputs, keras.layers.Identity()(hidden))
+    with pytest.raises(ValueError, match="Received: Identity"):
+        recalibration.GlobalScaling().fit(odd, x, y)
+    told = recalibration.GlobalScaling().fit(odd, x, y, from_logits=False)
+    assert told.model.predict(x, verbose=0).shape == (240, 3)
+    with pytest.raises(ValueError, match="Received: 'absent.keras'"):
+        recalibration.GlobalScaling().fit("absent.keras", x, y)
+
+
+@pytest.mark.skipif(
+    keras.backend.backend() != "tensorflow", reason="SavedModel"
+)
+def test_saved_model_export(tmp_path):
+    tf = pytest.importorskip("tensorflow")
+    x, y = data()
+    fitted = recalibration.Auto().fit(classifier(), x, y)
+    fitted.model.export(str(tmp_path / "served"), verbose=False)
+    served = tf.saved_model.load(str(tmp_path / "served"))
+    np.testing.assert_allclose(
+        served.serve(x).numpy(), fitted.model.predict(x, verbose=0), atol=1e-5
+    )
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", ["LinearFeatureScaling", "Isotonic"])
+def test_onnx_export(name, tmp_path):
+    onnxruntime = pytest.importorskip("onnxruntime")
+    needed = {"tensorflow": "tf2onnx", "torch": "onnxscript"}
+    backend = keras.backend.backend()
+    if backend not in needed:
+        pytest.skip("ONNX export needs TensorFlow or PyTorch here")
+    pytest.importorskip(needed[backend])
+    x, y = data()
+    fitted = getattr(recalibration, name)().fit(classifier(), x, y)
+    path = str(tmp_path / "model.onnx")
+    fitted.model.export(path, format="onnx", verbose=False)
+    session = onnxruntime.InferenceSession(path)
+    found = session.run(None, {session.get_inputs()[0].name: x})[0]
+    np.testing.assert_allclose(
+        found, fitted.model.predict(x, verbose=0), atol=1e-4
+    )
