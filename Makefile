@@ -3,7 +3,7 @@
 
 PYTHON ?= python3
 BACKENDS ?= tensorflow jax
-PYTEST_ARGS ?=
+PYTEST_ARGS ?= -n 2
 TORCH ?= torch==2.13.0
 
 VENV := .venv

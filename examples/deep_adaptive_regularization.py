@@ -140,18 +140,19 @@ def compare(name, splits, steps):
             )
         for label, method in methods.items():
             model = fit(method, x, y, steps, seed)
+            before = rmse(model, x_test, y_test)
             zeros = sum(regularizers.prune(model).values())
-            rows.setdefault(label, []).append(
-                (rmse(model, x_test, y_test), zeros)
-            )
+            after = rmse(model, x_test, y_test)
+            rows.setdefault(label, []).append((before, after, zeros))
             keras.backend.clear_session()
     print(f"\n{name}: {len(x_all)} examples, {splits} splits")
-    print(f"{'':20}{'test RMSE':>12}{'+-':>8}{'zeros':>8}")
+    print(f"{'':20}{'test RMSE':>12}{'+-':>8}{'pruned':>10}{'zeros':>8}")
     for label, found in rows.items():
-        errors, zeros = np.array(found).T
+        errors, pruned, zeros = np.array(found).T
         spread = errors.std() / np.sqrt(len(errors))
         print(
-            f"{label:20}{errors.mean():12.4f}{spread:8.4f}{zeros.mean():8.0f}",
+            f"{label:20}{errors.mean():12.4f}{spread:8.4f}"
+            f"{pruned.mean():10.4f}{zeros.mean():8.0f}",
             flush=True,
         )
 

@@ -191,7 +191,7 @@ def minimise(objective, weights, curvatures, strengths, iterations):
         begin,
         jac=True,
         method="L-BFGS-B",
-        options={"maxiter": iterations, "maxcor": 15, "ftol": 1e-9},
+        options={"maxiter": iterations, "maxcor": 15, "ftol": 1e-8},
     )
     return to_weights(found.x)
 

@@ -29,7 +29,7 @@ from keras_likelihood.recalibration.tempered_softmax import (
 
 _MAPS = {None: (), "vector": ("bias", "vector")}
 _MAPS["matrix"] = (*_MAPS["vector"], "matrix")
-_SAMPLE_ROWS = 8192
+_SAMPLE_ROWS = 4096
 
 
 class JointScaling(ClassifierRecalibrator):
@@ -145,7 +145,7 @@ class JointScaling(ClassifierRecalibrator):
             }
             full = TemperedSoftmax(z, labels, x, (), link, weight)
             fit.weights = minimise(
-                full, fit.weights, curvatures, fit.strengths, 6
+                full, fit.weights, curvatures, fit.strengths, 5
             )
         return fit
 

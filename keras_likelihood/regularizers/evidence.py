@@ -65,7 +65,9 @@ def smooth_evidence(
     copies = float(math.prod(weight.shape) / math.prod(scale.shape))
     free = _free_examples(signal, copies, num_examples)
     precision = _precision(free, noise, input_scale)
-    on = free * signal > 0.25
+    known = free * signal / (1.0 + free * signal)
+    # A group is off when all of its weights use next to no freedom.
+    on = copies * known > 0.2
     on = ops.broadcast_to(ops.cast(on, weight.dtype), weight.shape)
     return Evidence(precision, num_examples - free, on)
 

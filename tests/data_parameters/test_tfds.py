@@ -26,9 +26,7 @@ def test_trains_on_loaded_data(mnist):
     inputs = keras.Input((28, 28, 1))
     flat = keras.layers.Rescaling(1 / 255)(keras.layers.Flatten()(inputs))
     model = kl.LikelihoodModel(inputs, keras.layers.Dense(10)(flat))
-    model.compile(
-        "sgd", loss=kl.losses.SoftmaxLoss(temperature=temperature)
-    )
+    model.compile("sgd", loss=kl.losses.SoftmaxLoss(temperature=temperature))
     model.fit(
         dataset.shuffle(20).batch(5),
         shuffle=False,
