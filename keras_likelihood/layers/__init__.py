@@ -1,5 +1,9 @@
-"""Heads and the learned parameters they are made of."""
+"""Heads and the learned parameters they are made of.
 
+The layers of calibrated models are in `keras_likelihood.layers.serving`.
+"""
+
+from keras_likelihood.layers import serving
 from keras_likelihood.layers.global_parameter import GlobalParameter
 from keras_likelihood.layers.likelihood_head import LikelihoodHead
 from keras_likelihood.layers.predicted_parameter import PredictedParameter
@@ -14,4 +18,5 @@ __all__ = [
     "RobustRhoHead",
     "ScaleHead",
     "TemperatureHead",
+    "serving",
 ]

@@ -5,6 +5,9 @@ import numpy as np
 
 from keras_likelihood.constraints import ShiftedSoftplus
 from keras_likelihood.layers import PredictedParameter
+from keras_likelihood.layers.serving import (
+    TemperedProbabilities,
+)
 from keras_likelihood.recalibration.classifier import ClassifierRecalibrator
 from keras_likelihood.recalibration.feature_basis import FeatureBasis
 from keras_likelihood.recalibration.global_temperature import (
@@ -13,9 +16,6 @@ from keras_likelihood.recalibration.global_temperature import (
 from keras_likelihood.recalibration.links import SoftplusLink
 from keras_likelihood.recalibration.moments import softmax_moments
 from keras_likelihood.recalibration.network import fit_network
-from keras_likelihood.recalibration.serving_layers import (
-    TemperedProbabilities,
-)
 
 
 class DeepScaling(ClassifierRecalibrator):

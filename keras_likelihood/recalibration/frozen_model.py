@@ -5,14 +5,14 @@ import os
 import keras
 import numpy as np
 
-from keras_likelihood.recalibration.inputs import SPREAD
-from keras_likelihood.recalibration.serving_layers import (
+from keras_likelihood.layers.serving import (
     BoundedLogits,
     LogOdds,
     LogProbabilities,
     PairedLogits,
     SecondClass,
 )
+from keras_likelihood.recalibration.inputs import SPREAD
 
 
 class FrozenModel:

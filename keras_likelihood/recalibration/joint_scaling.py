@@ -6,6 +6,11 @@ from scipy.special import log_softmax
 
 from keras_likelihood.constraints import ShiftedSoftplus
 from keras_likelihood.layers import PredictedParameter
+from keras_likelihood.layers.serving import (
+    CentredLogits,
+    LogSoftmax,
+    TemperedProbabilities,
+)
 from keras_likelihood.recalibration.classifier import ClassifierRecalibrator
 from keras_likelihood.recalibration.evidence import (
     fit_by_evidence,
@@ -17,11 +22,6 @@ from keras_likelihood.recalibration.global_temperature import (
     solve_temperature,
 )
 from keras_likelihood.recalibration.links import SoftplusLink
-from keras_likelihood.recalibration.serving_layers import (
-    CentredLogits,
-    LogSoftmax,
-    TemperedProbabilities,
-)
 from keras_likelihood.recalibration.tempered_softmax import (
     TemperedSoftmax,
     map_logits,

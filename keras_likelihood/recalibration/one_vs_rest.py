@@ -4,9 +4,9 @@ import numpy as np
 from scipy.optimize import minimize_scalar
 from scipy.special import softmax
 
+from keras_likelihood.layers.serving import OneVsRestTable
 from keras_likelihood.recalibration import inputs
 from keras_likelihood.recalibration.classifier import ClassifierRecalibrator
-from keras_likelihood.recalibration.serving_layers import OneVsRestTable
 
 
 class OneVsRest(ClassifierRecalibrator):

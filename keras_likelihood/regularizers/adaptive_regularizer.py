@@ -47,7 +47,10 @@ class AdaptiveRegularizer(keras.Layer, keras.regularizers.Regularizer):
         loss: `"nll"` (default) if the loss is a negative log-likelihood,
             `"mse"` if it is Keras' mean squared error.
         input_scale: root mean square of what the weights multiply, `> 0`.
-            Defaults to 1, standardised inputs.
+            Defaults to 1, standardised inputs. The units of a layer are
+            taken to share the outcome equally: one of `m` outputs has a
+            `1/m` part in a loss averaged over outputs, one of `m` hidden
+            units a `1/m` part in the variance of what follows.
         learning_rate_multiplier: factor on the optimizer's steps in the
             scales. Defaults to 1.
         name: name of the regularizer.
@@ -172,6 +175,9 @@ class AdaptiveRegularizer(keras.Layer, keras.regularizers.Regularizer):
             return ops.convert_to_tensor(math.log(self.noise), "float32")
         noise = ops.cast(self._links.noise.value(), "float32")
         return ops.mean(ops.log(noise))
+
+    def _gain(self, weight):
+        return self.input_scale / math.sqrt(weight.shape[-1])
 
     @property
     def _factor(self):

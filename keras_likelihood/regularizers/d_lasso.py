@@ -51,7 +51,7 @@ class DLasso(AdaptiveRegularizer):
 
     def evidence(self, weight, scale, noise):
         found = sparse_evidence(
-            weight, noise, self.num_examples, self.input_scale
+            weight, noise, self.num_examples, self._gain(weight)
         )
         # Weights on but too small to be seen: their density at zero is that
         # of the Laplace prior.

@@ -50,7 +50,7 @@ class DRidge(AdaptiveRegularizer):
 
     def evidence(self, weight, scale, noise):
         return smooth_evidence(
-            weight, scale, noise, self.num_examples, self.input_scale
+            weight, scale, noise, self.num_examples, self._gain(weight)
         )
 
     def target_scale(self, weight, scale, evidence):

@@ -3,9 +3,10 @@
 Every rule rests on one picture: seen alone, a weight is a Gaussian
 measurement with precision
 
-    h = input_scale^2 (n - df) / noise^2
+    h = gain^2 (n - df) / noise^2
 
-where `df` of the `n` examples are used up by the weights themselves. For
+where `gain` is the root mean square of what a unit of the weight adds to the
+prediction and `df` of the `n` examples are used up by the weights themselves. For
 independent inputs of equal scale this is exact for large `n`, also when there
 are as many weights as examples; then `h` is far below `n / noise^2`.
 
@@ -38,12 +39,12 @@ class Evidence(NamedTuple):
     on: object
 
 
-def sparse_evidence(weight, noise, num_examples, input_scale) -> Evidence:
+def sparse_evidence(weight, noise, num_examples, gain) -> Evidence:
     """Evidence under an L1 prior, where `df` counts the weights left on."""
     most = num_examples - 1.0
 
     def look(freedom):
-        precision = _precision(num_examples - freedom, noise, input_scale)
+        precision = _precision(num_examples - freedom, noise, gain)
         on = ops.abs(weight) > RESOLUTION / ops.sqrt(precision)
         on = ops.cast(on, weight.dtype)
         return precision, on, ops.minimum(ops.sum(on), most)
@@ -54,17 +55,15 @@ def sparse_evidence(weight, noise, num_examples, input_scale) -> Evidence:
     return Evidence(precision, freedom, on)
 
 
-def smooth_evidence(
-    weight, scale, noise, num_examples, input_scale
-) -> Evidence:
+def smooth_evidence(weight, scale, noise, num_examples, gain) -> Evidence:
     """Evidence under an L2 prior of standard deviation `scale`.
 
     df = sum_j h scale_j^2 / (1 + h scale_j^2)
     """
-    signal = ops.square(scale) * _precision(1.0, noise, input_scale)
+    signal = ops.square(scale) * _precision(1.0, noise, gain)
     copies = float(math.prod(weight.shape) / math.prod(scale.shape))
     free = _free_examples(signal, copies, num_examples)
-    precision = _precision(free, noise, input_scale)
+    precision = _precision(free, noise, gain)
     known = free * signal / (1.0 + free * signal)
     # A group is off when all of its weights use next to no freedom.
     on = copies * known > 0.2
@@ -149,5 +148,5 @@ def _free_examples(signal, copies, num_examples):
     return free
 
 
-def _precision(free, noise, input_scale):
-    return free * (input_scale**2) / ops.square(noise)
+def _precision(free, noise, gain):
+    return free * (gain**2) / ops.square(noise)

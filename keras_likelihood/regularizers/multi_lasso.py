@@ -43,7 +43,7 @@ class MultiLasso(DLasso):
 
     def evidence(self, weight, scale, noise):
         return sparse_evidence(
-            weight, noise, self.num_examples, self.input_scale
+            weight, noise, self.num_examples, self._gain(weight)
         )
 
     def target_scale(self, weight, scale, evidence):

@@ -6,7 +6,7 @@ import keras
 import numpy as np
 import pytest
 
-from keras_likelihood.recalibration import command
+from keras_likelihood.commands import recalibrate as command
 
 
 def call(*arguments):

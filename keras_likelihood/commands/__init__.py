@@ -1,0 +1,1 @@
+"""The commands of `keras-likelihood`, one file each."""
