@@ -1,6 +1,7 @@
 """What every likelihood has in common."""
 
 import dataclasses
+import numbers
 import re
 from typing import ClassVar
 
@@ -74,9 +75,10 @@ class Likelihood:
                 f"Received: {unknown}"
             )
         for p in self.parameters:
-            value = ops.convert_to_tensor(
-                parameters.get(p.name, p.initial), dtype=self.prediction.dtype
-            )
+            value = parameters.get(p.name, p.initial)
+            if isinstance(value, numbers.Real):
+                value = p.check(value)
+            value = ops.convert_to_tensor(value, dtype=self.prediction.dtype)
             self._check_broadcasts(p.name, value)
             setattr(self, p.name, value)
 

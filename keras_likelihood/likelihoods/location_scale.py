@@ -35,7 +35,7 @@ class LocationScale(Likelihood):
         uniform = keras.random.uniform(
             shape, dtype=self.prediction.dtype, seed=seed
         )
-        tiny = 2.0**-25
+        tiny = 2.0**-24
         return self.standard_quantile(ops.clip(uniform, tiny, 1 - tiny))
 
     def standardize(self, y):

@@ -6,9 +6,9 @@ measurement with precision
     h = gain^2 (n - df) / noise^2
 
 where `gain` is the root mean square of what a unit of the weight adds to the
-prediction and `df` of the `n` examples are used up by the weights themselves. For
-independent inputs of equal scale this is exact for large `n`, also when there
-are as many weights as examples; then `h` is far below `n / noise^2`.
+prediction and `df` of the `n` examples are used up by the weights themselves.
+For independent inputs of equal scale this is exact for large `n`, also when
+there are as many weights as examples; then `h` is far below `n / noise^2`.
 
 Inputs and results are tensors that carry no gradient.
 """

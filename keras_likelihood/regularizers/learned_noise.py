@@ -13,8 +13,8 @@ def bind_noise(model: keras.Model) -> int:
     To be called between `compile` and `fit`, and again after loading. The
     noise is the one learned `scale` of the model's loss. It is then read by
     the regularizers, and corrected for the degrees of freedom that their
-    weights use up; these are capped so that all layers together cannot claim
-    more than there are examples.
+    weights use up. One layer may use up nearly all examples; several layers,
+    whose count is a rule of thumb, at most half of them together.
 
     Args:
         model: a compiled `LikelihoodModel`.
@@ -34,10 +34,13 @@ def bind_noise(model: keras.Model) -> int:
     weights = [
         w for w in adaptive_weights(model) if w.regularizer.loss == "nll"
     ]
+    most = 1.0 if len(weights) == 1 else 0.5
     total = sum(math.prod(w.shape) for w in weights)
     for weight in weights:
         regularizer = weight.regularizer
-        share = regularizer.num_examples * math.prod(weight.shape) / total
+        share = (
+            most * regularizer.num_examples * math.prod(weight.shape) / total
+        )
         regularizer.use_noise(scale, most_freedom=share)
     return 0 if scale is None else len(weights)
 

@@ -175,7 +175,7 @@ def test_gradients_match_central_differences(name, rng, double_precision):
 
 
 def test_normal_gradient_by_the_variance(double_precision):
-    """d nll / d sigma^2 = (r^2 / sigma^2 - 1) / (2 sigma^2)."""
+    """d nll / d sigma^2 = (1 - r^2 / sigma^2) / (2 sigma^2)."""
     y = np.array([[1.5], [-0.2]])
     variance = np.array([[0.5], [2.0]])
     (found,) = gradients(
@@ -184,7 +184,7 @@ def test_normal_gradient_by_the_variance(double_precision):
         ).nll(y),
         variance,
     )
-    expected = (y**2 / variance - 1) / (2 * variance)
+    expected = (1 - y**2 / variance) / (2 * variance)
     np.testing.assert_allclose(found, expected, rtol=1e-9)
 
 
@@ -252,6 +252,10 @@ def test_parameters_may_not_enlarge_the_prediction():
         likelihoods.Normal(prediction, scale=np.ones((4, 3), "float32"))
     with pytest.raises(ValueError, match="`scale`.*Received"):
         likelihoods.Normal(prediction, scale=np.ones(4, "float32"))
+    with pytest.raises(ValueError, match="`scale` must be > 0. Received: 0"):
+        likelihoods.Normal(prediction, scale=0)
+    with pytest.raises(ValueError, match="`shape` must be >= 0"):
+        likelihoods.RobustRho(prediction, shape=-1.0)
     with pytest.raises(ValueError, match="Received: \\['width'\\]"):
         likelihoods.Normal(prediction, width=1.0)
 
