@@ -27,7 +27,6 @@ from keras_likelihood.regularizers import (
     DLasso,
     DRidge,
     MultiLasso,
-    bind_noise,
 )
 
 # PyTorch runs one step at a time.
@@ -71,7 +70,6 @@ def fit_adaptive(regularizer, x, y, steps):
         loss=kl.losses.NormalLoss(),
         steps_per_execution=STEPS_PER_CALL,
     )
-    bind_noise(model)
     data = FullBatch(x.astype("float32"), y.astype("float32")[:, None], steps)
     model.fit(data, verbose=0)
     return model

@@ -93,7 +93,6 @@ def fit(make_regularizer, x, y, steps, seed):
         loss=kl.losses.NormalLoss(),
         steps_per_execution=STEPS_PER_CALL,
     )
-    regularizers.bind_noise(model)
     model.fit(RandomBatches(x, y, steps, seed), verbose=0)
     return model
 

@@ -11,6 +11,7 @@ from keras_likelihood.data_parameters.parameter_rows import step_rows
 from keras_likelihood.losses.likelihood_loss import LikelihoodLoss
 from keras_likelihood.models.loss_parameters import LossParameters
 from keras_likelihood.registration import serializable
+from keras_likelihood.regularizers.learned_noise import bind_noise
 
 
 @serializable
@@ -89,6 +90,7 @@ class LikelihoodModel(keras.Model):
         if kwargs.get("jit_compile") is True:
             self._refuse_jit_with_store()
         super().compile(optimizer=optimizer, loss=loss, **kwargs)
+        bind_noise(self)
 
     @property
     def data_parameters(self) -> dict:

@@ -61,7 +61,10 @@ class FrozenModel:
             return self._result([found], [y], weight)
         found, labels, weights = [], [], []
         for batch in _batches(x):
-            found.append(extractor.predict_on_batch(batch[0]))
+            inputs = keras.tree.map_structure(
+                keras.ops.convert_to_numpy, batch[0]
+            )
+            found.append(extractor.predict_on_batch(inputs))
             if hasattr(batch[0], "shape"):
                 self._example = batch[0][:1]
             labels.append(keras.ops.convert_to_numpy(batch[1]))

@@ -10,8 +10,9 @@ from keras_likelihood.regularizers.pruning import adaptive_weights
 def bind_noise(model: keras.Model) -> int:
     """Connects a model's adaptive regularizers with its learned noise scale.
 
-    To be called between `compile` and `fit`, and again after loading. The
-    noise is the one learned `scale` of the model's loss. It is then read by
+    `LikelihoodModel.compile` does this; a model that is built later, or given
+    new regularizers, needs it again before `fit`. The noise is the one learned
+    `scale` of the model's loss. It is then read by
     the regularizers, and corrected for the degrees of freedom that their
     weights use up. One layer may use up nearly all examples; several layers,
     whose count is a rule of thumb, at most half of them together.

@@ -65,7 +65,10 @@ class FrozenRegressor:
         if y is None:
             found, targets = [], []
             for batch in x:
-                found.append(extractor.predict_on_batch(batch[0]))
+                inputs = keras.tree.map_structure(
+                    keras.ops.convert_to_numpy, batch[0]
+                )
+                found.append(extractor.predict_on_batch(inputs))
                 targets.append(keras.ops.convert_to_numpy(batch[1]))
             y = np.concatenate(targets)
         else:
