@@ -71,10 +71,7 @@ def fit_keras(regularizer, x, y, *, learned, steps, learning_rate=0.05):
         loss=kl.losses.NormalLoss() if learned else "mse",
         steps_per_execution=STEPS_PER_CALL,
     )
-    if learned:
-        data = FullBatch(
-            x.astype("float32"), y.astype("float32")[:, None], steps
-        )
+    data = FullBatch(x.astype("float32"), y.astype("float32")[:, None], steps)
     model.fit(data, verbose=0)
     return keras.ops.convert_to_numpy(model.layers[-1].kernel)[:, 0]
 
