@@ -71,10 +71,10 @@ def test_readme_runs():
     assert len(blocks) >= 4
     for block in blocks:
         if '"depth"' in block:
-            scope["inputs"] = maps
-        block = block.replace("model.fit(", "model.fit(verbose=0, x=").replace(
-            "x=x, y,", "x=x, y=y,"
-        )
+            first_inputs, scope["inputs"] = scope["inputs"], maps
+        elif "DataParameter" in block:
+            scope["inputs"] = first_inputs
+        block = block.replace("model.fit(x, ", "model.fit(x, verbose=0, y=")
         exec(compile(block, "README.md", "exec"), scope)
     assert scope["lower"].shape == (40, 1)
 

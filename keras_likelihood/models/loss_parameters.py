@@ -54,7 +54,13 @@ class LossParameters(keras.Layer):
         return [v for p in held for v in p.variables]
 
     @property
+    def learned(self) -> dict:
+        """The `GlobalParameter`s, by name."""
+        return dict(self._current.parameters)
+
+    @property
     def data_parameters(self) -> dict:
+        """The `DataParameter`s, by name."""
         return dict(self._current.data_parameters)
 
     @property

@@ -47,8 +47,5 @@ def bind_noise(model: keras.Model) -> int:
 
 
 def _learned_scale(model):
-    adopt = getattr(getattr(model, "loss", None), "adopt", None)
-    if adopt is None:
-        return None
-    outputs = getattr(model, "outputs", None) or [None]
-    return adopt(len(outputs)).get("scale")
+    held = getattr(model, "loss_parameters", None)
+    return None if held is None else held.learned.get("scale")
