@@ -24,11 +24,18 @@ class LocationScale(Likelihood):
         """NLL of the density with location 0 and scale 1."""
         raise NotImplementedError
 
+    def prepared_nll(self):
+        """`standard_nll` as a function for many z.
+
+        Override it where much of the work does not depend on z.
+        """
+        return self.standard_nll
+
     def standard_cdf(self, z):
-        return quadrature.cdf(self.standard_nll, z)
+        return quadrature.cdf(self.prepared_nll(), z)
 
     def standard_quantile(self, p):
-        return quadrature.quantile(self.standard_nll, p)
+        return quadrature.quantile(self.prepared_nll(), p)
 
     def standard_sample(self, shape, seed):
         # The open interval: an exact 0 or 1 has an infinite quantile.

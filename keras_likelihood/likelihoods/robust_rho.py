@@ -4,7 +4,7 @@ from keras import ops
 
 from keras_likelihood.backend.custom_gradient import with_gradient
 from keras_likelihood.constraints import AffineSigmoid, Softplus
-from keras_likelihood.likelihoods import log_partition, quadrature
+from keras_likelihood.likelihoods import log_partition
 from keras_likelihood.likelihoods.likelihood import Parameter
 from keras_likelihood.likelihoods.location_scale import LocationScale
 from keras_likelihood.likelihoods.rho import (
@@ -44,12 +44,6 @@ class RobustRho(LocationScale):
     def standard_nll(self, z):
         return _nll(z, self.shape, ops.ones_like(self.scale))
 
-    def standard_cdf(self, z):
-        return quadrature.cdf(self._density(), z)
-
-    def standard_quantile(self, p):
-        return quadrature.quantile(self._density(), p)
-
     def nll(self, y):
         x = self._check_target(y) - self.prediction
         return _nll(x, self.shape, self.scale)
@@ -58,9 +52,7 @@ class RobustRho(LocationScale):
         """The prediction; NaN at shape 0, where the integral diverges."""
         return ops.where(self.shape > 0, self.prediction, float("nan"))
 
-    def _density(self):
-        # The normalizer does not depend on z: it stays out of the loop over
-        # quadrature nodes.
+    def prepared_nll(self):
         constant = log_partition.log_partition(self.shape)
         unit = ops.ones_like(self.scale)
         return lambda z: evaluate(z, self.shape, unit)[0] + constant

@@ -33,11 +33,16 @@ class StudentT(LocationScale):
     )
 
     def standard_nll(self, z):
-        tail = 0.5 * (self.df + 1) * ops.log1p(ops.square(z) / self.df)
+        return self.prepared_nll()(z)
+
+    def prepared_nll(self):
         log_partition = 0.5 * ops.log(math.pi * self.df) - log_gamma_half_step(
             0.5 * self.df
         )
-        return tail + log_partition
+        power = 0.5 * (self.df + 1)
+        return lambda z: (
+            power * ops.log1p(ops.square(z) / self.df) + log_partition
+        )
 
     def standard_sample(self, shape, seed):
         seed = keras.random.SeedGenerator(seed)
