@@ -40,6 +40,7 @@ def main():
     parser.add_argument("--repeats", type=int, default=15)
     parser.add_argument("--steps", type=int, default=4)
     parser.add_argument("--batch", type=int, default=32)
+    parser.add_argument("--likelihoods", nargs="+", default=list(LOSSES))
     parser.add_argument("--skip-nll", action="store_true")
     parser.add_argument("--worker", action="store_true")
     options = parser.parse_args()
@@ -79,7 +80,7 @@ def measure(options):
     count = options.steps * options.batch
     x = rng.normal(size=(count, 64)).astype("float32")
     y = rng.normal(size=(count, 64, 64, 3)).astype("float32")
-    for likelihood in LOSSES:
+    for likelihood in options.likelihoods:
         models = {v: make_model(likelihood, v) for v in VARIANTS}
         times = {v: [] for v in VARIANTS}
         for repeat in range(options.repeats + 1):
