@@ -3,19 +3,19 @@
 import keras
 import numpy as np
 
-from keras_likelihood.constraints import ShiftedSoftplus
-from keras_likelihood.layers import PredictedParameter
-from keras_likelihood.layers.serving import (
-    TemperedProbabilities,
-)
+from keras_likelihood.layers.serving import TemperedProbabilities
 from keras_likelihood.recalibration.classifier import ClassifierRecalibrator
 from keras_likelihood.recalibration.feature_basis import FeatureBasis
+from keras_likelihood.recalibration.fitted_layers import (
+    hidden_layers,
+    predicted_parameter,
+)
 from keras_likelihood.recalibration.global_temperature import (
     solve_temperature,
 )
 from keras_likelihood.recalibration.links import SoftplusLink
 from keras_likelihood.recalibration.moments import softmax_moments
-from keras_likelihood.recalibration.network import fit_network
+from keras_likelihood.recalibration.network import fit_network, run_network
 
 
 class DeepScaling(ClassifierRecalibrator):
@@ -65,11 +65,9 @@ class DeepScaling(ClassifierRecalibrator):
         }
 
     def _apply(self, logits, features):
-        *hidden, kernel, bias = self.parameters_["network"]
         x = features.astype("float64")
-        for k, b in zip(hidden[::2], hidden[1::2], strict=True):
-            x = np.tanh(x @ k + b)
-        temperature, _ = SoftplusLink(self.offset)((x @ kernel + bias)[:, 0])
+        eta, _ = run_network(self.parameters_["network"], x)
+        temperature, _ = SoftplusLink(self.offset)(eta)
         base = self.parameters_["temperature"]
         return logits / (base * temperature[:, None])
 
@@ -77,20 +75,13 @@ class DeepScaling(ClassifierRecalibrator):
         *hidden, kernel, bias = self.parameters_["network"]
         base = self.parameters_["temperature"]
         z = keras.layers.Rescaling(1 / base, name="global_temperature")(logits)
-        x = features
-        for index, size in enumerate(self.hidden):
-            layer = keras.layers.Dense(
-                size, "tanh", name=f"temperature_hidden_{index}"
-            )
-            x = layer(x)
-            layer.set_weights(hidden[2 * index : 2 * index + 2])
-        layer = PredictedParameter(
+        temperature = predicted_parameter(
             "softmax",
             "temperature",
+            hidden_layers(features, hidden, "temperature"),
+            kernel,
+            bias,
             units=z.shape[-1],
-            constraint=ShiftedSoftplus(self.offset),
-            name="predicted_temperature",
+            offset=self.offset,
         )
-        temperature = layer(x)
-        layer.set_weights([kernel, bias])
         return TemperedProbabilities(name="calibrated")([z, temperature])

@@ -60,16 +60,13 @@ class FrozenModel:
             found = extractor.predict(x, batch_size=batch_size, verbose=0)
             return self._result([found], [y], weight)
         found, labels, weights = [], [], []
-        for batch in _batches(x):
-            inputs = keras.tree.map_structure(
-                keras.ops.convert_to_numpy, batch[0]
-            )
-            found.append(extractor.predict_on_batch(inputs))
+        for batch in numpy_batches(x):
+            found.append(extractor.predict_on_batch(batch[0]))
             if hasattr(batch[0], "shape"):
                 self._example = batch[0][:1]
-            labels.append(keras.ops.convert_to_numpy(batch[1]))
+            labels.append(batch[1])
             if len(batch) == 3:
-                weights.append(keras.ops.convert_to_numpy(batch[2]))
+                weights.append(batch[2])
         if weights:
             weight = np.concatenate(weights)
         return self._result(found, labels, weight)
@@ -202,10 +199,12 @@ def _features(model, layer, name):
     return layer.input
 
 
-def _batches(data):
-    if hasattr(data, "__len__") and hasattr(data, "__getitem__"):
-        return (data[i] for i in range(len(data)))
-    return iter(data)
+def numpy_batches(data):
+    """Batches of a data set, a `tf.data` one included, as NumPy arrays."""
+    indexable = hasattr(data, "__len__") and hasattr(data, "__getitem__")
+    batches = map(data.__getitem__, range(len(data))) if indexable else data
+    for batch in batches:
+        yield keras.tree.map_structure(keras.ops.convert_to_numpy, batch)
 
 
 def _as_list(found):

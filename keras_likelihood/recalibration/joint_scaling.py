@@ -4,8 +4,6 @@ import keras
 import numpy as np
 from scipy.special import log_softmax
 
-from keras_likelihood.constraints import ShiftedSoftplus
-from keras_likelihood.layers import PredictedParameter
 from keras_likelihood.layers.serving import (
     CentredLogits,
     LogSoftmax,
@@ -18,6 +16,7 @@ from keras_likelihood.recalibration.evidence import (
     restrength,
 )
 from keras_likelihood.recalibration.feature_basis import FeatureBasis
+from keras_likelihood.recalibration.fitted_layers import predicted_parameter
 from keras_likelihood.recalibration.global_temperature import (
     solve_temperature,
 )
@@ -198,17 +197,17 @@ class JointScaling(ClassifierRecalibrator):
         mapped = z if self.map is None else self._map_layer(z)
         if self.temperature is None:
             return keras.layers.Softmax(name="calibrated")(mapped)
-        layer = PredictedParameter(
-            "softmax",
-            "temperature",
-            units=z.shape[-1],
-            constraint=ShiftedSoftplus(self.offset),
-            name="predicted_temperature",
-        )
         if self.temperature == "logits":
             features = CentredLogits(name="centred_logits")(z)
-        temperature = layer(features)
-        layer.set_weights([p["kernel"][:, None], np.array([p["intercept"]])])
+        temperature = predicted_parameter(
+            "softmax",
+            "temperature",
+            features,
+            p["kernel"],
+            p["intercept"],
+            units=z.shape[-1],
+            offset=self.offset,
+        )
         return TemperedProbabilities(name="calibrated")([mapped, temperature])
 
     def _map_layer(self, z):

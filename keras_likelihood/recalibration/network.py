@@ -15,7 +15,6 @@ class SmallNetwork:
     def __init__(self, inputs, hidden, seed):
         random = np.random.default_rng(seed)
         sizes = [inputs, *hidden]
-        self.shapes = []
         start = []
         for rows, columns in zip(sizes[:-1], sizes[1:], strict=True):
             limit = np.sqrt(6 / (rows + columns))
@@ -36,12 +35,7 @@ class SmallNetwork:
 
     def forward(self, packed, x):
         """Returns the output `(rows,)` and the activations of each layer."""
-        parts = self.unpack(packed)
-        activations = [x]
-        for kernel, bias in zip(parts[:-2:2], parts[1:-2:2], strict=True):
-            activations.append(np.tanh(activations[-1] @ kernel + bias))
-        output = activations[-1] @ parts[-2] + parts[-1]
-        return output[:, 0], activations
+        return run_network(self.unpack(packed), x)
 
     def backward(self, packed, activations, pull):
         """Gradient of a loss whose derivative by the output is `pull`."""
@@ -57,6 +51,15 @@ class SmallNetwork:
             ]
             error = (error @ kernel.T) * (1 - activations[index] ** 2)
         return np.concatenate([g.ravel() for g in gradients])
+
+
+def run_network(parts, x):
+    """Output `(rows,)` and activations of `[kernel, bias, ...]` on `x`."""
+    activations = [x]
+    for kernel, bias in zip(parts[:-2:2], parts[1:-2:2], strict=True):
+        activations.append(np.tanh(activations[-1] @ kernel + bias))
+    output = activations[-1] @ parts[-2] + parts[-1]
+    return output[:, 0], activations
 
 
 def fit_network(objective, x, hidden, seed, folds=3, iterations=40):

@@ -3,11 +3,13 @@
 import keras
 import numpy as np
 
-from keras_likelihood.constraints import ShiftedSoftplus
-from keras_likelihood.layers import PredictedParameter
 from keras_likelihood.recalibration.feature_basis import FeatureBasis
+from keras_likelihood.recalibration.fitted_layers import (
+    hidden_layers,
+    predicted_parameter,
+)
 from keras_likelihood.recalibration.links import SoftplusLink
-from keras_likelihood.recalibration.network import fit_network
+from keras_likelihood.recalibration.network import fit_network, run_network
 from keras_likelihood.recalibration.regression.normal_scale import NormalScale
 from keras_likelihood.recalibration.regression.regressor import (
     RegressorRecalibrator,
@@ -64,29 +66,20 @@ class DeepScaling(RegressorRecalibrator):
         return self._relative(x)
 
     def _relative(self, x):
-        *hidden, kernel, bias = self.parameters_["network"]
-        for k, b in zip(hidden[::2], hidden[1::2], strict=True):
-            x = np.tanh(x @ k + b)
-        value, _ = SoftplusLink(self.offset)((x @ kernel + bias)[:, 0])
+        eta, _ = run_network(self.parameters_["network"], x)
+        value, _ = SoftplusLink(self.offset)(eta)
         return self.parameters_["relative_scale"] * value
 
     def _relative_graph(self, features):
         *hidden, kernel, bias = self.parameters_["network"]
-        x = features
-        for index, size in enumerate(self.hidden):
-            layer = keras.layers.Dense(
-                size, "tanh", name=f"scale_hidden_{index}"
-            )
-            x = layer(x)
-            layer.set_weights(hidden[2 * index : 2 * index + 2])
-        layer = PredictedParameter(
+        predicted = predicted_parameter(
             "normal",
             "scale",
+            hidden_layers(features, hidden, "scale"),
+            kernel,
+            bias,
             units=1,
-            constraint=ShiftedSoftplus(self.offset),
-            name="predicted_scale",
+            offset=self.offset,
         )
-        predicted = layer(x)
-        layer.set_weights([kernel, bias])
         factor = self.parameters_["relative_scale"]
         return keras.layers.Rescaling(factor, name="relative_scale")(predicted)

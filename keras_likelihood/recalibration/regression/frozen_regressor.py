@@ -3,7 +3,7 @@
 import keras
 import numpy as np
 
-from keras_likelihood.recalibration.frozen_model import load
+from keras_likelihood.recalibration.frozen_model import load, numpy_batches
 
 
 class FrozenRegressor:
@@ -64,12 +64,9 @@ class FrozenRegressor:
         extractor = keras.Model(self.inputs, wanted)
         if y is None:
             found, targets = [], []
-            for batch in x:
-                inputs = keras.tree.map_structure(
-                    keras.ops.convert_to_numpy, batch[0]
-                )
-                found.append(extractor.predict_on_batch(inputs))
-                targets.append(keras.ops.convert_to_numpy(batch[1]))
+            for batch in numpy_batches(x):
+                found.append(extractor.predict_on_batch(batch[0]))
+                targets.append(batch[1])
             y = np.concatenate(targets)
         else:
             found = [extractor.predict(x, batch_size=batch_size, verbose=0)]

@@ -3,10 +3,9 @@
 import keras
 import numpy as np
 
-from keras_likelihood.constraints import ShiftedSoftplus
-from keras_likelihood.layers import PredictedParameter
 from keras_likelihood.recalibration.evidence import fit_by_evidence
 from keras_likelihood.recalibration.feature_basis import FeatureBasis
+from keras_likelihood.recalibration.fitted_layers import predicted_parameter
 from keras_likelihood.recalibration.links import SoftplusLink
 from keras_likelihood.recalibration.regression.normal_scale import NormalScale
 from keras_likelihood.recalibration.regression.regressor import (
@@ -56,14 +55,14 @@ class LinearScaling(RegressorRecalibrator):
 
     def _relative_graph(self, features):
         p = self.parameters_
-        layer = PredictedParameter(
+        predicted = predicted_parameter(
             "normal",
             "scale",
+            features,
+            p["kernel"],
+            p["intercept"],
             units=1,
-            constraint=ShiftedSoftplus(self.offset),
-            name="predicted_scale",
+            offset=self.offset,
         )
-        predicted = layer(features)
-        layer.set_weights([p["kernel"][:, None], np.array([p["intercept"]])])
         factor = p["relative_scale"]
         return keras.layers.Rescaling(factor, name="relative_scale")(predicted)
