@@ -52,7 +52,7 @@ def cifar10n(examples, rng):
     x = _unpack(images)
     count = len(images["y_train"])
     train = rng.permutation(count)[:examples]
-    given, clean = labels["worse"][train], labels["clean"][train]
+    given, clean = labels["worse_label"][train], labels["clean_label"][train]
     wrong = given != clean
     return x[train], given, wrong, x[count:], images["y_test"]
 

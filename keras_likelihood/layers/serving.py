@@ -58,14 +58,6 @@ class BoundedLogits(keras.Layer):
 
 
 @serializable
-class CentredLogits(keras.Layer):
-    """Logits less the mean of their row."""
-
-    def call(self, logits):
-        return logits - ops.mean(logits, axis=-1, keepdims=True)
-
-
-@serializable
 class LogSoftmax(keras.Layer):
     """Logits to log-probabilities."""
 

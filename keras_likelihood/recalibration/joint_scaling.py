@@ -4,11 +4,7 @@ import keras
 import numpy as np
 from scipy.special import log_softmax
 
-from keras_likelihood.layers.serving import (
-    CentredLogits,
-    LogSoftmax,
-    TemperedProbabilities,
-)
+from keras_likelihood.layers.serving import LogSoftmax, TemperedProbabilities
 from keras_likelihood.recalibration.classifier import ClassifierRecalibrator
 from keras_likelihood.recalibration.evidence import (
     fit_by_evidence,
@@ -91,7 +87,7 @@ class JointScaling(ClassifierRecalibrator):
         if self.temperature == "features":
             return features
         # The softmax does not see a constant added to a row; nor may this.
-        return z - z.mean(axis=1, keepdims=True)
+        return log_softmax(z, axis=1)
 
     def _fit(self, logits, labels, features, weight):
         z = self._prepare(logits)
@@ -198,7 +194,7 @@ class JointScaling(ClassifierRecalibrator):
         if self.temperature is None:
             return keras.layers.Softmax(name="calibrated")(mapped)
         if self.temperature == "logits":
-            features = CentredLogits(name="centred_logits")(z)
+            features = LogSoftmax(name="temperature_source")(z)
         temperature = predicted_parameter(
             "softmax",
             "temperature",

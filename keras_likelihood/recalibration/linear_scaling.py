@@ -6,11 +6,11 @@ from keras_likelihood.recalibration.joint_scaling import JointScaling
 class LinearScaling(JointScaling):
     """Predicts each example's temperature from its logits.
 
-        p = softmax(z / T(z)),    T(z) = f(z w + c)
+        p = softmax(z / T(z)),    T(z) = f(log_softmax(z) w + c)
 
-    with `z` the logits, centred, after GlobalScaling and `f` the shifted
-    softplus. A prior pulls towards GlobalScaling with the strength of
-    largest marginal likelihood. The predicted classes stay as they are.
+    with `z` the logits after GlobalScaling and `f` the shifted softplus. A
+    prior pulls towards GlobalScaling with the strength of largest marginal
+    likelihood. The predicted classes stay as they are.
 
     Args:
         offset: of the softplus, `>= 0`; T stays above offset / (ln 2 +

@@ -2,9 +2,9 @@
 
 With tau = 1 / T a row costs l(tau) = logsumexp(tau z) - tau z_y, and
 
-    l'(tau) = E[z] - z_y,    l''(tau) = Var[z]
+    l'(tau) = E[z] - z_y,    l''(tau) = Var[z],    l'''(tau) = E[(z - E[z])^3]
 
-under the tempered softmax. Both need one exponential a logit. The rows are
+under the tempered softmax. All need one exponential a logit. The rows are
 taken in blocks that stay in cache and shared among threads (NumPy lets go of
 the interpreter lock), so that a pass reads the logits from memory once.
 """
@@ -26,17 +26,19 @@ class Moments:
         nll: negative log-likelihood.
         slope: derivative of `nll` in tau.
         curvature: second derivative.
+        third: third derivative.
         confidence: largest probability.
     """
 
     nll: np.ndarray
     slope: np.ndarray
     curvature: np.ndarray
+    third: np.ndarray
     confidence: np.ndarray
 
 
 def softmax_moments(logits, labels, tau) -> Moments:
-    """Evaluates `l`, `l'` and `l''` of every row.
+    """Evaluates `l` and its first three derivatives for every row.
 
     Args:
         logits: `(rows, classes)`, float32 or float64.
@@ -48,7 +50,7 @@ def softmax_moments(logits, labels, tau) -> Moments:
     """
     rows, classes = logits.shape
     tau = np.broadcast_to(np.asarray(tau, logits.dtype), (rows,))
-    found = Moments(*(np.empty(rows) for _ in range(4)))
+    found = Moments(*(np.empty(rows) for _ in range(5)))
     step = max(1, _BLOCK // classes)
 
     def block(start):
@@ -77,9 +79,12 @@ def _block_moments(z, y, tau, found, part):
     mean = np.einsum("ij,ij->i", weight, centred) / total
     weight *= centred
     square = np.einsum("ij,ij->i", weight, centred) / total
+    weight *= centred
+    cube = np.einsum("ij,ij->i", weight, centred) / total
     found.nll[part] = np.log(total) - tau * label
     found.slope[part] = mean - label
     found.curvature[part] = np.maximum(square - mean * mean, 0.0)
+    found.third[part] = cube - mean * (3 * square - 2 * mean * mean)
     found.confidence[part] = 1.0 / total
 
 
