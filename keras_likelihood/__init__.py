@@ -16,13 +16,15 @@ from keras_likelihood.data_parameters import DataParameter, indexed
 from keras_likelihood.models import LikelihoodModel
 from keras_likelihood.version import __version__
 
-_ON_DEMAND = ("plots", "recalibration")
-"""Rooms that need more than Keras and NumPy: entered when first named."""
+_ON_DEMAND = ("auditing", "outliers", "plots", "recalibration", "robust")
+"""Rooms that few need or that need more: entered when first named."""
 
 __all__ = [
     "DataParameter",
     "LikelihoodModel",
     "__version__",
+    "audit",
+    "auditing",
     "constraints",
     "data_parameters",
     "indexed",
@@ -31,13 +33,17 @@ __all__ = [
     "losses",
     "metrics",
     "models",
+    "outliers",
     "plots",
     "recalibration",
     "regularizers",
+    "robust",
 ]
 
 
 def __getattr__(name):
     if name in _ON_DEMAND:
         return importlib.import_module(f"{__name__}.{name}")
+    if name == "audit":
+        return importlib.import_module(f"{__name__}.auditing").audit
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

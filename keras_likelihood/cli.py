@@ -2,7 +2,7 @@
 
 import argparse
 
-from keras_likelihood.commands import demo, recalibrate
+from keras_likelihood.commands import audit, demo, detect, recalibrate
 from keras_likelihood.version import __version__
 
 
@@ -14,7 +14,7 @@ def main(arguments: list[str] | None = None) -> int:
     )
     parser.add_argument("--version", action="version", version=__version__)
     commands = parser.add_subparsers(dest="command", required=True)
-    for command in (demo, recalibrate):
+    for command in (demo, recalibrate, audit, detect):
         command.add_parser(commands)
     options = parser.parse_args(arguments)
     return options.run(options)

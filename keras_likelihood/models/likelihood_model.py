@@ -92,6 +92,11 @@ class LikelihoodModel(keras.Model):
         super().compile(optimizer=optimizer, loss=loss, **kwargs)
         bind_noise(self)
 
+    def __reduce__(self):
+        """Pickles as this class: the functional one has no module to be in."""
+        unpickle, arguments = super().__reduce__()
+        return getattr(LikelihoodModel, unpickle.__name__), arguments
+
     @property
     def data_parameters(self) -> dict:
         """The `DataParameter`s of the losses, by name."""

@@ -1,0 +1,132 @@
+"""Checks of what users hand to an audit."""
+
+import keras
+import numpy as np
+
+
+def as_arrays(x, y):
+    """Returns inputs and labels as arrays of one length, free of NaN.
+
+    Args:
+        x: an array, or a list, tuple or dict of arrays.
+        y: an array.
+    """
+    if y is None:
+        raise ValueError(
+            "An audit judges labels: give arrays `x` and `y`. Received: y=None"
+        )
+    if hasattr(x, "element_spec") or hasattr(x, "__next__"):
+        raise ValueError(
+            "`x` must be an array, or several of one length. "
+            f"Received: {type(x).__name__}"
+        )
+    several = isinstance(x, dict | tuple | list) and _holds_arrays(x)
+    x = keras.tree.map_structure(_numpy, x) if several else _numpy(x)
+    y = _numpy(y)
+    if y.ndim == 0 or len(y) == 0:
+        raise ValueError(
+            f"`y` must hold one label an example. Received: shape {y.shape}"
+        )
+    for part in keras.tree.flatten(x):
+        if part.ndim == 0 or len(part) != len(y):
+            raise ValueError(
+                "`x` and `y` must have one entry an example. "
+                f"Received: x of shape {part.shape} and y of shape {y.shape}"
+            )
+        _refuse_nan(part, "x")
+    _refuse_nan(y, "y")
+    return x, y
+
+
+def _holds_arrays(x):
+    parts = x.values() if isinstance(x, dict) else x
+    return any(hasattr(part, "shape") for part in parts)
+
+
+def _numpy(values):
+    if isinstance(values, np.ndarray):
+        return values
+    if keras.ops.is_tensor(values):
+        return keras.ops.convert_to_numpy(values)
+    return np.asarray(values)
+
+
+def _refuse_nan(values, name):
+    if values.dtype.kind != "f":
+        return
+    # The sum is not finite if any entry is not; one pass, no mask.
+    if np.isfinite(values.sum(dtype="float64")):
+        return
+    bad = ~np.isfinite(values.reshape(len(values), -1)).all(axis=1)
+    if bad.any():
+        raise ValueError(
+            f"`{name}` must be finite. Received: NaN or infinite values in "
+            f"{int(bad.sum())} example(s), the first at {int(bad.argmax())}"
+        )
+
+
+def as_classes(y, classes: int):
+    """Returns class numbers `(n,)`.
+
+    Args:
+        y: class numbers `(n,)` or `(n, 1)`, or one-hot `(n, classes)`.
+        classes: how many there are.
+    """
+    if y.ndim == 2 and y.shape[1] == classes:
+        binary = np.isin(y, (0, 1)).all() and (y.sum(axis=1) == 1).all()
+        if not binary:
+            raise ValueError(
+                "Labels of the shape of the output must be one-hot. "
+                f"Received: values {np.unique(y)[:5]}"
+            )
+        return y.argmax(axis=1)
+    if y.shape not in ((len(y),), (len(y), 1)):
+        raise ValueError(
+            f"Labels must be class numbers of shape ({len(y)},), or one-hot "
+            f"of shape ({len(y)}, {classes}). Received: shape {y.shape}"
+        )
+    flat = y.reshape(-1)
+    if flat.dtype.kind not in "biuf":
+        raise ValueError(
+            "Labels must be class numbers; their names go to `label_names`. "
+            f"Received: dtype {flat.dtype}"
+        )
+    whole = flat.astype("int64")
+    valid = (whole == flat) & (whole >= 0) & (whole < classes)
+    if not valid.all():
+        raise ValueError(
+            f"Labels must be whole numbers from 0 to {classes - 1}. "
+            f"Received: {np.unique(flat[~valid])[:5]}"
+        )
+    return whole
+
+
+def as_targets(y, shape):
+    """Returns targets of the shape of the predictions, as float64.
+
+    Args:
+        y: `shape`, or without its unit axis if that is 1.
+        shape: of the predictions, `(n, ..., units)`.
+    """
+    if y.dtype.kind not in "biuf":
+        raise ValueError(f"Targets must be numbers. Received: dtype {y.dtype}")
+    if y.shape == shape[:-1] and shape[-1] == 1:
+        y = y[..., None]
+    if y.shape != shape:
+        raise ValueError(
+            f"Targets must have the shape of the prediction, {shape}. "
+            f"Received: {y.shape}"
+        )
+    return y.astype("float64")
+
+
+def as_names(names, argument: str, count: int | None) -> list[str] | None:
+    """Returns `count` names as strings, or `None` for none."""
+    if names is None or count is None:
+        return None
+    if isinstance(names, str) or len(names) != count:
+        raise ValueError(
+            f"`{argument}` must be {count} names. "
+            f"Received: {names if isinstance(names, str) else len(names)}"
+        )
+    return [str(name) for name in names]

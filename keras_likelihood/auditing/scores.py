@@ -1,0 +1,109 @@
+"""Which number tells how hard an example is for a model."""
+
+import dataclasses
+
+import numpy as np
+
+from keras_likelihood.data_parameters import DataParameter
+
+
+@dataclasses.dataclass
+class Score:
+    """One number an example; high is suspicious.
+
+    Args:
+        name: what it is, in two or three words.
+        meaning: the same in a sentence.
+        values: `(n,)`.
+        learned: whether each example learned its own.
+    """
+
+    name: str
+    meaning: str
+    values: np.ndarray
+    learned: bool = False
+
+
+_MEANING = {
+    ("learned", "temperature"): (
+        "Every training example learned a temperature of its own. It is high "
+        "where the model could not bring itself to agree with the label."
+    ),
+    ("learned", "scale"): (
+        "Every training example learned a scale of its own. It is high where "
+        "the prediction stays far from the target."
+    ),
+    ("predicted", "temperature"): (
+        "The model predicts a temperature for each input. It is high where "
+        "the model is unsure of any label."
+    ),
+    ("predicted", "scale"): (
+        "The model predicts a scale for each input. It is high where the "
+        "model expects a large error."
+    ),
+}
+
+
+def score_of(reading, data_parameter, nll) -> Score:
+    """The most telling score there is.
+
+    Args:
+        reading: a `Reading`.
+        data_parameter: a `DataParameter`, values `(n,)`, or `None`.
+        nll: negative log-likelihood of the labels, `(n,)`.
+    """
+    values = learned_values(reading, data_parameter, len(nll))
+    if values is not None:
+        return _parameter_score("learned", reading.spread, values)
+    values = reading.predicted_spread()
+    if values is not None:
+        return _parameter_score("predicted", reading.spread, values)
+    label = "label" if reading.task == "classification" else "target"
+    meaning = (
+        f"The negative log-likelihood of the given {label}, since the model "
+        f"has no {reading.spread} of each example. It is high where the "
+        f"model finds the {label} improbable. A network that was trained "
+        f"long on these very {label}s may have learned the wrong ones by "
+        "heart, and then scores them low."
+    )
+    return Score(f"NLL of the given {label}", meaning, nll)
+
+
+def _parameter_score(conditioning, parameter, values):
+    return Score(
+        f"{conditioning} {parameter}",
+        _MEANING[conditioning, parameter],
+        values,
+        learned=conditioning == "learned",
+    )
+
+
+def learned_values(reading, data_parameter, n) -> np.ndarray | None:
+    """What each example learned `(n,)`, or `None` if nothing is known."""
+    if data_parameter is None:
+        own = reading.data_parameters.get(reading.spread)
+        # Of another size, it belongs to other data than these.
+        if own is None or own.num_examples != n:
+            return None
+        data_parameter = own
+    if isinstance(data_parameter, DataParameter):
+        if data_parameter.name not in (None, reading.spread):
+            raise ValueError(
+                f"`data_parameter` must be of the {reading.spread}. "
+                f"Received: one of the {data_parameter.name}"
+            )
+        data_parameter = data_parameter.values()
+    values = np.asarray(data_parameter, "float64")
+    if values.ndim == 0 or len(values) != n:
+        raise ValueError(
+            f"`data_parameter` must have one value for each of the {n} "
+            "examples; `x` and `y` are the training data in the order of "
+            f"their index. Received: shape {values.shape}"
+        )
+    values = values.reshape(n, -1).mean(axis=1)
+    if not (np.isfinite(values).all() and (values > 0).all()):
+        raise ValueError(
+            "`data_parameter` must have finite values > 0. "
+            f"Received: values from {values.min()} to {values.max()}"
+        )
+    return values

@@ -1,0 +1,97 @@
+"""What all outlier detectors have in common."""
+
+import numpy as np
+from scipy.special import erf
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+
+class OutlierDetector(BaseEstimator):
+    """Base of the detectors, with the contract of PyOD.
+
+    A subclass fits itself (`_fit`) and scores rows (`_score`), higher for
+    stranger ones. The rest is here: checks, threshold, labels, probabilities.
+
+    Attributes set by fitting:
+        decision_scores_: scores of the training rows, `(n,)`.
+        threshold_: the score above which a row is called an outlier.
+        labels_: 1 for training rows above it, 0 for the others.
+
+    Args:
+        contamination: share of outliers in the training data, in (0, 0.5];
+            it sets the threshold and nothing else. Defaults to 0.1.
+    """
+
+    def __init__(self, *, contamination: float = 0.1):
+        self.contamination = contamination
+
+    def fit(self, X, y=None):  # noqa: N803
+        """Fits the detector to rows without labels; `y` is ignored."""
+        if not 0 < self.contamination <= 0.5:
+            raise ValueError(
+                "`contamination` must be in (0, 0.5]. "
+                f"Received: {self.contamination}"
+            )
+        x = self._check(X, reset=True)
+        self.decision_scores_ = self._fit(x)
+        self.threshold_ = float(
+            np.quantile(self.decision_scores_, 1 - self.contamination)
+        )
+        self.labels_ = self._to_labels(self.decision_scores_)
+        return self
+
+    def decision_function(self, X):  # noqa: N803
+        """Scores of rows, seen or not, `(n,)`; higher is stranger."""
+        check_is_fitted(self, "decision_scores_")
+        return self._score(self._check(X, reset=False))
+
+    def predict(self, X):  # noqa: N803
+        """1 for outliers, 0 for others, `(n,)`."""
+        return self._to_labels(self.decision_function(X))
+
+    def predict_proba(self, X, method: str = "linear"):  # noqa: N803
+        """Probabilities of inlier and outlier, `(n, 2)`.
+
+        Args:
+            X: rows.
+            method: `"linear"` maps the range of the training scores to
+                [0, 1]; `"unify"` takes the error function of the standardised
+                score, zero below the mean.
+        """
+        scores = self.decision_function(X)
+        known = self.decision_scores_
+        if method == "linear":
+            low, high = known.min(), known.max()
+            outlier = (scores - low) / max(high - low, 1e-30)
+        elif method == "unify":
+            deviation = max(known.std(), 1e-30)
+            outlier = erf((scores - known.mean()) / (deviation * np.sqrt(2)))
+        else:
+            raise ValueError(
+                f"`method` must be 'linear' or 'unify'. Received: {method!r}"
+            )
+        outlier = np.clip(outlier, 0.0, 1.0)
+        return np.stack([1 - outlier, outlier], axis=1)
+
+    def fit_predict(self, X, y=None):  # noqa: N803
+        """Fits, and returns `labels_`."""
+        return self.fit(X).labels_
+
+    def _to_labels(self, scores):
+        return (scores > self.threshold_).astype("int64")
+
+    def _check(self, x, reset):
+        return validate_data(
+            self,
+            x,
+            reset=reset,
+            dtype="float64",
+            ensure_min_samples=2 if reset else 1,
+        )
+
+    def _fit(self, x):
+        """Fits to `x` `(n, d)` and returns the scores of its rows."""
+        raise NotImplementedError
+
+    def _score(self, x):
+        raise NotImplementedError

@@ -1,0 +1,27 @@
+"""PCA+S: a linear auto-encoder with a predicted scale."""
+
+import keras
+
+from keras_likelihood.outliers.scale_detector import ScaleDetector, dense
+
+
+class PCAScale(ScaleDetector):
+    """Finds outliers by the scale of a linear auto-encoder's errors.
+
+        decode(encode(x)) = dropout(x) A B + b
+
+    `A` has a column for every second column of the data: the directions of
+    PCA, but found under a loss in which outliers weigh little.
+
+    >>> detector = PCAScale(random_state=0).fit(x)
+    >>> strangest = detector.decision_scores_.argsort()[::-1][:10]
+    >>> detector.predict(x_new)
+
+    Args:
+        **options: those of `ScaleDetector`.
+    """
+
+    def _reconstruct(self, noisy, units, seeds):
+        kept = keras.layers.Dropout(self.dropout, seed=next(seeds))(noisy)
+        code = dense(-(-units // 2), None, seeds, use_bias=False)(kept)
+        return dense(units, None, seeds)(code)

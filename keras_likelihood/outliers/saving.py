@@ -1,0 +1,62 @@
+"""Detectors as files: a zip of the Keras model, arrays and options.
+
+Nothing in the file can run code when it is read: the model is loaded in safe
+mode, the arrays without pickle, the options are JSON.
+"""
+
+import io
+import json
+import pathlib
+import tempfile
+import zipfile
+
+import keras
+import numpy as np
+
+_ARRAYS = ("mean_", "deviation_", "kept_", "decision_scores_", "labels_")
+
+
+def save_detector(detector, path):
+    """Writes a fitted `ScaleDetector`."""
+    options = detector.get_params()
+    if not isinstance(options["random_state"], int | None):
+        # Used up by fitting: what it would draw next is nobody's concern.
+        options["random_state"] = None
+    about = {
+        "detector": type(detector).__name__,
+        "options": options,
+        "threshold": detector.threshold_,
+        "columns": detector.n_features_in_,
+    }
+    arrays = io.BytesIO()
+    np.savez(arrays, **{name: getattr(detector, name) for name in _ARRAYS})
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as file,
+    ):
+        model = pathlib.Path(folder, "model.keras")
+        detector.model_.save(model)
+        file.write(model, "model.keras")
+        file.writestr("arrays.npz", arrays.getvalue())
+        file.writestr("detector.json", json.dumps(about))
+
+
+def load_detector(cls, path):
+    """Reads what `save_detector` wrote, as a `cls`."""
+    with zipfile.ZipFile(path) as file:
+        about = json.loads(file.read("detector.json"))
+        if about["detector"] != cls.__name__:
+            raise ValueError(
+                f"The file must hold a {cls.__name__}. "
+                f"Received: a {about['detector']}"
+            )
+        detector = cls(**about["options"])
+        with np.load(io.BytesIO(file.read("arrays.npz"))) as arrays:
+            for name in _ARRAYS:
+                setattr(detector, name, arrays[name])
+        with tempfile.TemporaryDirectory() as folder:
+            model = file.extract("model.keras", folder)
+            detector.model_ = keras.saving.load_model(model)
+    detector.threshold_ = about["threshold"]
+    detector.n_features_in_ = about["columns"]
+    return detector

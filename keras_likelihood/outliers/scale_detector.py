@@ -1,0 +1,210 @@
+"""Auto-encoders whose predicted scale is an outlier score."""
+
+import keras
+import numpy as np
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
+
+from keras_likelihood.constraints import Exp
+from keras_likelihood.layers import PredictedParameter
+from keras_likelihood.losses import LaplaceLoss
+from keras_likelihood.models import LikelihoodModel
+from keras_likelihood.outliers.detector import OutlierDetector
+from keras_likelihood.outliers.random_batches import RandomBatches
+from keras_likelihood.outliers.row_noise import RowNoise
+from keras_likelihood.outliers.saving import load_detector, save_detector
+
+_STEPS_PER_EPOCH = 50
+_SCORE_ROWS = 4096
+
+
+class ScaleDetector(OutlierDetector):
+    """Scores a row by the scale an auto-encoder predicts for its errors.
+
+        x' = x + level e,    level ~ uniform(0, noise),    e ~ normal(0, 1)
+        loss = -log Laplace(x | decode(encode(x')), s(x')),    score = log s(x)
+
+    Rows are standardised; constant columns are left out. The auto-encoder
+    must bring each row back from a noisy copy, so it learns what the rows
+    have in common, and the scale learns where that fails. A row of large
+    scale weighs little in the loss: outliers hardly bend the model that is
+    to find them. The score needs the row alone, so new rows have one too.
+
+    Args:
+        noise: largest level of noise, relative to the deviation of a column,
+            `>= 0`. Defaults to 2.
+        dropout: share of the inputs of the code dropped, in [0, 1). Defaults
+            to 0.2.
+        scale_units: width of the two hidden layers of `s`. Defaults to 64.
+        steps: most training steps. Defaults to 1000.
+        batch_size: rows a step. Defaults to 256.
+        learning_rate: of Adam, decayed to 0 along a cosine. Defaults to
+            0.002.
+        early_stopping: hold out `validation_fraction` of the rows and stop
+            once their loss has not fallen for `patience` rounds of 50 steps.
+            Defaults to False.
+        patience: see `early_stopping`. Defaults to 5.
+        validation_fraction: see `early_stopping`. Defaults to 0.1.
+        contamination: share of outliers, in (0, 0.5]. Defaults to 0.1.
+        random_state: seed, `RandomState` or `None`. Defaults to `None`.
+        verbose: show Keras' progress bar. Defaults to False.
+    """
+
+    def __init__(
+        self,
+        *,
+        noise: float = 2.0,
+        dropout: float = 0.2,
+        scale_units: int = 64,
+        steps: int = 1000,
+        batch_size: int = 256,
+        learning_rate: float = 2e-3,
+        early_stopping: bool = False,
+        patience: int = 5,
+        validation_fraction: float = 0.1,
+        contamination: float = 0.1,
+        random_state=None,
+        verbose: bool = False,
+    ):
+        super().__init__(contamination=contamination)
+        self.noise = noise
+        self.dropout = dropout
+        self.scale_units = scale_units
+        self.steps = steps
+        self.batch_size = batch_size
+        self.learning_rate = learning_rate
+        self.early_stopping = early_stopping
+        self.patience = patience
+        self.validation_fraction = validation_fraction
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def save(self, path: str):
+        """Writes the fitted detector to a file."""
+        check_is_fitted(self, "decision_scores_")
+        save_detector(self, path)
+
+    @classmethod
+    def load(cls, path: str):
+        """Reads a detector that `save` wrote."""
+        return load_detector(cls, path)
+
+    def _reconstruct(self, noisy, units, seeds):
+        """Keras tensor of the reconstruction of `(batch, units)` rows."""
+        raise NotImplementedError
+
+    def _fit(self, x):
+        self._check_options()
+        random = check_random_state(self.random_state)
+        self.mean_, self.deviation_ = x.mean(axis=0), x.std(axis=0)
+        largest = np.abs(x).max(axis=0)
+        # What rounding leaves of a constant column is not a deviation.
+        self.kept_ = self.deviation_ > 1e-7 * largest
+        if not self.kept_.any():
+            raise ValueError(
+                "A detector needs a column that varies. "
+                f"Received: {x.shape[1]} constant column(s)"
+            )
+        z = self._standardise(x)
+        self.model_ = self._train(z, random)
+        return self._predict(z)
+
+    def _score(self, x):
+        return self._predict(self._standardise(x))
+
+    def _standardise(self, x):
+        z = (x - self.mean_)[:, self.kept_] / self.deviation_[self.kept_]
+        # Beyond this float32 arithmetic of the network could overflow.
+        return np.clip(z, -1e6, 1e6).astype("float32")
+
+    def _predict(self, z):
+        _, scale = self.model_.predict(z, batch_size=_SCORE_ROWS, verbose=0)
+        return np.log(scale[:, 0].astype("float64"))
+
+    def _train(self, z, random):
+        model = self._build(z.shape[1], random)
+        validation, callbacks = None, []
+        if self.early_stopping:
+            order = random.permutation(len(z))
+            held = max(1, round(self.validation_fraction * len(z)))
+            z_held, z = z[order[:held]], z[order[held:]]
+            validation = (z_held, z_held)
+            callbacks = [
+                keras.callbacks.EarlyStopping(
+                    patience=self.patience, restore_best_weights=True
+                )
+            ]
+        batches = RandomBatches(
+            z,
+            steps=min(_STEPS_PER_EPOCH, self.steps),
+            batch_size=self.batch_size,
+            random=random,
+        )
+        self.history_ = model.fit(
+            batches,
+            epochs=-(-self.steps // batches.steps),
+            shuffle=False,
+            validation_data=validation,
+            callbacks=callbacks,
+            verbose="auto" if self.verbose else 0,
+        ).history
+        return model
+
+    def _build(self, units, random):
+        seeds = iter(random.randint(2**31 - 1, size=16).tolist())
+        inputs = keras.Input((units,))
+        noisy = RowNoise(self.noise, seed=next(seeds))(inputs)
+        decoded = self._reconstruct(noisy, units, seeds)
+        h = noisy
+        for _ in range(2):
+            h = dense(self.scale_units, "tanh", seeds)(h)
+        scale = PredictedParameter(
+            "laplace",
+            "scale",
+            units,
+            dimension="scalar",
+            constraint=Exp(),
+            name="scale",
+        )(h)
+        model = LikelihoodModel(inputs, (decoded, scale))
+        decay = keras.optimizers.schedules.CosineDecay(
+            self.learning_rate, self.steps
+        )
+        model.compile(
+            keras.optimizers.Adam(decay),
+            loss=LaplaceLoss(),
+            # PyTorch runs one step at a time.
+            steps_per_execution=1 if keras.backend.backend() == "torch" else 5,
+        )
+        return model
+
+    def _check_options(self):
+        ranges = {
+            "noise": (self.noise >= 0, ">= 0"),
+            "dropout": (0 <= self.dropout < 1, "in [0, 1)"),
+            "scale_units": (self.scale_units >= 1, ">= 1"),
+            "steps": (self.steps >= 1, ">= 1"),
+            "batch_size": (self.batch_size >= 1, ">= 1"),
+            "learning_rate": (self.learning_rate > 0, "> 0"),
+            "patience": (self.patience >= 1, ">= 1"),
+            "validation_fraction": (
+                0 < self.validation_fraction < 1,
+                "in (0, 1)",
+            ),
+        }
+        for name, (fits, allowed) in ranges.items():
+            if not fits:
+                raise ValueError(
+                    f"`{name}` must be {allowed}. "
+                    f"Received: {getattr(self, name)}"
+                )
+
+
+def dense(units, activation, seeds, **options):
+    """A `Dense` layer with a start of its own seed."""
+    return keras.layers.Dense(
+        units,
+        activation=activation,
+        kernel_initializer=keras.initializers.LecunNormal(seed=next(seeds)),
+        **options,
+    )

@@ -1,0 +1,87 @@
+"""`keras-likelihood detect` as a user runs it."""
+
+import csv
+
+import numpy as np
+import pytest
+
+from keras_likelihood.cli import main
+from keras_likelihood.commands import detect
+from keras_likelihood.outliers import PCAScale
+
+
+def table(rows=80):
+    random = np.random.default_rng(0)
+    x = random.normal(size=(rows, 3))
+    x[7] = [30.0, -30.0, 30.0]
+    return x
+
+
+def write_csv(path, x, header=None):
+    with open(path, "w", newline="") as file:
+        writer = csv.writer(file)
+        if header:
+            writer.writerow(header)
+        writer.writerows(x)
+    return str(path)
+
+
+def test_csv_to_scores_and_flags(tmp_path, capsys):
+    data = write_csv(tmp_path / "data.csv", table(), ["a", "b", "c"])
+    saved = tmp_path / "detector.zip"
+    arguments = ["detect", data, "--contamination", "0.05"]
+    assert main([*arguments, "--save", str(saved)]) == 0
+    with open(tmp_path / "data.scores.csv") as file:
+        rows = list(csv.DictReader(file))
+    assert [int(row["row"]) for row in rows] == list(range(80))
+    assert sum(int(row["outlier"]) for row in rows) == 4
+    assert rows[7]["outlier"] == "1"
+    printed = capsys.readouterr().out
+    assert "4 of 80 rows flagged" in printed
+    scores = PCAScale.load(saved).decision_function(table())
+    found = [float(row["score"]) for row in rows]
+    np.testing.assert_allclose(found, scores, rtol=1e-3, atol=1e-4)
+
+
+def test_npz(tmp_path):
+    np.savez(tmp_path / "data.npz", X=table())
+    output = tmp_path / "scores.csv"
+    arguments = ["detect", str(tmp_path / "data.npz"), "--output", str(output)]
+    assert main(arguments) == 0
+    assert len(output.read_text().splitlines()) == 81
+
+
+def test_header_is_optional(tmp_path):
+    x = table()
+    plain = detect.load_table(write_csv(tmp_path / "plain.csv", x))
+    named = detect.load_table(write_csv(tmp_path / "named.csv", x, "abc"))
+    np.testing.assert_allclose(plain[0], x)
+    np.testing.assert_allclose(named[0], x)
+    assert named[1] == ["a", "b", "c"]
+
+
+@pytest.mark.parametrize(
+    "text, words",
+    [
+        ("1,2\n3,x\n", "row 1: 'x'"),
+        ("1,2\n3\n", "row 1: 1"),
+        ("", "empty"),
+        ("1,2\nnan,3\n2,4\n", "NaN"),
+    ],
+)
+def test_bad_tables_are_refused(tmp_path, text, words):
+    path = tmp_path / "data.csv"
+    path.write_text(text)
+    with pytest.raises(SystemExit, match=words):
+        main(["detect", str(path)])
+
+
+def test_pickles_and_unknown_files_are_refused(tmp_path):
+    np.savez(tmp_path / "data.npz", X=np.array([{"a": 1}], dtype=object))
+    with pytest.raises(SystemExit, match="pickled"):
+        main(["detect", str(tmp_path / "data.npz")])
+    with pytest.raises(SystemExit, match="no such file"):
+        main(["detect", str(tmp_path / "missing.csv")])
+    (tmp_path / "data.parquet").write_text("")
+    with pytest.raises(SystemExit, match=".npz or .csv"):
+        main(["detect", str(tmp_path / "data.parquet")])

@@ -1,0 +1,321 @@
+"""Detectors: scores, the contract of PyOD, files, bad input."""
+
+import json
+import zipfile
+
+import keras
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.metrics import roc_auc_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import RobustScaler
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import keras_likelihood as kl
+from keras_likelihood.outliers import (
+    AutoencoderScale,
+    OutlierDetector,
+    PCAScale,
+    ScoreDetector,
+)
+from keras_likelihood.outliers.random_batches import RandomBatches
+from keras_likelihood.outliers.row_noise import RowNoise
+
+DETECTORS = [PCAScale, AutoencoderScale]
+
+
+def quick(detector=PCAScale, **options):
+    settings = {"steps": 30, "batch_size": 32, "random_state": 0}
+    return detector(**{**settings, **options})
+
+
+def plane_with_outliers(seed=0):
+    """Rows near a plane in six dimensions; the last 20 leave it."""
+    random = np.random.default_rng(seed)
+    x = random.normal(size=(400, 2)) @ random.normal(size=(2, 6))
+    x += 0.1 * random.normal(size=x.shape)
+    deviation = x.std(axis=0)
+    x[-20:] = random.normal(size=(20, 6)) * deviation
+    return x, np.arange(400) >= 380
+
+
+@pytest.mark.parametrize(
+    "detector, least", [(PCAScale, 0.8), (AutoencoderScale, 0.9)]
+)
+def test_scores_find_rows_off_the_plane(detector, least):
+    x, outlier = plane_with_outliers()
+    fitted = detector(steps=600, random_state=0, contamination=0.05).fit(x)
+    # Column by column these rows look like the others.
+    z = np.abs((x - x.mean(axis=0)) / x.std(axis=0))
+    assert roc_auc_score(outlier, z.max(axis=1)) < 0.75
+    assert roc_auc_score(outlier, fitted.decision_scores_) > least
+    assert fitted.labels_.sum() == 20
+
+
+def test_contract():
+    x, _ = plane_with_outliers()
+    fitted = quick(contamination=0.1).fit(x)
+    scores = fitted.decision_function(x)
+    np.testing.assert_allclose(scores, fitted.decision_scores_, rtol=1e-5)
+    assert fitted.labels_.mean() == pytest.approx(0.1)
+    np.testing.assert_array_equal(fitted.predict(x), fitted.labels_)
+    np.testing.assert_array_equal(
+        fitted.labels_, fitted.decision_scores_ > fitted.threshold_
+    )
+    np.testing.assert_array_equal(quick().fit_predict(x), fitted.labels_)
+
+
+@pytest.mark.parametrize("method", ["linear", "unify"])
+def test_probabilities_rise_with_the_score(method):
+    x, _ = plane_with_outliers()
+    fitted = quick().fit(x)
+    p = fitted.predict_proba(x, method)
+    np.testing.assert_allclose(p.sum(axis=1), 1.0)
+    assert p.min() >= 0 and p.max() <= 1
+    order = np.argsort(fitted.decision_scores_)
+    assert (np.diff(p[order, 1]) >= -1e-6).all()
+    assert p[order[-1], 1] > 0.9
+
+
+def test_unknown_probability_is_refused():
+    x, _ = plane_with_outliers()
+    with pytest.raises(ValueError, match="'linear' or 'unify'"):
+        quick().fit(x).predict_proba(x, "softmax")
+
+
+@pytest.mark.parametrize("detector", DETECTORS)
+def test_refit_equals_fresh_fit(detector):
+    x, _ = plane_with_outliers()
+    once = quick(detector).fit(x[:100])
+    again = once.fit(x).decision_scores_
+    fresh = quick(detector).fit(x).decision_scores_
+    np.testing.assert_array_equal(again, fresh)
+    other = quick(detector, random_state=1).fit(x).decision_scores_
+    assert np.abs(other - fresh).max() > 1e-3
+
+
+def test_fit_leaves_global_random_state_alone():
+    x, _ = plane_with_outliers()
+    np.random.seed(3)
+    expected = np.random.random()
+    np.random.seed(3)
+    quick().fit(x)
+    assert np.random.random() == expected
+
+
+def test_score_does_not_depend_on_batch_mates():
+    x, _ = plane_with_outliers()
+    fitted = quick().fit(x)
+    alone = [fitted.decision_function(x[i : i + 1])[0] for i in range(5)]
+    together = fitted.decision_function(x)[:5]
+    np.testing.assert_allclose(alone, together, rtol=1e-4, atol=1e-5)
+
+
+def test_units_and_constant_columns_do_not_matter():
+    x, _ = plane_with_outliers()
+    plain = quick().fit(x).decision_scores_
+    stretched = x * [1e-6, 1, 1e6, 3, 1, 1] + [5, 0, -1e6, 0, 0, 0]
+    wider = np.insert(stretched, 2, 0.1, axis=1)
+    found = quick().fit(wider).decision_scores_
+    assert np.isfinite(found).all()
+    np.testing.assert_allclose(found, plain, rtol=1e-2, atol=1e-2)
+
+
+def test_early_stopping_stops():
+    x, _ = plane_with_outliers()
+    fitted = quick(
+        steps=2000, early_stopping=True, patience=1, learning_rate=0.05
+    ).fit(x)
+    assert len(fitted.history_["val_loss"]) < 40
+    assert len(fitted.decision_scores_) == len(x)
+
+
+@pytest.mark.parametrize("detector", DETECTORS)
+def test_save_and_load(detector, tmp_path):
+    x, _ = plane_with_outliers()
+    fitted = quick(detector, contamination=0.2).fit(x)
+    path = tmp_path / "detector.zip"
+    fitted.save(path)
+    loaded = detector.load(path)
+    np.testing.assert_allclose(
+        loaded.decision_function(x), fitted.decision_scores_, rtol=1e-6
+    )
+    np.testing.assert_array_equal(loaded.predict(x), fitted.labels_)
+    assert loaded.get_params() == fitted.get_params()
+    with zipfile.ZipFile(path) as file:
+        assert json.loads(file.read("detector.json"))["threshold"]
+
+
+def test_load_as_another_detector_is_refused(tmp_path):
+    x, _ = plane_with_outliers()
+    quick().fit(x).save(tmp_path / "detector.zip")
+    with pytest.raises(ValueError, match="a PCAScale"):
+        AutoencoderScale.load(tmp_path / "detector.zip")
+
+
+@pytest.mark.parametrize(
+    "x, words",
+    [
+        (np.array([[1.0, np.nan], [2.0, 3.0]]), "NaN"),
+        (np.array([[1.0, np.inf], [2.0, 3.0]]), "infinity"),
+        (np.ones((1, 4)), "minimum of 2"),
+        (np.ones((5, 2)), "constant column"),
+        (np.arange(5.0), "2D array"),
+    ],
+)
+def test_bad_rows_are_refused(x, words):
+    with pytest.raises(ValueError, match=words):
+        quick().fit(x)
+
+
+def test_one_column_and_few_rows_work():
+    x = np.array([[0.0], [0.1], [0.2], [9.0]])
+    scores = quick(steps=200, noise=0.1).fit(x).decision_scores_
+    assert scores.argmax() == 3
+
+
+def test_wrong_width_is_refused():
+    x, _ = plane_with_outliers()
+    with pytest.raises(ValueError, match="expecting 6 features"):
+        quick().fit(x).decision_function(x[:, :5])
+
+
+@pytest.mark.parametrize(
+    "option, value",
+    [
+        ("contamination", 0.6),
+        ("noise", -1.0),
+        ("dropout", 1.0),
+        ("steps", 0),
+        ("learning_rate", 0.0),
+        ("hidden_units", 0),
+    ],
+)
+def test_bad_options_are_refused(option, value):
+    x, _ = plane_with_outliers()
+    detector = AutoencoderScale(**{option: value})
+    with pytest.raises(ValueError, match=f"`{option}`.*Received: {value}"):
+        detector.fit(x)
+
+
+def test_scores_of_rows_not_seen():
+    x, outlier = plane_with_outliers()
+    even = np.arange(len(x)) % 2 == 0
+    fitted = AutoencoderScale(steps=600, random_state=0).fit(x[even])
+    scores = fitted.decision_function(x[~even])
+    assert roc_auc_score(outlier[~even], scores) > 0.85
+
+
+def test_row_noise_has_a_level_for_each_row():
+    noise = RowNoise(2.0, seed=0)
+    x = np.ones((2000, 50), "float32")
+    np.testing.assert_array_equal(noise(x), x)
+    added = keras.ops.convert_to_numpy(noise(x, training=True)) - x
+    levels = np.sort(added.std(axis=1))
+    expected = np.linspace(0, 2, 2000)
+    np.testing.assert_allclose(levels, expected, atol=0.6)
+    assert np.abs(levels - expected).mean() < 0.1
+
+
+def test_clone_and_pipeline():
+    x, _ = plane_with_outliers()
+    copy = clone(quick(noise=0.5))
+    assert copy.get_params()["noise"] == 0.5
+    pipeline = make_pipeline(RobustScaler(), quick()).fit(x)
+    assert pipeline.predict(x).shape == (400,)
+    assert pipeline.decision_function(x).shape == (400,)
+
+
+def test_random_batches_visit_every_row_before_any_twice():
+    x = np.arange(10.0)[:, None]
+    batches = RandomBatches(
+        x, steps=5, batch_size=4, random=np.random.RandomState(0)
+    )
+    assert len(batches) == 5
+    seen = np.concatenate([batches[i][0] for i in range(5)])[:, 0]
+    np.testing.assert_array_equal(np.sort(seen[:10]), np.arange(10))
+    np.testing.assert_array_equal(np.sort(seen[10:]), np.arange(10))
+
+
+@parametrize_with_checks(
+    [PCAScale(steps=5, batch_size=16, random_state=0)],
+    expected_failed_checks=lambda estimator: {
+        name: "float32 rounding depends on the rows of a batch"
+        for name in (
+            "check_methods_sample_order_invariance",
+            "check_methods_subset_invariance",
+        )
+    },
+)
+def test_scikit_learn_checks(estimator, check):
+    check(estimator)
+
+
+def test_inside_pyod():
+    feature_bagging = pytest.importorskip("pyod.models.feature_bagging")
+    x, outlier = plane_with_outliers()
+    bag = feature_bagging.FeatureBagging(
+        base_estimator=quick(steps=100), n_estimators=2, random_state=0
+    ).fit(x)
+    assert roc_auc_score(outlier, bag.decision_scores_) > 0.6
+
+
+def scale_model(x, y):
+    inputs = keras.Input((1,))
+    h = keras.layers.Dense(32, activation="relu")(inputs)
+    outputs = kl.layers.ScaleHead(1)(h)
+    model = kl.LikelihoodModel(inputs, outputs)
+    model.compile(keras.optimizers.Adam(0.02), loss=kl.losses.NormalLoss())
+    model.fit(x, y, epochs=40, batch_size=64, verbose=0)
+    return model
+
+
+def test_score_detector_ranks_by_predicted_scale():
+    keras.utils.set_random_seed(0)
+    random = np.random.default_rng(0)
+    x = random.uniform(-1, 1, (400, 1)).astype("float32")
+    noisy = x[:, 0] > 0.5
+    y = x + np.where(noisy, 1.0, 0.05)[:, None] * random.normal(size=x.shape)
+    model = scale_model(x, y.astype("float32"))
+    fitted = ScoreDetector(model, contamination=0.25).fit(x)
+    assert roc_auc_score(noisy, fitted.decision_scores_) > 0.95
+    _, scale = model.predict(x, verbose=0)
+    np.testing.assert_allclose(
+        fitted.decision_function(x), np.log(scale[:, 0]), rtol=1e-4, atol=1e-5
+    )
+    assert isinstance(fitted, OutlierDetector)
+
+
+def test_score_detector_ranks_training_points_by_data_parameter():
+    keras.utils.set_random_seed(0)
+    random = np.random.default_rng(0)
+    x = random.normal(size=(64, 1)).astype("float32")
+    y = x.copy()
+    y[:6] += 5.0
+    scale = kl.DataParameter(64, learning_rate=0.1)
+    inputs = keras.Input((1,))
+    model = kl.LikelihoodModel(inputs, keras.layers.Dense(1)(inputs))
+    model.compile(
+        keras.optimizers.Adam(0.05), loss=kl.losses.NormalLoss(scale=scale)
+    )
+    model.fit(x, kl.indexed(y), epochs=40, callbacks=[scale], verbose=0)
+    fitted = ScoreDetector(model).fit(x)
+    assert set(np.argsort(fitted.decision_scores_)[-6:]) == set(range(6))
+    with pytest.raises(ValueError, match="training examples alone"):
+        fitted.decision_function(x)
+    with pytest.raises(ValueError, match="64 training examples"):
+        ScoreDetector(model).fit(x[:10])
+
+
+def test_score_detector_refuses_models_without_a_score():
+    inputs = keras.Input((1,))
+    stock = keras.Model(inputs, keras.layers.Dense(1)(inputs))
+    with pytest.raises(ValueError, match="LikelihoodModel"):
+        ScoreDetector(stock).fit(np.zeros((3, 1)))
+    model = kl.LikelihoodModel(inputs, keras.layers.Dense(1)(inputs))
+    model.compile("adam", loss=kl.losses.NormalLoss())
+    with pytest.raises(ValueError, match="one scale for all"):
+        ScoreDetector(model).fit(np.zeros((3, 1), "float32"))
+    with pytest.raises(ValueError, match="'scale'.*'shape'"):
+        ScoreDetector(model, parameter="shape").fit(np.zeros((3, 1)))
