@@ -1,0 +1,140 @@
+"""What the robust linear regressors share."""
+
+import numpy as np
+from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import (
+    _check_sample_weight,
+    check_is_fitted,
+    validate_data,
+)
+
+from keras_likelihood.robust import solver, starts
+from keras_likelihood.robust.problem import Problem
+from keras_likelihood.robust.threads import one_blas_thread
+
+
+class RobustLinearRegressor(RegressorMixin, BaseEstimator):
+    """Least squares whose examples have scales of their own.
+
+    A subclass gives `_settings`, the criterion and what of it is learned.
+    Columns are brought to median 0 and a common spread before the fit, so
+    that the results follow the units of x and y.
+    """
+
+    def fit(self, X, y, sample_weight=None):  # noqa: N803
+        """Fits coefficients and scales.
+
+        Args:
+            X: inputs, `(n, d)`, two rows or more.
+            y: targets, `(n,)`.
+            sample_weight: weights `>= 0`, `(n,)`, up to a common factor; a
+                weight of 2 is the row twice. Defaults to ones.
+
+        Returns:
+            self
+        """
+        settings = self._settings()
+        X, y = validate_data(  # noqa: N806
+            self, X, y, dtype="float64", y_numeric=True, ensure_min_samples=2
+        )
+        y = y.astype("float64")
+        weight = _check_sample_weight(
+            sample_weight, X, dtype="float64", ensure_non_negative=True
+        )
+        used = weight > 0
+        self._fit_rows(X[used], y[used], weight[used], settings)
+        self.scale_ = self._scales(X, y)
+        return self
+
+    def _settings(self) -> dict:
+        """`criterion`, `shape`, `slopes` and `restraint` of the `Problem`."""
+        raise NotImplementedError
+
+    def _fit_rows(self, x, y, weight, settings):
+        x, y, weight = starts.canonical_rows(x, y, weight)
+        center, spread = _center_and_spread(x.T, weight)
+        y_center, y_spread = _center_and_spread(y, weight)
+        inputs = np.column_stack([(x - center) / spread, np.ones(len(x))])
+        problem = Problem(
+            inputs,
+            (y - y_center) / y_spread,
+            weight,
+            lowest=np.log(self.floor),
+            **settings,
+        )
+        self._criterion = problem.criterion
+        rng = check_random_state(self.random_state)
+        with one_blas_thread():
+            solution = solver.solve(problem, rng)
+        self.coef_ = y_spread / spread * solution.coefficients[:-1]
+        self.intercept_ = float(
+            y_center
+            + y_spread * solution.coefficients[-1]
+            - center @ self.coef_
+        )
+        self.scale_coef_ = solution.slopes / spread
+        self.scale_intercept_ = float(
+            solution.log_floor + np.log(y_spread) - center @ self.scale_coef_
+        )
+        self.shape_ = float(solution.shape)
+        self._lowest = self.floor * y_spread
+
+    def predict(self, X) -> np.ndarray:  # noqa: N803
+        """Predictions `X @ coef_ + intercept_`, `(n,)`."""
+        check_is_fitted(self)
+        X = validate_data(self, X, dtype="float64", reset=False)  # noqa: N806
+        return X @ self.coef_ + self.intercept_
+
+    def predict_scale(self, X, y=None) -> np.ndarray:  # noqa: N803
+        """Scales of examples, seen or not, `(n,)`.
+
+        Args:
+            X: inputs, `(n, d)`.
+            y: targets, `(n,)`. Without them, the scale that an example has
+                whose target is the prediction: the floor.
+        """
+        check_is_fitted(self)
+        if y is None:
+            X = validate_data(  # noqa: N806
+                self, X, dtype="float64", reset=False
+            )
+            return self._floors(X)
+        X, y = validate_data(  # noqa: N806
+            self, X, y, dtype="float64", y_numeric=True, reset=False
+        )
+        return self._scales(X, y)
+
+    def _floors(self, x):
+        floors = np.exp(x @ self.scale_coef_ + self.scale_intercept_)
+        return np.maximum(floors, self._lowest)
+
+    def _scales(self, x, y):
+        floors = self._floors(x)
+        residual = y - x @ self.coef_ - self.intercept_
+        q = (residual / floors) ** 2
+        return floors * self._criterion.scale(q, self.shape_)
+
+
+def check_settings(restraint, floor):
+    """Raises unless `restraint >= 0` and `floor > 0` is finite."""
+    if not restraint >= 0:
+        raise ValueError(
+            "`restraint` must be a number >= 0, infinity for least squares. "
+            f"Received: {restraint!r}"
+        )
+    if not 0 < floor < np.inf:
+        raise ValueError(
+            f"`floor` must be a finite number > 0. Received: {floor!r}"
+        )
+
+
+def _center_and_spread(rows, weight):
+    """Median and spread along the last axis; a spread of 0 becomes 1."""
+    center = starts.weighted_median(rows, weight)
+    distance = np.abs(rows - center[..., None])
+    spread = 1.4826 * starts.weighted_median(distance, weight)
+    # More than half of the values agree: the spread of all is what is left.
+    rms = np.sqrt(distance**2 @ weight / weight.sum())
+    spread = np.where(spread > 1e-9 * rms, spread, rms)
+    return center, np.where(spread > 1e-12 * np.abs(center), spread, 1.0)

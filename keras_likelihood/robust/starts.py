@@ -1,0 +1,127 @@
+"""Where to start: planes through many small subsets, the best few kept.
+
+The criteria have many local minima, one for each way of calling some of the
+examples outliers. Rows are drawn by their place in sorted order and by their
+weight, so that neither the order of the rows nor writing a row twice instead
+of weighting it by two changes what is drawn.
+"""
+
+import numpy as np
+
+MIDDLE = 2.198
+"""Variance of a standard normal over the median of its square."""
+
+
+def canonical_rows(x, y, weight):
+    """Rows sorted by y, equal ones merged, and weights of mean one.
+
+    Args:
+        x: inputs, `(n, d)`.
+        y: targets, `(n,)`.
+        weight: positive, `(n,)`.
+
+    Returns:
+        x, y and weight of the m <= n rows that differ.
+    """
+    order = np.argsort(y)
+    if np.any(np.diff(y[order]) == 0):
+        order = np.lexsort((*x.T, y))
+        rows = np.column_stack([x, y])[order]
+        first = np.append(True, np.any(rows[1:] != rows[:-1], axis=1))
+        weight = np.add.reduceat(weight[order], np.flatnonzero(first))
+        order = order[first]
+    else:
+        weight = weight[order]
+    return x[order], y[order], weight / weight.mean()
+
+
+def draw_rows(weight, shape, rng):
+    """Row numbers of the given shape, drawn in proportion to the weights."""
+    cumulative = np.cumsum(weight)
+    position = rng.uniform(0, cumulative[-1], shape)
+    return np.minimum(np.searchsorted(cumulative, position), len(weight) - 1)
+
+
+def weighted_median(values, weight):
+    """The lower median along the last axis."""
+    if np.all(weight == weight[0]):
+        middle = (len(weight) - 1) // 2
+        return np.partition(values, middle, axis=-1)[..., middle]
+    order = np.argsort(values, axis=-1)
+    cumulative = np.cumsum(weight[order], axis=-1)
+    middle = np.argmax(cumulative >= cumulative[..., -1:] / 2, axis=-1)
+    place = np.take_along_axis(order, middle[..., None], axis=-1)
+    return np.take_along_axis(values, place, axis=-1)[..., 0]
+
+
+def trimmed_squares(squares, weight):
+    """Mean of the smaller half, `(..., n)` to `(...)`."""
+    middle = weighted_median(squares, weight)
+    kept = weight * (squares <= middle[..., None])
+    return (kept * squares).sum(axis=-1) / kept.sum(axis=-1)
+
+
+def solve_normal_equations(gram, moment):
+    """`gram^-1 moment` for stacks `(..., p, p)` and `(..., p)`."""
+    # The ridge is at the level of rounding: it decides only for directions
+    # in which there are no data.
+    trace = np.trace(gram, axis1=-2, axis2=-1)[..., None, None]
+    ridge = (1e-13 * trace + 1e-300) * np.eye(gram.shape[-1])
+    return np.linalg.solve(gram + ridge, moment[..., None])[..., 0]
+
+
+def weighted_least_squares(x, y, weight):
+    """Coefficients for each row of weights, `(..., n)` to `(..., p)`."""
+    gram = (weight[..., None, :] * x.T) @ x
+    return solve_normal_equations(gram, (weight * y) @ x)
+
+
+def find_starts(x, y, weight, criterion, rng, *, keep=3):
+    """Promising coefficients, `(keep + 2, p)`; the first is least squares.
+
+    Args:
+        x: inputs, the last column ones, `(n, p)`, rows in canonical order.
+        y: targets, `(n,)`.
+        weight: positive weights, `(n,)`.
+        criterion: one of `criteria`.
+        rng: a `numpy.random.Generator`.
+        keep: how many of the subsets' coefficients to return.
+    """
+    p = x.shape[1]
+    anchors = weighted_least_squares(
+        x, y, np.stack([weight, weight * _central(x, weight)])
+    )
+    rows = draw_rows(weight, (min(60 * p, 300), min(p, len(x))), rng)
+    candidates = np.vstack([_planes_through(x[rows], y[rows]), anchors])
+    for survivors in (10 * keep, keep):
+        weights = _weights_of_best(
+            x, y, weight, candidates, criterion, survivors
+        )
+        candidates = weighted_least_squares(x, y, weights)
+    return np.vstack([anchors, candidates])
+
+
+def _central(x, weight):
+    """One for the half of the rows nearest to the medians, else zero."""
+    distance = (x[:, :-1] ** 2).sum(axis=1)
+    return (distance <= weighted_median(distance, weight)).astype(float)
+
+
+def _planes_through(x, y):
+    transposed = np.swapaxes(x, -1, -2)
+    moment = (transposed @ y[..., None])[..., 0]
+    return solve_normal_equations(transposed @ x, moment)
+
+
+def _weights_of_best(x, y, weight, candidates, criterion, survivors):
+    """The weights that the best candidates give the rows.
+
+    They are ranked by their least trimmed squares, which bear almost half of
+    the rows being outliers.
+    """
+    squares = (y - candidates @ x.T) ** 2
+    cost = trimmed_squares(squares, weight)
+    best = squares[np.argsort(cost, kind="stable")[:survivors]]
+    floor2 = MIDDLE * weighted_median(best, weight) + 1e-300
+    q = best / floor2[:, None]
+    return weight * criterion.weight(q, criterion.screening_shape)
