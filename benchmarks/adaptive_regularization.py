@@ -152,7 +152,7 @@ def measure(sparsity, seeds, steps, skip):
     methods = {n: m for n, m in methods.items() if n not in skip}
     rows = {name: ([], []) for name in methods}
     references = {"oracle": [], "support": []}
-    for seed in range(seeds):
+    for seed in seeds:
         x, y, weights = make_study(seed, sparsity)
         path = ridge_path(x, y) if dense else lasso_path(x, y)
         on_support = least_squares_on_support(x, y, weights)
@@ -195,6 +195,7 @@ def report(sparsity, rows, references):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--first-seed", type=int, default=0)
     parser.add_argument("--steps", type=int, default=3000)
     parser.add_argument(
         "--sparsities",
@@ -207,10 +208,12 @@ def main():
         "--skip", nargs="+", default=[], help="names of methods to leave out"
     )
     arguments = parser.parse_args()
-    print(f"backend {keras.backend.backend()}, {arguments.seeds} seeds")
+    first = arguments.first_seed
+    seeds = range(first, first + arguments.seeds)
+    print(f"backend {keras.backend.backend()}, seeds {seeds}")
     for sparsity in arguments.sparsities:
         rows, references = measure(
-            sparsity, arguments.seeds, arguments.steps, arguments.skip
+            sparsity, seeds, arguments.steps, arguments.skip
         )
         report(sparsity, rows, references)
 
