@@ -10,7 +10,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test lint wheel-test clean
+.PHONY: demo test lint docs paper wheel-test clean
 
 demo: $(VENV)/installed-demo
 	TF_CPP_MIN_LOG_LEVEL=3 $(BIN)/keras-likelihood demo --output report
@@ -26,6 +26,9 @@ lint: $(VENV)/installed-test
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 
+docs: $(VENV)/installed-docs
+	TF_CPP_MIN_LOG_LEVEL=3 $(BIN)/python -m sphinx -W -b html docs build/docs
+
 # The wheel alone, in an empty environment with JAX and no TensorFlow.
 wheel-test: $(VENV)/installed-test
 	rm -rf dist build/wheel-venv
@@ -36,13 +39,17 @@ wheel-test: $(VENV)/installed-test
 	cd build && KERAS_BACKEND=jax wheel-venv/bin/python ../tests/smoke.py
 
 clean:
-	rm -rf $(VENV) build dist report *.egg-info
+	rm -rf $(VENV) build dist report docs/auto_gallery *.egg-info
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/installed-demo: pyproject.toml | $(BIN)/python
 	$(PIP) --editable ".[tensorflow,demo]"
+	@touch $@
+
+$(VENV)/installed-docs: pyproject.toml | $(BIN)/python
+	$(PIP) --editable ".[tensorflow,docs]"
 	@touch $@
 
 $(VENV)/installed-test: pyproject.toml | $(BIN)/python

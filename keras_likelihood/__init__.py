@@ -16,8 +16,18 @@ from keras_likelihood.data_parameters import DataParameter, indexed
 from keras_likelihood.models import LikelihoodModel
 from keras_likelihood.version import __version__
 
-_ON_DEMAND = ("auditing", "outliers", "plots", "recalibration", "robust")
+_ON_DEMAND = (
+    "auditing",
+    "diagnosis",
+    "outliers",
+    "plots",
+    "recalibration",
+    "robust",
+)
 """Rooms that few need or that need more: entered when first named."""
+
+_FUNCTIONS = {"audit": "auditing", "diagnose": "diagnosis"}
+"""Functions of such rooms, and the room of each."""
 
 __all__ = [
     "DataParameter",
@@ -27,6 +37,8 @@ __all__ = [
     "auditing",
     "constraints",
     "data_parameters",
+    "diagnose",
+    "diagnosis",
     "indexed",
     "layers",
     "likelihoods",
@@ -44,6 +56,7 @@ __all__ = [
 def __getattr__(name):
     if name in _ON_DEMAND:
         return importlib.import_module(f"{__name__}.{name}")
-    if name == "audit":
-        return importlib.import_module(f"{__name__}.auditing").audit
+    if name in _FUNCTIONS:
+        room = importlib.import_module(f"{__name__}.{_FUNCTIONS[name]}")
+        return getattr(room, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -19,6 +19,8 @@ class AutoencoderScale(ScaleDetector):
     Args:
         hidden_units: width of the hidden layers of encoder and decoder.
             Defaults to 64.
+        noise: largest level of noise, `>= 0`. Defaults to 1: a curved map
+            needs less of it than a linear one not to copy its input.
         **options: those of `ScaleDetector`.
     """
 
@@ -26,7 +28,7 @@ class AutoencoderScale(ScaleDetector):
         self,
         *,
         hidden_units: int = 64,
-        noise: float = 2.0,
+        noise: float = 1.0,
         dropout: float = 0.2,
         scale_units: int = 64,
         steps: int = 1000,

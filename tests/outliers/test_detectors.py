@@ -1,6 +1,7 @@
 """Detectors: scores, the contract of PyOD, files, bad input."""
 
 import json
+import pickle
 import zipfile
 
 import keras
@@ -40,6 +41,17 @@ def plane_with_outliers(seed=0):
     return x, np.arange(400) >= 380
 
 
+@pytest.fixture(scope="module", params=DETECTORS)
+def fitted(request):
+    x, _ = plane_with_outliers()
+    return quick(request.param).fit(x)
+
+
+@pytest.fixture(scope="module")
+def x():
+    return plane_with_outliers()[0]
+
+
 @pytest.mark.parametrize(
     "detector, least", [(PCAScale, 0.8), (AutoencoderScale, 0.9)]
 )
@@ -53,9 +65,7 @@ def test_scores_find_rows_off_the_plane(detector, least):
     assert fitted.labels_.sum() == 20
 
 
-def test_contract():
-    x, _ = plane_with_outliers()
-    fitted = quick(contamination=0.1).fit(x)
+def test_contract(fitted, x):
     scores = fitted.decision_function(x)
     np.testing.assert_allclose(scores, fitted.decision_scores_, rtol=1e-5)
     assert fitted.labels_.mean() == pytest.approx(0.1)
@@ -63,13 +73,10 @@ def test_contract():
     np.testing.assert_array_equal(
         fitted.labels_, fitted.decision_scores_ > fitted.threshold_
     )
-    np.testing.assert_array_equal(quick().fit_predict(x), fitted.labels_)
 
 
 @pytest.mark.parametrize("method", ["linear", "unify"])
-def test_probabilities_rise_with_the_score(method):
-    x, _ = plane_with_outliers()
-    fitted = quick().fit(x)
+def test_probabilities_rise_with_the_score(fitted, x, method):
     p = fitted.predict_proba(x, method)
     np.testing.assert_allclose(p.sum(axis=1), 1.0)
     assert p.min() >= 0 and p.max() <= 1
@@ -78,20 +85,17 @@ def test_probabilities_rise_with_the_score(method):
     assert p[order[-1], 1] > 0.9
 
 
-def test_unknown_probability_is_refused():
-    x, _ = plane_with_outliers()
+def test_unknown_probability_is_refused(fitted, x):
     with pytest.raises(ValueError, match="'linear' or 'unify'"):
-        quick().fit(x).predict_proba(x, "softmax")
+        fitted.predict_proba(x, "softmax")
 
 
-@pytest.mark.parametrize("detector", DETECTORS)
-def test_refit_equals_fresh_fit(detector):
-    x, _ = plane_with_outliers()
-    once = quick(detector).fit(x[:100])
-    again = once.fit(x).decision_scores_
-    fresh = quick(detector).fit(x).decision_scores_
-    np.testing.assert_array_equal(again, fresh)
-    other = quick(detector, random_state=1).fit(x).decision_scores_
+def test_refit_equals_fresh_fit(fitted, x):
+    fresh = fitted.decision_scores_
+    again = clone(fitted).fit(x[:100])
+    np.testing.assert_array_equal(again.fit_predict(x), fitted.labels_)
+    np.testing.assert_array_equal(again.decision_scores_, fresh)
+    other = clone(fitted).set_params(random_state=1).fit(x).decision_scores_
     assert np.abs(other - fresh).max() > 1e-3
 
 
@@ -104,9 +108,7 @@ def test_fit_leaves_global_random_state_alone():
     assert np.random.random() == expected
 
 
-def test_score_does_not_depend_on_batch_mates():
-    x, _ = plane_with_outliers()
-    fitted = quick().fit(x)
+def test_score_does_not_depend_on_batch_mates(fitted, x):
     alone = [fitted.decision_function(x[i : i + 1])[0] for i in range(5)]
     together = fitted.decision_function(x)[:5]
     np.testing.assert_allclose(alone, together, rtol=1e-4, atol=1e-5)
@@ -131,13 +133,10 @@ def test_early_stopping_stops():
     assert len(fitted.decision_scores_) == len(x)
 
 
-@pytest.mark.parametrize("detector", DETECTORS)
-def test_save_and_load(detector, tmp_path):
-    x, _ = plane_with_outliers()
-    fitted = quick(detector, contamination=0.2).fit(x)
+def test_save_and_load(fitted, x, tmp_path):
     path = tmp_path / "detector.zip"
     fitted.save(path)
-    loaded = detector.load(path)
+    loaded = type(fitted).load(path)
     np.testing.assert_allclose(
         loaded.decision_function(x), fitted.decision_scores_, rtol=1e-6
     )
@@ -147,11 +146,18 @@ def test_save_and_load(detector, tmp_path):
         assert json.loads(file.read("detector.json"))["threshold"]
 
 
-def test_load_as_another_detector_is_refused(tmp_path):
-    x, _ = plane_with_outliers()
-    quick().fit(x).save(tmp_path / "detector.zip")
-    with pytest.raises(ValueError, match="a PCAScale"):
-        AutoencoderScale.load(tmp_path / "detector.zip")
+def test_load_as_another_detector_is_refused(fitted, tmp_path):
+    fitted.save(tmp_path / "detector.zip")
+    (other,) = set(DETECTORS) - {type(fitted)}
+    with pytest.raises(ValueError, match=f"a {type(fitted).__name__}"):
+        other.load(tmp_path / "detector.zip")
+
+
+def test_pickle(fitted, x):
+    copy = pickle.loads(pickle.dumps(fitted))
+    np.testing.assert_allclose(
+        copy.decision_function(x), fitted.decision_scores_, rtol=1e-6
+    )
 
 
 @pytest.mark.parametrize(
@@ -175,10 +181,9 @@ def test_one_column_and_few_rows_work():
     assert scores.argmax() == 3
 
 
-def test_wrong_width_is_refused():
-    x, _ = plane_with_outliers()
+def test_wrong_width_is_refused(fitted, x):
     with pytest.raises(ValueError, match="expecting 6 features"):
-        quick().fit(x).decision_function(x[:, :5])
+        fitted.decision_function(x[:, :5])
 
 
 @pytest.mark.parametrize(
@@ -238,16 +243,11 @@ def test_random_batches_visit_every_row_before_any_twice():
     np.testing.assert_array_equal(np.sort(seen[10:]), np.arange(10))
 
 
-@parametrize_with_checks(
-    [PCAScale(steps=5, batch_size=16, random_state=0)],
-    expected_failed_checks=lambda estimator: {
-        name: "float32 rounding depends on the rows of a batch"
-        for name in (
-            "check_methods_sample_order_invariance",
-            "check_methods_subset_invariance",
-        )
-    },
+@pytest.mark.skipif(
+    keras.backend.backend() != "torch",
+    reason="fifty fits; no backend is part of scikit-learn's contract",
 )
+@parametrize_with_checks([PCAScale(steps=5, batch_size=16, random_state=0)])
 def test_scikit_learn_checks(estimator, check):
     check(estimator)
 
@@ -255,10 +255,11 @@ def test_scikit_learn_checks(estimator, check):
 def test_inside_pyod():
     feature_bagging = pytest.importorskip("pyod.models.feature_bagging")
     x, outlier = plane_with_outliers()
+    x[outlier] += 5 * x.std(axis=0)
     bag = feature_bagging.FeatureBagging(
         base_estimator=quick(steps=100), n_estimators=2, random_state=0
     ).fit(x)
-    assert roc_auc_score(outlier, bag.decision_scores_) > 0.6
+    assert roc_auc_score(outlier, bag.decision_scores_) > 0.9
 
 
 def scale_model(x, y):

@@ -1,0 +1,117 @@
+"""How the documentation is built: `python -m sphinx -W -b html docs ...`."""
+
+import inspect
+import os
+import pathlib
+import sys
+
+HERE = pathlib.Path(__file__).parent
+sys.path[:0] = [str(HERE.parent), str(HERE / "reference")]
+os.environ.setdefault("KERAS_BACKEND", "tensorflow")
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+
+from docstrings import as_restructured_text  # noqa: E402
+from public_names import missing, undocumented  # noqa: E402
+from sphinx.util import logging  # noqa: E402
+from sphinx.util.inspect import stringify_signature  # noqa: E402
+
+from keras_likelihood import __version__  # noqa: E402
+
+project = "keras_likelihood"
+author = "The keras_likelihood authors"
+copyright = author
+release = version = __version__
+
+extensions = [
+    "myst_parser",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.napoleon",
+    "sphinx_gallery.gen_gallery",
+]
+exclude_patterns = [
+    "gallery/*",
+    "**/GALLERY_HEADER.rst",
+    "paper/*",
+    "reference/*.py",
+]
+nitpicky = False
+
+myst_enable_extensions = ["deflist", "colon_fence"]
+myst_heading_anchors = 3
+
+autodoc_inherit_docstrings = False
+autodoc_member_order = "groupwise"
+autodoc_typehints = "none"
+napoleon_numpy_docstring = False
+napoleon_use_ivar = True
+napoleon_use_rtype = False
+napoleon_use_admonition_for_examples = False
+
+html_theme = "furo"
+html_title = "keras_likelihood"
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
+html_show_sourcelink = False
+html_copy_source = False
+pygments_style = "friendly"
+pygments_dark_style = "monokai"
+html_theme_options = {
+    "light_css_variables": {
+        "color-brand-primary": "#2b6cb0",
+        "color-brand-content": "#2b6cb0",
+    },
+    "dark_css_variables": {
+        "color-brand-primary": "#7fb2e5",
+        "color-brand-content": "#7fb2e5",
+    },
+}
+
+sphinx_gallery_conf = {
+    "examples_dirs": "gallery",
+    "gallery_dirs": "auto_gallery",
+    "filename_pattern": r"/plot_",
+    "within_subsection_order": "FileNameSortKey",
+    "download_all_examples": False,
+    "write_computation_times": False,
+    "show_memory": False,
+    "show_signature": False,
+    "min_reported_time": 1000,
+    "capture_repr": (),
+    "abort_on_example_error": True,
+    "matplotlib_animations": False,
+    "remove_config_comments": True,
+    "reset_modules": ("matplotlib", "seaborn"),
+}
+
+
+def _convert_docstring(app, what, name, obj, options, lines):
+    lines[:] = as_restructured_text(lines)
+
+
+def _show_signature(app, what, name, obj, options, signature, returns):
+    # Keras wraps the making of layers, which hides their arguments.
+    if what != "class" or signature != "(*args, **kwargs)":
+        return None
+    found = inspect.signature(obj.__init__)
+    arguments = [
+        argument.replace(annotation=inspect.Parameter.empty)
+        for argument in list(found.parameters.values())[1:]
+    ]
+    found = inspect.Signature(arguments)
+    return stringify_signature(found, unqualified_typehints=True), returns
+
+
+def _check_reference(app, env):
+    documented = {name for name, *_ in env.get_domain("py").get_objects()}
+    logger = logging.getLogger(__name__)
+    for name in undocumented():
+        logger.warning("public name without a docstring: %s", name)
+    for name in missing(documented):
+        logger.warning("public name missing from the reference: %s", name)
+
+
+def setup(app):
+    # Before Napoleon, which has the usual priority of 500.
+    app.connect("autodoc-process-docstring", _convert_docstring, priority=400)
+    app.connect("autodoc-process-signature", _show_signature)
+    app.connect("env-check-consistency", _check_reference)

@@ -1,0 +1,65 @@
+"""
+Which labels are wrong?
+=======================
+
+Three labels in ten are moved to another class. Every training example learns
+a temperature of its own, and the wrong ones give themselves away.
+"""
+
+import keras
+import matplotlib.pyplot as plt
+import numpy as np
+from sklearn.datasets import load_digits
+
+import keras_likelihood as kl
+
+keras.utils.set_random_seed(0)
+rng = np.random.default_rng(0)
+digits, truth = load_digits(return_X_y=True)
+x = (digits / 16).astype("float32")
+moved = rng.random(len(truth)) < 0.3
+y = np.where(moved, (truth + rng.integers(1, 10, len(truth))) % 10, truth)
+
+# %%
+# The temperature is given to the loss in place of a number and to ``fit`` as
+# a callback; ``kl.indexed`` tells it which example is which.
+
+temperature = kl.DataParameter(len(x), learning_rate=0.02)
+model = kl.LikelihoodModel.from_model(
+    keras.Sequential(
+        [
+            keras.Input((64,)),
+            keras.layers.Dense(64, activation="relu"),
+            keras.layers.Dense(10),
+        ]
+    )
+)
+model.compile("adam", loss=kl.losses.SoftmaxLoss(temperature=temperature))
+model.fit(x, kl.indexed(y), epochs=40, callbacks=[temperature], verbose=0)
+
+# %%
+
+values = temperature.values()
+worst = values.argsort()[::-1]
+figure = plt.figure(figsize=(9, 3.6), layout="constrained")
+left, right = figure.subfigures(1, 2, width_ratios=[1, 1.1])
+ax = left.subplots()
+bins = np.geomspace(values.min(), values.max(), 40)
+ax.hist(values[~moved], bins, color="#2b6cb0", alpha=0.7, label="right label")
+ax.hist(values[moved], bins, color="#c05621", alpha=0.7, label="wrong label")
+ax.set(xscale="log", xlabel="learned temperature", ylabel="examples")
+ax.set_xticks([0.5, 1, 2], labels=["0.5", "1", "2"])
+ax.minorticks_off()
+ax.legend(frameon=False)
+for ax, i in zip(right.subplots(2, 5).flat, worst[:10], strict=True):
+    ax.imshow(digits[i].reshape(8, 8), cmap="gray_r")
+    ax.set_title(f"called {y[i]}", fontsize=9)
+    ax.axis("off")
+print(f"wrong among the 100 hottest: {moved[worst[:100]].sum()}")
+
+# %%
+# The model cannot make sense of a wrong label; the cheapest way out is a high
+# temperature for that one example, which also takes away its pull. Most wrong
+# labels end up hot, to the right of nearly all right ones. The ten hottest
+# are shown with the labels they were given. :doc:`/audit` makes a page of
+# such examples for a person to go through.

@@ -1,0 +1,80 @@
+"""Strengths of L1 and L2 that are learned: three panels.
+
+    KERAS_BACKEND=jax python examples/paper/adaptive_regularization.py
+
+Draws `examples/adaptive_regularization.py`, of which this is a shorter run,
+and records what the panels show.
+"""
+
+import importlib.util
+
+import keras
+import numpy as np
+from results import HERE, parser, pyplot, record
+
+
+def example():
+    path = HERE.parent / "adaptive_regularization.py"
+    spec = importlib.util.spec_from_file_location("adaptive_example", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def heights(axis):
+    """What an axis shows, by label: curves, points and levels."""
+    return {
+        line.get_label(): np.ravel(line.get_ydata()).astype(float)
+        for line in axis.lines
+    }
+
+
+def main():
+    options = parser(__doc__)
+    options.add_argument("--size", type=int, default=200)
+    options = options.parse_args()
+    size, steps, shares = options.size, 3000, (0.05, 0.1, 0.2, 0.5, 0.8)
+    if options.quick:
+        size, steps, shares = 20, 10, (0.2, 0.5)
+    module = example()
+    plt = pyplot()
+    keras.utils.set_random_seed(0)
+    figure, axes = plt.subplots(1, 3, figsize=(14, 4))
+    module.draw_ridge(axes[0], size, steps)
+    module.draw_lasso(axes[1], size, steps)
+    module.draw_sparsities(axes[2], size, steps, shares)
+    for axis in axes[:2]:
+        axis.set(xscale="log")
+    for axis in axes:
+        axis.set(yscale="log")
+        axis.legend()
+    axes[0].set(ylabel="mean squared error of the weights")
+    ridge, lasso, sparse = map(heights, axes)
+    rows = {}
+    for title, found in (("L2", ridge), ("L1", lasso)):
+        best = found.pop("any fixed strength").min()
+        rows[f"{title}: best fixed strength, known in hindsight"] = [best, 1.0]
+        for name, value in found.items():
+            rows[f"{title}: {name}"] = [value[0], value[0] / best]
+    columns = ["error of the weights", "over the best fixed strength"]
+    data = {
+        "size": size,
+        "tables": {
+            "panels": {"columns": columns, "rows": rows, "digits": 4},
+            "shares": {
+                "columns": [f"{share:.0%} not zero" for share in shares],
+                "rows": {name: list(v) for name, v in sparse.items()},
+                "digits": 4,
+            },
+        },
+    }
+    record(
+        "adaptive_regularization",
+        data,
+        {"panels": figure},
+        quick=options.quick,
+    )
+
+
+if __name__ == "__main__":
+    main()

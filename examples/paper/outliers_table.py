@@ -1,0 +1,102 @@
+"""Outlier detection on the ODDS sets.
+
+    python benchmarks/outliers.py --json outliers.json
+    python examples/paper/outliers_table.py --json outliers.json
+
+Draws the distribution of the AUC over the sets from the benchmark's results.
+Without `--json`, the benchmark is run for our own two detectors alone.
+"""
+
+import json
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+import numpy as np
+from results import HERE, parser, pyplot, record
+
+OURS = {"PCAScale": "PCA+S", "AutoencoderScale": "AE+S"}
+
+
+def run_benchmark(seeds):
+    """The benchmark of our detectors."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = pathlib.Path(folder, "outliers.json")
+        script = HERE.parents[1] / "benchmarks" / "outliers.py"
+        command = [sys.executable, str(script), "--only", *OURS]
+        command += ["--seeds", str(seeds), "--json", str(path)]
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+        return json.loads(path.read_text())
+
+
+def made_up():
+    """Results of the benchmark's form, for a smoke test."""
+    rng = np.random.default_rng(0)
+    return {
+        name: {f"set {i}": [rng.uniform(0.5, 1), 1.0] for i in range(4)}
+        for name in [*OURS, "KNN"]
+    }
+
+
+def draw(aucs):
+    plt = pyplot()
+    figure, axis = plt.subplots(figsize=(2 + 0.5 * len(aucs), 4))
+    order = sorted(aucs, key=lambda name: np.median(aucs[name]))
+    boxes = axis.boxplot(
+        [aucs[name] for name in order],
+        patch_artist=True,
+        medianprops={"color": "black"},
+        flierprops={"markersize": 3},
+    )
+    for name, box in zip(order, boxes["boxes"], strict=True):
+        box.set_facecolor("C1" if name in OURS.values() else "0.85")
+    axis.set_xticks(range(1, len(order) + 1), order, rotation=60, ha="right")
+    axis.set(ylabel="ROC-AUC over the sets")
+    return figure
+
+
+def main():
+    options = parser(__doc__)
+    options.add_argument(
+        "--json", nargs="+", help="results of benchmarks/outliers.py, merged"
+    )
+    options.add_argument("--seeds", type=int, default=1)
+    options = options.parse_args()
+    if options.quick:
+        found = made_up()
+    elif options.json:
+        found = {}
+        for path in options.json:
+            found |= json.loads(pathlib.Path(path).read_text())
+    else:
+        found = run_benchmark(options.seeds)
+    found = {OURS.get(name, name): scores for name, scores in found.items()}
+    aucs = {n: [auc for auc, _ in s.values()] for n, s in found.items()}
+    seconds = {n: sum(t for _, t in s.values()) for n, s in found.items()}
+    order = sorted(aucs, key=lambda name: -np.median(aucs[name]))
+    rows = {
+        n: [np.median(aucs[n]), np.mean(aucs[n]), seconds[n]] for n in order
+    }
+    keys = dict.fromkeys(key for scores in found.values() for key in scores)
+    per_set = {
+        key: [found[name].get(key, [None])[0] for name in order] for key in keys
+    }
+    data = {
+        "sets": len(per_set),
+        "methods": len(order),
+        "place": 1 + min(order.index(n) for n in OURS.values() if n in order),
+        "tables": {
+            "auc": {
+                "columns": ["median AUC", "mean AUC", "seconds"],
+                "rows": rows,
+                "paper": "tab:outlier-det",
+            },
+            "sets": {"columns": order, "rows": per_set},
+        },
+    }
+    record("outliers_table", data, {"auc": draw(aucs)}, quick=options.quick)
+
+
+if __name__ == "__main__":
+    main()

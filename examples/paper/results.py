@@ -1,0 +1,127 @@
+"""Where the studies of the paper leave their results.
+
+A study ends with `record(NAME, data, figures)`, which writes
+`docs/paper/NAME.json` and one picture for each figure; `render.py` turns them
+into `docs/paper.md`. With `--quick` a study is a smoke test, and its results
+go to a temporary folder instead.
+"""
+
+import argparse
+import importlib.metadata
+import io
+import json
+import os
+import pathlib
+import sys
+import tempfile
+import time
+
+HERE = pathlib.Path(__file__).resolve().parent
+FOLDER = HERE.parents[1] / "docs" / "paper"
+LARGEST_PICTURE = 150_000
+PACKAGES = "keras tensorflow jax torch numpy scipy scikit-learn".split()
+_started = time.perf_counter()
+
+
+def parser(description: str) -> argparse.ArgumentParser:
+    """A parser of command lines with `--quick`."""
+    made = argparse.ArgumentParser(description=description.splitlines()[0])
+    made.add_argument(
+        "--quick",
+        action="store_true",
+        help="a smoke test, whose results go to a temporary folder",
+    )
+    return made
+
+
+def record(name: str, data: dict, figures=None, *, quick: bool = False):
+    """Writes the result of a study.
+
+    Args:
+        name: of the study, that of its script.
+        data: JSON-able. `data["tables"]`, by name, are shown as tables: each
+            has `columns`, `rows` (lists by row name; `None` is a gap) and
+            may have `digits` (default 3) and `paper`, a name in
+            `reported.json` whose columns stand beside ours.
+        figures: matplotlib figures by name, or `None`.
+        quick: write to a temporary folder.
+
+    Returns:
+        The path of the JSON file.
+    """
+    folder = FOLDER
+    if quick:
+        folder = pathlib.Path(tempfile.mkdtemp(prefix="paper-"))
+    folder.mkdir(parents=True, exist_ok=True)
+    pictures = {}
+    for key, figure in (figures or {}).items():
+        pictures[key] = f"{name}_{key}.png"
+        (folder / pictures[key]).write_bytes(_png(figure))
+    path = folder / f"{name}.json"
+    path.write_text(
+        json.dumps(
+            {**_circumstances(), "figures": pictures, "data": data},
+            indent=1,
+            default=lambda value: value.tolist(),
+        )
+        + "\n"
+    )
+    print(f"written to {path}")
+    return path
+
+
+def _circumstances():
+    import keras
+
+    script = pathlib.Path(sys.argv[0]).name
+    return {
+        "command": " ".join(
+            ["python", f"examples/paper/{script}", *sys.argv[1:]]
+        ),
+        "backend": keras.backend.backend(),
+        "seconds": round(time.perf_counter() - _started, 1),
+        "cores": os.cpu_count(),
+        "versions": dict(_versions()),
+    }
+
+
+def _versions():
+    for package in PACKAGES:
+        try:
+            yield package, importlib.metadata.version(package)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+
+
+def _png(figure, dpi=110):
+    """The figure in 256 colours, which keeps the repository small."""
+    from PIL import Image
+
+    raw = io.BytesIO()
+    figure.savefig(raw, dpi=dpi, format="png")
+    image = Image.open(raw).convert("RGB")
+    small = io.BytesIO()
+    image.quantize(256, dither=Image.Dither.NONE).save(
+        small, format="png", optimize=True
+    )
+    if small.tell() > LARGEST_PICTURE and dpi > 40:
+        return _png(figure, dpi * 0.8)
+    return small.getvalue()
+
+
+def pyplot():
+    """`matplotlib.pyplot`, drawing to files."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    plt.rcParams.update(
+        {
+            "axes.spines.top": False,
+            "axes.spines.right": False,
+            "figure.constrained_layout.use": True,
+            "legend.frameon": False,
+        }
+    )
+    return plt

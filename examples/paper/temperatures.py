@@ -1,0 +1,125 @@
+"""Temperatures find the bad examples.
+
+    KERAS_BACKEND=jax python examples/paper/temperatures.py
+
+Handwritten digits, a tenth of which are corrupted: by another label, by
+noise, or by another image laid over them. A small network is trained on all of
+them with a temperature predicted from its features, with a temperature for
+each example, or with neither; the temperatures (for the plain network, the
+loss of the example) rank the examples.
+"""
+
+import keras
+import numpy as np
+from results import parser, pyplot, record
+from sklearn.datasets import load_digits
+from sklearn.metrics import average_precision_score
+
+import keras_likelihood as kl
+
+SHARE = 0.1
+KINDS = ("wrong label", "noise", "two digits")
+
+
+def corrupt(x, y, kind, seed):
+    """Images, labels and which of them are corrupted."""
+    rng = np.random.default_rng(seed)
+    x, y = x.copy(), y.copy()
+    bad = rng.permutation(len(x)) < round(SHARE * len(x))
+    rows = np.flatnonzero(bad)
+    if kind == "wrong label":
+        y[rows] = (y[rows] + rng.integers(1, 10, len(rows))) % 10
+    elif kind == "noise":
+        x[rows] += 0.7 * rng.standard_normal((len(rows), *x.shape[1:]))
+    else:
+        x[rows] = np.maximum(x[rows], x[rng.permutation(len(x))[: len(rows)]])
+    return x.astype("float32"), y, bad
+
+
+def train(x, y, kind, epochs):
+    """Trains a network; returns the score of every training example."""
+    inputs = keras.Input(x.shape[1:])
+    hidden = keras.layers.Dense(64, activation="relu")(inputs)
+    outputs, target, callbacks = keras.layers.Dense(10)(hidden), y, []
+    temperature = None
+    if kind == "predicted":
+        outputs = kl.layers.TemperatureHead(10, dimension="scalar")(hidden)
+    elif kind == "data":
+        temperature = kl.DataParameter(len(x), learning_rate=0.05)
+        target, callbacks = kl.indexed(y), [temperature]
+    else:
+        temperature = 1.0
+    model = kl.LikelihoodModel(inputs, outputs)
+    model.compile(
+        keras.optimizers.Adam(1e-3), loss=kl.losses.SoftmaxLoss(temperature)
+    )
+    model.fit(
+        x, target, batch_size=64, epochs=epochs, verbose=0, callbacks=callbacks
+    )
+    if kind == "data":
+        return np.ravel(temperature.values())
+    outputs = model.predict_on_batch(x)
+    if kind == "predicted":
+        return np.ravel(outputs[1])
+    law = kl.likelihoods.Softmax(outputs, temperature=1.0)
+    return np.ravel(keras.ops.convert_to_numpy(law.nll(y)))
+
+
+def draw(x, y, heat, count=12):
+    """The images of the lowest and of the highest temperature."""
+    plt = pyplot()
+    order = np.argsort(heat)
+    figure, axes = plt.subplots(2, count, figsize=(12, 2.6))
+    for row, chosen in zip(
+        axes, (order[:count], order[::-1][:count]), strict=True
+    ):
+        for axis, i in zip(row, chosen, strict=True):
+            axis.imshow(x[i].reshape(8, 8), cmap="gray_r")
+            axis.set_title(f"{y[i]}: {heat[i]:.2f}", fontsize=8)
+            axis.set_axis_off()
+    figure.suptitle("label: temperature, lowest above and highest below")
+    return figure
+
+
+def main():
+    options = parser(__doc__)
+    options.add_argument("--seeds", type=int, default=2)
+    options = options.parse_args()
+    epochs, kinds = 20, KINDS
+    if options.quick:
+        epochs, kinds, options.seeds = 1, KINDS[:1], 1
+    x, y = load_digits(return_X_y=True)
+    x, y = (x / 16.0).astype("float32"), y.astype("int32")
+    methods = {
+        "predicted": "predicted temperature",
+        "data": "data temperature",
+        "plain": "loss of a plain network",
+    }
+    rows = {}
+    for kind in kinds:
+        found = []
+        for seed in range(options.seeds):
+            keras.utils.set_random_seed(seed)
+            images, labels, bad = corrupt(x, y, kind, seed)
+            found.append(
+                [
+                    average_precision_score(
+                        bad, train(images, labels, method, epochs)
+                    )
+                    for method in methods
+                ]
+            )
+        rows[kind] = list(np.mean(found, axis=0))
+        print(kind, rows[kind], flush=True)
+    keras.utils.set_random_seed(0)
+    figure = draw(x, y, train(x, y, "predicted", epochs))
+    data = {
+        "seeds": options.seeds,
+        "share": SHARE,
+        "tables": {"aupr": {"columns": list(methods.values()), "rows": rows}},
+    }
+    record("temperatures", data, {"extremes": figure}, quick=options.quick)
+
+
+if __name__ == "__main__":
+    main()

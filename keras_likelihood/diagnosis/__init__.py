@@ -1,0 +1,7 @@
+"""Why a likelihood parameter ran away, or never moved, in plain words."""
+
+from keras_likelihood.diagnosis.diagnose import diagnose
+from keras_likelihood.diagnosis.diagnosis import Diagnosis
+from keras_likelihood.diagnosis.finding import Finding
+
+__all__ = ["Diagnosis", "Finding", "diagnose"]

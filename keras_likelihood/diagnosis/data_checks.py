@@ -1,0 +1,116 @@
+"""What is wrong with the numbers that go in and come out."""
+
+from collections.abc import Iterator
+
+import keras
+import numpy as np
+
+from keras_likelihood.diagnosis.finding import Finding
+
+
+def check_finite(model, x, outputs) -> Iterator[Finding]:
+    """Findings about NaN and infinity, in the order of cause and effect."""
+    places = {}
+    for array in keras.tree.flatten(x):
+        if isinstance(array, np.ndarray) and array.dtype.kind == "f":
+            places["inputs"] = places.get("inputs", 0) + _bad(array)
+    for output in outputs:
+        places[f"targets{output.title}"] = _bad(output.y)
+    places["weights"] = sum(
+        _bad(keras.ops.convert_to_numpy(v))
+        for v in model.weights
+        if "float" in v.dtype
+    )
+    for output in outputs:
+        places[f"predictions{output.title}"] = _bad(output.prediction)
+        for parameter in output.parameters:
+            count = _bad(parameter.values)
+            places[f"{parameter.name}{output.title}"] = count
+    found = {place: count for place, count in places.items() if count}
+    if not found:
+        return
+    first = next(iter(found))
+    yield Finding(
+        "not_finite",
+        f"There are NaN or infinite numbers, first of all in the {first}.",
+        found,
+        "Remove or fill them."
+        if first.startswith(("inputs", "targets"))
+        else "Make the model anew, as NaN weights do not recover; lower the "
+        "learning rate, standardise inputs and targets, or set the "
+        "optimizer's `clipnorm`.",
+    )
+
+
+def _bad(array):
+    array = np.asarray(array)
+    if array.dtype.kind not in "fc":
+        array = array.astype("float32")
+    return int(np.size(array) - np.isfinite(array).sum())
+
+
+def check_targets(output) -> Iterator[Finding]:
+    """Findings about the unit of real targets."""
+    if not output.is_real:
+        return
+    columns = output.y.reshape(-1, output.y.shape[-1]).astype("float64")
+    mean, sd = columns.mean(axis=0), columns.std(axis=0)
+    worst = int(np.argmax(np.abs(np.log10(np.maximum(sd, 1e-30)))))
+    evidence = {"mean": float(mean[worst]), "sd": float(sd[worst])}
+    if np.any(sd == 0):
+        yield Finding(
+            "constant_targets",
+            f"The targets{output.title} are all the same in at least one "
+            "column, so that a scale can only collapse.",
+            evidence,
+            "Check how the targets were read, or leave the column out.",
+        )
+        return
+    far = np.abs(mean) > 10 * sd
+    if far.any():
+        worst = int(np.argmax(np.abs(mean) / sd))
+        evidence = {"mean": float(mean[worst]), "sd": float(sd[worst])}
+    if not (far.any() or np.any(sd > 10) or np.any(sd < 0.1)):
+        return
+    yield Finding(
+        "unscaled_targets",
+        f"The targets{output.title} are not in units of their own spread, "
+        "but heads start at prediction 0 and scale 1: much of the training "
+        "goes into getting there.",
+        evidence,
+        "Train on `(y - y.mean()) / y.std()` and transform predictions and "
+        "scales back, or set `initial=` of the scale to the spread.",
+    )
+
+
+def check_outliers(output) -> Iterator[Finding]:
+    """Findings about few examples that rule the loss."""
+    nll = output.nll()
+    finite = np.isfinite(nll)
+    if len(nll) < 50 or not finite.all():
+        return
+    excess = np.maximum(nll - np.median(nll), 0)
+    count = -(-len(nll) // 100)
+    worst = np.argsort(excess)[::-1][:count]
+    total = excess.sum()
+    share = float(excess[worst].sum() / total) if total > 0 else 0.0
+    # Well below one nat on average, there is nothing to be ruled.
+    if share < 0.5 or total < 0.1 * len(nll):
+        return
+    yield Finding(
+        "outliers_in_loss",
+        f"{count} of {len(nll)} examples make {share:.0%} of what the "
+        f"loss{output.title} has above its median: they rule the training.",
+        {
+            "share": share,
+            "largest_nll": float(nll.max()),
+            "median_nll": float(np.median(nll)),
+            "examples": worst[:10].tolist(),
+        },
+        "Look at these examples first. If they are right, use heavier tails: "
+        "`StudentTLoss` or `RobustRhoLoss`; if some labels may be wrong, "
+        "`kl.audit` or a `kl.DataParameter`."
+        if output.is_real
+        else "Look at these labels first; `kl.audit` shows them on a page, "
+        "and a `kl.DataParameter` lets wrong ones raise their temperature.",
+    )

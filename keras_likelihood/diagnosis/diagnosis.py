@@ -1,0 +1,44 @@
+"""All that was found about one model."""
+
+import dataclasses
+from collections.abc import Iterator
+
+from keras_likelihood.diagnosis.finding import Finding
+
+
+@dataclasses.dataclass(frozen=True)
+class Diagnosis:
+    """The findings about a model, the gravest first.
+
+    It is a sequence of `Finding`s, true if there is any, and prints as a
+    report.
+
+    >>> print(Diagnosis([]))
+    Nothing suspicious found.
+
+    Args:
+        findings: the list.
+    """
+
+    findings: list[Finding]
+
+    @property
+    def names(self) -> list[str]:
+        """Names of the findings, in their order."""
+        return [finding.name for finding in self.findings]
+
+    def __iter__(self) -> Iterator[Finding]:
+        return iter(self.findings)
+
+    def __len__(self):
+        return len(self.findings)
+
+    def __getitem__(self, position):
+        return self.findings[position]
+
+    def __str__(self):
+        if not self.findings:
+            return "Nothing suspicious found."
+        count = len(self.findings)
+        title = f"{count} finding{'s' if count > 1 else ''}"
+        return "\n".join([title, *(f"- {finding}" for finding in self)])

@@ -1,0 +1,167 @@
+"""Parameters at the end of their range, and scales that do not fit."""
+
+from collections.abc import Iterator
+
+import keras
+import numpy as np
+
+from keras_likelihood.diagnosis.finding import Finding
+
+_SHARE = 0.5
+"""Of the values that have to be affected."""
+_MARGIN = 0.01
+"""Distance from the end of a range, relative to its width or start."""
+_MOST_ROWS = 4096
+
+
+def check_ranges(output) -> Iterator[Finding]:
+    """Findings about the values of one output's parameters."""
+    for parameter in output.parameters:
+        if not parameter.learned or not np.isfinite(parameter.values).all():
+            continue
+        finding = (
+            _collapsed(output, parameter)
+            or _saturated(output, parameter)
+            or _ran_away(output, parameter)
+        )
+        if finding is not None:
+            yield finding
+    if output.is_real and any(p.learned for p in output.parameters):
+        yield from _misfit(output)
+
+
+def _at_low_end(parameter):
+    low = parameter.constraint.low
+    width = parameter.constraint.high - low
+    if not np.isfinite(width):
+        width = parameter.initial - low
+    return float(np.mean(parameter.values - low < _MARGIN * width))
+
+
+def _at_high_end(parameter):
+    high = parameter.constraint.high
+    if not np.isfinite(high):
+        return 0.0
+    width = high - parameter.constraint.low
+    return float(np.mean(high - parameter.values < _MARGIN * width))
+
+
+def _collapsed(output, parameter):
+    if parameter.name != "scale" or not output.is_real:
+        return None
+    spread = float(np.std(output.y))
+    # Below its start too: a scale that is yet to grow has not collapsed.
+    bound = min(1e-3 * spread, 0.1 * parameter.initial)
+    tiny = float(np.mean(parameter.values < bound))
+    share = max(_at_low_end(parameter) if parameter.constraint.low else 0, tiny)
+    if share < _SHARE:
+        return None
+    error = np.abs(output.y - output.prediction)
+    return Finding(
+        "collapsed_scale",
+        f"The scale{output.title} has collapsed: {share:.0%} of the values "
+        "are at the lower end of their range or below a thousandth of the "
+        "targets' spread, and the loss can fall without end.",
+        {
+            "median_scale": float(np.median(parameter.values)),
+            "floor": float(parameter.constraint.low),
+            "median_error": float(np.median(error)),
+            "target_sd": spread,
+        },
+        "If the median error is as small, the model reproduces the targets: "
+        "look for a copy of the target among the inputs, for memorised "
+        "examples (regularize, stop earlier) or for targets in too large a "
+        "unit (standardise them). If it is not, hold the scale back: "
+        "`NormalLoss(beta=0.5)`, `weight_decay=`, or a constraint with a "
+        "higher floor.",
+    )
+
+
+def _saturated(output, parameter):
+    low, high = _at_low_end(parameter), _at_high_end(parameter)
+    share, end = max((low, "lower"), (high, "upper"))
+    bounded = end == "upper" or parameter.constraint.low > 0
+    is_shape = parameter.name == "shape"
+    if share < _SHARE or not (bounded or is_shape):
+        return None
+    return Finding(
+        "saturated_constraint",
+        f"The {parameter.name}{output.title} is at the {end} end of what "
+        f"{parameter.constraint} can reach for {share:.0%} of the values, "
+        "where its gradient has all but vanished.",
+        {
+            "median": float(np.median(parameter.values)),
+            "low": float(parameter.constraint.low),
+            "high": float(parameter.constraint.high),
+            "share": share,
+        },
+        _saturation_remedy(parameter.name, end),
+    )
+
+
+def _saturation_remedy(name, end):
+    if name == "shape":
+        return (
+            "The tails want to be as heavy as can be: look at the largest "
+            "errors, or fix `shape=0.0`."
+            if end == "lower"
+            else "The tails are lighter than a normal's: fix `shape=2.0` or "
+            "use `NormalLoss`."
+        )
+    return (
+        "Give a constraint that reaches further, start closer with "
+        "`initial=`, or slow the parameter down with "
+        "`learning_rate_multiplier=`."
+    )
+
+
+def _ran_away(output, parameter):
+    unit = parameter.initial
+    if parameter.name == "scale" and output.is_real:
+        # Relative to a robust spread: outliers justify large scales.
+        errors = np.abs(output.y - output.prediction)
+        unit = max(float(np.std(output.y)), float(np.median(errors)), 1e-30)
+    median = float(np.median(parameter.values))
+    if median <= 100 * unit:
+        return None
+    if parameter.name == "df":
+        remedy = "Such tails are normal ones: use `NormalLoss`."
+    else:
+        remedy = (
+            "Lower the learning rate or `learning_rate_multiplier`, "
+            "standardise the features (`normalize='layer'` in the head), and "
+            "prefer a softplus constraint to `Exp`."
+        )
+    return Finding(
+        "ran_away",
+        f"The {parameter.name}{output.title} has grown to {median:.3g}, more "
+        f"than a hundred times its natural size.",
+        {"median": median, "natural_size": float(unit)},
+        remedy,
+    )
+
+
+def _misfit(output):
+    """Whether the middle half of the distribution holds half the targets."""
+    step = -(-len(output.y) // _MOST_ROWS)
+    rows = slice(None, None, step)
+    try:
+        cdf = output.distribution(rows).cdf(output.y[rows])
+    except NotImplementedError:
+        return
+    depth = np.abs(2 * keras.ops.convert_to_numpy(cdf) - 1)
+    inside = float(np.mean(depth <= 0.5))
+    if depth.size < 50 or 0.15 <= inside <= 0.85:
+        return
+    small = inside < 0.5
+    yield Finding(
+        "scale_too_small" if small else "scale_too_large",
+        f"The scale{output.title} is too {'small' if small else 'large'} for "
+        f"these data: the central 50 % interval holds {inside:.0%} of the "
+        "targets.",
+        {"inside_central_half": inside, "targets": int(depth.size)},
+        f"Train for longer if it still {'grows' if small else 'falls'}. "
+        + ("Else regularize, stop earlier, or fit" if small else "Else fit")
+        + " it to held-out data by "
+        "`kl.recalibration.regression.GlobalScaling`.",
+    )

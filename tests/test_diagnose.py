@@ -1,0 +1,255 @@
+"""Sick models are told what ails them, healthy ones that nothing does."""
+
+import keras
+import numpy as np
+import pytest
+
+import keras_likelihood as kl
+from keras_likelihood.diagnosis import diagnose
+
+
+def linear_data(rng, count=400, noise=0.5):
+    x = rng.normal(size=(count, 3)).astype("float32")
+    y = x @ np.float32([[1.0], [-0.5], [0.2]])
+    y = y + noise * rng.normal(size=y.shape)
+    return x, (y / y.std()).astype("float32")
+
+
+def scale_model(**options):
+    inputs = keras.Input((3,))
+    return kl.LikelihoodModel(inputs, kl.layers.ScaleHead(1, **options)(inputs))
+
+
+def fitted(model, loss, x, y):
+    model.compile(keras.optimizers.Adam(0.05), loss=loss)
+    model.fit(x, y, batch_size=50, epochs=20, verbose=0)
+    return model
+
+
+def compiled(model, loss=None):
+    """A model whose weights are set by hand, which saves the training."""
+    model.compile("sgd", loss=loss or kl.losses.NormalLoss())
+    return model
+
+
+def finding(diagnosis, name):
+    found = [f for f in diagnosis if f.name == name]
+    assert found, f"{name} not in {diagnosis.names}"
+    return found[0]
+
+
+@pytest.mark.parametrize("loss", [kl.losses.NormalLoss, kl.losses.LaplaceLoss])
+def test_healthy_regression(rng, loss):
+    x, y = linear_data(rng)
+    diagnosis = diagnose(fitted(scale_model(), loss(), x, y), x, y)
+    assert not diagnosis, str(diagnosis)
+    assert str(diagnosis) == "Nothing suspicious found."
+
+
+def test_healthy_classifier(rng):
+    x = rng.normal(size=(300, 3)).astype("float32")
+    y = np.argmax(x + rng.normal(size=x.shape), axis=1)
+    inputs = keras.Input((3,))
+    head = kl.layers.TemperatureHead(3)(inputs)
+    model = kl.LikelihoodModel(inputs, head)
+    diagnosis = diagnose(fitted(model, kl.losses.SoftmaxLoss(), x, y), x, y)
+    assert not diagnosis, str(diagnosis)
+
+
+def test_healthy_dict_of_outputs(rng):
+    x, y = linear_data(rng)
+    inputs = keras.Input((3,))
+    outputs = {
+        "value": kl.layers.ScaleHead(1)(inputs),
+        "sign": keras.layers.Dense(1)(inputs),
+    }
+    model = kl.LikelihoodModel(inputs, outputs)
+    losses = {
+        "value": kl.losses.NormalLoss(),
+        "sign": kl.losses.BernoulliLoss(temperature=1.0),
+    }
+    y = {"value": y, "sign": (y > 0).astype("float32")}
+    diagnosis = diagnose(fitted(model, losses, x, y), x, y)
+    assert not diagnosis, str(diagnosis)
+    y["value"] = 100 * y["value"]
+    message = finding(diagnose(model, x, y), "unscaled_targets").message
+    assert "of output 'value'" in message
+
+
+def test_collapsed_scale(rng):
+    """The target is a copy of an input, so that no noise is left."""
+    x, _ = linear_data(rng)
+    y = x[:, :1]
+    model = scale_model(constraint="exp")
+    copy = model.layers[-1].prediction
+    copy.set_weights([np.float32([[1], [0], [0]]), np.zeros(1)])
+    copy.trainable = False
+    fitted(model, kl.losses.NormalLoss(), x, y)
+    found = finding(diagnose(model, x, y), "collapsed_scale")
+    _, scale = model.predict(x, verbose=0)
+    assert found.evidence["median_scale"] == pytest.approx(np.median(scale))
+    assert found.evidence["median_error"] == 0
+
+
+def test_scale_at_its_floor(rng):
+    x, y = linear_data(rng)
+    model = compiled(scale_model())
+    head = model.layers[-1].parameter_layers[0]
+    head.kernel.assign(0 * head.kernel)
+    head.bias.assign([-12.0])
+    found = finding(diagnose(model, x, y), "collapsed_scale")
+    assert found.evidence["floor"] == pytest.approx(0.01 / (np.log(2) + 0.01))
+    assert "scale_too_small" in diagnose(model, x, y).names
+
+
+def test_scale_yet_to_grow_has_not_collapsed(rng):
+    x, y = linear_data(rng)
+    model = compiled(scale_model())
+    names = diagnose(model, x, 1e5 * y).names
+    assert "collapsed_scale" not in names
+    assert "scale_too_small" in names
+
+
+@pytest.mark.parametrize(("bias", "end"), [(9.0, "upper"), (-9.0, "lower")])
+def test_saturated_shape(rng, bias, end):
+    x, y = linear_data(rng)
+    inputs = keras.Input((3,))
+    model = kl.LikelihoodModel(inputs, kl.layers.RobustRhoHead(1)(inputs))
+    compiled(model, kl.losses.RobustRhoLoss())
+    shape = model.layers[-1].parameter_layers[0]
+    shape.kernel.assign(0 * shape.kernel)
+    shape.bias.assign([bias])
+    found = finding(diagnose(model, x, y), "saturated_constraint")
+    assert f"{end} end" in found.message
+    assert "AffineSigmoid" in found.message
+
+
+def test_own_constraint_is_the_one_looked_at(rng):
+    x, y = linear_data(rng)
+    narrow = kl.constraints.AffineSigmoid(0.1, 0.4)
+    model = scale_model(constraint=narrow, initial=0.2)
+    compiled(model)
+    model.layers[-1].parameter_layers[0].bias.assign([9.0])
+    found = finding(diagnose(model, x, y), "saturated_constraint")
+    assert found.evidence["high"] == pytest.approx(0.4)
+
+
+def test_scale_ran_away(rng):
+    x, y = linear_data(rng)
+    model = compiled(scale_model())
+    model.layers[-1].parameter_layers[0].bias.assign([800.0])
+    names = diagnose(model, x, y).names
+    assert "ran_away" in names
+    assert "scale_too_large" in names
+
+
+@pytest.mark.filterwarnings("ignore:.*does not train its loss")
+def test_stock_model_does_not_train_its_loss(rng):
+    x, y = linear_data(rng)
+    model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(1)])
+    compiled(model)
+    found = finding(diagnose(model, x, y), "untrained_parameter")
+    assert "kl.LikelihoodModel" in found.remedy
+    owner = kl.LikelihoodModel.from_model(model)
+    fitted(owner, kl.losses.NormalLoss(), x, y)
+    assert "untrained_parameter" not in diagnose(owner, x, y).names
+
+
+def test_stock_model_with_a_head_in_a_dict_is_healthy(rng):
+    x, y = linear_data(rng)
+    inputs = keras.Input((3,))
+    model = keras.Model(inputs, {"y": kl.layers.ScaleHead(1)(inputs)})
+    fitted(model, {"y": kl.losses.NormalLoss()}, x, {"y": y})
+    assert not diagnose(model, x, {"y": y})
+
+
+def test_frozen_head(rng):
+    x, y = linear_data(rng)
+    model = scale_model()
+    model.layers[-1].parameter_layers[0].trainable = False
+    compiled(model)
+    found = finding(diagnose(model, x, y), "untrained_parameter")
+    assert "trainable" in found.remedy
+
+
+def test_never_moved(rng):
+    x, y = linear_data(rng)
+    model = scale_model()
+    model.compile(keras.optimizers.SGD(0.0), loss=kl.losses.NormalLoss())
+    assert diagnose(model, x, y).names[0] == "not_fitted"
+    model.fit(x, y, verbose=0)
+    assert diagnose(model, x, y).names[0] == "never_moved"
+
+
+def test_data_rows_never_visited(rng):
+    x, y = linear_data(rng, count=100)
+    scale = kl.DataParameter(100)
+    model = kl.LikelihoodModel.from_model(
+        keras.Sequential([keras.Input((3,)), keras.layers.Dense(1)])
+    )
+    model.compile("sgd", loss=kl.losses.NormalLoss(scale=scale))
+    assert diagnose(model, x, y).names[0] == "not_fitted"
+    half = kl.indexed(y[:50])
+    model.fit(x[:50], half, callbacks=[scale], verbose=0)
+    found = finding(diagnose(model, x, kl.indexed(y)), "rows_never_moved")
+    assert found.evidence["share"] == 0.5
+
+
+def test_unscaled_and_constant_targets(rng):
+    x, y = linear_data(rng)
+    model = compiled(scale_model())
+    for sick in (1000 * y, 0.01 * y, y + 50):
+        found = finding(diagnose(model, x, sick), "unscaled_targets")
+        assert found.evidence["sd"] == pytest.approx(float(sick.std()), 1e-3)
+    names = diagnose(model, x, np.ones_like(y)).names
+    assert "constant_targets" in names
+    assert "unscaled_targets" not in names
+
+
+def test_outliers_rule_the_loss(rng):
+    x, y = linear_data(rng)
+    y[[7, 70]] = 60
+    loss = kl.losses.NormalLoss(scale=1.0)
+    model = kl.LikelihoodModel.from_model(
+        keras.Sequential([keras.Input((3,)), keras.layers.Dense(1)])
+    )
+    diagnosis = diagnose(compiled(model, loss), x, y)
+    found = finding(diagnosis, "outliers_in_loss")
+    assert set(found.evidence["examples"][:2]) == {7, 70}
+
+
+@pytest.mark.parametrize("place", ["inputs", "targets", "weights"])
+def test_not_finite(rng, place):
+    x, y = linear_data(rng)
+    model = compiled(scale_model())
+    if place == "inputs":
+        x[3, 1] = np.nan
+    elif place == "targets":
+        y[5] = np.inf
+    else:
+        model.layers[-1].prediction.bias.assign([np.nan])
+    diagnosis = diagnose(model, x, y)
+    assert diagnosis.names[0] == "not_finite"
+    assert f"in the {place}" in diagnosis[0].message
+    assert diagnosis[0].evidence[place] == 1
+
+
+def test_refuses_other_losses_and_lengths(rng):
+    x, y = linear_data(rng)
+    model = scale_model()
+    with pytest.raises(ValueError, match="compiled with a likelihood loss"):
+        diagnose(model, x, y)
+    model.compile("sgd", loss=kl.losses.NormalLoss())
+    with pytest.raises(ValueError, match="Received: 10 targets for 400"):
+        diagnose(model, x, y[:10])
+
+
+def test_prints_as_a_report(rng):
+    x, y = linear_data(rng)
+    model = compiled(scale_model())
+    diagnosis = diagnose(model, x, 1000 * y)
+    report = str(diagnosis)
+    assert report.startswith(f"{len(diagnosis)} finding")
+    for f in diagnosis:
+        assert f.name in report
+        assert f"remedy: {f.remedy}" in report

@@ -1,0 +1,186 @@
+"""The documentation keeps its word: its code runs, its reference is whole."""
+
+import importlib.util
+import re
+
+import keras
+import numpy as np
+import pytest
+from scipy import stats
+
+import keras_likelihood as kl
+from tests import contracts
+from tests.test_package import ROOT
+
+DOCS = ROOT / "docs"
+GUIDES = [*sorted((DOCS / "guides").glob("*.md")), DOCS / "which_likelihood.md"]
+NEEDS_SKLEARN = ("label_noise", "outliers", "recalibration")
+
+
+def reference_module(name):
+    path = DOCS / "reference" / f"{name}.py"
+    spec = importlib.util.spec_from_file_location(name, path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+public_names = reference_module("public_names")
+docstrings = reference_module("docstrings")
+
+
+def run_blocks(path, scope):
+    """Runs the Python of a page from top to bottom, as a reader would."""
+    blocks = re.findall(r"```python\n(.*?)```", path.read_text(), flags=re.S)
+    assert blocks, f"{path.name} has no code"
+    for block in blocks:
+        exec(compile(block, path.name, "exec"), scope)
+    return scope
+
+
+@pytest.mark.parametrize("path", GUIDES, ids=lambda path: path.stem)
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_guide_runs(path, tmp_path, monkeypatch, capsys):
+    if path.stem in NEEDS_SKLEARN:
+        pytest.importorskip("sklearn")
+    monkeypatch.chdir(tmp_path)
+    run_blocks(path, {"__name__": "guide"})
+
+
+def test_home_and_questions_run(rng, capsys):
+    inputs = keras.Input((2,))
+    scope = {
+        "kl": kl,
+        "inputs": inputs,
+        "features": keras.layers.Dense(2)(inputs),
+        "x": rng.normal(size=(8, 2)).astype("float32"),
+        "y": rng.normal(size=(8, 1)).astype("float32"),
+    }
+    run_blocks(DOCS / "index.md", scope)
+    assert scope["lower"].shape == (8, 1)
+    run_blocks(DOCS / "faq.md", {})
+
+
+def test_every_guide_is_in_the_table_of_contents():
+    contents = (DOCS / "index.md").read_text()
+    for path in DOCS.rglob("*.md"):
+        page = path.relative_to(DOCS).with_suffix("").as_posix()
+        if page == "index" or page.startswith(("paper/", "auto_gallery/")):
+            continue
+        if page.startswith("reference/") and page != "reference/index":
+            page = path.stem
+            assert re.search(
+                rf"^{page}$", (DOCS / "reference/index.md").read_text(), re.M
+            ), page
+        else:
+            assert re.search(rf"^{page}$", contents, re.M), page
+
+
+def test_links_between_pages_lead_somewhere():
+    pattern = re.compile(r"\]\(([\w./-]+\.md)\)")
+    for path in [*DOCS.rglob("*.md"), ROOT / "README.md"]:
+        for target in pattern.findall(path.read_text()):
+            assert (path.parent / target).exists(), f"{path}: {target}"
+
+
+def test_reference_covers_every_room():
+    pages = "".join(
+        path.read_text() for path in (DOCS / "reference").glob("*.md")
+    )
+    rooms = set(public_names.rooms()) - {"keras_likelihood"}
+    for room in rooms:
+        assert f"automodule:: {room}\n" in pages, room
+
+
+def test_every_public_name_has_a_docstring():
+    assert public_names.undocumented() == []
+
+
+def test_missing_names_are_noticed():
+    """The check of the build can fail."""
+    everything = set(public_names.public_names())
+    assert public_names.missing(everything) == []
+    lost = "keras_likelihood.losses.NormalLoss"
+    assert public_names.missing(everything - {lost}) == [lost]
+    both = {
+        "keras_likelihood.DataParameter",
+        "keras_likelihood.data_parameters.DataParameter",
+    }
+    assert set(public_names.missing(everything - both)) == both
+
+
+def test_docstrings_become_restructured_text():
+    converted = docstrings.as_restructured_text(
+        [
+            "Some `Layer`s with `coef_` and fit_.",
+            "",
+            "    a = b",
+            "",
+            "```python",
+            "x = `no`",
+            "```",
+            "",
+            "Args:",
+            "    x: a `long",
+            "        name` of it.",
+        ]
+    )
+    text = "\n".join(converted)
+    assert "``Layer``\\ s with ``coef_`` and ``fit_``." in text
+    assert ".. code-block:: text\n\n    a = b" in text
+    assert ".. code-block:: python\n\n    x = `no`" in text
+    assert "    x: a ``long name`` of it." in text
+
+
+@pytest.fixture
+def logistic():
+    return run_blocks(DOCS / "design.md", {"__name__": "design"})["Logistic"]
+
+
+def test_new_likelihood_is_the_one_meant(logistic, rng):
+    y = rng.normal(size=(20, 1)).astype("float32")
+    found = logistic(np.zeros_like(y), scale=0.7)
+    oracle = stats.logistic(0, 0.7)
+    pairs = {
+        "nll": (found.nll(y), -oracle.logpdf(y)),
+        "cdf": (found.cdf(y), oracle.cdf(y)),
+        "quantile": (found.quantile(0.9), np.full(y.shape, oracle.ppf(0.9))),
+    }
+    for name, (value, expected) in pairs.items():
+        np.testing.assert_allclose(
+            contracts.as_numpy(value), expected, rtol=1e-4, err_msg=name
+        )
+
+
+def test_new_likelihood_keeps_the_contracts(logistic, rng, tmp_path):
+    x = rng.normal(size=(12, contracts.FEATURES)).astype("float32")
+    y = rng.normal(size=(12, 2)).astype("float32")
+    head = kl.layers.LikelihoodHead("logistic", units=2)
+    contracts.head_starts_at_the_initial_values(head, {"scale": 1.0})
+    for contract in (
+        contracts.head_broadcasts_with_its_prediction,
+        contracts.symbolic_and_eager_shapes_agree,
+        contracts.config_keeps_outputs,
+    ):
+        contract(kl.layers.LikelihoodHead("logistic", units=2), x)
+    loss = kl.losses.LikelihoodLoss("logistic", scale=1.0, reduction="sum")
+    contracts.sample_weight_counts_examples(loss, y, y + 1)
+    model = contracts.small_model(
+        kl.layers.LikelihoodHead("logistic", units=2), x
+    )
+    model.compile("adam", loss=kl.losses.LikelihoodLoss("logistic"))
+    contracts.training_moves_every_weight(model, x, y)
+    contracts.model_survives_saving(model, x, y, tmp_path / "model.keras")
+
+
+def test_new_likelihood_has_data_parameters(logistic, rng):
+    x = rng.normal(size=(30, contracts.FEATURES)).astype("float32")
+    y = rng.normal(size=(30, 1)).astype("float32")
+    y[4] = 50
+    scale = kl.DataParameter(30, learning_rate=0.1)
+    model = contracts.small_model(keras.layers.Dense(1), x)
+    model.compile(
+        "adam", loss=kl.losses.LikelihoodLoss("logistic", scale=scale)
+    )
+    model.fit(x, kl.indexed(y), epochs=20, callbacks=[scale], verbose=0)
+    assert scale.values().argmax() == 4
