@@ -29,6 +29,10 @@ lint: $(VENV)/installed-test
 docs: $(VENV)/installed-docs
 	TF_CPP_MIN_LOG_LEVEL=3 $(BIN)/python -m sphinx -W -b html docs build/docs
 
+# Every study of the paper that runs on a CPU; needs KERAS_LIKELIHOOD_DATA.
+paper: $(VENV)/installed-test $(VENV)/installed-jax
+	KERAS_BACKEND=jax $(BIN)/python examples/paper/run_all.py
+
 # The wheel alone, in an empty environment with JAX and no TensorFlow.
 wheel-test: $(VENV)/installed-test
 	rm -rf dist build/wheel-venv
