@@ -2,6 +2,7 @@
 
 import pathlib
 
+from keras_likelihood.commands.data_files import existing
 from keras_likelihood.commands.recalibrate import load
 
 
@@ -84,10 +85,7 @@ def names(path) -> list[str] | None:
     """Reads one name a line; `None` for no path."""
     if path is None:
         return None
-    path = pathlib.Path(path)
-    if not path.exists():
-        raise SystemExit(f"There is no such file: {path}")
-    return path.read_text(encoding="utf-8").splitlines()
+    return existing(path).read_text(encoding="utf-8").splitlines()
 
 
 def _print(report, args):

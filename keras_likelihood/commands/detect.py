@@ -5,6 +5,8 @@ import pathlib
 
 import numpy as np
 
+from keras_likelihood.commands.data_files import existing, plain_arrays
+
 DETECTORS = {"pca": "PCAScale", "autoencoder": "AutoencoderScale"}
 
 
@@ -69,9 +71,7 @@ def run(args) -> int:
 
 def load_table(path):
     """Reads `(rows, columns)` numbers and the columns' names."""
-    path = pathlib.Path(path)
-    if not path.exists():
-        raise SystemExit(f"There is no such file: {path}")
+    path = existing(path)
     if path.suffix == ".npz":
         x = _load_npz(path)
         names = [f"column {i}" for i in range(x.shape[-1])]
@@ -88,19 +88,13 @@ def load_table(path):
 
 
 def _load_npz(path):
-    try:
-        with np.load(path, allow_pickle=False) as file:
-            for name in ("X", "x"):
-                if name in file:
-                    return file[name]
-            raise SystemExit(
-                f"{path}: the file needs an array X. Received: {file.files}"
-            )
-    except ValueError as error:
+    with plain_arrays(path) as file:
+        for name in ("X", "x"):
+            if name in file:
+                return file[name]
         raise SystemExit(
-            f"{path}: pickled arrays are refused, since loading them may run "
-            f"any code; save plain arrays ({error})"
-        ) from error
+            f"{path}: the file needs an array X. Received: {file.files}"
+        )
 
 
 def _load_csv(path):

@@ -4,6 +4,8 @@ import pathlib
 
 import numpy as np
 
+from keras_likelihood.commands.data_files import existing, plain_arrays
+
 METHODS = {
     "global": "GlobalScaling",
     "linear": "LinearScaling",
@@ -92,9 +94,7 @@ def run(args) -> int:
 
 def load(path) -> dict:
     """Reads arrays from a .npz or a .csv; pickled arrays are refused."""
-    path = pathlib.Path(path)
-    if not path.exists():
-        raise SystemExit(f"There is no such file: {path}")
+    path = existing(path)
     if path.suffix == ".csv":
         table = np.genfromtxt(path, delimiter=",", dtype="float64")
         if table.ndim == 2 and np.isnan(table[0]).all():
@@ -107,14 +107,8 @@ def load(path) -> dict:
         return {"logits": table[:, :-1], "y": table[:, -1].astype("int64")}
     if path.suffix != ".npz":
         raise SystemExit(f"Data must be .npz or .csv. Received: {path}")
-    try:
-        with np.load(path, allow_pickle=False) as file:
-            return {key: file[key] for key in file.files}
-    except ValueError as error:
-        raise SystemExit(
-            f"{path}: pickled arrays are refused, since loading them may run "
-            f"any code; save plain arrays ({error})"
-        ) from error
+    with plain_arrays(path) as file:
+        return {key: file[key] for key in file.files}
 
 
 def _outputs(frozen, data, path):
