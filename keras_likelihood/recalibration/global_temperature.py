@@ -40,7 +40,7 @@ def _halley(logits, labels, weight, tau):
     # NLL exact to rounding.
     low, high = _LOWEST, _HIGHEST
     for _ in range(100):
-        at = softmax_moments(logits, labels, tau)
+        at = softmax_moments(logits, labels, tau, third=True)
         slope = np.average(at.slope, weights=weight)
         curvature = np.average(at.curvature, weights=weight)
         if slope == 0.0:

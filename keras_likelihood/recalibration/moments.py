@@ -26,31 +26,34 @@ class Moments:
         nll: negative log-likelihood.
         slope: derivative of `nll` in tau.
         curvature: second derivative.
-        third: third derivative.
         confidence: largest probability.
+        third: third derivative, where it was asked for.
     """
 
     nll: np.ndarray
     slope: np.ndarray
     curvature: np.ndarray
-    third: np.ndarray
     confidence: np.ndarray
+    third: np.ndarray | None = None
 
 
-def softmax_moments(logits, labels, tau) -> Moments:
-    """Evaluates `l` and its first three derivatives for every row.
+def softmax_moments(logits, labels, tau, *, third=False) -> Moments:
+    """Evaluates `l` and its derivatives for every row.
 
     Args:
         logits: `(rows, classes)`, float32 or float64.
         labels: class numbers `(rows,)`.
         tau: inverse temperature, a number or `(rows,)`, `> 0`.
+        third: whether the third derivative is wanted too. Defaults to False.
 
     Returns:
         `Moments` in float64.
     """
     rows, classes = logits.shape
     tau = np.broadcast_to(np.asarray(tau, logits.dtype), (rows,))
-    found = Moments(*(np.empty(rows) for _ in range(5)))
+    found = Moments(*(np.empty(rows) for _ in range(4)))
+    if third:
+        found.third = np.empty(rows)
     step = max(1, _BLOCK // classes)
 
     def block(start):
@@ -79,13 +82,14 @@ def _block_moments(z, y, tau, found, part):
     mean = np.einsum("ij,ij->i", weight, centred) / total
     weight *= centred
     square = np.einsum("ij,ij->i", weight, centred) / total
-    weight *= centred
-    cube = np.einsum("ij,ij->i", weight, centred) / total
     found.nll[part] = np.log(total) - tau * label
     found.slope[part] = mean - label
     found.curvature[part] = np.maximum(square - mean * mean, 0.0)
-    found.third[part] = cube - mean * (3 * square - 2 * mean * mean)
     found.confidence[part] = 1.0 / total
+    if found.third is not None:
+        weight *= centred
+        cube = np.einsum("ij,ij->i", weight, centred) / total
+        found.third[part] = cube - mean * (3 * square - 2 * mean * mean)
 
 
 def _threads():
