@@ -64,9 +64,9 @@ class AutoencoderScale(ScaleDetector):
                 f"`hidden_units` must be >= 1. Received: {self.hidden_units}"
             )
 
-    def _reconstruct(self, noisy, units, seeds):
-        h = dense(self.hidden_units, "relu", seeds)(noisy)
-        h = keras.layers.Dropout(self.dropout, seed=next(seeds))(h)
-        code = dense(units, None, seeds, use_bias=False)(h)
-        h = dense(self.hidden_units, "relu", seeds)(code)
-        return dense(units, None, seeds)(h)
+    def _reconstruct(self, noisy, units, seed):
+        h = dense(self.hidden_units, "relu")(noisy)
+        h = keras.layers.Dropout(self.dropout, seed=seed)(h)
+        code = dense(units, None, use_bias=False)(h)
+        h = dense(self.hidden_units, "relu")(code)
+        return dense(units, None)(h)

@@ -21,7 +21,7 @@ class PCAScale(ScaleDetector):
         **options: those of `ScaleDetector`.
     """
 
-    def _reconstruct(self, noisy, units, seeds):
-        kept = keras.layers.Dropout(self.dropout, seed=next(seeds))(noisy)
-        code = dense(-(-units // 2), None, seeds, use_bias=False)(kept)
-        return dense(units, None, seeds)(code)
+    def _reconstruct(self, noisy, units, seed):
+        kept = keras.layers.Dropout(self.dropout, seed=seed)(noisy)
+        code = dense(-(-units // 2), None, use_bias=False)(kept)
+        return dense(units, None)(code)

@@ -10,11 +10,10 @@ from keras_likelihood.layers import PredictedParameter
 from keras_likelihood.losses import LaplaceLoss
 from keras_likelihood.models import LikelihoodModel
 from keras_likelihood.outliers.detector import OutlierDetector
-from keras_likelihood.outliers.random_batches import RandomBatches
 from keras_likelihood.outliers.row_noise import RowNoise
 from keras_likelihood.outliers.saving import load_detector, save_detector
 
-_STEPS_PER_EPOCH = 50
+_STEPS_A_ROUND = 50
 _SCORE_ROWS = 4096
 
 
@@ -41,8 +40,8 @@ class ScaleDetector(OutlierDetector):
         learning_rate: of Adam, decayed to 0 along a cosine. Defaults to
             0.002.
         early_stopping: hold out `validation_fraction` of the rows and stop
-            once their loss has not fallen for `patience` rounds of 50 steps.
-            Defaults to False.
+            once their loss has not fallen for `patience` rounds, of a pass
+            over the rows or 50 steps if that is more. Defaults to False.
         patience: see `early_stopping`. Defaults to 5.
         validation_fraction: see `early_stopping`. Defaults to 0.1.
         contamination: share of outliers, in (0, 0.5]. Defaults to 0.1.
@@ -89,7 +88,7 @@ class ScaleDetector(OutlierDetector):
         """Reads a detector that `save` wrote."""
         return load_detector(cls, path)
 
-    def _reconstruct(self, noisy, units, seeds):
+    def _reconstruct(self, noisy, units, seed):
         """Keras tensor of the reconstruction of `(batch, units)` rows."""
         raise NotImplementedError
 
@@ -134,15 +133,12 @@ class ScaleDetector(OutlierDetector):
                     patience=self.patience, restore_best_weights=True
                 )
             ]
-        batches = RandomBatches(
-            z,
-            steps=min(_STEPS_PER_EPOCH, self.steps),
-            batch_size=self.batch_size,
-            random=random,
-        )
+        z, rounds = self._rounds(z, random)
         self.history_ = model.fit(
-            batches,
-            epochs=-(-self.steps // batches.steps),
+            z,
+            z,
+            batch_size=self.batch_size,
+            epochs=rounds,
             shuffle=False,
             validation_data=validation,
             callbacks=callbacks,
@@ -150,14 +146,26 @@ class ScaleDetector(OutlierDetector):
         ).history
         return model
 
+    def _rounds(self, z, random):
+        """Rows of a round in random order, and how many rounds to train.
+
+        A round takes all rows at least once and has no batch cut short:
+        Keras' work between short rounds would cost more than the training,
+        and a second shape of batch a second compilation.
+        """
+        shortest = max(len(z), _STEPS_A_ROUND * self.batch_size)
+        rounds = max(1, self.steps * self.batch_size // shortest)
+        rows = -(-self.steps // rounds) * self.batch_size
+        return z[np.resize(random.permutation(len(z)), rows)], rounds
+
     def _build(self, units, random):
-        seeds = iter(random.randint(2**31 - 1, size=16).tolist())
+        noise_seed, dropout_seed = random.randint(2**31 - 1, size=2).tolist()
         inputs = keras.Input((units,))
-        noisy = RowNoise(self.noise, seed=next(seeds))(inputs)
-        decoded = self._reconstruct(noisy, units, seeds)
+        noisy = RowNoise(self.noise, seed=noise_seed)(inputs)
+        decoded = self._reconstruct(noisy, units, dropout_seed)
         h = noisy
         for _ in range(2):
-            h = dense(self.scale_units, "tanh", seeds)(h)
+            h = dense(self.scale_units, "tanh")(h)
         scale = PredictedParameter(
             "laplace",
             "scale",
@@ -167,6 +175,9 @@ class ScaleDetector(OutlierDetector):
             name="scale",
         )(h)
         model = LikelihoodModel(inputs, (decoded, scale))
+        for layer in model.layers:
+            if isinstance(layer, keras.layers.Dense):
+                layer.kernel.assign(_start(layer.kernel.shape, random))
         decay = keras.optimizers.schedules.CosineDecay(
             self.learning_rate, self.steps
         )
@@ -174,8 +185,12 @@ class ScaleDetector(OutlierDetector):
             keras.optimizers.Adam(decay),
             loss=LaplaceLoss(),
             # PyTorch runs one step at a time.
-            steps_per_execution=1 if keras.backend.backend() == "torch" else 5,
+            steps_per_execution=1
+            if keras.backend.backend() == "torch"
+            else min(_STEPS_A_ROUND, self.steps),
         )
+        # Before `fit`, or TensorFlow would trace the step a second time.
+        model.optimizer.build(model.trainable_variables)
         return model
 
     def _check_options(self):
@@ -200,11 +215,13 @@ class ScaleDetector(OutlierDetector):
                 )
 
 
-def dense(units, activation, seeds, **options):
-    """A `Dense` layer with a start of its own seed."""
+def dense(units, activation, **options):
+    """A `Dense` layer; `ScaleDetector` draws its start."""
     return keras.layers.Dense(
-        units,
-        activation=activation,
-        kernel_initializer=keras.initializers.LecunNormal(seed=next(seeds)),
-        **options,
+        units, activation=activation, kernel_initializer="zeros", **options
     )
+
+
+def _start(shape, random):
+    # By NumPy: JAX would compile a sampler for every shape.
+    return random.normal(scale=shape[0] ** -0.5, size=shape)

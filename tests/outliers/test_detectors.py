@@ -20,7 +20,6 @@ from keras_likelihood.outliers import (
     PCAScale,
     ScoreDetector,
 )
-from keras_likelihood.outliers.random_batches import RandomBatches
 from keras_likelihood.outliers.row_noise import RowNoise
 
 DETECTORS = [PCAScale, AutoencoderScale]
@@ -232,15 +231,16 @@ def test_clone_and_pipeline():
     assert pipeline.decision_function(x).shape == (400,)
 
 
-def test_random_batches_visit_every_row_before_any_twice():
-    x = np.arange(10.0)[:, None]
-    batches = RandomBatches(
-        x, steps=5, batch_size=4, random=np.random.RandomState(0)
-    )
-    assert len(batches) == 5
-    seen = np.concatenate([batches[i][0] for i in range(5)])[:, 0]
-    np.testing.assert_array_equal(np.sort(seen[:10]), np.arange(10))
-    np.testing.assert_array_equal(np.sort(seen[10:]), np.arange(10))
+@pytest.mark.parametrize("rows", [3, 10, 5000])
+def test_rounds_are_whole_batches_of_every_row(rows):
+    detector = PCAScale(steps=1000, batch_size=4)
+    x = np.arange(float(rows))[:, None]
+    z, rounds = detector._rounds(x, np.random.RandomState(0))
+    assert len(z) % 4 == 0
+    assert rounds * len(z) // 4 == 1000
+    seen, times = np.unique(z, return_counts=True)
+    assert len(seen) == min(rows, len(z))
+    assert times.max() - times.min() <= 1
 
 
 @pytest.mark.skipif(
