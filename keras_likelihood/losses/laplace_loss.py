@@ -1,12 +1,12 @@
 """Absolute error with its scale set free."""
 
 from keras_likelihood.likelihoods import Laplace
-from keras_likelihood.losses.likelihood_loss import LikelihoodLoss
+from keras_likelihood.losses.location_scale_loss import LocationScaleLoss
 from keras_likelihood.registration import serializable
 
 
 @serializable
-class LaplaceLoss(LikelihoodLoss):
+class LaplaceLoss(LocationScaleLoss):
     """Negative log-likelihood of the Laplace distribution.
 
         |y - prediction| / scale + log(2 scale)
@@ -19,8 +19,8 @@ class LaplaceLoss(LikelihoodLoss):
         scale: mean absolute deviation: a number, `"global"`, a
             `GlobalParameter`, or `None` (default) for the head's, else a
             learned one.
-        **options: `dimension`, `reduction`, `name` and `dtype` of
-            `LikelihoodLoss`.
+        **options: `beta` and `balanced` of `LocationScaleLoss`; `dimension`,
+            `reduction`, `name` and `dtype` of `LikelihoodLoss`.
     """
 
     likelihood = Laplace

@@ -1,12 +1,12 @@
 """A regression loss that learns how robust to be."""
 
 from keras_likelihood.likelihoods import RobustRho
-from keras_likelihood.losses.likelihood_loss import LikelihoodLoss
+from keras_likelihood.losses.location_scale_loss import LocationScaleLoss
 from keras_likelihood.registration import serializable
 
 
 @serializable
-class RobustRhoLoss(LikelihoodLoss):
+class RobustRhoLoss(LocationScaleLoss):
     """Negative log-likelihood of Barron's general robust distribution.
 
         rho(y - prediction, shape, scale) + log(scale) + log Z(shape)
@@ -23,8 +23,8 @@ class RobustRhoLoss(LikelihoodLoss):
         shape: alpha: a number, `"global"`, a `GlobalParameter`, or
             `None` (default) for the head's, else a learned one.
         scale: likewise.
-        **options: `dimension`, `reduction`, `name` and `dtype` of
-            `LikelihoodLoss`.
+        **options: `beta` and `balanced` of `LocationScaleLoss`; `dimension`,
+            `reduction`, `name` and `dtype` of `LikelihoodLoss`.
     """
 
     likelihood = RobustRho

@@ -1,12 +1,12 @@
 """A regression loss whose tails fit the data."""
 
 from keras_likelihood.likelihoods import StudentT
-from keras_likelihood.losses.likelihood_loss import LikelihoodLoss
+from keras_likelihood.losses.location_scale_loss import LocationScaleLoss
 from keras_likelihood.registration import serializable
 
 
 @serializable
-class StudentTLoss(LikelihoodLoss):
+class StudentTLoss(LocationScaleLoss):
     """Negative log-likelihood of Student's t distribution.
 
         (df + 1) / 2 * log(1 + z^2 / df) + log(scale) + log Z(df)
@@ -22,8 +22,8 @@ class StudentTLoss(LikelihoodLoss):
             `GlobalParameter`, or `None` (default) for the head's, else a
             learned one.
         scale: likewise.
-        **options: `dimension`, `reduction`, `name` and `dtype` of
-            `LikelihoodLoss`.
+        **options: `beta` and `balanced` of `LocationScaleLoss`; `dimension`,
+            `reduction`, `name` and `dtype` of `LikelihoodLoss`.
     """
 
     likelihood = StudentT

@@ -1,5 +1,6 @@
 """Every loss, found by discovery."""
 
+import functools
 import warnings
 
 import keras
@@ -13,7 +14,10 @@ from tests import contracts
 from tests.autodiff import gradients
 from tests.contracts import UNITS, as_numpy
 
-LOSSES = [getattr(losses, n) for n in losses.__all__ if n != "LikelihoodLoss"]
+OF_ANY_LIKELIHOOD = ["LikelihoodLoss", "LocationScaleLoss"]
+LOSSES = [
+    getattr(losses, n) for n in losses.__all__ if n not in OF_ANY_LIKELIHOOD
+]
 ignore_numpy_copies = pytest.mark.filterwarnings(
     # PyTorch's tensors under NumPy 2, inside Keras.
     "ignore:__array__ implementation:DeprecationWarning"
@@ -198,18 +202,31 @@ def test_masks_travel_through_a_recurrent_model():
     assert model.evaluate(x, y, verbose=0) == pytest.approx(short)
 
 
+SCALED = {
+    "normal": losses.NormalLoss,
+    "laplace": losses.LaplaceLoss,
+    "student_t": functools.partial(losses.StudentTLoss, df=4.0),
+    "robust_rho": functools.partial(losses.RobustRhoLoss, shape=1.0),
+}
+
+
 @pytest.mark.parametrize("beta", [0.5, 1.0])
-def test_beta_weights_each_term(beta, rng, double_precision):
+@pytest.mark.parametrize("name", SCALED)
+def test_beta_weights_each_term(name, beta, rng, double_precision):
     """Its gradient is that of the NLL times scale^(2 beta)."""
     y, prediction = rng.normal(size=(2, 5, 1))
     scale = rng.uniform(0.2, 2.0, size=(5, 1))
 
-    def by(beta):
-        loss = losses.NormalLoss(beta=beta, reduction=None, dtype="float64")
+    def by(**options):
+        loss = SCALED[name](reduction=None, dtype="float64", **options)
         return gradients(lambda p, s: loss(y, (p, s)), prediction, scale)
 
-    for weighted, plain in zip(by(beta), by(0.0), strict=True):
-        np.testing.assert_allclose(weighted, plain * scale ** (2 * beta))
+    weight = scale ** (2 * beta)
+    for weighted, balanced, plain in zip(
+        by(beta=beta), by(beta=beta, balanced=True), by(), strict=True
+    ):
+        np.testing.assert_allclose(weighted, plain * weight)
+        np.testing.assert_allclose(balanced, plain * weight / weight.mean())
 
 
 def test_the_faithful_scheme_trains_the_mean_by_squared_error(rng):
@@ -258,6 +275,7 @@ def test_half_the_parameters_from_the_head_is_an_error(rng):
         (lambda: losses.NormalLoss(float("nan")), "`scale` must be > 0"),
         (lambda: losses.NormalLoss("learned"), "'learned'"),
         (lambda: losses.NormalLoss(beta=2.0), "Received: 2.0"),
+        (lambda: losses.LocationScaleLoss("softmax"), "'scale'"),
         (lambda: losses.RobustRhoLoss(shape=-1.0), "`shape` must be >= 0"),
         (lambda: losses.LikelihoodLoss("normal", width=1.0), "'width'"),
     ],
