@@ -10,7 +10,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test lint docs paper wheel-test clean
+.PHONY: demo test lint docs paper release-test clean
 
 demo: $(VENV)/installed-demo
 	TF_CPP_MIN_LOG_LEVEL=3 $(BIN)/keras-likelihood demo --output report
@@ -33,10 +33,13 @@ docs: $(VENV)/installed-docs
 paper: $(VENV)/installed-test $(VENV)/installed-jax
 	KERAS_BACKEND=jax $(BIN)/python examples/paper/run_all.py
 
-# The wheel alone, in an empty environment with JAX and no TensorFlow.
-wheel-test: $(VENV)/installed-test
+# Wheel and sdist: their contents, their metadata, and the wheel alone in an
+# empty environment with JAX and no TensorFlow.
+release-test: $(VENV)/installed-test
 	rm -rf dist build/wheel-venv
-	$(BIN)/python -m build --wheel --outdir dist . > /dev/null
+	$(BIN)/python -m build --outdir dist . > /dev/null
+	$(BIN)/python -m twine check --strict dist/*
+	$(BIN)/python tests/check_release.py dist
 	$(PYTHON) -m venv build/wheel-venv
 	build/wheel-venv/bin/python -m pip install --quiet \
 		--disable-pip-version-check "$$(ls dist/*.whl)[jax]"

@@ -61,6 +61,68 @@ def test_home_and_questions_run(rng, capsys):
     run_blocks(DOCS / "faq.md", {})
 
 
+def reader_of(page, rng):
+    """What a reader of a page in depth has at hand: data and a model."""
+    x = rng.normal(size=(60, 3)).astype("float32")
+    y = rng.normal(size=(60, 1)).astype("float32")
+    inputs = keras.Input((3,))
+    outputs = keras.layers.Dense(1)(inputs)
+    scope = {
+        "kl": kl,
+        "inputs": inputs,
+        "outputs": outputs,
+        "model": kl.LikelihoodModel(inputs, outputs),
+        "x": x,
+        "y": y,
+        "x_new": x[:5],
+    }
+    if page == "adaptive_regularization":
+        prior = kl.regularizers.DLasso(num_examples=60)
+        dense = keras.layers.Dense(1, kernel_regularizer=prior)
+        scope["outputs"] = dense(inputs)
+    elif page == "audit":
+        logits = keras.layers.Dense(3)(inputs)
+        scope["model"] = kl.LikelihoodModel(inputs, logits)
+        scope["names"] = ["cat", "dog", "cow"]
+        scope["y"] = rng.integers(3, size=60)
+    elif page == "robust_regression":
+        scope |= {"y": y[:, 0], "y_new": y[:5, 0]}
+    elif page == "recalibration":
+        network = keras.Sequential(
+            [
+                keras.Input((3,)),
+                keras.layers.Dense(4, activation="relu"),
+                keras.layers.Dense(3, activation="softmax"),
+            ]
+        )
+        network.compile("adam", "sparse_categorical_crossentropy")
+        network.save("model.keras")
+        labels = rng.integers(3, size=60)
+        scope |= {"x_val": x, "y_val": labels, "y": labels}
+        for prefix in ("", "test_"):
+            scope[prefix + "logits"] = scope[prefix + "features"] = x
+            scope[prefix + "prediction"] = x[:, 0]
+            scope[prefix + "scale"] = np.exp(x[:, 1])
+    return scope
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        "adaptive_regularization",
+        "audit",
+        "data_parameters",
+        "outliers",
+        "recalibration",
+        "robust_regression",
+    ],
+)
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_page_in_depth_runs(page, rng, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    run_blocks(DOCS / f"{page}.md", reader_of(page, rng))
+
+
 def test_every_guide_is_in_the_table_of_contents():
     contents = (DOCS / "index.md").read_text()
     for path in DOCS.rglob("*.md"):

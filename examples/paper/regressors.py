@@ -9,7 +9,9 @@ Every method sees the same 80 % of a set, and is judged on the rest.
 `Ours` is one recipe for all sets and both depths: of those in `CANDIDATES`,
 each of which holds out a fifth of its data to stop early, the one with the
 best mean rank by the likelihood of the data held out. The test data play no
-part in the choice.
+part in the choice. A constant and a predicted scale stopped in the same way
+stand beside it. `Recalibrated` is ours with a factor on its scales, and tails,
+refitted to the data held out.
 """
 
 import keras
@@ -18,6 +20,7 @@ from datasets import REGRESSION, regression
 from results import parser, record
 
 import keras_likelihood as kl
+from keras_likelihood.recalibration.regression import GlobalScaling
 
 MOST_ROWS = 5000
 
@@ -56,6 +59,15 @@ CANDIDATES = {
 }
 
 
+CONSTANT = {
+    "constant": lambda: (
+        kl.layers.ScaleHead(1, conditioning="global"),
+        kl.losses.NormalLoss(),
+    )
+}
+"""Stopped early like the candidates, but not one of them."""
+
+
 class FullBatch(keras.utils.PyDataset):
     """One epoch of many steps, each over all the data."""
 
@@ -71,7 +83,10 @@ class FullBatch(keras.utils.PyDataset):
 
 
 class BestOutputs(keras.callbacks.Callback):
-    """Keeps each branch's test output at its best on the data held out."""
+    """Keeps each branch's outputs where it is best on the data held out.
+
+    `outputs` are, by branch, those of the data held out and of the test data.
+    """
 
     def __init__(self, held_out, test):
         super().__init__()
@@ -84,7 +99,8 @@ class BestOutputs(keras.callbacks.Callback):
         for name, output in self.model(x).items():
             value = float(keras.ops.mean(law_of(output).nll(y)))
             if value < self.best.get(name, np.inf):
-                self.best[name], self.outputs[name] = value, test[name]
+                self.best[name] = value
+                self.outputs[name] = output, test[name]
 
 
 def numbers(tensor):
@@ -128,8 +144,18 @@ def train(methods, x, y, *, deep, steps, callbacks=()):
     return model
 
 
+def recalibrated(held_out, y, test):
+    """The law of a test output, its scales refitted to data held out."""
+    (prediction, *_, scale), (test_prediction, *_, test_scale) = (
+        [numbers(part)[:, 0] for part in output] for output in (held_out, test)
+    )
+    fitted = GlobalScaling().fit_arrays(prediction, y[:, 0], scale=scale)
+    return fitted.calibrate(test_prediction, scale=test_scale)
+
+
 def judge(law, y):
     """CAL, MSE and NLL on test data."""
+    y = y.reshape(law.prediction.shape)
     values, nll = numbers(law.cdf(y)), numbers(law.nll(y))
     error = numbers(law.prediction) - y
     cal = kl.metrics.functions.calibration_error(np.clip(values, 0, 1))
@@ -152,10 +178,17 @@ def study(name, *, deep, seed, steps):
     cut = round(0.8 * len(x))
     best = BestOutputs((x[cut:], y[cut:]), x_test)
     train(
-        CANDIDATES, x[:cut], y[:cut], deep=deep, steps=steps, callbacks=[best]
+        CONSTANT | CANDIDATES,
+        x[:cut],
+        y[:cut],
+        deep=deep,
+        steps=steps,
+        callbacks=[best],
     )
-    for k, output in best.outputs.items():
-        scores[f"ours: {k}"] = judge(law_of(output), y_test)
+    for k, (held_out, output) in best.outputs.items():
+        scores[f"stopped: {k}"] = judge(law_of(output), y_test)
+        law = recalibrated(held_out, y[cut:], output)
+        scores[f"recalibrated: {k}"] = judge(law, y_test)
     return scores, best.best, at_floor
 
 
@@ -173,7 +206,10 @@ COLUMNS = {
     "predicted": "predicted",
     "beta": "beta-NLL",
     "faithful": "faithful",
+    "stopped: constant": "constant, stopped",
+    "stopped: normal": "predicted, stopped",
     "ours": "ours",
+    "recalibrated": "ours, recalibrated",
 }
 
 
@@ -195,19 +231,23 @@ def tables_of(scores, depth, paper):
 
 
 def summary(scores):
-    """In how many sets ours is best, and its wins over the predicted."""
+    """In how many sets each column is best, and ours beats some of them."""
     counts = {"sets": len(scores)}
+    rivals = {"predicted": "predicted", "constant": "stopped: constant"}
     for place, measure in enumerate(("CAL", "MSE", "NLL")):
-        best = over = 0
-        for found in scores.values():
-            ours = found["ours"][place]
-            best += all(ours <= found[m][place] for m in COLUMNS)
-            over += ours <= found["predicted"][place]
-        counts[f"{measure}_best"] = best
-        counts[f"{measure}_over_predicted"] = over
-        counts[f"{measure}_worst"] = max(
-            f["ours"][place] for f in scores.values()
+        values = np.array(
+            [[found[m][place] for m in COLUMNS] for found in scores.values()]
         )
+        least = values == values.min(axis=1, keepdims=True)
+        wins = dict(zip(COLUMNS, least.sum(axis=0).tolist(), strict=True))
+        counts[f"{measure}_best"] = wins
+        for ours in ("ours", "recalibrated"):
+            mine = values[:, list(COLUMNS).index(ours)]
+            counts[f"{measure}_{ours}_worst"] = mine.max()
+            for short, rival in rivals.items():
+                theirs = values[:, list(COLUMNS).index(rival)]
+                wins_over = int((mine <= theirs).sum())
+                counts[f"{measure}_{ours}_over_{short}"] = wins_over
     return counts
 
 
@@ -244,7 +284,8 @@ def main():
             for name in options.sets
         }
         for found in scores.values():
-            found["ours"] = found[f"ours: {chosen}"]
+            found["ours"] = found[f"stopped: {chosen}"]
+            found["recalibrated"] = found[f"recalibrated: {chosen}"]
         paper = "table:robust-reg" + "-linear" * (depth == "linear")
         data["tables"] |= tables_of(scores, depth, paper)
         data[depth] = summary(scores)
