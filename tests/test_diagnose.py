@@ -56,6 +56,16 @@ def test_healthy_classifier(rng):
     assert not diagnosis, str(diagnosis)
 
 
+def test_probabilities_where_logits_belong(rng):
+    x = rng.normal(size=(300, 3)).astype("float32")
+    y = np.argmax(x + rng.normal(size=x.shape), axis=1)
+    inputs = keras.Input((3,))
+    outputs = keras.layers.Dense(3, activation="softmax")(inputs)
+    model = kl.LikelihoodModel(inputs, outputs)
+    diagnosis = diagnose(fitted(model, kl.losses.SoftmaxLoss(), x, y), x, y)
+    assert "probabilities_as_logits" in diagnosis.names
+
+
 def test_healthy_dict_of_outputs(rng):
     x, y = linear_data(rng)
     inputs = keras.Input((3,))

@@ -97,7 +97,7 @@ class BestOutputs(keras.callbacks.Callback):
         x, y = self.held_out
         test = self.model(self.test)
         for name, output in self.model(x).items():
-            value = float(keras.ops.mean(law_of(output).nll(y)))
+            value = float(numbers(law_of(output).nll(y)).mean())
             if value < self.best.get(name, np.inf):
                 self.best[name] = value
                 self.outputs[name] = output, test[name]

@@ -26,6 +26,7 @@ STUDIES = (
     "vae",
     "regressors",
     "temperatures",
+    "temperatures_cifar10",
     "outliers_table",
     "adaptive_regularization",
     "recalibration_tables",

@@ -16,6 +16,8 @@ import sys
 import tempfile
 import time
 
+import numpy as np
+
 HERE = pathlib.Path(__file__).resolve().parent
 FOLDER = HERE.parents[1] / "docs" / "paper"
 LARGEST_PICTURE = 150_000
@@ -32,6 +34,23 @@ def parser(description: str) -> argparse.ArgumentParser:
         help="a smoke test, whose results go to a temporary folder",
     )
     return made
+
+
+class Mosaic:
+    """Rows of pictures, saved the way a matplotlib figure is.
+
+    Args:
+        rows: list of lists of `(height, width, 3)` arrays in [0, 1].
+    """
+
+    def __init__(self, rows):
+        self.pixels = np.concatenate([np.concatenate(r, 1) for r in rows], 0)
+
+    def savefig(self, file, dpi, format):
+        from PIL import Image
+
+        image = Image.fromarray((255 * self.pixels.clip(0, 1)).astype("uint8"))
+        image.save(file, format=format)
 
 
 def record(name: str, data: dict, figures=None, *, quick: bool = False):

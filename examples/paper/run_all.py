@@ -15,8 +15,8 @@ import time
 from render import STUDIES
 from results import HERE
 
-ELSEWHERE = ("vae", "outliers_table")
-"""Run only when named: one wants an accelerator, the other a long benchmark."""
+ELSEWHERE = ("vae", "temperatures_cifar10", "outliers_table")
+"""Run only when named: two want an accelerator, one a long benchmark."""
 
 
 def run(name, quick):

@@ -18,7 +18,12 @@ from sklearn.metrics import average_precision_score
 import keras_likelihood as kl
 
 SHARE = 0.1
-KINDS = ("wrong label", "noise", "two digits")
+KINDS = ("wrong label", "noise", "two images")
+METHODS = {
+    "predicted": "predicted temperature",
+    "data": "data temperature",
+    "plain": "loss of a plain network",
+}
 
 
 def corrupt(x, y, kind, seed):
@@ -36,10 +41,14 @@ def corrupt(x, y, kind, seed):
     return x.astype("float32"), y, bad
 
 
-def train(x, y, kind, epochs):
+def one_hidden_layer(inputs):
+    return keras.layers.Dense(64, activation="relu")(inputs)
+
+
+def train(x, y, kind, *, features, epochs, batch=64):
     """Trains a network; returns the score of every training example."""
     inputs = keras.Input(x.shape[1:])
-    hidden = keras.layers.Dense(64, activation="relu")(inputs)
+    hidden = features(inputs)
     outputs, target, callbacks = keras.layers.Dense(10)(hidden), y, []
     temperature = None
     if kind == "predicted":
@@ -54,18 +63,38 @@ def train(x, y, kind, epochs):
         keras.optimizers.Adam(1e-3), loss=kl.losses.SoftmaxLoss(temperature)
     )
     model.fit(
-        x, target, batch_size=64, epochs=epochs, verbose=0, callbacks=callbacks
+        x,
+        target,
+        batch_size=batch,
+        epochs=epochs,
+        verbose=0,
+        callbacks=callbacks,
     )
     if kind == "data":
         return np.ravel(temperature.values())
-    outputs = model.predict_on_batch(x)
+    outputs = model.predict(x, batch_size=1000, verbose=0)
     if kind == "predicted":
         return np.ravel(outputs[1])
     law = kl.likelihoods.Softmax(outputs, temperature=1.0)
     return np.ravel(keras.ops.convert_to_numpy(law.nll(y)))
 
 
-def draw(x, y, heat, count=12):
+def compare(x, y, kinds, seeds, **options):
+    """Area under the precision-recall curve of every method, by corruption."""
+    rows = {}
+    for kind in kinds:
+        found = []
+        for seed in range(seeds):
+            keras.utils.set_random_seed(seed)
+            images, labels, bad = corrupt(x, y, kind, seed)
+            scores = [train(images, labels, m, **options) for m in METHODS]
+            found.append([average_precision_score(bad, s) for s in scores])
+        rows[kind] = list(np.mean(found, axis=0))
+        print(kind, rows[kind], flush=True)
+    return {"columns": list(METHODS.values()), "rows": rows}
+
+
+def draw(images, names, heat, count=12):
     """The images of the lowest and of the highest temperature."""
     plt = pyplot()
     order = np.argsort(heat)
@@ -74,8 +103,8 @@ def draw(x, y, heat, count=12):
         axes, (order[:count], order[::-1][:count]), strict=True
     ):
         for axis, i in zip(row, chosen, strict=True):
-            axis.imshow(x[i].reshape(8, 8), cmap="gray_r")
-            axis.set_title(f"{y[i]}: {heat[i]:.2f}", fontsize=8)
+            axis.imshow(images[i], cmap="gray_r")
+            axis.set_title(f"{names[i]}: {heat[i]:.2f}", fontsize=8)
             axis.set_axis_off()
     figure.suptitle("label: temperature, lowest above and highest below")
     return figure
@@ -85,38 +114,19 @@ def main():
     options = parser(__doc__)
     options.add_argument("--seeds", type=int, default=2)
     options = options.parse_args()
-    epochs, kinds = 20, KINDS
+    kinds, training = KINDS, {"features": one_hidden_layer, "epochs": 20}
     if options.quick:
-        epochs, kinds, options.seeds = 1, KINDS[:1], 1
+        kinds, options.seeds, training["epochs"] = KINDS[:1], 1, 1
     x, y = load_digits(return_X_y=True)
     x, y = (x / 16.0).astype("float32"), y.astype("int32")
-    methods = {
-        "predicted": "predicted temperature",
-        "data": "data temperature",
-        "plain": "loss of a plain network",
-    }
-    rows = {}
-    for kind in kinds:
-        found = []
-        for seed in range(options.seeds):
-            keras.utils.set_random_seed(seed)
-            images, labels, bad = corrupt(x, y, kind, seed)
-            found.append(
-                [
-                    average_precision_score(
-                        bad, train(images, labels, method, epochs)
-                    )
-                    for method in methods
-                ]
-            )
-        rows[kind] = list(np.mean(found, axis=0))
-        print(kind, rows[kind], flush=True)
+    table = compare(x, y, kinds, options.seeds, **training)
     keras.utils.set_random_seed(0)
-    figure = draw(x, y, train(x, y, "predicted", epochs))
+    heat = train(x, y, "predicted", **training)
+    figure = draw(x.reshape(-1, 8, 8), y, heat)
     data = {
         "seeds": options.seeds,
         "share": SHARE,
-        "tables": {"aupr": {"columns": list(methods.values()), "rows": rows}},
+        "tables": {"aupr": table},
     }
     record("temperatures", data, {"extremes": figure}, quick=options.quick)
 

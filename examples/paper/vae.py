@@ -21,7 +21,7 @@ import keras
 import numpy as np
 from datasets import folder
 from keras import layers
-from results import parser, record
+from results import Mosaic, parser, record
 
 import keras_likelihood as kl
 
@@ -180,23 +180,6 @@ def train(kind, dimension, x, held, options, seed):
     error = np.mean(np.sum((decoded - held) ** 2, axis=(1, 2, 3)))
     seconds = np.median(clock.seconds[1:] or clock.seconds)
     return float(error), float(seconds), bytes_of(model), model
-
-
-class Mosaic:
-    """Rows of pictures, saved the way a matplotlib figure is.
-
-    Args:
-        rows: list of lists of `(height, width, 3)` arrays in [0, 1].
-    """
-
-    def __init__(self, rows):
-        self.pixels = np.concatenate([np.concatenate(r, 1) for r in rows], 0)
-
-    def savefig(self, file, dpi, format):
-        from PIL import Image
-
-        image = Image.fromarray((255 * self.pixels.clip(0, 1)).astype("uint8"))
-        image.save(file, format=format)
 
 
 def maps(model, held):

@@ -69,8 +69,13 @@ class AuditReport:
 
     def label_issues_frame(self):
         """`label_issues` as a `pandas.DataFrame`; needs pandas."""
-        import pandas
-
+        try:
+            import pandas
+        except ModuleNotFoundError as error:
+            raise ModuleNotFoundError(
+                "`label_issues_frame` needs pandas; `label_issues` and "
+                "`to_csv` hold the same without it."
+            ) from error
         return pandas.DataFrame(self.label_issues)
 
     def __repr__(self) -> str:

@@ -24,9 +24,9 @@ def add_parser(subparsers):
         "recalibrate",
         help="recalibrate a saved classifier, or logits in a file",
         description=(
-            "Fits every recalibration to validation data, prints NLL, ECE, "
-            "accuracy and seconds, and writes the calibrated model and a "
-            "reliability diagram."
+            "Fits every recalibration, or the one named, to validation data, "
+            "prints NLL, ECE, accuracy and seconds, and writes the calibrated "
+            "model and, with matplotlib, a reliability diagram."
         ),
     )
     parser.add_argument(
@@ -37,8 +37,8 @@ def add_parser(subparsers):
     parser.add_argument(
         "--data",
         required=True,
-        help="validation data: .npz with x and y (or logits, y and perhaps "
-        "features), or a .csv of logits with the label last",
+        help="validation data: .npz with arrays x and y (or logits, y and "
+        "perhaps features), or a .csv of logits with the label last",
     )
     parser.add_argument("--test", help="data to judge on, in the same form")
     parser.add_argument(
@@ -50,7 +50,7 @@ def add_parser(subparsers):
     parser.add_argument(
         "--output",
         help="where to write: a .keras file, or an .npz of the probabilities "
-        "if the data are logits",
+        "if the data are logits; nothing is written if unset",
     )
     parser.add_argument("--figure", help="a .png; beside the output if unset")
     parser.add_argument("--features", help="name of the layer of features")
@@ -85,6 +85,8 @@ def run(args) -> int:
             f"{args.data}: without a model the file needs `logits` and `y`. "
             f"Received: {sorted(val)}"
         )
+    for data in filter(None, (val, test)):
+        data["y"] = _class_numbers(data["y"])
     from_logits = frozen is not None or not args.probabilities
     fitted = _fit_all(val, test, args.method, from_logits)
     chosen = fitted[args.method]
@@ -121,6 +123,14 @@ def _outputs(frozen, data, path):
     return {"logits": logits, "features": features, "y": y}
 
 
+def _class_numbers(y):
+    """Labels as numbers, `(n,)`; those that are one-hot become so."""
+    y = np.asarray(y)
+    if y.ndim == 2:
+        return y.argmax(axis=-1) if y.shape[-1] > 1 else y[:, 0]
+    return y
+
+
 def _fit_all(val, test, method, from_logits):
     from keras_likelihood import recalibration
 
@@ -130,7 +140,8 @@ def _fit_all(val, test, method, from_logits):
     if method not in (*names, "auto"):
         raise SystemExit(f"The method {method!r} needs `features`.")
     names = {**names, "auto": "Auto"}
-    judged = "test" if test else "validation"
+    if method != "auto":
+        names = {method: names[method]}
     print(f"{'method':10} {'NLL':>9} {'ECE':>8} {'accuracy':>9} {'seconds':>8}")
     fitted = {}
     for short, name in {"none": None, **names}.items():
@@ -147,8 +158,12 @@ def _fit_all(val, test, method, from_logits):
         row = f"{nll:9.4f} {ece:8.4f} {accuracy:9.4f} {seconds:8.2f}"
         print(f"{short:10} {row}", flush=True)
         fitted[short] = recalibrator
-    print(f"(on the {judged} data)")
-    print("auto chose", fitted["auto"].parameters_["method"])
+    if test:
+        print("(on the test data)")
+    else:
+        print("(on the data they were fitted to; --test judges on others)")
+    if method == "auto":
+        print("auto chose", fitted["auto"].parameters_["method"])
     return fitted
 
 
@@ -184,10 +199,12 @@ def _write(args, chosen, frozen, val, test, from_logits):
     if args.output and frozen is not None:
         model = frozen.extend(chosen._graph)
         model.save(args.output)
-        print("wrote", args.output)
+        print(f"wrote {args.output} ({args.method})")
     elif args.output:
         np.savez(args.output, probabilities=p)
-        print("wrote", args.output)
+        print(f"wrote {args.output} ({args.method})")
+    else:
+        print("nothing written; --output names a file")
     figure = args.figure
     if figure is None and args.output:
         figure = pathlib.Path(args.output).with_suffix(".png")
@@ -196,7 +213,7 @@ def _write(args, chosen, frozen, val, test, from_logits):
     try:
         import matplotlib
     except ImportError:
-        print("no figure: matplotlib is not installed")
+        print("no figure: matplotlib is missing, the extra [plots] brings it")
         return
     matplotlib.use("agg")
     before = probabilities(None, judged, from_logits)

@@ -83,6 +83,24 @@ def check_targets(output) -> Iterator[Finding]:
     )
 
 
+def check_logits(output) -> Iterator[Finding]:
+    """Findings about probabilities in the place of logits."""
+    if output.loss.likelihood.name() not in ("softmax", "bernoulli"):
+        return
+    p = output.prediction
+    if p.min() < 0 or p.max() > 1:
+        return
+    if p.shape[-1] > 1 and np.abs(p.sum(axis=-1) - 1).max() > 1e-3:
+        return
+    yield Finding(
+        "probabilities_as_logits",
+        f"The predictions{output.title} look like probabilities, but the "
+        "loss takes logits and applies the softmax or sigmoid itself.",
+        {"smallest": float(p.min()), "largest": float(p.max())},
+        "Remove the softmax or sigmoid of the last layer.",
+    )
+
+
 def check_outliers(output) -> Iterator[Finding]:
     """Findings about few examples that rule the loss."""
     nll = output.nll()

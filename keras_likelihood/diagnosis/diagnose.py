@@ -4,6 +4,7 @@ import keras
 
 from keras_likelihood.diagnosis.data_checks import (
     check_finite,
+    check_logits,
     check_outliers,
     check_targets,
 )
@@ -19,7 +20,8 @@ def diagnose(model: keras.Model, x, y, *, batch_size: int = 256) -> Diagnosis:
     It predicts once, changes nothing, and looks for NaN and infinity;
     parameters that nobody trains or that never moved; a collapsed scale; a
     saturated constraint; a scale that does not fit the errors; targets in
-    unsuitable units; and few examples that rule the loss.
+    unsuitable units; probabilities where logits belong; and few examples that
+    rule the loss.
 
     ```python
     model.fit(x, y)
@@ -47,7 +49,8 @@ def diagnose(model: keras.Model, x, y, *, batch_size: int = 256) -> Diagnosis:
     is_finite = not findings
     findings += check_training(model, outputs)
     if is_finite:
-        for check in (check_ranges, check_targets, check_outliers):
+        checks = check_logits, check_ranges, check_targets, check_outliers
+        for check in checks:
             for output in outputs:
                 findings += check(output)
     return Diagnosis(findings)

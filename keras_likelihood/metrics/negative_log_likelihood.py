@@ -19,28 +19,41 @@ class NegativeLogLikelihood(keras.metrics.Mean):
 
     Args:
         likelihood: a `Likelihood` or its name. Defaults to `"softmax"`.
+        from_logits: whether predictions of softmax and Bernoulli are logits
+            (default) or probabilities, as a recalibrated model's.
         name, dtype: as in `keras.metrics.Metric`.
         **parameters: fixed values of parameters that the output lacks.
 
-    Predictions: the likelihood's prediction (logits for softmax and
-    Bernoulli), or `(prediction, parameter, ...)`.
+    Predictions: the likelihood's prediction, or
+    `(prediction, parameter, ...)`.
     """
 
     def __init__(
         self,
         likelihood="softmax",
         *,
+        from_logits: bool = True,
         name: str = "negative_log_likelihood",
         dtype=None,
         **parameters,
     ):
         super().__init__(name=name, dtype=dtype)
         self.likelihood = likelihoods.get(likelihood)
+        self.from_logits = from_logits
+        if not from_logits and self.likelihood.name() not in _AS_LOGITS:
+            raise ValueError(
+                "`from_logits=False` is for softmax and bernoulli. "
+                f"Received: likelihood={self.likelihood.name()!r}"
+            )
         for given in parameters:
             self.likelihood.parameter(given)
         self.parameters = parameters
 
     def update_state(self, y_true, y_pred, sample_weight=None):
+        if not self.from_logits:
+            y_pred = _AS_LOGITS[self.likelihood.name()](
+                ops.cast(y_pred, self.dtype)
+            )
         distribution, y_true = as_distribution(
             self.likelihood, y_true, y_pred, self.parameters, self.dtype
         )
@@ -56,5 +69,16 @@ class NegativeLogLikelihood(keras.metrics.Mean):
         return {
             **super().get_config(),
             "likelihood": self.likelihood.name(),
+            "from_logits": self.from_logits,
             **self.parameters,
         }
+
+
+def _log(p):
+    return ops.log(ops.maximum(p, keras.config.epsilon()))
+
+
+_AS_LOGITS = {
+    "softmax": _log,
+    "bernoulli": lambda p: _log(p) - _log(1 - p),
+}

@@ -87,6 +87,7 @@ class LikelihoodModel(keras.Model):
             for name, parameter in likelihood_loss.data_parameters.items():
                 data[prefix + name] = parameter
         self.loss_parameters.replace(adopted, data)
+        self._refuse_loss_of_lone_prediction(loss)
         if kwargs.get("jit_compile") is True:
             self._refuse_jit_with_store()
         super().compile(optimizer=optimizer, loss=loss, **kwargs)
@@ -108,6 +109,17 @@ class LikelihoodModel(keras.Model):
                 "A data parameter with a `store` on disk needs a step that is "
                 "not compiled by XLA on TensorFlow; leave `jit_compile` at "
                 "'auto'. Received: jit_compile=True"
+            )
+
+    def _refuse_loss_of_lone_prediction(self, loss):
+        outputs = getattr(self, "outputs", None) and self.output
+        many = isinstance(outputs, _SEQUENCE) and len(outputs) > 1
+        one_loss = isinstance(loss, str) or callable(loss)
+        if many and one_loss and not isinstance(loss, LikelihoodLoss):
+            raise ValueError(
+                "The model's output is a prediction with parameters, which "
+                "needs a loss of `keras_likelihood.losses`. "
+                f"Received: loss={loss!r}"
             )
 
     def _adopt(self, key, loss):

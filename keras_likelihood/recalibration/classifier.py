@@ -31,7 +31,7 @@ class ClassifierRecalibrator:
     uses_features = False
     """Whether fitting needs features beside the logits."""
     keeps_accuracy = True
-    """Whether the predicted class can never change."""
+    """Whether the predicted class stays, but for ties of a huge temperature."""
 
     def fit(
         self,

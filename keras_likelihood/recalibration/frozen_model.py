@@ -114,7 +114,8 @@ def _graph_of(model, example):
     if getattr(model, "inputs", None) and getattr(model, "outputs", None):
         if len(model.outputs) != 1:
             raise ValueError(
-                "`model` must have one output. "
+                "`model` must be a classifier with one output; for regressors "
+                "there is `keras_likelihood.recalibration.regression`. "
                 f"Received: {len(model.outputs)} outputs"
             )
         single = len(model.inputs) == 1

@@ -28,6 +28,23 @@ def stream(metric, y, prediction, weight=None):
     return float(metric.result())
 
 
+def test_nll_of_probabilities_is_that_of_their_logits():
+    y, logits, p = classes()
+    by_logits = stream(metrics.NegativeLogLikelihood(), y, logits)
+    by_p = metrics.NegativeLogLikelihood(from_logits=False)
+    assert stream(by_p, y, p) == pytest.approx(by_logits, rel=1e-5)
+    assert by_logits == pytest.approx(-np.log(p[range(len(y)), y]).mean())
+    again = metrics.NegativeLogLikelihood.from_config(by_p.get_config())
+    assert stream(again, y, p) == pytest.approx(by_logits, rel=1e-5)
+    binary = metrics.NegativeLogLikelihood("bernoulli", from_logits=False)
+    label, share = np.array([[1.0], [0.0]]), np.array([[0.8], [0.3]], "float32")
+    binary.update_state(label, share)
+    expected = -(np.log(0.8) + np.log(0.7)) / 2
+    assert float(binary.result()) == pytest.approx(expected, rel=1e-5)
+    with pytest.raises(ValueError, match="Received: likelihood='normal'"):
+        metrics.NegativeLogLikelihood("normal", from_logits=False)
+
+
 @pytest.mark.parametrize("classwise", [False, True])
 @pytest.mark.parametrize("from_logits", [False, True])
 def test_ece_streams_to_the_same_number(classwise, from_logits):

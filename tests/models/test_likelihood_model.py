@@ -191,12 +191,15 @@ def test_predict_distribution_is_one_call_from_intervals(data):
 def test_bad_use_is_refused(data):
     x, y = data
     model = scale_model(x)
-    model.compile("adam", loss="mse")
-    with pytest.raises(ValueError, match="likelihood loss. Received"):
-        model.predict_distribution(x)
+    with pytest.raises(ValueError, match="with parameters.*loss='mse'"):
+        model.compile("adam", loss="mse")
     with pytest.raises(ValueError, match="given as a dict"):
         model.compile("adam", loss=[kl.losses.NormalLoss(), "mse"])
     inputs = keras.Input((3,))
+    plain = kl.LikelihoodModel(inputs, keras.layers.Dense(1)(inputs))
+    plain.compile("adam", loss="mse")
+    with pytest.raises(ValueError, match="likelihood loss. Received"):
+        plain.predict_distribution(x)
     named = kl.LikelihoodModel(inputs, {"y": kl.layers.ScaleHead(1)(inputs)})
     named.compile("adam", loss=kl.losses.NormalLoss(scale=1.0))
     with pytest.raises(ValueError, match="a dict of losses"):

@@ -6,6 +6,7 @@ import keras
 import numpy as np
 import pytest
 
+from keras_likelihood import cli
 from keras_likelihood.commands import recalibrate as command
 
 
@@ -65,6 +66,36 @@ def test_logits_from_npz_and_csv_agree(tmp_path):
         for suffix in ("npz", "csv")
     ]
     np.testing.assert_allclose(found[0], found[1], atol=1e-5)
+
+
+def test_one_hot_labels_and_one_method(tmp_path, capsys):
+    _, logits, y = arrays()
+    for name, labels in {"plain": y, "one_hot": np.eye(3)[y]}.items():
+        np.savez(tmp_path / f"{name}.npz", logits=logits, y=labels)
+    printed = []
+    for name in ("plain", "one_hot"):
+        call("--data", tmp_path / f"{name}.npz", "--method", "global")
+        lines = capsys.readouterr().out.splitlines()
+        printed.append([line.split()[:4] for line in lines])
+        assert "nothing written; --output names a file" in lines
+    assert printed[0] == printed[1]
+    assert [line[0] for line in printed[0][:3]] == ["method", "none", "global"]
+    assert not any(line[0] == "auto" for line in printed[0])
+
+
+def test_errors_of_the_user_are_one_line(tmp_path, monkeypatch):
+    _, logits, y = arrays()
+    np.savez(tmp_path / "val.npz", logits=logits, y=y[:-1])
+    arguments = ["recalibrate", "--data", str(tmp_path / "val.npz")]
+    with pytest.raises(SystemExit, match="^recalibrate: "):
+        cli.main(arguments)
+
+    def lost(options):
+        raise ModuleNotFoundError("no sklearn", name="sklearn")
+
+    monkeypatch.setattr(command, "run", lost)
+    with pytest.raises(SystemExit, match=r"keras-likelihood\[recalibration\]"):
+        cli.main(arguments)
 
 
 def test_pickles_and_wrong_files_are_refused(tmp_path):
