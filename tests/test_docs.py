@@ -99,6 +99,7 @@ def reader_of(page, rng):
         network.save("model.keras")
         labels = rng.integers(3, size=60)
         scope |= {"x_val": x, "y_val": labels, "y": labels}
+        scope |= {"regressor": keras.Model(inputs, outputs), "target": y}
         for prefix in ("", "test_"):
             scope[prefix + "logits"] = scope[prefix + "features"] = x
             scope[prefix + "prediction"] = x[:, 0]

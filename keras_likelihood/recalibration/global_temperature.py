@@ -5,7 +5,8 @@ import numpy as np
 from keras_likelihood.recalibration.moments import softmax_moments
 
 _SAMPLE_ROWS = 4096
-_LOWEST, _HIGHEST = 1e-6, 1e6
+_LARGEST_INVERSE = 1e6
+_LEAST_GAP = 1e-3
 
 
 def solve_temperature(logits, labels, weight=None) -> float:
@@ -17,7 +18,9 @@ def solve_temperature(logits, labels, weight=None) -> float:
     needs one or two passes.
 
     Where no finite minimum exists (every label has the largest logit: T to
-    0; the logits know nothing: T to infinity) T ends at 1e-6 or 1e6. Logits
+    0; the logits know nothing: T to infinity) T ends at 1e-6, or at a
+    thousand times the largest gap between two logits of a row: almost
+    uniform probabilities, in which float32 still tells the largest. Logits
     that are constant in every row leave T = 1.
 
     Args:
@@ -38,7 +41,8 @@ def _halley(logits, labels, weight, tau):
     # The error after a Halley step is of the order of the step's cube, and
     # that of the NLL of its sixth power: a relative step of 0.01 leaves the
     # NLL exact to rounding.
-    low, high = _LOWEST, _HIGHEST
+    gap = float(np.max(np.ptp(logits, axis=-1)))
+    low, high = _LEAST_GAP / max(gap, _LEAST_GAP), _LARGEST_INVERSE
     for _ in range(100):
         at = softmax_moments(logits, labels, tau, third=True)
         slope = np.average(at.slope, weights=weight)

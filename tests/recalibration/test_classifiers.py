@@ -165,6 +165,19 @@ def test_hard_inputs_end_finite(method):
         assert report["nll_after"] <= report["nll_before"] + 1e-9
 
 
+@pytest.mark.parametrize("size", [1e-3, 1.0, 1e4])
+def test_logits_that_know_nothing_keep_their_classes(size):
+    """The temperature stops where float32 still tells the classes apart."""
+    random = np.random.default_rng(0)
+    logits = size * random.standard_normal((200, 5))
+    y = (logits.argmax(axis=1) + random.integers(1, 5, 200)) % 5
+    fitted = recalibration.GlobalScaling().fit_arrays(logits, y)
+    p = fitted.calibrate(logits)
+    assert abs(p - 0.2).max() < 1e-3
+    kept = p.astype("float32").argmax(axis=1) == logits.argmax(axis=1)
+    assert kept.mean() > 0.99
+
+
 @pytest.mark.parametrize("method", METHODS)
 def test_binary_columns_and_dense_maps(method):
     random = np.random.default_rng(0)
