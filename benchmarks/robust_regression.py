@@ -9,7 +9,7 @@ share of data sets on which RANSAC does no better, and the median time of a
 fit on one thread. A RANSAC that finds no model counts as least squares.
 
     python benchmarks/robust_regression.py
-    python benchmarks/robust_regression.py --study wide --sets 100
+    python benchmarks/robust_regression.py --study wide
     python benchmarks/robust_regression.py --study fractions
     python benchmarks/robust_regression.py --study pca
 """
@@ -197,9 +197,10 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     studies = ("line", "wide", "fractions", "pca")
     parser.add_argument("--study", choices=studies, default="line")
-    parser.add_argument("--sets", type=int, default=100)
+    parser.add_argument("--sets", type=int)
     parser.add_argument("--kinds", nargs="+", choices=KINDS, default=KINDS)
     options = parser.parse_args()
+    options.sets = options.sets or (500 if options.study == "line" else 100)
     # Huber's solver reports that it stopped early; its error says so too.
     warnings.simplefilter("ignore")
     # Threads that wait for one method's next product slow the next method.

@@ -21,14 +21,17 @@ _SQRT_TWO_PI = np.sqrt(2 * np.pi)
 class PredictedScale:
     """A scale predicted from x and y: `hypot(floor, k * r)`.
 
-        rho(q, k) = log(1 + k^2 q) + q / (2 (1 + k^2 q))
-        normaliser(k) = sqrt(pi / 2) / k  exp(-z) I0(z),  z = 1 / (4 k^2)
+        rho(q, k) = (1 + s) / 2 log(1 + k^2 q) + q / (2 (1 + k^2 q))
+        normaliser(k) = B(1/2, s/2) / (sqrt(2 pi) k)
+                        1F1(1/2; (1 + s) / 2; -1 / (2 k^2))
 
-    with the prior `floor / scale`. `k = 0` is least squares; the larger k,
-    the more examples count as outliers. The tails fall as 1 / r^2. A k above
-    0.6, with a larger floor, is almost the same density.
+    with the prior `(floor / scale)^s`, s = 1/4. `k = 0` is least squares; the
+    larger k, the more examples count as outliers. The tails fall as
+    1 / r^(1 + s), and the pull of a far example as (1 + s) / r: the smaller
+    s, the less do outliers that keep together bend the fit.
     """
 
+    prior = 0.25
     bounds = (0.0, 0.6)
     plain_shape = 0.0
     screening_shape = 0.5
@@ -36,27 +39,31 @@ class PredictedScale:
 
     def rho(self, q, k):
         spread = 1 + k**2 * q
-        return np.log(spread) + q / (2 * spread)
+        return (1 + self.prior) / 2 * np.log(spread) + q / (2 * spread)
 
     def weight(self, q, k):
         """`2 d rho / d q`, the weight of the example in least squares."""
         spread = 1 + k**2 * q
-        return (2 * k**2 + 1 / spread) / spread
+        return ((1 + self.prior) * k**2 + 1 / spread) / spread
 
     def shape_slope(self, q, k):
         """`d rho / d k`."""
         spread = 1 + k**2 * q
-        return 2 * k * q / spread - k * (q / spread) ** 2
+        return (1 + self.prior) * k * q / spread - k * (q / spread) ** 2
 
     def log_normaliser(self, k):
         """Value and slope in k."""
-        if k < 1e-2:
-            # The first terms of the series in k; I0 needs z below 1 / eps.
-            return k**2 / 2 + k**4, k + 4 * k**3
-        z = 1 / (4 * k**2)
-        i0, i1 = special.ive(0, z), special.ive(1, z)
-        value = np.log(np.sqrt(np.pi / 2) / k * i0)
-        return value, -1 / k - (i1 / i0 - 1) / (2 * k**3)
+        s = self.prior
+        if k < 2e-2:
+            # The first terms of the series in k, exact to 1e-8.
+            c = 1 - s / 2
+            d = 1.5 * c * (c + 1) - c**2 / 2
+            return c * k**2 + d * k**4, 2 * c * k + 4 * d * k**3
+        b, z = (1 + s) / 2, -1 / (2 * k**2)
+        value = special.hyp1f1(0.5, b, z)
+        slope = special.hyp1f1(1.5, b + 1, z) / (2 * b)
+        constant = special.beta(0.5, s / 2) / (_SQRT_TWO_PI * k)
+        return np.log(constant * value), slope / value / k**3 - 1 / k
 
     def scale(self, q, k):
         """The scale in units of the floor."""

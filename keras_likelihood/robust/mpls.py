@@ -24,10 +24,10 @@ class PredictedScaleRegressor(RobustLinearRegressor):
         scale_i = hypot(floor, k (y_i - x_i . b - a)).
 
     A scale that reads y could explain any residual. What holds it back is
-    the prior `floor / scale` and the normaliser of the resulting density,
-    which is a proper one: k = 0 is least squares, and with k the tails grow
-    to those of a Cauchy distribution. a, b, k <= 0.6 and the floor are
-    learned together.
+    the prior `(floor / scale)^(1/4)` and the normaliser of the density,
+    which is a proper one: k = 0 is least squares, and with k > 0 the tails
+    fall as r^(-5/4), so that outliers that keep together hardly pull. a, b,
+    k <= 0.6 and the floor are learned together.
 
     With x alone, the scale tells regions of much noise from those of little.
 

@@ -9,6 +9,8 @@ from keras_likelihood.robust.problem import Problem
 
 CASES = [
     (PredictedScale(), 0.005),
+    (PredictedScale(), 0.0199),
+    (PredictedScale(), 0.0201),
     (PredictedScale(), 0.3),
     (PredictedScale(), 0.6),
     (DataScale(), 0.5),
@@ -52,7 +54,7 @@ def test_rho_is_the_normal_with_its_prior():
     """-log N(r; 0, scale) - log prior, from their definitions."""
     q = np.array([0.01, 1.0, 30.0])
     scale = PredictedScale().scale(q, 0.4)
-    expected = np.log(scale) + q / (2 * scale**2) + np.log(scale)
+    expected = np.log(scale) + q / (2 * scale**2) + 0.25 * np.log(scale)
     np.testing.assert_allclose(PredictedScale().rho(q, 0.4), expected)
     data = DataScale(dimensions=3)
     scale = data.scale(q, 2.0)
