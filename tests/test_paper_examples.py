@@ -135,6 +135,27 @@ def test_study_records_what_the_page_needs(name, tmp_path, monkeypatch, render):
     assert "{{" not in section and "[[" not in section
 
 
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_sets_of_tensorflow_datasets(beside, monkeypatch):
+    """Without local files, under the names and with the features there."""
+    pytest.importorskip("tensorflow")
+    tfds = pytest.importorskip("tensorflow_datasets")
+    import datasets
+
+    monkeypatch.delenv("KERAS_LIKELIHOOD_DATA", raising=False)
+    with tfds.testing.mock_data(num_examples=20):
+        (x, y), _ = datasets.cifar10()
+        assert x.shape == (20, 32, 32, 3) and x.dtype == "uint8"
+        assert y.shape == (20,)
+        face = next(iter(datasets.celeba(3)))
+        assert face.shape == (218, 178, 3)
+        (x, y), (x_test, _) = datasets.regression("wine_red", seed=0)
+        assert x.shape == (16, 11) and len(x_test) == 4
+        assert y.std() == pytest.approx(1, rel=1e-3)
+    with pytest.raises(SystemExit, match="KERAS_LIKELIHOOD_DATA"):
+        datasets.regression("soil", seed=0)
+
+
 def section_of(page, name, render):
     sections = page.split("\n## ")[1:]
     return sections[render.STUDIES.index(name)]
