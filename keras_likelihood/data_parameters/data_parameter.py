@@ -284,9 +284,9 @@ class DataParameter(keras.callbacks.Callback):
         if not self.built:
             raise ValueError(
                 "A DataParameter gets its table from the loss and model it "
-                "is compiled with; with a subclassed model, call "
-                "`loss.build(prediction_shape)` first. "
-                "Received: a call before that"
+                "is compiled with. Give the one in the loss to `callbacks`; "
+                "with a subclassed model, call `loss.build(prediction_shape)` "
+                "first. Received: one that no compiled loss has"
             )
         return self.rows
 
