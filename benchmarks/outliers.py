@@ -69,14 +69,16 @@ def sklearn_sets():
     random = np.random.default_rng(0)
     x, digit = load_digits(return_X_y=True)
     for outlier in range(10):
-        chosen = np.flatnonzero(digit == outlier)
-        chosen = random.permutation(chosen)[:30]
-        rows = np.concatenate([np.flatnonzero(digit != outlier), chosen])
-        yield f"digit {outlier}", x[rows], (digit[rows] == outlier).astype(int)
+        yield f"digit {outlier}", *cut(x, digit == outlier, 30, random)
     x, benign = load_breast_cancer(return_X_y=True)
-    chosen = random.permutation(np.flatnonzero(benign == 0))[:20]
-    rows = np.concatenate([np.flatnonzero(benign), chosen])
-    yield "cancer", x[rows], 1 - benign[rows]
+    yield "cancer", *cut(x, benign == 0, 20, random)
+
+
+def cut(x, outlier, count, random):
+    """The rows and labels that remain if `count` outliers are kept."""
+    chosen = random.permutation(np.flatnonzero(outlier))[:count]
+    rows = np.concatenate([np.flatnonzero(~outlier), chosen])
+    return x[rows], outlier[rows].astype(int)
 
 
 def unseen_sets():
@@ -87,10 +89,7 @@ def unseen_sets():
     for load, title in ((load_wine, "wine"), (load_iris, "iris")):
         x, y = load(return_X_y=True)
         for outlier in range(3):
-            chosen = random.permutation(np.flatnonzero(y == outlier))[:10]
-            rows = np.concatenate([np.flatnonzero(y != outlier), chosen])
-            labels = (y[rows] == outlier).astype(int)
-            yield f"{title} {outlier}", x[rows], labels
+            yield f"{title} {outlier}", *cut(x, y == outlier, 10, random)
 
 
 SETS = {"odds": odds_sets, "sklearn": sklearn_sets, "unseen": unseen_sets}

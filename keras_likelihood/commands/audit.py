@@ -61,20 +61,17 @@ def run(args) -> int:
             f"{args.data}: the file needs arrays `x` and `y`. "
             f"Received: {sorted(data)}"
         )
-    try:
-        report = audit(
-            args.model,
-            data["x"],
-            data["y"],
-            args.output,
-            label_names=names(args.labels),
-            feature_names=names(args.features),
-            top=args.top,
-            task=args.task,
-            title=args.title or f"Data audit of {pathlib.Path(args.data).name}",
-        )
-    except ValueError as error:
-        raise SystemExit(f"audit: {error}") from error
+    report = audit(
+        args.model,
+        data["x"],
+        data["y"],
+        args.output,
+        label_names=names(args.labels),
+        feature_names=names(args.features),
+        top=args.top,
+        task=args.task,
+        title=args.title or f"Data audit of {pathlib.Path(args.data).name}",
+    )
     if args.issues:
         report.to_csv(args.issues)
     _print(report, args)

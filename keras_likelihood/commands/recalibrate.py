@@ -86,7 +86,7 @@ def run(args) -> int:
             f"Received: {sorted(val)}"
         )
     for data in filter(None, (val, test)):
-        data["y"] = _class_numbers(data["y"])
+        data["y"] = _class_numbers(data)
     from_logits = frozen is not None or not args.probabilities
     fitted = _fit_all(val, test, args.method, from_logits)
     chosen = fitted[args.method]
@@ -123,12 +123,13 @@ def _outputs(frozen, data, path):
     return {"logits": logits, "features": features, "y": y}
 
 
-def _class_numbers(y):
-    """Labels as numbers, `(n,)`; those that are one-hot become so."""
-    y = np.asarray(y)
-    if y.ndim == 2:
-        return y.argmax(axis=-1) if y.shape[-1] > 1 else y[:, 0]
-    return y
+def _class_numbers(data):
+    """The labels as numbers in the logits' shape, less its classes."""
+    from keras_likelihood.recalibration.inputs import as_labels
+
+    shape = np.shape(data["logits"])
+    shape = shape if len(shape) > 1 else (*shape, 1)
+    return as_labels(data["y"], shape).reshape(shape[:-1])
 
 
 def _fit_all(val, test, method, from_logits):
@@ -196,15 +197,14 @@ def _write(args, chosen, frozen, val, test, from_logits):
 
     judged = test or val
     p = probabilities(chosen, judged, from_logits)
-    if args.output and frozen is not None:
-        model = frozen.extend(chosen._graph)
-        model.save(args.output)
-        print(f"wrote {args.output} ({args.method})")
-    elif args.output:
-        np.savez(args.output, probabilities=p)
-        print(f"wrote {args.output} ({args.method})")
-    else:
+    if not args.output:
         print("nothing written; --output names a file")
+    else:
+        if frozen is not None:
+            frozen.extend(chosen._graph).save(args.output)
+        else:
+            np.savez(args.output, probabilities=p)
+        print(f"wrote {args.output} ({args.method})")
     figure = args.figure
     if figure is None and args.output:
         figure = pathlib.Path(args.output).with_suffix(".png")

@@ -1,19 +1,14 @@
 """`keras-likelihood audit`, as called from the shell."""
 
-import argparse
-
 import keras
 import numpy as np
 import pytest
 
-from keras_likelihood.commands import audit as command
+from keras_likelihood import cli
 
 
 def call(*arguments):
-    parser = argparse.ArgumentParser()
-    command.add_parser(parser.add_subparsers(required=True))
-    options = parser.parse_args(["audit", *map(str, arguments)])
-    return options.run(options)
+    return cli.main(["audit", *map(str, arguments)])
 
 
 @pytest.fixture

@@ -1,7 +1,5 @@
 """`keras-likelihood recalibrate`, as called from the shell."""
 
-import argparse
-
 import keras
 import numpy as np
 import pytest
@@ -11,10 +9,7 @@ from keras_likelihood.commands import recalibrate as command
 
 
 def call(*arguments):
-    parser = argparse.ArgumentParser()
-    command.add_parser(parser.add_subparsers(required=True))
-    options = parser.parse_args(["recalibrate", *map(str, arguments)])
-    return options.run(options)
+    return cli.main(["recalibrate", *map(str, arguments)])
 
 
 def arrays(rows=150):
@@ -81,6 +76,22 @@ def test_one_hot_labels_and_one_method(tmp_path, capsys):
     assert printed[0] == printed[1]
     assert [line[0] for line in printed[0][:3]] == ["method", "none", "global"]
     assert not any(line[0] == "auto" for line in printed[0])
+
+
+def test_labels_of_sequences_stay_class_numbers(tmp_path, capsys):
+    _, logits, y = arrays()
+    np.savez(tmp_path / "rows.npz", logits=logits, y=y)
+    np.savez(
+        tmp_path / "sequences.npz",
+        logits=logits.reshape(50, 3, 3),
+        y=y.reshape(50, 3),
+    )
+    printed = []
+    for name in ("rows", "sequences"):
+        call("--data", tmp_path / f"{name}.npz", "--method", "global")
+        lines = capsys.readouterr().out.splitlines()
+        printed.append([line.split()[:4] for line in lines])
+    assert printed[0] == printed[1]
 
 
 def test_errors_of_the_user_are_one_line(tmp_path, monkeypatch):
