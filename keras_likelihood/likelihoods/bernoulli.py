@@ -20,7 +20,7 @@ class Bernoulli(Likelihood):
         temperature: `> 0`. Defaults to 1.
     """
 
-    parameters = (Parameter("temperature", ShiftedSoftplus(0.2), initial=1.0),)
+    parameters = (Parameter("temperature", ShiftedSoftplus(0.2), neutral=True),)
 
     @property
     def logits(self):

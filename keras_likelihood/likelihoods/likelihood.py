@@ -5,6 +5,7 @@ import numbers
 import re
 from typing import ClassVar
 
+import keras
 from keras import ops
 
 from keras_likelihood.constraints import Constraint
@@ -22,12 +23,15 @@ class Parameter:
         initial: value at which learning starts.
         includes_zero: whether a fixed value may be 0; negative ones never
             are allowed.
+        neutral: whether a lone prediction means the initial value. Logits
+            are those of temperature 1; no scale can be taken for granted.
     """
 
     name: str
     constraint: Constraint
     initial: float = 1.0
     includes_zero: bool = False
+    neutral: bool = False
 
     def check(self, value: float) -> float:
         """Returns a fixed `value` as a float if the domain contains it."""
@@ -66,7 +70,10 @@ class Likelihood:
         _REGISTRY[cls.name()] = cls
 
     def __init__(self, prediction, **parameters):
-        self.prediction = ops.convert_to_tensor(prediction)
+        prediction = ops.convert_to_tensor(prediction)
+        if not keras.backend.is_float_dtype(prediction.dtype):
+            prediction = ops.cast(prediction, keras.config.floatx())
+        self.prediction = prediction
         known = [p.name for p in self.parameters]
         unknown = sorted(set(parameters) - set(known))
         if unknown:

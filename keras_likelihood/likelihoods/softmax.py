@@ -22,7 +22,7 @@ class Softmax(Likelihood):
         temperature: `> 0`; its last axis is 1. Defaults to 1.
     """
 
-    parameters = (Parameter("temperature", ShiftedSoftplus(0.2), initial=1.0),)
+    parameters = (Parameter("temperature", ShiftedSoftplus(0.2), neutral=True),)
     event_rank = 1
 
     @property

@@ -1,0 +1,105 @@
+"""From a model's output to the distribution that it stands for.
+
+This is the only place that takes `(prediction, parameter, ...)` apart.
+"""
+
+from keras import ops
+
+from keras_likelihood.likelihoods.likelihood import Likelihood
+
+
+def split_output(output) -> tuple:
+    """Splits one output into its prediction and its parameters.
+
+    Args:
+        output: a prediction, or `(prediction, parameter, ...)`. Tensors,
+            arrays, symbolic tensors and shapes in a list are all accepted.
+
+    Returns:
+        `(prediction, parameters)`, the second a list that may be empty.
+    """
+    if not isinstance(output, list | tuple):
+        return output, []
+    if not output:
+        raise ValueError(
+            "An output is a prediction, alone or with its parameters. "
+            f"Received: {output!r}"
+        )
+    return output[0], list(output[1:])
+
+
+def distribution_of(
+    likelihood: type[Likelihood],
+    output,
+    *,
+    known: dict | None = None,
+    learned=None,
+    dtype=None,
+) -> Likelihood:
+    """The distribution that a model's output stands for.
+
+    Args:
+        likelihood: a `Likelihood` class.
+        output: a prediction, or `(prediction, parameter, ...)` with the
+            parameters that are not in `known`, in the likelihood's order.
+        known: values by name of parameters that the output never holds: the
+            fixed ones and those of the training examples.
+        learned: function of a parameter's name and the prediction that
+            returns its value. It is asked for the parameters that a lone
+            prediction lacks. Without it, a parameter with a neutral value
+            takes that, and any other raises.
+        dtype: of the computation. Defaults to the prediction's own.
+    """
+    known = known or {}
+    prediction, rest = split_output(output)
+    prediction = ops.convert_to_tensor(prediction)
+    if dtype is not None:
+        prediction = ops.cast(prediction, dtype)
+    names = names_in_output(likelihood, known, len(rest))
+    values = dict(zip(names, rest, strict=True))
+    for parameter in likelihood.parameters:
+        name = parameter.name
+        if name in values:
+            continue
+        if name in known:
+            values[name] = known[name]
+        elif learned is not None:
+            values[name] = learned(name, prediction)
+        elif parameter.neutral:
+            values[name] = parameter.initial
+        else:
+            raise ValueError(
+                f"{likelihood.__name__} needs a value for `{name}`: give "
+                f"(prediction, {name}), or {name}=... as a number. "
+                "Received: a prediction alone"
+            )
+    return likelihood(prediction, **values)
+
+
+def names_in_output(likelihood, known, count: int) -> list[str]:
+    """Names of the `count` parameters that stand beside a prediction.
+
+    Args:
+        likelihood: a `Likelihood` class.
+        known: names of the parameters that the output never holds.
+        count: number of parameters in the output.
+    """
+    free = [p.name for p in likelihood.parameters if p.name not in known]
+    if count == 0:
+        return []
+    if count == len(free):
+        return free
+    raise ValueError(
+        f"The output for {likelihood.__name__} must be a prediction, alone or "
+        f"with the {len(free)} parameter(s) {free}; fix or learn the others "
+        "by naming them in the loss. "
+        f"Received: a prediction and {count} parameter(s)"
+    )
+
+
+def match_target(y, prediction):
+    """Adds the unit axis that targets `(batch, ...)` may leave out."""
+    y = ops.convert_to_tensor(y)
+    if len(y.shape) == len(prediction.shape) - 1 and prediction.shape[-1] == 1:
+        return ops.expand_dims(y, axis=-1)
+    return y
