@@ -16,7 +16,7 @@ def check_training(model, outputs) -> Iterator[Finding]:
     steps = _steps(model)
     for output in outputs:
         # What a head supplies is not learned by the loss.
-        learned = output.loss._learned_beside(output.leaves)
+        learned = output.loss.learned_beside(output.leaves - 1)
         for name, layer in learned.items():
             yield from _check_layer(name, layer, trained, steps, output)
         for name, data in output.loss.data_parameters.items():

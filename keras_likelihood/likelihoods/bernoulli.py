@@ -45,6 +45,11 @@ class Bernoulli(Likelihood):
         """Probability of a yes, of the logits' shape."""
         return ops.sigmoid(self.logits)
 
+    def class_probabilities(self):
+        """Probabilities of no and yes, `(batch, ..., units, 2)`."""
+        yes = self.mean()
+        return ops.stack([1 - yes, yes], axis=-1)
+
     def sample(self, count=None, seed=None):
         uniform = keras.random.uniform(
             self._sample_shape(count), dtype=self.prediction.dtype, seed=seed

@@ -135,6 +135,10 @@ class Likelihood:
             f"{allowed}. Received: {dimension!r}"
         )
 
+    @classmethod
+    def check_targets(cls, y, prediction_shape):
+        """Raises if an array of targets cannot be outcomes."""
+
     def nll(self, y):
         """Complete negative log-likelihood of `y`, constants included.
 

@@ -69,6 +69,10 @@ class Softmax(Likelihood):
         """Class probabilities, of the logits' shape."""
         return ops.softmax(self.logits)
 
+    def class_probabilities(self):
+        """Probabilities with the classes on the last axis."""
+        return self.mean()
+
     def sample(self, count=None, seed=None):
         """Draws class numbers: `(batch, ...)`, or `(count, batch, ...)`."""
         gumbel = -ops.log(

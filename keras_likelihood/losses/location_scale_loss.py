@@ -47,7 +47,7 @@ class LocationScaleLoss(LikelihoodLoss):
             return nll
         weight = ops.stop_gradient(distribution.scale) ** (2 * self.beta)
         if self.balanced:
-            weight = weight / ops.mean(weight)
+            weight = weight / self.weighted_mean(weight)
         return nll * weight
 
     def get_config(self):

@@ -160,6 +160,9 @@ def test_a_stock_model_run_eagerly_warns_too(rng):
 def test_a_loop_of_ones_own_may_train_the_loss(rng):
     loss = losses.NormalLoss("global")
     assert len(loss.trainable_variables) == 1
+    with pytest.raises(ValueError, match="adopt.*Received"):
+        loss(np.zeros((2, 1)), np.ones((2, 1)))
+    assert len(loss.adopt()) == 1
     value = as_numpy(loss(np.zeros((2, 1)), np.ones((2, 1))))
     np.testing.assert_allclose(value, 0.5 + 0.5 * np.log(2 * np.pi), rtol=1e-6)
 
