@@ -2,16 +2,12 @@
 
 import contextlib
 import inspect
-import os
 import types
 
 import keras
 from keras import ops
 
-from keras_likelihood.backend.kept_values import (
-    forget_gradients,
-    keeping_values,
-)
+from keras_likelihood.backend.kept_values import keeping_values
 from keras_likelihood.data_parameters.indexed import split_index
 from keras_likelihood.data_parameters.parameter_rows import step_rows
 from keras_likelihood.likelihoods.output import split_output
@@ -26,7 +22,7 @@ from keras_likelihood.models.functional import (
     describes_graph,
     functional_class,
 )
-from keras_likelihood.models.loss_parameters import LossParameters
+from keras_likelihood.models.loss_owner import LossOwner
 from keras_likelihood.models.named_output import named_output
 from keras_likelihood.models.training_targets import check_training_targets
 from keras_likelihood.registration import serializable
@@ -34,7 +30,7 @@ from keras_likelihood.regularizers.learned_noise import bind_noise
 
 
 @serializable
-class LikelihoodModel(keras.Model):
+class LikelihoodModel(LossOwner):
     """A `keras.Model` that trains the parameters of its likelihood.
 
     It differs from a stock model in three ways: the whole output
@@ -69,11 +65,9 @@ class LikelihoodModel(keras.Model):
         if describes_graph(args, kwargs):
             cls = functional_class(cls, args, kwargs)
         model = super().__new__(cls)
-        # Beside Keras' tracking: another model around this one must not find
-        # the variables of its loss.
+        # A plain namespace, which Keras' attribute tracking leaves alone.
         model.__dict__["_fitted"] = types.SimpleNamespace(
             losses=CompiledLosses(),
-            parameters=LossParameters(name="loss_parameters"),
             outputs=None,
             is_counted=False,
         )
@@ -106,11 +100,6 @@ class LikelihoodModel(keras.Model):
         return cls(model.input, model.output, name=model.name)
 
     @property
-    def loss_parameters(self) -> LossParameters:
-        """What the losses learn, and what former losses learned."""
-        return self._fitted.parameters
-
-    @property
     def data_parameters(self) -> dict:
         """The `DataParameter`s of the losses, by name."""
         return {
@@ -133,7 +122,7 @@ class LikelihoodModel(keras.Model):
             _refuse_jit_with_store(losses)
         super().compile(optimizer=optimizer, loss=loss, **kwargs)
         self._fitted.losses = losses
-        self._fitted.parameters.replace({}, {})
+        self.loss_parameters.replace({}, {})
         outputs = self._known_outputs()
         if outputs is not None:
             self._adopt(outputs)
@@ -175,7 +164,7 @@ class LikelihoodModel(keras.Model):
             loss.build(tuple(prediction.shape), len(parameters))
             for name, value in loss.learned_beside(len(parameters)).items():
                 learned[f"{key}_{name}" if key else name] = value
-        self._fitted.parameters.replace(learned, self.data_parameters)
+        self.loss_parameters.replace(learned, self.data_parameters)
 
     def _refuse_loss_of_lone_prediction(self, loss):
         outputs = getattr(self, "outputs", None) and self.output
@@ -347,70 +336,6 @@ class LikelihoodModel(keras.Model):
             for _, metric, _ in losses.metrics:
                 counted.enter_context(metric.already_counted())
             return super().compute_metrics(x, y, predictions, sample_weight)
-
-    @property
-    def metrics(self):
-        return super().metrics + self.loss_parameters.metrics
-
-    @property
-    def trainable_variables(self):
-        return super().trainable_variables + self._loss_variables(True)
-
-    @property
-    def non_trainable_variables(self):
-        return super().non_trainable_variables + self._loss_variables(False)
-
-    @property
-    def trainable_weights(self):
-        return super().trainable_weights + self._loss_variables(True)
-
-    @property
-    def non_trainable_weights(self):
-        return super().non_trainable_weights + self._loss_variables(False)
-
-    def _loss_variables(self, trainable):
-        held = self.loss_parameters.variables
-        return [
-            v for v in held if (v.trainable and self.trainable) is trainable
-        ]
-
-    def get_weights(self):
-        """Values of the layers' weights, then of what the losses learn."""
-        held = self.loss_parameters.variables
-        return super().get_weights() + [v.numpy() for v in held]
-
-    def set_weights(self, weights):
-        """Takes what `get_weights` returns, or the layers' weights alone."""
-        held = self.loss_parameters.variables
-        count = len(self.weights)
-        if held and len(weights) == count + len(held):
-            for variable, value in zip(held, weights[count:], strict=True):
-                variable.assign(value)
-            weights = weights[:count]
-        super().set_weights(weights)
-
-    def zero_grad(self, *args, **kwargs):
-        """Asked for by PyTorch, which does not know the loss's variables."""
-        super().zero_grad(*args, **kwargs)
-        forget_gradients(self.loss_parameters.variables)
-
-    def save(self, filepath, *args, **kwargs):
-        """As `keras.Model.save`; `.h5` files cannot hold what a loss learns."""
-        legacy = str(filepath).endswith((".h5", ".hdf5"))
-        if legacy and self.loss_parameters.variables:
-            raise ValueError(
-                "An .h5 file cannot hold what the loss has learned; save as "
-                f"'.keras'. Received: {os.fspath(filepath)!r}"
-            )
-        return super().save(filepath, *args, **kwargs)
-
-    def summary(self, *args, **kwargs):
-        """As `keras.Model.summary`, with what the losses learn."""
-        bound = inspect.signature(super().summary).bind(*args, **kwargs)
-        super().summary(*args, **kwargs)
-        show = bound.arguments.get("print_fn") or print
-        for line in self.loss_parameters.describe():
-            show(f" {line}")
 
     def __reduce__(self):
         """Pickles as this class: the functional one has no module to be in."""

@@ -45,8 +45,9 @@ class LossParameters(keras.Layer):
         self._current.parameters = dict(parameters)
         self._current.data_parameters = dict(data_parameters or {})
         self._current.logs = {name: LatestValue(name) for name in parameters}
-        numbered = self._current.remembered.pop(_NUMBERED, None)
-        if numbered is not None:
+        numbered = self._current.remembered.get(_NUMBERED)
+        if numbered is not None and self.variables:
+            del self._current.remembered[_NUMBERED]
             _assign_all(self.variables, numbered, "loss")
         for name, parameter in parameters.items():
             self._take_over(name, parameter)
@@ -92,7 +93,6 @@ class LossParameters(keras.Layer):
     def weights(self):
         return self.variables
 
-    @property
     def learned(self) -> dict:
         """The `GlobalParameter`s, by name."""
         return dict(self._current.parameters)

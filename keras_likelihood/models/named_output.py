@@ -34,6 +34,7 @@ def _named_tuple(*fields):
         return tuple, (tuple(self),)
 
     made = collections.namedtuple("Output", fields)
+    made.ndim = property(lambda self: np.ndim(self[0]))
     made.__array__ = as_array
     made.__reduce__ = as_plain_tuple
     return made

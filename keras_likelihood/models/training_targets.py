@@ -28,8 +28,8 @@ def check_training_targets(
     if index is None:
         _refuse_missing_index(names)
     for key, loss in losses.by_key.items():
-        if outputs is not None:
-            prediction, _ = split_output(entry(outputs, key))
+        prediction, _ = split_output(entry(outputs, key))
+        if hasattr(prediction, "shape"):
             _check_labels(
                 loss.likelihood,
                 tuple(prediction.shape),

@@ -69,6 +69,10 @@ def test_starting_over(data):
     assert scale_of(model) == pytest.approx(1.0)
 
 
+@pytest.mark.filterwarnings(
+    # PyTorch's tensors under NumPy 2, inside Keras.
+    "ignore:__array__ implementation:DeprecationWarning"
+)
 def test_another_shape_starts_over_and_says_so(data):
     model = fitted(*data)
     with pytest.warns(UserWarning, match="starts anew"):
@@ -88,6 +92,10 @@ def test_a_table_of_examples_is_kept(data, tmp_path):
     np.testing.assert_array_equal(table.values(), scale.values())
 
 
+@pytest.mark.filterwarnings(
+    # The stock model has no optimizer whose state could be loaded.
+    "ignore:Skipping variable loading for optimizer"
+)
 def test_weights_of_a_stock_model(data, tmp_path):
     x, y = data
     inputs = keras.Input((3,))

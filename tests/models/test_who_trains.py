@@ -28,6 +28,10 @@ def test_reading_the_variables_changes_nothing(data):
         model.fit(x, y, verbose=0)
 
 
+@pytest.mark.filterwarnings(
+    # PyTorch's tensors under NumPy 2, inside Keras.
+    "ignore:__array__ implementation:DeprecationWarning"
+)
 def test_a_stock_model_warns_of_a_loss_that_another_model_trains(data):
     x, y = data
     for given in (None, "global"):
@@ -110,4 +114,4 @@ def test_a_loop_of_ones_own_trains_what_it_adopts(data):
         model.train_on_batch(x, y)
     model.test_on_batch(x, y)
     assert model.loss.parameter_values()["scale"] < before
-    assert np.isfinite(float(model.compute_loss(x, y, model(x))))
+    assert np.isfinite(contracts.as_numpy(model.compute_loss(x, y, model(x))))
