@@ -35,8 +35,9 @@ class Laplace(LocationScale):
         return ops.where(z < 0, tail, 1 - tail)
 
     def standard_quantile(self, p):
-        lower = ops.log(2 * clip(p, 0.0, 0.5))
-        upper = -ops.log(2 - 2 * clip(p, 0.5, 1.0))
+        # Bounds that no selected value meets: a tie would halve its gradient.
+        lower = ops.log(2 * clip(p, 0.0, 0.6))
+        upper = -ops.log(2 - 2 * clip(p, 0.4, 1.0))
         return ops.where(p < 0.5, lower, upper)
 
     def standard_sample(self, shape, seed):

@@ -40,7 +40,7 @@ class LocationScale(Likelihood):
 
     def standard_information(self):
         """`E[psi^2]` with `psi = d standard_nll / dz`, for scale 1."""
-        return quadrature.score_moments(self.standard_nll, self.prediction)[0]
+        return self._integrate(quadrature.score_moments, self.prediction)[0]
 
     def scale_exponent(self):
         """The power of the scale that frees the pull from the scale.
@@ -55,8 +55,8 @@ class LocationScale(Likelihood):
         It is 2 for the normal and 1 for the Laplace distribution, where the
         scale then cancels for every residual.
         """
-        second, third = quadrature.score_moments(
-            self.standard_nll, self.prediction
+        second, third = self._integrate(
+            quadrature.score_moments, self.prediction
         )
         return 0.5 + 0.5 * third / second
 

@@ -164,8 +164,10 @@ def _survival(standard_nll, x):
 
     def add(i, total):
         t, log_weights = rule.group(i, x)
-        at = clip(x + length * t, 0.0, rule.farthest)
-        terms = ops.exp(log_length + log_weights - standard_nll(at))
+        at = x + length * t
+        nll = standard_nll(clip(at, 0.0, rule.farthest))
+        terms = ops.exp(log_length + log_weights - nll)
+        terms = ops.where(at < rule.farthest, terms, 0.0)
         return total + ops.sum(terms, axis=0)
 
     return ops.fori_loop(0, rule.groups, add, zeros)

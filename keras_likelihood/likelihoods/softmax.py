@@ -46,7 +46,7 @@ class Softmax(Likelihood):
         largest = ops.max(self.prediction, axis=-1, keepdims=True)
         distance = self.prediction - ops.stop_gradient(largest)
         temperature = clip(self.temperature, 1.2e-38, math.inf)
-        return clip(distance / temperature, -1e30, 0.0)
+        return clip(distance / temperature, -1e30, math.inf)
 
     def nll(self, y):
         """Negative log-likelihood of the classes `y`.

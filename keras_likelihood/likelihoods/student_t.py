@@ -73,7 +73,7 @@ def _loss(z, df):
     the factor by which the loss differs from `z^2 / 2`.
     """
     far = 1e7 if ops.dtype(z) == "float64" else 1e4
-    finite_df = clip(df, 0.0, 1e30)
+    finite_df = clip(df, 0.0, 1e36)
     x = z / ops.sqrt(finite_df)
     logarithm = ops.log1p(ops.square(clip(x, -far, far)))
     # Beyond, where a square could overflow, 1 + x^2 is x^2.
@@ -81,14 +81,16 @@ def _loss(z, df):
     direct = 0.5 * (finite_df + 1) * logarithm
 
     inverse_df = 1 / df
-    z2 = ops.square(clip(z, -1e15, 1e15))
-    u = clip(z2 * inverse_df, 0.0, _SMALL)
+    end = ops.stop_gradient(clip(_SMALL * ops.sqrt(df), 0.0, 1e19))
+    z2 = ops.square(clip(z, -end, end))
+    u = z2 * inverse_df
     series = 1 - u * (1 / 2 - u * (1 / 3 - u * (1 / 4 - u / 5)))
     near_normal = 0.5 * z2 * (1 + inverse_df) * series
-    return ops.where(u < _SMALL, near_normal, direct)
+    return ops.where(ops.abs(z) < end, near_normal, direct)
 
 
-_SMALL = 1e-3
+_SMALL = 0.03
+"""The `|z| / sqrt(df)` up to which five terms of the series are exact."""
 
 
 def normalizer_excess(a):
