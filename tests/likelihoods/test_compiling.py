@@ -80,8 +80,8 @@ def test_a_redefined_class_is_not_taken_for_the_old_one():
         np.testing.assert_allclose(found, np.log(0.2) / power, rtol=1e-5)
 
 
-def test_the_cdf_has_a_gradient_by_the_parameters(double_precision):
-    z = np.array([[-1.0], [0.5]])
+def test_the_cdf_has_a_gradient_by_the_parameters():
+    z = np.array([[-1.0], [0.5]], "float32")
 
     def cdf(prediction, df):
         return likelihoods.StudentT(prediction, df=df).cdf(z)
@@ -95,5 +95,5 @@ def test_the_cdf_has_a_gradient_by_the_parameters(double_precision):
             )
         )
     )
-    np.testing.assert_allclose(by_prediction, -density, rtol=1e-6)
+    np.testing.assert_allclose(by_prediction, -density, rtol=1e-4)
     assert np.all(np.isfinite(by_df)) and np.all(by_df != 0)

