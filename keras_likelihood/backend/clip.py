@@ -5,12 +5,15 @@ from keras import ops
 
 
 def clip(x, low, high):
-    """`x` held between two numbers or two tensors; same shape and dtype.
+    """`x` held between two numbers or two tensors; same dtype.
 
     Stock `ops.clip` on PyTorch makes float32 tensors of numbers, which is
     several times slower and turns bounds beyond its range into 0 or infinity;
-    `ops.minimum` and `ops.maximum` make float32 of float64.
+    `ops.minimum` and `ops.maximum` there make float32 of float64.
     """
     if keras.backend.backend() == "torch":
         return x.clamp(low, high)
+    if ops.is_tensor(low):
+        # TensorFlow's clip does not broadcast `x` against its bounds.
+        return ops.minimum(ops.maximum(x, low), high)
     return ops.clip(x, low, high)

@@ -6,11 +6,9 @@ from keras import ops
 
 from keras_likelihood.backend.probability import tfp_distributions
 from keras_likelihood.constraints import ShiftedSoftplus
-from keras_likelihood.likelihoods.likelihood import (
-    Likelihood,
-    Parameter,
-    one_or_nan,
-)
+from keras_likelihood.likelihoods.checks import one_or_nan
+from keras_likelihood.likelihoods.likelihood import Likelihood
+from keras_likelihood.likelihoods.parameter import Parameter
 
 
 class Bernoulli(Likelihood):

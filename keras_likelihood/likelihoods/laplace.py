@@ -8,8 +8,8 @@ from keras import ops
 from keras_likelihood.backend.clip import clip
 from keras_likelihood.backend.probability import tfp_distributions
 from keras_likelihood.constraints import ShiftedSoftplus
-from keras_likelihood.likelihoods.likelihood import Parameter
 from keras_likelihood.likelihoods.location_scale import LocationScale
+from keras_likelihood.likelihoods.parameter import Parameter
 
 
 class Laplace(LocationScale):

@@ -1,6 +1,5 @@
 """What every likelihood has in common."""
 
-import dataclasses
 import numbers
 import re
 from typing import ClassVar
@@ -9,39 +8,14 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_likelihood.constraints import Constraint
+from keras_likelihood.likelihoods.checks import (
+    check_coverage,
+    refuse_our_names,
+)
+from keras_likelihood.likelihoods.parameter import Parameter
 from keras_likelihood.likelihoods.precision import widen_methods
 
 _REGISTRY: dict[str, type["Likelihood"]] = {}
-
-
-@dataclasses.dataclass(frozen=True)
-class Parameter:
-    """One parameter of a likelihood: its name, domain and start.
-
-    Args:
-        name: the word users pass it by, such as `"scale"`.
-        constraint: map from the reals to the domain.
-        initial: value at which learning starts.
-        includes_zero: whether a fixed value may be 0; negative ones never
-            are allowed.
-        neutral: whether a lone prediction means the initial value. Logits
-            are those of temperature 1; no scale can be taken for granted.
-    """
-
-    name: str
-    constraint: Constraint
-    initial: float = 1.0
-    includes_zero: bool = False
-    neutral: bool = False
-
-    def check(self, value: float) -> float:
-        """Returns a fixed `value` as a float if the domain contains it."""
-        value = float(value)
-        if value > 0 or (value == 0 and self.includes_zero):
-            return value
-        bound = ">= 0" if self.includes_zero else "> 0"
-        raise ValueError(f"`{self.name}` must be {bound}. Received: {value}")
 
 
 class Likelihood:
@@ -70,7 +44,7 @@ class Likelihood:
 
     def __init_subclass__(cls, **kwargs):
         super().__init_subclass__(**kwargs)
-        _refuse_our_names(cls)
+        refuse_our_names(cls, _REGISTRY)
         widen_methods(cls)
         _REGISTRY[cls.name()] = cls
 
@@ -259,39 +233,6 @@ class Likelihood:
                 f"{expected}. Received: {received}"
             )
         return y
-
-
-def _refuse_our_names(cls):
-    """A class of ours keeps its name: saved files speak of it by that."""
-    package = __name__.split(".")[0]
-    ours = {
-        name: (known.__module__, known.__qualname__)
-        for name, known in _REGISTRY.items()
-        if known.__module__.split(".")[0] == package
-    }
-    me = (cls.__module__, cls.__qualname__)
-    if ours.get(cls.name(), me) != me:
-        raise ValueError(
-            f"A likelihood must not be called one of {sorted(ours)}, which "
-            "are names of keras_likelihood. Rename the class, for example "
-            f"My{cls.__name__}, or override its `name()`. "
-            f"Received: {'.'.join(me)} with the name {cls.name()!r}"
-        )
-
-
-def one_or_nan(possible, like):
-    """A factor that spoils value and gradient of what is not possible.
-
-    Compiled code cannot raise, and a finite score would hide the mistake.
-    """
-    return ops.where(possible, ops.ones_like(like), float("nan"))
-
-
-def check_coverage(coverage: float):
-    if not 0 < coverage < 1:
-        raise ValueError(
-            f"`coverage` must be strictly between 0 and 1. Received: {coverage}"
-        )
 
 
 _DIMENSIONS = ["scalar", "channel", "element"]

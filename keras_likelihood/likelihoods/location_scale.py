@@ -5,7 +5,8 @@ from keras import ops
 
 from keras_likelihood.backend.compiled import compiled
 from keras_likelihood.likelihoods import quadrature
-from keras_likelihood.likelihoods.likelihood import Likelihood, check_coverage
+from keras_likelihood.likelihoods.checks import check_coverage
+from keras_likelihood.likelihoods.likelihood import Likelihood
 
 
 class LocationScale(Likelihood):

@@ -7,9 +7,9 @@ from keras import ops
 
 from keras_likelihood.backend.probability import tfp_distributions
 from keras_likelihood.constraints import ShiftedSoftplus
-from keras_likelihood.likelihoods.likelihood import Parameter
 from keras_likelihood.likelihoods.location_scale import LocationScale
 from keras_likelihood.likelihoods.normal_quantile import normal_quantile
+from keras_likelihood.likelihoods.parameter import Parameter
 
 LOG_PARTITION = 0.5 * math.log(2 * math.pi)
 

@@ -10,8 +10,8 @@ from keras_likelihood.backend.custom_gradient import with_gradient
 from keras_likelihood.backend.lookup import lookup
 from keras_likelihood.constraints import AffineSigmoid, Softplus
 from keras_likelihood.likelihoods import log_partition
-from keras_likelihood.likelihoods.likelihood import Parameter
 from keras_likelihood.likelihoods.location_scale import LocationScale
+from keras_likelihood.likelihoods.parameter import Parameter
 from keras_likelihood.likelihoods.rho import (
     differentiate,
     evaluate,

@@ -8,9 +8,9 @@ from keras import ops
 from keras_likelihood.backend.clip import clip
 from keras_likelihood.backend.probability import tfp_distributions
 from keras_likelihood.constraints import ShiftedSoftplus, Softplus
-from keras_likelihood.likelihoods.likelihood import Parameter
 from keras_likelihood.likelihoods.location_scale import LocationScale
 from keras_likelihood.likelihoods.normal import LOG_PARTITION
+from keras_likelihood.likelihoods.parameter import Parameter
 
 
 class StudentT(LocationScale):
