@@ -29,7 +29,7 @@ class IndexedBatches(keras.utils.PyDataset):
         index: row numbers `(examples,)`. Defaults to 0, 1, 2, ...
         shuffle: new order every epoch. Defaults to True.
         seed: of the order, or `None`.
-        data_parameters: the `DataParameter`s to announce batches to.
+        data_parameters: the `DataParameter`s whose rows to read ahead.
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class IndexedBatches(keras.utils.PyDataset):
 
     def __getitem__(self, number):
         if number + 1 < len(self):
-            self._announce(number + 1)
+            self._prefetch(number + 1)
         places = self._places(number)
         y = indexed(self.y[places], index=self.index[places])
         return self.x[places], y
@@ -74,10 +74,10 @@ class IndexedBatches(keras.utils.PyDataset):
         if self.shuffle:
             self._random.shuffle(self._order)
 
-    def _announce(self, number):
+    def _prefetch(self, number):
         index = self.index[self._places(number)]
         for parameter in self.data_parameters:
-            parameter.announce(index)
+            parameter.prefetch(index)
 
     def _places(self, number):
         start = number * self.batch_size
