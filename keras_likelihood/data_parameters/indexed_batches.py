@@ -13,9 +13,9 @@ class IndexedBatches(keras.utils.PyDataset):
     each data parameter. Tables in memory have no need of it.
 
     ```python
-    scale = kl.DataParameter(len(x), dimension="element", store="scale.npy")
+    scale = kl.DataParameter(len(x), dimension="element", store="scale.rows")
     batches = IndexedBatches(x, y, batch_size=64, data_parameters=[scale])
-    model.fit(batches, shuffle=False, callbacks=[scale])
+    model.fit(batches, shuffle=False)
     ```
 
     Give `fit` `shuffle=False`: the batches are in random order already, and
@@ -82,3 +82,7 @@ class IndexedBatches(keras.utils.PyDataset):
     def _places(self, number):
         start = number * self.batch_size
         return self._order[start : start + self.batch_size]
+
+    def __getstate__(self):
+        # A process that prepares batches has no open tables to read ahead in.
+        return {**self.__dict__, "data_parameters": []}
