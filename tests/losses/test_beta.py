@@ -145,6 +145,7 @@ def test_balanced_weights_average_over_what_counts(rng):
     loss = kl.losses.NormalLoss(beta=1.0, balanced=True, reduction="sum")
     prediction = np.ones_like(y)
     weight = np.array([1, 2, 0, 0, 0, 0], "float32")
+    weight = weight[:, None] * np.ones((6, 4), "float32")
     found = as_numpy(loss(y, (prediction, scale), weight))
     kept = [0, 1, 1]
     expected = as_numpy(loss(y[kept], (prediction[kept], scale[kept])))
