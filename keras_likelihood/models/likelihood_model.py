@@ -10,6 +10,7 @@ from keras import ops
 from keras_likelihood.backend.kept_values import keeping_values
 from keras_likelihood.data_parameters.indexed import split_index
 from keras_likelihood.data_parameters.parameter_rows import step_rows
+from keras_likelihood.data_parameters.weights import standardize_weights
 from keras_likelihood.likelihoods.output import split_output
 from keras_likelihood.losses.likelihood_loss import LikelihoodLoss
 from keras_likelihood.models.compiled_losses import (
@@ -193,6 +194,10 @@ class LikelihoodModel(LossOwner):
             self._fitted.losses, self._known_outputs(), **given
         )
         given["callbacks"] = self._with_own_callbacks(given.get("callbacks"))
+        if self.data_parameters:
+            named = ("x", "y", "sample_weight", "class_weight")
+            values = standardize_weights(*(given.get(name) for name in named))
+            given.update(zip(named, values, strict=True))
         with keeping_values(self):
             return super().fit(*bound.args, **bound.kwargs)
 

@@ -23,15 +23,12 @@ def train(x, y=None, **weights):
         keras.optimizers.SGD(0.0),
         loss=kl.losses.SoftmaxLoss(temperature=temperature),
     )
-    x, y, sample_weight, class_weight = standardize_weights(x, y, **weights)
     history = model.fit(
         x,
         y,
-        sample_weight=sample_weight,
-        class_weight=class_weight,
+        **weights,
         batch_size=8 if y is not None else None,
         shuffle=False,
-        callbacks=[temperature],
         verbose=0,
     )
     return temperature.rows.table.numpy(), history.history["loss"][0]
