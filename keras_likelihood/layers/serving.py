@@ -106,15 +106,23 @@ class LogOdds(keras.Layer):
 
 
 @serializable
-class TemperedProbabilities(keras.Layer):
-    """`(logits, temperature)` to the probabilities of the softmax."""
+class TemperedLogits(keras.Layer):
+    """`(logits, temperature)` to logits of temperature one."""
 
     def call(self, inputs):
         logits, temperature = inputs
-        return Softmax(logits, temperature=temperature).mean()
+        return Softmax(logits, temperature=temperature).logits
 
     def compute_output_shape(self, input_shape):
         return input_shape[0]
+
+
+@serializable
+class TemperedProbabilities(TemperedLogits):
+    """`(logits, temperature)` to the probabilities of the softmax."""
+
+    def call(self, inputs):
+        return ops.softmax(super().call(inputs))
 
 
 @serializable
