@@ -18,6 +18,7 @@ _ACTIVATED = (
     keras.layers.Conv2D,
     keras.layers.Conv3D,
 )
+_BARE = (keras.layers.Activation, keras.layers.Softmax)
 _SHAPE_ONLY = ("Reshape", "Flatten", "Squeeze", "ExpandDims")
 """Layers and operations, by name, that move values but do not change them."""
 
@@ -68,21 +69,18 @@ def open_ending(tensor, strip: bool):
     """Logits and features of a classifier's output, in its graph.
 
     Args:
-        tensor: the output of a graph.
+        tensor: the output of a graph that `open_models` returned.
         strip: whether to take off the softmax or sigmoid at its end.
 
     Returns:
         `(logits, features)`. The logits are `None` if the activation could
-        not be taken off, the features if no layer has one input.
+        not be taken off, the features if the layer has not one input.
     """
-    layer, inputs, position = producer(tensor)
-    if is_graph(layer):
-        opened = open_ending(layer.outputs[position], strip)
-        return _lift(layer, inputs, opened)
+    layer, inputs, _ = producer(tensor)
     if _passes(layer, tensor, inputs):
         logits, features = open_ending(inputs[0], strip)
         return (logits if logits is None else layer(logits)), features
-    if isinstance(layer, keras.layers.Activation | keras.layers.Softmax):
+    if isinstance(layer, _BARE):
         _, features = open_ending(inputs[0], strip=False)
         return (inputs[0] if strip else tensor), features
     single = len(inputs) == 1 and not isinstance(layer, keras.Model)
@@ -92,24 +90,57 @@ def open_ending(tensor, strip: bool):
     return (None if strip else tensor), features
 
 
-def layer_output(model, name):
-    """The output of a named layer, also of one in a model within `model`."""
-    if any(layer.name == name for layer in model.layers):
-        return model.get_layer(name).output
-    for layer in filter(is_graph, model.layers):
-        found = layer_output(layer, name)
-        if found is not None:
-            inputs = list(layer._inbound_nodes[0].input_tensors)
-            return _lift(layer, inputs, [found])[0]
+def open_models(graph, name: str | None = None) -> keras.Model:
+    """Returns a graph with the same layers that ends in no nested model.
+
+    Args:
+        graph: a model.
+        name: of a layer that must not be inside a nested model either.
+    """
+    while True:
+        nested = _nested_at_end(keras.tree.flatten(graph.output)[0])
+        if nested is None:
+            holders = (v for v in graph.layers if _holds(v, name))
+            nested = next(holders, None)
+        if nested is None:
+            return graph
+        graph = _with_layers_of(graph, nested)
+
+
+def _with_layers_of(graph, nested):
+    taken = {layer.name for layer in graph.operations}
+    # A Sequential has layers alone.
+    for layer in getattr(nested, "operations", nested.layers):
+        if layer.name in taken:
+            layer.name = f"{nested.name}_{layer.name}"
+
+    def call(layer, *args, **kwargs):
+        # `call` runs the layers within, and leaves the model itself out.
+        return (layer.call if layer is nested else layer)(*args, **kwargs)
+
+    return keras.models.clone_model(
+        graph, clone_function=lambda layer: layer, call_function=call
+    )
+
+
+def layer_output(graph, name: str):
+    """What a layer puts out in a graph, the latest that calls it."""
+    return graph.get_layer(name)._inbound_nodes[-1].output_tensors[0]
+
+
+def _nested_at_end(tensor):
+    layer, inputs, _ = producer(tensor)
+    if is_graph(layer):
+        return layer
+    if isinstance(layer, _BARE) or type(layer).__name__ in _SHAPE_ONLY:
+        return _nested_at_end(inputs[0])
     return None
 
 
-def _lift(model, inputs, tensors):
-    """Tensors within a model as tensors of the graph that calls it."""
-    known = [tensor for tensor in tensors if tensor is not None]
-    part = keras.Model(model.inputs, known, name=model.name)
-    lifted = iter(part(inputs if len(inputs) > 1 else inputs[0]))
-    return [None if tensor is None else next(lifted) for tensor in tensors]
+def _holds(layer, name):
+    return is_graph(layer) and any(
+        inner.name == name or _holds(inner, name) for inner in layer.layers
+    )
 
 
 def _passes(layer, tensor, inputs):

@@ -6,6 +6,7 @@ import tempfile
 import warnings
 
 import keras
+import numpy as np
 
 from keras_likelihood.models import LikelihoodModel
 
@@ -35,24 +36,39 @@ def load_model(model) -> keras.Model:
     return loaded
 
 
-def copy_model(model, example=None) -> keras.Model:
-    """Returns a graph that is a copy of the model, with its own weights.
-
-    A model that cannot be copied is used as it is, with a warning.
+def copy_model(model, example=None) -> tuple[keras.Model, bool]:
+    """Copies a model as a graph with weights of its own.
 
     Args:
         model: a `keras.Model`.
-        example: inputs, for models that were not built as a graph.
+        example: inputs; a model that was not built as a graph needs them.
+
+    Returns:
+        `(graph, is_copy)`. A model that does not say how to make it anew is
+        used as it is, with a warning.
     """
-    if not is_graph(model):
-        return _copy_subclass(model, example)
-    # A plain graph: neither what a loss learns nor a class of the user's.
-    plain = keras.Model(
-        _structure(model, "input"), output_of(model), name=model.name
+    if is_graph(model):
+        # Without what a loss learns, and without a class of the user's.
+        graph = keras.Model(
+            _structure(model, "input"), output_of(model), name=model.name
+        )
+    else:
+        inputs = _inputs_like(model, example)
+        graph = keras.Model(inputs, model(inputs), name=model.name)
+    try:
+        copy = keras.models.clone_model(graph)
+        _copy_weights(graph, copy)
+        if example is None or _agree(graph, copy, example):
+            return copy, True
+    except (NotImplementedError, TypeError, ValueError):
+        pass
+    warnings.warn(
+        f"{type(model).__name__} has no `get_config` by which a copy becomes "
+        "its like: what is made of it shares its layers, so that training "
+        "one changes the other.",
+        stacklevel=2,
     )
-    copy = keras.models.clone_model(plain)
-    _copy_weights(plain, copy)
-    return copy
+    return graph, False
 
 
 def is_graph(layer) -> bool:
@@ -74,7 +90,7 @@ def _structure(model, side):
     return tensors[0] if len(tensors) == 1 else tensors
 
 
-def _copy_subclass(model, example):
+def _inputs_like(model, example):
     arrays = keras.tree.flatten(example)
     if not arrays or not all(hasattr(a, "shape") for a in arrays):
         raise ValueError(
@@ -82,27 +98,13 @@ def _copy_subclass(model, example):
             "batches that can be read twice. "
             f"Received: {type(model).__name__} and {type(example).__name__}"
         )
-    inputs = keras.tree.map_structure(_input_like, example)
-    if not model.built:
-        model(inputs)
-    try:
-        copy = type(model).from_config(model.get_config())
-    except (NotImplementedError, TypeError):
-        warnings.warn(
-            f"{type(model).__name__} has no `get_config` to copy it by: the "
-            "recalibrated model shares its layers, so that training one "
-            "changes the other.",
-            stacklevel=2,
-        )
-        return keras.Model(inputs, model(inputs), name=model.name)
-    graph = keras.Model(inputs, copy(inputs), name=model.name)
-    _copy_weights(model, copy)
-    return graph
-
-
-def _input_like(array):
-    dtype = None if array.dtype.kind == "f" else array.dtype.name
-    return keras.Input(array.shape[1:], dtype=dtype)
+    return keras.tree.map_structure(
+        lambda array: keras.Input(
+            array.shape[1:],
+            dtype=None if array.dtype.kind == "f" else array.dtype.name,
+        ),
+        example,
+    )
 
 
 def _copy_weights(model, copy):
@@ -112,3 +114,16 @@ def _copy_weights(model, copy):
         path = pathlib.Path(folder) / "copy.weights.h5"
         model.save_weights(path)
         copy.load_weights(path)
+
+
+def _agree(model, copy, example):
+    few = keras.tree.map_structure(lambda array: array[:2], example)
+    pairs = zip(
+        keras.tree.flatten(model(few)),
+        keras.tree.flatten(copy(few)),
+        strict=True,
+    )
+    return all(
+        np.allclose(*map(keras.ops.convert_to_numpy, pair), equal_nan=True)
+        for pair in pairs
+    )

@@ -20,6 +20,7 @@ from keras_likelihood.reading.endings import (
     last_layer,
     layer_output,
     open_ending,
+    open_models,
 )
 from keras_likelihood.reading.loading import copy_model, load_model
 from keras_likelihood.reading.parameter_layers import head_behind, sources
@@ -37,6 +38,8 @@ class ModelGraph:
         x: inputs as for `predict`, or batches `(x, y)`; a model that was not
             built as a graph takes its shapes from them.
         batched: whether `x` are batches. Defaults to False.
+        features: name of the layer whose output are the features. Defaults
+            to the input of the layer that makes the prediction.
 
     Attributes:
         prediction: symbolic tensor.
@@ -45,10 +48,20 @@ class ModelGraph:
         likelihood: class of the likelihood, or `None` if unknown.
     """
 
-    def __init__(self, model, x=None, *, batched: bool = False):
+    def __init__(
+        self,
+        model,
+        x=None,
+        *,
+        batched: bool = False,
+        features: str | None = None,
+    ):
         model = load_model(model)
         self.loss = getattr(model, "loss", None)
-        self.graph = copy_model(model, _first_input(x) if batched else x)
+        example = _first_input(x) if batched else x
+        copy, self._is_copy = copy_model(model, example)
+        self.graph = open_models(copy, features)
+        self._feature_layer = features
         output = self.graph.output
         if isinstance(output, dict) and len(output) == 1:
             ((key, output),) = output.items()
@@ -95,13 +108,10 @@ class ModelGraph:
                 or kind == "sigmoid"
                 or (kind is None and is_binary(self.loss))
             )
-        logits = self.prediction
         with full_precision():
-            if not from_logits:
-                logits = None
-                if kind in PROBABILITIES:
-                    logits, _ = open_ending(self.prediction, strip=True)
-            if logits is None:
+            strip = not from_logits and kind in PROBABILITIES
+            logits, _ = open_ending(self.prediction, strip)
+            if not from_logits and not (strip and logits is not None):
                 each = multi_label or not many
                 to_logits = LogOdds() if each else LogProbabilities(spread)
                 logits = to_logits(self.prediction)
@@ -143,24 +153,24 @@ class ModelGraph:
         inverse = np.squeeze(1 / np.asarray(temperature, "float64"))
         return keras.layers.Rescaling(inverse.tolist())(logits)
 
-    def features(self, name: str | None = None, *, optional: bool = False):
-        """The features: the input of the layer that makes the prediction.
+    def features(self, *, optional: bool = False):
+        """The tensor of the features.
 
         Args:
-            name: of a layer whose output they are instead.
             optional: whether to return `None` where there are none.
         """
-        if name is None:
+        names = [layer.name for layer in self.graph.layers]
+        if self._feature_layer in names:
+            return layer_output(self.graph, self._feature_layer)
+        if self._feature_layer is None:
             strip = kind_of(self.prediction) in PROBABILITIES
             _, found = open_ending(self.prediction, strip)
-        else:
-            found = layer_output(self.graph, name)
-        if found is None and not (optional and name is None):
-            raise ValueError(
-                "The layer of the features was not found; name it by "
-                f"`features=`. Received: {_names(self.graph)}"
-            )
-        return found
+            if found is not None or optional:
+                return found
+        raise ValueError(
+            "The layer of the features was not found; name it by "
+            f"`features=`. Received: {names}"
+        )
 
     def run(self, tensors: dict, x, y=None, weight=None, batch_size=32):
         """Computes some tensors once.
@@ -202,8 +212,9 @@ class ModelGraph:
             trainable: whether the layers below `base` may be trained.
                 Defaults to False.
         """
-        below = keras.Model(self.graph.input, keras.tree.flatten(base))
-        below.trainable = trainable
+        if self._is_copy:
+            below = keras.Model(self.graph.input, keras.tree.flatten(base))
+            below.trainable = trainable
         with full_precision():
             output = build()
         name = f"{self.graph.name}_calibrated"
@@ -262,7 +273,3 @@ def _parameters(loss, head, beside):
             f"Received: {1 + len(beside)} outputs"
         )
     return None, dict(zip(["scale"], beside, strict=False))
-
-
-def _names(model):
-    return [layer.name for layer in model.layers]

@@ -36,15 +36,14 @@ class ClassifierGraph:
         features: str | None = None,
         with_features: bool | str = False,
     ):
-        self._source = ModelGraph(model, x, batched=batched)
+        self._source = ModelGraph(model, x, batched=batched, features=features)
         self._tensors = {}
         self._tensors["logits"], self.multi_label = self._source.logits(
             from_logits, multi_label, SPREAD
         )
         if with_features:
-            found = self._source.features(
-                features, optional=with_features == "optional"
-            )
+            optional = with_features == "optional"
+            found = self._source.features(optional=optional)
             if found is not None:
                 self._tensors["features"] = found
 

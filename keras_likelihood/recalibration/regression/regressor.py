@@ -77,7 +77,7 @@ class RegressorRecalibrator:
         Returns:
             `self`, with `model` set.
         """
-        graph = ModelGraph(model, x, batched=y is None)
+        graph = ModelGraph(model, x, batched=y is None, features=features)
         tensors = {"prediction": graph.prediction}
         if graph.prediction.shape[1:] != (1,):
             raise ValueError(
@@ -89,7 +89,7 @@ class RegressorRecalibrator:
         if isinstance(scale, keras.KerasTensor):
             tensors["scale"] = scale
         if self.uses_features:
-            tensors["features"] = graph.features(features)
+            tensors["features"] = graph.features()
         found, y, weight = graph.run(tensors, x, y, sample_weight, batch_size)
         if scale is not None and "scale" not in found:
             found["scale"] = np.full(len(y), np.squeeze(scale))
