@@ -86,17 +86,7 @@ def audit(
     reading = with_likelihood(reading, y, task, from_logits)
     classes = _classes(reading, task, len(y))
     judge = judge_labels if classes else judge_targets
-    findings = judge(reading, y, data_parameter)
-    report = AuditReport(
-        task=TASKS[classes is None],
-        scores=findings.score.values,
-        score_name=findings.score.name,
-        score_meaning=findings.score.meaning,
-        label_issues=findings.label_issues,
-        nll=findings.nll,
-        columns=findings.columns,
-        rule=findings.rule,
-    )
+    report = judge(reading, y, data_parameter)
     names = as_names(label_names, "label_names", classes)
     if names is None and classes:
         names = [str(number) for number in range(classes)]

@@ -3,13 +3,13 @@
 import keras
 import numpy as np
 
-from keras_likelihood.auditing.findings import Findings
 from keras_likelihood.auditing.label_issues import find_label_issues
+from keras_likelihood.auditing.report import AuditReport
 from keras_likelihood.auditing.scores import score_of
 from keras_likelihood.reading.targets import as_labels
 
 
-def judge_labels(reading, y, data_parameter) -> Findings:
+def judge_labels(reading, y, data_parameter) -> AuditReport:
     """Judges class labels under the class probabilities.
 
     Args:
@@ -28,7 +28,8 @@ def judge_labels(reading, y, data_parameter) -> Findings:
     temperature = score.values if score.learned else None
     issues = find_label_issues(y, p, temperature)
     columns = {"p(given)": np.exp(-nll), "p(predicted)": p.max(axis=1)}
-    return Findings(score, issues, nll, columns, _rule(score.learned))
+    rule = _rule(score.learned)
+    return score.report("classification", issues, nll, columns, rule)
 
 
 def _rule(learned):

@@ -3,12 +3,12 @@
 import keras
 import numpy as np
 
-from keras_likelihood.auditing.findings import Findings
+from keras_likelihood.auditing.report import AuditReport
 from keras_likelihood.auditing.scores import learned_values, score_of
 from keras_likelihood.reading.targets import as_targets
 
 
-def judge_targets(reading, y, data_parameter) -> Findings:
+def judge_targets(reading, y, data_parameter) -> AuditReport:
     """Judges targets by the size of their errors under the likelihood.
 
     Args:
@@ -47,7 +47,8 @@ def judge_targets(reading, y, data_parameter) -> Findings:
         "tail probability": probability,
     }
     rule = _rule(learned, fitted, tail.shape[1])
-    return Findings(score, issues, nll.mean(axis=1), columns, rule)
+    nll = nll.mean(axis=1)
+    return score.report("regression", issues, nll, columns, rule)
 
 
 def typical_scale(reading, residual) -> float:

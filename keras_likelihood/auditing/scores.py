@@ -4,8 +4,9 @@ import dataclasses
 
 import numpy as np
 
+from keras_likelihood.auditing.report import AuditReport
 from keras_likelihood.data_parameters import DataParameter
-from keras_likelihood.reading.reading import geometric_mean, over_elements
+from keras_likelihood.reading.reading import per_example
 
 
 @dataclasses.dataclass
@@ -23,6 +24,11 @@ class Score:
     meaning: str
     values: np.ndarray
     learned: bool = False
+
+    def report(self, task, *judgement) -> AuditReport:
+        """The report on this score; `judgement` as in `AuditReport`."""
+        told = self.values, self.name, self.meaning
+        return AuditReport(task, *told, *judgement)
 
 
 _MEANING = {
@@ -76,8 +82,7 @@ def _predicted_spread(reading):
     values = np.ones(()) if found is None else np.asarray(found.values)
     if values.ndim == 0 or len(values) != len(reading.prediction):
         return None
-    differ = np.ptp(values, axis=0).any()
-    return over_elements(values, geometric_mean) if differ else None
+    return per_example(values) if np.ptp(values, axis=0).any() else None
 
 
 def _parameter_score(conditioning, parameter, values):
@@ -116,4 +121,4 @@ def learned_values(reading, data_parameter, n) -> np.ndarray | None:
             "`data_parameter` must have finite values > 0. "
             f"Received: values from {values.min()} to {values.max()}"
         )
-    return over_elements(values, geometric_mean)
+    return per_example(values)

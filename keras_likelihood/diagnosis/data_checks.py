@@ -8,7 +8,6 @@ import numpy as np
 from keras_likelihood.diagnosis.finding import Finding
 from keras_likelihood.likelihoods import Bernoulli, Softmax
 from keras_likelihood.reading.endings import PROBABILITIES
-from keras_likelihood.reading.reading import over_elements
 from keras_likelihood.reading.targets import are_probabilities, in_range
 
 
@@ -107,9 +106,7 @@ def check_labels(output) -> Iterator[Finding]:
         {
             "allowed": allowed,
             "received": np.unique(y[wrong])[:5].tolist(),
-            "examples": np.flatnonzero(over_elements(wrong, np.any))[
-                :10
-            ].tolist(),
+            "examples": sorted({*np.nonzero(wrong)[0].tolist()})[:10],
         },
         "Number the classes from 0, give the model an output for each, and "
         "leave examples without a label out (or give them weight 0).",

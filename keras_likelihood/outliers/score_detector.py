@@ -4,7 +4,7 @@ import numpy as np
 
 from keras_likelihood.outliers.detector import OutlierDetector
 from keras_likelihood.reading import read_output
-from keras_likelihood.reading.reading import geometric_mean, over_elements
+from keras_likelihood.reading.reading import per_example
 
 
 class ScoreDetector(OutlierDetector):
@@ -93,4 +93,4 @@ def _scores(reading, name):
             f"The model must predict its {name} for each example, as a "
             f"head does. Received: one {name} for all"
         )
-    return np.log(over_elements(values, geometric_mean))
+    return np.log(per_example(values))

@@ -23,8 +23,15 @@ from keras_likelihood.reading.endings import (
     open_models,
 )
 from keras_likelihood.reading.loading import copy_model, load_model
-from keras_likelihood.reading.parameter_layers import head_behind, sources
-from keras_likelihood.reading.stock_losses import is_binary, takes_logits
+from keras_likelihood.reading.parameter_layers import (
+    head_behind,
+    sources,
+    too_many_outputs,
+)
+from keras_likelihood.reading.stock_losses import (
+    asks_questions,
+    puts_out_logits,
+)
 
 
 class ModelGraph:
@@ -68,10 +75,7 @@ class ModelGraph:
             if isinstance(self.loss, dict):
                 self.loss = self.loss.get(key)
         if isinstance(output, dict):
-            raise ValueError(
-                "`model` must have one output, a prediction alone or with "
-                f"its parameters. Received: outputs {sorted(output)}"
-            )
+            raise too_many_outputs(len(output))
         self.prediction, beside = split_output(output)
         self.likelihood, self.parameters = _parameters(
             self.loss, head_behind(self.graph, beside), beside
@@ -100,14 +104,13 @@ class ModelGraph:
         self._refuse_regressor()
         kind = None if self.likelihood else kind_of(self.prediction)
         if from_logits is None:
-            from_logits = self._puts_out_logits(kind)
+            from_logits = self.likelihood is not None or puts_out_logits(
+                kind, self.loss, type(last_layer(self.prediction)).__name__
+            )
         many = self.prediction.shape[1:][-1:] not in ((), (1,))
         if multi_label is None:
-            multi_label = many and (
-                self.likelihood is Bernoulli
-                or kind == "sigmoid"
-                or (kind is None and is_binary(self.loss))
-            )
+            several = self.likelihood is Bernoulli
+            multi_label = many and (several or asks_questions(kind, self.loss))
         with full_precision():
             strip = not from_logits and kind in PROBABILITIES
             logits, _ = open_ending(self.prediction, strip)
@@ -129,20 +132,6 @@ class ModelGraph:
             "there is `keras_likelihood.recalibration.regression`. "
             f"Received: a prediction with {sorted(self.parameters)}"
         )
-
-    def _puts_out_logits(self, kind):
-        if self.likelihood is not None or kind == "linear":
-            return True
-        if kind in PROBABILITIES:
-            return False
-        told = takes_logits(self.loss)
-        if told is None:
-            raise ValueError(
-                "The last layer must be a softmax, a sigmoid or linear to be "
-                "recognised; say `from_logits=True` or `False` for others. "
-                f"Received: {type(last_layer(self.prediction)).__name__}"
-            )
-        return told
 
     def _tempered(self, logits):
         temperature = self.parameters.get("temperature", 1.0)
@@ -268,8 +257,5 @@ def _parameters(loss, head, beside):
         names = [p.name for p in head.likelihood.parameters]
         return head.likelihood, dict(zip(names, beside, strict=True))
     if len(beside) > 1:
-        raise ValueError(
-            "`model` must have one output, or a prediction and its scale. "
-            f"Received: {1 + len(beside)} outputs"
-        )
+        raise too_many_outputs(1 + len(beside))
     return None, dict(zip(["scale"], beside, strict=False))

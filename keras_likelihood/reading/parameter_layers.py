@@ -61,31 +61,37 @@ def head_behind(model, beside, key="") -> LikelihoodHead | None:
 
 
 def constraint_and_start(
-    model, key, loss, likelihood, name, position
+    model, reading, name, position
 ) -> tuple[Constraint, float]:
-    """Constraint and initial value of one parameter of the output `key`.
+    """Constraint and initial value of one parameter.
 
     Args:
         model: the model.
-        key: of the output, or `""`.
-        loss: its likelihood loss, or `None`.
-        likelihood: class of the likelihood.
+        reading: of its output.
         name: of the parameter.
         position: of the parameter in the output, `None` if it is not there.
     """
-    declared = likelihood.parameter(name)
-    layer = loss and loss.data_parameters.get(name)
-    if layer is None and position is not None:
-        behind = parameter_layers(_layer_behind(model, key, 1 + position))
-        layers = [found for found_name, found in behind if found_name == name]
+    declared = reading.likelihood.parameter(name)
+    layer = reading.data_parameters.get(name)
+    if position is not None:
+        behind = _layer_behind(model, reading.key, 1 + position)
+        layers = [v for found, v in parameter_layers(behind) if found == name]
         layer = layers[0] if len(layers) == 1 else None
-    elif layer is None and loss:
-        given = loss.get_config()[name]
+    elif layer is None:
+        given = reading.loss.get_config()[name]
         if isinstance(given, dict):
             layer = keras.saving.deserialize_keras_object(given)
     constraint = getattr(layer, "constraint", None) or declared.constraint
     initial = getattr(layer, "initial", None)
     return constraint, declared.initial if initial is None else initial
+
+
+def too_many_outputs(count):
+    """The error of a model that is not of one likelihood."""
+    return ValueError(
+        "`model` must have one output, a prediction alone or with the "
+        f"parameters of one head. Received: {count} outputs"
+    )
 
 
 def _layer_behind(model, key, position):

@@ -19,6 +19,7 @@ from keras_likelihood.reading.parameter_layers import (
     constraint_and_start,
     head_behind,
     sources,
+    too_many_outputs,
 )
 
 
@@ -120,17 +121,17 @@ class Reading:
         """Mean negative log-likelihood of each example's targets, `(n,)`."""
         fitted = self.distribution()
         nll = fitted.nll(match_target(y, fitted.prediction))
-        return over_elements(keras.ops.convert_to_numpy(nll), np.mean)
+        nll = keras.ops.convert_to_numpy(nll)
+        return nll.reshape(len(nll), -1).mean(axis=1)
 
 
-def over_elements(values, mean) -> np.ndarray:
-    """One value an example, `(n,)`, from `(n, ...)`, by `mean`."""
-    return mean(np.asarray(values).reshape(len(values), -1), axis=1)
+def per_example(values) -> np.ndarray:
+    """A temperature or scale of each example, `(n,)`, from `(n, ...)`.
 
-
-def geometric_mean(values, axis) -> np.ndarray:
-    """Mean in the logarithm, in which scales enter a likelihood."""
-    return np.exp(np.log(np.asarray(values, "float64")).mean(axis=axis))
+    The mean is geometric, as scales enter a likelihood by their logarithm.
+    """
+    logs = np.log(np.asarray(values, "float64"))
+    return np.exp(logs.reshape(len(logs), -1).mean(axis=1))
 
 
 def read_model(model, x, *, batch_size: int = 256) -> list[Reading]:
@@ -149,22 +150,16 @@ def read_model(model, x, *, batch_size: int = 256) -> list[Reading]:
     output = model.predict(x, batch_size=batch_size, verbose=0)
     outputs = output if isinstance(output, dict) else {"": output}
     losses = getattr(model, "loss", None)
-    return [
-        _read(model, key, value, losses.get(key))
-        if isinstance(losses, dict)
-        else _read(model, key, value, losses)
-        for key, value in outputs.items()
-    ]
+    if not isinstance(losses, dict):
+        losses = dict.fromkeys(outputs, losses)
+    return [_read(model, k, v, losses.get(k)) for k, v in outputs.items()]
 
 
 def read_output(model, x, *, batch_size: int = 256) -> Reading:
     """Runs a model of one output once; see `read_model`."""
     readings = read_model(model, x, batch_size=batch_size)
     if len(readings) > 1:
-        raise ValueError(
-            "`model` must have one output, or that of one head. "
-            f"Received: {len(readings)} outputs"
-        )
+        raise too_many_outputs(len(readings))
     return readings[0]
 
 
@@ -183,10 +178,7 @@ def _read(model, key, output, loss):
         fitted = distribution_of(head.likelihood, output)
         known = {p.name: "predicted" for p in head.likelihood.parameters}
     elif beside:
-        raise ValueError(
-            "`model` must have one output, or that of one head. "
-            f"Received: {1 + len(beside)} outputs"
-        )
+        raise too_many_outputs(1 + len(beside))
     else:
         return Reading(key, np.asarray(prediction), loss=loss, kind=kind)
     likelihood = type(fitted)
@@ -194,18 +186,9 @@ def _read(model, key, output, loss):
     in_output = [name for name, s in known.items() if s == "predicted"]
     for name, source in known.items():
         position = in_output.index(name) if name in in_output else None
-        constraint, start = constraint_and_start(
-            model,
-            key,
-            loss if isinstance(loss, LikelihoodLoss) else None,
-            likelihood,
-            name,
-            position,
-        )
+        behind = constraint_and_start(model, reading, name, position)
         values = _values(reading, name, fitted)
-        reading.parameters.append(
-            ReadParameter(name, source, values, constraint, start)
-        )
+        reading.parameters.append(ReadParameter(name, source, values, *behind))
     return reading
 
 

@@ -13,17 +13,29 @@ def task_of_loss(loss) -> str | None:
     return None
 
 
-def takes_logits(loss) -> bool | None:
-    """Whether a cross-entropy is one of logits; `None` for other losses."""
+def puts_out_logits(kind, loss, layer: str) -> bool:
+    """Whether a classifier's output is logits.
+
+    Args:
+        kind: of its last layer, see `kind_of`.
+        loss: that it was compiled with, or `None`.
+        layer: what its last layer is, for the error if neither tells.
+    """
+    if kind is not None:
+        return kind == "linear"
     if task_of_loss(loss) != "classification":
-        return None
+        raise ValueError(
+            "The last layer must be a softmax, a sigmoid or linear to be "
+            "recognised; say `from_logits=True` or `False` for others. "
+            f"Received: {layer}"
+        )
     config = loss.get_config() if hasattr(loss, "get_config") else {}
     return bool(config.get("from_logits", False))
 
 
-def is_binary(loss) -> bool:
-    """Whether a loss is of yes/no questions."""
-    return "binary" in _name(loss) and takes_logits(loss) is not None
+def asks_questions(kind, loss) -> bool:
+    """Whether a classifier's outputs are yes/no questions, by themselves."""
+    return kind == "sigmoid" or (kind is None and "binary" in _name(loss))
 
 
 def _name(loss):

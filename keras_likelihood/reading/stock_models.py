@@ -8,8 +8,8 @@ from keras_likelihood.likelihoods import Bernoulli, Normal, Softmax
 from keras_likelihood.reading.endings import PROBABILITIES
 from keras_likelihood.reading.reading import Reading
 from keras_likelihood.reading.stock_losses import (
-    is_binary,
-    takes_logits,
+    asks_questions,
+    puts_out_logits,
     task_of_loss,
 )
 from keras_likelihood.reading.targets import log_probabilities
@@ -38,8 +38,10 @@ def with_likelihood(
             reading, prediction=output, likelihood=Normal
         )
     one, kind = output.shape[-1] == 1, reading.kind
-    several = kind == "sigmoid" or (kind is None and is_binary(reading.loss))
-    if _are_logits(reading, from_logits):
+    several = asks_questions(kind, reading.loss)
+    if from_logits is None:
+        from_logits = puts_out_logits(kind, reading.loss, "another layer")
+    if from_logits:
         if kind in PROBABILITIES:
             raise ValueError(
                 f"The last layer is a {kind}, which puts out probabilities. "
@@ -58,21 +60,6 @@ def with_likelihood(
         prediction=output,
         likelihood=Bernoulli if one or several else Softmax,
     )
-
-
-def _are_logits(reading, from_logits):
-    if from_logits is not None:
-        return from_logits
-    if reading.kind is not None:
-        return reading.kind == "linear"
-    told = takes_logits(reading.loss)
-    if told is None:
-        raise ValueError(
-            "The last layer must be a softmax, a sigmoid or linear to be "
-            "recognised; say `from_logits=True` or `False` for others. "
-            "Received: from_logits=None"
-        )
-    return told
 
 
 def _task(reading, from_logits, output, y):

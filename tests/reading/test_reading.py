@@ -232,7 +232,7 @@ def test_files_run_no_code_and_errors_are_plain(tmp_path):
     with pytest.raises(ValueError, match="Received: int"):
         load_model(3)
     two = keras.Model(given, {"a": given, "b": given})
-    with pytest.raises(ValueError, match=r"outputs \['a', 'b'\]"):
+    with pytest.raises(ValueError, match="Received: 2 outputs"):
         ModelGraph(two)
     three = keras.Model(given, [given, given, given])
     with pytest.raises(ValueError, match="Received: 3 outputs"):

@@ -198,9 +198,11 @@ class RegressorRecalibrator:
         relative = self._relative_graph(features)
         if relative is not None:
             scale = keras.layers.Multiply(name="relative")([scale, relative])
-        final = keras.layers.Rescaling(p["factor"], name="scale")(scale)
+        unit = p["relative_scale"]
+        final = keras.layers.Rescaling(unit * p["factor"], name="scale")(scale)
         if p["shift"]:
-            shift = keras.layers.Rescaling(p["shift"], name="shift")(scale)
+            move = keras.layers.Rescaling(unit * p["shift"], name="shift")
+            shift = move(scale)
             prediction = keras.layers.Add(name="location")([prediction, shift])
         if "df" not in p:
             return [prediction, final]
@@ -215,8 +217,8 @@ class RegressorRecalibrator:
         raise NotImplementedError
 
     def _relative_graph(self, features):
-        """The Keras tensor of the relative scale, or `None` for one."""
-        raise NotImplementedError
+        """The Keras tensor of `relative / relative_scale`, `None` for 1."""
+        return None
 
 
 def _scores(shape, z, scale, weight, when):
