@@ -20,11 +20,13 @@ def check_training(model, outputs) -> Iterator[Finding]:
         adopted = model.loss_parameters.learned
     for output in outputs:
         for parameter in output.parameters:
+            if parameter.source != "global":
+                continue
             name, value = parameter.name, float(np.mean(parameter.values))
             layer = adopted.get(f"{output.key}_{name}" if output.key else name)
             if layer is not None:
                 yield from _check_layer(name, layer, trained, steps)
-            elif parameter.source == "global":
+            else:
                 evidence = {"steps": steps, "value": value}
                 yield _untrained(name, evidence, output)
         for name, data in output.loss.data_parameters.items():

@@ -165,19 +165,14 @@ class ClassifierRecalibrator:
                 "Received: a recalibrator without `parameters_`"
             )
         if self.questions_ is not None:
-            return np.stack(
-                [
-                    question.calibrate(
-                        column[..., None], features, from_logits=from_logits
-                    )[..., 0]
-                    for question, column in zip(
-                        self.questions_,
-                        np.moveaxis(np.asarray(logits), -1, 0),
-                        strict=True,
-                    )
-                ],
-                axis=-1,
-            )
+            columns = np.split(np.asarray(logits), len(self.questions_), -1)
+            answers = [
+                question.calibrate(column, features, from_logits=from_logits)
+                for question, column in zip(
+                    self.questions_, columns, strict=True
+                )
+            ]
+            return np.concatenate(answers, axis=-1)
         rows, shape = inputs.as_logits(logits, from_logits)
         found = self._rows_of_features(features, shape[:-1])
         calibrated = np.exp(log_softmax(self._apply(rows, found), axis=1))

@@ -17,12 +17,11 @@ class ClassifierGraph:
     Args:
         model: a `keras.Model` or the path of a `.keras` file.
         x: inputs, or batches; for models that were not built as a graph.
-        batched: whether `x` are batches. Defaults to False.
         from_logits: as in `ClassifierRecalibrator.fit`.
         multi_label: as in `ClassifierRecalibrator.fit`.
-        features: name of the layer of the features, or `None`.
         with_features: whether features are wanted: `True`, `False` or
             `"optional"`, which takes them where they are found.
+        **options: `batched` and `features` of `ModelGraph`.
     """
 
     def __init__(
@@ -30,13 +29,12 @@ class ClassifierGraph:
         model,
         x=None,
         *,
-        batched: bool = False,
         from_logits: bool | None = None,
         multi_label: bool | None = None,
-        features: str | None = None,
         with_features: bool | str = False,
+        **options,
     ):
-        self._source = ModelGraph(model, x, batched=batched, features=features)
+        self._source = ModelGraph(model, x, **options)
         self._tensors = {}
         self._tensors["logits"], self.multi_label = self._source.logits(
             from_logits, multi_label, SPREAD
