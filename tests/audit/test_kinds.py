@@ -10,7 +10,9 @@ from keras_likelihood.auditing.audit import audit
 from tests import kinds
 
 
-@pytest.mark.parametrize("kind", kinds.KINDS)
+@pytest.mark.parametrize(
+    "kind", ["backbone", "twice_nested", "cast", "subclassed"]
+)
 def test_every_shape_gives_the_same_scores(kind):
     x, y = kinds.data(60)
     told = {"from_logits": False} if kind == "subclassed" else {}
