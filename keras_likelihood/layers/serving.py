@@ -168,11 +168,16 @@ class OneVsRestTable(keras.Layer):
         high = low + (self.knots - 1)
         for _ in range(int(np.ceil(np.log2(self.knots)))):
             middle = (low + high) // 2
-            right = ops.take(self.scores, first + middle) <= x
+            right = _at(self.scores, first + middle) <= x
             low = ops.where(right, middle, low)
             high = ops.where(right, high, middle)
         low = ops.minimum(low, self.knots - 2) + first
-        x0, x1 = ops.take(self.scores, low), ops.take(self.scores, low + 1)
-        y0, y1 = ops.take(self.values, low), ops.take(self.values, low + 1)
+        x0, x1 = _at(self.scores, low), _at(self.scores, low + 1)
+        y0, y1 = _at(self.values, low), _at(self.values, low + 1)
         share = ops.clip(ops.divide_no_nan(x - x0, x1 - x0), 0.0, 1.0)
         return y0 + share * (y1 - y0)
+
+
+def _at(table, index):
+    # As a table of one column, which PyTorch can write to ONNX.
+    return ops.take(ops.reshape(table, (-1, 1)), index, axis=0)[..., 0]
