@@ -6,6 +6,7 @@ import pytest
 
 import keras_likelihood as kl
 from keras_likelihood.diagnosis import diagnose
+from tests import kinds
 
 
 def linear_data(rng, count=400, noise=0.5):
@@ -263,3 +264,70 @@ def test_prints_as_a_report(rng):
     for f in diagnosis:
         assert f.name in report
         assert f"remedy: {f.remedy}" in report
+
+
+@pytest.mark.parametrize("loss", ["softmax", "bernoulli"])
+def test_labels_outside_their_range_are_seen(rng, loss):
+    x, y = kinds.data()
+    units = 3 if loss == "softmax" else 1
+    y = y if units == 3 else (y > 0).astype(int)
+    model = kl.LikelihoodModel.from_model(
+        kinds.make("functional", units, "linear")
+    )
+    model.compile("sgd", loss=kl.losses.LikelihoodLoss(loss, temperature=1.0))
+    assert "labels_out_of_range" not in diagnose(model, x, y).names
+    for wrong in (-1, 3):
+        y[[4, 9]] = wrong
+        found = finding(diagnose(model, x, y), "labels_out_of_range")
+        assert found.evidence["received"] == [wrong]
+        assert found.evidence["examples"] == [4, 9]
+
+
+def test_logits_of_yes_and_no_may_lie_between_0_and_1(rng):
+    x, y = kinds.data()
+    y = (y > 0).astype("float32")
+    for activation, told in (("linear", False), ("sigmoid", True)):
+        model = kinds.make("functional", 1, activation)
+        last = model.layers[-1]
+        last.kernel.assign(0.02 * last.kernel)
+        last.bias.assign([0.5])
+        model = kl.LikelihoodModel.from_model(model)
+        loss = kl.losses.BernoulliLoss(temperature=1.0)
+        model.compile("sgd", loss=loss)
+        p = model.predict(x, verbose=0)
+        assert 0 < p.min() and p.max() < 1
+        names = diagnose(model, x, y).names
+        assert ("probabilities_as_logits" in names) is told
+
+
+@pytest.mark.parametrize("shape", ["file", "nested", "subclassed"])
+def test_heads_in_every_shape_of_model(rng, shape, tmp_path):
+    x, y = linear_data(rng)
+    narrow = kl.constraints.AffineSigmoid(0.1, 0.4)
+    head = kl.layers.ScaleHead(1, constraint=narrow, initial=0.2)
+
+    class Subclassed(kl.LikelihoodModel):
+        def __init__(self):
+            super().__init__()
+            self.head = head
+
+        def call(self, x):
+            return self.head(x)
+
+    inputs = keras.Input((3,))
+    if shape == "subclassed":
+        model = compiled(Subclassed())
+        model(inputs)
+    else:
+        model = kl.LikelihoodModel(inputs, head(inputs))
+    if shape == "nested":
+        outer = keras.Input((3,))
+        model = kl.LikelihoodModel(outer, model(outer))
+    head.parameter_layers[0].bias.assign([9.0])
+    if shape != "subclassed":
+        compiled(model)
+    if shape == "file":
+        model.save(tmp_path / "model.keras")
+        model = tmp_path / "model.keras"
+    found = finding(diagnose(model, x, y), "saturated_constraint")
+    assert found.evidence["high"] == pytest.approx(0.4)

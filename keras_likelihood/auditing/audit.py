@@ -2,13 +2,19 @@
 
 import os
 
+import numpy as np
+
 from keras_likelihood.auditing.inputs import as_arrays, as_names
 from keras_likelihood.auditing.judged_labels import judge_labels
 from keras_likelihood.auditing.judged_targets import judge_targets
 from keras_likelihood.auditing.page import write_page
-from keras_likelihood.auditing.reading import read_model
 from keras_likelihood.auditing.report import AuditReport
 from keras_likelihood.auditing.shown_inputs import show_inputs
+from keras_likelihood.likelihoods import Softmax
+from keras_likelihood.reading import Reading, read_output
+from keras_likelihood.reading.stock_models import with_likelihood
+
+TASKS = ("classification", "regression")
 
 
 def audit(
@@ -61,7 +67,7 @@ def audit(
         task: `"classification"` or `"regression"`. `None` (default) looks at
             the model, then at `y`.
         from_logits: whether a classifier puts out logits. `None` (default)
-            looks at its last layer.
+            looks at its last layer and its loss.
         batch_size: of the prediction. Defaults to 256.
         title: of the page.
 
@@ -70,24 +76,56 @@ def audit(
     """
     if int(top) != top or top < 1:
         raise ValueError(f"`top` must be a whole number >= 1. Received: {top}")
+    if task not in (None, *TASKS):
+        raise ValueError(
+            f"`task` must be one of {TASKS} or None. Received: {task!r}"
+        )
     x, y = as_arrays(x, y)
     shown = show_inputs(x, feature_names)
-    reading = read_model(model, x, y, task, from_logits, batch_size)
-    judge = judge_labels if reading.classes else judge_targets
-    findings = judge(reading, y, data_parameter)
-    report = AuditReport(
-        task=reading.task,
-        scores=findings.score.values,
-        score_name=findings.score.name,
-        score_meaning=findings.score.meaning,
-        label_issues=findings.label_issues,
-        nll=findings.nll,
-        columns=findings.columns,
-        rule=findings.rule,
-    )
-    names = as_names(label_names, "label_names", reading.classes)
-    if names is None and reading.classes:
-        names = [str(number) for number in range(reading.classes)]
+    reading = read_output(model, x, batch_size=batch_size)
+    reading = with_likelihood(reading, y, task, from_logits)
+    classes = _classes(reading, task, len(y))
+    judge = judge_labels if classes else judge_targets
+    report = judge(reading, y, data_parameter)
+    names = as_names(label_names, "label_names", classes)
+    if names is None and classes:
+        names = [str(number) for number in range(classes)]
     if output is not None:
         report.path = write_page(report, shown, output, names, int(top), title)
     return report
+
+
+def _classes(reading: Reading, task, n) -> int | None:
+    """Number of classes, `None` for regression; refuses what has no audit."""
+    shape, likelihood = reading.prediction.shape, reading.likelihood
+    found = TASKS[reading.spread != "temperature"]
+    if task not in (None, found):
+        raise ValueError(
+            f"The likelihood {likelihood.name()} is one of {found}. "
+            f"Received: task={task!r}"
+        )
+    if shape[0] != n or len(shape) < 2:
+        raise ValueError(
+            f"The model must answer ({n}, ..., units). Received: {shape}"
+        )
+    bad = ~np.isfinite(reading.prediction).reshape(n, -1).all(axis=1)
+    if bad.any():
+        raise ValueError(
+            "The model's predictions must be finite. Received: NaN or "
+            f"infinite ones for {int(bad.sum())} example(s), the first at "
+            f"{int(bad.argmax())}"
+        )
+    if found == "regression":
+        return None
+    if likelihood is not Softmax and shape[1] != 1:
+        raise ValueError(
+            "Independent yes/no outputs are no single label; audit one of "
+            f"them at a time. Received: {shape[1]} outputs"
+        )
+    if len(shape) != 2:
+        raise ValueError(
+            "An audit of labels needs one label an example: logits "
+            "(n, classes), or (n, 1) for yes or no. "
+            f"Received: {likelihood.name()} of shape {shape}"
+        )
+    return max(shape[1], 2)

@@ -65,61 +65,6 @@ def _refuse_nan(values, name):
         )
 
 
-def as_classes(y, classes: int):
-    """Returns class numbers `(n,)`.
-
-    Args:
-        y: class numbers `(n,)` or `(n, 1)`, or one-hot `(n, classes)`.
-        classes: how many there are.
-    """
-    if y.ndim == 2 and y.shape[1] == classes:
-        binary = np.isin(y, (0, 1)).all() and (y.sum(axis=1) == 1).all()
-        if not binary:
-            raise ValueError(
-                "Labels of the shape of the output must be one-hot. "
-                f"Received: values {np.unique(y)[:5]}"
-            )
-        return y.argmax(axis=1)
-    if y.shape not in ((len(y),), (len(y), 1)):
-        raise ValueError(
-            f"Labels must be class numbers of shape ({len(y)},), or one-hot "
-            f"of shape ({len(y)}, {classes}). Received: shape {y.shape}"
-        )
-    flat = y.reshape(-1)
-    if flat.dtype.kind not in "biuf":
-        raise ValueError(
-            "Labels must be class numbers; their names go to `label_names`. "
-            f"Received: dtype {flat.dtype}"
-        )
-    whole = flat.astype("int64")
-    valid = (whole == flat) & (whole >= 0) & (whole < classes)
-    if not valid.all():
-        raise ValueError(
-            f"Labels must be whole numbers from 0 to {classes - 1}. "
-            f"Received: {np.unique(flat[~valid])[:5]}"
-        )
-    return whole
-
-
-def as_targets(y, shape):
-    """Returns targets of the shape of the predictions, as float64.
-
-    Args:
-        y: `shape`, or without its unit axis if that is 1.
-        shape: of the predictions, `(n, ..., units)`.
-    """
-    if y.dtype.kind not in "biuf":
-        raise ValueError(f"Targets must be numbers. Received: dtype {y.dtype}")
-    if y.shape == shape[:-1] and shape[-1] == 1:
-        y = y[..., None]
-    if y.shape != shape:
-        raise ValueError(
-            f"Targets must have the shape of the prediction, {shape}. "
-            f"Received: {y.shape}"
-        )
-    return y.astype("float64")
-
-
 def as_names(names, argument: str, count: int | None) -> list[str] | None:
     """Returns `count` names as strings, or `None` for none."""
     if names is None or count is None:

@@ -1,41 +1,35 @@
 """Class labels judged by what a classifier says."""
 
+import keras
 import numpy as np
 
-from keras_likelihood.auditing.findings import Findings
-from keras_likelihood.auditing.inputs import as_classes
 from keras_likelihood.auditing.label_issues import find_label_issues
+from keras_likelihood.auditing.report import AuditReport
 from keras_likelihood.auditing.scores import score_of
+from keras_likelihood.reading.targets import as_labels
 
 
-def judge_labels(reading, y, data_parameter) -> Findings:
+def judge_labels(reading, y, data_parameter) -> AuditReport:
     """Judges class labels under the class probabilities.
 
     Args:
         reading: a `Reading` of a classifier.
-        y: labels, see `as_classes`.
+        y: labels, see `as_labels`.
         data_parameter: as in `audit`.
     """
-    logs = log_probabilities(reading)
-    y = as_classes(y, reading.classes)
-    nll = -logs[np.arange(len(y)), y]
+    y = as_labels(y, reading.prediction.shape)
+    # What an example learned of its own label would excuse it.
+    shared = reading.without_data_parameters()
+    p = keras.ops.convert_to_numpy(shared.distribution().mean())
+    if p.shape[1] == 1:
+        p = np.concatenate([1 - p, p], axis=1)
+    nll = shared.nll(y)
     score = score_of(reading, data_parameter, nll)
     temperature = score.values if score.learned else None
-    issues = find_label_issues(y, np.exp(logs), temperature)
-    columns = {
-        "p(given)": np.exp(-nll),
-        "p(predicted)": np.exp(logs.max(axis=1)),
-    }
-    return Findings(score, issues, nll, columns, _rule(score.learned))
-
-
-def log_probabilities(reading) -> np.ndarray:
-    """Logarithms of the class probabilities, `(n, classes)`."""
-    logits = reading.prediction / reading.parameters.get("temperature", 1.0)
-    if logits.shape[1] == 1:
-        logits = np.concatenate([np.zeros_like(logits), logits], axis=1)
-    logits = logits - logits.max(axis=1, keepdims=True)
-    return logits - np.log(np.exp(logits).sum(axis=1, keepdims=True))
+    issues = find_label_issues(y, p, temperature)
+    columns = {"p(given)": np.exp(-nll), "p(predicted)": p.max(axis=1)}
+    rule = _rule(score.learned)
+    return score.report("classification", issues, nll, columns, rule)
 
 
 def _rule(learned):

@@ -3,12 +3,12 @@
 import keras
 import numpy as np
 
-from keras_likelihood.auditing.findings import Findings
-from keras_likelihood.auditing.inputs import as_targets
+from keras_likelihood.auditing.report import AuditReport
 from keras_likelihood.auditing.scores import learned_values, score_of
+from keras_likelihood.reading.targets import as_targets
 
 
-def judge_targets(reading, y, data_parameter) -> Findings:
+def judge_targets(reading, y, data_parameter) -> AuditReport:
     """Judges targets by the size of their errors under the likelihood.
 
     Args:
@@ -19,12 +19,13 @@ def judge_targets(reading, y, data_parameter) -> Findings:
     n, shape = len(y), reading.prediction.shape
     y = as_targets(y, shape)
     residual = y - reading.prediction
-    parameters = dict(reading.parameters)
+    shared = reading.without_data_parameters()
+    parameters = {p.name: p.values for p in shared.parameters}
     learned = learned_values(reading, data_parameter, n) is not None
     # A scale that an example learned excuses its own error.
     fitted = learned or "scale" not in parameters
     if fitted:
-        parameters["scale"] = typical_scale(reading, residual)
+        parameters["scale"] = typical_scale(shared, residual)
     nll, tail = _nll_and_tail(reading.likelihood, residual, parameters)
     score = score_of(reading, data_parameter, nll.mean(axis=1))
     # The least of several probabilities is small by chance.
@@ -46,7 +47,8 @@ def judge_targets(reading, y, data_parameter) -> Findings:
         "tail probability": probability,
     }
     rule = _rule(learned, fitted, tail.shape[1])
-    return Findings(score, issues, nll.mean(axis=1), columns, rule)
+    nll = nll.mean(axis=1)
+    return score.report("regression", issues, nll, columns, rule)
 
 
 def typical_scale(reading, residual) -> float:
@@ -55,9 +57,9 @@ def typical_scale(reading, residual) -> float:
     scale = median |residual| / q,    P(|z| <= q) = 1/2
     """
     others = {
-        name: float(np.median(value))
-        for name, value in reading.parameters.items()
-        if name != "scale"
+        p.name: float(np.median(p.values))
+        for p in reading.parameters
+        if p.name != "scale"
     }
     unit = reading.likelihood(np.zeros((1, 1), "float32"), **others)
     middle = _numpy(unit.quantile(0.75)).item()

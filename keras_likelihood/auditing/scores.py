@@ -4,7 +4,9 @@ import dataclasses
 
 import numpy as np
 
+from keras_likelihood.auditing.report import AuditReport
 from keras_likelihood.data_parameters import DataParameter
+from keras_likelihood.reading.reading import per_example
 
 
 @dataclasses.dataclass
@@ -22,6 +24,11 @@ class Score:
     meaning: str
     values: np.ndarray
     learned: bool = False
+
+    def report(self, task, *judgement) -> AuditReport:
+        """The report on this score; `judgement` as in `AuditReport`."""
+        told = self.values, self.name, self.meaning
+        return AuditReport(task, *told, *judgement)
 
 
 _MEANING = {
@@ -55,10 +62,10 @@ def score_of(reading, data_parameter, nll) -> Score:
     values = learned_values(reading, data_parameter, len(nll))
     if values is not None:
         return _parameter_score("learned", reading.spread, values)
-    values = reading.predicted_spread()
+    values = _predicted_spread(reading)
     if values is not None:
         return _parameter_score("predicted", reading.spread, values)
-    label = "label" if reading.task == "classification" else "target"
+    label = "target" if reading.is_real else "label"
     meaning = (
         f"The negative log-likelihood of the given {label}, since the model "
         f"has no {reading.spread} of each example. It is high where the "
@@ -67,6 +74,15 @@ def score_of(reading, data_parameter, nll) -> Score:
         "heart, and then scores them low."
     )
     return Score(f"NLL of the given {label}", meaning, nll)
+
+
+def _predicted_spread(reading):
+    """Temperature or scale of each example `(n,)`, if they differ."""
+    found = reading.without_data_parameters().parameter(reading.spread)
+    values = np.ones(()) if found is None else np.asarray(found.values)
+    if values.ndim == 0 or len(values) != len(reading.prediction):
+        return None
+    return per_example(values) if np.ptp(values, axis=0).any() else None
 
 
 def _parameter_score(conditioning, parameter, values):
@@ -100,10 +116,9 @@ def learned_values(reading, data_parameter, n) -> np.ndarray | None:
             "examples; `x` and `y` are the training data in the order of "
             f"their index. Received: shape {values.shape}"
         )
-    values = values.reshape(n, -1).mean(axis=1)
     if not (np.isfinite(values).all() and (values > 0).all()):
         raise ValueError(
             "`data_parameter` must have finite values > 0. "
             f"Received: values from {values.min()} to {values.max()}"
         )
-    return values
+    return per_example(values)

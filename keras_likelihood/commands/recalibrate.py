@@ -65,18 +65,20 @@ def add_parser(subparsers):
 
 def run(args) -> int:
     """Runs the command; returns the exit status."""
-    from keras_likelihood.recalibration.frozen_model import FrozenModel
+    from keras_likelihood.recalibration.classifier_graph import (
+        ClassifierGraph,
+    )
 
     val = load(args.data)
     test = load(args.test) if args.test else None
     frozen = None
     if args.model:
-        frozen = FrozenModel(
+        frozen = ClassifierGraph(
             args.model,
-            example=val.get("x"),
+            val.get("x"),
             from_logits=False if args.probabilities else None,
-            feature_layer=args.features,
-            with_features=True,
+            features=args.features,
+            with_features="optional",
         )
         val = _outputs(frozen, val, args.data)
         test = test and _outputs(frozen, test, args.test)
@@ -125,7 +127,7 @@ def _outputs(frozen, data, path):
 
 def _class_numbers(data):
     """The labels as numbers in the logits' shape, less its classes."""
-    from keras_likelihood.recalibration.inputs import as_labels
+    from keras_likelihood.reading.targets import as_labels
 
     shape = np.shape(data["logits"])
     shape = shape if len(shape) > 1 else (*shape, 1)
@@ -201,7 +203,7 @@ def _write(args, chosen, frozen, val, test, from_logits):
         print("nothing written; --output names a file")
     else:
         if frozen is not None:
-            frozen.extend(chosen._graph).save(args.output)
+            frozen.extend(chosen).save(args.output)
         else:
             np.savez(args.output, probabilities=p)
         print(f"wrote {args.output} ({args.method})")

@@ -6,6 +6,9 @@ import keras
 import numpy as np
 
 from keras_likelihood.diagnosis.finding import Finding
+from keras_likelihood.likelihoods import Bernoulli, Softmax
+from keras_likelihood.reading.endings import PROBABILITIES
+from keras_likelihood.reading.targets import are_probabilities, in_range
 
 
 def check_finite(model, x, outputs) -> Iterator[Finding]:
@@ -83,14 +86,44 @@ def check_targets(output) -> Iterator[Finding]:
     )
 
 
+def check_labels(output) -> Iterator[Finding]:
+    """Findings about labels that are none of the classes."""
+    y = output.y
+    if output.likelihood is Softmax and y.shape != output.prediction.shape:
+        classes = output.prediction.shape[-1]
+        wrong, allowed = ~in_range(y, classes), f"0 to {classes - 1}"
+    elif output.likelihood in (Softmax, Bernoulli):
+        # Between them are the labels of soft targets.
+        wrong, allowed = (y < 0) | (y > 1), "0 to 1"
+    else:
+        return
+    if not wrong.any():
+        return
+    yield Finding(
+        "labels_out_of_range",
+        f"{int(wrong.sum())} label(s){output.title} are not in {allowed}, so "
+        "that their loss means nothing.",
+        {
+            "allowed": allowed,
+            "received": np.unique(y[wrong])[:5].tolist(),
+            "examples": sorted({*np.nonzero(wrong)[0].tolist()})[:10],
+        },
+        "Number the classes from 0, give the model an output for each, and "
+        "leave examples without a label out (or give them weight 0).",
+    )
+
+
 def check_logits(output) -> Iterator[Finding]:
     """Findings about probabilities in the place of logits."""
-    if output.loss.likelihood.name() not in ("softmax", "bernoulli"):
+    if output.likelihood not in (Softmax, Bernoulli):
         return
     p = output.prediction
-    if p.min() < 0 or p.max() > 1:
-        return
-    if p.shape[-1] > 1 and np.abs(p.sum(axis=-1) - 1).max() > 1e-3:
+    # Values in [0, 1] may be logits; that a sigmoid made them cannot.
+    told = output.kind in PROBABILITIES or (
+        output.likelihood is Softmax
+        and are_probabilities(p.reshape(-1, p.shape[-1]))
+    )
+    if not told:
         return
     yield Finding(
         "probabilities_as_logits",
@@ -103,7 +136,7 @@ def check_logits(output) -> Iterator[Finding]:
 
 def check_outliers(output) -> Iterator[Finding]:
     """Findings about few examples that rule the loss."""
-    nll = output.nll()
+    nll = output.nll(output.y)
     finite = np.isfinite(nll)
     if len(nll) < 50 or not finite.all():
         return

@@ -1,4 +1,7 @@
-"""The layers a calibrated model is made of; all save, export and serve."""
+"""The layers a calibrated model is made of; all save, export and serve.
+
+Keras saves the arguments of layers that do not say how: all are numbers.
+"""
 
 import keras
 import numpy as np
@@ -18,9 +21,6 @@ class PairedLogits(keras.Layer):
     def call(self, logits):
         return ops.concatenate([-0.5 * logits, 0.5 * logits], axis=-1)
 
-    def compute_output_shape(self, input_shape):
-        return (*input_shape[:-1], 2)
-
 
 @serializable
 class SecondClass(keras.Layer):
@@ -28,9 +28,6 @@ class SecondClass(keras.Layer):
 
     def call(self, probabilities):
         return probabilities[..., 1:]
-
-    def compute_output_shape(self, input_shape):
-        return (*input_shape[:-1], 1)
 
 
 @serializable
@@ -52,9 +49,6 @@ class BoundedLogits(keras.Layer):
             return ops.clip(logits, -self.spread, self.spread)
         peak = ops.max(logits, axis=-1, keepdims=True)
         return ops.maximum(logits, peak - self.spread)
-
-    def get_config(self):
-        return {**super().get_config(), "spread": self.spread}
 
 
 @serializable
@@ -80,9 +74,6 @@ class LogProbabilities(keras.Layer):
     def call(self, probabilities):
         return ops.log(ops.maximum(probabilities, np.exp(-2 * self.spread)))
 
-    def get_config(self):
-        return {**super().get_config(), "spread": self.spread}
-
 
 @serializable
 class LogOdds(keras.Layer):
@@ -101,20 +92,22 @@ class LogOdds(keras.Layer):
         p = ops.clip(probabilities, low, 1 - low)
         return ops.log(p) - ops.log1p(-p)
 
-    def get_config(self):
-        return {**super().get_config(), "bound": self.bound}
-
 
 @serializable
-class TemperedProbabilities(keras.Layer):
-    """`(logits, temperature)` to the probabilities of the softmax."""
+class TemperedLogits(keras.Layer):
+    """`(logits, temperature)` to logits of temperature one."""
 
     def call(self, inputs):
         logits, temperature = inputs
-        return Softmax(logits, temperature=temperature).mean()
+        return Softmax(logits, temperature=temperature).logits
 
-    def compute_output_shape(self, input_shape):
-        return input_shape[0]
+
+@serializable
+class TemperedProbabilities(TemperedLogits):
+    """`(logits, temperature)` to the probabilities of the softmax."""
+
+    def call(self, inputs):
+        return ops.softmax(super().call(inputs))
 
 
 @serializable
@@ -175,20 +168,16 @@ class OneVsRestTable(keras.Layer):
         high = low + (self.knots - 1)
         for _ in range(int(np.ceil(np.log2(self.knots)))):
             middle = (low + high) // 2
-            right = ops.take(self.scores, first + middle) <= x
+            right = _at(self.scores, first + middle) <= x
             low = ops.where(right, middle, low)
             high = ops.where(right, high, middle)
         low = ops.minimum(low, self.knots - 2) + first
-        x0, x1 = ops.take(self.scores, low), ops.take(self.scores, low + 1)
-        y0, y1 = ops.take(self.values, low), ops.take(self.values, low + 1)
+        x0, x1 = _at(self.scores, low), _at(self.scores, low + 1)
+        y0, y1 = _at(self.values, low), _at(self.values, low + 1)
         share = ops.clip(ops.divide_no_nan(x - x0, x1 - x0), 0.0, 1.0)
         return y0 + share * (y1 - y0)
 
-    def get_config(self):
-        return {
-            **super().get_config(),
-            "classes": self.classes,
-            "knots": self.knots,
-            "bound": self.bound,
-            "mixture": self.mixture,
-        }
+
+def _at(table, index):
+    # As a table of one column, which PyTorch can write to ONNX.
+    return ops.take(ops.reshape(table, (-1, 1)), index, axis=0)[..., 0]

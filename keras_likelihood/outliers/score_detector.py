@@ -1,18 +1,18 @@
 """Any fitted likelihood model as an outlier detector."""
 
-import keras
 import numpy as np
 
-from keras_likelihood.models import LikelihoodModel
 from keras_likelihood.outliers.detector import OutlierDetector
-
-_SCORES = ("scale", "temperature")
+from keras_likelihood.reading import read_output
+from keras_likelihood.reading.reading import per_example
 
 
 class ScoreDetector(OutlierDetector):
     """Scores an example by the likelihood parameter a model has for it.
 
         score = mean over elements of log parameter
+
+    which is the logarithm of the score that `kl.audit` shows.
 
     `fit` does not train: it scores the examples it is given and sets the
     threshold. With a `DataParameter` the scores are its learned values, which
@@ -22,7 +22,8 @@ class ScoreDetector(OutlierDetector):
     >>> suspicious = detector.decision_scores_.argsort()[::-1][:20]
 
     Args:
-        model: a fitted, compiled `LikelihoodModel`.
+        model: a fitted, compiled `LikelihoodModel`, a model that ends in a
+            head, or the path of a `.keras` file of one.
         parameter: its name. Defaults to the scale, or the temperature.
         contamination: share of outliers, in (0, 0.5]. Defaults to 0.1.
         batch_size: of the prediction. Defaults to 256.
@@ -48,59 +49,48 @@ class ScoreDetector(OutlierDetector):
         return x
 
     def _fit(self, x):
-        name = self._name()
-        data = self.model.data_parameters.get(name)
-        if data is None:
-            return self._score(x)
-        if len(x) != data.num_examples:
+        reading, name = self._read(x)
+        data = reading.data_parameters.get(name)
+        if data is not None and len(x) != data.num_examples:
             raise ValueError(
                 f"The {name} belongs to the {data.num_examples} training "
                 f"examples; fit to these. Received: {len(x)} examples"
             )
-        return _mean_log(data.values())
+        return _scores(reading, name)
 
     def _score(self, x):
-        name = self._name()
-        if name in self.model.data_parameters:
+        reading, name = self._read(x)
+        if name in reading.data_parameters:
             raise ValueError(
                 f"A data {name} is known for training examples alone, in "
                 "`decision_scores_`; predict it with a head to score others. "
                 f"Received: {len(x)} examples"
             )
-        fitted = self.model.predict_distribution(
-            x, batch_size=self.batch_size, verbose=0
-        )
-        values = keras.ops.convert_to_numpy(getattr(fitted, name))
-        if values.ndim == 0 or values.shape[0] != len(x):
-            raise ValueError(
-                f"The model must predict its {name} for each example, as a "
-                f"head does. Received: one {name} for all"
-            )
-        return _mean_log(values)
+        return _scores(reading, name)
 
-    def _name(self):
-        if not isinstance(self.model, LikelihoodModel):
+    def _read(self, x):
+        reading = read_output(self.model, x, batch_size=self.batch_size)
+        if reading.likelihood is None:
             raise ValueError(
-                "`model` must be a LikelihoodModel. "
-                f"Received: {type(self.model).__name__}"
+                "`model` must be a LikelihoodModel that is compiled with one "
+                "likelihood loss, or end in a head. "
+                f"Received: loss={reading.loss}"
             )
-        loss = getattr(self.model, "loss", None)
-        likelihood = getattr(loss, "likelihood", None)
-        if likelihood is None:
+        names = [p.name for p in reading.parameters]
+        name = self.parameter or reading.spread
+        if name not in names:
             raise ValueError(
-                "`model` must be compiled with one likelihood loss. "
-                f"Received: loss={loss}"
+                f"`parameter` must be one of {names}. "
+                f"Received: {self.parameter!r}"
             )
-        names = [p.name for p in likelihood.parameters]
-        known = [self.parameter] if self.parameter else _SCORES
-        for name in known:
-            if name in names:
-                return name
+        return reading, name
+
+
+def _scores(reading, name):
+    values = reading.parameter(name).values
+    if np.ndim(values) == 0 or len(values) != len(reading.prediction):
         raise ValueError(
-            f"`parameter` must be one of {names}. Received: {self.parameter!r}"
+            f"The model must predict its {name} for each example, as a "
+            f"head does. Received: one {name} for all"
         )
-
-
-def _mean_log(values):
-    logs = np.log(np.asarray(values, "float64"))
-    return logs.reshape(len(logs), -1).mean(axis=1)
+    return np.log(per_example(values))

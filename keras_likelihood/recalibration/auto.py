@@ -33,6 +33,7 @@ class Auto(ClassifierRecalibrator):
     """
 
     keeps_accuracy = False
+    uses_features = "optional"
 
     def __init__(
         self, *, keep_accuracy: bool = False, folds: int = 3, seed: int = 0
@@ -43,13 +44,6 @@ class Auto(ClassifierRecalibrator):
         self.keeps_accuracy = keep_accuracy
         self.folds = folds
         self.seed = seed
-
-    uses_features = True
-
-    def _rows_of_features(self, features, leading):
-        if features is None:
-            return None
-        return super()._rows_of_features(features, leading)
 
     def _fit(self, logits, labels, features, weight):
         folds = self._folds(labels)

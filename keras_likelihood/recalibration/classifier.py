@@ -1,13 +1,15 @@
 """What all recalibrators of classifiers have in common."""
 
+import copy
 import time
 
 import numpy as np
 from scipy.special import log_softmax
 
 from keras_likelihood.metrics.functions import binned_error
+from keras_likelihood.reading.targets import as_labels
 from keras_likelihood.recalibration import inputs
-from keras_likelihood.recalibration.frozen_model import FrozenModel
+from keras_likelihood.recalibration.classifier_graph import ClassifierGraph
 from keras_likelihood.recalibration.moments import softmax_moments
 
 
@@ -22,14 +24,19 @@ class ClassifierRecalibrator:
         parameters_: dict of the fitted values.
         report_: dict of NLL, ECE and accuracy on the data given, `_before`
             and `_after`, and `seconds`.
-        model: Keras model with calibrated probabilities (after `fit`).
+        questions_: fitted recalibrators, one a column, of independent yes/no
+            questions; `None` for classes.
+        model: Keras model with calibrated probabilities (after `fit`). It is
+            a copy: training it leaves the original as it is.
 
     >>> fitted = GlobalScaling().fit("model.keras", x_val, y_val)
     >>> fitted.model.save("calibrated.keras")
     """
 
     uses_features = False
-    """Whether fitting needs features beside the logits."""
+    """Whether fitting needs features beside the logits; `"optional"` takes
+    them where there are any."""
+    questions_ = None
     keeps_accuracy = True
     """Whether the predicted class stays, but for ties of a huge temperature."""
 
@@ -41,40 +48,55 @@ class ClassifierRecalibrator:
         *,
         sample_weight=None,
         from_logits: bool | None = None,
+        multi_label: bool | None = None,
         features: str | None = None,
+        trainable: bool = False,
         batch_size: int = 32,
     ):
         """Recalibrates a trained Keras model.
 
         Args:
-            model: a `keras.Model`, or the path of a `.keras` file.
-            x: inputs as for `model.predict`, or an iterable of `(x, y)`
-                batches such as a `tf.data.Dataset`.
+            model: a `keras.Model`, or the path of a `.keras` file. What a
+                `LikelihoodModel` learned of the temperature is included.
+            x: inputs as for `model.predict`, or an iterable of `(x, y)` or
+                `(x, y, sample_weight)` batches such as a `tf.data.Dataset`.
             y: class numbers or one-hot labels; left out for batches.
             sample_weight: one weight an example, or `None`.
             from_logits: whether the model puts out logits. `None` (default)
-                looks at its last layer.
+                looks at its loss and its last layer.
+            multi_label: whether the columns of the output are independent
+                yes/no questions, with labels 0 or 1 of the output's shape;
+                each is then recalibrated by itself. `None` (default) takes
+                several sigmoid outputs for such.
             features: name of the layer whose output are the features.
                 Defaults to the input of the layer of the logits.
+            trainable: whether the layers of the original may be trained in
+                the result. Defaults to False: they are frozen.
             batch_size: of the prediction.
 
         Returns:
             `self`, with `model` set.
         """
-        frozen = FrozenModel(
+        graph = ClassifierGraph(
             model,
-            example=x,
+            x,
+            batched=y is None,
             from_logits=from_logits,
-            feature_layer=features,
+            multi_label=multi_label,
+            features=features,
             with_features=self.uses_features,
         )
-        logits, found, y, weight = frozen.outputs(
+        logits, found, y, weight = graph.outputs(
             x, y, sample_weight, batch_size
         )
         self.fit_arrays(
-            logits, y, features=found, sample_weight=weight, from_logits=True
+            logits,
+            y,
+            features=found,
+            sample_weight=weight,
+            multi_label=graph.multi_label,
         )
-        self.model = frozen.extend(self._graph)
+        self.model = graph.extend(self, trainable=trainable)
         return self
 
     def fit_arrays(
@@ -84,16 +106,20 @@ class ClassifierRecalibrator:
         features=None,
         *,
         from_logits: bool = True,
+        multi_label: bool = False,
         sample_weight=None,
     ):
         """Recalibrates from a classifier's outputs.
 
         Args:
             logits: `(n, ..., classes)`, or `(n,)` or `(n, ..., 1)` for a
-                yes/no question.
-            y: class numbers `(n, ...)` or one-hot labels.
+                yes/no question, or `(n, ..., questions)`.
+            y: class numbers `(n, ...)` or one-hot labels; 0 or 1 in the shape
+                of `logits` for several questions.
             features: `(n, ..., columns)`, for methods that use them.
             from_logits: `False` if `logits` are probabilities.
+            multi_label: whether columns are independent yes/no questions.
+                Defaults to False.
             sample_weight: weights `>= 0`, `(n,)` or `(n, ...)`; rows of
                 weight 0 are left out.
 
@@ -101,10 +127,15 @@ class ClassifierRecalibrator:
             `self`.
         """
         started = time.perf_counter()
+        if multi_label:
+            self._fit_questions(logits, y, features, from_logits, sample_weight)
+            self.report_["seconds"] = time.perf_counter() - started
+            return self
+        self.questions_ = None
         rows, shape = inputs.as_logits(logits, from_logits)
         leading = shape[:-1]
         weight = inputs.as_weight(sample_weight, leading)
-        labels = inputs.as_labels(y, shape, weight)
+        labels = as_labels(y, shape, weight)
         found = self._rows_of_features(features, leading)
         if weight is not None:
             kept = weight > 0
@@ -133,6 +164,15 @@ class ClassifierRecalibrator:
                 f"{type(self).__name__} must be fitted before `calibrate`. "
                 "Received: a recalibrator without `parameters_`"
             )
+        if self.questions_ is not None:
+            columns = np.split(np.asarray(logits), len(self.questions_), -1)
+            answers = [
+                question.calibrate(column, features, from_logits=from_logits)
+                for question, column in zip(
+                    self.questions_, columns, strict=True
+                )
+            ]
+            return np.concatenate(answers, axis=-1)
         rows, shape = inputs.as_logits(logits, from_logits)
         found = self._rows_of_features(features, shape[:-1])
         calibrated = np.exp(log_softmax(self._apply(rows, found), axis=1))
@@ -141,8 +181,36 @@ class ClassifierRecalibrator:
         result = calibrated.reshape(shape)
         return result[:, 0] if np.ndim(logits) == 1 else result
 
+    def _fit_questions(self, logits, y, features, from_logits, weight):
+        logits, y = np.asarray(logits), np.asarray(y)
+        if logits.ndim < 2 or y.shape != logits.shape:
+            raise ValueError(
+                "Labels of independent yes/no questions must be 0 or 1 in "
+                f"the shape of the output, {logits.shape}. "
+                f"Received: shape {y.shape}"
+            )
+        self.questions_ = [
+            copy.copy(self).fit_arrays(
+                logits[..., c : c + 1],
+                y[..., c],
+                features,
+                from_logits=from_logits,
+                sample_weight=weight,
+            )
+            for c in range(logits.shape[-1])
+        ]
+        self.parameters_ = {
+            "questions": [q.parameters_ for q in self.questions_]
+        }
+        reports = [q.report_ for q in self.questions_]
+        self.report_ = {
+            key: float(np.mean([report[key] for report in reports]))
+            for key in reports[0]
+        }
+
     def _rows_of_features(self, features, leading):
-        if not self.uses_features:
+        optional = features is None and self.uses_features == "optional"
+        if not self.uses_features or optional:
             return None
         if features is None:
             raise ValueError(

@@ -63,22 +63,18 @@ class Curvature:
 
 @dataclasses.dataclass
 class EvidenceFit:
-    """Weights by group, their prior precisions and effective numbers.
+    """Weights by group and their prior precisions.
 
     Args:
         weights: group name to array.
         strengths: group name to alpha.
-        effective: group name to gamma.
-        converged: whether the strengths settled.
     """
 
     weights: dict
     strengths: dict
-    effective: dict
-    converged: bool
 
 
-def fit_by_evidence(objective, rounds=12, start=None) -> EvidenceFit:
+def fit_by_evidence(objective, rounds=12) -> EvidenceFit:
     """Fits all groups of an objective and the strengths of their priors.
 
     Args:
@@ -86,23 +82,17 @@ def fit_by_evidence(objective, rounds=12, start=None) -> EvidenceFit:
             under `"free"`), `evaluate(weights) -> (nll, gradients)` summed
             over rows, and `curvature(name)` at the last evaluation.
         rounds: most re-estimations of the strengths.
-        start: an `EvidenceFit` of a similar objective to begin from.
     """
     weights = {k: np.zeros(s) for k, s in objective.shapes.items()}
     groups = [name for name in weights if name != "free"]
-    strengths = None
-    if start is not None:
-        weights = {k: v.copy() for k, v in start.weights.items()}
-        strengths = dict(start.strengths)
-    effective, converged = {}, False
+    strengths, effective = None, {}
     for index in range(rounds):
         objective.evaluate(weights)
         curvatures = {name: objective.curvature(name) for name in weights}
-        first = strengths is None
-        if first:
+        if strengths is None:
             strengths = {g: _typical(curvatures[g]) for g in groups}
-        previous, settled = dict(strengths), True
-        if not (first and index == 0 and start is None):
+        else:
+            previous = dict(strengths)
             for g in groups:
                 strengths[g], effective[g] = restrength(
                     curvatures[g], weights[g], previous[g]
@@ -113,12 +103,11 @@ def fit_by_evidence(objective, rounds=12, start=None) -> EvidenceFit:
                 if effective[g] > 0.5 or index < 3
             )
             if settled:
-                converged = True
                 break
         weights = minimise(
             objective, weights, curvatures, strengths, 15 + 10 * index
         )
-    return EvidenceFit(weights, strengths, effective, converged)
+    return EvidenceFit(weights, strengths)
 
 
 def _typical(curvature):

@@ -2,6 +2,11 @@
 
 import numpy as np
 
+from keras_likelihood.reading.targets import (
+    are_probabilities,
+    log_probabilities,
+)
+
 SPREAD = 30.0
 """Logits further than this below the largest of their row are raised to it.
 
@@ -54,19 +59,14 @@ def as_logits(values, from_logits: bool, name="logits"):
 
 
 def _check_kind(rows, low, high, from_logits, name):
-    inside = low >= 0 and high <= 1
-    if rows.shape[1] > 1 and inside:
-        inside = np.allclose(rows.sum(axis=1), 1.0, atol=1e-3)
-    elif rows.shape[1] == 1 and from_logits:
-        # One column in [0, 1] may well be logits; a wider one cannot sum to
-        # one in every row by chance.
-        return
-    if from_logits and inside:
+    told = are_probabilities(rows, low, high)
+    if from_logits and told:
         raise ValueError(
             f"`{name}` are probabilities: rows lie in [0, 1] and sum to one. "
             "Pass `from_logits=False` for these. Received: from_logits=True"
         )
-    if not from_logits and not inside:
+    column = rows.shape[1] == 1 and low >= 0 and high <= 1
+    if not from_logits and not (told or column):
         raise ValueError(
             f"With `from_logits=False`, `{name}` must be probabilities in "
             "[0, 1], of sum one over the classes. Received: values from "
@@ -75,49 +75,10 @@ def _check_kind(rows, low, high, from_logits, name):
 
 
 def _to_logits(rows):
-    if rows.shape[1] > 1:
-        logs = np.log(np.maximum(rows, np.exp(-2 * SPREAD)))
-        return np.maximum(logs, logs.max(axis=1, keepdims=True) - SPREAD)
-    edge = 1 / (1 + np.exp(16.0))
-    p = np.clip(rows.astype("float64"), edge, 1 - edge)
-    return np.log(p) - np.log1p(-p)
-
-
-def as_labels(labels, shape, weight=None):
-    """Returns class numbers `(rows,)` for logits of the given shape.
-
-    Args:
-        labels: class numbers, or one-hot rows of the logits' shape.
-        shape: of the logits, classes last.
-        weight: `(rows,)` or `None`; labels of weight zero are not checked.
-    """
-    labels = np.asarray(labels)
-    classes = max(shape[-1], 2)
-    if labels.shape == tuple(shape) and shape[-1] > 1:
-        binary = np.isin(labels, (0, 1)).all()
-        if not (binary and (labels.sum(axis=-1) == 1).all()):
-            raise ValueError(
-                "Labels of the logits' shape must be one-hot. Received: "
-                f"values {np.unique(labels)[:5]} in shape {labels.shape}"
-            )
-        return labels.argmax(axis=-1).ravel()
-    allowed = {tuple(shape[:-1]), (*shape[:-1], 1)}
-    if labels.shape not in allowed:
-        raise ValueError(
-            f"Labels for logits of shape {tuple(shape)} must be class "
-            f"numbers of shape {tuple(shape[:-1])}, or one-hot. "
-            f"Received: shape {labels.shape}"
-        )
-    flat = labels.ravel()
-    whole = flat.astype("int64")
-    counted = np.ones(len(flat), bool) if weight is None else weight > 0
-    valid = (whole == flat) & (whole >= 0) & (whole < classes)
-    if not valid[counted].all():
-        raise ValueError(
-            f"Labels must be whole numbers from 0 to {classes - 1}. "
-            f"Received: {np.unique(flat[counted & ~valid])[:5]}"
-        )
-    return np.where(valid, whole, 0)
+    if rows.shape[1] == 1:
+        return log_probabilities(rows, 1 / (1 + np.exp(16.0)))
+    logs = log_probabilities(rows, np.exp(-2 * SPREAD))
+    return np.maximum(logs, logs.max(axis=1, keepdims=True) - SPREAD)
 
 
 def as_weight(weight, shape):

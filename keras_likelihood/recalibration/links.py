@@ -1,4 +1,4 @@
-"""The softplus links of the solvers, with their derivatives, in NumPy."""
+"""The softplus link of the solvers: a kernel with its derivative."""
 
 import numpy as np
 

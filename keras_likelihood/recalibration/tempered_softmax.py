@@ -5,6 +5,7 @@
 `z` are logits already divided by their global temperature and `x` are
 standardised features, so that all weights at zero mean GlobalScaling. Each
 of `v` (vector), `D` (matrix), `b` (bias) and `w` (temperature) may be absent.
+A kernel: the softmax together with its gradients, in one pass.
 """
 
 import numpy as np

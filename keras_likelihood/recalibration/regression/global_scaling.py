@@ -28,20 +28,3 @@ class GlobalScaling(RegressorRecalibrator):
 
     def _relative(self, x):
         return self.parameters_["relative_scale"]
-
-    def _relative_graph(self, features):
-        # `factor` multiplies it in; see `_graph`.
-        return None
-
-    def _graph(self, prediction, scale, features):
-        # One constant does for both factors.
-        p, kept = self.parameters_, self.parameters_.copy()
-        relative = p["relative_scale"]
-        p["factor"], p["shift"] = (
-            p["factor"] * relative,
-            p["shift"] * relative,
-        )
-        try:
-            return super()._graph(prediction, scale, features)
-        finally:
-            self.parameters_ = kept

@@ -1,4 +1,7 @@
-"""The objective of a regressor's linear scale."""
+"""The objective of a regressor's predicted scale.
+
+A kernel: the normal density together with its derivatives.
+"""
 
 import numpy as np
 

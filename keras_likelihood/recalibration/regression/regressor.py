@@ -7,10 +7,8 @@ import numpy as np
 
 from keras_likelihood import likelihoods
 from keras_likelihood.metrics.functions import calibration_error
+from keras_likelihood.reading import ModelGraph
 from keras_likelihood.recalibration import inputs
-from keras_likelihood.recalibration.regression.frozen_regressor import (
-    FrozenRegressor,
-)
 from keras_likelihood.recalibration.regression.residual_shape import (
     ResidualShape,
     fit_shape,
@@ -35,7 +33,8 @@ class RegressorRecalibrator:
         report_: dict of NLL and CAL on the data given, `_before` and
             `_after`, and `seconds`. Without a scale, before means scale 1.
         model: Keras model with the distribution's parameters as output
-            (after `fit`).
+            (after `fit`). It is a copy: training it leaves the original as
+            it is.
     """
 
     uses_features = False
@@ -48,26 +47,66 @@ class RegressorRecalibrator:
             )
         self.likelihood = likelihood
 
-    def fit(self, model, x, y=None, *, features=None, batch_size: int = 32):
+    def fit(
+        self,
+        model,
+        x,
+        y=None,
+        *,
+        sample_weight=None,
+        features: str | None = None,
+        trainable: bool = False,
+        batch_size: int = 32,
+    ):
         """Recalibrates a trained Keras regressor.
 
         Args:
             model: a `keras.Model` or the path of a `.keras` file, with a
-                prediction or `(prediction, scale)` as output.
-            x: inputs as for `model.predict`, or an iterable of `(x, y)`
-                batches.
+                prediction or `(prediction, scale)` as output. A scale that
+                the loss of a `LikelihoodModel` learned is included.
+            x: inputs as for `model.predict`, or an iterable of `(x, y)` or
+                `(x, y, sample_weight)` batches.
             y: targets; left out for batches.
+            sample_weight: one weight an example, or `None`.
             features: name of the layer whose output are the features.
                 Defaults to the input of the last layer.
+            trainable: whether the layers of the original may be trained in
+                the result. Defaults to False: they are frozen.
             batch_size: of the prediction.
 
         Returns:
             `self`, with `model` set.
         """
-        frozen = FrozenRegressor(model, features, self.uses_features)
-        prediction, scale, found, y = frozen.outputs(x, y, batch_size)
-        self.fit_arrays(prediction, y, scale=scale, features=found)
-        self.model = frozen.extend(self._graph)
+        graph = ModelGraph(model, x, batched=y is None, features=features)
+        tensors = {"prediction": graph.prediction}
+        if graph.prediction.shape[1:] != (1,):
+            raise ValueError(
+                "`model` must have as output a prediction (batch, 1), alone "
+                "or with its scale. "
+                f"Received: a prediction {tuple(graph.prediction.shape)}"
+            )
+        scale = graph.parameters.get("scale")
+        if isinstance(scale, keras.KerasTensor):
+            tensors["scale"] = scale
+        if self.uses_features:
+            tensors["features"] = graph.features()
+        found, y, weight = graph.run(tensors, x, y, sample_weight, batch_size)
+        if scale is not None and "scale" not in found:
+            found["scale"] = np.full(len(y), np.squeeze(scale))
+        self.fit_arrays(
+            found["prediction"],
+            y,
+            scale=found.get("scale"),
+            features=found.get("features"),
+            sample_weight=weight,
+        )
+        self.model = graph.extend(
+            tensors,
+            lambda: self._graph(
+                graph.prediction, scale, tensors.get("features")
+            ),
+            trainable=trainable,
+        )
         return self
 
     def fit_arrays(
@@ -149,23 +188,26 @@ class RegressorRecalibrator:
     def _graph(self, prediction, scale, features):
         """Keras tensors of the distribution's parameters, in its order."""
         p = self.parameters_
-        relative = self._relative_graph(features)
-        if scale is not None and relative is not None:
-            spread = keras.layers.Multiply(name="relative")([scale, relative])
-        elif scale is not None or relative is not None:
-            spread = scale if relative is None else relative
-        else:
+        # Of float32 too, where nothing else is done to it.
+        prediction = keras.layers.Identity(name="prediction")(prediction)
+        if not isinstance(scale, keras.KerasTensor):
             # A constant that follows the batch.
-            ones = keras.layers.Rescaling(0.0, 1.0, name="unit_scale")
-            spread = ones(prediction)
-        final = keras.layers.Rescaling(p["factor"], name="scale")(spread)
+            constant = 1.0 if scale is None else float(np.squeeze(scale))
+            ones = keras.layers.Rescaling(0.0, constant, name="unit_scale")
+            scale = ones(prediction)
+        relative = self._relative_graph(features)
+        if relative is not None:
+            scale = keras.layers.Multiply(name="relative")([scale, relative])
+        unit = p["relative_scale"]
+        final = keras.layers.Rescaling(unit * p["factor"], name="scale")(scale)
         if p["shift"]:
-            shift = keras.layers.Rescaling(p["shift"], name="shift")(spread)
+            move = keras.layers.Rescaling(unit * p["shift"], name="shift")
+            shift = move(scale)
             prediction = keras.layers.Add(name="location")([prediction, shift])
         if "df" not in p:
             return [prediction, final]
         constant = keras.layers.Rescaling(0.0, p["df"], name="df")
-        return [prediction, constant(spread), final]
+        return [prediction, constant(scale), final]
 
     def _fit_scale(self, z, x, weight):
         """Sets `parameters_`; returns the relative scale of every row."""
@@ -175,8 +217,8 @@ class RegressorRecalibrator:
         raise NotImplementedError
 
     def _relative_graph(self, features):
-        """The Keras tensor of the relative scale, or `None` for one."""
-        raise NotImplementedError
+        """The Keras tensor of `relative / relative_scale`, `None` for 1."""
+        return None
 
 
 def _scores(shape, z, scale, weight, when):

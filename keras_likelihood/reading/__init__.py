@@ -1,0 +1,10 @@
+"""Any model, or its file, as likelihood, prediction, parameters and features.
+
+Nothing else in the package inspects models.
+"""
+
+from keras_likelihood.reading.loading import load_model
+from keras_likelihood.reading.model_graph import ModelGraph
+from keras_likelihood.reading.reading import Reading, read_model, read_output
+
+__all__ = ["ModelGraph", "Reading", "load_model", "read_model", "read_output"]

@@ -1,0 +1,165 @@
+"""How a graph ends: which layer decides what its output means."""
+
+import keras
+
+from keras_likelihood.layers import LikelihoodHead
+from keras_likelihood.layers.serving import (
+    OneVsRestTable,
+    SecondClass,
+    TemperedProbabilities,
+)
+from keras_likelihood.reading.loading import is_graph
+
+PROBABILITIES = ("softmax", "sigmoid")
+_ACTIVATED = (
+    keras.layers.Dense,
+    keras.layers.EinsumDense,
+    keras.layers.Conv1D,
+    keras.layers.Conv2D,
+    keras.layers.Conv3D,
+)
+_BARE = (keras.layers.Activation, keras.layers.Softmax)
+_SHAPE_ONLY = ("Reshape", "Flatten", "Squeeze", "ExpandDims")
+"""Layers and operations, by name, that move values but do not change them."""
+
+
+def producer(tensor):
+    """The layer that made a symbolic tensor, its inputs and its position.
+
+    `layer.output` is that of a layer's first call only; a layer may be
+    called twice, and a model within a model is.
+    """
+    layer, node, position = tensor._keras_history
+    return layer, list(layer._inbound_nodes[node].input_tensors), position
+
+
+def last_layer(tensor):
+    """The layer that decides what a symbolic output means.
+
+    Models are entered, and layers that leave the values alone are passed.
+    """
+    layer, inputs, position = producer(tensor)
+    if is_graph(layer):
+        return last_layer(layer.outputs[position])
+    if _passes(layer, tensor, inputs):
+        return last_layer(inputs[0])
+    return layer
+
+
+def kind_of(tensor) -> str | None:
+    """`"softmax"`, `"sigmoid"`, `"linear"`, or `None` if unrecognised."""
+    layer = last_layer(tensor)
+    if isinstance(layer, keras.layers.Softmax):
+        return "softmax" if layer.axis in (-1, None) else None
+    if isinstance(layer, OneVsRestTable | TemperedProbabilities):
+        return "softmax"
+    if isinstance(layer, SecondClass):
+        return "sigmoid"
+    if isinstance(layer, LikelihoodHead):
+        layer = layer.prediction
+    if isinstance(layer, keras.layers.Wrapper):
+        layer = layer.layer
+    if isinstance(layer, (*_ACTIVATED, keras.layers.Activation)):
+        name = getattr(layer.activation, "__name__", None)
+        return name if name in (*PROBABILITIES, "linear") else None
+    return None
+
+
+def open_ending(tensor, strip: bool):
+    """Logits and features of a classifier's output, in its graph.
+
+    Args:
+        tensor: the output of a graph that `open_models` returned.
+        strip: whether to take off the softmax or sigmoid at its end.
+
+    Returns:
+        `(logits, features)`. The logits are `None` if the activation could
+        not be taken off, the features if the layer has not one input.
+    """
+    layer, inputs, _ = producer(tensor)
+    if _passes(layer, tensor, inputs):
+        logits, features = open_ending(inputs[0], strip)
+        return (logits if logits is None else layer(logits)), features
+    if isinstance(layer, _BARE):
+        _, features = open_ending(inputs[0], strip=False)
+        return (inputs[0] if strip else tensor), features
+    single = len(inputs) == 1 and not isinstance(layer, keras.Model)
+    features = inputs[0] if single else None
+    if strip and isinstance(layer, _ACTIVATED):
+        return _without_activation(layer)(inputs[0]), features
+    return (None if strip else tensor), features
+
+
+def open_models(graph, name: str | None = None) -> keras.Model:
+    """Returns a graph with the same layers that ends in no nested model.
+
+    Args:
+        graph: a model.
+        name: of a layer that must not be inside a nested model either.
+    """
+    while True:
+        nested = _nested_at_end(keras.tree.flatten(graph.output)[0])
+        if nested is None:
+            holders = (v for v in graph.layers if _holds(v, name))
+            nested = next(holders, None)
+        if nested is None:
+            return graph
+        graph = _with_layers_of(graph, nested)
+
+
+def _with_layers_of(graph, nested):
+    taken = {layer.name for layer in graph.operations}
+    # A Sequential has layers alone.
+    for layer in getattr(nested, "operations", nested.layers):
+        if layer.name in taken:
+            layer.name = f"{nested.name}_{layer.name}"
+
+    def call(layer, *args, **kwargs):
+        # `call` runs the layers within, and leaves the model itself out.
+        return (layer.call if layer is nested else layer)(*args, **kwargs)
+
+    return keras.models.clone_model(
+        graph, clone_function=lambda layer: layer, call_function=call
+    )
+
+
+def layer_output(graph, name: str):
+    """What a layer puts out in a graph, the latest that calls it."""
+    return graph.get_layer(name)._inbound_nodes[-1].output_tensors[0]
+
+
+def _nested_at_end(tensor):
+    layer, inputs, _ = producer(tensor)
+    if is_graph(layer):
+        return layer
+    if isinstance(layer, _BARE) or type(layer).__name__ in _SHAPE_ONLY:
+        return _nested_at_end(inputs[0])
+    return None
+
+
+def _holds(layer, name):
+    return is_graph(layer) and any(
+        inner.name == name or _holds(inner, name) for inner in layer.layers
+    )
+
+
+def _passes(layer, tensor, inputs):
+    if type(layer).__name__ in _SHAPE_ONLY:
+        # A softmax is over the last axis: that one must be left as it was.
+        kept = tensor.shape[-1:] == inputs[0].shape[-1:]
+        return kept or kind_of(inputs[0]) != "softmax"
+    # As at the end of a model in mixed precision.
+    return (
+        isinstance(layer, keras.layers.Activation)
+        and layer.activation is keras.activations.linear
+        and kind_of(inputs[0]) in PROBABILITIES
+    )
+
+
+def _without_activation(layer):
+    config = {**layer.get_config(), "activation": "linear"}
+    config["name"] = f"{layer.name}_logits"
+    linear = type(layer).from_config(config)
+    linear.build(layer.input.shape)
+    linear.set_weights(layer.get_weights())
+    return linear

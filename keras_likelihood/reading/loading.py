@@ -1,0 +1,129 @@
+"""Models from files, and models of one's own from other people's."""
+
+import os
+import pathlib
+import tempfile
+import warnings
+
+import keras
+import numpy as np
+
+from keras_likelihood.models import LikelihoodModel
+
+
+def load_model(model) -> keras.Model:
+    """Returns the model itself, or loads it from a `.keras` file.
+
+    Files are loaded in safe mode, so that no code in them runs.
+
+    Args:
+        model: a `keras.Model`, or the path of a `.keras` file.
+    """
+    if isinstance(model, keras.Model):
+        return model
+    if not isinstance(model, str | os.PathLike):
+        raise ValueError(
+            "`model` must be a `keras.Model` or the path of a `.keras` file. "
+            f"Received: {type(model).__name__}"
+        )
+    path = os.fspath(model)
+    if not os.path.exists(path):
+        raise ValueError(f"There is no such file. Received: {path!r}")
+    loaded = keras.models.load_model(path, compile=False, safe_mode=True)
+    if isinstance(loaded, LikelihoodModel):
+        # Its loss holds what it learned; other losses may be anyone's code.
+        loaded = keras.models.load_model(path, safe_mode=True)
+    return loaded
+
+
+def copy_model(model, example=None) -> tuple[keras.Model, bool]:
+    """Copies a model as a graph with weights of its own.
+
+    Args:
+        model: a `keras.Model`.
+        example: inputs; a model that was not built as a graph needs them.
+
+    Returns:
+        `(graph, is_copy)`. A model that does not say how to make it anew is
+        used as it is, with a warning.
+    """
+    if is_graph(model):
+        # Without what a loss learns, and without a class of the user's.
+        graph = keras.Model(
+            _structure(model, "input"), output_of(model), name=model.name
+        )
+    else:
+        inputs = _inputs_like(model, example)
+        graph = keras.Model(inputs, model(inputs), name=model.name)
+    try:
+        copy = keras.models.clone_model(graph)
+        _copy_weights(graph, copy)
+        if example is None or _agree(graph, copy, example):
+            return copy, True
+    except (NotImplementedError, TypeError, ValueError):
+        pass
+    warnings.warn(
+        f"{type(model).__name__} has no `get_config` by which a copy becomes "
+        "its like: what is made of it shares its layers, so that training "
+        "one changes the other.",
+        stacklevel=2,
+    )
+    return graph, False
+
+
+def is_graph(layer) -> bool:
+    """Whether a layer is a model whose graph is known."""
+    return isinstance(layer, keras.Model) and bool(
+        getattr(layer, "inputs", None) and getattr(layer, "outputs", None)
+    )
+
+
+def output_of(model):
+    """The symbolic output of a graph, in its structure."""
+    return _structure(model, "output")
+
+
+def _structure(model, side):
+    if not isinstance(model, keras.Sequential):
+        return getattr(model, side)
+    tensors = getattr(model, f"{side}s")
+    return tensors[0] if len(tensors) == 1 else tensors
+
+
+def _inputs_like(model, example):
+    arrays = keras.tree.flatten(example)
+    if not arrays or not all(hasattr(a, "shape") for a in arrays):
+        raise ValueError(
+            "A model without a graph of its own needs arrays as `x`, or "
+            "batches that can be read twice. "
+            f"Received: {type(model).__name__} and {type(example).__name__}"
+        )
+    return keras.tree.map_structure(
+        lambda array: keras.Input(
+            array.shape[1:],
+            dtype=None if array.dtype.kind == "f" else array.dtype.name,
+        ),
+        example,
+    )
+
+
+def _copy_weights(model, copy):
+    # By a file: layers such as Normalization do more on loading than
+    # `set_weights` does.
+    with tempfile.TemporaryDirectory() as folder:
+        path = pathlib.Path(folder) / "copy.weights.h5"
+        model.save_weights(path)
+        copy.load_weights(path)
+
+
+def _agree(model, copy, example):
+    few = keras.tree.map_structure(lambda array: array[:2], example)
+    pairs = zip(
+        keras.tree.flatten(model(few)),
+        keras.tree.flatten(copy(few)),
+        strict=True,
+    )
+    return all(
+        np.allclose(*map(keras.ops.convert_to_numpy, pair), equal_nan=True)
+        for pair in pairs
+    )

@@ -1,0 +1,260 @@
+"""A trained model as symbolic prediction, parameters and features."""
+
+import contextlib
+from collections.abc import Iterator
+
+import keras
+import numpy as np
+
+from keras_likelihood.layers.serving import (
+    LogOdds,
+    LogProbabilities,
+    TemperedLogits,
+)
+from keras_likelihood.likelihoods import Bernoulli, Softmax
+from keras_likelihood.likelihoods.output import split_output
+from keras_likelihood.losses.likelihood_loss import LikelihoodLoss
+from keras_likelihood.reading.endings import (
+    PROBABILITIES,
+    kind_of,
+    last_layer,
+    layer_output,
+    open_ending,
+    open_models,
+)
+from keras_likelihood.reading.loading import copy_model, load_model
+from keras_likelihood.reading.parameter_layers import (
+    head_behind,
+    too_many_outputs,
+)
+from keras_likelihood.reading.stock_losses import (
+    asks_questions,
+    puts_out_logits,
+)
+
+
+class ModelGraph:
+    """A copy of a trained model whose tensors can be built upon.
+
+    The copy has weights of its own, so that whatever is made of it leaves
+    the model as it is.
+
+    Args:
+        model: a `keras.Model` or the path of a `.keras` file.
+        x: inputs as for `predict`, or batches `(x, y)`; a model that was not
+            built as a graph takes its shapes from them.
+        batched: whether `x` are batches. Defaults to False.
+        features: name of the layer whose output are the features. Defaults
+            to the input of the layer that makes the prediction.
+
+    Attributes:
+        prediction: symbolic tensor.
+        parameters: the likelihood's parameters by name: symbolic tensors
+            where the model predicts them, numbers where its loss holds them.
+        likelihood: class of the likelihood, or `None` if unknown.
+    """
+
+    def __init__(
+        self,
+        model,
+        x=None,
+        *,
+        batched: bool = False,
+        features: str | None = None,
+    ):
+        model = load_model(model)
+        self.loss = getattr(model, "loss", None)
+        example = _first_input(x) if batched else x
+        copy, self._is_copy = copy_model(model, example)
+        self.graph = open_models(copy, features)
+        self._feature_layer = features
+        output = self.graph.output
+        if isinstance(output, dict) and len(output) == 1:
+            ((key, output),) = output.items()
+            if isinstance(self.loss, dict):
+                self.loss = self.loss.get(key)
+        if isinstance(output, dict):
+            raise too_many_outputs(len(output))
+        self.prediction, beside = split_output(output)
+        self.likelihood, self.parameters = _parameters(
+            self.loss, head_behind(self.graph, beside), beside
+        )
+        self._example = None
+
+    def logits(
+        self,
+        from_logits: bool | None = None,
+        multi_label: bool | None = None,
+        spread: float = 30.0,
+    ):
+        """Logits, divided by the temperature that the model has.
+
+        Args:
+            from_logits: whether the output is logits; `None` looks at the
+                loss and the last layer.
+            multi_label: whether the columns are independent yes/no
+                questions; `None` looks there too.
+            spread: see `LogProbabilities`.
+
+        Returns:
+            `(logits, multi_label)`. A plain vector `(batch,)` gets an axis
+            of one unit.
+        """
+        self._refuse_regressor()
+        kind = None if self.likelihood else kind_of(self.prediction)
+        if from_logits is None:
+            from_logits = self.likelihood is not None or puts_out_logits(
+                kind, self.loss, type(last_layer(self.prediction)).__name__
+            )
+        many = self.prediction.shape[1:][-1:] not in ((), (1,))
+        if multi_label is None:
+            several = self.likelihood is Bernoulli
+            multi_label = many and (several or asks_questions(kind, self.loss))
+        with full_precision():
+            strip = not from_logits and kind in PROBABILITIES
+            logits, _ = open_ending(self.prediction, strip)
+            if not from_logits and not (strip and logits is not None):
+                each = multi_label or not many
+                to_logits = LogOdds() if each else LogProbabilities(spread)
+                logits = to_logits(self.prediction)
+            if len(logits.shape) == 1:
+                logits = keras.layers.Reshape((1,))(logits)
+            return self._tempered(logits), multi_label
+
+    def _refuse_regressor(self):
+        if self.likelihood in (None, Softmax, Bernoulli) and (
+            "scale" not in self.parameters
+        ):
+            return
+        raise ValueError(
+            "`model` must be a classifier with one output; for regressors "
+            "there is `keras_likelihood.recalibration.regression`. "
+            f"Received: a prediction with {sorted(self.parameters)}"
+        )
+
+    def _tempered(self, logits):
+        temperature = self.parameters.get("temperature", 1.0)
+        if isinstance(temperature, keras.KerasTensor):
+            return TemperedLogits()([logits, temperature])
+        if np.all(temperature == 1.0):
+            return logits
+        inverse = np.squeeze(1 / np.asarray(temperature, "float64"))
+        return keras.layers.Rescaling(inverse.tolist())(logits)
+
+    def features(self, *, optional: bool = False):
+        """The tensor of the features.
+
+        Args:
+            optional: whether to return `None` where there are none.
+        """
+        names = [layer.name for layer in self.graph.layers]
+        if self._feature_layer in names:
+            return layer_output(self.graph, self._feature_layer)
+        if self._feature_layer is None:
+            strip = kind_of(self.prediction) in PROBABILITIES
+            _, found = open_ending(self.prediction, strip)
+            if found is not None or optional:
+                return found
+        raise ValueError(
+            "The layer of the features was not found; name it by "
+            f"`features=`. Received: {names}"
+        )
+
+    def run(self, tensors: dict, x, y=None, weight=None, batch_size=32):
+        """Computes some tensors once.
+
+        Args:
+            tensors: symbolic tensors by name.
+            x: inputs, or batches `(x, y)` or `(x, y, sample_weight)`.
+            y: targets; `None` for batches.
+            weight: sample weights, or `None`.
+            batch_size: of the prediction; batches keep their own.
+
+        Returns:
+            `(arrays by name, y, sample_weight or None)` as NumPy.
+        """
+        extractor = keras.Model(self.graph.input, tensors)
+        if y is not None:
+            self._example = keras.tree.map_structure(lambda a: a[:1], x)
+            found = extractor.predict(x, batch_size=batch_size, verbose=0)
+            return found, np.asarray(y), weight
+        columns = []
+        for batch in numpy_batches(x):
+            self._example = keras.tree.map_structure(lambda a: a[:1], batch[0])
+            found = extractor.predict_on_batch(batch[0])
+            columns.append({**found, "y": batch[1]})
+            if len(batch) == 3:
+                columns[-1]["weight"] = batch[2]
+        merged = {
+            name: np.concatenate([np.asarray(c[name]) for c in columns])
+            for name in columns[0]
+        }
+        return merged, merged.pop("y"), merged.pop("weight", weight)
+
+    def extend(self, base, build, *, trainable: bool = False) -> keras.Model:
+        """Returns the copy with a new output.
+
+        Args:
+            base: symbolic tensors of the copy that the output is made of.
+            build: function that makes the output.
+            trainable: whether the layers below `base` may be trained.
+                Defaults to False.
+        """
+        if self._is_copy:
+            below = keras.Model(self.graph.input, keras.tree.flatten(base))
+            below.trainable = trainable
+        with full_precision():
+            output = build()
+        name = f"{self.graph.name}_calibrated"
+        model = keras.Model(self.graph.input, output, name=name)
+        if self._example is not None:
+            # Some exports ask for a model that has been called.
+            model(
+                keras.tree.map_structure(
+                    keras.ops.convert_to_tensor, self._example
+                )
+            )
+        return model
+
+
+@contextlib.contextmanager
+def full_precision():
+    """Makes new layers compute in float32, whatever the global policy is."""
+    policy = keras.config.dtype_policy()
+    keras.config.set_dtype_policy("float32")
+    try:
+        yield
+    finally:
+        keras.config.set_dtype_policy(policy)
+
+
+def numpy_batches(data) -> Iterator:
+    """Batches of a data set, a `tf.data` one included, as NumPy arrays."""
+    indexable = hasattr(data, "__len__") and hasattr(data, "__getitem__")
+    batches = map(data.__getitem__, range(len(data))) if indexable else data
+    for batch in batches:
+        yield keras.tree.map_structure(keras.ops.convert_to_numpy, batch)
+
+
+def _first_input(batches):
+    # An iterator would lose the batch that is looked at.
+    if isinstance(batches, Iterator):
+        return None
+    return next(numpy_batches(batches))[0]
+
+
+def _parameters(loss, head, beside):
+    if isinstance(loss, LikelihoodLoss):
+        from_output = [
+            name
+            for name, source in loss.sources(len(beside)).items()
+            if source == "predicted"
+        ]
+        found = dict(zip(from_output, beside, strict=True))
+        return loss.likelihood, {**loss.parameter_values(), **found}
+    if head is not None:
+        names = [p.name for p in head.likelihood.parameters]
+        return head.likelihood, dict(zip(names, beside, strict=True))
+    if len(beside) > 1:
+        raise too_many_outputs(1 + len(beside))
+    return None, dict(zip(["scale"], beside, strict=False))

@@ -1,0 +1,91 @@
+"""The layers behind the parameters of a model's likelihoods."""
+
+from collections.abc import Iterator
+
+import keras
+
+from keras_likelihood.constraints import Constraint
+from keras_likelihood.layers import LikelihoodHead, PredictedParameter
+from keras_likelihood.likelihoods.output import split_output
+from keras_likelihood.reading.endings import last_layer
+from keras_likelihood.reading.loading import is_graph, output_of
+
+
+def parameter_layers(model) -> Iterator[tuple[str, keras.Layer]]:
+    """Parameter layers inside the model, with the parameter's name."""
+    for layer in _walk(model, set()):
+        if isinstance(layer, PredictedParameter):
+            yield layer.parameter, layer
+        elif isinstance(layer, LikelihoodHead):
+            names = [p.name for p in layer.likelihood.parameters]
+            yield from zip(names, layer.parameter_layers, strict=True)
+
+
+def head_behind(model, beside, key="") -> LikelihoodHead | None:
+    """The head that a model's output is that of, if it is.
+
+    Args:
+        model: the model.
+        beside: the parameters in its output; without any there is no head.
+        key: of the output, or `""`.
+    """
+    if not beside:
+        return None
+    layers = _walk(_layer_behind(model, key, 0), set())
+    heads = [layer for layer in layers if isinstance(layer, LikelihoodHead)]
+    return heads[0] if len(heads) == 1 else None
+
+
+def constraint_and_start(
+    model, reading, name, position
+) -> tuple[Constraint, float]:
+    """Constraint and initial value of one parameter.
+
+    Args:
+        model: the model.
+        reading: of its output.
+        name: of the parameter.
+        position: of the parameter in the output, `None` if it is not there.
+    """
+    declared = reading.likelihood.parameter(name)
+    layer = reading.data_parameters.get(name)
+    if position is not None:
+        behind = _layer_behind(model, reading.key, 1 + position)
+        layers = [v for found, v in parameter_layers(behind) if found == name]
+        layer = layers[0] if len(layers) == 1 else None
+    elif layer is None:
+        given = reading.loss.get_config()[name]
+        if isinstance(given, dict):
+            layer = keras.saving.deserialize_keras_object(given)
+    constraint = getattr(layer, "constraint", None) or declared.constraint
+    initial = getattr(layer, "initial", None)
+    return constraint, declared.initial if initial is None else initial
+
+
+def too_many_outputs(count):
+    """The error of a model that is not of one likelihood."""
+    return ValueError(
+        "`model` must have one output, a prediction alone or with the "
+        f"parameters of one head. Received: {count} outputs"
+    )
+
+
+def _layer_behind(model, key, position):
+    """The layer of a tensor in the output; the model itself if unknown."""
+    if not is_graph(model):
+        return model
+    output = output_of(model)
+    output = output[key] if key else output
+    if isinstance(output, dict):
+        (output,) = output.values()
+    prediction, beside = split_output(output)
+    return last_layer([prediction, *beside][position])
+
+
+def _walk(layer, seen):
+    if id(layer) in seen:
+        return
+    seen.add(id(layer))
+    yield layer
+    for inner in getattr(layer, "layers", ()):
+        yield from _walk(inner, seen)

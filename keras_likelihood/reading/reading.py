@@ -1,0 +1,199 @@
+"""What a trained model says about data, whatever kind it is."""
+
+import dataclasses
+
+import keras
+import numpy as np
+
+from keras_likelihood.constraints import Constraint
+from keras_likelihood.likelihoods import Likelihood
+from keras_likelihood.likelihoods.output import (
+    distribution_of,
+    match_target,
+    split_output,
+)
+from keras_likelihood.losses.likelihood_loss import LikelihoodLoss
+from keras_likelihood.reading.endings import kind_of
+from keras_likelihood.reading.loading import is_graph, load_model, output_of
+from keras_likelihood.reading.parameter_layers import (
+    constraint_and_start,
+    head_behind,
+    too_many_outputs,
+)
+
+
+@dataclasses.dataclass
+class ReadParameter:
+    """Values of one parameter, and where they come from.
+
+    Args:
+        name: of the parameter.
+        source: `"fixed"`, `"global"`, `"data"` or `"predicted"`.
+        values: a number or an array that broadcasts with the prediction.
+        constraint: map from the reals to its domain.
+        initial: value at which its learning starts.
+    """
+
+    name: str
+    source: str
+    values: np.ndarray
+    constraint: Constraint
+    initial: float
+
+    @property
+    def learned(self) -> bool:
+        return self.source != "fixed"
+
+
+@dataclasses.dataclass
+class Reading:
+    """One output of a model as the pieces of a likelihood.
+
+    Args:
+        key: of the output, `""` for the only one.
+        prediction: logits or predicted values, `(n, ..., units)`.
+        likelihood: class of the likelihood, or `None` if unknown.
+        parameters: list of `ReadParameter`s in the likelihood's order.
+        loss: what the output was compiled with, or `None`.
+        kind: `"softmax"`, `"sigmoid"` or `"linear"`, as the last layer is,
+            or `None`.
+        y: the targets, where they are known.
+    """
+
+    key: str
+    prediction: np.ndarray
+    likelihood: type[Likelihood] | None = None
+    parameters: list[ReadParameter] = dataclasses.field(default_factory=list)
+    loss: object = None
+    kind: str | None = None
+    y: np.ndarray | None = None
+
+    @property
+    def title(self) -> str:
+        """How to speak of it: nothing for the only output."""
+        return f" of output {self.key!r}" if self.key else ""
+
+    @property
+    def is_real(self) -> bool:
+        """Whether targets are numbers around a prediction."""
+        return hasattr(self.likelihood, "standard_nll")
+
+    @property
+    def data_parameters(self) -> dict:
+        """The `DataParameter`s of the loss, by name."""
+        return getattr(self.loss, "data_parameters", {})
+
+    @property
+    def spread(self) -> str:
+        """Name of the parameter that says how unsure the model is."""
+        names = [p.name for p in getattr(self.likelihood, "parameters", ())]
+        for name in ("scale", "temperature"):
+            if name in names:
+                return name
+        raise ValueError(
+            "The model must have a likelihood with a temperature or a scale. "
+            f"Received: {self.likelihood and self.likelihood.name()} with "
+            f"{names}"
+        )
+
+    def without_data_parameters(self) -> "Reading":
+        """The same, less what each training example learned for itself."""
+        shared = [p for p in self.parameters if p.source != "data"]
+        return dataclasses.replace(self, parameters=shared)
+
+    def parameter(self, name: str) -> ReadParameter | None:
+        """The parameter of this name, or `None`."""
+        return next((p for p in self.parameters if p.name == name), None)
+
+    def distribution(self, rows=slice(None)) -> Likelihood:
+        """The likelihood around the predictions of these rows."""
+        count = len(self.prediction)
+        values = {}
+        for parameter in self.parameters:
+            value = parameter.values
+            if np.ndim(value) and len(value) == count > 1:
+                value = value[rows]
+            values[parameter.name] = value
+        return self.likelihood(self.prediction[rows], **values)
+
+    def nll(self, y) -> np.ndarray:
+        """Mean negative log-likelihood of each example's targets, `(n,)`."""
+        fitted = self.distribution()
+        nll = fitted.nll(match_target(y, fitted.prediction))
+        nll = keras.ops.convert_to_numpy(nll)
+        return nll.reshape(len(nll), -1).mean(axis=1)
+
+
+def per_example(values) -> np.ndarray:
+    """A temperature or scale of each example, `(n,)`, from `(n, ...)`.
+
+    The mean is geometric, as scales enter a likelihood by their logarithm.
+    """
+    logs = np.log(np.asarray(values, "float64"))
+    return np.exp(logs.reshape(len(logs), -1).mean(axis=1))
+
+
+def read_model(model, x, *, batch_size: int = 256) -> list[Reading]:
+    """Runs a model once and takes every output apart.
+
+    Args:
+        model: a `keras.Model`, or the path of a `.keras` file.
+        x: inputs as for `predict`.
+        batch_size: of the prediction. Defaults to 256.
+
+    Returns:
+        One `Reading` an output; that of an output without a likelihood has
+        none and no parameters.
+    """
+    model = load_model(model)
+    output = model.predict(x, batch_size=batch_size, verbose=0)
+    outputs = output if isinstance(output, dict) else {"": output}
+    losses = getattr(model, "loss", None)
+    if not isinstance(losses, dict):
+        losses = dict.fromkeys(outputs, losses)
+    return [_read(model, k, v, losses.get(k)) for k, v in outputs.items()]
+
+
+def read_output(model, x, *, batch_size: int = 256) -> Reading:
+    """Runs a model of one output once; see `read_model`."""
+    readings = read_model(model, x, batch_size=batch_size)
+    if len(readings) > 1:
+        raise too_many_outputs(len(readings))
+    return readings[0]
+
+
+def _read(model, key, output, loss):
+    prediction, beside = split_output(output)
+    kind = None
+    if is_graph(model):
+        tensors = output_of(model)
+        tensors = tensors[key] if key else tensors
+        kind = kind_of(split_output(tensors)[0])
+    head = head_behind(model, beside, key)
+    if isinstance(loss, LikelihoodLoss):
+        fitted = loss.distribution(output)
+        known = loss.sources(len(beside))
+    elif head is not None:
+        fitted = distribution_of(head.likelihood, output)
+        known = {p.name: "predicted" for p in head.likelihood.parameters}
+    elif beside:
+        raise too_many_outputs(1 + len(beside))
+    else:
+        return Reading(key, np.asarray(prediction), loss=loss, kind=kind)
+    likelihood = type(fitted)
+    reading = Reading(key, np.asarray(prediction), likelihood, [], loss, kind)
+    in_output = [name for name, s in known.items() if s == "predicted"]
+    for name, source in known.items():
+        position = in_output.index(name) if name in in_output else None
+        behind = constraint_and_start(model, reading, name, position)
+        values = _values(reading, name, fitted)
+        reading.parameters.append(ReadParameter(name, source, values, *behind))
+    return reading
+
+
+def _values(reading, name, fitted):
+    data = reading.data_parameters.get(name)
+    if data is not None and data.num_examples == len(reading.prediction):
+        values = data.values()
+        return values.reshape(len(values), *data.rows.shape)
+    return keras.ops.convert_to_numpy(getattr(fitted, name))

@@ -1,0 +1,98 @@
+"""Checks of labels and targets, and of what is taken for probabilities."""
+
+import numpy as np
+
+
+def are_probabilities(rows, low=None, high=None) -> bool:
+    """Whether rows lie in [0, 1] and sum to one.
+
+    One column in [0, 1] may well be logits, so that it never is: only rows
+    of several columns cannot sum to one by chance.
+
+    Args:
+        rows: `(rows, columns)`.
+        low: smallest value, if it is known.
+        high: largest value, if it is known.
+    """
+    low = rows.min() if low is None else low
+    high = rows.max() if high is None else high
+    if rows.shape[1] == 1 or low < 0 or high > 1:
+        return False
+    return np.allclose(rows.sum(axis=1), 1.0, atol=1e-3)
+
+
+def log_probabilities(p, least: float):
+    """Logits of probabilities: `log p`, or the log-odds of one column.
+
+    Args:
+        p: `(..., columns)`.
+        least: probabilities are taken to be at least this.
+    """
+    if p.shape[-1] > 1:
+        return np.log(np.maximum(p, least))
+    p = np.clip(p.astype("float64"), least, 1 - least)
+    return np.log(p) - np.log1p(-p)
+
+
+def as_labels(labels, shape, weight=None) -> np.ndarray:
+    """Returns class numbers `(rows,)` for logits of the given shape.
+
+    Args:
+        labels: class numbers, or one-hot rows of the logits' shape.
+        shape: of the logits, classes last; one column is a yes/no question.
+        weight: `(rows,)` or `None`; labels of weight zero are not checked.
+    """
+    labels = np.asarray(labels)
+    shape = tuple(shape)
+    classes = max(shape[-1], 2)
+    if labels.dtype.kind not in "biuf":
+        raise ValueError(
+            "Labels must be class numbers; an audit takes their names as "
+            f"`label_names`. Received: dtype {labels.dtype}"
+        )
+    if labels.shape == shape and shape[-1] > 1:
+        binary = np.isin(labels, (0, 1)).all()
+        if not (binary and (labels.sum(axis=-1) == 1).all()):
+            raise ValueError(
+                "Labels of the logits' shape must be one-hot. Received: "
+                f"values {np.unique(labels)[:5]} in shape {labels.shape}"
+            )
+        return labels.argmax(axis=-1).ravel()
+    if labels.shape not in (shape[:-1], (*shape[:-1], 1)):
+        raise ValueError(
+            f"Labels for logits of shape {shape} must be class numbers of "
+            f"shape {shape[:-1]}, or one-hot. Received: shape {labels.shape}"
+        )
+    flat = labels.ravel()
+    valid = in_range(flat, classes)
+    wrong = ~valid if weight is None else ~valid & (weight > 0)
+    if wrong.any():
+        raise ValueError(
+            f"Labels must be whole numbers from 0 to {classes - 1}. "
+            f"Received: {np.unique(flat[wrong])[:5]}"
+        )
+    return np.where(valid, flat, 0).astype("int64")
+
+
+def in_range(labels, classes: int) -> np.ndarray:
+    """Which labels are whole numbers from 0 to `classes - 1`."""
+    return (labels == np.floor(labels)) & (labels >= 0) & (labels < classes)
+
+
+def as_targets(y, shape) -> np.ndarray:
+    """Returns targets of the shape of the predictions, as float64.
+
+    Args:
+        y: `shape`, or without its unit axis if that is 1.
+        shape: of the predictions, `(n, ..., units)`.
+    """
+    if y.dtype.kind not in "biuf":
+        raise ValueError(f"Targets must be numbers. Received: dtype {y.dtype}")
+    if y.shape == shape[:-1] and shape[-1] == 1:
+        y = y[..., None]
+    if y.shape != shape:
+        raise ValueError(
+            f"Targets must have the shape of the prediction, {shape}. "
+            f"Received: {y.shape}"
+        )
+    return y.astype("float64")

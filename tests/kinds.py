@@ -1,0 +1,110 @@
+"""One classifier and one regressor in every shape a Keras model may have."""
+
+import keras
+import numpy as np
+
+import keras_likelihood as kl
+
+KINDS = [
+    "functional",
+    "sequential",
+    "backbone",
+    "nested",
+    "twice_nested",
+    "activation",
+    "cast",
+    "subclassed",
+]
+"""The last one has no graph, so that nothing can be seen in it."""
+
+
+@keras.saving.register_keras_serializable("tests")
+class Subclassed(keras.Model):
+    """Two layers in `call`, as most PyTorch users would write it."""
+
+    def __init__(self, units=3, activation=None, **kwargs):
+        super().__init__(**kwargs)
+        self._config = {"units": units, "activation": activation}
+        self.hidden = keras.layers.Dense(4, activation="tanh")
+        self.last = keras.layers.Dense(units, activation=activation)
+
+    def call(self, x):
+        return self.last(self.hidden(x))
+
+    def get_config(self):
+        return {**super().get_config(), **self._config}
+
+
+def data(rows=120, columns=5, seed=0):
+    random = np.random.default_rng(seed)
+    x = random.standard_normal((rows, columns)).astype("float32")
+    y = (x[:, 0] + 0.5 * random.standard_normal(rows) > 0).astype(int)
+    return x, y + (x[:, 1] > 1)
+
+
+def weights(units=3, columns=5):
+    """Those of every model below: hidden kernel and bias, last ones."""
+    random = np.random.default_rng(1)
+    shapes = [(columns, 4), (4,), (4, units), (units,)]
+    return [2 * random.standard_normal(s).astype("float32") for s in shapes]
+
+
+def make(kind, units=3, activation="softmax"):
+    """A model of this kind; all have the same weights and outputs."""
+    dense, layers = keras.layers.Dense, keras.layers
+    hidden = dense(4, activation="tanh", name="features")
+    given = keras.Input((5,))
+    if kind == "functional":
+        output = dense(units, activation=activation)(hidden(given))
+        model = keras.Model(given, output)
+    elif kind == "sequential":
+        last = dense(units, activation=activation)
+        model = keras.Sequential([given, hidden, last])
+    elif kind == "backbone":
+        backbone = keras.Model(given, hidden(given))
+        last = dense(units, activation=activation)
+        model = keras.Sequential([keras.Input((5,)), backbone, last])
+    elif kind == "nested":
+        model = keras.Sequential(
+            [keras.Input((5,)), make("functional", units, activation)]
+        )
+    elif kind == "twice_nested":
+        model = keras.Sequential(
+            [keras.Input((5,)), make("nested", units, activation)]
+        )
+    elif kind == "activation":
+        logits = dense(units)(hidden(given))
+        model = keras.Model(given, layers.Activation(activation)(logits))
+    elif kind == "cast":
+        output = dense(units, activation=activation)(hidden(given))
+        model = keras.Model(given, layers.Activation("linear")(output))
+    else:
+        model = Subclassed(units, activation)
+        model(given)
+    model.set_weights(weights(units))
+    return model
+
+
+def hidden_of(x):
+    """The features of these models, by hand."""
+    kernel, bias, _, _ = weights()
+    return np.tanh(x @ kernel + bias)
+
+
+def logits_of(x, units=3):
+    """The logits of these models, by hand."""
+    kernel, bias, last, shift = weights(units)
+    return np.tanh(x @ kernel + bias) @ last + shift
+
+
+def likelihood_classifier(conditioning, units=3):
+    """A `LikelihoodModel` whose temperature is predicted or learned."""
+    given = keras.Input((5,))
+    hidden = keras.layers.Dense(4, activation="tanh")(given)
+    if conditioning == "head":
+        output = kl.layers.TemperatureHead(units)(hidden)
+        model = kl.LikelihoodModel(given, output)
+    else:
+        model = kl.LikelihoodModel(given, keras.layers.Dense(units)(hidden))
+    model.compile("sgd", loss=kl.losses.SoftmaxLoss())
+    return model
