@@ -25,7 +25,7 @@ def test_a_sequential_that_ends_in_a_head_keeps_all_outputs(data):
 
 
 @keras.saving.register_keras_serializable("tests")
-class Subclassed(kl.LikelihoodModel):
+class ReturnsAHead(kl.LikelihoodModel):
     def __init__(self, **kwargs):
         super().__init__(**kwargs)
         self.head = kl.layers.ScaleHead(1)
@@ -46,7 +46,7 @@ class LonePrediction(kl.LikelihoodModel):
 
 def test_a_subclass_that_returns_a_head_learns_no_scale_beside(data, tmp_path):
     x, y = data
-    model = Subclassed()
+    model = ReturnsAHead()
     model.compile(
         "sgd",
         loss=kl.losses.NormalLoss(dimension="channel"),
@@ -100,7 +100,7 @@ def test_a_subclass_may_give_its_graph_to_super(data, tmp_path):
     assert isinstance(model, MakesItsOwnGraph)
     contracts.model_survives_saving(model, x, y, tmp_path / "m.keras")
     # Classes that define `call` still work afterwards.
-    other = Subclassed()
+    other = ReturnsAHead()
     other.compile("sgd", loss=kl.losses.NormalLoss())
     other.fit(x, y, verbose=0)
 
