@@ -13,6 +13,8 @@ import zipfile
 import keras
 import numpy as np
 
+from keras_likelihood.whole_files import replacing
+
 _ARRAYS = ("mean_", "deviation_", "kept_", "decision_scores_", "labels_")
 
 
@@ -31,8 +33,9 @@ def save_detector(detector, path):
     arrays = io.BytesIO()
     np.savez(arrays, **{name: getattr(detector, name) for name in _ARRAYS})
     with (
+        replacing(path) as temporary,
         tempfile.TemporaryDirectory() as folder,
-        zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as file,
+        zipfile.ZipFile(temporary, "w", zipfile.ZIP_DEFLATED) as file,
     ):
         model = pathlib.Path(folder, "model.keras")
         detector.model_.save(model)
