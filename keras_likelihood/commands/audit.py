@@ -6,7 +6,8 @@ from keras_likelihood.commands.archives import regular_file
 from keras_likelihood.commands.command_error import CommandError
 from keras_likelihood.commands.data_files import read_arrays
 from keras_likelihood.commands.model_files import load_model, running
-from keras_likelihood.commands.outputs import add_force, check_outputs
+from keras_likelihood.commands.options import add_force, at_least
+from keras_likelihood.commands.outputs import check_outputs
 from keras_likelihood.whole_files import replacing
 
 
@@ -38,7 +39,7 @@ def add_parser(subparsers):
     )
     parser.add_argument(
         "--top",
-        type=int,
+        type=at_least(1),
         default=100,
         help="most examples in a section of the page (default: %(default)s)",
     )

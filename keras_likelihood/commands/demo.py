@@ -3,7 +3,8 @@
 import pathlib
 
 from keras_likelihood.commands.command_error import CommandError
-from keras_likelihood.commands.outputs import add_force, check_outputs
+from keras_likelihood.commands.options import add_force
+from keras_likelihood.commands.outputs import check_outputs
 
 FIGURE = "demo.png"
 

@@ -9,7 +9,8 @@ from keras_likelihood.commands.archives import regular_file
 from keras_likelihood.commands.command_error import CommandError
 from keras_likelihood.commands.csv_tables import read_table
 from keras_likelihood.commands.data_files import NUMBERS, read_arrays
-from keras_likelihood.commands.outputs import add_force, check_outputs
+from keras_likelihood.commands.options import add_force, at_least
+from keras_likelihood.commands.outputs import check_outputs
 from keras_likelihood.whole_files import replacing
 
 DETECTORS = {"pca": "PCAScale", "autoencoder": "AutoencoderScale"}
@@ -39,8 +40,10 @@ def add_parser(subparsers):
     )
     parser.add_argument("--output", help="a .csv; DATA.scores.csv if unset")
     parser.add_argument("--save", help="where to keep the fitted detector")
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--top", type=int, default=10, help="rows to print")
+    parser.add_argument("--seed", type=at_least(0), default=0)
+    parser.add_argument(
+        "--top", type=at_least(0), default=10, help="rows to print"
+    )
     add_force(parser)
     parser.set_defaults(run=run)
     return parser
@@ -104,14 +107,13 @@ def _write_scores(path, detector):
 
 def _print_top(detector, x, columns, count):
     """The strangest rows, each with its most unusual column."""
-    z = np.abs(x - detector.mean_) / np.where(
-        detector.kept_, detector.deviation_, np.inf
-    )
     print(f"{'row':>8}  {'score':>9}  most unusual column")
+    deviation = np.where(detector.kept_, detector.deviation_, np.inf)
     for row in np.argsort(-detector.decision_scores_)[:count]:
-        column = int(np.argmax(z[row]))
+        z = np.abs(x[row] / deviation - detector.mean_ / deviation)
+        column = int(np.argmax(z))
         print(
             f"{row:>8}  {detector.decision_scores_[row]:>9.3f}  "
             f"{columns[column]} = {x[row, column]:.6g} "
-            f"({z[row, column]:.1f} deviations from the mean)"
+            f"({z[column]:.3g} deviations from the mean)"
         )

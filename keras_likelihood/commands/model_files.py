@@ -1,12 +1,16 @@
 """Models from .keras files, as the commands take them."""
 
 import contextlib
+import json
 import pathlib
 import traceback
 
 from keras_likelihood.commands.archives import open_archive
 from keras_likelihood.commands.command_error import CommandError
 from keras_likelihood.own_command import import_core
+
+_WIDTHS = ("units", "filters", "input_dim", "output_dim")
+"""Names of a layer's widths: each counts a part of its weights."""
 
 
 def load_model(path):
@@ -18,11 +22,11 @@ def load_model(path):
     if pathlib.Path(path).suffix != ".keras":
         raise CommandError(f"The model must be a .keras file. Received: {path}")
     with open_archive(path, ".keras") as archive:
-        if "config.json" not in archive.namelist():
-            raise ValueError("it has no config.json")
         damaged = archive.testzip()
         if damaged:
             raise ValueError(f"the checksum of {damaged!r} is wrong")
+        held = sum(entry.file_size for entry in archive.filelist)
+        _refuse_giants(json.loads(archive.read("config.json")), held)
     # Our layers and losses must be known to Keras before it meets them.
     import_core()
     import keras
@@ -43,6 +47,26 @@ def load_model(path):
             f"Received: {type(model).__name__}"
         )
     return model
+
+
+def _refuse_giants(config, held):
+    """Refuses layers wider than the file has weights for.
+
+    Keras makes a layer's weights before it reads them. A width of 1e13 in
+    the configuration would take all memory and more.
+    """
+    if isinstance(config, list):
+        for part in config:
+            _refuse_giants(part, held)
+    if not isinstance(config, dict):
+        return
+    for name, part in config.items():
+        # Weights take at least four bits each.
+        if name in _WIDTHS and isinstance(part, int) and part > 2 * held:
+            raise ValueError(
+                f"a layer claims `{name}` {part:,} in {held:,} bytes"
+            )
+        _refuse_giants(part, held)
 
 
 def _load(path):

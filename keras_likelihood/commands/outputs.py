@@ -7,13 +7,6 @@ import tempfile
 from keras_likelihood.commands.command_error import CommandError
 
 
-def add_force(parser):
-    """Adds `--force` to a command."""
-    parser.add_argument(
-        "--force", action="store_true", help="replace outputs that exist"
-    )
-
-
 def check_outputs(outputs: dict, inputs: dict, force: bool) -> None:
     """Refuses outputs that would cost the user a file, before any work.
 

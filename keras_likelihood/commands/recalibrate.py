@@ -7,7 +7,8 @@ import numpy as np
 
 from keras_likelihood.commands.calibration_data import load_all
 from keras_likelihood.commands.command_error import CommandError
-from keras_likelihood.commands.outputs import add_force, check_outputs
+from keras_likelihood.commands.options import add_force
+from keras_likelihood.commands.outputs import check_outputs
 from keras_likelihood.whole_files import replacing
 
 FIGURES = (".png", ".pdf", ".svg")

@@ -1,0 +1,52 @@
+"""How long a training will take, said while it has only begun."""
+
+import time
+import warnings
+
+import keras
+
+LONG = 60.0
+"""Seconds from which the user is told."""
+MEASURED = 1.0
+"""Seconds of training that are enough to tell."""
+
+
+class Forecast(keras.callbacks.Callback):
+    """Warns, after about a second, of a training longer than a minute.
+
+    The first step is not counted: it compiles.
+
+    Args:
+        steps: of the whole training.
+        columns: of the data, for the warning.
+    """
+
+    def __init__(self, steps: int, columns: int):
+        super().__init__()
+        self.steps = steps
+        self.columns = columns
+        self._start = None
+        self._said = False
+        self._before = 0
+
+    def on_epoch_begin(self, epoch, logs=None):
+        self._before = epoch * self.params["steps"]
+
+    def on_train_batch_end(self, batch, logs=None):
+        if self._said:
+            return
+        step, now = self._before + batch, time.perf_counter()
+        if self._start is None:
+            self._start = (step, now)
+        steps, seconds = step - self._start[0], now - self._start[1]
+        if seconds < MEASURED:
+            return
+        self._said = True
+        left = (self.steps - step) * seconds / steps
+        if left > LONG:
+            warnings.warn(
+                f"Training will take about {left / 60:.0f} more minute(s): "
+                f"{self.steps:,} steps on {self.columns:,} columns. Fewer "
+                "`steps` or columns take less time.",
+                stacklevel=2,
+            )
