@@ -1,7 +1,7 @@
 """How long a training will take, said while it has only begun."""
 
 import time
-import warnings
+from collections.abc import Callable
 
 import keras
 
@@ -12,41 +12,43 @@ MEASURED = 1.0
 
 
 class Forecast(keras.callbacks.Callback):
-    """Warns, after about a second, of a training longer than a minute.
+    """Says after about a second of training that it will take minutes.
 
     The first step is not counted: it compiles.
 
     Args:
         steps: of the whole training.
-        columns: of the data, for the warning.
+        columns: of the data.
+        say: called with the sentence, if there is one to say.
     """
 
-    def __init__(self, steps: int, columns: int):
+    def __init__(self, steps: int, columns: int, say: Callable[[str], None]):
         super().__init__()
         self.steps = steps
         self.columns = columns
+        self.say = say
         self._start = None
-        self._said = False
+        self._told = False
         self._before = 0
 
     def on_epoch_begin(self, epoch, logs=None):
         self._before = epoch * self.params["steps"]
 
     def on_train_batch_end(self, batch, logs=None):
-        if self._said:
+        if self._told:
             return
         step, now = self._before + batch, time.perf_counter()
         if self._start is None:
             self._start = (step, now)
+            return
         steps, seconds = step - self._start[0], now - self._start[1]
         if seconds < MEASURED:
             return
-        self._said = True
+        self._told = True
         left = (self.steps - step) * seconds / steps
         if left > LONG:
-            warnings.warn(
+            self.say(
                 f"Training will take about {left / 60:.0f} more minute(s): "
                 f"{self.steps:,} steps on {self.columns:,} columns. Fewer "
-                "`steps` or columns take less time.",
-                stacklevel=2,
+                "steps or columns take less time."
             )

@@ -1,5 +1,7 @@
 """Auto-encoders whose predicted scale is an outlier score."""
 
+import warnings
+
 import keras
 import numpy as np
 from sklearn.utils import check_random_state
@@ -52,7 +54,9 @@ class ScaleDetector(OutlierDetector):
         validation_fraction: see `early_stopping`. Defaults to 0.1.
         contamination: share of outliers, in (0, 0.5]. Defaults to 0.1.
         random_state: seed, `RandomState` or `None`. Defaults to `None`.
-        verbose: show Keras' progress bar. Defaults to False.
+        verbose: show Keras' progress bar, and how long a long training will
+            take. Defaults to False; the time is said in a warning then, for
+            tables of more than 1000 columns.
     """
 
     def __init__(
@@ -132,8 +136,10 @@ class ScaleDetector(OutlierDetector):
 
     def _train(self, z, random):
         model = self._build(z.shape[1], random)
-        validation = None
-        callbacks = [Forecast(self.steps, z.shape[1])]
+        validation, callbacks = None, []
+        if self.verbose or z.shape[1] > _WIDE:
+            say = _print_line if self.verbose else warnings.warn
+            callbacks.append(Forecast(self.steps, z.shape[1], say))
         if self.early_stopping:
             order = random.permutation(len(z))
             held = max(1, round(self.validation_fraction * len(z)))
@@ -235,6 +241,11 @@ def dense(units, activation, **options):
     return keras.layers.Dense(
         units, activation=activation, kernel_initializer="zeros", **options
     )
+
+
+def _print_line(text):
+    # The line before holds Keras' progress bar.
+    print(f"\n{text}", flush=True)
 
 
 def _start(shape, random):
