@@ -92,7 +92,11 @@ def model_bytes(model=None) -> bytes:
     with tempfile.TemporaryDirectory() as folder:
         path = pathlib.Path(folder, "model.keras")
         model.save(path)
-        return path.read_bytes()
+        content = path.read_bytes()
+    # Without the time at which it was saved.
+    about = json.loads(read_entry(content, "metadata.json"))
+    about["date_saved"] = "2000-01-01@00:00:00"
+    return rezip(content, metadata__json=json.dumps(about))
 
 
 def npz(save=np.savez, **arrays) -> bytes:

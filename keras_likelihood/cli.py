@@ -76,7 +76,7 @@ def _parser():
 def describe(error: BaseException) -> tuple[int, str]:
     """The exit status and the line that an error ends a command with."""
     if isinstance(error, KeyboardInterrupt):
-        return 130, "interrupted; no file was changed after that"
+        return 130, "interrupted; no half-written file is left"
     if isinstance(error, ModuleNotFoundError):
         module = (error.name or "").partition(".")[0]
         if module in EXTRAS:

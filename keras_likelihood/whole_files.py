@@ -33,8 +33,11 @@ def replacing(path):
         if target.exists():
             shutil.copymode(target, temporary)
         os.replace(temporary, target)
-    except BaseException:
+    except BaseException as error:
         temporary.unlink(missing_ok=True)
+        if isinstance(error, OSError):
+            # Errors of a full disk name no file, others the temporary one.
+            error.filename = os.fspath(path)
         raise
     _sync_folder(target.parent)
 

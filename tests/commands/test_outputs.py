@@ -59,7 +59,7 @@ def test_a_link_stays_a_link(tmp_path):
     assert (tmp_path / "deep" / "file").read_text() == "new"
 
 
-def test_a_full_disk_leaves_the_old_file(tmp_path, monkeypatch):
+def test_a_full_disk_leaves_the_old_file(tmp_path):
     """The kernel itself refuses to write more than a limit."""
     resource = pytest.importorskip("resource")
     signal = pytest.importorskip("signal")
@@ -69,11 +69,12 @@ def test_a_full_disk_leaves_the_old_file(tmp_path, monkeypatch):
     before = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     try:
         resource.setrlimit(resource.RLIMIT_FSIZE, (5000, limits[1]))
-        with pytest.raises(OSError), replacing(path) as temporary:
+        with pytest.raises(OSError) as raised, replacing(path) as temporary:
             temporary.write_bytes(bytes(100_000))
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
         signal.signal(signal.SIGXFSZ, before)
+    assert raised.value.filename == str(path)
     assert path.read_bytes() == b"old"
     assert names(tmp_path) == ["file.bin"]
 
