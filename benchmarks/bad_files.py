@@ -3,7 +3,7 @@
     KERAS_BACKEND=torch python benchmarks/bad_files.py
     KERAS_BACKEND=torch python benchmarks/bad_files.py --every 15
 
-Every case of `bad_file_cases.py` runs in a folder of its own, in this
+Every case of `bad_file_cases` runs in a folder of its own, in this
 process. A case passes if the exit status is right, if a refusal is one line
 on stderr, and if no file but the named outputs was made or changed; after a
 refusal, none at all. The table counts, for each kind of case, those that
@@ -52,19 +52,21 @@ def run(args) -> list[dict]:
     """Runs the corpus.
 
     Args:
-        args: has `every`, to run each n-th case only, and `verbose`.
+        args: may have `every`, to run each n-th case only, and `verbose`, to
+            print the cases that fail.
 
     Returns:
         A row of the table for every kind of case, and one for all.
     """
     rows = collections.defaultdict(collections.Counter)
     clean = {}
-    for case in all_cases()[:: args.every]:
+    for case in all_cases()[:: getattr(args, "every", 1)]:
         verdict, text = judge(case, clean)
         for kind in (case.kind, "all"):
             rows[kind]["tried"] += 1
             rows[kind][verdict] += 1
-        if args.verbose and verdict not in ("refused", "accepted"):
+        failed = verdict not in ("refused", "accepted")
+        if failed and getattr(args, "verbose", False):
             print(f"{verdict}: {case.kind}: {case.command}: {text}", flush=True)
     order = sorted(rows, key=lambda kind: (kind == "all", kind))
     return [

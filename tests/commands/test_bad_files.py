@@ -17,7 +17,7 @@ def bad_files(monkeypatch):
     import bad_files
 
     yield bad_files
-    for name in ("bad_files", "bad_file_cases"):
+    for name in [n for n in sys.modules if n.startswith("bad_file")]:
         del sys.modules[name]
 
 
