@@ -2,19 +2,22 @@
 
 import importlib
 
-from keras_likelihood import (
-    constraints,
-    data_parameters,
-    layers,
-    likelihoods,
-    losses,
-    metrics,
-    models,
-    regularizers,
-)
-from keras_likelihood.data_parameters import DataParameter, indexed
-from keras_likelihood.models import LikelihoodModel
+from keras_likelihood.own_command import is_own_command
 from keras_likelihood.version import __version__
+
+if not is_own_command():
+    from keras_likelihood import (
+        constraints,
+        data_parameters,
+        layers,
+        likelihoods,
+        losses,
+        metrics,
+        models,
+        regularizers,
+    )
+    from keras_likelihood.data_parameters import DataParameter, indexed
+    from keras_likelihood.models import LikelihoodModel
 
 _ON_DEMAND = (
     "auditing",

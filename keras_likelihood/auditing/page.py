@@ -13,6 +13,7 @@ import numpy as np
 from keras_likelihood.auditing.decimals import decimals
 from keras_likelihood.auditing.histogram import draw_histogram
 from keras_likelihood.auditing.summary import summarize
+from keras_likelihood.whole_files import replacing
 
 _DIGITS = {
     "p(given)": 3,
@@ -52,8 +53,8 @@ def write_page(report, shown, output, label_names, top, title) -> str:
         },
     )
     os.makedirs(os.path.dirname(os.path.abspath(output)), exist_ok=True)
-    with open(output, "w", encoding="utf-8") as file:
-        file.write(page)
+    with replacing(output) as temporary:
+        temporary.write_text(page, encoding="utf-8")
     return os.fspath(output)
 
 

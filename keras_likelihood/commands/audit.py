@@ -2,8 +2,13 @@
 
 import pathlib
 
-from keras_likelihood.commands.data_files import existing
-from keras_likelihood.commands.recalibrate import load
+from keras_likelihood.commands.archives import regular_file
+from keras_likelihood.commands.command_error import CommandError
+from keras_likelihood.commands.data_files import read_arrays
+from keras_likelihood.commands.model_files import load_model, running
+from keras_likelihood.commands.options import add_force, at_least
+from keras_likelihood.commands.outputs import check_outputs
+from keras_likelihood.whole_files import replacing
 
 
 def add_parser(subparsers):
@@ -34,7 +39,7 @@ def add_parser(subparsers):
     )
     parser.add_argument(
         "--top",
-        type=int,
+        type=at_least(1),
         default=100,
         help="most examples in a section of the page (default: %(default)s)",
     )
@@ -47,42 +52,55 @@ def add_parser(subparsers):
         help="found from the model and the labels if unset",
     )
     parser.add_argument("--title", help="of the page")
+    add_force(parser)
     parser.set_defaults(run=run)
     return parser
 
 
 def run(args) -> int:
     """Runs the command; returns the exit status."""
+    check_outputs(
+        {"--output": args.output, "--issues": args.issues},
+        {
+            "model": args.model,
+            "--data": args.data,
+            "--labels": args.labels,
+            "--features": args.features,
+        },
+        args.force,
+    )
+    data = read_arrays(args.data, ("x", "y"))
+    labels, features = read_names(args.labels), read_names(args.features)
+    model = load_model(args.model)
     from keras_likelihood.auditing.audit import audit
 
-    data = load(args.data)
-    if "x" not in data or "y" not in data:
-        raise SystemExit(
-            f"{args.data}: the file needs arrays `x` and `y`. "
-            f"Received: {sorted(data)}"
+    with running(args.model, args.data):
+        report = audit(
+            model,
+            data["x"],
+            data["y"],
+            args.output,
+            label_names=labels,
+            feature_names=features,
+            top=args.top,
+            task=args.task,
+            title=args.title or f"Data audit of {pathlib.Path(args.data).name}",
         )
-    report = audit(
-        args.model,
-        data["x"],
-        data["y"],
-        args.output,
-        label_names=names(args.labels),
-        feature_names=names(args.features),
-        top=args.top,
-        task=args.task,
-        title=args.title or f"Data audit of {pathlib.Path(args.data).name}",
-    )
     if args.issues:
-        report.to_csv(args.issues)
+        with replacing(args.issues) as temporary:
+            report.to_csv(temporary)
     _print(report, args)
     return 0
 
 
-def names(path) -> list[str] | None:
+def read_names(path) -> list[str] | None:
     """Reads one name a line; `None` for no path."""
     if path is None:
         return None
-    return existing(path).read_text(encoding="utf-8").splitlines()
+    try:
+        return regular_file(path).read_text(encoding="utf-8").splitlines()
+    except UnicodeDecodeError as error:
+        raise CommandError(f"{path}: the file is not text ({error})") from error
 
 
 def _print(report, args):

@@ -1,27 +1,92 @@
-"""Data files as the commands take them."""
+"""Arrays from files, as the commands take them."""
 
-import contextlib
-import pathlib
+import math
 
 import numpy as np
 
+from keras_likelihood.commands.archives import open_archive
+from keras_likelihood.commands.command_error import CommandError
 
-def existing(path) -> pathlib.Path:
-    """The path; ends the command if there is no such file."""
-    path = pathlib.Path(path)
-    if not path.exists():
-        raise SystemExit(f"There is no such file: {path}")
-    return path
+NUMBERS = "biuf"
+"""Kinds of dtype that are real numbers."""
 
 
-@contextlib.contextmanager
-def plain_arrays(path):
-    """Opens an .npz; pickled arrays in it are refused when they are read."""
-    try:
-        with np.load(path, allow_pickle=False) as file:
-            yield file
-    except ValueError as error:
-        raise SystemExit(
+def read_arrays(path, required, optional=()) -> dict:
+    """Reads arrays from an .npz; everything else in it is left alone.
+
+    Every array must hold finite numbers, or text if it is `x`, and have at
+    least one row.
+
+    Args:
+        path: of the file.
+        required: names of arrays without which the file is refused.
+        optional: names of further arrays to read.
+    """
+    with open_archive(path, ".npz") as archive:
+        entries = {e.filename.removesuffix(".npy"): e for e in archive.filelist}
+        if not entries.keys() >= set(required):
+            needed = " and ".join(f"`{name}`" for name in required)
+            raise CommandError(
+                f"{path}: the file needs arrays {needed}. "
+                f"Received: {sorted(entries)}"
+            )
+        wanted = [n for n in (*required, *optional) if n in entries]
+        arrays = {n: _read_entry(archive, entries[n], path) for n in wanted}
+    return {n: _checked(path, n, values) for n, values in arrays.items()}
+
+
+def _read_entry(archive, entry, path):
+    with archive.open(entry) as file:
+        shape, dtype = _read_header(file)
+        held = entry.file_size - file.tell()
+    if dtype.hasobject:
+        raise CommandError(
             f"{path}: pickled arrays are refused, since loading them may run "
-            f"any code; save plain arrays ({error})"
-        ) from error
+            f"any code; save plain arrays. Received: {entry.filename}"
+        )
+    # NumPy would allocate what the header claims before it reads anything.
+    if math.prod(shape) * dtype.itemsize != held:
+        raise ValueError(
+            f"{entry.filename} claims shape {shape} of {dtype} in {held:,} "
+            "bytes"
+        )
+    with archive.open(entry) as file:
+        return np.lib.format.read_array(file, allow_pickle=False)
+
+
+def _read_header(file):
+    version = np.lib.format.read_magic(file)
+    if version == (1, 0):
+        shape, _, dtype = np.lib.format.read_array_header_1_0(file)
+    else:
+        shape, _, dtype = np.lib.format.read_array_header_2_0(file)
+    if any(size < 0 for size in shape):
+        raise ValueError(f"an array claims shape {shape}")
+    return shape, dtype
+
+
+def _checked(path, name, values):
+    allowed = NUMBERS + "SU" if name == "x" else NUMBERS
+    if values.ndim == 0 or values.size == 0 or values.dtype.kind not in allowed:
+        raise CommandError(
+            f"{path}: the array `{name}` must hold numbers, one row an "
+            f"example. Received: shape {values.shape} of {values.dtype}"
+        )
+    if values.dtype.kind == "f":
+        refuse_nan(path, name, values)
+    if values.dtype.kind == "f" and values.dtype.itemsize > 8:
+        values = values.astype("float64")
+    # No backend takes numbers of a foreign byte order.
+    return values.astype(values.dtype.newbyteorder("="), copy=False)
+
+
+def refuse_nan(path, name, values):
+    """Refuses an array that holds NaN or infinite values."""
+    # The extremes tell, without a mask of the size of the data.
+    if np.isfinite(values.min()) and np.isfinite(values.max()):
+        return
+    bad = ~np.isfinite(values.reshape(len(values), -1)).all(axis=1)
+    raise CommandError(
+        f"{path}: `{name}` must be finite. Received: NaN or infinite values "
+        f"in {int(bad.sum())} row(s), the first at {int(bad.argmax())}"
+    )

@@ -5,7 +5,13 @@ import pathlib
 
 import numpy as np
 
-from keras_likelihood.commands.data_files import existing, plain_arrays
+from keras_likelihood.commands.archives import regular_file
+from keras_likelihood.commands.command_error import CommandError
+from keras_likelihood.commands.csv_tables import read_table
+from keras_likelihood.commands.data_files import NUMBERS, read_arrays
+from keras_likelihood.commands.options import add_force, at_least
+from keras_likelihood.commands.outputs import check_outputs
+from keras_likelihood.whole_files import replacing
 
 DETECTORS = {"pca": "PCAScale", "autoencoder": "AutoencoderScale"}
 
@@ -34,33 +40,34 @@ def add_parser(subparsers):
     )
     parser.add_argument("--output", help="a .csv; DATA.scores.csv if unset")
     parser.add_argument("--save", help="where to keep the fitted detector")
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--top", type=int, default=10, help="rows to print")
+    parser.add_argument("--seed", type=at_least(0), default=0)
+    parser.add_argument(
+        "--top", type=at_least(0), default=10, help="rows to print"
+    )
+    add_force(parser)
     parser.set_defaults(run=run)
     return parser
 
 
 def run(args) -> int:
     """Runs the command; returns the exit status."""
-    from keras_likelihood import outliers
-
-    x, columns = load_table(args.data)
-    detector = getattr(outliers, DETECTORS[args.detector])(
-        contamination=args.contamination, random_state=args.seed, verbose=True
-    )
-    try:
-        detector.fit(x)
-    except ValueError as error:
-        raise SystemExit(f"{args.data}: {error}") from error
     output = args.output or str(
         pathlib.Path(args.data).with_suffix(".scores.csv")
     )
-    with open(output, "w", newline="") as file:
-        writer = csv.writer(file)
-        writer.writerow(["row", "score", "outlier"])
-        rows = zip(detector.decision_scores_, detector.labels_, strict=True)
-        for number, (score, label) in enumerate(rows):
-            writer.writerow([number, f"{score:.6g}", label])
+    check_outputs(
+        {"--output": output, "--save": args.save},
+        {"data": args.data},
+        args.force,
+    )
+    x, columns = load_table(args.data)
+    from keras_likelihood import outliers
+
+    detector = getattr(outliers, DETECTORS[args.detector])(
+        contamination=args.contamination, random_state=args.seed, verbose=True
+    )
+    detector.fit(x)
+    with replacing(output) as temporary:
+        _write_scores(temporary, detector)
     if args.save:
         detector.save(args.save)
     _print_top(detector, x, columns, args.top)
@@ -71,68 +78,42 @@ def run(args) -> int:
 
 def load_table(path):
     """Reads `(rows, columns)` numbers and the columns' names."""
-    path = existing(path)
-    if path.suffix == ".npz":
-        x = _load_npz(path)
-        names = [f"column {i}" for i in range(x.shape[-1])]
-    elif path.suffix == ".csv":
-        x, names = _load_csv(path)
-    else:
-        raise SystemExit(f"Data must be .npz or .csv. Received: {path}")
-    if x.ndim != 2 or x.dtype.kind not in "fiub":
-        raise SystemExit(
+    suffix = pathlib.Path(path).suffix
+    if suffix == ".csv":
+        return read_table(path)
+    if suffix != ".npz":
+        regular_file(path)
+        raise CommandError(f"Data must be .npz or .csv. Received: {path}")
+    found = read_arrays(path, (), ("X", "x"))
+    if not found:
+        raise CommandError(f"{path}: the file needs an array `X` or `x`")
+    x = found.get("X", found.get("x"))
+    if x.ndim != 2 or x.dtype.kind not in NUMBERS:
+        raise CommandError(
             f"{path}: the data must be a table of numbers. "
             f"Received: shape {x.shape} of {x.dtype}"
         )
-    return x, names
+    return x, [f"column {i}" for i in range(x.shape[-1])]
 
 
-def _load_npz(path):
-    with plain_arrays(path) as file:
-        for name in ("X", "x"):
-            if name in file:
-                return file[name]
-        raise SystemExit(
-            f"{path}: the file needs an array X. Received: {file.files}"
-        )
-
-
-def _load_csv(path):
-    with open(path, newline="", encoding="utf-8") as file:
-        rows = [row for row in csv.reader(file) if row]
-    if not rows:
-        raise SystemExit(f"{path}: the file is empty")
-    names = [f"column {i}" for i in range(len(rows[0]))]
-    if not any(map(_is_number, rows[0])):
-        names, rows = rows[0], rows[1:]
-    for number, row in enumerate(rows):
-        wrong = [cell for cell in row if not _is_number(cell)]
-        if wrong or len(row) != len(names):
-            raise SystemExit(
-                f"{path}: every row must hold {len(names)} numbers. Received "
-                f"in row {number}: {wrong[0] if wrong else len(row)!r}"
-            )
-    return np.array(rows, dtype="float64"), names
-
-
-def _is_number(cell):
-    try:
-        float(cell)
-    except ValueError:
-        return False
-    return True
+def _write_scores(path, detector):
+    with open(path, "w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["row", "score", "outlier"])
+        rows = zip(detector.decision_scores_, detector.labels_, strict=True)
+        for number, (score, label) in enumerate(rows):
+            writer.writerow([number, f"{score:.6g}", label])
 
 
 def _print_top(detector, x, columns, count):
     """The strangest rows, each with its most unusual column."""
-    z = np.abs(x - detector.mean_) / np.where(
-        detector.kept_, detector.deviation_, np.inf
-    )
     print(f"{'row':>8}  {'score':>9}  most unusual column")
+    deviation = np.where(detector.kept_, detector.deviation_, np.inf)
     for row in np.argsort(-detector.decision_scores_)[:count]:
-        column = int(np.argmax(z[row]))
+        z = np.abs(x[row] / deviation - detector.mean_ / deviation)
+        column = int(np.argmax(z))
         print(
             f"{row:>8}  {detector.decision_scores_[row]:>9.3f}  "
             f"{columns[column]} = {x[row, column]:.6g} "
-            f"({z[row, column]:.1f} deviations from the mean)"
+            f"({z[column]:.3g} deviations from the mean)"
         )

@@ -1,11 +1,17 @@
 """`keras-likelihood recalibrate`: a calibrated model from the shell."""
 
+import importlib.util
 import pathlib
 
 import numpy as np
 
-from keras_likelihood.commands.data_files import existing, plain_arrays
+from keras_likelihood.commands.calibration_data import load_all
+from keras_likelihood.commands.command_error import CommandError
+from keras_likelihood.commands.options import add_force
+from keras_likelihood.commands.outputs import check_outputs
+from keras_likelihood.whole_files import replacing
 
+FIGURES = (".png", ".pdf", ".svg")
 METHODS = {
     "global": "GlobalScaling",
     "linear": "LinearScaling",
@@ -59,79 +65,57 @@ def add_parser(subparsers):
         action="store_true",
         help="the data hold probabilities instead of logits",
     )
+    add_force(parser)
     parser.set_defaults(run=run)
     return parser
 
 
 def run(args) -> int:
     """Runs the command; returns the exit status."""
-    from keras_likelihood.recalibration.classifier_graph import (
-        ClassifierGraph,
+    _check_suffixes(args)
+    figure = _figure(args)
+    check_outputs(
+        {"--output": args.output, "--figure": figure},
+        {"model": args.model, "--data": args.data, "--test": args.test},
+        args.force,
     )
-
-    val = load(args.data)
-    test = load(args.test) if args.test else None
-    frozen = None
-    if args.model:
-        frozen = ClassifierGraph(
-            args.model,
-            val.get("x"),
-            from_logits=False if args.probabilities else None,
-            features=args.features,
-            with_features="optional",
-        )
-        val = _outputs(frozen, val, args.data)
-        test = test and _outputs(frozen, test, args.test)
-    elif "logits" not in val:
-        raise SystemExit(
-            f"{args.data}: without a model the file needs `logits` and `y`. "
-            f"Received: {sorted(val)}"
-        )
-    for data in filter(None, (val, test)):
-        data["y"] = _class_numbers(data)
+    frozen, val, test = load_all(args)
     from_logits = frozen is not None or not args.probabilities
     fitted = _fit_all(val, test, args.method, from_logits)
     chosen = fitted[args.method]
-    _write(args, chosen, frozen, val, test, from_logits)
+    _write(args, chosen, frozen, test or val, from_logits)
+    if figure:
+        _draw(figure, chosen, test or val, from_logits)
     return 0
 
 
-def load(path) -> dict:
-    """Reads arrays from a .npz or a .csv; pickled arrays are refused."""
-    path = existing(path)
-    if path.suffix == ".csv":
-        table = np.genfromtxt(path, delimiter=",", dtype="float64")
-        if table.ndim == 2 and np.isnan(table[0]).all():
-            table = table[1:]
-        if table.ndim != 2 or np.isnan(table).any():
-            raise SystemExit(
-                f"{path}: a .csv must hold numbers, one row an example: the "
-                "logits, then the class number"
-            )
-        return {"logits": table[:, :-1], "y": table[:, -1].astype("int64")}
-    if path.suffix != ".npz":
-        raise SystemExit(f"Data must be .npz or .csv. Received: {path}")
-    with plain_arrays(path) as file:
-        return {key: file[key] for key in file.files}
-
-
-def _outputs(frozen, data, path):
-    if "x" not in data or "y" not in data:
-        raise SystemExit(
-            f"{path}: the file needs arrays `x` and `y`. "
-            f"Received: {sorted(data)}"
+def _check_suffixes(args):
+    """Each file has the suffix of what it holds; none is added."""
+    allowed = ".keras" if args.model else ".npz"
+    if args.output and pathlib.Path(args.output).suffix != allowed:
+        what = "a model" if args.model else "probabilities"
+        raise CommandError(
+            f"--output must end in {allowed} for {what}. "
+            f"Received: {args.output}"
         )
-    logits, features, y, _ = frozen.outputs(data["x"], data["y"])
-    return {"logits": logits, "features": features, "y": y}
+    if args.figure and pathlib.Path(args.figure).suffix not in FIGURES:
+        raise CommandError(
+            f"--figure must end in one of {FIGURES}. Received: {args.figure}"
+        )
 
 
-def _class_numbers(data):
-    """The labels as numbers in the logits' shape, less its classes."""
-    from keras_likelihood.reading.targets import as_labels
+def _figure(args):
+    """Where the figure goes, or `None`."""
+    if args.figure:
+        import matplotlib  # noqa: F401
 
-    shape = np.shape(data["logits"])
-    shape = shape if len(shape) > 1 else (*shape, 1)
-    return as_labels(data["y"], shape).reshape(shape[:-1])
+        return args.figure
+    if not args.output:
+        return None
+    if importlib.util.find_spec("matplotlib") is None:
+        print("no figure: matplotlib is missing, the extra [plots] brings it")
+        return None
+    return pathlib.Path(args.output).with_suffix(".png")
 
 
 def _fit_all(val, test, method, from_logits):
@@ -141,7 +125,7 @@ def _fit_all(val, test, method, from_logits):
     if val.get("features") is None:
         del names["features"], names["deep"]
     if method not in (*names, "auto"):
-        raise SystemExit(f"The method {method!r} needs `features`.")
+        raise CommandError(f"The method {method!r} needs `features`.")
     names = {**names, "auto": "Auto"}
     if method != "auto":
         names = {method: names[method]}
@@ -174,7 +158,9 @@ def _judge(recalibrator, data, from_logits):
     from keras_likelihood.metrics import functions
 
     p, y = probabilities(recalibrator, data, from_logits), data["y"]
-    predicted = p.argmax(-1) if p.shape[-1] > 1 else p[..., 0] > 0.5
+    # One column, or a plain vector, is the probability of yes.
+    several = p.ndim > 1 and p.shape[-1] > 1
+    predicted = p.argmax(-1) if several else p.reshape(y.shape) > 0.5
     return (
         functions.negative_log_likelihood(y, p),
         functions.expected_calibration_error(y, p),
@@ -194,32 +180,30 @@ def probabilities(recalibrator, data, from_logits):
     )
 
 
-def _write(args, chosen, frozen, val, test, from_logits):
-    from keras_likelihood.plots.reliability import compare_reliability
-
-    judged = test or val
-    p = probabilities(chosen, judged, from_logits)
+def _write(args, chosen, frozen, judged, from_logits):
     if not args.output:
         print("nothing written; --output names a file")
-    else:
+        return
+    with replacing(args.output) as temporary:
         if frozen is not None:
-            frozen.extend(chosen).save(args.output)
+            frozen.extend(chosen).save(temporary)
         else:
-            np.savez(args.output, probabilities=p)
-        print(f"wrote {args.output} ({args.method})")
-    figure = args.figure
-    if figure is None and args.output:
-        figure = pathlib.Path(args.output).with_suffix(".png")
-    if figure is None:
-        return
-    try:
-        import matplotlib
-    except ImportError:
-        print("no figure: matplotlib is missing, the extra [plots] brings it")
-        return
+            p = probabilities(chosen, judged, from_logits)
+            np.savez(temporary, probabilities=p)
+    print(f"wrote {args.output} ({args.method})")
+
+
+def _draw(figure, chosen, judged, from_logits):
+    import matplotlib
+
+    from keras_likelihood.plots.reliability import compare_reliability
+
     matplotlib.use("agg")
-    before = probabilities(None, judged, from_logits)
-    titles = {"before": before, "after": p}
+    titles = {
+        "before": probabilities(None, judged, from_logits),
+        "after": probabilities(chosen, judged, from_logits),
+    }
     drawing = compare_reliability(judged["y"], titles)
-    drawing.savefig(figure, dpi=150)
+    with replacing(figure) as temporary:
+        drawing.savefig(temporary, dpi=150)
     print("wrote", figure)

@@ -1,20 +1,20 @@
 """The demo as a person sees it: progress, tables and a figure."""
 
 import logging
-import pathlib
 
 import numpy as np
 from keras import ops
 
 from keras_likelihood.demo import data, study
 from keras_likelihood.demo.figure import draw
+from keras_likelihood.whole_files import replacing
 
 
-def run(output: str = "report", *, quick: bool = False) -> int:
+def run(figure: str = "demo.png", *, quick: bool = False) -> int:
     """Trains, prints what came of it and draws a figure.
 
     Args:
-        output: folder for the figure; made if missing.
+        figure: path of the figure, a .png in a folder that exists.
         quick: train for a few epochs only.
 
     Returns:
@@ -47,12 +47,11 @@ def run(output: str = "report", *, quick: bool = False) -> int:
         }
     for title, split in splits.items():
         console.print(_table(title, split, fits[title]))
-    path = pathlib.Path(output) / "demo.png"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    draw(path, list(splits.values()), list(fits.values()))
+    with replacing(figure) as temporary:
+        draw(temporary, list(splits.values()), list(fits.values()))
     console.print(
         "Held-out data. RMSE of the curve is against its truth. "
-        f"Figure: [bold]{path}[/bold]"
+        f"Figure: [bold]{figure}[/bold]"
     )
     return 0
 

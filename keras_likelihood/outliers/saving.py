@@ -13,7 +13,11 @@ import zipfile
 import keras
 import numpy as np
 
+from keras_likelihood.whole_files import replacing
+
 _ARRAYS = ("mean_", "deviation_", "kept_", "decision_scores_", "labels_")
+_NEWER = ("middle_", "spread_")
+"""Arrays that files of version 0.1.0 lack."""
 
 
 def save_detector(detector, path):
@@ -29,10 +33,11 @@ def save_detector(detector, path):
         "columns": detector.n_features_in_,
     }
     arrays = io.BytesIO()
-    np.savez(arrays, **{name: getattr(detector, name) for name in _ARRAYS})
+    np.savez(arrays, **{n: getattr(detector, n) for n in (*_ARRAYS, *_NEWER)})
     with (
+        replacing(path) as temporary,
         tempfile.TemporaryDirectory() as folder,
-        zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as file,
+        zipfile.ZipFile(temporary, "w", zipfile.ZIP_DEFLATED) as file,
     ):
         model = pathlib.Path(folder, "model.keras")
         detector.model_.save(model)
@@ -54,6 +59,10 @@ def load_detector(cls, path):
         with np.load(io.BytesIO(file.read("arrays.npz"))) as arrays:
             for name in _ARRAYS:
                 setattr(detector, name, arrays[name])
+            # Endless spreads cut nothing, as that version did.
+            endless = np.full_like(detector.mean_, np.inf)
+            detector.middle_ = arrays.get("middle_", detector.mean_)
+            detector.spread_ = arrays.get("spread_", endless)
         with tempfile.TemporaryDirectory() as folder:
             model = file.extract("model.keras", folder)
             detector.model_ = keras.saving.load_model(model)

@@ -1,5 +1,7 @@
 """Auto-encoders whose predicted scale is an outlier score."""
 
+import warnings
+
 import keras
 import numpy as np
 from sklearn.utils import check_random_state
@@ -9,12 +11,16 @@ from keras_likelihood.constraints import Exp
 from keras_likelihood.layers import PredictedParameter
 from keras_likelihood.losses import LaplaceLoss
 from keras_likelihood.models import LikelihoodModel
+from keras_likelihood.outliers.columns import measure, standardise
 from keras_likelihood.outliers.detector import OutlierDetector
+from keras_likelihood.outliers.forecast import Forecast
 from keras_likelihood.outliers.row_noise import RowNoise
 from keras_likelihood.outliers.saving import load_detector, save_detector
 
 _STEPS_A_ROUND = 50
 _SCORE_ROWS = 4096
+_WIDE = 1000
+"""Columns from which a step takes longer than what is between two steps."""
 
 
 class ScaleDetector(OutlierDetector):
@@ -23,7 +29,9 @@ class ScaleDetector(OutlierDetector):
         x' = x + level e,    level ~ uniform(0, noise),    e ~ normal(0, 1)
         loss = -log Laplace(x | decode(encode(x')), s(x')),    score = log s(x)
 
-    Rows are standardised; constant columns are left out. The auto-encoder
+    Rows are standardised; constant columns are left out. A value more than a
+    million robust deviations from the median of its column is cut there, and
+    the logarithm of what is cut away is added to the score. The auto-encoder
     must bring each row back from a noisy copy, so it learns what the rows
     have in common, and the scale learns where that fails. A row of large
     scale weighs little in the loss: outliers hardly bend the model that is
@@ -46,7 +54,9 @@ class ScaleDetector(OutlierDetector):
         validation_fraction: see `early_stopping`. Defaults to 0.1.
         contamination: share of outliers, in (0, 0.5]. Defaults to 0.1.
         random_state: seed, `RandomState` or `None`. Defaults to `None`.
-        verbose: show Keras' progress bar. Defaults to False.
+        verbose: show Keras' progress bar, and how long a long training will
+            take. Defaults to False; the time is said in a warning then, for
+            tables of more than 1000 columns.
     """
 
     def __init__(
@@ -95,26 +105,30 @@ class ScaleDetector(OutlierDetector):
     def _fit(self, x):
         self._check_options()
         random = check_random_state(self.random_state)
-        self.mean_, self.deviation_ = x.mean(axis=0), x.std(axis=0)
-        largest = np.abs(x).max(axis=0)
-        # What rounding leaves of a constant column is not a deviation.
-        self.kept_ = self.deviation_ > 1e-7 * largest
+        for name, values in measure(x).items():
+            setattr(self, f"{name}_", values)
         if not self.kept_.any():
             raise ValueError(
                 "A detector needs a column that varies. "
                 f"Received: {x.shape[1]} constant column(s)"
             )
-        z = self._standardise(x)
+        z, excess = self._standardise(x)
         self.model_ = self._train(z, random)
-        return self._predict(z)
+        return self._predict(z) + excess
 
     def _score(self, x):
-        return self._predict(self._standardise(x))
+        z, excess = self._standardise(x)
+        return self._predict(z) + excess
 
     def _standardise(self, x):
-        z = (x - self.mean_)[:, self.kept_] / self.deviation_[self.kept_]
-        # Beyond this float32 arithmetic of the network could overflow.
-        return np.clip(z, -1e6, 1e6).astype("float32")
+        return standardise(
+            x,
+            self.mean_,
+            self.deviation_,
+            self.kept_,
+            self.middle_,
+            self.spread_,
+        )
 
     def _predict(self, z):
         _, scale = self.model_.predict(z, batch_size=_SCORE_ROWS, verbose=0)
@@ -123,16 +137,19 @@ class ScaleDetector(OutlierDetector):
     def _train(self, z, random):
         model = self._build(z.shape[1], random)
         validation, callbacks = None, []
+        if self.verbose or z.shape[1] > _WIDE:
+            say = _print_line if self.verbose else warnings.warn
+            callbacks.append(Forecast(self.steps, z.shape[1], say))
         if self.early_stopping:
             order = random.permutation(len(z))
             held = max(1, round(self.validation_fraction * len(z)))
             z_held, z = z[order[:held]], z[order[held:]]
             validation = (z_held, z_held)
-            callbacks = [
+            callbacks.append(
                 keras.callbacks.EarlyStopping(
                     patience=self.patience, restore_best_weights=True
                 )
-            ]
+            )
         z, rounds = self._rounds(z, random)
         self.history_ = model.fit(
             z,
@@ -184,14 +201,18 @@ class ScaleDetector(OutlierDetector):
         model.compile(
             keras.optimizers.Adam(decay),
             loss=LaplaceLoss(),
-            # PyTorch runs one step at a time.
-            steps_per_execution=1
-            if keras.backend.backend() == "torch"
-            else min(_STEPS_A_ROUND, self.steps),
+            steps_per_execution=self._steps_per_execution(units),
         )
         # Before `fit`, or TensorFlow would trace the step a second time.
         model.optimizer.build(model.trainable_variables)
         return model
+
+    def _steps_per_execution(self, units):
+        # PyTorch runs one step at a time. Steps on a wide table are long
+        # themselves, and `Forecast` is to see the first ones end.
+        if keras.backend.backend() == "torch" or units > _WIDE:
+            return 1
+        return min(_STEPS_A_ROUND, self.steps)
 
     def _check_options(self):
         ranges = {
@@ -220,6 +241,11 @@ def dense(units, activation, **options):
     return keras.layers.Dense(
         units, activation=activation, kernel_initializer="zeros", **options
     )
+
+
+def _print_line(text):
+    # The line before holds Keras' progress bar.
+    print(f"\n{text}", flush=True)
 
 
 def _start(shape, random):

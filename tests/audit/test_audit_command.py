@@ -1,10 +1,13 @@
 """`keras-likelihood audit`, as called from the shell."""
 
+import zipfile
+
 import keras
 import numpy as np
 import pytest
 
 from keras_likelihood import cli
+from tests.refusals import refusal
 
 
 def call(*arguments):
@@ -47,19 +50,54 @@ def test_page_table_and_summary(files, capsys):
     assert len((files / "issues.csv").read_text().splitlines()) == 51
 
 
-def test_what_is_wrong_is_said(files):
+def test_what_is_wrong_is_said(files, capsys):
     model, data = files / "model.keras", files / "train.npz"
+
+    def words(*arguments):
+        output = ("--output", files / "page.html")
+        return refusal(capsys, "audit", model, "--data", *arguments, *output)
+
     pickled = np.array([{"a": 1}], dtype=object)
-    np.savez(files / "bad.npz", x=pickled)
-    with pytest.raises(SystemExit, match="pickled arrays are refused"):
-        call(model, "--data", files / "bad.npz")
+    np.savez(files / "bad.npz", x=pickled, y=np.zeros(1))
+    assert "pickled arrays are refused" in words(files / "bad.npz")
     np.savez(files / "half.npz", x=np.zeros(3))
-    with pytest.raises(SystemExit, match="needs arrays `x` and `y`"):
-        call(model, "--data", files / "half.npz")
-    with pytest.raises(SystemExit, match="no such file"):
-        call(model, "--data", files / "none.npz")
-    with pytest.raises(SystemExit, match="no such file"):
-        call(model, "--data", data, "--labels", files / "none.txt")
+    assert "needs arrays `x` and `y`" in words(files / "half.npz")
+    assert "no such file" in words(files / "none.npz")
+    assert "no such file" in words(data, "--labels", files / "none.txt")
     (files / "one.txt").write_text("cat\n")
-    with pytest.raises(SystemExit, match="must be 3 names"):
-        call(model, "--data", data, "--labels", files / "one.txt")
+    assert "must be 3 names" in words(data, "--labels", files / "one.txt")
+    assert not (files / "page.html").exists()
+
+
+def test_damaged_weights_are_refused(files, capsys):
+    """Keras itself would read them without their checksum."""
+    path = files / "model.keras"
+    with zipfile.ZipFile(path) as archive:
+        weights = archive.read("model.weights.h5")
+    kernel = np.eye(3, dtype="float32").tobytes()
+    at = path.read_bytes().index(kernel)
+    assert kernel in weights
+    content = bytearray(path.read_bytes())
+    content[at + 3] ^= 1
+    path.write_bytes(content)
+    line = refusal(
+        *(capsys, "audit", path, "--data", files / "train.npz"),
+        *("--output", files / "page.html"),
+    )
+    assert "checksum of 'model.weights.h5' is wrong" in line
+
+
+def test_pages_and_inputs_are_kept(files, capsys):
+    model, data = files / "model.keras", files / "train.npz"
+    arguments = (capsys, "audit", model, "--data", data)
+    for path in (model, data):
+        before = path.read_bytes()
+        line = refusal(*arguments, "--output", path, "--force")
+        assert "must not be the file of" in line
+        assert path.read_bytes() == before
+    (files / "page.html").write_text("old")
+    line = refusal(*arguments, "--output", files / "page.html")
+    assert "--force replaces it" in line
+    assert (files / "page.html").read_text() == "old"
+    call(model, "--data", data, "--output", files / "page.html", "--force")
+    assert "Data audit" in (files / "page.html").read_text(encoding="utf-8")

@@ -8,6 +8,7 @@ import pytest
 from keras_likelihood.cli import main
 from keras_likelihood.commands import detect
 from keras_likelihood.outliers import PCAScale
+from tests.refusals import refusal
 
 
 def table(rows=80):
@@ -66,22 +67,42 @@ def test_header_is_optional(tmp_path):
         ("1,2\n3,x\n", "row 1: 'x'"),
         ("1,2\n3\n", "row 1: 1"),
         ("", "empty"),
+        ("a,b\n", "no rows"),
         ("1,2\nnan,3\n2,4\n", "NaN"),
     ],
 )
-def test_bad_tables_are_refused(tmp_path, text, words):
+def test_bad_tables_are_refused(tmp_path, capsys, text, words):
     path = tmp_path / "data.csv"
     path.write_text(text)
-    with pytest.raises(SystemExit, match=words):
-        main(["detect", str(path)])
+    assert words in refusal(capsys, "detect", path)
+    assert not path.with_suffix(".scores.csv").exists()
 
 
-def test_pickles_and_unknown_files_are_refused(tmp_path):
+def test_pickles_and_unknown_files_are_refused(tmp_path, capsys):
     np.savez(tmp_path / "data.npz", X=np.array([{"a": 1}], dtype=object))
-    with pytest.raises(SystemExit, match="pickled"):
-        main(["detect", str(tmp_path / "data.npz")])
-    with pytest.raises(SystemExit, match="no such file"):
-        main(["detect", str(tmp_path / "missing.csv")])
-    (tmp_path / "data.parquet").write_text("")
-    with pytest.raises(SystemExit, match=".npz or .csv"):
-        main(["detect", str(tmp_path / "data.parquet")])
+    assert "pickled" in refusal(capsys, "detect", tmp_path / "data.npz")
+    missing = refusal(capsys, "detect", tmp_path / "missing.csv")
+    assert "no such file" in missing
+    (tmp_path / "data.parquet").write_text("PAR1")
+    other = refusal(capsys, "detect", tmp_path / "data.parquet")
+    assert ".npz or .csv" in other
+
+
+def test_inputs_and_old_scores_are_kept(tmp_path, capsys):
+    data = tmp_path / "data.csv"
+    write_csv(data, table())
+    before = data.read_bytes()
+    line = refusal(capsys, "detect", data, "--output", data, "--force")
+    assert "must not be the file of data" in line
+    (tmp_path / "data.scores.csv").write_text("old")
+    assert "--force replaces it" in refusal(capsys, "detect", data)
+    assert data.read_bytes() == before
+    assert (tmp_path / "data.scores.csv").read_text() == "old"
+
+
+def test_a_table_that_may_be_cut_is_said(tmp_path):
+    path = tmp_path / "data.csv"
+    path.write_text("1,2\n3,4\n5,1")
+    with pytest.warns(UserWarning, match="may be cut off"):
+        table, _ = detect.load_table(path)
+    assert table.shape == (3, 2)

@@ -6,6 +6,7 @@ import pytest
 
 from keras_likelihood import cli
 from keras_likelihood.commands import recalibrate as command
+from tests.refusals import refusal
 
 
 def call(*arguments):
@@ -94,28 +95,80 @@ def test_labels_of_sequences_stay_class_numbers(tmp_path, capsys):
     assert printed[0] == printed[1]
 
 
-def test_errors_of_the_user_are_one_line(tmp_path, monkeypatch):
+def test_plain_vectors_are_logits_of_yes(tmp_path, capsys):
+    logits = np.random.default_rng(0).normal(size=60)
+    y = (logits > 0).astype(int)
+    y[:6] = 1 - y[:6]
+    np.savez(tmp_path / "vector.npz", logits=logits, y=y)
+    np.savez(tmp_path / "column.npz", logits=logits[:, None], y=y)
+    printed, written = [], []
+    for name in ("vector", "column"):
+        output = tmp_path / f"{name}_out.npz"
+        call(
+            *("--data", tmp_path / f"{name}.npz", "--method", "global"),
+            *("--output", output),
+        )
+        lines = capsys.readouterr().out.splitlines()[1:3]
+        printed.append([line.split()[:4] for line in lines])
+        written.append(np.load(output)["probabilities"])
+    assert printed[0] == printed[1]
+    assert printed[0][0][3] == "0.9000"
+    np.testing.assert_array_equal(written[0], written[1][:, 0])
+
+
+def test_errors_of_the_user_are_one_line(tmp_path, capsys):
     _, logits, y = arrays()
     np.savez(tmp_path / "val.npz", logits=logits, y=y[:-1])
-    arguments = ["recalibrate", "--data", str(tmp_path / "val.npz")]
-    with pytest.raises(SystemExit, match="^recalibrate: "):
-        cli.main(arguments)
-
-    def lost(options):
-        raise ModuleNotFoundError("no sklearn", name="sklearn")
-
-    monkeypatch.setattr(command, "run", lost)
-    with pytest.raises(SystemExit, match=r"keras-likelihood\[recalibration\]"):
-        cli.main(arguments)
+    line = refusal(capsys, "recalibrate", "--data", tmp_path / "val.npz")
+    assert line.startswith("recalibrate: Labels for logits")
 
 
-def test_pickles_and_wrong_files_are_refused(tmp_path):
+def test_pickles_and_wrong_files_are_refused(tmp_path, capsys):
+    def words(name):
+        return refusal(capsys, "recalibrate", "--data", tmp_path / name)
+
     pickled = np.array([{"a": 1}], dtype=object)
-    np.savez(tmp_path / "bad.npz", logits=pickled)
-    with pytest.raises(SystemExit, match="pickled arrays are refused"):
-        call("--data", tmp_path / "bad.npz")
-    with pytest.raises(SystemExit, match="no such file"):
-        call("--data", tmp_path / "none.npz")
+    np.savez(tmp_path / "bad.npz", logits=pickled, y=np.zeros(1))
+    assert "pickled arrays are refused" in words("bad.npz")
+    assert "no such file" in words("none.npz")
     np.savez(tmp_path / "x.npz", x=np.zeros(3))
-    with pytest.raises(SystemExit, match="needs `logits` and `y`"):
-        call("--data", tmp_path / "x.npz")
+    assert "needs arrays `logits` and `y`" in words("x.npz")
+
+
+def test_labels_in_a_csv_must_be_whole(tmp_path, capsys):
+    (tmp_path / "val.csv").write_text("1,2,0\n2,1,1.7\n3,4,1\n")
+    line = refusal(capsys, "recalibrate", "--data", tmp_path / "val.csv")
+    assert "whole numbers from 0 to 1" in line
+    assert "1.7" in line
+
+
+def test_outputs_have_the_name_they_were_given(tmp_path, capsys):
+    _, logits, y = arrays()
+    data = tmp_path / "val.npz"
+    np.savez(data, logits=logits, y=y)
+    before = sorted(tmp_path.iterdir())
+
+    def words(output, *more):
+        return refusal(
+            *(capsys, "recalibrate", "--data", data, *more),
+            *("--output", tmp_path / output),
+        )
+
+    assert "must end in .npz" in words("out")
+    assert "must end in .npz" in words("out.keras")
+    assert "must not be the file of --data" in words("val.npz", "--force")
+    assert sorted(tmp_path.iterdir()) == before
+    (tmp_path / "out.png").write_text("old")
+    assert "--figure: the file exists" in words("out.npz")
+    assert (tmp_path / "out.png").read_text() == "old"
+
+
+def test_data_to_judge_on_have_the_same_classes(tmp_path, capsys):
+    _, logits, y = arrays()
+    np.savez(tmp_path / "val.npz", logits=logits, y=y)
+    np.savez(tmp_path / "test.npz", logits=logits[:, :2], y=y % 2)
+    line = refusal(
+        *(capsys, "recalibrate", "--data", tmp_path / "val.npz"),
+        *("--test", tmp_path / "test.npz"),
+    )
+    assert "after n (3,). Received: (2,)" in line

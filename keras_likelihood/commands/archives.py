@@ -1,0 +1,77 @@
+"""Zip archives from anyone, opened with care."""
+
+import contextlib
+import os
+import pathlib
+import stat
+import zipfile
+
+from keras_likelihood.commands.command_error import CommandError
+
+_MOST_DEFLATED = 1032
+"""No byte of a deflated entry can stand for more bytes than this."""
+
+
+def regular_file(path) -> pathlib.Path:
+    """The path of a file that exists and is not empty; refused otherwise."""
+    path = pathlib.Path(path)
+    try:
+        found = os.stat(path)
+    except OSError as error:
+        raise CommandError(f"There is no such file: {path}") from error
+    if not stat.S_ISREG(found.st_mode):
+        raise CommandError(
+            f"{path}: a file is needed. Received: a folder or device"
+        )
+    if found.st_size == 0:
+        raise CommandError(f"{path}: the file is empty")
+    return path
+
+
+@contextlib.contextmanager
+def open_archive(path, kind: str):
+    """Opens a zip archive whose entries may be what they claim to be.
+
+    Args:
+        path: of the archive.
+        kind: what it should be, such as ".npz"; for the error.
+
+    Whatever fails inside the block is refused as damage to the file.
+    """
+    path = regular_file(path)
+    try:
+        with zipfile.ZipFile(path) as archive:
+            _check_entries(archive, path.stat().st_size)
+            yield archive
+    except (CommandError, MemoryError):
+        raise
+    except Exception as error:
+        raise CommandError(
+            f"{path}: the file is damaged, or it is not a {kind} archive "
+            f"({type(error).__name__}: {error})"
+        ) from error
+
+
+def _check_entries(archive, size):
+    """Refuses entries that claim more bytes than the archive can hold."""
+    entries = archive.infolist()
+    names = [entry.filename for entry in entries]
+    if len(set(names)) < len(names):
+        raise ValueError("two entries have one name")
+    if sum(entry.compress_size for entry in entries) > size:
+        raise ValueError("its entries claim more bytes than the file has")
+    for entry in entries:
+        most = {
+            zipfile.ZIP_STORED: entry.compress_size,
+            zipfile.ZIP_DEFLATED: _MOST_DEFLATED * entry.compress_size,
+        }.get(entry.compress_type)
+        if most is None or entry.flag_bits & 1:
+            raise ValueError(
+                f"entry {entry.filename!r} is encrypted, or packed by other "
+                "means than deflate"
+            )
+        if entry.file_size > most:
+            raise ValueError(
+                f"entry {entry.filename!r} claims {entry.file_size:,} bytes "
+                f"but stores {entry.compress_size:,}"
+            )

@@ -1,0 +1,99 @@
+"""Models from .keras files, as the commands take them."""
+
+import contextlib
+import json
+import pathlib
+import traceback
+
+from keras_likelihood.commands.archives import open_archive
+from keras_likelihood.commands.command_error import CommandError
+from keras_likelihood.own_command import import_core
+
+_WIDTHS = ("units", "filters", "input_dim", "output_dim")
+"""Names of a layer's widths: each counts a part of its weights."""
+
+
+def load_model(path):
+    """Loads a `.keras` file in safe mode.
+
+    A damaged file is refused first. Keras itself reads weights from an
+    archive without their checksum if the checked way fails.
+    """
+    if pathlib.Path(path).suffix != ".keras":
+        raise CommandError(f"The model must be a .keras file. Received: {path}")
+    with open_archive(path, ".keras") as archive:
+        damaged = archive.testzip()
+        if damaged:
+            raise ValueError(f"the checksum of {damaged!r} is wrong")
+        held = sum(entry.file_size for entry in archive.filelist)
+        _refuse_giants(json.loads(archive.read("config.json")), held)
+    # Our layers and losses must be known to Keras before it meets them.
+    import_core()
+    import keras
+
+    try:
+        model = _load(path)
+    except MemoryError:
+        raise
+    except Exception as error:
+        # The kinds of error differ by what is wrong, backend and version.
+        raise CommandError(
+            f"{path}: Keras cannot load this model "
+            f"({type(error).__name__}: {error})"
+        ) from error
+    if not isinstance(model, keras.Model):
+        raise CommandError(
+            f"{path}: the file must hold a model. "
+            f"Received: {type(model).__name__}"
+        )
+    return model
+
+
+def _refuse_giants(config, held):
+    """Refuses layers wider than the file has weights for.
+
+    Keras makes a layer's weights before it reads them. A width of 1e13 in
+    the configuration would take all memory and more.
+    """
+    if isinstance(config, list):
+        for part in config:
+            _refuse_giants(part, held)
+    if not isinstance(config, dict):
+        return
+    for name, part in config.items():
+        # Weights take at least four bits each.
+        if name in _WIDTHS and isinstance(part, int) and part > 2 * held:
+            raise ValueError(
+                f"a layer claims `{name}` {part:,} in {held:,} bytes"
+            )
+        _refuse_giants(part, held)
+
+
+def _load(path):
+    import keras
+
+    from keras_likelihood.models import LikelihoodModel
+
+    model = keras.models.load_model(path, compile=False, safe_mode=True)
+    if isinstance(model, LikelihoodModel):
+        # Its loss holds what it learned; other losses may be anyone's code.
+        model = keras.models.load_model(path, safe_mode=True)
+    return model
+
+
+@contextlib.contextmanager
+def running(model_path, data_path):
+    """Refuses data on which the model fails, whatever the backend raises."""
+    try:
+        yield
+    except (CommandError, ValueError, OSError, MemoryError):
+        raise
+    except Exception as error:
+        *_, (innermost, _) = traceback.walk_tb(error.__traceback__)
+        module = innermost.f_globals.get("__name__", "")
+        if module.startswith("keras_likelihood"):
+            raise
+        raise CommandError(
+            f"{data_path}: the model {model_path} cannot be run on `x` "
+            f"({type(error).__name__}: {error})"
+        ) from error

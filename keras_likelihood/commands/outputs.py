@@ -1,0 +1,75 @@
+"""Rules for every file that a command writes."""
+
+import os
+import stat
+import tempfile
+
+from keras_likelihood.commands.command_error import CommandError
+
+
+def check_outputs(outputs: dict, inputs: dict, force: bool) -> None:
+    """Refuses outputs that would cost the user a file, before any work.
+
+    An output must not be an input or another output, under any name. It must
+    not exist, unless `force` is given, and its folder must be writable.
+
+    Args:
+        outputs: path of each output by its flag; `None` for one not asked
+            for.
+        inputs: path of each input by its flag, likewise.
+        force: whether existing files may be replaced.
+    """
+    seen = {k: v for k, v in inputs.items() if v is not None}
+    for flag, path in outputs.items():
+        if path is None:
+            continue
+        path = os.fspath(path)
+        _check_kind(flag, path)
+        for other, known in seen.items():
+            if _same_file(path, known):
+                raise CommandError(
+                    f"{flag} must not be the file of {other}. Received: {path}"
+                )
+        if os.path.lexists(path) and not force:
+            raise CommandError(
+                f"{flag}: the file exists; --force replaces it. "
+                f"Received: {path}"
+            )
+        _try_folder(flag, path)
+        seen[flag] = path
+
+
+def _check_kind(flag, path):
+    """The path must name a regular file, or none."""
+    try:
+        mode = os.stat(path).st_mode
+    except FileNotFoundError:
+        mode = stat.S_IFREG
+    except OSError as error:
+        raise CommandError(
+            f"{flag}: the file cannot be written ({error.strerror}). "
+            f"Received: {path}"
+        ) from error
+    if not path or path.endswith(os.sep) or not stat.S_ISREG(mode):
+        raise CommandError(f"{flag} must name a file. Received: {path!r}")
+
+
+def _same_file(path, other):
+    try:
+        return os.path.samefile(path, other)
+    except OSError:
+        return os.path.realpath(path) == os.path.realpath(other)
+
+
+def _try_folder(flag, path):
+    folder = os.path.dirname(os.path.realpath(path))
+    if not os.path.isdir(folder):
+        raise CommandError(f"{flag}: there is no such folder. Received: {path}")
+    try:
+        with tempfile.NamedTemporaryFile(dir=folder, prefix="."):
+            pass
+    except OSError as error:
+        raise CommandError(
+            f"{flag}: the folder cannot be written to ({error.strerror}). "
+            f"Received: {path}"
+        ) from error

@@ -1,0 +1,52 @@
+"""Files that are written whole or not at all."""
+
+import contextlib
+import os
+import pathlib
+import secrets
+import shutil
+
+
+@contextlib.contextmanager
+def replacing(path):
+    """Yields the path of a temporary file, which then replaces `path`.
+
+    The temporary file lies in the same folder and has the same suffix. If
+    the block fails, by a full disk or by Ctrl-C, the temporary file is
+    removed and `path` stays as it was. A symbolic link stays a link: the
+    file it names is replaced.
+
+    >>> with replacing("scores.csv") as temporary:
+    ...     temporary.write_text("row,score")
+
+    Args:
+        path: of the file to write. Its folder must exist.
+    """
+    target = pathlib.Path(os.path.realpath(path))
+    temporary = target.with_name(f".{secrets.token_hex(8)}{target.suffix}")
+    try:
+        with open(temporary, "xb"):
+            pass
+        yield temporary
+        with open(temporary, "rb+") as file:
+            os.fsync(file.fileno())
+        if target.exists():
+            shutil.copymode(target, temporary)
+        os.replace(temporary, target)
+    except BaseException as error:
+        temporary.unlink(missing_ok=True)
+        if isinstance(error, OSError):
+            # Errors of a full disk name no file, others the temporary one.
+            error.filename = os.fspath(path)
+        raise
+    _sync_folder(target.parent)
+
+
+def _sync_folder(folder):
+    # Windows cannot open folders; there the new name is safe without.
+    with contextlib.suppress(OSError):
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)

@@ -1,0 +1,69 @@
+"""A part of the corpus of bad files; `benchmarks/bad_files.py` runs all."""
+
+import pathlib
+import sys
+import types
+
+import pytest
+
+pytest.importorskip("sklearn")
+pytest.importorskip("matplotlib")
+FOLDER = pathlib.Path(__file__).parents[2] / "benchmarks"
+
+
+@pytest.fixture
+def bad_files(monkeypatch):
+    monkeypatch.syspath_prepend(FOLDER)
+    import bad_files
+
+    yield bad_files
+    for name in [n for n in sys.modules if n.startswith("bad_file")]:
+        del sys.modules[name]
+
+
+def test_bad_files_are_refused_in_one_line(bad_files, capsys):
+    rows = bad_files.run(types.SimpleNamespace(every=29, verbose=True))
+    everything = rows[-1]
+    assert everything["tried"] >= 30
+    faults = ("traceback", "other fault", "silently wrong")
+    assert not any(everything[name] for name in faults), capsys.readouterr().out
+
+
+def test_the_corpus_is_large_and_always_the_same(bad_files):
+    import bad_file_cases
+
+    cases = bad_file_cases.all_cases()
+    assert len(cases) >= 500
+    bad_file_cases.good_files.cache_clear()
+    again = bad_file_cases.all_cases()
+    for one, other in zip(cases, again, strict=True):
+        assert (one.kind, one.command) == (other.kind, other.command)
+        if one.kind != "wrong model":
+            assert one.files == other.files
+
+
+def test_a_command_that_fails_is_caught(bad_files, monkeypatch):
+    """The judge sees tracebacks, touched files and wrong statuses."""
+    case = bad_files.all_cases()[0]
+    cases = {
+        "traceback": lambda arguments: {}["no such key"],
+        "exit status 0": lambda arguments: 0,
+        "touched": _touch,
+        "2 lines": _two_lines,
+    }
+    for words, broken in cases.items():
+        monkeypatch.setattr(bad_files.cli, "main", broken)
+        verdict, text = bad_files.judge(case, {})
+        assert verdict in ("traceback", "other fault")
+        assert words in f"{verdict} {text}"
+
+
+def _touch(arguments):
+    print("audit: refused", file=sys.stderr)
+    pathlib.Path("val.npz").write_bytes(b"")
+    return 2
+
+
+def _two_lines(arguments):
+    print("audit: refused\nand more", file=sys.stderr)
+    return 2

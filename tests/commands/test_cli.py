@@ -1,0 +1,156 @@
+"""The command line: quick answers, one line an error, Ctrl-C."""
+
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from keras_likelihood import cli, outliers
+from keras_likelihood.commands import detect
+from keras_likelihood.own_command import is_own_command
+from tests.refusals import refusal
+
+
+@pytest.fixture
+def table(tmp_path):
+    np.savez(tmp_path / "data.npz", X=np.eye(5))
+    return tmp_path / "data.npz"
+
+
+@pytest.mark.parametrize(
+    "arguments, status, words",
+    [
+        (["--version"], 0, "."),
+        (["--help"], 0, "recalibrate"),
+        (["audit", "--help"], 0, "--traceback"),
+        (["detect"], 2, "required: data"),
+        (["detect", "none.csv"], 2, "no such file"),
+    ],
+)
+def test_answers_without_a_backend(arguments, status, words):
+    # Keras would fail to import.
+    environment = {**os.environ, "KERAS_BACKEND": "none"}
+    found = subprocess.run(
+        [sys.executable, "-m", "keras_likelihood", *arguments],
+        capture_output=True,
+        text=True,
+        env=environment,
+    )
+    assert found.returncode == status, found.stderr
+    assert words in found.stdout + found.stderr
+    assert len(found.stderr.splitlines()) == (status != 0)
+
+
+def test_other_programs_import_all_of_the_package(monkeypatch):
+    assert not is_own_command()
+    monkeypatch.setattr(sys, "argv", ["/usr/bin/keras-likelihood"])
+    assert is_own_command()
+    monkeypatch.setattr(sys, "argv", ["train.py"])
+    monkeypatch.setattr(sys, "orig_argv", ["python", "-m", "pytest"])
+    assert not is_own_command()
+
+
+def test_a_missing_backend_is_one_line(table):
+    environment = {**os.environ, "KERAS_BACKEND": "none"}
+    found = subprocess.run(
+        [sys.executable, "-m", "keras_likelihood", "detect", str(table)],
+        capture_output=True,
+        text=True,
+        env=environment,
+    )
+    assert found.returncode == 2
+    assert len(found.stderr.splitlines()) == 1
+    assert "backend" in found.stderr
+
+
+@pytest.mark.parametrize("module", ["sklearn", "torch", "matplotlib"])
+def test_missing_extras_are_named(table, capsys, monkeypatch, module):
+    def lost(options):
+        raise ModuleNotFoundError(f"no {module}", name=module)
+
+    monkeypatch.setattr(detect, "run", lost)
+    line = refusal(capsys, "detect", table)
+    assert f"needs {module}" in line
+    assert f"keras-likelihood[{cli.EXTRAS[module]}]" in line
+
+
+def test_faults_of_our_own_can_be_found(table, capsys, monkeypatch):
+    def broken(options):
+        raise KeyError("a\nfault")
+
+    monkeypatch.setattr(detect, "run", broken)
+    assert cli.main(["detect", str(table)]) == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "unexpected KeyError, see --traceback" in line
+    with pytest.raises(KeyError):
+        cli.main(["detect", str(table), "--traceback"])
+
+
+def test_text_from_files_cannot_leave_its_line(table, capsys, monkeypatch):
+    def refuse(options):
+        raise ValueError("first\nsecond\x1b[2J" + "x" * 10_000)
+
+    monkeypatch.setattr(detect, "run", refuse)
+    line = refusal(capsys, "detect", table)
+    assert "first second?[2J" in line
+    assert len(line) < 700
+
+
+def test_ctrl_c_is_one_line_and_no_file(table, capsys, monkeypatch):
+    def interrupted(detector):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(outliers.PCAScale, "_check_options", interrupted)
+    assert cli.main(["detect", str(table)]) == 130
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("detect: interrupted")
+    assert [path.name for path in table.parent.iterdir()] == ["data.npz"]
+
+
+def test_ctrl_c_while_writing_leaves_no_half_file(table, capsys, monkeypatch):
+    quick = outliers.PCAScale(steps=1, batch_size=4)
+    monkeypatch.setattr(outliers, "PCAScale", lambda **options: quick)
+
+    def interrupted(path, detector):
+        path.write_text("row,sco")
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(detect, "_write_scores", interrupted)
+    scores = table.with_suffix(".scores.csv")
+    scores.write_text("old")
+    assert cli.main(["detect", str(table), "--force"]) == 130
+    assert scores.read_text() == "old"
+    assert len(list(table.parent.iterdir())) == 2
+
+
+def test_warnings_are_one_line(table, capsys, monkeypatch):
+    import warnings
+
+    def warn(options):
+        with warnings.catch_warnings():
+            warnings.simplefilter("default")
+            warnings.showwarning = cli._show_warning
+            warnings.warn("long\nwarning", stacklevel=1)
+        return 0
+
+    monkeypatch.setattr(detect, "run", warn)
+    assert cli.main(["detect", str(table)]) == 0
+    assert capsys.readouterr().err == "warning: long warning\n"
+
+
+def test_the_demo_replaces_its_own_figure_only(tmp_path, capsys, monkeypatch):
+    pytest.importorskip("matplotlib")
+    from keras_likelihood import demo
+    from keras_likelihood.demo.figure import SOFTWARE
+
+    figure = tmp_path / "demo.png"
+    figure.write_bytes(b"precious")
+    assert "--force" in refusal(capsys, "demo", "--output", tmp_path)
+    assert figure.read_bytes() == b"precious"
+    drawn = []
+    monkeypatch.setattr(demo, "run", lambda path, quick: drawn.append(path))
+    figure.write_bytes(SOFTWARE.encode())
+    cli.main(["demo", "--output", str(tmp_path)])
+    assert drawn == [figure]

@@ -1,0 +1,103 @@
+"""Columns of any size, and how long training will take."""
+
+import numpy as np
+import pytest
+
+from keras_likelihood.outliers import AutoencoderScale, PCAScale, forecast
+from keras_likelihood.outliers.columns import measure, standardise
+
+
+def table(rows=60):
+    random = np.random.default_rng(0)
+    x = random.normal(size=(rows, 4)) * [1, 1e-9, 1e9, 5]
+    x[3] *= 20
+    return x
+
+
+def quick(detector=PCAScale):
+    return detector(steps=5, batch_size=16, random_state=0)
+
+
+@pytest.mark.parametrize("detector", [PCAScale, AutoencoderScale])
+@pytest.mark.parametrize("cell", [1e200, -1e200, 1.7e308])
+def test_a_huge_cell_is_the_first_outlier(detector, cell):
+    x = table()
+    x[17, 2] = cell
+    fitted = quick(detector).fit(x)
+    assert fitted.decision_scores_.argmax() == 17
+    assert np.isfinite(fitted.decision_scores_).all()
+    np.testing.assert_allclose(
+        fitted.decision_function(x), fitted.decision_scores_, rtol=1e-4
+    )
+    p = fitted.predict_proba(x)
+    assert np.isfinite(p).all()
+    assert p[17, 1] == 1.0
+
+
+def test_new_rows_may_hold_huge_cells_too(tmp_path):
+    x = table()
+    fitted = quick().fit(x)
+    new = np.concatenate([x[:5], x[:2]])
+    new[5, 1], new[6, 1] = 1e100, -1e200
+    fitted.save(tmp_path / "detector.zip")
+    for detector in (fitted, PCAScale.load(tmp_path / "detector.zip")):
+        scores = detector.decision_function(new)
+        assert np.argsort(-scores)[:2].tolist() == [6, 5]
+
+
+def test_ordinary_columns_are_measured_as_before():
+    x = table()
+    found = measure(x)
+    np.testing.assert_array_equal(found["mean"], x.mean(axis=0))
+    np.testing.assert_allclose(found["deviation"], x.std(axis=0), rtol=1e-15)
+    z, excess = standardise(x, **found)
+    expected = (x - x.mean(axis=0)) / x.std(axis=0)
+    np.testing.assert_allclose(z, expected, rtol=1e-6, atol=1e-7)
+    assert not excess.any()
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        [0.0, 0.0, 0.0, 0.0, 1e200],
+        [1e308, -1e308, 1e308, -1e308, 0.0],
+        [1e-300, 2e-300, 3e-300, 4e-300, 1e300],
+    ],
+)
+def test_any_finite_column_stays_finite(column):
+    x = np.array(column)[:, None]
+    found = measure(x)
+    assert found["kept"].all()
+    z, excess = standardise(x, **found)
+    assert np.isfinite(z).all() and z.std() > 0.1
+    assert np.isfinite(excess).all()
+
+
+def test_long_training_is_said_early(monkeypatch, capsys):
+    monkeypatch.setattr(forecast, "MEASURED", 0.0)
+    monkeypatch.setattr(forecast, "LONG", 0.0)
+    quick().set_params(verbose=True, steps=120).fit(table())
+    printed = capsys.readouterr().out
+    assert printed.count("Training will take about") == 1
+    assert "120 steps on 4 columns" in printed
+
+
+def test_the_time_left_is_that_of_the_steps_left(monkeypatch):
+    clock = iter([0.0, 0.8, 1.6, 2.4])
+    monkeypatch.setattr(forecast.time, "perf_counter", lambda: next(clock))
+    said = []
+    callback = forecast.Forecast(1000, 5, said.append)
+    callback.set_params({"steps": 2})
+    for epoch in range(3):
+        callback.on_epoch_begin(epoch)
+        for batch in range(2):
+            callback.on_train_batch_end(batch)
+    (line,) = said
+    # 998 steps of 0.8 s.
+    assert "about 13 more minute(s): 1,000 steps on 5 columns" in line
+
+
+def test_wide_tables_have_a_bounded_code():
+    x = np.random.default_rng(0).normal(size=(8, 1200))
+    fitted = PCAScale(steps=1, batch_size=4, random_state=0).fit(x)
+    assert fitted.model_.count_params() < 2 * 1200 * 256 + 70 * 1200 + 10_000
