@@ -9,6 +9,7 @@ from keras_likelihood import likelihoods
 from keras_likelihood.backend.summaries import write_histogram
 from keras_likelihood.data_parameters.device_table import DeviceTable
 from keras_likelihood.data_parameters.file_table import FileTable
+from keras_likelihood.data_parameters.numbered_batches import carries_index
 from keras_likelihood.data_parameters.parameter_rows import ParameterRows
 
 
@@ -102,7 +103,18 @@ class TrainedParameter(keras.callbacks.Callback):
             return rows.batch(index, training)
         if not training:
             return contextlib.nullcontext()
-        raise ValueError(
+        raise self._missing_index()
+
+    def require_index(self, x, y=None):
+        """Refuses data of `fit` that is seen to carry no index.
+
+        An error inside a traced step takes a model on JAX its variables.
+        """
+        if carries_index(x, y) is False:
+            raise self._missing_index()
+
+    def _missing_index(self):
+        return ValueError(
             f"Training with a data {self.name} needs to know which "
             "example is which: give `fit` the targets as "
             "`kl.indexed(y)` or the dataset, before it is shuffled, as "
