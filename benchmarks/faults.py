@@ -312,8 +312,8 @@ _NAMES = {
 
 def damage(args):
     """Flips bytes of tables and cuts them."""
-    from keras_likelihood.data_parameters import verify
     from keras_likelihood.data_parameters.row_file import RowFile
+    from keras_likelihood.data_parameters.table_files import verify
 
     rng = np.random.default_rng(0)
     rows = {k: tally(k) for k in ("byte flipped", "file cut")}
@@ -393,6 +393,7 @@ def run(args) -> list[dict]:
     Args:
         args: has `kills`, `disks`, `bytes` and `pairs`: how often.
     """
+    import_row_file()
     rows = []
     for attempt in (kill, fill_disks, damage, pair):
         rows += attempt(args)
@@ -434,13 +435,15 @@ def main():
         folder, road, seed, limit = args.full_disk
         full_disk(folder, road, int(seed), limit == "1")
         return
-    sys.path.insert(0, str(ROOT))
     begin = time.time()
     rows = run(args)
     show(rows)
     print(f"{time.time() - begin:.0f} s")
     bad = sum(row[c] for row in rows for c in COLUMNS[2:])
     if importlib.util.find_spec("bad_files") and not args.no_files:
+        for name in [n for n in sys.modules if n.startswith("keras_likeli")]:
+            del sys.modules[name]
+        sys.path.insert(0, str(ROOT))
         import bad_files
 
         print()
