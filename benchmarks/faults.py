@@ -102,9 +102,10 @@ def kill(args):
             with contextlib.closing(
                 RowFile(path, num_rows=num_rows, width=width)
             ) as file:
-                rows = file.read(slice(None)).reshape(-1, batch * width)
+                rows, damaged = file.examine(slice(None))
+            rows = rows[:, :-1].reshape(-1, batch * width)
             row["tried"] += 1
-            row["rows lost"] += not _is_whole(rows, last)
+            row["rows lost"] += not _is_whole(rows, last) or damaged.any()
             kept[size] = last if again else kept[size]
             if not again:
                 path.unlink()

@@ -1,5 +1,6 @@
 """Rows of numbers in a file, changed all or nothing a batch at a time."""
 
+import contextlib
 import os
 import threading
 
@@ -223,7 +224,11 @@ class RowFile:
 
     def prefetch(self, index: np.ndarray):
         """Starts to bring rows that are soon read into memory."""
-        self._pages.prefetch(np.asarray(index))
+        pages = self._pages
+        # A hint alone: threads that give it may come after `close`.
+        with contextlib.suppress(OSError):
+            if pages is not None:
+                pages.prefetch(np.asarray(index))
 
     def resting(self):
         """The context in which no batch is written."""

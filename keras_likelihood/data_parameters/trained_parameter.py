@@ -152,7 +152,8 @@ class TrainedParameter(keras.callbacks.Callback):
         self._steps = 0
 
     def on_train_batch_begin(self, batch, logs=None):
-        self.rows.table.raise_error()
+        with self._closing_on_error():
+            self.rows.table.raise_error()
         # Early and seldom: on JAX a look at the state costs a round trip.
         if self._steps and self._steps & (self._steps - 1) == 0:
             self._check_model()
@@ -178,4 +179,15 @@ class TrainedParameter(keras.callbacks.Callback):
     def _check_model(self):
         # Asking for the model brings its variables up to date on JAX.
         if self.model is not None:
-            self.check()
+            with self._closing_on_error():
+                self.check()
+
+    @contextlib.contextmanager
+    def _closing_on_error(self):
+        """Keras tells no callback that `fit` ended in an error."""
+        try:
+            yield
+        except Exception:
+            with contextlib.suppress(OSError):
+                self.close()
+            raise
