@@ -38,7 +38,7 @@ FILE_BYTES = 30e9
 SCALAR_BAR = {"tensorflow": 1.10, "jax": 1.10, "torch": 1.25}
 ELEMENT_BAR = 1.30
 GROWTH_BAR = 1.10
-FILE_BAR = 2.0
+FILE_BAR = 1.3
 
 
 def autoencoder(inputs):
@@ -172,7 +172,7 @@ def variants(images, batch_size, folder, quick):
         made[f"element {n}"] = variant(n, "element")
     row_bytes = 2 * 4 * int(np.prod(IMAGE))
     rows = int((1e9 if quick else FILE_BYTES) / row_bytes)
-    path = os.path.join(folder, "rows.npy")
+    path = os.path.join(folder, "scale.rows")
     made[f"file {rows}"] = variant(rows, "element", path)
     for n in scalar:
         made[f"embedding {n}"] = variant(n, "embedding")

@@ -9,6 +9,21 @@ INDEX = "keras_likelihood/index"
 TARGET = "keras_likelihood/target"
 
 
+def carries_index(x, y=None) -> bool | None:
+    """Whether the targets of `fit(x, y)` carry the numbers of their rows.
+
+    Returns:
+        `None` for data that tells only when it is read, such as a generator.
+    """
+    if y is None and isinstance(x, keras.utils.PyDataset):
+        batch = x[0]
+        y = batch[1] if isinstance(batch, list | tuple) else None
+    elif y is None:
+        spec = getattr(x, "element_spec", None)
+        y = spec[1] if isinstance(spec, tuple) and len(spec) > 1 else None
+    return None if y is None else isinstance(y, dict) and INDEX in y
+
+
 class NumberedBatches(keras.utils.PyDataset):
     """A `PyDataset` whose batches stay the same, with numbered targets.
 
@@ -65,7 +80,7 @@ class NumberedBatches(keras.utils.PyDataset):
                 f"Received: {type(batch).__name__} from __getitem__"
             )
         leaves = keras.tree.flatten(batch[1])
-        if isinstance(batch[1], dict) and INDEX in batch[1]:
+        if carries_index(None, batch[1]):
             raise ValueError(
                 "The batches carry numbers already. "
                 f"Received: {type(self._dataset).__name__}"

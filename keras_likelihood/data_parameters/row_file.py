@@ -1,17 +1,15 @@
 """Rows of numbers in a file, changed all or nothing a batch at a time."""
 
-import mmap
+import contextlib
 import os
 import threading
 
 import numpy as np
 
 from keras_likelihood.data_parameters.row_checks import RowChecks
-from keras_likelihood.data_parameters.row_header import (
-    HEADER_BYTES,
-    RowHeader,
-)
+from keras_likelihood.data_parameters.row_header import RowHeader
 from keras_likelihood.data_parameters.row_journal import RowJournal
+from keras_likelihood.data_parameters.row_pages import RowPages
 from keras_likelihood.data_parameters.row_space import (
     create,
     explained,
@@ -101,25 +99,13 @@ class RowFile:
         self._descriptor = os.open(
             self.path, os.O_RDWR if writes else os.O_RDONLY
         )
-        self._in_place = writes and writes_in_place(self.path)
-        self._table = self._map_rows(writes)
+        self._pages = RowPages(
+            self._descriptor,
+            self.header,
+            mapped=writes and not self.sync and writes_in_place(self.path),
+        )
         if writes:
             self._replay()
-
-    def _map_rows(self, writes):
-        length = self.header.journal_start
-        access = mmap.ACCESS_WRITE if writes else mmap.ACCESS_READ
-        self._map = mmap.mmap(self._descriptor, length, access=access)
-        if hasattr(mmap, "MADV_RANDOM"):
-            # Rows are visited at random: reading on behind each of them would
-            # cost many times the row.
-            self._map.madvise(mmap.MADV_RANDOM)
-        return np.ndarray(
-            (self.header.num_rows, self.header.width + 1),
-            "<f4",
-            buffer=self._map,
-            offset=HEADER_BYTES,
-        )
 
     @property
     def shape(self) -> tuple:
@@ -165,7 +151,7 @@ class RowFile:
         return np.asarray(index)
 
     def _newest(self, index, numbers):
-        rows = np.array(self._table[index])
+        rows = self._pages.fetch(index, numbers)
         if self._lock is not None and self._pending is None:
             return rows
         self._journal.overlay(rows, numbers, self._read_journal)
@@ -213,14 +199,7 @@ class RowFile:
     def _store_pending(self):
         if self._pending is None:
             return
-        index, checked = self._pending
-        if self._in_place and not self.sync:
-            self._table[index] = checked
-        else:
-            stride = self.header.stride
-            for number, row in zip(index.tolist(), checked, strict=True):
-                place = HEADER_BYTES + number * stride
-                write_all(self._descriptor, [row], place)
+        self._pages.store(*self._pending)
         if self.sync:
             os.fsync(self._descriptor)
         self._pending = None
@@ -245,14 +224,11 @@ class RowFile:
 
     def prefetch(self, index: np.ndarray):
         """Starts to bring rows that are soon read into memory."""
-        if not hasattr(os, "posix_fadvise"):
-            return
-        stride = self.header.stride
-        for number in np.asarray(index).tolist():
-            place = HEADER_BYTES + number * stride
-            os.posix_fadvise(
-                self._descriptor, place, stride, os.POSIX_FADV_WILLNEED
-            )
+        pages = self._pages
+        # A hint alone: threads that give it may come after `close`.
+        with contextlib.suppress(OSError):
+            if pages is not None:
+                pages.prefetch(np.asarray(index))
 
     def resting(self):
         """The context in which no batch is written."""
@@ -261,7 +237,7 @@ class RowFile:
     def flush(self):
         """Waits until all that was written is on the disk."""
         if self.writes:
-            self._map.flush()
+            self._pages.flush()
             os.fsync(self._descriptor)
 
     def close(self):
@@ -275,7 +251,7 @@ class RowFile:
 
     def _release(self):
         descriptor, self._descriptor = self._descriptor, None
-        self._table = self._map = None
+        self._pages = None
         if descriptor is not None:
             os.close(descriptor)
         if self._lock is not None:

@@ -103,6 +103,12 @@ def _name(partial, path):
         if os.path.lexists(path):
             raise
         os.rename(partial, path)
+    folder = os.open(os.path.dirname(path), os.O_RDONLY)
+    try:
+        # The name is on the disk too.
+        os.fsync(folder)
+    finally:
+        os.close(folder)
 
 
 def write_all(descriptor: int, parts: list, offset: int):

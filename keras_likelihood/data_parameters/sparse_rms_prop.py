@@ -77,16 +77,20 @@ class SparseRMSProp:
             for equal rows, and booleans `(batch,)` for the entries whose row
             stays because it would not be finite.
         """
-        # Equal indices share the place of the first among the sorted ones.
-        place = ops.cast(ops.searchsorted(ops.sort(index), index), "int32")
-        gradient = ops.where(counts[:, None], gradient, 0.0)
-        total = self._clip(sum_by_place(gradient, place))
-        moved = self._move(state, ops.take(total, place, axis=0))
-        finite = ops.all(ops.isfinite(moved), axis=(1, 2))
-        visits = sum_by_place(ops.cast(counts, "float32"), place)
-        visited = ops.take(visits, place, axis=0) > 0
+        # Equal indices share the place of the first among the sorted ones;
+        # those that do not count share one of their own, of no row.
+        counted = ops.where(counts, index, -1)
+        order = ops.sort(counted)
+        total = sum_by_place(gradient, _place(order, counted))
+        place = ops.minimum(_place(order, index), ops.shape(index)[0] - 1)
+        visited = ops.equal(ops.take(order, place, axis=0), index)
+        total = self._clip(ops.take(total, place, axis=0), total, order >= 0)
+        # Not finite either where the mean square would overflow.
+        finite = ops.isfinite(ops.einsum("ij,ij->i", total, total))
         moves = ops.logical_and(visited, finite)
-        state = ops.where(moves[:, None, None], moved, state)
+        state = ops.where(
+            moves[:, None, None], self._move(state, total), state
+        )
         return state, ops.logical_and(visited, ops.logical_not(finite))
 
     def _move(self, state, gradient):
@@ -100,10 +104,15 @@ class SparseRMSProp:
             move = move + self.learning_rate * self.weight_decay * value
         return ops.stack([value - move, square, *velocity], axis=1)
 
-    def _clip(self, total):
+    def _clip(self, gradient, total, counted):
         if self.clipnorm is None:
-            return total
+            return gradient
+        energy = ops.sum(ops.square(total), axis=1)
         # One row that is not finite must not take the others with it.
-        known = ops.where(ops.isfinite(total), total, 0.0)
-        norm = ops.sqrt(ops.sum(ops.square(known)))
-        return total * (self.clipnorm / ops.maximum(norm, self.clipnorm))
+        known = ops.logical_and(counted, ops.isfinite(energy))
+        norm = ops.sqrt(ops.sum(ops.where(known, energy, 0.0)))
+        return gradient * (self.clipnorm / ops.maximum(norm, self.clipnorm))
+
+
+def _place(order, index):
+    return ops.cast(ops.searchsorted(order, index), "int32")

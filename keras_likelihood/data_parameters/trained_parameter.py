@@ -9,6 +9,7 @@ from keras_likelihood import likelihoods
 from keras_likelihood.backend.summaries import write_histogram
 from keras_likelihood.data_parameters.device_table import DeviceTable
 from keras_likelihood.data_parameters.file_table import FileTable
+from keras_likelihood.data_parameters.numbered_batches import carries_index
 from keras_likelihood.data_parameters.parameter_rows import ParameterRows
 
 
@@ -102,7 +103,18 @@ class TrainedParameter(keras.callbacks.Callback):
             return rows.batch(index, training)
         if not training:
             return contextlib.nullcontext()
-        raise ValueError(
+        raise self._missing_index()
+
+    def require_index(self, x, y=None):
+        """Refuses data of `fit` that is seen to carry no index.
+
+        An error inside a traced step takes a model on JAX its variables.
+        """
+        if carries_index(x, y) is False:
+            raise self._missing_index()
+
+    def _missing_index(self):
+        return ValueError(
             f"Training with a data {self.name} needs to know which "
             "example is which: give `fit` the targets as "
             "`kl.indexed(y)` or the dataset, before it is shuffled, as "
@@ -140,7 +152,8 @@ class TrainedParameter(keras.callbacks.Callback):
         self._steps = 0
 
     def on_train_batch_begin(self, batch, logs=None):
-        self.rows.table.raise_error()
+        with self._closing_on_error():
+            self.rows.table.raise_error()
         # Early and seldom: on JAX a look at the state costs a round trip.
         if self._steps and self._steps & (self._steps - 1) == 0:
             self._check_model()
@@ -166,4 +179,15 @@ class TrainedParameter(keras.callbacks.Callback):
     def _check_model(self):
         # Asking for the model brings its variables up to date on JAX.
         if self.model is not None:
-            self.check()
+            with self._closing_on_error():
+                self.check()
+
+    @contextlib.contextmanager
+    def _closing_on_error(self):
+        """Keras tells no callback that `fit` ended in an error."""
+        try:
+            yield
+        except Exception:
+            with contextlib.suppress(OSError):
+                self.close()
+            raise

@@ -4,7 +4,11 @@ import keras
 import numpy as np
 
 from keras_likelihood.backend.datasets import weigh_classes
-from keras_likelihood.data_parameters.numbered_batches import INDEX, TARGET
+from keras_likelihood.data_parameters.numbered_batches import (
+    INDEX,
+    TARGET,
+    carries_index,
+)
 
 
 def standardize_weights(x, y, sample_weight=None, class_weight=None) -> tuple:
@@ -24,7 +28,7 @@ def standardize_weights(x, y, sample_weight=None, class_weight=None) -> tuple:
     Returns:
         `(x, y, sample_weight, class_weight)`.
     """
-    if class_weight is not None and _is_numbered(x, y):
+    if class_weight is not None and carries_index(x, y):
         if sample_weight is not None:
             raise ValueError(
                 "Give `class_weight` or `sample_weight`, not both. "
@@ -37,25 +41,12 @@ def standardize_weights(x, y, sample_weight=None, class_weight=None) -> tuple:
         else:
             x = weigh_classes(x, class_weight, lambda y: y[TARGET])
         class_weight = None
-    if _has_index(y) and isinstance(sample_weight, dict | list | tuple):
+    by_output = isinstance(sample_weight, dict | list | tuple)
+    if by_output and carries_index(None, y):
         # Those of the index are for the structure alone.
         none = np.zeros(len(y[INDEX]), "float32")
         sample_weight = {INDEX: none, TARGET: sample_weight}
     return x, y, sample_weight, class_weight
-
-
-def _has_index(y):
-    return isinstance(y, dict) and INDEX in y
-
-
-def _is_numbered(x, y):
-    if y is not None:
-        return _has_index(y)
-    if isinstance(x, keras.utils.PyDataset):
-        batch = x[0]
-        return isinstance(batch, list | tuple) and _has_index(batch[1])
-    spec = getattr(x, "element_spec", None)
-    return isinstance(spec, tuple) and len(spec) > 1 and _has_index(spec[1])
 
 
 def _class_weights(y, class_weight):

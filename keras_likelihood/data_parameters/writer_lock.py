@@ -1,5 +1,6 @@
 """One writer at a time."""
 
+import contextlib
 import datetime
 import errno
 import gc
@@ -15,7 +16,7 @@ from keras_likelihood.data_parameters.row_header import (
 
 try:
     import fcntl
-except ImportError:  # Windows opens no table for writing twice by itself.
+except ImportError:  # Not on Windows.
     fcntl = None
 
 
@@ -85,10 +86,10 @@ class WriterLock:
 
     def _write_holder(self, text):
         room = HEADER_BYTES - HOLDER_START
-        os.pwrite(
-            self._descriptor, text[:room].ljust(room, b"\0"), HOLDER_START
-        )
-        self._signed = text[:1] != b"\0"
+        # For messages alone: a full disk must not keep the table closed.
+        with contextlib.suppress(OSError):
+            os.pwrite(self._descriptor, text.ljust(room, b"\0"), HOLDER_START)
+        self._signed = bool(text)
 
     _signed = False
 

@@ -2,6 +2,7 @@
 
 import errno
 import os
+import pathlib
 import resource
 import signal
 import subprocess
@@ -12,10 +13,10 @@ import numpy as np
 import pytest
 
 from keras_likelihood import data_parameters
-from keras_likelihood.data_parameters import row_file, row_space
+from keras_likelihood.data_parameters import row_file, row_pages, row_space
 from keras_likelihood.data_parameters.row_file import RowFile
-from tests.data_parameters import row_writer
 
+FAULTS = pathlib.Path(__file__).parents[2] / "benchmarks" / "faults.py"
 OWNER = {"likelihood": "normal", "parameter": "scale", "initial": 1.0}
 
 
@@ -175,7 +176,7 @@ class TestLock:
 
 def writing(path, *sizes):
     return subprocess.Popen(
-        [sys.executable, row_writer.__file__, path, *map(str, sizes)],
+        [sys.executable, FAULTS, "--write", path, *map(str, sizes)],
         stdout=subprocess.PIPE,
         text=True,
     )
@@ -255,7 +256,8 @@ class TestJournal:
                 raise OSError(errno.ENOSPC, "No space left on device")
             row_space.write_all(descriptor, parts, offset)
 
-        monkeypatch.setattr(row_file, "write_all", fills_up)
+        for module in (row_file, row_pages):
+            monkeypatch.setattr(module, "write_all", fills_up)
         # Journal and first row fit, the second row does not.
         with pytest.raises(OSError, match="Every batch before this one"):
             file.write(self.index, 2 * self.rows)
@@ -379,3 +381,14 @@ def test_killed_in_the_middle_of_writing(tmp_path, delay):
         assert np.all(batch == step)
     assert max(steps) in (last, last + 1)
     assert min(steps) == max(steps) - 1
+
+
+def test_a_few_of_the_faults():
+    subprocess.run(
+        [
+            sys.executable,
+            FAULTS,
+            *"--kills 3 --disks 2 --bytes 60 --pairs 1 --no-files".split(),
+        ],
+        check=True,
+    )

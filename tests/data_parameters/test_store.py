@@ -139,7 +139,6 @@ def test_full_disk_ends_a_fit_with_every_batch_before(tmp_path, monkeypatch):
             **options,
         )
     monkeypatch.undo()
-    scale.close()
     moved = scale.rows.table.numpy()[:, 1, 0] > 0
     np.testing.assert_array_equal(moved, np.arange(ROWS) < 24)
     if keras.backend.backend() == "jax":

@@ -320,6 +320,10 @@ class TestRefusals:
         scale = kl.DataParameter(24)
         model = frozen_model(kl.losses.NormalLoss(scale=scale))
         with pytest.raises(ValueError, match="without an index"):
+            scale.require_index(x, y)
+        scale.require_index(x, kl.indexed(y))
+        scale.require_index(iter([(x, y)]))
+        with pytest.raises(ValueError, match="without an index"):
             model.train_on_batch(x, y)
         rows = scale.rows
         assert rows.displacement is None
