@@ -10,7 +10,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test lint docs paper release-test clean
+.PHONY: demo test lint docs paper oldest-test release-test clean
 
 demo: $(VENV)/installed-demo
 	TF_CPP_MIN_LOG_LEVEL=3 $(BIN)/keras-likelihood demo --output report
@@ -22,9 +22,19 @@ test: $(VENV)/installed-test $(BACKENDS:%=$(VENV)/installed-%)
 			|| exit 1; \
 	done
 
-lint: $(VENV)/installed-test
+lint: $(VENV)/installed-lint
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+# The oldest Keras that is supported, with JAX, in an environment of its own.
+oldest-test: | $(BIN)/python
+	$(PYTHON) -m venv build/oldest-venv
+	build/oldest-venv/bin/python -m pip install --quiet \
+		--disable-pip-version-check --editable ".[jax]" "keras==3.12.0" \
+		matplotlib mpmath pytest pytest-xdist scikit-learn scipy
+	KERAS_BACKEND=jax build/oldest-venv/bin/python -m pytest \
+		$(PYTEST_ARGS) tests/models tests/metrics
 
 docs: $(VENV)/installed-docs
 	TF_CPP_MIN_LOG_LEVEL=3 $(BIN)/python -m sphinx -W -b html docs build/docs
@@ -59,12 +69,16 @@ $(VENV)/installed-docs: pyproject.toml | $(BIN)/python
 	$(PIP) --editable ".[tensorflow,docs]"
 	@touch $@
 
+$(VENV)/installed-lint: pyproject.toml | $(BIN)/python
+	$(PIP) --editable ".[lint]"
+	@touch $@
+
 $(VENV)/installed-test: pyproject.toml | $(BIN)/python
 	$(PIP) --editable ".[test]"
 	@touch $@
 
 $(VENV)/installed-tensorflow: pyproject.toml | $(BIN)/python
-	$(PIP) --editable ".[tensorflow,tfp]"
+	$(PIP) --editable ".[tensorflow,tfp,datasets]"
 	@touch $@
 
 $(VENV)/installed-jax: pyproject.toml | $(BIN)/python
@@ -73,5 +87,5 @@ $(VENV)/installed-jax: pyproject.toml | $(BIN)/python
 
 # Pinned: newer builds bring gigabytes of CUDA along.
 $(VENV)/installed-torch: pyproject.toml | $(BIN)/python
-	$(PIP) $(TORCH)
+	$(PIP) $(TORCH) onnxscript
 	@touch $@

@@ -1,30 +1,28 @@
 """A likelihood parameter with a value of its own for every example."""
 
-import contextlib
 import dataclasses
 import os
 
 import keras
 import numpy as np
-from keras import ops
 
-from keras_likelihood import constraints, likelihoods
-from keras_likelihood.backend.summaries import write_histogram
-from keras_likelihood.data_parameters.device_table import DeviceTable
-from keras_likelihood.data_parameters.mapped_table import MappedTable
-from keras_likelihood.data_parameters.parameter_rows import ParameterRows
+from keras_likelihood import constraints
+from keras_likelihood.data_parameters.saved_rows import read_rows
 from keras_likelihood.data_parameters.sparse_rms_prop import SparseRMSProp
+from keras_likelihood.data_parameters.trained_parameter import (
+    TrainedParameter,
+)
 from keras_likelihood.registration import serializable
 
 
 @serializable
-class DataParameter(keras.callbacks.Callback):
+class DataParameter(TrainedParameter):
     """One learned value of a likelihood parameter per training example.
 
         value[i] = constraint(constraint^-1(initial) + d[i]),    d[i] learned
 
-    It is given to a loss as the parameter and to `fit` as a callback, with
-    targets that carry the number of their example:
+    It is given to a loss as the parameter, with targets that carry the
+    number of their example:
 
     ```python
     scale = kl.DataParameter(num_examples=len(x), learning_rate=0.05)
@@ -40,7 +38,8 @@ class DataParameter(keras.callbacks.Callback):
 
     The table is saved with the model. With `store`, it lives in a file
     instead, which training continues from; see `RowFile` for what holds when
-    the process dies.
+    the process dies. A loaded model knows the name of that file and touches
+    nothing before `open` confirms it.
 
     Args:
         num_examples: rows of the table; indices lie in [0, num_examples).
@@ -59,8 +58,11 @@ class DataParameter(keras.callbacks.Callback):
         fallback: value without an index: `"initial"` (default), or `"mean"`
             of the table as of the end of training or the last validation.
         store: path of a file for a table that outgrows memory, or `None`.
+        sync: whether a table on disk waits for the disk with every batch,
+            to survive a power failure. Defaults to False.
         tensorboard: directory for a histogram of the values after every
-            epoch (needs TensorFlow), or `None`.
+            epoch (needs TensorFlow), or `None`. A loaded model has none
+            until you set it.
     """
 
     def __init__(
@@ -78,6 +80,7 @@ class DataParameter(keras.callbacks.Callback):
         constraint=None,
         fallback: str = "initial",
         store: str | None = None,
+        sync: bool = False,
         tensorboard: str | None = None,
     ):
         super().__init__()
@@ -105,95 +108,59 @@ class DataParameter(keras.callbacks.Callback):
         self.constraint = constraint and constraints.get(constraint)
         self.fallback = fallback
         self.store = store if store is None else os.path.abspath(store)
+        self.sync = sync
         self.tensorboard = tensorboard
-        self.name = None
-        self.rows = None
-        self._attached = False
-        self._batches = 0
-
-    def bind(self, likelihood, name: str) -> "DataParameter":
-        """Says which parameter of which likelihood this is; returns self."""
-        likelihood = likelihoods.get(likelihood)
-        bound = (likelihood, name)
-        if self.name is not None and bound != (self._likelihood, self.name):
-            raise ValueError(
-                "A DataParameter stands for one parameter of one likelihood. "
-                f"Received: {name!r} of {likelihood.name()} for the "
-                f"{self.name!r} of {self._likelihood.name()}"
-            )
-        self._likelihood, self.name = bound
-        declared = likelihood.parameter(name)
-        self._constraint = self.constraint or declared.constraint
-        self.start = declared.initial if self.initial is None else self.initial
-        self._constraint.inverse(self.start)
-        return self
 
     @property
-    def built(self) -> bool:
-        return self.rows is not None
+    def is_open(self) -> bool:
+        """False for a table on disk that a loaded model names, until `open`."""
+        return self._confirmed
 
-    def build(self, prediction_shape):
-        """Makes the table for predictions of this shape, batch included."""
-        shape = self._likelihood.parameter_shape(
-            prediction_shape, self.dimension
-        )
-        if None in shape or (self.built and shape != self.rows.shape):
-            rows = self.rows.shape if self.built else "a fixed shape"
+    def open(self, path: str, *, create: bool = False) -> "DataParameter":
+        """Says where the table on disk is; returns self.
+
+        ```python
+        model = keras.saving.load_model("model.keras")
+        model.data_parameters["scale"].open("scale.rows")
+        ```
+
+        Args:
+            path: of the file the model was trained with, or of a copy.
+            create: whether a missing file is a new table, to train from the
+                initial value. Defaults to False: it is an error.
+        """
+        path = os.path.abspath(path)
+        if self.store is None:
             raise ValueError(
-                f"The data {self.name} of dimension {self.dimension!r} has "
-                f"rows of {rows}, which the prediction must fit. "
-                f"Received: prediction of shape {tuple(prediction_shape)}"
+                "`open` is for a table on disk, and this one is in memory. "
+                f"Received: {path!r}"
             )
         if self.built:
-            return
-        name = f"data_{self.name}"
-        rows = (self.num_examples, self.optimizer.slots, int(np.prod(shape)))
-        table = (
-            DeviceTable(*rows, name=name)
-            if self.store is None
-            else MappedTable(self.store, *rows, name=name)
-        )
-        self.rows = ParameterRows(
-            table,
-            self.optimizer,
-            shape=shape,
-            constraint=self._constraint,
-            initial=self.start,
-            name=name,
-        )
-
-    @property
-    def variables(self) -> list:
-        """What a model saves: the table and the mean of its values."""
-        return self._built_rows().variables
-
-    def batch(self, index, training: bool):
-        """The context in which `value` is that of the batch `index`."""
-        if index is not None and not (training and not self._attached):
-            return self._built_rows().batch(index, training)
-        if not training:
-            return contextlib.nullcontext()
-        if index is None:
-            raise ValueError(
-                f"Training with a data {self.name} needs to know which "
-                "example is which: give `fit` the targets as "
-                "`kl.indexed(y)` or the dataset, before it is shuffled, as "
-                "`kl.indexed(dataset)`. Received: targets without an index"
+            self.rows.table.open(path, create=create)
+        elif not create and not os.path.exists(path):
+            raise FileNotFoundError(
+                f"There is no table to open. Received: {path!r}"
             )
-        raise ValueError(
-            f"`fit` needs the data {self.name} of its loss among the "
-            "callbacks, `callbacks=[parameter]`; that of a loaded model is "
-            f"`model.data_parameters[{self.name!r}]`. "
-            "Received: callbacks without it"
-        )
+        self.store, self._confirmed = path, True
+        return self
 
-    def value(self):
-        """The parameter of the current batch, or the fallback outside one."""
-        if self.built and self.rows.displacement is not None:
-            return self.rows.value()
-        if self.fallback == "mean" and self.built:
-            return self.rows.mean_value()
-        return self.start
+    def check(self):
+        """Raises if steps since the last `check` refused something.
+
+        A compiled step cannot raise. `fit` looks for itself; in a training
+        loop of your own, call this now and then.
+        """
+        rows = self._built_rows()
+        rows.table.raise_error()
+        rows.refusals.raise_any(self.name, self.num_examples)
+
+    def close(self):
+        """Writes what is left and closes the file of a table on disk.
+
+        `fit` does so at its end. The file is opened again when it is needed.
+        """
+        if self.built:
+            self.rows.table.close()
 
     def values(self, index=None) -> np.ndarray:
         """The learned values, as NumPy.
@@ -208,87 +175,23 @@ class DataParameter(keras.callbacks.Callback):
         return values.reshape(-1) if self.dimension == "scalar" else values
 
     def save(self, path: str):
-        """Writes the table and the state of its optimizer to an `.npz`."""
-        if self.store is not None:
-            raise ValueError(
-                "A table on disk is its own file; copy that. "
-                f"Received: `save` with store={self.store!r}"
-            )
-        np.savez(path, state=self._built_rows().table.numpy())
+        """Writes the table and the state of its optimizer to a file.
+
+        A table in memory becomes an `.npz`; one on disk is copied as it is
+        between two batches, and nothing at `path` is replaced.
+        """
+        self._built_rows().table.save(path)
 
     def load(self, path: str):
-        """Reads what `save` wrote into this parameter's table."""
+        """Reads what `save` or a `store` of 0.1.0 wrote into this table."""
         table = self._built_rows().table
-        with np.load(path) as archive:
-            state = archive["state"]
-        if state.shape != table.shape:
-            raise ValueError(
-                "The file is of another table. Expected: (rows, slots, size) "
-                f"{table.shape}. Received: {state.shape}"
-            )
-        table.assign(state)
+        table.assign(read_rows(path, table.shape))
         self.rows.update_mean()
 
-    def announce(self, index):
+    def prefetch(self, index):
         """Says which rows are needed next; a table on disk reads them."""
-        self._built_rows().table.announce(index)
-
-    def on_train_begin(self, logs=None):
-        self._built_rows()
-        if self not in getattr(self.model, "data_parameters", {}).values():
-            raise ValueError(
-                f"This data {self.name} is not in the loss of the model that "
-                "trains; compile a `LikelihoodModel` with it. "
-                f"Received: {type(self.model).__name__}"
-            )
-        self._attached = True
-        self._batches = 0
-
-    def on_train_batch_begin(self, batch, logs=None):
-        # Early and seldom: on JAX a look at the state costs a round trip.
-        if self._batches & (self._batches - 1) == 0:
-            self._refuse_faults()
-        self._batches += 1
-
-    def on_epoch_end(self, epoch, logs=None):
-        self._refuse_faults()
-        self.rows.table.flush()
-        if self.tensorboard is not None:
-            write_histogram(
-                self.tensorboard, f"data_{self.name}", self.values(), epoch
-            )
-
-    def on_test_begin(self, logs=None):
-        if self.fallback == "mean":
-            self._built_rows().update_mean()
-
-    def on_train_end(self, logs=None):
-        self._attached = False
-        if self.fallback == "mean":
-            self.rows.update_mean()
-
-    def _refuse_faults(self):
-        if self._batches == 0 or self.model is None:
-            return
-        faults = int(ops.convert_to_numpy(self.rows.faults))
-        if faults:
-            self.rows.faults.assign(0)
-            raise ValueError(
-                f"The data {self.name} has rows 0 to {self.num_examples - 1}; "
-                "set `num_examples` to the size of the whole training set, or "
-                "number the examples from 0. "
-                f"Received: {faults} index(es) outside"
-            )
-
-    def _built_rows(self):
-        if not self.built:
-            raise ValueError(
-                "A DataParameter gets its table from the loss and model it "
-                "is compiled with. Give the one in the loss to `callbacks`; "
-                "with a subclassed model, call `loss.build(prediction_shape)` "
-                "first. Received: one that no compiled loss has"
-            )
-        return self.rows
+        if self.is_open:
+            self._built_rows().table.prefetch(index)
 
     def get_config(self) -> dict:
         return {
@@ -299,9 +202,14 @@ class DataParameter(keras.callbacks.Callback):
             "constraint": keras.saving.serialize_keras_object(self.constraint),
             "fallback": self.fallback,
             "store": self.store,
+            "sync": self.sync,
             "tensorboard": self.tensorboard,
         }
 
     @classmethod
     def from_config(cls, config):
-        return cls(**config)
+        # A config may come from a stranger: it names files, and the person
+        # who loads it says which of them may be touched.
+        parameter = cls(**{**config, "tensorboard": None})
+        parameter._confirmed = parameter.store is None
+        return parameter

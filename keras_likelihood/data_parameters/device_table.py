@@ -1,5 +1,7 @@
 """A table of rows in the memory of the device."""
 
+import os
+
 import keras
 import numpy as np
 from keras import ops
@@ -24,6 +26,7 @@ class DeviceTable:
 
     def __init__(self, num_rows: int, slots: int, size: int, name: str):
         self.shape = (num_rows, slots, size)
+        _refuse_beyond_memory(4 * num_rows * slots * size)
         self._rows = keras.Variable(
             shape=(num_rows, slots * size),
             initializer="zeros",
@@ -53,12 +56,39 @@ class DeviceTable:
         rows = rows if index is None else rows[index]
         return rows.reshape(-1, *self.shape[1:])
 
+    def save(self, path: str):
+        """Writes the rows to an `.npz`."""
+        np.savez(path, state=self.numpy())
+
     def assign(self, state: np.ndarray):
         """Replaces every row by `state` `(rows, slots, size)`."""
         self._rows.assign(np.reshape(state, self._rows.shape))
 
-    def announce(self, index):
+    def prefetch(self, index):
         """Nothing to prepare: the rows are already here."""
 
     def flush(self):
         """Nothing to write: the rows live and die with the process."""
+
+    def open_for_training(self):
+        """Nothing to open: the rows are already here."""
+
+    def raise_error(self):
+        """Nothing happens on the host that could fail."""
+
+    def close(self):
+        """Nothing to close."""
+
+
+def _refuse_beyond_memory(needed):
+    """A number in a config must not take the machine down."""
+    try:
+        memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, ValueError, OSError):
+        return
+    if needed > memory:
+        raise ValueError(
+            "The table of a data parameter must fit in memory; give it a file "
+            "with `store=path`, or check `num_examples`. Received: a table of "
+            f"{needed / 1e9:,.0f} GB on a machine of {memory / 1e9:,.0f} GB"
+        )

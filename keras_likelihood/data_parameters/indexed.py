@@ -1,9 +1,19 @@
 """Targets that know which training example they belong to."""
 
+import keras
 import numpy as np
 
-INDEX = "keras_likelihood/index"
-TARGET = "keras_likelihood/target"
+from keras_likelihood.backend.datasets import (
+    is_torch_dataset,
+    is_torch_loader,
+    why_not_numbered,
+)
+from keras_likelihood.data_parameters.numbered_batches import (
+    INDEX,
+    TARGET,
+    NumberedBatches,
+    NumberedExamples,
+)
 
 
 def indexed(y, *, index=None):
@@ -14,24 +24,26 @@ def indexed(y, *, index=None):
     the way.
 
     ```python
-    model.fit(x, kl.indexed(y), callbacks=[scale])
+    model.fit(x, kl.indexed(y))
     dataset = kl.indexed(tfds.load("mnist", split="train", as_supervised=True))
-    model.fit(dataset.shuffle(1000).batch(64), callbacks=[scale])
-    model.fit(x, kl.indexed(y, index=y), callbacks=[by_class])  # one a class
+    model.fit(dataset.shuffle(1000).batch(64))
+    model.fit(x, kl.indexed(y, index=y))  # one a class
     ```
 
     Args:
         y: target array `(examples, ...)`, or a structure of such arrays; or
             a `tf.data.Dataset` of single examples `(x, y)` or
             `(x, y, sample_weight)` in an order that every epoch repeats, so
-            before `shuffle` and `batch`.
+            before `shuffle` and `batch`; or a `torch.utils.data.Dataset` of
+            such examples, before its `DataLoader`; or a
+            `keras.utils.PyDataset` whose batches stay the same.
         index: row numbers `(examples,)`, integers `>= 0`. Defaults to
             0, 1, 2, ...
 
     Returns:
         Targets for `fit`, or the dataset with such targets.
     """
-    if hasattr(y, "element_spec"):
+    if _is_dataset(y):
         return _indexed_dataset(y, index)
     if index is None:
         index = np.arange(_length(y))
@@ -60,9 +72,19 @@ def split_index(y, sample_weight=None):
     if not isinstance(y, dict) or INDEX not in y:
         return y, sample_weight, None
     if isinstance(sample_weight, dict) and TARGET in sample_weight:
-        # Keras repeats one array of weights over the structure of `y`.
+        # Weights have the structure of `y`: Keras asks for it, and repeats
+        # one array over it.
         sample_weight = sample_weight[TARGET]
     return y[TARGET], sample_weight, y[INDEX]
+
+
+def _is_dataset(y):
+    return (
+        hasattr(y, "element_spec")
+        or isinstance(y, keras.utils.PyDataset)
+        or is_torch_dataset(y)
+        or is_torch_loader(y)
+    )
 
 
 def _indexed_dataset(dataset, index):
@@ -72,11 +94,22 @@ def _indexed_dataset(dataset, index):
             "`(x, kl.indexed(...))` yourself for other numbers. "
             "Received: `index` with a dataset"
         )
-    kind = type(dataset).__name__
-    if "Shuffle" in kind or "Batch" in kind:
+    if isinstance(dataset, keras.utils.PyDataset):
+        return NumberedBatches(dataset)
+    if is_torch_loader(dataset):
+        raise ValueError(
+            "`indexed` numbers the examples of a `Dataset` with `__len__` and "
+            "`__getitem__`: call it before the `DataLoader`, "
+            "`DataLoader(kl.indexed(dataset), shuffle=True)`. "
+            f"Received: {type(dataset).__name__}"
+        )
+    if is_torch_dataset(dataset):
+        return NumberedExamples(dataset)
+    reason = why_not_numbered(dataset)
+    if reason is not None:
         raise ValueError(
             "`indexed` numbers single examples in a fixed order: call it "
-            f"before `shuffle` and `batch`. Received: {kind.strip('_')}"
+            f"before `shuffle` and `batch`. Received: {reason}"
         )
     spec = dataset.element_spec
     if not isinstance(spec, tuple) or len(spec) not in (2, 3):

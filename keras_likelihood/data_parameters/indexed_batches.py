@@ -13,9 +13,9 @@ class IndexedBatches(keras.utils.PyDataset):
     each data parameter. Tables in memory have no need of it.
 
     ```python
-    scale = kl.DataParameter(len(x), dimension="element", store="scale.npy")
+    scale = kl.DataParameter(len(x), dimension="element", store="scale.rows")
     batches = IndexedBatches(x, y, batch_size=64, data_parameters=[scale])
-    model.fit(batches, shuffle=False, callbacks=[scale])
+    model.fit(batches, shuffle=False)
     ```
 
     Give `fit` `shuffle=False`: the batches are in random order already, and
@@ -29,7 +29,7 @@ class IndexedBatches(keras.utils.PyDataset):
         index: row numbers `(examples,)`. Defaults to 0, 1, 2, ...
         shuffle: new order every epoch. Defaults to True.
         seed: of the order, or `None`.
-        data_parameters: the `DataParameter`s to announce batches to.
+        data_parameters: the `DataParameter`s whose rows to read ahead.
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class IndexedBatches(keras.utils.PyDataset):
 
     def __getitem__(self, number):
         if number + 1 < len(self):
-            self._announce(number + 1)
+            self._prefetch(number + 1)
         places = self._places(number)
         y = indexed(self.y[places], index=self.index[places])
         return self.x[places], y
@@ -74,11 +74,15 @@ class IndexedBatches(keras.utils.PyDataset):
         if self.shuffle:
             self._random.shuffle(self._order)
 
-    def _announce(self, number):
+    def _prefetch(self, number):
         index = self.index[self._places(number)]
         for parameter in self.data_parameters:
-            parameter.announce(index)
+            parameter.prefetch(index)
 
     def _places(self, number):
         start = number * self.batch_size
         return self._order[start : start + self.batch_size]
+
+    def __getstate__(self):
+        # A process that prepares batches has no open tables to read ahead in.
+        return {**self.__dict__, "data_parameters": []}

@@ -11,6 +11,7 @@ from keras_likelihood.backend.rows import (
     replica_count,
     value_and_gradient,
 )
+from keras_likelihood.data_parameters.refusals import Refusals
 
 
 class ParameterRows:
@@ -19,7 +20,7 @@ class ParameterRows:
         value[i] = constraint(origin + d[i])
 
     Args:
-        table: a `DeviceTable` or `MappedTable`.
+        table: a `DeviceTable` or `FileTable`.
         optimizer: a `SparseRMSProp`.
         shape: of one example's parameter, such as `(1,)`.
         constraint: map from the reals to the domain.
@@ -33,24 +34,18 @@ class ParameterRows:
         self._optimizer = optimizer
         self._constraint = constraint
         self._origin = float(constraint.inverse(initial))
-        self._current = None
+        self._batch = self._current = None
         self.mean = keras.Variable(
             np.full(table.shape[2:], initial, "float32"),
             trainable=False,
             autocast=False,
             name=f"{name}_mean",
         )
-        self.faults = keras.Variable(
-            0,
-            dtype="int32",
-            trainable=False,
-            aggregation="sum",
-            name=f"{name}_faults",
-        )
+        self.refusals = Refusals(name=f"{name}_refusals")
 
     @property
     def variables(self) -> list:
-        return [*self.table.variables, self.mean, self.faults]
+        return [*self.table.variables, self.mean, self.refusals.counts]
 
     @contextlib.contextmanager
     def batch(self, index, training: bool):
@@ -59,15 +54,18 @@ class ParameterRows:
             # When Keras builds a model that tf.distribute replicates, it
             # shows the model the mean of a batch over the replicas.
             index = ops.cast(index, "int32")
-        # Compiled code cannot raise: it counts, and the callback reports.
         inside = ops.clip(index, 0, self.table.shape[0] - 1)
-        if training:
-            outside = ops.cast(ops.not_equal(inside, index), "int32")
-            self.faults.assign_add(ops.sum(outside))
+        known = ops.equal(inside, index)
         state = self.table.read(inside)
-        self._index, self._state = inside, state
-        with self.displaced(state[:, 0]):
-            yield
+        # An example without a row has the initial value.
+        displacement = ops.where(known[:, None], state[:, 0], 0.0)
+        try:
+            self._batch = (inside, known, state) if training else None
+            with self.displaced(displacement):
+                yield
+        finally:
+            # After an error in a traced step nothing of the trace stays.
+            self._batch = None
 
     @contextlib.contextmanager
     def displaced(self, displacement):
@@ -94,14 +92,19 @@ class ParameterRows:
 
     def step(self, by_row):
         """Moves the rows of the current batch and writes them back."""
-        index, state = self._index, self._state
+        index, known, state = self._batch
         if replica_count() > 1:
             # Every replica keeps a copy of the table and makes the same step
             # on it, that of the joint batch.
-            index = gather_replicas(index)
-            by_row = gather_replicas(by_row)
+            index, by_row, flags = (
+                gather_replicas(x)
+                for x in (index, by_row, ops.cast(known, "int32"))
+            )
+            known = ops.cast(flags, "bool")
             state = self.table.read(index)
-        self.table.write(index, self._optimizer.step(state, by_row, index))
+        state, refused = self._optimizer.step(state, by_row, index, known)
+        self.table.write(index, state)
+        self.refusals.count(ops.logical_not(known), refused, index)
 
     def values(self, index=None) -> np.ndarray:
         """Values of some rows or all on the host, `(rows, *shape)`."""

@@ -2,164 +2,285 @@
 
 import mmap
 import os
-import struct
 import threading
-import zlib
 
 import numpy as np
 
-_HEADER = struct.Struct("<8sqqI")
-_MAGIC = b"KLROWS01"
+from keras_likelihood.data_parameters.row_checks import RowChecks
+from keras_likelihood.data_parameters.row_header import (
+    HEADER_BYTES,
+    RowHeader,
+)
+from keras_likelihood.data_parameters.row_journal import RowJournal
+from keras_likelihood.data_parameters.row_space import (
+    create,
+    explained,
+    reserve,
+    write_all,
+    writes_in_place,
+)
+from keras_likelihood.data_parameters.writer_lock import WriterLock
 
 
 class RowFile:
-    """A memory-mapped `.npy` file of rows with a journal beside it.
+    """A file of rows that has one writer, any readers and a journal inside.
 
-    Rows are zero at first and take no room on disk until they are written.
+        header  4,096 bytes: magic, version, owner, number and width of rows
+        rows    float32, little-endian, each with a check number
+        journal the batch that was written last
 
-    `write` first puts the batch into the journal `<path>.journal` and then
-    into the table, and `open` plays a complete journal again. So if the
-    process dies at any instruction, every row is in its old or in its new
-    state, and so is each batch as a whole; no completed `write` is lost. A
-    power failure is another matter, as the system may not have written what
-    it was given: with `sync=True` the same holds there too, at the price of
-    waiting for the disk twice a batch.
+    `write` first puts the batch into the journal and then into the rows, and
+    the next writer plays a complete journal again. So if the process dies at
+    any instruction, each batch is in the file as a whole or not at all, and
+    no completed `write` is lost. After a power failure that holds only with
+    `sync=True`, which waits for the disk twice a batch.
+
+    The room of all rows is reserved when the file is made, so that a disk
+    that is too small says so before the training. A disk that fills up later
+    is an `OSError`, and all batches before it are kept.
 
     Args:
-        path: of the table. An existing one is continued.
-        num_rows: number of rows.
-        width: numbers in a row, float32.
+        path: of the table.
+        num_rows: number of rows, zero at first.
+        width: float32 numbers in a row.
+        owner: whose rows these are; see `RowHeader`. A file of another owner
+            is refused.
+        mode: `"a"` continues a table or makes one, `"r+"` continues one,
+            `"r"` reads one, without a lock and without changing a byte.
+            Defaults to `"a"`.
         sync: wait for the disk. Defaults to False.
 
-    >>> file = RowFile("rows.npy", num_rows=10**6, width=2)
+    >>> file = RowFile("scale.rows", num_rows=10**6, width=2)
     >>> file.write(np.array([3]), np.array([[1.0, 2.0]], "float32"))
     >>> file.read(np.array([3, 4]))
     array([[1., 2.],
            [0., 0.]], dtype=float32)
     """
 
-    def __init__(self, path, *, num_rows: int, width: int, sync: bool = False):
+    def __init__(
+        self,
+        path,
+        *,
+        num_rows: int,
+        width: int,
+        owner: dict | None = None,
+        mode: str = "a",
+        sync: bool = False,
+    ):
         self.path = os.path.abspath(path)
         self.sync = sync
-        if not os.path.exists(self.path):
-            _create(self.path, (num_rows, width))
-        self._map, self._rows = _open(self.path)
-        if self._rows.shape != (num_rows, width):
-            raise ValueError(
-                f"{self.path} holds rows of another table; give another path "
-                f"or remove it. Expected: shape {(num_rows, width)}. "
-                f"Received: {self._rows.shape}"
-            )
-        self._journal = os.open(
-            self.path + ".journal", os.O_RDWR | os.O_CREAT, 0o644
+        self._descriptor = self._lock = None
+        expected = RowHeader(int(num_rows), int(width), dict(owner or {}))
+        if mode == "a" and not os.path.lexists(self.path):
+            create(self.path, expected)
+        self.header = RowHeader.read(self.path)
+        expected.check(self.path, self.header)
+        self._open(mode)
+
+    @classmethod
+    def of(cls, path, mode: str = "r") -> "RowFile":
+        """Opens the table at `path`, whoever owns it."""
+        header = RowHeader.read(path)
+        return cls(
+            path,
+            num_rows=header.num_rows,
+            width=header.width,
+            owner=header.owner,
+            mode=mode,
         )
-        self._replay()
-        self._ahead = None
+
+    def _open(self, mode):
+        self._checks = RowChecks(self.header.width)
+        self._journal = RowJournal(self.header, self._checks)
+        self._guard = threading.Lock()
+        self._pending = None
+        self._sequence = self._room = 0
+        writes = mode != "r"
+        if writes:
+            self._lock = WriterLock(self.path)
+        self._descriptor = os.open(
+            self.path, os.O_RDWR if writes else os.O_RDONLY
+        )
+        self._in_place = writes and writes_in_place(self.path)
+        self._table = self._map_rows(writes)
+        if writes:
+            self._replay()
+
+    def _map_rows(self, writes):
+        length = self.header.journal_start
+        access = mmap.ACCESS_WRITE if writes else mmap.ACCESS_READ
+        self._map = mmap.mmap(self._descriptor, length, access=access)
+        if hasattr(mmap, "MADV_RANDOM"):
+            # Rows are visited at random: reading on behind each of them would
+            # cost many times the row.
+            self._map.madvise(mmap.MADV_RANDOM)
+        return np.ndarray(
+            (self.header.num_rows, self.header.width + 1),
+            "<f4",
+            buffer=self._map,
+            offset=HEADER_BYTES,
+        )
 
     @property
     def shape(self) -> tuple:
-        return self._rows.shape
+        return self.header.num_rows, self.header.width
 
-    def read(self, index: np.ndarray) -> np.ndarray:
-        """Copy of the rows `index`, `(batch, width)`."""
-        return self._rows[index]
+    @property
+    def writes(self) -> bool:
+        """Whether this process may write."""
+        return self._lock is not None and self._lock.held
+
+    def read(self, index) -> np.ndarray:
+        """Copy of the rows `index`, integers or a slice, `(batch, width)`."""
+        return self.read_checked(index)[:, :-1]
+
+    def read_checked(self, index) -> np.ndarray:
+        """As `read`, with the check numbers in a last column."""
+        rows, damaged = self.examine(index)
+        if damaged.any():
+            first = self._numbers(index)[damaged][:5].tolist()
+            raise ValueError(
+                f"{self.path} is damaged; bring back a copy, or see "
+                "`kl.data_parameters.verify`. Received: "
+                f"{int(damaged.sum())} row(s) that do not fit their check "
+                f"number, such as {first}"
+            )
+        return rows
+
+    def examine(self, index) -> tuple:
+        """Rows with their checks, and which of them are damaged."""
+        numbers = self._numbers(index)
+        # A reader may look while the writer is in the middle of a row, which
+        # is then in the journal.
+        for _ in range(20):
+            rows = self._newest(index, numbers)
+            damaged = self._checks.damaged(numbers, rows)
+            if not damaged.any() or self._lock is not None:
+                break
+        return rows, damaged
+
+    def _numbers(self, index):
+        if isinstance(index, slice):
+            return np.arange(*index.indices(self.header.num_rows))
+        return np.asarray(index)
+
+    def _newest(self, index, numbers):
+        rows = np.array(self._table[index])
+        if self._lock is not None and self._pending is None:
+            return rows
+        self._journal.overlay(rows, numbers, self._read_journal)
+        return rows
 
     def write(self, index: np.ndarray, rows: np.ndarray):
         """Replaces the rows `index` by `rows`, all of them or none."""
+        self._refuse_writing(rows)
         index = np.ascontiguousarray(index, "<i8")
-        rows = np.ascontiguousarray(rows, "<f4")
-        checksum = zlib.crc32(rows, zlib.crc32(index))
-        header = _HEADER.pack(_MAGIC, len(index), rows.shape[1], checksum)
-        _write_all(self._journal, [header, index, rows])
-        if self.sync:
-            os.fsync(self._journal)
-        self._rows[index] = rows
-        if self.sync:
-            self._map.flush()
+        checked = self._checks.append(index, np.asarray(rows, "<f4"))
+        with self._guard:
+            try:
+                self._store_pending()
+                self._sequence += 1
+                self._write_journal(index, checked)
+                self._pending = index, checked
+                self._store_pending()
+            except OSError as error:
+                raise explained(error, self.path) from error
 
-    def announce(self, index: np.ndarray):
+    def _refuse_writing(self, rows):
+        if not self.writes:
+            raise ValueError(
+                f"{self.path} is open for reading here; the process that "
+                "opened it for writing alone writes. Received: `write`"
+            )
+        if not np.isfinite(rows).all():
+            raise ValueError(
+                "Rows must be finite, so the batch is not written. Received: "
+                f"{int((~np.isfinite(rows)).any(axis=1).sum())} row(s) with "
+                "NaN or infinity"
+            )
+
+    def _write_journal(self, index, checked):
+        parts = self._journal.pack(self._sequence, index, checked)
+        length = sum(memoryview(part).nbytes for part in parts)
+        start = self.header.journal_start
+        if length > self._room:
+            reserve(self._descriptor, start, length, self.path)
+            self._room = length
+        write_all(self._descriptor, parts, start)
+        if self.sync:
+            os.fsync(self._descriptor)
+
+    def _store_pending(self):
+        if self._pending is None:
+            return
+        index, checked = self._pending
+        if self._in_place and not self.sync:
+            self._table[index] = checked
+        else:
+            stride = self.header.stride
+            for number, row in zip(index.tolist(), checked, strict=True):
+                place = HEADER_BYTES + number * stride
+                write_all(self._descriptor, [row], place)
+        if self.sync:
+            os.fsync(self._descriptor)
+        self._pending = None
+
+    def _replay(self):
+        batch = self._journal.unpack(self._read_journal)
+        size = os.fstat(self._descriptor).st_size
+        self._room = size - self.header.journal_start
+        if batch is None:
+            # There is none, or it was torn while it was written: then the
+            # rows have not been touched since the batch before.
+            return
+        self._sequence, *self._pending = batch
+        try:
+            self._store_pending()
+        except OSError as error:
+            raise explained(error, self.path) from error
+
+    def _read_journal(self, offset, length):
+        start = self.header.journal_start + offset
+        return os.pread(self._descriptor, length, start)
+
+    def prefetch(self, index: np.ndarray):
         """Starts to bring rows that are soon read into memory."""
-        if self._ahead is not None:
-            self._ahead.join()
-        # Reading maps the pages; the copy itself is not needed.
-        self._ahead = threading.Thread(
-            target=self.read, args=(np.asarray(index),), daemon=True
-        )
-        self._ahead.start()
+        if not hasattr(os, "posix_fadvise"):
+            return
+        stride = self.header.stride
+        for number in np.asarray(index).tolist():
+            place = HEADER_BYTES + number * stride
+            os.posix_fadvise(
+                self._descriptor, place, stride, os.POSIX_FADV_WILLNEED
+            )
+
+    def resting(self):
+        """The context in which no batch is written."""
+        return self._guard
 
     def flush(self):
         """Waits until all that was written is on the disk."""
-        self._map.flush()
-        os.fsync(self._journal)
+        if self.writes:
+            self._map.flush()
+            os.fsync(self._descriptor)
 
     def close(self):
-        if self._journal is None:
+        """Waits for the disk and lets others write."""
+        if self._descriptor is None:
             return
-        if self._ahead is not None:
-            self._ahead.join()
-        self.flush()
-        os.close(self._journal)
-        self._journal = None
+        try:
+            self.flush()
+        finally:
+            self._release()
+
+    def _release(self):
+        descriptor, self._descriptor = self._descriptor, None
+        self._table = self._map = None
+        if descriptor is not None:
+            os.close(descriptor)
+        if self._lock is not None:
+            self._lock.release()
 
     def __del__(self):
-        if getattr(self, "_journal", None) is not None:
-            os.close(self._journal)
-
-    def _replay(self):
-        size = os.fstat(self._journal).st_size
-        content = os.pread(self._journal, size, 0)
-        if len(content) < _HEADER.size:
-            return
-        magic, count, width, checksum = _HEADER.unpack_from(content)
-        length = count * (8 + 4 * width)
-        payload = content[_HEADER.size : _HEADER.size + length]
-        if (
-            magic != _MAGIC
-            or width != self._rows.shape[1]
-            or len(payload) != length
-            or zlib.crc32(payload) != checksum
-        ):
-            # Torn while it was written: the table has not been touched since
-            # the batch before, which is in it.
-            return
-        index = np.frombuffer(payload, "<i8", count)
-        rows = np.frombuffer(payload, "<f4", offset=8 * count)
-        self._rows[index] = rows.reshape(count, width)
-
-
-def _create(path, shape):
-    os.makedirs(os.path.dirname(path), exist_ok=True)
-    # Under its own name only when it is complete.
-    partial = f"{path}.{os.getpid()}.partial"
-    np.lib.format.open_memmap(
-        partial, mode="w+", dtype="<f4", shape=shape
-    ).flush()
-    if os.path.exists(path + ".journal"):
-        os.remove(path + ".journal")
-    os.replace(partial, path)
-
-
-def _open(path):
-    """The memory map of a `.npy` file and the array in it."""
-    with open(path, "r+b") as file:
-        np.lib.format.read_magic(file)
-        shape, _, dtype = np.lib.format.read_array_header_1_0(file)
-        offset = file.tell()
-        mapped = mmap.mmap(file.fileno(), 0)
-    if hasattr(mmap, "MADV_RANDOM"):
-        # Rows are visited at random: reading on behind each of them would
-        # cost many times the row.
-        mapped.madvise(mmap.MADV_RANDOM)
-    return mapped, np.ndarray(shape, dtype, buffer=mapped, offset=offset)
-
-
-def _write_all(descriptor, parts):
-    views = [memoryview(part).cast("B") for part in parts]
-    offset = 0
-    while views:
-        written = os.pwritev(descriptor, views, offset)
-        offset += written
-        while views and written >= len(views[0]):
-            written -= len(views.pop(0))
-        if views:
-            views[0] = views[0][written:]
+        if getattr(self, "_descriptor", None) is not None:
+            self._release()

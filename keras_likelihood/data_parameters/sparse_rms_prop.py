@@ -60,18 +60,36 @@ class SparseRMSProp:
         """Numbers kept per value: displacement, mean square, momentum."""
         return 3 if self.momentum else 2
 
-    def step(self, state, gradient, index):
+    def step(self, state, gradient, index, counts):
         """One step for the rows of a batch.
+
+        A row whose new state would not be finite stays as it is.
 
         Args:
             state: `(batch, slots, size)`, equal for equal rows.
             gradient: `(batch, size)`, each example's own.
             index: `(batch,)` row numbers.
+            counts: `(batch,)` booleans; an entry that does not count adds
+                nothing and, if no other names its row, moves nothing.
 
         Returns:
-            The new state `(batch, slots, size)`, equal for equal rows.
+            `(state, refused)`: the new state `(batch, slots, size)`, equal
+            for equal rows, and booleans `(batch,)` for the entries whose row
+            stays because it would not be finite.
         """
-        gradient = self._combine(gradient, index)
+        # Equal indices share the place of the first among the sorted ones.
+        place = ops.cast(ops.searchsorted(ops.sort(index), index), "int32")
+        gradient = ops.where(counts[:, None], gradient, 0.0)
+        total = self._clip(sum_by_place(gradient, place))
+        moved = self._move(state, ops.take(total, place, axis=0))
+        finite = ops.all(ops.isfinite(moved), axis=(1, 2))
+        visits = sum_by_place(ops.cast(counts, "float32"), place)
+        visited = ops.take(visits, place, axis=0) > 0
+        moves = ops.logical_and(visited, finite)
+        state = ops.where(moves[:, None, None], moved, state)
+        return state, ops.logical_and(visited, ops.logical_not(finite))
+
+    def _move(self, state, gradient):
         value, square, *velocity = ops.unstack(state, self.slots, axis=1)
         square = self.rho * square + (1 - self.rho) * ops.square(gradient)
         move = self.learning_rate * gradient / ops.sqrt(square + self.epsilon)
@@ -82,11 +100,10 @@ class SparseRMSProp:
             move = move + self.learning_rate * self.weight_decay * value
         return ops.stack([value - move, square, *velocity], axis=1)
 
-    def _combine(self, gradient, index):
-        # Equal indices share the place of the first among the sorted ones.
-        place = ops.cast(ops.searchsorted(ops.sort(index), index), "int32")
-        total = sum_by_place(gradient, place)
-        if self.clipnorm is not None:
-            norm = ops.sqrt(ops.sum(ops.square(total)))
-            total = total * (self.clipnorm / ops.maximum(norm, self.clipnorm))
-        return ops.take(total, place, axis=0)
+    def _clip(self, total):
+        if self.clipnorm is None:
+            return total
+        # One row that is not finite must not take the others with it.
+        known = ops.where(ops.isfinite(total), total, 0.0)
+        norm = ops.sqrt(ops.sum(ops.square(known)))
+        return total * (self.clipnorm / ops.maximum(norm, self.clipnorm))

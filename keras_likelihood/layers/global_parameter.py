@@ -1,6 +1,7 @@
 """A likelihood parameter that is the same for every example."""
 
 import keras
+import numpy as np
 from keras import ops
 
 from keras_likelihood import constraints, likelihoods
@@ -52,12 +53,27 @@ class GlobalParameter(keras.Layer):
         self.control = StepControl(
             learning_rate_multiplier, weight_decay, clipnorm
         )
-        self._likelihood = None
+        self.likelihood = None
+        self.parameter = None
 
     def bind(self, likelihood, name: str) -> "GlobalParameter":
-        """Says which parameter of which likelihood this is; returns self."""
-        self._likelihood = likelihoods.get(likelihood)
-        declared = self._likelihood.parameter(name)
+        """Says which parameter of which likelihood this is; returns self.
+
+        Binding it again to the same parameter changes nothing.
+        """
+        likelihood = likelihoods.get(likelihood)
+        bound = (likelihood, name)
+        if self.likelihood is not None:
+            if bound != (self.likelihood, self.parameter):
+                raise ValueError(
+                    "A GlobalParameter stands for one parameter of one "
+                    f"likelihood. Received: {name!r} of {likelihood.name()} "
+                    f"for the {self.parameter!r} of "
+                    f"{self.likelihood.name()}"
+                )
+            return self
+        self.likelihood, self.parameter = bound
+        declared = likelihood.parameter(name)
         self._constraint = self.constraint or declared.constraint
         self.start = declared.initial if self.initial is None else self.initial
         if self.dimension == "scalar":
@@ -65,14 +81,14 @@ class GlobalParameter(keras.Layer):
         return self
 
     def build(self, input_shape):
-        if self._likelihood is None:
+        if self.likelihood is None:
             raise ValueError(
                 "A GlobalParameter belongs to a loss or a head, which tells "
                 "it what it parametrises. Received: a call of its own"
             )
         if self.dimension != "scalar":
             self._add_weight(
-                self._likelihood.parameter_shape(input_shape, self.dimension)
+                self.likelihood.parameter_shape(input_shape, self.dimension)
             )
 
     def _add_weight(self, shape):
@@ -84,6 +100,32 @@ class GlobalParameter(keras.Layer):
     def value(self):
         """The current value: `()`, or the shape of one example's parameter."""
         return self._constraint(self.control(self.unconstrained))
+
+    @property
+    def latest(self) -> float | np.ndarray:
+        """The current value as a number or NumPy array; the start if unbuilt.
+
+        Assigning another value of the domain moves the parameter there.
+        """
+        if not self.built:
+            return self.start
+        value = ops.convert_to_numpy(self.value())
+        return value if value.ndim else float(value)
+
+    @latest.setter
+    def latest(self, value):
+        unconstrained = self._constraint.inverse(np.asarray(value, "float64"))
+        multiplier = self.control.learning_rate_multiplier
+        self.unconstrained.assign(
+            np.reshape(unconstrained / multiplier, self.unconstrained.shape)
+        )
+
+    @property
+    def is_fresh(self) -> bool:
+        """Whether it stands where it starts by the likelihood's default."""
+        return self.initial is None and np.allclose(
+            self.latest, self.start, rtol=1e-6
+        )
 
     def call(self, prediction):
         """The value once per example: `(batch, 1 or dim, ...)`."""

@@ -140,10 +140,10 @@ class LikelihoodHead(keras.Layer):
             elif not parameter.built:
                 parameter.build((*input_shape[:-1], self.units))
 
-    def call(self, features, training=None):
+    def call(self, features, training=None, mask=None):
         prediction = ops.cast(self.prediction(features), self.variable_dtype)
         parameters = [
-            parameter(features, training=training)
+            parameter(features, training=training, mask=mask)
             if isinstance(parameter, PredictedParameter)
             else parameter(prediction)
             for parameter in self.parameter_layers

@@ -16,7 +16,8 @@ class PredictedParameter(keras.Layer):
 
     The kernel starts at zero and the bias at `constraint^-1(initial)`, so
     training starts from the ordinary loss. On feature maps the product is a
-    1x1 convolution; dimensions below `"element"` average over positions.
+    1x1 convolution; dimensions below `"element"` average over the positions
+    that are not masked.
 
     Heads are made of these. Alone, one lets a parameter see other features
     than the prediction does:
@@ -94,14 +95,17 @@ class PredictedParameter(keras.Layer):
             self, "bias", (shape[-1],), self._start
         )
 
-    def call(self, features, training=None):
+    def call(self, features, training=None, mask=None):
         if self.isolated:
             features = ops.stop_gradient(features)
-        if self.normalization is not None:
-            features = self.normalization(features, training=training)
-        positions = tuple(range(1, len(features.shape) - 1))
-        if positions and self.dimension != "element":
-            features = ops.mean(features, axis=positions, keepdims=True)
+        if self.normalize == "batch":
+            features = self.normalization(
+                features, training=training, mask=mask
+            )
+        elif self.normalize == "layer":
+            features = self.normalization(features)
+        if len(features.shape) > 2 and self.dimension != "element":
+            features = _mean_over_positions(features, mask)
         kernel = ops.cast(self.control(self.kernel), features.dtype)
         unconstrained = ops.cast(
             ops.matmul(features, kernel), self.variable_dtype
@@ -124,6 +128,20 @@ class PredictedParameter(keras.Layer):
             "initial": self.initial,
             **self.control.get_config(),
         }
+
+
+def _mean_over_positions(features, mask):
+    positions = tuple(range(1, len(features.shape) - 1))
+    if mask is None:
+        return ops.mean(features, axis=positions, keepdims=True)
+    weight = ops.cast(mask, features.dtype)
+    while len(weight.shape) < len(features.shape):
+        weight = ops.expand_dims(weight, axis=-1)
+    weight = weight * ops.ones_like(features[..., :1])
+    total = ops.sum(weight * features, axis=positions, keepdims=True)
+    return ops.divide_no_nan(
+        total, ops.sum(weight, axis=positions, keepdims=True)
+    )
 
 
 def _normalization(kind, dtype):

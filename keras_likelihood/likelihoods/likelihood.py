@@ -1,54 +1,31 @@
 """What every likelihood has in common."""
 
-import dataclasses
 import numbers
 import re
 from typing import ClassVar
 
 import keras
+import numpy as np
 from keras import ops
 
-from keras_likelihood.constraints import Constraint
+from keras_likelihood.likelihoods.checks import (
+    check_coverage,
+    refuse_our_names,
+)
+from keras_likelihood.likelihoods.parameter import Parameter
+from keras_likelihood.likelihoods.precision import widen_methods
 
 _REGISTRY: dict[str, type["Likelihood"]] = {}
-
-
-@dataclasses.dataclass(frozen=True)
-class Parameter:
-    """One parameter of a likelihood: its name, domain and start.
-
-    Args:
-        name: the word users pass it by, such as `"scale"`.
-        constraint: map from the reals to the domain.
-        initial: value at which learning starts.
-        includes_zero: whether a fixed value may be 0; negative ones never
-            are allowed.
-        neutral: whether a lone prediction means the initial value. Logits
-            are those of temperature 1; no scale can be taken for granted.
-    """
-
-    name: str
-    constraint: Constraint
-    initial: float = 1.0
-    includes_zero: bool = False
-    neutral: bool = False
-
-    def check(self, value: float) -> float:
-        """Returns a fixed `value` as a float if the domain contains it."""
-        value = float(value)
-        if value > 0 or (value == 0 and self.includes_zero):
-            return value
-        bound = ">= 0" if self.includes_zero else "> 0"
-        raise ValueError(f"`{self.name}` must be {bound}. Received: {value}")
 
 
 class Likelihood:
     """A distribution of the target, given a prediction and parameters.
 
     A likelihood is one file: it names its `parameters` and writes `nll`, and
-    as many of `cdf`, `quantile`, `sample` and `mean` as it has. Naming a
-    subclass registers it, so heads, losses and saved files can speak of it by
-    its snake-case name.
+    as many of `cdf`, `quantile`, `sample`, `mean` and `information` as it
+    has. Naming a subclass registers it, so heads, losses and saved files can
+    speak of it by its snake-case name. Float16 and bfloat16 are computed in
+    float32; only results are narrow.
 
     Args:
         prediction: what the model predicts, `(batch, ..., units)`.
@@ -67,6 +44,8 @@ class Likelihood:
 
     def __init_subclass__(cls, **kwargs):
         super().__init_subclass__(**kwargs)
+        refuse_our_names(cls, _REGISTRY)
+        widen_methods(cls)
         _REGISTRY[cls.name()] = cls
 
     def __init__(self, prediction, **parameters):
@@ -160,11 +139,7 @@ class Likelihood:
         Returns:
             `(lower, upper)`, each of the prediction's shape.
         """
-        if not 0 < coverage < 1:
-            raise ValueError(
-                "`coverage` must be strictly between 0 and 1. "
-                f"Received: {coverage}"
-            )
+        check_coverage(coverage)
         tail = (1 - coverage) / 2
         return self.quantile(tail), self.quantile(1 - tail)
 
@@ -175,6 +150,45 @@ class Likelihood:
     def mean(self):
         """Expected outcome; NaN where the distribution has none."""
         raise self._undefined("mean")
+
+    def information(self):
+        """Fisher information of the prediction.
+
+        It is `E[(d nll / d prediction)^2]` over outcomes that follow this
+        distribution: how sharply one outcome determines the prediction.
+
+        Returns:
+            One value per entry of the prediction. Where several entries
+            form one outcome it is the diagonal of the information matrix;
+            the whole matrix is the covariance of `d nll(y) / d prediction`
+            over `y = sample()`.
+        """
+        raise self._undefined("information")
+
+    @classmethod
+    def check_targets(cls, y, prediction_shape):
+        """Raises a ValueError if `y` holds targets that cannot occur.
+
+        Args:
+            y: NumPy array of targets, only those that count.
+            prediction_shape: shape of their predictions, batch axis
+                included.
+        """
+        dtype = np.asarray(y).dtype
+        if dtype.kind not in "biuf":
+            raise ValueError(
+                f"Targets of {cls.__name__} must be numbers. "
+                f"Received: dtype {dtype}"
+            )
+
+    @classmethod
+    def _refuse_targets(cls, y, bad, allowed):
+        if np.any(bad):
+            found = np.unique(np.asarray(y)[bad])[:5].tolist()
+            raise ValueError(
+                f"Targets of {cls.__name__} must be {allowed}. "
+                f"Received: {found}"
+            )
 
     def to_tfp(self):
         """The same distribution from TensorFlow Probability."""

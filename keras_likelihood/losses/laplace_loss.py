@@ -11,6 +11,9 @@ class LaplaceLoss(LocationScaleLoss):
 
         |y - prediction| / scale + log(2 scale)
 
+    With `beta=1` and `ScaleHead(..., isolated=True)` the model is the one
+    that absolute error would train.
+
     ```python
     model.compile("adam", loss=kl.losses.LaplaceLoss())
     ```

@@ -14,6 +14,9 @@ class RobustRhoLoss(LocationScaleLoss):
     `shape` sets the tails: 2 is normal, 1 a smooth absolute error, 0 Cauchy.
     A learned one stays in (0, 3).
 
+    At `beta=1` the expected pull on the prediction has no first-order change
+    with the scale; the weight follows `shape`, see `LocationScaleLoss`.
+
     ```python
     model.compile("adam", loss=kl.losses.RobustRhoLoss())           # both
     model.compile("adam", loss=kl.losses.RobustRhoLoss(shape=1.0))  # scale

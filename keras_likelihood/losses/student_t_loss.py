@@ -13,6 +13,9 @@ class StudentTLoss(LocationScaleLoss):
 
     with `z = (y - prediction) / scale`.
 
+    At `beta=1` the expected pull on the prediction has no first-order change
+    with the scale; the weight follows `df`, see `LocationScaleLoss`.
+
     ```python
     model.compile("adam", loss=kl.losses.StudentTLoss(df=4.0))
     ```

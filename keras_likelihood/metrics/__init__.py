@@ -1,5 +1,9 @@
 """Metrics of calibration and sharpness.
 
+In the `compile` of a `LikelihoodModel` they judge the distribution of its
+loss. Elsewhere they take a `Likelihood` or an output; see
+`DistributionMetric`.
+
 Streaming Keras metrics here; NumPy functions of whole data sets in
 `keras_likelihood.metrics.functions`.
 """
@@ -7,6 +11,8 @@ Streaming Keras metrics here; NumPy functions of whole data sets in
 from keras_likelihood.metrics import functions
 from keras_likelihood.metrics.brier_score import BrierScore
 from keras_likelihood.metrics.calibration_error import CalibrationError
+from keras_likelihood.metrics.class_metric import ClassMetric
+from keras_likelihood.metrics.distribution_metric import DistributionMetric
 from keras_likelihood.metrics.expected_calibration_error import (
     ExpectedCalibrationError,
 )
@@ -20,6 +26,8 @@ from keras_likelihood.metrics.sharpness import Sharpness
 __all__ = [
     "BrierScore",
     "CalibrationError",
+    "ClassMetric",
+    "DistributionMetric",
     "ExpectedCalibrationError",
     "IntervalCoverage",
     "NegativeLogLikelihood",

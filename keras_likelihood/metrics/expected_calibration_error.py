@@ -1,13 +1,13 @@
 """ECE as a streaming Keras metric."""
 
-import keras
 from keras import ops
 
+from keras_likelihood.metrics.class_metric import ClassMetric
 from keras_likelihood.registration import serializable
 
 
 @serializable
-class ExpectedCalibrationError(keras.metrics.Metric):
+class ExpectedCalibrationError(ClassMetric):
     """Mean gap between confidence and accuracy, in equal-width bins.
 
         ECE = sum_b n_b / n |accuracy_b - confidence_b|
@@ -25,7 +25,7 @@ class ExpectedCalibrationError(keras.metrics.Metric):
         classwise: average over the classes of the error of each class's
             probability, instead of that of the top class. Needs `classes`.
         classes: number of classes, for `classwise`.
-        from_logits: whether predictions are logits. Defaults to False.
+        from_logits: as in `ClassMetric`.
         name, dtype: as in `keras.metrics.Metric`.
 
     Targets: class numbers or one-hot labels; 0/1 for one column.
@@ -37,11 +37,11 @@ class ExpectedCalibrationError(keras.metrics.Metric):
         bins: int = 15,
         classwise: bool = False,
         classes: int | None = None,
-        from_logits: bool = False,
+        from_logits: bool | None = None,
         name: str = "expected_calibration_error",
         dtype=None,
     ):
-        super().__init__(name=name, dtype=dtype)
+        super().__init__(from_logits=from_logits, name=name, dtype=dtype)
         if bins < 1:
             raise ValueError(f"`bins` must be >= 1. Received: {bins}")
         if classwise and not classes:
@@ -51,7 +51,6 @@ class ExpectedCalibrationError(keras.metrics.Metric):
         self.bins = bins
         self.classwise = classwise
         self.classes = classes
-        self.from_logits = from_logits
         rows = classes if classwise else 1
         for part in ("size", "hits", "belief"):
             variable = self.add_variable(
@@ -59,10 +58,8 @@ class ExpectedCalibrationError(keras.metrics.Metric):
             )
             setattr(self, part, variable)
 
-    def update_state(self, y_true, y_pred, sample_weight=None):
-        y_true, p = as_class_probabilities(
-            y_true, y_pred, self.from_logits, self.dtype
-        )
+    def update_from(self, distribution, y_true, weights):
+        y_true, p, weights = self.outcomes(distribution, y_true, weights)
         classes = p.shape[-1]
         if self.classwise:
             confidence = p
@@ -75,10 +72,7 @@ class ExpectedCalibrationError(keras.metrics.Metric):
             first = 0
         index = ops.cast(ops.floor(confidence * self.bins), "int32")
         index = ops.clip(index, 0, self.bins - 1) + first
-        weight = ops.ones_like(confidence)
-        if sample_weight is not None:
-            given = ops.reshape(ops.cast(sample_weight, self.dtype), (-1, 1))
-            weight = weight * given
+        weight = weights[:, None] * ops.ones_like(confidence)
         for variable, values in (
             (self.size, weight),
             (self.hits, weight * occurred),
@@ -105,24 +99,4 @@ class ExpectedCalibrationError(keras.metrics.Metric):
             "bins": self.bins,
             "classwise": self.classwise,
             "classes": self.classes,
-            "from_logits": self.from_logits,
         }
-
-
-def as_class_probabilities(y_true, y_pred, from_logits, dtype):
-    """Class numbers `(rows,)` and probabilities `(rows, classes >= 2)`."""
-    y_true = ops.convert_to_tensor(y_true)
-    p = ops.cast(ops.convert_to_tensor(y_pred), dtype)
-    binary = len(p.shape) == 1 or p.shape[-1] == 1
-    if binary:
-        p = ops.reshape(p, (-1, 1))
-        p = ops.sigmoid(p) if from_logits else p
-        p = ops.concatenate([1 - p, p], axis=-1)
-    elif from_logits:
-        p = ops.softmax(p, axis=-1)
-    classes = p.shape[-1]
-    if not binary and len(y_true.shape) == len(p.shape):
-        if y_true.shape[-1] == classes:
-            y_true = ops.argmax(y_true, axis=-1)
-    y_true = ops.cast(ops.reshape(y_true, (-1,)), "int32")
-    return y_true, ops.reshape(p, (-1, classes))

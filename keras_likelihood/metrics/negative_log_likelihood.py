@@ -1,15 +1,15 @@
 """The complete NLL of any likelihood, as a streaming Keras metric."""
 
-import keras
 from keras import ops
 
-from keras_likelihood import likelihoods
-from keras_likelihood.metrics.distributions import as_distribution
+from keras_likelihood.likelihoods import Bernoulli, Likelihood, Softmax
+from keras_likelihood.metrics.class_metric import as_logits
+from keras_likelihood.metrics.distribution_metric import MeanOverOutcomes
 from keras_likelihood.registration import serializable
 
 
 @serializable
-class NegativeLogLikelihood(keras.metrics.Mean):
+class NegativeLogLikelihood(MeanOverOutcomes):
     """Mean negative log-likelihood, constants included.
 
     ```python
@@ -18,67 +18,48 @@ class NegativeLogLikelihood(keras.metrics.Mean):
     ```
 
     Args:
-        likelihood: a `Likelihood` or its name. Defaults to `"softmax"`.
-        from_logits: whether predictions of softmax and Bernoulli are logits
-            (default) or probabilities, as a recalibrated model's.
+        likelihood: as in `DistributionMetric`; `"softmax"` where no model's
+            loss says which.
+        from_logits: whether a lone prediction of softmax and Bernoulli holds
+            logits (default) or probabilities, as a recalibrated model's.
         name, dtype: as in `keras.metrics.Metric`.
         **parameters: fixed values of parameters that the output lacks.
-
-    Predictions: the likelihood's prediction, or
-    `(prediction, parameter, ...)`.
     """
+
+    default_likelihood = "softmax"
 
     def __init__(
         self,
-        likelihood="softmax",
+        likelihood=None,
         *,
         from_logits: bool = True,
         name: str = "negative_log_likelihood",
         dtype=None,
         **parameters,
     ):
-        super().__init__(name=name, dtype=dtype)
-        self.likelihood = likelihoods.get(likelihood)
+        super().__init__(likelihood, name=name, dtype=dtype, **parameters)
         self.from_logits = from_logits
-        if not from_logits and self.likelihood.name() not in _AS_LOGITS:
+        if not from_logits and self.likelihood not in (Softmax, Bernoulli):
             raise ValueError(
                 "`from_logits=False` is for softmax and bernoulli. "
                 f"Received: likelihood={self.likelihood.name()!r}"
             )
-        for given in parameters:
-            self.likelihood.parameter(given)
-        self.parameters = parameters
 
-    def update_state(self, y_true, y_pred, sample_weight=None):
+    def bind(self, loss):
+        super().bind(loss)
         if not self.from_logits:
-            y_pred = _AS_LOGITS[self.likelihood.name()](
-                ops.cast(y_pred, self.dtype)
+            raise ValueError(
+                f"The loss says what the model gives; leave out `from_logits` "
+                f"of {self.name}. Received: from_logits=False"
             )
-        distribution, y_true = as_distribution(
-            self.likelihood, y_true, y_pred, self.parameters, self.dtype
-        )
-        nll = distribution.nll(y_true)
-        if sample_weight is not None:
-            sample_weight = ops.cast(sample_weight, nll.dtype)
-            while len(sample_weight.shape) < len(nll.shape):
-                sample_weight = sample_weight[..., None]
-            sample_weight = ops.broadcast_to(sample_weight, ops.shape(nll))
-        super().update_state(nll, sample_weight)
+
+    def read(self, y_pred) -> Likelihood:
+        if not self.from_logits and not isinstance(y_pred, Likelihood):
+            y_pred = as_logits(ops.cast(y_pred, self.dtype), self.likelihood)
+        return super().read(y_pred)
+
+    def values(self, distribution, y_true):
+        return distribution.nll(y_true)
 
     def get_config(self):
-        return {
-            **super().get_config(),
-            "likelihood": self.likelihood.name(),
-            "from_logits": self.from_logits,
-            **self.parameters,
-        }
-
-
-def _log(p):
-    return ops.log(ops.maximum(p, keras.config.epsilon()))
-
-
-_AS_LOGITS = {
-    "softmax": _log,
-    "bernoulli": lambda p: _log(p) - _log(1 - p),
-}
+        return {**super().get_config(), "from_logits": self.from_logits}

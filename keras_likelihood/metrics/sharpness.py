@@ -1,19 +1,24 @@
 """Sharpness of regressors as a streaming Keras metric."""
 
-import keras
-
+from keras_likelihood.metrics.distribution_metric import MeanOverOutcomes
 from keras_likelihood.registration import serializable
 
 
 @serializable
-class Sharpness(keras.metrics.Mean):
+class Sharpness(MeanOverOutcomes):
     """Mean predicted scale; small is sharp.
 
-    Predictions: `(prediction, scale, ...)`.
+    Predictions: those of a likelihood with a `scale`.
     """
 
-    def __init__(self, *, name: str = "sharpness", dtype=None):
-        super().__init__(name=name, dtype=dtype)
+    def __init__(
+        self, likelihood=None, *, name: str = "sharpness", dtype=None, **options
+    ):
+        super().__init__(likelihood, name=name, dtype=dtype, **options)
 
-    def update_state(self, y_true, y_pred, sample_weight=None):
-        super().update_state(y_pred[1], sample_weight)
+    def bind(self, loss):
+        super().bind(loss)
+        loss.likelihood.parameter("scale")
+
+    def values(self, distribution, y_true):
+        return distribution.scale

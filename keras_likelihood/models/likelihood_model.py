@@ -1,27 +1,44 @@
 """A Keras model whose loss is a likelihood."""
 
 import contextlib
-import functools
+import inspect
+import types
 
 import keras
 from keras import ops
 
+from keras_likelihood.backend.kept_values import keeping_values
 from keras_likelihood.data_parameters.indexed import split_index
 from keras_likelihood.data_parameters.parameter_rows import step_rows
+from keras_likelihood.data_parameters.weights import standardize_weights
+from keras_likelihood.likelihoods.output import split_output
 from keras_likelihood.losses.likelihood_loss import LikelihoodLoss
-from keras_likelihood.models.loss_parameters import LossParameters
+from keras_likelihood.models.compiled_losses import (
+    CompiledLosses,
+    entry,
+    with_instances,
+)
+from keras_likelihood.models.first_batch import FirstBatch
+from keras_likelihood.models.functional import (
+    describes_graph,
+    functional_class,
+)
+from keras_likelihood.models.loss_owner import LossOwner
+from keras_likelihood.models.named_output import named_output
+from keras_likelihood.models.training_targets import check_training_targets
 from keras_likelihood.registration import serializable
 from keras_likelihood.regularizers.learned_noise import bind_noise
 
 
 @serializable
-class LikelihoodModel(keras.Model):
+class LikelihoodModel(LossOwner):
     """A `keras.Model` that trains the parameters of its likelihood.
 
     It differs from a stock model in three ways: the whole output
     `(prediction, parameter, ...)` of a head reaches the one loss; what the
-    loss learns is trained, logged by `fit` and saved with the model; ordinary
-    metrics see the prediction alone.
+    loss learns is trained, logged by `fit` and saved with the model; the
+    metrics of this package get the distribution, and ordinary metrics the
+    prediction alone.
 
     ```python
     inputs = keras.Input((13,))
@@ -36,25 +53,33 @@ class LikelihoodModel(keras.Model):
     Several outputs are a dict of predictions or heads, with a dict of losses
     of the same keys; each loss then weighs its task by its own scale.
 
+    What a loss learned outlives it: `compile` with a new loss of the same
+    likelihood goes on from there, also after `load_model(compile=False)` or
+    `load_weights`. `model.loss_parameters.forget()` starts over.
+
     Args:
         inputs: as in `keras.Model`.
         outputs: a prediction, a head's output, or a dict of these.
     """
 
     def __new__(cls, *args, **kwargs):
-        if _describes_graph(args, kwargs):
-            cls = _functional(cls, type(keras.Model(*args, **kwargs)))
-        return super().__new__(cls)
+        if describes_graph(args, kwargs):
+            cls = functional_class(cls, args, kwargs)
+        model = super().__new__(cls)
+        # A plain namespace, which Keras' attribute tracking leaves alone.
+        model.__dict__["_fitted"] = types.SimpleNamespace(
+            losses=CompiledLosses(),
+            outputs=None,
+            is_counted=False,
+        )
+        return model
 
     def __init__(self, *args, **kwargs):
-        if _describes_graph(args, kwargs) and not hasattr(
+        if describes_graph(args, kwargs) and not hasattr(
             type(self), "_is_functional"
         ):
-            raise TypeError(
-                "A subclass of LikelihoodModel either defines `call` or is "
-                "given its inputs and outputs when it is made. Received: "
-                "inputs and outputs inside `__init__`"
-            )
+            # A subclass that gives its graph to `super().__init__`.
+            self.__class__ = functional_class(type(self), args, kwargs)
         super().__init__(*args, **kwargs)
 
     @classmethod
@@ -70,67 +95,39 @@ class LikelihoodModel(keras.Model):
                 f"Received: {type(model).__name__} without inputs"
             )
         if isinstance(model, keras.Sequential):
-            return cls(model.inputs[0], model.outputs[0], name=model.name)
+            outputs = model.outputs
+            outputs = outputs[0] if len(outputs) == 1 else tuple(outputs)
+            return cls(model.inputs[0], outputs, name=model.name)
         return cls(model.input, model.output, name=model.name)
-
-    def compile(self, optimizer="rmsprop", loss=None, **kwargs):
-        """As `keras.Model.compile`; adopts what the losses learn."""
-        # Outside of Keras' own `compile`, whose attributes are not tracked.
-        if not hasattr(self, "loss_parameters"):
-            self.loss_parameters = LossParameters(name="loss_parameters")
-        self._loss_weight = kwargs.get("loss_weights")
-        adopted, data = {}, {}
-        for key, likelihood_loss in _likelihood_losses(loss).items():
-            prefix = f"{key}_" if key else ""
-            for name, parameter in self._adopt(key, likelihood_loss).items():
-                adopted[prefix + name] = parameter
-            for name, parameter in likelihood_loss.data_parameters.items():
-                data[prefix + name] = parameter
-        self.loss_parameters.replace(adopted, data)
-        self._refuse_loss_of_lone_prediction(loss)
-        if kwargs.get("jit_compile") is True:
-            self._refuse_jit_with_store()
-        super().compile(optimizer=optimizer, loss=loss, **kwargs)
-        bind_noise(self)
-
-    def __reduce__(self):
-        """Pickles as this class: the functional one has no module to be in."""
-        unpickle, arguments = super().__reduce__()
-        return getattr(LikelihoodModel, unpickle.__name__), arguments
 
     @property
     def data_parameters(self) -> dict:
         """The `DataParameter`s of the losses, by name."""
-        return self.loss_parameters.data_parameters
+        return {
+            f"{key}_{name}" if key else name: parameter
+            for key, loss in self._fitted.losses.by_key.items()
+            for name, parameter in loss.data_parameters.items()
+        }
 
-    def _refuse_jit_with_store(self):
-        if not self.loss_parameters.supports_jit:
-            raise ValueError(
-                "A data parameter with a `store` on disk needs a step that is "
-                "not compiled by XLA on TensorFlow; leave `jit_compile` at "
-                "'auto'. Received: jit_compile=True"
-            )
-
-    def _refuse_loss_of_lone_prediction(self, loss):
-        outputs = getattr(self, "outputs", None) and self.output
-        many = isinstance(outputs, _SEQUENCE) and len(outputs) > 1
-        one_loss = isinstance(loss, str) or callable(loss)
-        if many and one_loss and not isinstance(loss, LikelihoodLoss):
-            raise ValueError(
-                "The model's output is a prediction with parameters, which "
-                "needs a loss of `keras_likelihood.losses`. "
-                f"Received: loss={loss!r}"
-            )
-
-    def _adopt(self, key, loss):
-        leaves = 1
-        if getattr(self, "outputs", None):
-            outputs = self.output[key] if key else self.output
-            outputs = outputs if isinstance(outputs, _SEQUENCE) else [outputs]
-            leaves = len(outputs)
-            if not isinstance(outputs[0], dict):
-                loss.build(tuple(outputs[0].shape))
-        return loss.adopt(leaves)
+    def compile(self, optimizer="rmsprop", loss=None, **kwargs):
+        """As `keras.Model.compile`; adopts what the losses learn."""
+        loss = with_instances(loss)
+        losses = CompiledLosses(loss, kwargs.get("loss_weights"))
+        self._refuse_loss_of_lone_prediction(loss)
+        losses.bind_metrics(
+            getattr(self, "output_names", None),
+            kwargs.get("metrics"),
+            kwargs.get("weighted_metrics"),
+        )
+        if kwargs.get("jit_compile") is True:
+            _refuse_jit_with_store(losses)
+        super().compile(optimizer=optimizer, loss=loss, **kwargs)
+        self._fitted.losses = losses
+        self.loss_parameters.replace({}, {})
+        outputs = self._known_outputs()
+        if outputs is not None:
+            self._adopt(outputs)
+        bind_noise(self)
 
     def compile_from_config(self, config):
         """Compiles as saved; Keras skips a model that overrides `compile`."""
@@ -139,64 +136,109 @@ class LikelihoodModel(keras.Model):
         if self.optimizer is not None and self.built:
             self.optimizer.build(self.trainable_variables)
 
-    def compute_loss(
-        self, x=None, y=None, y_pred=None, sample_weight=None, training=True
-    ):
-        """The negative log-likelihood and what the layers add to it.
+    def _known_outputs(self):
+        if getattr(self, "outputs", None):
+            return self.output
+        if self._fitted.outputs is None and self.built:
+            shape = self.get_build_config().get("input_shape")
+            if shape is not None:
+                self(keras.tree.map_shape_structure(keras.KerasTensor, shape))
+        return self._fitted.outputs
 
-        Data parameters are differentiated and moved here, as they enter
-        nothing but the loss.
-        """
-        y, sample_weight, index = split_index(y, sample_weight)
-        with contextlib.ExitStack() as batch:
-            for parameter in self.data_parameters.values():
-                batch.enter_context(parameter.batch(index, training))
-            return self._total_loss(x, y, y_pred, sample_weight, training)
-
-    def _step_rows(self, key, loss, y, y_pred, sample_weight):
-        return step_rows(
-            loss,
-            [p.rows for p in loss.data_parameters.values()],
-            _entry(y, key),
-            _entry(y_pred, key),
-            _entry(sample_weight, key),
-            _entry(self._loss_weight, key),
-        )
-
-    def _total_loss(self, x, y, y_pred, sample_weight, training):
-        if not isinstance(self.loss, LikelihoodLoss):
-            total = super().compute_loss(
-                x, y, y_pred, sample_weight, training=training
+    def __call__(self, *args, **kwargs):
+        outputs = super().__call__(*args, **kwargs)
+        is_subclass = not getattr(self, "outputs", None)
+        if is_subclass and self._fitted.outputs is None:
+            self._fitted.outputs = keras.tree.map_structure(
+                lambda x: keras.KerasTensor((None, *x.shape[1:])), outputs
             )
-            for key, loss in _likelihood_losses(self.loss).items():
-                if training and loss.data_parameters:
-                    self._step_rows(key, loss, y, y_pred, sample_weight)
-            self.loss_parameters.log()
-            return total
-        if isinstance(y_pred, dict):
+            self._adopt(self._fitted.outputs)
+        return outputs
+
+    def _adopt(self, outputs):
+        """Makes and holds what the losses learn beside these outputs."""
+        learned = {}
+        for key, loss in self._fitted.losses.by_key.items():
+            prediction, parameters = split_output(entry(outputs, key))
+            if isinstance(prediction, dict):
+                continue
+            loss.build(tuple(prediction.shape), len(parameters))
+            for name, value in loss.learned_beside(len(parameters)).items():
+                learned[f"{key}_{name}" if key else name] = value
+        self.loss_parameters.replace(learned, self.data_parameters)
+
+    def _refuse_loss_of_lone_prediction(self, loss):
+        outputs = getattr(self, "outputs", None) and self.output
+        one_loss = isinstance(loss, str) or callable(loss)
+        if (
+            one_loss
+            and not isinstance(loss, LikelihoodLoss)
+            and split_output(outputs)[1]
+        ):
             raise ValueError(
-                "A dict of outputs needs a dict of losses with its keys, "
-                f"{sorted(y_pred)}. Received: the one loss {self.loss.name}"
+                "The model's output is a prediction with parameters, which "
+                "needs a loss of `keras_likelihood.losses`. "
+                f"Received: loss={loss!r}"
             )
-        if training and self.loss.data_parameters:
-            total = self._step_rows("", self.loss, y, y_pred, sample_weight)
-        else:
-            total = self.loss(y, y_pred, sample_weight)
-            if self._loss_weight is not None:
-                total = total * self._loss_weight
-        self.loss_parameters.log()
-        for added in self.losses:
-            total = total + ops.cast(ops.sum(added), total.dtype)
-        return total
 
-    def compute_metrics(self, x, y, y_pred, sample_weight=None):
-        """Updates metrics with the prediction, less its parameters."""
-        y, sample_weight, _ = split_index(y, sample_weight)
-        if isinstance(self.loss, LikelihoodLoss):
-            y_pred = _prediction(y_pred)
-        elif isinstance(y_pred, dict):
-            y_pred = {k: _prediction(v) for k, v in y_pred.items()}
-        return super().compute_metrics(x, y, y_pred, sample_weight)
+    def fit(self, *args, **kwargs):
+        """As `keras.Model.fit`; trains its own data parameters too.
+
+        Targets that no likelihood of the model can have are refused before
+        training. Should training stop by an error, the model keeps the
+        values of the last good step.
+        """
+        bound = inspect.signature(super().fit).bind(*args, **kwargs)
+        given = bound.arguments
+        check_training_targets(
+            self._fitted.losses, self._known_outputs(), **given
+        )
+        given["callbacks"] = self._with_own_callbacks(given.get("callbacks"))
+        if self.data_parameters:
+            named = ("x", "y", "sample_weight", "class_weight")
+            values = standardize_weights(*(given.get(name) for name in named))
+            given.update(zip(named, values, strict=True))
+        with keeping_values(self):
+            return super().fit(*bound.args, **bound.kwargs)
+
+    def _with_own_callbacks(self, callbacks):
+        own = [*self.data_parameters.values(), FirstBatch()]
+        if isinstance(callbacks, keras.callbacks.CallbackList):
+            for callback in own:
+                if callback not in callbacks.callbacks:
+                    callback.set_model(self)
+                    callbacks.append(callback)
+            return callbacks
+        if isinstance(callbacks, keras.callbacks.Callback):
+            callbacks = [callbacks]
+        given = list(callbacks or [])
+        return given + [c for c in own if c not in given]
+
+    def evaluate(self, *args, **kwargs):
+        """As `keras.Model.evaluate`."""
+        with keeping_values(self):
+            return super().evaluate(*args, **kwargs)
+
+    def predict(self, *args, **kwargs):
+        """As `keras.Model.predict`.
+
+        Returns:
+            A prediction, `(prediction, parameter, ...)` as a tuple whose
+            entries have names, or a dict of these.
+        """
+        with keeping_values(self):
+            output = super().predict(*args, **kwargs)
+        losses = self._fitted.losses
+        if losses.is_one and not isinstance(output, dict):
+            return _named(losses.by_key[""], output)
+        if isinstance(output, dict):
+            return {
+                key: _named(losses.by_key[key], value)
+                if key in losses.by_key
+                else value
+                for key, value in output.items()
+            }
+        return output
 
     def predict_distribution(self, x, **kwargs):
         """The fitted likelihood of the targets of `x`.
@@ -215,65 +257,115 @@ class LikelihoodModel(keras.Model):
         Returns:
             A `Likelihood`, or a dict of them for a dict of outputs.
         """
-        losses = _likelihood_losses(getattr(self, "loss", None))
-        if not losses:
+        losses = self._fitted.losses
+        if not losses.by_key:
             raise ValueError(
                 "`predict_distribution` needs a model compiled with a "
                 f"likelihood loss. Received: loss={getattr(self, 'loss', None)}"
             )
         y_pred = self.predict(x, **kwargs)
-        if isinstance(self.loss, LikelihoodLoss):
-            return self.loss.distribution(y_pred)
-        return {k: v.distribution(y_pred[k]) for k, v in losses.items()}
+        if losses.is_one:
+            return losses.by_key[""].distribution(y_pred)
+        return {k: v.distribution(y_pred[k]) for k, v in losses.by_key.items()}
 
-
-_SEQUENCE = (list, tuple)
-
-
-def _describes_graph(args, kwargs):
-    given = len(args) + sum(name in kwargs for name in ("inputs", "outputs"))
-    return given >= 2
-
-
-@functools.cache
-def _functional(cls, functional):
-    """`cls` as a functional model.
-
-    Keras would put its functional class among the bases of `cls` for good,
-    and of `LikelihoodModel` with it, which breaks models that define `call`.
-    """
-    if issubclass(cls, functional):
-        return cls
-    made = type(
-        cls.__name__,
-        (cls, functional),
-        {"__module__": cls.__module__, "_is_functional": True},
-    )
-    package, _, name = keras.saving.get_registered_name(cls).rpartition(">")
-    if package:
-        keras.saving.register_keras_serializable(package, name)(made)
-    return made
-
-
-def _likelihood_losses(loss):
-    """The likelihood losses among `loss`, by output key ("" for the one)."""
-    if isinstance(loss, LikelihoodLoss):
-        return {"": loss}
-    if isinstance(loss, dict):
-        return {k: v for k, v in loss.items() if isinstance(v, LikelihoodLoss)}
-    if isinstance(loss, _SEQUENCE) and any(
-        isinstance(v, LikelihoodLoss) for v in loss
+    def compute_loss(
+        self, x=None, y=None, y_pred=None, sample_weight=None, training=True
     ):
-        raise ValueError(
-            "Likelihood losses of several outputs are given as a dict, with "
-            f"a dict of outputs of the same keys. Received: {loss}"
+        """The negative log-likelihood and what the layers add to it.
+
+        Data parameters are differentiated and moved here, as they enter
+        nothing but the loss.
+        """
+        y, sample_weight, index = split_index(y, sample_weight)
+        with contextlib.ExitStack() as batch:
+            for loss in self._fitted.losses.by_key.values():
+                batch.enter_context(loss.trained_by_model())
+            for parameter in self.data_parameters.values():
+                batch.enter_context(parameter.batch(index, training))
+            self._fitted.losses.count_batch(y, y_pred, sample_weight)
+            self._fitted.is_counted = True
+            total = self._total_loss(x, y, y_pred, sample_weight, training)
+        self.loss_parameters.log()
+        return total
+
+    def _total_loss(self, x, y, y_pred, sample_weight, training):
+        losses = self._fitted.losses
+        if not losses.is_one:
+            total = super().compute_loss(
+                x, y, y_pred, sample_weight, training=training
+            )
+            for key, loss in losses.by_key.items():
+                if training and loss.data_parameters:
+                    self._step_rows(key, y, y_pred, sample_weight)
+            return total
+        if isinstance(y_pred, dict):
+            raise ValueError(
+                "A dict of outputs needs a dict of losses with its keys, "
+                f"{sorted(y_pred)}. Received: the one loss {self.loss.name}"
+            )
+        if training and self.loss.data_parameters:
+            total = self._step_rows("", y, y_pred, sample_weight)
+        else:
+            total = self.loss(y, y_pred, sample_weight)
+            weight = losses.weight("")
+            total = total if weight is None else total * weight
+        for added in self.losses:
+            total = total + ops.cast(ops.sum(added), total.dtype)
+        return total
+
+    def _step_rows(self, key, y, y_pred, sample_weight):
+        loss = self._fitted.losses.by_key[key]
+        return step_rows(
+            loss,
+            [p.rows for p in loss.data_parameters.values()],
+            entry(y, key),
+            entry(y_pred, key),
+            entry(sample_weight, key),
+            self._fitted.losses.weight(key),
         )
-    return {}
+
+    def compute_metrics(self, x, y, y_pred, sample_weight=None):
+        """Updates metrics with the prediction or the distribution."""
+        y, sample_weight, _ = split_index(y, sample_weight)
+        losses = self._fitted.losses
+        predictions = y_pred
+        if losses.is_one:
+            predictions = split_output(y_pred)[0]
+        elif isinstance(y_pred, dict):
+            predictions = {k: split_output(v)[0] for k, v in y_pred.items()}
+        if not self._fitted.is_counted:
+            # A step of the user's own, which computed the loss elsewhere.
+            losses.count_batch(y, y_pred, sample_weight)
+        self._fitted.is_counted = False
+        with contextlib.ExitStack() as counted:
+            for _, metric, _ in losses.metrics:
+                counted.enter_context(metric.already_counted())
+            return super().compute_metrics(x, y, predictions, sample_weight)
+
+    def __reduce__(self):
+        """Pickles as this class: the functional one has no module to be in."""
+        unpickle, arguments = super().__reduce__()
+        return getattr(LikelihoodModel, unpickle.__name__), arguments
 
 
-def _entry(structure, key):
-    return structure[key] if key and isinstance(structure, dict) else structure
+def _refuse_jit_with_store(losses):
+    stored = [
+        p.store
+        for loss in losses.by_key.values()
+        for p in loss.data_parameters.values()
+        if p.store is not None
+    ]
+    if stored and keras.backend.backend() == "tensorflow":
+        raise ValueError(
+            "A data parameter with a `store` on disk needs a step that is "
+            "not compiled by XLA on TensorFlow; leave `jit_compile` at "
+            "'auto'. Received: jit_compile=True"
+        )
 
 
-def _prediction(y_pred):
-    return y_pred[0] if isinstance(y_pred, _SEQUENCE) else y_pred
+def _named(loss, output):
+    count = len(split_output(output)[1])
+    sources = loss.sources(count)
+    return named_output(
+        output, [n for n, source in sources.items() if source == "predicted"]
+    )

@@ -1,8 +1,11 @@
 """Where a model keeps what its losses learn."""
 
 import types
+import warnings
 
 import keras
+import numpy as np
+from keras import ops
 
 from keras_likelihood.models.latest_value import LatestValue
 from keras_likelihood.registration import serializable
@@ -12,33 +15,65 @@ from keras_likelihood.registration import serializable
 class LossParameters(keras.Layer):
     """Holds the learned parameters of the losses a model is compiled with.
 
-    Keras tracks a layer for good once it is an attribute of a model, but
-    losses change with every `compile`. This layer is the attribute that
-    stays; its contents are replaced.
+    Losses change with every `compile`, and a model may be loaded before it is
+    compiled. So this layer also remembers values: those of the losses before,
+    and those of a file. A new loss of the same likelihood, whose parameters
+    are at their default start, takes them over. To start over, give the
+    parameter an `initial` value of its own, or call `forget` before
+    `compile`.
+
+    The model holds this layer without tracking it: a model inside another
+    model does not bring its loss along.
     """
 
     def __init__(self, **kwargs):
         super().__init__(**kwargs)
         # A plain namespace, which Keras' attribute tracking leaves alone.
         self._current = types.SimpleNamespace(
-            parameters={}, logs={}, data_parameters={}
+            parameters={}, data_parameters={}, logs={}, remembered={}
         )
         self.built = True
 
     def replace(self, parameters: dict, data_parameters: dict | None = None):
-        """Forgets what was held and holds these instead.
+        """Holds these parameters instead of those before.
 
         Args:
             parameters: `GlobalParameter`s by name, trained by the optimizer.
             data_parameters: `DataParameter`s by name, which train themselves.
         """
+        self._current.remembered |= self._values_by_key()
         self._current.parameters = dict(parameters)
         self._current.data_parameters = dict(data_parameters or {})
-        # XLA cannot leave the device in the middle of a step; JAX can.
-        self.supports_jit = keras.backend.backend() != "tensorflow" or not any(
-            p.store for p in self._current.data_parameters.values()
-        )
         self._current.logs = {name: LatestValue(name) for name in parameters}
+        numbered = self._current.remembered.get(_NUMBERED)
+        if numbered is not None and self.variables:
+            del self._current.remembered[_NUMBERED]
+            _assign_all(self.variables, numbered, "loss")
+        for name, parameter in parameters.items():
+            self._take_over(name, parameter)
+        for name, parameter in self._current.data_parameters.items():
+            state = self._current.remembered.pop(_data_key(name), None)
+            if state is not None:
+                _assign_all(parameter.variables, state, name)
+
+    def _take_over(self, name, parameter):
+        value = self._current.remembered.get(_key(name, parameter))
+        if value is None or not parameter.is_fresh:
+            return
+        if np.shape(value) != np.shape(parameter.latest):
+            warnings.warn(
+                f"The {name} starts anew: it had the shape {np.shape(value)} "
+                f"and now has {np.shape(parameter.latest)}.",
+                stacklevel=5,
+            )
+            return
+        parameter.latest = value
+
+    def forget(self):
+        """Forgets remembered values, so that the next loss starts anew."""
+        self._current.remembered = {}
+        self.replace({}, {})
+        self._current.remembered = {}
 
     def log(self):
         """Notes the current values for the progress bar and the history."""
@@ -51,36 +86,107 @@ class LossParameters(keras.Layer):
             *self._current.parameters.values(),
             *self._current.data_parameters.values(),
         )
-        return [v for p in held for v in p.variables]
-
-    @property
-    def learned(self) -> dict:
-        """The `GlobalParameter`s, by name."""
-        return dict(self._current.parameters)
-
-    @property
-    def data_parameters(self) -> dict:
-        """The `DataParameter`s, by name."""
-        return dict(self._current.data_parameters)
+        # Two losses may share a parameter.
+        return list({id(v): v for p in held for v in p.variables}.values())
 
     @property
     def weights(self):
         return self.variables
 
+    def learned(self) -> dict:
+        """The `GlobalParameter`s, by name."""
+        return dict(self._current.parameters)
+
     @property
     def metrics(self):
         return list(self._current.logs.values())
 
+    def describe(self) -> list[str]:
+        """One line about each parameter."""
+        lines = []
+        for name, parameter in self._current.parameters.items():
+            value = np.asarray(parameter.latest)
+            text = f"{value:.4g}" if value.ndim == 0 else f"shape {value.shape}"
+            lines.append(f"{name}: {text}, learned by the loss")
+        for name, parameter in self._current.data_parameters.items():
+            lines.append(
+                f"{name}: one for each of {parameter.num_examples} examples"
+            )
+        return lines
+
     def save_own_variables(self, store):
-        for i, variable in enumerate(self.variables):
-            store[str(i)] = variable
+        for name, parameter in self._current.parameters.items():
+            key = _key(name, parameter)
+            store[key] = ops.convert_to_numpy(parameter.unconstrained)
+            store[f"{key}.value"] = np.asarray(parameter.latest)
+        for name, parameter in self._current.data_parameters.items():
+            for i, variable in enumerate(parameter.variables):
+                store[f"{_data_key(name)}.{i}"] = ops.convert_to_numpy(variable)
 
     def load_own_variables(self, store):
-        if len(store.keys()) != len(self.variables):
-            raise ValueError(
-                "The saved loss has another number of learned parameters. "
-                f"Expected: {len(self.variables)}. "
-                f"Received: {len(store.keys())}"
-            )
-        for i, variable in enumerate(self.variables):
-            variable.assign(store[str(i)])
+        keys = list(store.keys())
+        if keys and all(key.isdigit() for key in keys):
+            found = [store[str(i)][()] for i in range(len(keys))]
+            if self.variables:
+                _assign_all(self.variables, found, "loss")
+            else:
+                self._current.remembered[_NUMBERED] = found
+            return
+        self._remember(store, keys)
+        for name, parameter in self._current.parameters.items():
+            key = _key(name, parameter)
+            if key not in keys:
+                continue
+            if tuple(store[key].shape) != tuple(parameter.unconstrained.shape):
+                raise ValueError(
+                    f"The saved {name} has another shape. Expected: "
+                    f"{tuple(parameter.unconstrained.shape)}. "
+                    f"Received: {tuple(store[key].shape)}"
+                )
+            parameter.unconstrained.assign(store[key])
+        for name, parameter in self._current.data_parameters.items():
+            state = self._current.remembered.pop(_data_key(name), None)
+            if state is not None:
+                _assign_all(parameter.variables, state, name)
+
+    def _remember(self, store, keys):
+        remembered = self._current.remembered
+        for key in keys:
+            start, _, end = key.rpartition(".")
+            if end == "value":
+                remembered[start] = np.asarray(store[key])
+            elif end.isdigit():
+                remembered.setdefault(start, {})[int(end)] = store[key][()]
+        for key, state in list(remembered.items()):
+            if isinstance(state, dict):
+                remembered[key] = [state[i] for i in sorted(state)]
+
+    def _values_by_key(self):
+        return {
+            _key(name, parameter): np.asarray(parameter.latest)
+            for name, parameter in self._current.parameters.items()
+        }
+
+
+_NUMBERED = "numbered"
+"""Key of the variables of a file of version 0.1, which have no names."""
+
+
+def _key(name, parameter):
+    return f"{name}@{parameter.likelihood.name()}"
+
+
+def _data_key(name):
+    return f"data_{name}"
+
+
+def _assign_all(variables, values, name):
+    shapes = [tuple(v.shape) for v in variables]
+    received = [np.shape(v) for v in values]
+    if shapes != received:
+        raise ValueError(
+            f"The saved {name} is of another model. Expected: variables of "
+            f"shapes {shapes}. Received: {received}"
+        )
+    for variable, value in zip(variables, values, strict=True):
+        variable.assign(value)

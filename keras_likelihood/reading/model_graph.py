@@ -25,7 +25,6 @@ from keras_likelihood.reading.endings import (
 from keras_likelihood.reading.loading import copy_model, load_model
 from keras_likelihood.reading.parameter_layers import (
     head_behind,
-    sources,
     too_many_outputs,
 )
 from keras_likelihood.reading.stock_losses import (
@@ -248,7 +247,7 @@ def _parameters(loss, head, beside):
     if isinstance(loss, LikelihoodLoss):
         from_output = [
             name
-            for name, source in sources(loss, len(beside)).items()
+            for name, source in loss.sources(len(beside)).items()
             if source == "predicted"
         ]
         found = dict(zip(from_output, beside, strict=True))

@@ -11,30 +11,6 @@ from keras_likelihood.reading.endings import last_layer
 from keras_likelihood.reading.loading import is_graph, output_of
 
 
-def sources(loss, count: int) -> dict[str, str]:
-    """Where each parameter of a likelihood loss comes from.
-
-    Args:
-        loss: a `LikelihoodLoss`.
-        count: number of parameters in the model's output.
-
-    Returns:
-        By name, `"fixed"`, `"global"`, `"data"` or `"predicted"`.
-    """
-    config = loss.get_config()
-    found = {}
-    for declared in loss.likelihood.parameters:
-        given = config[declared.name]
-        if declared.name in loss.data_parameters:
-            found[declared.name] = "data"
-        elif given is None:
-            found[declared.name] = "predicted" if count else "global"
-        else:
-            is_number = isinstance(given, float)
-            found[declared.name] = "fixed" if is_number else "global"
-    return found
-
-
 def parameter_layers(model) -> Iterator[tuple[str, keras.Layer]]:
     """Parameter layers inside the model, with the parameter's name."""
     for layer in _walk(model, set()):

@@ -18,7 +18,6 @@ from keras_likelihood.reading.loading import is_graph, load_model, output_of
 from keras_likelihood.reading.parameter_layers import (
     constraint_and_start,
     head_behind,
-    sources,
     too_many_outputs,
 )
 
@@ -173,7 +172,7 @@ def _read(model, key, output, loss):
     head = head_behind(model, beside, key)
     if isinstance(loss, LikelihoodLoss):
         fitted = loss.distribution(output)
-        known = sources(loss, len(beside))
+        known = loss.sources(len(beside))
     elif head is not None:
         fitted = distribution_of(head.likelihood, output)
         known = {p.name: "predicted" for p in head.likelihood.parameters}

@@ -48,4 +48,4 @@ def bind_noise(model: keras.Model) -> int:
 
 def _learned_scale(model):
     held = getattr(model, "loss_parameters", None)
-    return None if held is None else held.learned.get("scale")
+    return None if held is None else held.learned().get("scale")

@@ -112,12 +112,54 @@ class TestDataset:
         grown = scale.values() > 1
         np.testing.assert_array_equal(grown, np.abs(y[:, 0]) > 1)
 
-    def test_refuses_shuffled_and_batched(self):
+    @pytest.mark.parametrize(
+        ("steps", "named"),
+        [
+            (lambda d: d.shuffle(4), "Shuffle"),
+            (lambda d: d.batch(4), "Batch"),
+            (lambda d: d.shuffle(4).map(_same), "Shuffle"),
+            (lambda d: d.batch(4).map(_same).prefetch(1), "Batch"),
+            (lambda d: d.padded_batch(2).cache(), "PaddedBatch"),
+            (lambda d: d.concatenate(d.shuffle(4)), "Shuffle"),
+            (lambda d: d.shuffle(4, seed=1), "Shuffle"),
+            (lambda d: d.flat_map(_shuffled), "FlatMap.* over shuffled"),
+            (
+                lambda d: d.map(
+                    _same, num_parallel_calls=2, deterministic=False
+                ),
+                "not deterministic",
+            ),
+            (
+                lambda d: d.interleave(
+                    _alone, num_parallel_calls=2, deterministic=False
+                ),
+                "not deterministic",
+            ),
+        ],
+    )
+    def test_refuses_what_has_no_fixed_order(self, steps, named):
         x = np.zeros((4, 1), "float32")
-        with pytest.raises(ValueError, match="before `shuffle` and `batch`"):
-            kl.indexed(self.dataset(x, x).shuffle(4))
-        with pytest.raises(ValueError, match="before `shuffle` and `batch`"):
-            kl.indexed(self.dataset(x, x).batch(4))
+        with pytest.raises(ValueError, match=f"before `shuffle`.*{named}"):
+            kl.indexed(steps(self.dataset(x, x)))
+
+    @pytest.mark.parametrize(
+        "steps",
+        [
+            lambda d: d.map(_same, num_parallel_calls=2).take(9),
+            lambda d: d.batch(2).unbatch().map(_same),
+            lambda d: d.interleave(_alone, num_parallel_calls=2),
+            lambda d: d.shuffle(9, seed=3, reshuffle_each_iteration=False),
+        ],
+    )
+    def test_numbers_what_has_one(self, steps):
+        x = np.arange(9, dtype="float32")
+        dataset = kl.indexed(steps(self.dataset(x, x)))
+        first, second = (
+            [(int(y[INDEX]), float(y[TARGET])) for _, y in dataset]
+            for _ in range(2)
+        )
+        assert first == second
+        assert [number for number, _ in first] == list(range(9))
 
     def test_refuses_elements_without_targets(self):
         tf = pytest.importorskip("tensorflow")
@@ -130,3 +172,123 @@ class TestDataset:
         x = np.zeros((4, 1), "float32")
         with pytest.raises(ValueError, match="numbered in its own order"):
             kl.indexed(self.dataset(x, x), index=np.arange(4))
+
+
+def _same(*element):
+    return element
+
+
+def _alone(*element):
+    import tensorflow as tf
+
+    return tf.data.Dataset.from_tensors(element)
+
+
+def _shuffled(*element):
+    return _alone(*element).shuffle(2)
+
+
+class Batches(keras.utils.PyDataset):
+    """Batches of four; the last is shorter."""
+
+    def __init__(self, y, **options):
+        super().__init__(**options)
+        self.y = y
+
+    def __len__(self):
+        return -(-len(self.y) // 4)
+
+    def __getitem__(self, number):
+        y = self.y[4 * number : 4 * number + 4]
+        return np.zeros_like(y), y
+
+
+class Shuffling(Batches):
+    def on_epoch_end(self):
+        np.random.default_rng(0).shuffle(self.y)
+
+
+class Endless(Batches):
+    @property
+    def num_batches(self):
+        return None
+
+
+class Uneven(Batches):
+    def __getitem__(self, number):
+        x, y = super().__getitem__(number)
+        return x[number:], y[number:]
+
+
+class TestPyDataset:
+    y = np.linspace(-3, 3.3, 10, dtype="float32")[:, None]
+
+    @pytest.mark.parametrize("workers", [1, 3])
+    def test_numbers_batches_in_any_order(self, workers):
+        scale = kl.DataParameter(10)
+        inputs = keras.Input((1,))
+        outputs = keras.layers.Dense(1, kernel_initializer="zeros")(inputs)
+        model = kl.LikelihoodModel(inputs, outputs)
+        model.compile(
+            keras.optimizers.SGD(0.0), loss=kl.losses.NormalLoss(scale=scale)
+        )
+        dataset = kl.indexed(Batches(self.y, workers=workers))
+        assert len(dataset) == 3
+        model.fit(dataset, epochs=3, callbacks=[scale], verbose=0)
+        grown = scale.values() > 1
+        np.testing.assert_array_equal(grown, np.abs(self.y[:, 0]) > 1)
+
+    @pytest.mark.parametrize(
+        ("kind", "named"),
+        [(Shuffling, "`on_epoch_end`, Shuffling"), (Endless, "endless")],
+    )
+    def test_refuses_other_orders(self, kind, named):
+        with pytest.raises(ValueError, match=f"same in every epoch.*{named}"):
+            kl.indexed(kind(self.y))
+
+    def test_notices_an_order_that_changes_unseen(self):
+        y = self.y.copy()
+        dataset = kl.indexed(Batches(y))
+        assert list(dataset[2][1][INDEX]) == [8, 9]
+        assert list(dataset[2][1][INDEX]) == [8, 9]
+        y[:] = y[::-1].copy()
+        with pytest.raises(ValueError, match="batch 2 with other targets"):
+            dataset[2]
+
+    def test_refuses_uneven_batches(self):
+        dataset = kl.indexed(Uneven(self.y))
+        with pytest.raises(ValueError, match="Expected: 4. Received: 3"):
+            dataset[1]
+
+    def test_refuses_batches_with_numbers(self):
+        batches = kl.data_parameters.IndexedBatches(self.y, self.y)
+        batches.shuffle = False
+        with pytest.raises(ValueError, match="on_epoch_end"):
+            kl.indexed(batches)
+        with pytest.raises(ValueError, match="carry numbers already"):
+            kl.indexed(kl.indexed(Batches(self.y)))
+
+
+class TestTorch:
+    def test_numbers_a_dataset_before_its_loader(self):
+        data = pytest.importorskip("torch.utils.data")
+        torch = pytest.importorskip("torch")
+        y = torch.linspace(-3, 3, 12)[:, None]
+        dataset = data.TensorDataset(torch.zeros(12, 1), y)
+        loader = data.DataLoader(kl.indexed(dataset), 4, shuffle=True)
+        for _, target in loader:
+            np.testing.assert_array_equal(
+                target[TARGET], y.numpy()[target[INDEX].numpy()]
+            )
+        with pytest.raises(ValueError, match="before the `DataLoader`"):
+            kl.indexed(loader)
+        scale = kl.DataParameter(12)
+        inputs = keras.Input((1,))
+        outputs = keras.layers.Dense(1, kernel_initializer="zeros")(inputs)
+        model = kl.LikelihoodModel(inputs, outputs)
+        model.compile(
+            keras.optimizers.SGD(0.0), loss=kl.losses.NormalLoss(scale=scale)
+        )
+        model.fit(loader, shuffle=False, callbacks=[scale], verbose=0)
+        grown = scale.values() > 1
+        np.testing.assert_array_equal(grown, np.abs(y.numpy()[:, 0]) > 1)

@@ -1,5 +1,8 @@
 """Data parameters are saved, loaded and resumed to the same numbers."""
 
+import struct
+import zlib
+
 import keras
 import numpy as np
 import pytest
@@ -65,7 +68,8 @@ def test_config_keeps_every_argument(tmp_path):
         initial=0.7,
         constraint=kl.constraints.Softplus(0.1),
         fallback="mean",
-        store=str(tmp_path / "rows.npy"),
+        store=str(tmp_path / "scale.rows"),
+        sync=True,
         tensorboard=str(tmp_path / "logs"),
     )
     config = scale.get_config()
@@ -80,7 +84,10 @@ def test_config_keeps_every_argument(tmp_path):
     again = keras.saving.deserialize_keras_object(
         keras.saving.serialize_keras_object(scale)
     )
-    assert again.get_config() == config
+    # Where to write is for the person who loads to say.
+    assert again.get_config() == {**config, "tensorboard": None}
+    assert not again.is_open
+    assert list(tmp_path.iterdir()) == []
     assert again.constraint == scale.constraint
     assert again.optimizer == scale.optimizer
 
@@ -129,6 +136,39 @@ def test_refuses_the_file_of_another_table(data, tmp_path):
     _, other = make(dimension="element")
     with pytest.raises(ValueError, match="another table"):
         other.load(tmp_path / "scale.npz")
+
+
+def test_tables_of_the_first_format_load(data, tmp_path):
+    _, scale = make()
+    rows = np.arange(48, dtype="<f4").reshape(16, 3)
+    np.save(tmp_path / "old.npy", rows)
+    index, newer = np.array([7, 2], "<i8"), -np.ones((2, 3), "<f4")
+    payload = index.tobytes() + newer.tobytes()
+    start = struct.pack("<8sqqI", b"KLROWS01", 2, 3, zlib.crc32(payload))
+    (tmp_path / "old.npy.journal").write_bytes(start + payload)
+    scale.load(tmp_path / "old.npy")
+    rows[index] = newer
+    np.testing.assert_array_equal(scale.rows.table.numpy()[..., 0], rows)
+    saved = np.load(tmp_path / "old.npy")
+    np.testing.assert_array_equal(saved[7], [21, 22, 23])
+    with pytest.raises(ValueError, match="another table"):
+        make(dimension="element")[1].load(tmp_path / "old.npy")
+
+
+def test_a_table_beyond_memory_is_refused():
+    with pytest.raises(ValueError, match=r"store=path.*num_examples.*GB"):
+        make_of(10**12)
+
+
+def make_of(rows):
+    scale = kl.DataParameter(rows)
+    kl.losses.NormalLoss(scale=scale).build((None, 1))
+
+
+def test_counters_of_the_first_format_load(data):
+    _, scale = make()
+    scale.rows.refusals.counts.assign(np.array(3, "int32"))
+    scale.check()
 
 
 def test_recompiling_keeps_the_table(data):

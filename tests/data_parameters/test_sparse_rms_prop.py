@@ -28,6 +28,14 @@ def slow_step(state, gradient, index, o):
     return state
 
 
+def step(optimizer, state, gradient, index, counts=None):
+    counts = np.ones(len(index), bool) if counts is None else counts
+    moved = optimizer.step(
+        *(ops.convert_to_tensor(x) for x in (state, gradient, index, counts))
+    )
+    return tuple(ops.convert_to_numpy(x) for x in moved)
+
+
 @pytest.mark.parametrize(
     "options",
     [
@@ -49,27 +57,55 @@ def test_equals_a_loop_over_rows(options, index):
     table = rng.random((10, optimizer.slots, 5)).astype("float32")
     gradient = rng.normal(size=(4, 5)).astype("float32")
     index = np.array(index, "int32")
-    actual = optimizer.step(
-        ops.convert_to_tensor(table[index]),
-        ops.convert_to_tensor(gradient),
-        ops.convert_to_tensor(index),
-    )
+    actual, refused = step(optimizer, table[index], gradient, index)
     expected = slow_step(table[index], gradient, index, optimizer)
-    np.testing.assert_allclose(
-        ops.convert_to_numpy(actual), expected, rtol=2e-6, atol=1e-6
+    np.testing.assert_allclose(actual, expected, rtol=2e-6, atol=1e-6)
+    assert not refused.any()
+
+
+@pytest.mark.parametrize("clipnorm", [None, 0.5])
+@pytest.mark.parametrize("bad", [np.nan, np.inf, 1e30])
+def test_a_row_that_would_not_be_finite_stays(bad, clipnorm):
+    optimizer = SparseRMSProp(learning_rate=0.1, clipnorm=clipnorm)
+    if clipnorm and bad == 1e30:
+        pytest.skip("clipping makes this gradient small")
+    rng = np.random.default_rng(0)
+    state = rng.random((4, 2, 3)).astype("float32")
+    state[3] = state[1]
+    gradient = rng.normal(size=(4, 3)).astype("float32")
+    gradient[1, 2] = bad
+    index = np.array([5, 2, 0, 2], "int32")
+    actual, refused = step(optimizer, state, gradient, index)
+    np.testing.assert_array_equal(refused, [False, True, False, True])
+    np.testing.assert_array_equal(actual[[1, 3]], state[[1, 3]])
+    assert np.all(actual[[0, 2]] != state[[0, 2]])
+
+
+def test_entries_that_do_not_count_move_nothing():
+    optimizer = SparseRMSProp(learning_rate=0.1, momentum=0.9, rho=0.5)
+    rng = np.random.default_rng(0)
+    table = rng.random((10, 3, 2)).astype("float32")
+    gradient = rng.normal(size=(4, 2)).astype("float32")
+    gradient[0] = np.nan
+    index = np.array([9, 9, 4, 0], "int32")
+    counts = np.array([False, True, True, False])
+    actual, refused = step(optimizer, table[index], gradient, index, counts)
+    assert not refused.any()
+    expected = slow_step(
+        table[index[1:3]], gradient[1:3], index[1:3], optimizer
     )
+    np.testing.assert_allclose(actual[[1, 2]], expected, rtol=2e-6, atol=1e-6)
+    np.testing.assert_array_equal(actual[0], actual[1])
+    np.testing.assert_array_equal(actual[3], table[0])
 
 
 def test_a_mean_over_many_pixels_still_takes_a_full_step():
     optimizer = SparseRMSProp(learning_rate=0.1, rho=0.9)
     gradient = np.full((1, 1), 1e-7, "float32")
-    state = optimizer.step(
-        ops.zeros((1, 2, 1)),
-        ops.convert_to_tensor(gradient),
-        ops.zeros((1,), "int32"),
-    )
-    step = -float(ops.convert_to_numpy(state)[0, 0, 0])
-    assert step == pytest.approx(0.1 / np.sqrt(0.1), rel=0.1)
+    zeros = np.zeros((1, 2, 1), "float32")
+    state, _ = step(optimizer, zeros, gradient, np.zeros(1, "int32"))
+    moved = -float(state[0, 0, 0])
+    assert moved == pytest.approx(0.1 / np.sqrt(0.1), rel=0.1)
 
 
 @pytest.mark.parametrize(

@@ -238,6 +238,75 @@ class TestWithoutTraining:
         np.testing.assert_array_equal(squares > 0, np.arange(24) < 18)
 
 
+class TestWithoutTheCallback:
+    def test_on_batches(self, data):
+        x, y = data
+        y = kl.indexed(y)
+        by_fit, by_batch = kl.DataParameter(24), kl.DataParameter(24)
+        model = frozen_model(kl.losses.NormalLoss(scale=by_fit))
+        fit(model, x, y, [by_fit], batch_size=24)
+        model = frozen_model(kl.losses.NormalLoss(scale=by_batch))
+        model.train_on_batch(x, y)
+        by_batch.check()
+        np.testing.assert_allclose(
+            by_batch.rows.table.numpy(), by_fit.rows.table.numpy(), rtol=1e-6
+        )
+        before = by_batch.rows.table.numpy()
+        model.test_on_batch(x, y)
+        np.testing.assert_array_equal(by_batch.rows.table.numpy(), before)
+
+    def test_in_a_loop_of_your_own(self, data):
+        if keras.backend.backend() == "jax":
+            pytest.skip("a loop on JAX hands the variables on by itself")
+        x, y = data
+        scale = kl.DataParameter(24)
+        model = frozen_model(kl.losses.NormalLoss(scale=scale))
+        model.compute_loss(
+            ops.convert_to_tensor(x),
+            {k: ops.convert_to_tensor(v) for k, v in kl.indexed(y).items()},
+            model(x, training=True),
+        )
+        scale.check()
+        assert np.all(scale.rows.table.numpy()[:, 1] > 0)
+
+    def test_in_a_stateless_loop(self, data):
+        x, y = data
+        scale = kl.DataParameter(24)
+        model = frozen_model(kl.losses.NormalLoss(scale=scale))
+        y = {k: ops.convert_to_tensor(v) for k, v in kl.indexed(y).items()}
+        variables = model.non_trainable_variables
+        before = [(v, ops.convert_to_tensor(v)) for v in variables]
+        with keras.StatelessScope(before) as scope:
+            model.compute_loss(x, y, model(x, training=True))
+        if keras.backend.backend() != "jax":
+            pytest.skip("tables of the others are changed in place")
+        moved = scope.get_current_value(scale.rows.table.variables[0])
+        assert np.all(ops.convert_to_numpy(moved)[:, 1] > 0)
+        assert not scale.rows.table.numpy().any()
+
+
+class TestNotFinite:
+    def test_one_bad_target_leaves_the_table_whole(self, data):
+        x, y = data
+        y = y.copy()
+        y[13] = np.nan
+        scale = kl.DataParameter(24)
+        inputs = keras.Input((1,))
+        model = kl.LikelihoodModel(inputs, keras.layers.Dense(1)(inputs))
+        model.compile(
+            "sgd", loss=kl.losses.NormalLoss(scale=scale), jit_compile=JIT
+        )
+        with pytest.raises(
+            ValueError, match="finite rows.*in batch 4 since.*such as row 13"
+        ):
+            fit(model, x, kl.indexed(y), [scale], shuffle=False)
+        state = scale.rows.table.numpy()
+        assert np.isfinite(state).all()
+        assert np.isfinite(scale.values()).all()
+        moved = np.flatnonzero(state[:, 1, 0])
+        assert set(range(12)) <= set(moved) <= set(range(24)) - {13}
+
+
 class TestRefusals:
     def test_training_without_an_index(self, data):
         x, y = data
@@ -246,12 +315,18 @@ class TestRefusals:
         with pytest.raises(ValueError, match=r"kl\.indexed\(y\)"):
             fit(model, x, y, [scale])
 
-    def test_forgotten_callback(self, data):
+    def test_a_refused_fit_leaves_a_model_that_trains(self, data):
         x, y = data
         scale = kl.DataParameter(24)
         model = frozen_model(kl.losses.NormalLoss(scale=scale))
-        with pytest.raises(ValueError, match="among the callbacks"):
-            fit(model, x, kl.indexed(y), [])
+        with pytest.raises(ValueError, match="without an index"):
+            model.train_on_batch(x, y)
+        rows = scale.rows
+        assert rows.displacement is None
+        assert rows._batch is None
+        assert not scale.rows.table.numpy().any()
+        fit(model, x, kl.indexed(y), [scale])
+        assert np.all(scale.rows.table.numpy()[:, 1] > 0)
 
     def test_callback_of_another_loss(self, data):
         x, y = data
@@ -271,14 +346,41 @@ class TestRefusals:
         with pytest.raises(ValueError, match="rows 0 to 23.*num_examples"):
             fit(model, x, kl.indexed(y, index=index), [scale])
 
-    def test_index_out_of_range_in_the_last_batch(self, data):
+    def test_index_out_of_range_in_the_last_batch_of_every_fit(self, data):
         x, y = data
         index = np.arange(24)
         index[-1] = 99
         scale = kl.DataParameter(24)
         model = frozen_model(kl.losses.NormalLoss(scale=scale))
-        with pytest.raises(ValueError, match="1 index"):
-            fit(model, x, kl.indexed(y, index=index), [scale], shuffle=False)
+        for _ in range(2):
+            with pytest.raises(ValueError, match="1 index.*in batch 6"):
+                fit(
+                    model,
+                    x,
+                    kl.indexed(y, index=index),
+                    [scale],
+                    shuffle=False,
+                )
+        fit(model, x, kl.indexed(y), [scale])
+
+    @pytest.mark.parametrize("bad", [-3, 24])
+    def test_index_out_of_range_moves_no_row(self, data, bad):
+        x, y = data
+        scale = kl.DataParameter(24, momentum=0.5)
+        model = frozen_model(kl.losses.NormalLoss(scale=scale))
+        fit(model, x, kl.indexed(y), [scale])
+        before = scale.rows.table.numpy()
+        model.train_on_batch(x[:1], kl.indexed(y[:1], index=np.array([bad])))
+        with pytest.raises(ValueError, match="rows 0 to 23.*1 index"):
+            scale.check()
+        scale.check()
+        np.testing.assert_array_equal(scale.rows.table.numpy(), before)
+        # The value of such an example is the initial one.
+        found = model.test_on_batch(
+            x[:1], kl.indexed(y[:1], index=np.array([bad]))
+        )
+        plain = model.test_on_batch(x[:1], y[:1])
+        assert float(found) == pytest.approx(float(plain), rel=1e-6)
 
     def test_stock_model(self, data):
         x, y = data

@@ -299,3 +299,22 @@ def test_clipping_refuses_a_scaled_loss(dense):
             layers.ScaleHead(1, clipnorm=1.0)(dense)
     finally:
         keras.config.set_dtype_policy("float32")
+
+
+@pytest.mark.parametrize("dimension", ["scalar", "channel"])
+@pytest.mark.parametrize("normalize", [None, "layer"])
+def test_parameters_of_an_example_average_over_what_is_not_masked(
+    dimension, normalize, rng
+):
+    x = rng.normal(size=(3, 5, 4)).astype("float32")
+    x[:, 3:] = 0.0
+    head = kl.layers.ScaleHead(2, dimension=dimension, normalize=normalize)
+    head.build((3, 5, 4))
+    head.parameter_layers[0].kernel.assign(
+        rng.normal(size=(4, 1 if dimension == "scalar" else 2))
+    )
+    inputs = keras.Input((5, 4))
+    masked = keras.Model(inputs, head(keras.layers.Masking(0.0)(inputs)))
+    _, found = masked.predict(x, verbose=0)
+    _, expected = head(x[:, :3])
+    np.testing.assert_allclose(found, contracts.as_numpy(expected), rtol=1e-5)

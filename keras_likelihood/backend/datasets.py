@@ -1,0 +1,116 @@
+"""What can be known about data pipelines before they run."""
+
+import sys
+
+_BATCHES = ("Batch", "Window")
+
+
+def why_not_numbered(dataset) -> str | None:
+    """Why the elements of a `tf.data.Dataset` have no fixed numbers.
+
+    Every epoch must give single examples in the same order. All steps that
+    lead to `dataset` are looked at, and the functions inside of them.
+
+    Returns:
+        The step that forbids it, or `None`.
+    """
+    free = dataset.options().deterministic is False
+    stack, unbatched = [dataset], False
+    while stack:
+        step = stack.pop()
+        kind = type(step).__name__.strip("_")
+        if "Unbatch" in kind:
+            unbatched = True
+        elif any(word in kind for word in _BATCHES) and not unbatched:
+            return kind
+        if "Shuffle" in kind and not _repeats(step):
+            return kind
+        if "DirectedInterleave" in kind or "Random" in kind:
+            return kind
+        if _is_free(step, free):
+            return f"{kind} that is not deterministic"
+        inner = _inner_operations(step)
+        if any("Shuffle" in name for name in inner):
+            return f"{kind} over shuffled datasets"
+        stack.extend(step._inputs())
+    return None
+
+
+def _repeats(shuffle):
+    """Whether a shuffle has one order for all epochs and all runs."""
+    again = getattr(shuffle, "_reshuffle_each_iteration", None)
+    seeds = [getattr(shuffle, name, None) for name in ("_seed", "_seed2")]
+    if again is not False or None in seeds:
+        return False
+    return any(int(seed) for seed in seeds)
+
+
+def _is_free(step, free):
+    kind = type(step).__name__
+    if "Parallel" not in kind:
+        return False
+    given = getattr(step, "_deterministic", None) or _written_order(step)
+    return given == "false" or (given == "default" and free)
+
+
+def _written_order(step):
+    """The attribute `deterministic` of a step that keeps it to its graph."""
+    import tensorflow as tf
+
+    graph = tf.compat.v1.GraphDef.FromString(
+        step._as_serialized_graph().numpy()
+    )
+    given = [
+        node.attr["deterministic"].s.decode()
+        for node in graph.node
+        if "deterministic" in node.attr
+    ]
+    return "false" if "false" in given else "default"
+
+
+def _inner_operations(step):
+    function = getattr(getattr(step, "_map_func", None), "function", None)
+    graph = getattr(function, "graph", None)
+    return [o.type for o in graph.get_operations()] if graph else []
+
+
+def is_torch_dataset(data) -> bool:
+    """Whether `data` is a map-style `torch.utils.data.Dataset`."""
+    torch = sys.modules.get("torch.utils.data")
+    return (
+        torch is not None
+        and isinstance(data, torch.Dataset)
+        and not isinstance(data, torch.IterableDataset)
+    )
+
+
+def is_torch_loader(data) -> bool:
+    """Whether `data` is a `torch.utils.data.DataLoader`, or streams."""
+    torch = sys.modules.get("torch.utils.data")
+    kinds = torch and (torch.DataLoader, torch.IterableDataset)
+    return torch is not None and isinstance(data, kinds)
+
+
+def weigh_classes(dataset, weights: dict, targets):
+    """A `tf.data.Dataset` of `(x, y)` with a weight for the class of `y`.
+
+    Args:
+        dataset: of batches `(x, y)`.
+        weights: weight by class, an integer; other classes weigh 1.
+        targets: gives the labels, whole numbers or one-hot, for a `y`.
+    """
+    import tensorflow as tf
+
+    last = max(weights) + 1
+    table = tf.constant([float(weights.get(c, 1)) for c in range(last + 1)])
+
+    def weigh(x, y):
+        labels = targets(y)
+        if labels.shape.rank > 1 and labels.shape[-1] != 1:
+            labels = tf.argmax(labels, axis=-1)
+        elif labels.shape.rank > 1:
+            labels = tf.squeeze(labels, axis=-1)
+        labels = tf.cast(tf.round(tf.cast(labels, "float32")), "int32")
+        return x, y, tf.gather(table, tf.clip_by_value(labels, 0, last))
+
+    return dataset.map(weigh)

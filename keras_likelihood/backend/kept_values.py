@@ -1,0 +1,38 @@
+"""Keeps a model whole when training stops by an error."""
+
+import contextlib
+
+import keras
+
+
+@contextlib.contextmanager
+def keeping_values(model):
+    """Gives a model its values back if what happens inside raises.
+
+    JAX takes the values out of the variables while it trains, evaluates or
+    predicts. An error in the first step would leave them empty.
+    """
+    if keras.backend.backend() != "jax":
+        yield
+        return
+    optimizer = getattr(model, "optimizer", None)
+    held = [*model.trainable_variables, *model.non_trainable_variables]
+    held += optimizer.variables if optimizer is not None else []
+    saved = [(variable, variable.value) for variable in held]
+    try:
+        yield
+    except BaseException:
+        model.jax_state_sync()
+        if not getattr(model, "_jax_state_synced", True):
+            for variable, value in saved:
+                if not value.is_deleted():
+                    variable.assign(value)
+            model._jax_state_synced = True
+        raise
+
+
+def forget_gradients(variables):
+    """Clears what PyTorch keeps of the last gradient of `variables`."""
+    if keras.backend.backend() == "torch":
+        for variable in variables:
+            variable.value.grad = None

@@ -1,0 +1,112 @@
+"""Datasets of batches or examples that carry the numbers of their rows."""
+
+import zlib
+
+import keras
+import numpy as np
+
+INDEX = "keras_likelihood/index"
+TARGET = "keras_likelihood/target"
+
+
+class NumberedBatches(keras.utils.PyDataset):
+    """A `PyDataset` whose batches stay the same, with numbered targets.
+
+    Batch `i` has the rows from `i * batch_size` on. A dataset that may change
+    its order between epochs is refused; one that does so unseen is noticed by
+    its targets when a batch comes back with others.
+
+    Args:
+        dataset: of batches `(x, y)` or `(x, y, sample_weight)`, all of one
+            size but the last.
+    """
+
+    def __init__(self, dataset: keras.utils.PyDataset):
+        super().__init__(
+            workers=dataset.workers,
+            use_multiprocessing=dataset.use_multiprocessing,
+            max_queue_size=dataset.max_queue_size,
+        )
+        self._dataset = dataset
+        self._marks = {}
+        self._refuse_other_orders()
+        self.batch_size = len(self._batch(0)[2])
+
+    def _refuse_other_orders(self):
+        kind = type(self._dataset)
+        base = keras.utils.PyDataset
+        changes = [
+            name
+            for name in ("on_epoch_begin", "on_epoch_end")
+            if getattr(kind, name) is not getattr(base, name)
+        ]
+        if self._dataset.num_batches is None or changes:
+            reason = f"one with `{changes[0]}`" if changes else "an endless one"
+            raise ValueError(
+                "`indexed` numbers a `PyDataset` whose batches are the same in "
+                "every epoch. Let the batches of others carry the numbers of "
+                "their rows: return `x, kl.indexed(y, index=rows)` from "
+                "`__getitem__`, or use `kl.data_parameters.IndexedBatches`. "
+                f"Received: {reason}, {kind.__name__}"
+            )
+
+    @property
+    def num_batches(self):
+        return self._dataset.num_batches
+
+    def __len__(self):
+        return self._dataset.num_batches
+
+    def _batch(self, number):
+        batch = self._dataset[number]
+        if not isinstance(batch, list | tuple) or len(batch) not in (2, 3):
+            raise ValueError(
+                "`indexed` needs batches (x, y) or (x, y, sample_weight). "
+                f"Received: {type(batch).__name__} from __getitem__"
+            )
+        leaves = keras.tree.flatten(batch[1])
+        if isinstance(batch[1], dict) and INDEX in batch[1]:
+            raise ValueError(
+                "The batches carry numbers already. "
+                f"Received: {type(self._dataset).__name__}"
+            )
+        return batch, leaves, leaves[0]
+
+    def __getitem__(self, number):
+        (x, y, *weight), leaves, first = self._batch(number)
+        size, last = len(first), number == len(self) - 1
+        if size > self.batch_size or (size < self.batch_size and not last):
+            raise ValueError(
+                "`indexed` needs batches of one size, but for the last. "
+                f"Expected: {self.batch_size}. Received: {size} in batch "
+                f"{number}"
+            )
+        mark = 0
+        for leaf in leaves:
+            leaf = keras.ops.convert_to_numpy(leaf)
+            mark = zlib.crc32(np.ascontiguousarray(leaf), mark)
+        if self._marks.setdefault(number, mark) != mark:
+            raise ValueError(
+                "`indexed` needs batches that are the same in every epoch. "
+                f"Received: batch {number} with other targets than before"
+            )
+        rows = number * self.batch_size + np.arange(size, dtype="int32")
+        return x, {INDEX: rows, TARGET: y}, *weight
+
+
+class NumberedExamples:
+    """A `torch.utils.data.Dataset` with numbered targets.
+
+    Args:
+        dataset: of examples `(x, y)` or `(x, y, sample_weight)`.
+    """
+
+    def __init__(self, dataset):
+        self._dataset = dataset
+
+    def __len__(self):
+        return len(self._dataset)
+
+    def __getitem__(self, number):
+        x, y, *weight = self._dataset[number]
+        return x, {INDEX: number, TARGET: y}, *weight

@@ -1,0 +1,169 @@
+"""The side of a data parameter that losses, models and `fit` see."""
+
+import contextlib
+
+import keras
+import numpy as np
+
+from keras_likelihood import likelihoods
+from keras_likelihood.backend.summaries import write_histogram
+from keras_likelihood.data_parameters.device_table import DeviceTable
+from keras_likelihood.data_parameters.file_table import FileTable
+from keras_likelihood.data_parameters.parameter_rows import ParameterRows
+
+
+class TrainedParameter(keras.callbacks.Callback):
+    """Has the table of a `DataParameter` and looks after it in `fit`.
+
+    A loss binds it and builds it, a model enters `batch` around the loss,
+    and between the steps it reports what they refused.
+    """
+
+    def __init__(self):
+        super().__init__()
+        self.name = None
+        self.rows = None
+        self._confirmed = True
+        self._steps = 0
+
+    def bind(self, likelihood, name: str) -> "TrainedParameter":
+        """Says which parameter of which likelihood this is; returns self."""
+        likelihood = likelihoods.get(likelihood)
+        bound = (likelihood, name)
+        if self.name is not None and bound != (self._likelihood, self.name):
+            raise ValueError(
+                "A DataParameter stands for one parameter of one likelihood. "
+                f"Received: {name!r} of {likelihood.name()} for the "
+                f"{self.name!r} of {self._likelihood.name()}"
+            )
+        self._likelihood, self.name = bound
+        declared = likelihood.parameter(name)
+        self._constraint = self.constraint or declared.constraint
+        self.start = declared.initial if self.initial is None else self.initial
+        self._constraint.inverse(self.start)
+        return self
+
+    @property
+    def built(self) -> bool:
+        return self.rows is not None
+
+    def build(self, prediction_shape):
+        """Makes the table for predictions of this shape, batch included."""
+        shape = self._likelihood.parameter_shape(
+            prediction_shape, self.dimension
+        )
+        if None in shape or (self.built and shape != self.rows.shape):
+            rows = self.rows.shape if self.built else "a fixed shape"
+            raise ValueError(
+                f"The data {self.name} of dimension {self.dimension!r} has "
+                f"rows of {rows}, which the prediction must fit. "
+                f"Received: prediction of shape {tuple(prediction_shape)}"
+            )
+        if self.built:
+            return
+        name = f"data_{self.name}"
+        rows = (self.num_examples, self.optimizer.slots, int(np.prod(shape)))
+        table = (
+            DeviceTable(*rows, name=name)
+            if self.store is None
+            else self._file_table(rows, name)
+        )
+        self.rows = ParameterRows(
+            table,
+            self.optimizer,
+            shape=shape,
+            constraint=self._constraint,
+            initial=self.start,
+            name=name,
+        )
+
+    def _file_table(self, rows, name):
+        owner = {
+            "likelihood": self._likelihood.name(),
+            "parameter": self.name,
+            "dimension": self.dimension,
+            "initial": float(self.start),
+            "constraint": repr(self._constraint),
+        }
+        path = self.store if self._confirmed else None
+        return FileTable(path, *rows, name=name, owner=owner, sync=self.sync)
+
+    @property
+    def variables(self) -> list:
+        """What a model saves: the table and the mean of its values."""
+        return self._built_rows().variables
+
+    def batch(self, index, training: bool):
+        """The context in which `value` is that of the batch `index`."""
+        if index is not None:
+            rows = self._built_rows()
+            if not self.is_open:
+                rows.table.require_path()
+            return rows.batch(index, training)
+        if not training:
+            return contextlib.nullcontext()
+        raise ValueError(
+            f"Training with a data {self.name} needs to know which "
+            "example is which: give `fit` the targets as "
+            "`kl.indexed(y)` or the dataset, before it is shuffled, as "
+            "`kl.indexed(dataset)`. Received: targets without an index"
+        )
+
+    def value(self):
+        """The parameter of the current batch, or the fallback outside one."""
+        if self.built and self.rows.displacement is not None:
+            return self.rows.value()
+        if self.fallback == "mean" and self.built:
+            return self.rows.mean_value()
+        return self.start
+
+    def _built_rows(self):
+        if not self.built:
+            raise ValueError(
+                "A DataParameter gets its table from the loss and model it "
+                "is compiled with; with a subclassed model, call "
+                "`loss.build(prediction_shape)` first. "
+                "Received: one that no compiled loss has"
+            )
+        return self.rows
+
+    def on_train_begin(self, logs=None):
+        self._built_rows()
+        if self not in getattr(self.model, "data_parameters", {}).values():
+            raise ValueError(
+                f"This data {self.name} is not in the loss of the model that "
+                "trains; compile a `LikelihoodModel` with it. "
+                f"Received: {type(self.model).__name__}"
+            )
+        self.rows.refusals.reset()
+        self.rows.table.open_for_training()
+        self._steps = 0
+
+    def on_train_batch_begin(self, batch, logs=None):
+        self.rows.table.raise_error()
+        # Early and seldom: on JAX a look at the state costs a round trip.
+        if self._steps and self._steps & (self._steps - 1) == 0:
+            self._check_model()
+        self._steps += 1
+
+    def on_epoch_end(self, epoch, logs=None):
+        self._check_model()
+        self.rows.table.flush()
+        if self.tensorboard is not None:
+            write_histogram(
+                self.tensorboard, f"data_{self.name}", self.values(), epoch
+            )
+
+    def on_test_begin(self, logs=None):
+        if self.fallback == "mean" and self.is_open:
+            self._built_rows().update_mean()
+
+    def on_train_end(self, logs=None):
+        if self.fallback == "mean":
+            self.rows.update_mean()
+        self.close()
+
+    def _check_model(self):
+        # Asking for the model brings its variables up to date on JAX.
+        if self.model is not None:
+            self.check()

@@ -1,0 +1,98 @@
+"""Sample and class weights beside numbered targets."""
+
+import keras
+import numpy as np
+
+from keras_likelihood.backend.datasets import weigh_classes
+from keras_likelihood.data_parameters.numbered_batches import INDEX, TARGET
+
+
+def standardize_weights(x, y, sample_weight=None, class_weight=None) -> tuple:
+    """Arguments of `fit` as Keras understands them with numbered targets.
+
+    Keras gives weights the structure of the targets and takes classes from
+    targets that are one array. Targets of `kl.indexed` are neither, so that
+    class weights become sample weights here, and sample weights by output
+    take the structure of the targets. Anything else is passed on.
+
+    Args:
+        x: inputs or a dataset.
+        y: targets, or `None` with a dataset.
+        sample_weight: as in `fit`.
+        class_weight: as in `fit`.
+
+    Returns:
+        `(x, y, sample_weight, class_weight)`.
+    """
+    if class_weight is not None and _is_numbered(x, y):
+        if sample_weight is not None:
+            raise ValueError(
+                "Give `class_weight` or `sample_weight`, not both. "
+                "Received: both"
+            )
+        if y is not None:
+            sample_weight = _class_weights(y[TARGET], class_weight)
+        elif isinstance(x, keras.utils.PyDataset):
+            x = _WeighedBatches(x, class_weight)
+        else:
+            x = weigh_classes(x, class_weight, lambda y: y[TARGET])
+        class_weight = None
+    if _has_index(y) and isinstance(sample_weight, dict | list | tuple):
+        # Those of the index are for the structure alone.
+        none = np.zeros(len(y[INDEX]), "float32")
+        sample_weight = {INDEX: none, TARGET: sample_weight}
+    return x, y, sample_weight, class_weight
+
+
+def _has_index(y):
+    return isinstance(y, dict) and INDEX in y
+
+
+def _is_numbered(x, y):
+    if y is not None:
+        return _has_index(y)
+    if isinstance(x, keras.utils.PyDataset):
+        batch = x[0]
+        return isinstance(batch, list | tuple) and _has_index(batch[1])
+    spec = getattr(x, "element_spec", None)
+    return isinstance(spec, tuple) and len(spec) > 1 and _has_index(spec[1])
+
+
+def _class_weights(y, class_weight):
+    """One weight `(n,)` for labels `(n,)`, `(n, 1)` or one-hot `(n, k)`."""
+    if isinstance(y, dict | list | tuple):
+        raise ValueError(
+            "`class_weight` is for models with one output; give "
+            f"`sample_weight` by output. Received: {type(y).__name__} of "
+            "targets"
+        )
+    y = keras.ops.convert_to_numpy(y)
+    if y.ndim > 1:
+        y = y[..., 0] if y.shape[-1] == 1 else y.argmax(axis=-1)
+    classes = np.round(y).astype("int64")
+    known, place = np.unique(classes, return_inverse=True)
+    weights = np.array([class_weight.get(int(c), 1.0) for c in known])
+    return weights[place.reshape(classes.shape)].astype("float32")
+
+
+class _WeighedBatches(keras.utils.PyDataset):
+    """A `PyDataset` of numbered targets with a weight for their class."""
+
+    def __init__(self, dataset, class_weight):
+        super().__init__(
+            workers=dataset.workers,
+            use_multiprocessing=dataset.use_multiprocessing,
+            max_queue_size=dataset.max_queue_size,
+        )
+        self._dataset = dataset
+        self._class_weight = class_weight
+        self.on_epoch_begin = dataset.on_epoch_begin
+        self.on_epoch_end = dataset.on_epoch_end
+
+    @property
+    def num_batches(self):
+        return self._dataset.num_batches
+
+    def __getitem__(self, number):
+        x, y = self._dataset[number]
+        return x, y, _class_weights(y[TARGET], self._class_weight)

@@ -1,0 +1,36 @@
+"""What is refused about names, targets and intervals."""
+
+from keras import ops
+
+
+def refuse_our_names(cls, registry):
+    """A class of ours keeps its name: saved files speak of it by that."""
+    package = __name__.split(".")[0]
+    ours = {
+        name: (known.__module__, known.__qualname__)
+        for name, known in registry.items()
+        if known.__module__.split(".")[0] == package
+    }
+    me = (cls.__module__, cls.__qualname__)
+    if ours.get(cls.name(), me) != me:
+        raise ValueError(
+            f"A likelihood must not be called one of {sorted(ours)}, which "
+            "are names of keras_likelihood. Rename the class, for example "
+            f"My{cls.__name__}, or override its `name()`. "
+            f"Received: {'.'.join(me)} with the name {cls.name()!r}"
+        )
+
+
+def one_or_nan(possible, like):
+    """A factor that spoils value and gradient of what is not possible.
+
+    Compiled code cannot raise, and a finite score would hide the mistake.
+    """
+    return ops.where(possible, ops.ones_like(like), float("nan"))
+
+
+def check_coverage(coverage: float):
+    if not 0 < coverage < 1:
+        raise ValueError(
+            f"`coverage` must be strictly between 0 and 1. Received: {coverage}"
+        )

@@ -1,0 +1,170 @@
+"""What the metrics of this package have in common."""
+
+import contextlib
+
+import keras
+from keras import ops
+
+from keras_likelihood import likelihoods
+from keras_likelihood.likelihoods import Likelihood
+from keras_likelihood.likelihoods.output import (
+    distribution_of,
+    match_target,
+    split_output,
+)
+from keras_likelihood.losses.outcome_weights import outcome_weights
+
+
+class DistributionMetric(keras.metrics.Metric):
+    """A metric that judges a predicted distribution by its targets.
+
+    In the `compile` of a `LikelihoodModel` it gets the distribution that the
+    loss gives to the model's output, with all its parameters. Elsewhere it is
+    given one of
+
+    - a `Likelihood`, such as the result of `predict_distribution`;
+    - `(prediction, parameter, ...)`, in the likelihood's order;
+    - a lone prediction, if the missing parameters are given as numbers.
+
+    A missing parameter is an error. Masked outcomes do not count.
+
+    A subclass gives `update_from(distribution, y_true, weights)`.
+
+    Args:
+        likelihood: a `Likelihood` or its name; `None` (default) for that of
+            the model's loss, and elsewhere `default_likelihood`.
+        name, dtype: as in `keras.metrics.Metric`.
+        **parameters: fixed values of parameters that the output lacks.
+    """
+
+    default_likelihood = "normal"
+
+    def __init__(self, likelihood=None, *, name, dtype=None, **parameters):
+        super().__init__(name=name, dtype=dtype)
+        self._named = likelihood and likelihoods.get(likelihood)
+        self.likelihood = self._named or likelihoods.get(
+            self.default_likelihood
+        )
+        for given in parameters:
+            self.likelihood.parameter(given)
+        self.parameters = parameters
+        self._is_counted = False
+
+    def bind(self, loss):
+        """Checks that this metric can judge what `loss` predicts.
+
+        Args:
+            loss: the `LikelihoodLoss` of the output.
+        """
+        if self._named not in (None, loss.likelihood) or self.parameters:
+            raise ValueError(
+                f"The metric {self.name} judges the distribution of the "
+                f"model's loss, which is {loss.likelihood.name()} with its "
+                "own parameters: leave out `likelihood` and the parameters. "
+                f"Received: {self._described()}"
+            )
+
+    def _described(self):
+        named = self._named and self._named.name()
+        return f"likelihood={named!r}, parameters={self.parameters}"
+
+    @contextlib.contextmanager
+    def already_counted(self):
+        """The time in which `update_state` does nothing.
+
+        A `LikelihoodModel` counts a batch where it computes the loss, as only
+        there the learned parameters can be read on every backend.
+        """
+        self._is_counted = True
+        try:
+            yield
+        finally:
+            self._is_counted = False
+
+    def update_state(self, y_true, y_pred, sample_weight=None):
+        """Counts a batch.
+
+        Args:
+            y_true: targets.
+            y_pred: a prediction, `(prediction, parameter, ...)`, or a
+                `Likelihood`.
+            sample_weight: weights of the examples or outcomes, or `None`.
+        """
+        if self._is_counted:
+            return
+        distribution = self.read(y_pred)
+        if isinstance(y_pred, Likelihood):
+            y_pred = y_pred.prediction
+        self.count_batch(distribution, y_true, y_pred, sample_weight)
+
+    def count_batch(self, distribution, y_true, y_pred, sample_weight=None):
+        """Counts a batch whose distribution is known.
+
+        Args:
+            distribution: a `Likelihood`.
+            y_true, sample_weight: as in `update_state`.
+            y_pred: the output, whose prediction may have a mask.
+        """
+        weights = outcome_weights(
+            ops.convert_to_tensor(split_output(y_pred)[0]),
+            sample_weight,
+            event_rank=distribution.event_rank,
+        )
+        y_true = match_target(y_true, distribution.prediction)
+        self.update_from(distribution, y_true, ops.cast(weights, self.dtype))
+
+    def read(self, y_pred) -> Likelihood:
+        """The distribution that an output stands for by itself."""
+        if isinstance(y_pred, Likelihood):
+            return y_pred
+        return distribution_of(
+            self.likelihood, y_pred, known=self.parameters, dtype=self.dtype
+        )
+
+    def update_from(self, distribution: Likelihood, y_true, weights):
+        """Counts a batch of targets of a distribution.
+
+        Args:
+            distribution: a `Likelihood`.
+            y_true: targets, with the rank of the prediction or of classes.
+            weights: of the outcomes; broadcasts with them.
+        """
+        raise NotImplementedError
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "likelihood": self._named and self._named.name(),
+            **self.parameters,
+        }
+
+
+class MeanOverOutcomes(DistributionMetric):
+    """The weighted mean over outcomes of what a subclass computes.
+
+    A subclass gives `values(distribution, y_true)`.
+    """
+
+    def __init__(self, likelihood=None, **options):
+        super().__init__(likelihood, **options)
+        self.total = self.add_variable((), "zeros", name="total")
+        self.count = self.add_variable((), "zeros", name="count")
+
+    def values(self, distribution: Likelihood, y_true):
+        """One value per outcome, or a tensor that broadcasts with them."""
+        raise NotImplementedError
+
+    def update_from(self, distribution, y_true, weights):
+        values = ops.cast(self.values(distribution, y_true), self.dtype)
+        shape = ops.shape(distribution.prediction)
+        if distribution.event_rank:
+            shape = shape[:-1]
+        values = ops.broadcast_to(values, shape)
+        weights = ops.broadcast_to(weights, shape)
+        # A target that does not count may be anything, NaN included.
+        values = ops.where(weights > 0, values, ops.zeros_like(values))
+        self.total.assign_add(ops.sum(weights * values))
+        self.count.assign_add(ops.sum(weights))
+
+    def result(self):
+        return ops.divide_no_nan(self.total, self.count)

@@ -1,0 +1,31 @@
+"""Stops training whose first loss is not a number."""
+
+import math
+
+import keras
+
+
+class FirstBatch(keras.callbacks.Callback):
+    """Raises if the loss of the first batch is NaN.
+
+    Compiled code cannot refuse a target. A label outside its range and a NaN
+    target both give a loss of NaN, which would ruin every weight.
+    """
+
+    def __init__(self):
+        super().__init__()
+        self._seen = False
+
+    def on_train_begin(self, logs=None):
+        self._seen = False
+
+    def on_train_batch_end(self, batch, logs=None):
+        if self._seen or "loss" not in (logs or {}):
+            return
+        self._seen = True
+        if math.isnan(float(logs["loss"])):
+            raise ValueError(
+                "The loss of the first batch is NaN. Look for NaN among inputs "
+                "and targets, and for labels outside of their range. "
+                f"Received: loss={float(logs['loss'])}"
+            )

@@ -1,0 +1,35 @@
+"""Likelihood models that are made from inputs and outputs."""
+
+import functools
+
+import keras
+
+
+def describes_graph(args, kwargs) -> bool:
+    """Whether a model is made from inputs and outputs."""
+    given = len(args) + sum(name in kwargs for name in ("inputs", "outputs"))
+    return given >= 2
+
+
+def functional_class(cls, args, kwargs) -> type:
+    """`cls` as a functional model.
+
+    Keras would put its functional class among the bases of `cls` for good,
+    and of `LikelihoodModel` with it, which breaks models that define `call`.
+    """
+    return _functional_class(cls, type(keras.Model(*args, **kwargs)))
+
+
+@functools.cache
+def _functional_class(cls, functional):
+    if issubclass(cls, functional):
+        return cls
+    made = type(
+        cls.__name__,
+        (cls, functional),
+        {"__module__": cls.__module__, "_is_functional": True},
+    )
+    package, _, name = keras.saving.get_registered_name(cls).rpartition(">")
+    if package:
+        keras.saving.register_keras_serializable(package, name)(made)
+    return made

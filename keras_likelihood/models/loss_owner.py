@@ -1,0 +1,93 @@
+"""A model that trains and saves what its losses learn."""
+
+import inspect
+import os
+
+import keras
+
+from keras_likelihood.backend.kept_values import forget_gradients
+from keras_likelihood.models.loss_parameters import LossParameters
+
+
+class LossOwner(keras.Model):
+    """Holds the variables of its losses beside those of its layers.
+
+    They are trained, counted among the weights of a checkpoint and saved.
+    Keras does not track them: a model around this one must not find them.
+    """
+
+    def __new__(cls, *args, **kwargs):
+        model = super().__new__(cls)
+        model.__dict__["_loss_parameters"] = LossParameters(
+            name="loss_parameters"
+        )
+        return model
+
+    @property
+    def loss_parameters(self) -> LossParameters:
+        """What the losses learn, and what former losses learned."""
+        return self.__dict__["_loss_parameters"]
+
+    @property
+    def metrics(self):
+        return super().metrics + self.loss_parameters.metrics
+
+    @property
+    def trainable_variables(self):
+        return super().trainable_variables + self._loss_variables(True)
+
+    @property
+    def non_trainable_variables(self):
+        return super().non_trainable_variables + self._loss_variables(False)
+
+    @property
+    def trainable_weights(self):
+        return super().trainable_weights + self._loss_variables(True)
+
+    @property
+    def non_trainable_weights(self):
+        return super().non_trainable_weights + self._loss_variables(False)
+
+    def _loss_variables(self, trainable):
+        held = self.loss_parameters.variables
+        return [
+            v for v in held if (v.trainable and self.trainable) is trainable
+        ]
+
+    def get_weights(self):
+        """Values of the layers' weights, then of what the losses learn."""
+        held = self.loss_parameters.variables
+        return super().get_weights() + [v.numpy() for v in held]
+
+    def set_weights(self, weights):
+        """Takes what `get_weights` returns, or the layers' weights alone."""
+        held = self.loss_parameters.variables
+        count = len(self.weights)
+        if held and len(weights) == count + len(held):
+            for variable, value in zip(held, weights[count:], strict=True):
+                variable.assign(value)
+            weights = weights[:count]
+        super().set_weights(weights)
+
+    def zero_grad(self, *args, **kwargs):
+        """Asked for by PyTorch, which does not know the loss's variables."""
+        super().zero_grad(*args, **kwargs)
+        forget_gradients(self.loss_parameters.variables)
+
+    def save(self, filepath, *args, **kwargs):
+        """As `keras.Model.save`; `.h5` files cannot hold what a loss learns."""
+        legacy = str(filepath).endswith((".h5", ".hdf5"))
+        if legacy and self.loss_parameters.variables:
+            raise ValueError(
+                "An .h5 file cannot hold what the loss has learned; save as "
+                f"'.keras'. Received: {os.fspath(filepath)!r}"
+            )
+        return super().save(filepath, *args, **kwargs)
+
+    def summary(self, *args, **kwargs):
+        """As `keras.Model.summary`, with what the losses learn."""
+        bound = inspect.signature(super().summary).bind(*args, **kwargs)
+        super().summary(*args, **kwargs)
+        show = bound.arguments.get("print_fn") or print
+        for line in self.loss_parameters.describe():
+            show(f" {line}")

@@ -1,0 +1,40 @@
+"""A prediction with its parameters, by name."""
+
+import collections
+import functools
+
+import numpy as np
+
+from keras_likelihood.likelihoods.output import split_output
+
+
+def named_output(output, names: list[str]):
+    """`(prediction, parameter, ...)` as a tuple whose entries have names.
+
+    It unpacks like any tuple. Where one array is asked for, as by NumPy and
+    scikit-learn, it is the prediction.
+
+    Args:
+        output: a prediction, which is returned as it is, or
+            `(prediction, parameter, ...)`.
+        names: of the parameters.
+    """
+    prediction, parameters = split_output(output)
+    if not parameters:
+        return output
+    return _named_tuple("prediction", *names)(prediction, *parameters)
+
+
+@functools.cache
+def _named_tuple(*fields):
+    def as_array(self, dtype=None, copy=None):
+        return np.array(self[0], dtype=dtype, copy=copy)
+
+    def as_plain_tuple(self):
+        return tuple, (tuple(self),)
+
+    made = collections.namedtuple("Output", fields)
+    made.ndim = property(lambda self: np.ndim(self[0]))
+    made.__array__ = as_array
+    made.__reduce__ = as_plain_tuple
+    return made

@@ -1,0 +1,127 @@
+"""Class weights and weights by output beside numbered targets."""
+
+import keras
+import numpy as np
+import pytest
+
+import keras_likelihood as kl
+from keras_likelihood.data_parameters.weights import standardize_weights
+
+LABELS = np.array([0, 1, 2, 2, 1, 0, 2, 2], "int32")
+INPUTS = np.random.default_rng(0).normal(size=(8, 3)).astype("float32")
+CLASS_WEIGHT = {0: 0.5, 2: 3.0}
+WEIGHTS = np.array([0.5, 1, 3, 3, 1, 0.5, 3, 3], "float32")
+
+
+def train(x, y=None, **weights):
+    """State of the rows and the loss after an epoch of one batch."""
+    temperature = kl.DataParameter(8, rho=0.0)
+    inputs = keras.Input((3,))
+    outputs = keras.layers.Dense(3, kernel_initializer="identity")(inputs)
+    model = kl.LikelihoodModel(inputs, outputs)
+    model.compile(
+        keras.optimizers.SGD(0.0),
+        loss=kl.losses.SoftmaxLoss(temperature=temperature),
+    )
+    history = model.fit(
+        x,
+        y,
+        **weights,
+        batch_size=8 if y is not None else None,
+        shuffle=False,
+        verbose=0,
+    )
+    return temperature.rows.table.numpy(), history.history["loss"][0]
+
+
+@pytest.fixture(scope="module")
+def expected():
+    return train(INPUTS, kl.indexed(LABELS), sample_weight=WEIGHTS)
+
+
+class Batch(keras.utils.PyDataset):
+    def __len__(self):
+        return 1
+
+    def __getitem__(self, number):
+        return INPUTS, LABELS
+
+
+def in_tensorflow(labels):
+    tf = pytest.importorskip("tensorflow")
+    return tf.data.Dataset.from_tensor_slices((INPUTS, labels))
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        lambda: (INPUTS, kl.indexed(LABELS)),
+        lambda: (INPUTS, kl.indexed(LABELS[:, None])),
+        lambda: (kl.indexed(Batch()),),
+        lambda: (kl.indexed(in_tensorflow(LABELS)).batch(8),),
+        lambda: (kl.indexed(in_tensorflow(LABELS[:, None])).batch(8),),
+    ],
+    ids=["labels", "column", "PyDataset", "tf.data", "tf.data column"],
+)
+def test_class_weights(data, expected):
+    rows, loss = train(*data(), class_weight=CLASS_WEIGHT)
+    np.testing.assert_allclose(rows, expected[0], rtol=1e-5, atol=1e-7)
+    assert loss == pytest.approx(expected[1], rel=1e-5)
+
+
+def test_one_hot_labels():
+    y = kl.indexed(np.eye(3, dtype="float32")[LABELS])
+    *_, weight, left = standardize_weights(INPUTS, y, None, CLASS_WEIGHT)
+    np.testing.assert_array_equal(weight, WEIGHTS)
+    assert left is None
+
+
+def test_plain_targets_are_passed_on():
+    given = INPUTS, LABELS, None, CLASS_WEIGHT
+    assert standardize_weights(*given) == given
+    given = INPUTS, {"a": LABELS}, {"a": WEIGHTS}, None
+    assert standardize_weights(*given) == given
+
+
+def test_refusals():
+    y = kl.indexed(LABELS)
+    with pytest.raises(ValueError, match="not both"):
+        standardize_weights(INPUTS, y, WEIGHTS, CLASS_WEIGHT)
+    y = kl.indexed({"a": LABELS})
+    with pytest.raises(ValueError, match="one output"):
+        standardize_weights(INPUTS, y, None, CLASS_WEIGHT)
+
+
+def test_weights_by_output():
+    y = INPUTS[:, :1]
+
+    def squares(weights):
+        scale = kl.DataParameter(8, rho=0.0)
+        inputs = keras.Input((3,))
+        heads = {
+            k: keras.layers.Dense(1, kernel_initializer="zeros")(inputs)
+            for k in "ab"
+        }
+        model = kl.LikelihoodModel(inputs, heads)
+        model.compile(
+            keras.optimizers.SGD(0.0),
+            loss={"a": kl.losses.NormalLoss(scale=scale), "b": "mse"},
+        )
+        x, targets, weights, _ = standardize_weights(
+            INPUTS, kl.indexed({"a": y, "b": y}), weights
+        )
+        history = model.fit(
+            x,
+            targets,
+            sample_weight=weights,
+            callbacks=[scale],
+            batch_size=8,
+            verbose=0,
+        )
+        return scale.rows.table.numpy()[:, 1], history.history["loss"][0]
+
+    plain, _ = squares({"a": np.ones(8), "b": np.ones(8)})
+    weighed, loss = squares({"a": 2 * np.ones(8), "b": np.zeros(8)})
+    np.testing.assert_allclose(weighed, 4 * plain, rtol=1e-5)
+    nll = 0.5 * y**2 + 0.5 * np.log(2 * np.pi)
+    assert loss == pytest.approx(2 * np.mean(nll), rel=1e-5)
