@@ -7,7 +7,6 @@ import numpy as np
 
 from keras_likelihood.diagnosis.finding import Finding
 from keras_likelihood.layers import PredictedParameter
-from keras_likelihood.models import LikelihoodModel
 from keras_likelihood.reading.parameter_layers import parameter_layers
 
 
@@ -15,20 +14,11 @@ def check_training(model, outputs) -> Iterator[Finding]:
     """Findings about whether the parameters are and were trained."""
     trained = {id(v) for v in model.trainable_variables}
     steps = _steps(model)
-    adopted = {}
-    if isinstance(model, LikelihoodModel):
-        adopted = model.loss_parameters.learned()
     for output in outputs:
-        for parameter in output.parameters:
-            if parameter.source != "global":
-                continue
-            name, value = parameter.name, float(np.mean(parameter.values))
-            layer = adopted.get(f"{output.key}_{name}" if output.key else name)
-            if layer is not None:
-                yield from _check_layer(name, layer, trained, steps)
-            else:
-                evidence = {"steps": steps, "value": value}
-                yield _untrained(name, evidence, output)
+        # What a head supplies is not learned by the loss.
+        count = sum(p.source == "predicted" for p in output.parameters)
+        for name, layer in output.loss.learned_beside(count).items():
+            yield from _check_layer(name, layer, trained, steps, output)
         for name, data in output.loss.data_parameters.items():
             yield from _check_rows(name, data, steps)
     for name, layer in parameter_layers(model):
@@ -42,17 +32,17 @@ def _steps(model):
     return int(keras.ops.convert_to_numpy(optimizer.iterations))
 
 
-def _check_layer(name, layer, trained, steps):
+def _check_layer(name, layer, trained, steps, output=None):
     if not layer.built:
         return
     evidence = {"steps": steps, "value": _typical_value(layer)}
     if not any(id(v) in trained for v in layer.variables):
-        yield _untrained(name, evidence)
+        yield _untrained(name, evidence, output)
     elif not _has_moved(layer):
         yield _never_moved(name, evidence, steps)
 
 
-def _untrained(name, evidence, output=None):
+def _untrained(name, evidence, output):
     if output is not None:
         return Finding(
             "untrained_parameter",

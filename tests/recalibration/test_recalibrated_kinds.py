@@ -14,15 +14,15 @@ from tests import kinds
 @pytest.mark.parametrize("kind", kinds.KINDS)
 def test_every_shape_gives_the_calibration_of_its_arrays(kind, tmp_path):
     x, y = kinds.data()
-    name = "Auto" if kind == "subclassed" else "LinearFeatureScaling"
-    told = {"from_logits": False} if kind == "subclassed" else {}
-    method = getattr(recalibration, name)
-    fitted = method().fit(kinds.make(kind), x, y, **told)
-    features = None if kind == "subclassed" else kinds.hidden_of(x)
-    arrays = method().fit_arrays(kinds.logits_of(x), y, features)
+    method, told = recalibration.LinearFeatureScaling(), {}
+    features = kinds.hidden_of(x)
+    if kind == "subclassed":
+        method = recalibration.Auto(keep_accuracy=True, folds=2)
+        features, told = None, {"from_logits": False}
+    fitted = method.fit(kinds.make(kind), x, y, **told)
     found = fitted.model.predict(x, verbose=0)
     np.testing.assert_allclose(
-        found, arrays.calibrate(kinds.logits_of(x), features), atol=2e-3
+        found, fitted.calibrate(kinds.logits_of(x), features), atol=2e-3
     )
     if kind in ("twice_nested", "subclassed"):
         fitted.model.save(tmp_path / "calibrated.keras")
@@ -216,11 +216,10 @@ def test_subclassed_regressors_and_classifiers_in_batches():
     assert found.report_["nll_after"] == pytest.approx(
         expected.report_["nll_after"], rel=1e-5
     )
-    auto = recalibration.Auto().fit(
+    found = GlobalScaling().fit(
         kinds.make("subclassed"), batches, from_logits=False
     )
-    assert "FeatureScaling" not in auto.parameters_["method"]
-    assert auto.model.predict(x, verbose=0).shape == (120, 3)
+    assert found.model.predict(x, verbose=0).shape == (120, 3)
 
 
 def test_outputs_stay_float32_under_mixed_precision(mixed_precision, tmp_path):

@@ -67,6 +67,9 @@ def test_predicted_scales_beat_a_global_one_on_new_data():
     nll = {}
     for method in METHODS:
         fitted = method().fit_arrays(prediction, y, features=x)
+        if method is regression.LinearScaling:
+            kernel = np.abs(fitted.parameters_["kernel"])
+            assert kernel.argmax() == 1 and kernel.shape == (3,)
         law = fitted.calibrate(test_prediction, features=test_x)
         target = keras.ops.convert_to_tensor(test_y, law.prediction.dtype)
         values = keras.ops.convert_to_numpy(law.nll(target))

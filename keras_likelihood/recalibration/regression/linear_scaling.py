@@ -26,3 +26,10 @@ class LinearScaling(PredictedScaling):
         fit = fit_by_evidence(objective)
         self.parameters_ = {"prior_precision": fit.strengths["scale"]}
         return [np.reshape(fit.weights["scale"], (-1, 1)), fit.weights["free"]]
+
+    def _fit_scale(self, z, x, weight):
+        relative = super()._fit_scale(z, x, weight)
+        kernel, bias = self.parameters_["network"]
+        self.parameters_["kernel"] = kernel[:, 0]
+        self.parameters_["intercept"] = float(bias[0])
+        return relative
