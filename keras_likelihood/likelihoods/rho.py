@@ -179,8 +179,10 @@ def _bend(value, h, b_over_a):
     series = h2 * (0.5 + h * (1 / 3 + h * 0.125)) * b_over_a
     threshold = 1e-4 if ops.dtype(h) == "float64" else 0.03
     # Arithmetic with zeros and ones: a selection is by far the slower pass.
+    # What is not selected must vanish by itself: fused multiply-adds round
+    # `direct` differently from one machine to the next.
     small = ops.cast(h2 < threshold**2, ops.dtype(h))
-    return direct + small * (series - direct)
+    return (1 - small) * direct + small * series
 
 
 def _coefficients(shape):
