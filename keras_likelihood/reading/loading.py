@@ -58,10 +58,10 @@ def copy_model(model, example=None) -> tuple[keras.Model, bool]:
     try:
         copy = keras.models.clone_model(graph)
         _copy_weights(graph, copy)
-        if example is None or _agree(graph, copy, example):
-            return copy, True
     except (NotImplementedError, TypeError, ValueError):
-        pass
+        copy = None
+    if copy is not None and (example is None or _agree(graph, copy, example)):
+        return copy, True
     warnings.warn(
         f"{type(model).__name__} has no `get_config` by which a copy becomes "
         "its like: what is made of it shares its layers, so that training "
