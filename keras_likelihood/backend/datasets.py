@@ -87,8 +87,9 @@ def is_torch_dataset(data) -> bool:
 def is_torch_loader(data) -> bool:
     """Whether `data` is a `torch.utils.data.DataLoader`, or streams."""
     torch = sys.modules.get("torch.utils.data")
-    kinds = torch and (torch.DataLoader, torch.IterableDataset)
-    return torch is not None and isinstance(data, kinds)
+    return torch is not None and isinstance(
+        data, torch.DataLoader | torch.IterableDataset
+    )
 
 
 def weigh_classes(dataset, weights: dict, targets):

@@ -5,6 +5,8 @@ the rows named by an index: through the resource on TensorFlow, in the
 donated buffer of the compiled step on JAX, in place on PyTorch.
 """
 
+from typing import Any
+
 import keras
 
 
@@ -209,4 +211,4 @@ class _Torch:
         return x
 
 
-_OF = {"tensorflow": _TensorFlow, "jax": _Jax, "torch": _Torch}
+_OF: dict[str, Any] = {"tensorflow": _TensorFlow, "jax": _Jax, "torch": _Torch}

@@ -43,7 +43,7 @@ class NumberedBatches(keras.utils.PyDataset):
             max_queue_size=dataset.max_queue_size,
         )
         self._dataset = dataset
-        self._marks = {}
+        self._marks: dict = {}
         self._refuse_other_orders()
         self.batch_size = len(self._batch(0)[2])
 

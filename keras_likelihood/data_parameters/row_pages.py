@@ -35,7 +35,7 @@ class RowPages:
                 buffer=self._map,
                 offset=HEADER_BYTES,
             )
-        if mapped and hasattr(mmap, "MADV_RANDOM"):
+        if self._map is not None and hasattr(mmap, "MADV_RANDOM"):
             # Rows are visited at random: reading on behind each of them would
             # cost many times the row.
             self._map.madvise(mmap.MADV_RANDOM)

@@ -55,7 +55,7 @@ def explained(error: OSError, path: str) -> OSError:
     advice = "make room and go on" if full else "mend this and go on"
     return OSError(
         error.errno,
-        f"{path} cannot be written ({os.strerror(error.errno)}). Every batch "
+        f"{path} cannot be written ({error.strerror}). Every batch "
         f"before this one is kept; {advice}",
     )
 

@@ -88,9 +88,7 @@ class SparseRMSProp:
         # Not finite either where the mean square would overflow.
         finite = ops.isfinite(ops.einsum("ij,ij->i", total, total))
         moves = ops.logical_and(visited, finite)
-        state = ops.where(
-            moves[:, None, None], self._move(state, total), state
-        )
+        state = ops.where(moves[:, None, None], self._move(state, total), state)
         return state, ops.logical_and(visited, ops.logical_not(finite))
 
     def _move(self, state, gradient):

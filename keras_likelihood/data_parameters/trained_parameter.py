@@ -22,7 +22,8 @@ class TrainedParameter(keras.callbacks.Callback):
 
     def __init__(self):
         super().__init__()
-        self.name = None
+        self._likelihood = None
+        self.name: str | None = None
         self.rows = None
         self._confirmed = True
         self._steps = 0
@@ -31,11 +32,12 @@ class TrainedParameter(keras.callbacks.Callback):
         """Says which parameter of which likelihood this is; returns self."""
         likelihood = likelihoods.get(likelihood)
         bound = (likelihood, name)
-        if self.name is not None and bound != (self._likelihood, self.name):
+        known = self._likelihood
+        if known is not None and bound != (known, self.name):
             raise ValueError(
                 "A DataParameter stands for one parameter of one likelihood. "
                 f"Received: {name!r} of {likelihood.name()} for the "
-                f"{self.name!r} of {self._likelihood.name()}"
+                f"{self.name!r} of {known.name()}"
             )
         self._likelihood, self.name = bound
         declared = likelihood.parameter(name)

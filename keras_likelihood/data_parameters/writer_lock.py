@@ -17,7 +17,7 @@ from keras_likelihood.data_parameters.row_header import (
 try:
     import fcntl
 except ImportError:  # Not on Windows.
-    fcntl = None
+    fcntl = None  # type: ignore[assignment]
 
 
 class WriterLock:
@@ -36,7 +36,9 @@ class WriterLock:
     def __init__(self, path: str, *, shared: bool = False):
         self.path = path
         self.process = os.getpid()
-        self._descriptor = os.open(path, os.O_RDONLY if shared else os.O_RDWR)
+        self._descriptor: int | None = os.open(
+            path, os.O_RDONLY if shared else os.O_RDWR
+        )
         try:
             self._acquire(shared)
         except BaseException:
@@ -131,7 +133,7 @@ def read_holder(descriptor: int) -> dict | None:
         return None
 
 
-_HELD = weakref.WeakSet()
+_HELD: weakref.WeakSet = weakref.WeakSet()
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(

@@ -1,6 +1,7 @@
 """The demo as a person sees it: progress, tables and a figure."""
 
 import logging
+import os
 
 import numpy as np
 from keras import ops
@@ -10,7 +11,7 @@ from keras_likelihood.demo.figure import draw
 from keras_likelihood.whole_files import replacing
 
 
-def run(figure: str = "demo.png", *, quick: bool = False) -> int:
+def run(figure: str | os.PathLike = "demo.png", *, quick: bool = False) -> int:
     """Trains, prints what came of it and draws a figure.
 
     Args:

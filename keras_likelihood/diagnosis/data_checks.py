@@ -13,7 +13,7 @@ from keras_likelihood.reading.targets import are_probabilities, in_range
 
 def check_finite(model, x, outputs) -> Iterator[Finding]:
     """Findings about NaN and infinity, in the order of cause and effect."""
-    places = {}
+    places: dict[str, int] = {}
     for array in keras.tree.flatten(x):
         if isinstance(array, np.ndarray) and array.dtype.kind == "f":
             places["inputs"] = places.get("inputs", 0) + _bad(array)

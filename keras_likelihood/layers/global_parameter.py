@@ -54,7 +54,7 @@ class GlobalParameter(keras.Layer):
             learning_rate_multiplier, weight_decay, clipnorm
         )
         self.likelihood = None
-        self.parameter = None
+        self.parameter: str | None = None
 
     def bind(self, likelihood, name: str) -> "GlobalParameter":
         """Says which parameter of which likelihood this is; returns self.

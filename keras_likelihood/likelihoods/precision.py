@@ -7,8 +7,10 @@ import keras
 from keras import ops
 
 WIDE = ("float32", "float64")
-METHODS = ("nll", "cdf", "quantile", "interval", "sample", "mean")
-METHODS += ("information", "scale_exponent")
+METHODS = (
+    *("nll", "cdf", "quantile", "interval", "sample", "mean"),
+    *("information", "scale_exponent"),
+)
 
 
 def widened(function):

@@ -4,6 +4,7 @@ import contextlib
 import re
 import types
 import warnings
+from typing import Any
 
 import keras
 from keras import ops
@@ -45,7 +46,7 @@ class LikelihoodLoss(keras.losses.Loss):
         **parameters: the likelihood's parameters, by name.
     """
 
-    likelihood = None
+    likelihood: Any = None
     """Set by a subclass that stands for one likelihood."""
 
     def __init__(

@@ -51,7 +51,7 @@ class ExpectedCalibrationError(ClassMetric):
         self.bins = bins
         self.classwise = classwise
         self.classes = classes
-        rows = classes if classwise else 1
+        rows = classes if classwise and classes else 1
         for part in ("size", "hits", "belief"):
             variable = self.add_variable(
                 shape=(rows * bins,), initializer="zeros", name=part

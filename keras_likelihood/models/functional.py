@@ -1,6 +1,7 @@
 """Likelihood models that are made from inputs and outputs."""
 
 import functools
+from typing import Any
 
 import keras
 
@@ -17,7 +18,8 @@ def functional_class(cls, args, kwargs) -> type:
     Keras would put its functional class among the bases of `cls` for good,
     and of `LikelihoodModel` with it, which breaks models that define `call`.
     """
-    return _functional_class(cls, type(keras.Model(*args, **kwargs)))
+    functional: Any = type(keras.Model(*args, **kwargs))
+    return _functional_class(cls, functional)
 
 
 @functools.cache

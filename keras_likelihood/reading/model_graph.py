@@ -148,8 +148,9 @@ class ModelGraph:
             optional: whether to return `None` where there are none.
         """
         names = [layer.name for layer in self.graph.layers]
-        if self._feature_layer in names:
-            return layer_output(self.graph, self._feature_layer)
+        name = self._feature_layer
+        if name is not None and name in names:
+            return layer_output(self.graph, name)
         if self._feature_layer is None:
             strip = kind_of(self.prediction) in PROBABILITIES
             _, found = open_ending(self.prediction, strip)

@@ -1,6 +1,7 @@
 """What a trained model says about data, whatever kind it is."""
 
 import dataclasses
+from typing import Any
 
 import keras
 import numpy as np
@@ -62,7 +63,7 @@ class Reading:
 
     key: str
     prediction: np.ndarray
-    likelihood: type[Likelihood] | None = None
+    likelihood: Any = None
     parameters: list[ReadParameter] = dataclasses.field(default_factory=list)
     loss: object = None
     kind: str | None = None

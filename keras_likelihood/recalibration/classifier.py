@@ -33,7 +33,8 @@ class ClassifierRecalibrator:
     >>> fitted.model.save("calibrated.keras")
     """
 
-    uses_features = False
+    uses_features: bool | str = False
+    report_: dict
     """Whether fitting needs features beside the logits; `"optional"` takes
     them where there are any."""
     questions_ = None

@@ -85,11 +85,12 @@ def fit_by_evidence(objective, rounds=12) -> EvidenceFit:
     """
     weights = {k: np.zeros(s) for k, s in objective.shapes.items()}
     groups = [name for name in weights if name != "free"]
-    strengths, effective = None, {}
+    strengths: dict = {}
+    effective: dict = {}
     for index in range(rounds):
         objective.evaluate(weights)
         curvatures = {name: objective.curvature(name) for name in weights}
-        if strengths is None:
+        if index == 0:
             strengths = {g: _typical(curvatures[g]) for g in groups}
         else:
             previous = dict(strengths)

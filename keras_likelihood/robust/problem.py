@@ -1,6 +1,7 @@
 """The objective of a robust linear regression."""
 
 import dataclasses
+from typing import Any
 
 import numpy as np
 
@@ -35,7 +36,7 @@ class Problem:
     x: np.ndarray
     y: np.ndarray
     weight: np.ndarray
-    criterion: object
+    criterion: Any
     shape: float | None
     slopes: bool
     restraint: float

@@ -41,9 +41,11 @@ def solve(x, components, restraint, floor, rng) -> Subspace:
         squares = squared_distances(x, mean, basis).sum()
         cells = max(across, 1) * max(len(x) - components - 1, 1)
         return Subspace(mean, basis, max(np.sqrt(squares / cells), least))
-    begin = [(mean, basis), _spherical(x, components)]
+    begin: list[tuple] = [(mean, basis), _spherical(x, components)]
     begin += _through_subsets(x, components, rng)
-    reached = [_descend(x, *start, restraint, least) for start in begin]
+    reached = [
+        _descend(x, mean, basis, restraint, least) for mean, basis in begin
+    ]
     return min(reached, key=lambda found: _middle(x, found))
 
 
