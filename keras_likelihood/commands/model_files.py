@@ -31,8 +31,10 @@ def load_model(path):
     import_core()
     import keras
 
+    from keras_likelihood import reading
+
     try:
-        model = _load(path)
+        model = reading.load_model(path)
     except MemoryError:
         raise
     except Exception as error:
@@ -67,18 +69,6 @@ def _refuse_giants(config, held):
                 f"a layer claims `{name}` {part:,} in {held:,} bytes"
             )
         _refuse_giants(part, held)
-
-
-def _load(path):
-    import keras
-
-    from keras_likelihood.models import LikelihoodModel
-
-    model = keras.models.load_model(path, compile=False, safe_mode=True)
-    if isinstance(model, LikelihoodModel):
-        # Its loss holds what it learned; other losses may be anyone's code.
-        model = keras.models.load_model(path, safe_mode=True)
-    return model
 
 
 @contextlib.contextmanager
