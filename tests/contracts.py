@@ -1,4 +1,4 @@
-"""Promises that every head and every loss keeps.
+"""Promises that every class of a kind keeps.
 
 Each contract is a function that raises when the object breaks it; the broken
 twins in `test_contracts.py` prove that it can.
@@ -118,3 +118,109 @@ def small_model(outputs_of, x):
     inputs = keras.Input(x.shape[1:])
     features = keras.layers.Dense(FEATURES, activation="tanh")(inputs)
     return kl.LikelihoodModel(inputs, outputs_of(features))
+
+
+def metric_survives_its_config(metric, y_true, y_pred):
+    """A metric made anew from its config answers alike."""
+    config = keras.saving.serialize_keras_object(metric)
+    twin = keras.saving.deserialize_keras_object(config)
+    assert twin.name == metric.name
+    for m in (metric, twin):
+        m.reset_state()
+        m.update_state(y_true, y_pred)
+    np.testing.assert_allclose(
+        as_numpy(twin.result()), as_numpy(metric.result()), rtol=1e-6
+    )
+
+
+def metric_counts_weights(make, y_true, y_pred):
+    """Weight 0 drops an example and weight 2 counts it twice."""
+    weight = np.zeros(len(y_true), "float32")
+    weight[0], weight[1] = 1.0, 2.0
+    kept = np.array([0, 1, 1])
+    found, expected = make(), make()
+    found.update_state(y_true, y_pred, weight)
+    expected.update_state(
+        y_true[kept], keras.tree.map_structure(lambda p: p[kept], y_pred)
+    )
+    np.testing.assert_allclose(
+        as_numpy(found.result()), as_numpy(expected.result()), rtol=1e-5
+    )
+
+
+def metric_streams(make, y_true, y_pred):
+    """Two batches give what one batch of both gives."""
+    whole, parts = make(), make()
+    whole.update_state(y_true, y_pred)
+    half = len(y_true) // 2
+    for rows in (slice(0, half), slice(half, None)):
+        part = keras.tree.map_structure(lambda p, r=rows: p[r], y_pred)
+        parts.update_state(y_true[rows], part)
+    np.testing.assert_allclose(
+        as_numpy(parts.result()), as_numpy(whole.result()), rtol=1e-5
+    )
+
+
+def recalibrator_is_no_worse(make, **arrays):
+    """On its own data a fitted recalibrator has no higher NLL."""
+    report = make().fit_arrays(**arrays).report_
+    assert report["nll_after"] <= report["nll_before"] + 1e-6
+
+
+def recalibrator_counts_weights(make, **arrays):
+    """Weight 2 is the row twice."""
+    rows = len(arrays["y"])
+    weight = np.ones(rows)
+    weight[: rows // 3] = 2.0
+    twice = np.concatenate([np.arange(rows), np.arange(rows // 3)])
+    weighted = make().fit_arrays(**arrays, sample_weight=weight)
+    repeated = make().fit_arrays(**{k: v[twice] for k, v in arrays.items()})
+    np.testing.assert_allclose(
+        weighted.report_["nll_after"],
+        repeated.report_["nll_after"],
+        rtol=2e-3,
+    )
+
+
+def detector_keeps_the_contract(make, x):
+    """PyOD's contract, the same scores for the same seed, bad input refused."""
+    detector = make().fit(x)
+    scores = detector.decision_scores_
+    assert scores.shape == (len(x),) and np.isfinite(scores).all()
+    np.testing.assert_allclose(
+        detector.decision_function(x), scores, rtol=1e-4, atol=1e-5
+    )
+    flagged = scores > detector.threshold_
+    np.testing.assert_array_equal(detector.labels_, flagged.astype(int))
+    assert 0 < detector.labels_.sum() < len(x)
+    np.testing.assert_allclose(make().fit(x).decision_scores_, scores)
+    bad = x.copy()
+    bad[0, 0] = np.nan
+    try:
+        make().fit(bad)
+    except ValueError:
+        return
+    raise AssertionError("NaN was accepted")
+
+
+def regularizer_trains_in_any_layer(make, layer, x, path):
+    """Its scale is finite after SGD and survives saving."""
+    inputs = keras.Input(x.shape[1:])
+    outputs = layer(make())(inputs)
+    outputs = keras.layers.Dense(1)(keras.layers.Flatten()(outputs))
+    model = kl.LikelihoodModel(inputs, outputs)
+    model.compile(keras.optimizers.SGD(0.1, 0.9), loss=kl.losses.NormalLoss())
+    y = x.reshape(len(x), -1)[:, :1]
+    history = model.fit(x, y, epochs=3, verbose=0).history
+    assert np.all(np.isfinite(history["loss"]))
+    model.save(path)
+    again = keras.models.load_model(path)
+    pairs = zip(
+        kl.regularizers.adaptive_weights(model),
+        kl.regularizers.adaptive_weights(again),
+        strict=True,
+    )
+    for mine, theirs in pairs:
+        scale = mine.regularizer.scale()
+        assert np.all(np.isfinite(scale)) and np.all(scale > 0)
+        np.testing.assert_allclose(theirs.regularizer.scale(), scale)

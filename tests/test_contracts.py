@@ -91,3 +91,72 @@ def test_loss_contracts_can_fail(tmp_path):
         y,
         tmp_path / "model.keras",
     )
+
+
+@keras.saving.register_keras_serializable("tests")
+class ForgetsItsCoverage(kl.metrics.IntervalCoverage):
+    def get_config(self):
+        return {**super().get_config(), "coverage": 0.9}
+
+
+class CountsEveryRow(kl.metrics.Sharpness):
+    def update_state(self, y_true, y_pred, sample_weight=None):
+        super().update_state(y_true, y_pred)
+
+
+class ForgetsTheFirstBatch(kl.metrics.Sharpness):
+    def update_state(self, y_true, y_pred, sample_weight=None):
+        self.reset_state()
+        super().update_state(y_true, y_pred, sample_weight)
+
+
+def test_metric_contracts_can_fail(rng):
+    y, mean, noise = rng.normal(size=(3, 40, 1)).astype("float32")
+    y_pred = (mean, np.exp(noise))
+    catches(
+        contracts.metric_survives_its_config,
+        ForgetsItsCoverage(0.2),
+        y,
+        y_pred,
+    )
+    catches(contracts.metric_counts_weights, CountsEveryRow, y, y_pred)
+    catches(contracts.metric_streams, ForgetsTheFirstBatch, y, y_pred)
+
+
+def test_estimator_contracts_can_fail(rng, tmp_path):
+    class Worse:
+        def fit_arrays(self, **arrays):
+            self.report_ = {"nll_before": 1.0, "nll_after": 1.1}
+            return self
+
+    class IgnoresItsWeights:
+        def fit_arrays(self, y, sample_weight=None):
+            self.report_ = {"nll_after": float(np.mean(y))}
+            return self
+
+    class TakesNaN(kl.outliers.PCAScale):
+        def fit(self, X, y=None):  # noqa: N803
+            return super().fit(np.nan_to_num(X), y)
+
+    class Explodes(kl.regularizers.DRidge):
+        def __call__(self, weight):
+            return super().__call__(weight) * float("nan")
+
+    y = rng.normal(size=30)
+    with pytest.raises(AssertionError):
+        contracts.recalibrator_is_no_worse(Worse, y=y)
+    with pytest.raises(AssertionError):
+        contracts.recalibrator_counts_weights(IgnoresItsWeights, y=y)
+    x = rng.normal(size=(40, 3)).astype("float32")
+    catches(
+        contracts.detector_keeps_the_contract,
+        lambda: TakesNaN(steps=2, random_state=0),
+        x,
+    )
+    catches(
+        contracts.regularizer_trains_in_any_layer,
+        lambda: Explodes(num_examples=40),
+        lambda r: keras.layers.Dense(2, kernel_regularizer=r),
+        x,
+        tmp_path / "m.keras",
+    )
