@@ -35,7 +35,7 @@ model = kl.LikelihoodModel.from_model(
     )
 )
 model.compile("adam", loss=kl.losses.SoftmaxLoss(temperature=temperature))
-model.fit(x, kl.indexed(y), epochs=40, callbacks=[temperature], verbose=0)
+model.fit(x, kl.indexed(y), epochs=40, verbose=0)
 
 # %%
 

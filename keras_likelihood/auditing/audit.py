@@ -41,7 +41,7 @@ def audit(
     ```python
     temperature = kl.DataParameter(len(x), learning_rate=0.02)
     model.compile("adam", loss=kl.losses.SoftmaxLoss(temperature=temperature))
-    model.fit(x, kl.indexed(y), callbacks=[temperature])
+    model.fit(x, kl.indexed(y))
     report = kl.audit(model, x, y, "audit.html", label_names=names)
     report.to_csv("issues.csv")
     ```
