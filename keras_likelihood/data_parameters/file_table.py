@@ -211,6 +211,8 @@ class FileTable:
 
     def flush(self):
         """Waits until every row is on the disk."""
+        # Steps may still be under way; the counter knows the last.
+        ops.convert_to_numpy(self._writes)
         if self._file is not None:
             self._file.flush()
 

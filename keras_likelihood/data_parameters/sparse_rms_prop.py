@@ -86,7 +86,7 @@ class SparseRMSProp:
         visited = ops.equal(ops.take(order, place, axis=0), index)
         total = self._clip(ops.take(total, place, axis=0), total, order >= 0)
         # Not finite either where the mean square would overflow.
-        finite = ops.isfinite(ops.einsum("ij,ij->i", total, total))
+        finite = ops.isfinite(ops.sum(ops.square(total), axis=1))
         moves = ops.logical_and(visited, finite)
         state = ops.where(moves[:, None, None], self._move(state, total), state)
         return state, ops.logical_and(visited, ops.logical_not(finite))
