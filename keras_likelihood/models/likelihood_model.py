@@ -12,6 +12,7 @@ from keras_likelihood.losses.likelihood_loss import LikelihoodLoss
 from keras_likelihood.models.loss_parameters import LossParameters
 from keras_likelihood.registration import serializable
 from keras_likelihood.regularizers.learned_noise import bind_noise
+from keras_likelihood.regularizers.measured_curvature import MeasuredCurvature
 
 
 @serializable
@@ -92,6 +93,19 @@ class LikelihoodModel(keras.Model):
             self._refuse_jit_with_store()
         super().compile(optimizer=optimizer, loss=loss, **kwargs)
         bind_noise(self)
+
+    def fit(self, x=None, *args, callbacks=None, **kwargs):
+        """As `keras.Model.fit`; adds the callbacks that the model needs."""
+        if not isinstance(callbacks, keras.callbacks.CallbackList):
+            given = keras.tree.flatten(callbacks)
+            given = [c for c in given if c is not None]
+            callbacks = [*given, *self._own_callbacks(x, given)]
+        return super().fit(x, *args, callbacks=callbacks, **kwargs)
+
+    def _own_callbacks(self, x, given):
+        if any(isinstance(c, MeasuredCurvature) for c in given):
+            return []
+        return [MeasuredCurvature(x)]
 
     def __reduce__(self):
         """Pickles as this class: the functional one has no module to be in."""

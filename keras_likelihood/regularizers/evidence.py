@@ -29,7 +29,7 @@ class Evidence(NamedTuple):
     """What the data say about a tensor of weights.
 
     Attributes:
-        precision: `h`, a scalar.
+        precision: `h`, a scalar or an array of the shape of the weights.
         freedom: `df`, the degrees of freedom the weights use, a scalar.
         on: which weights the prior leaves on, 0 or 1, shape of the weights.
     """
@@ -114,7 +114,7 @@ def price_of_a_weight(weight, evidence: Evidence):
     size = ops.sum(evidence.on * ops.abs(weight)) / ops.maximum(count, 1.0)
     count = ops.clip(count, 0.5, total - 0.5)
     odds = (total - count) / count
-    width = size * ops.sqrt(evidence.precision)
+    width = size * ops.sqrt(ops.mean(evidence.precision))
     price = 2.0 * ops.log(odds) + 2.0 * ops.log(width + _SMALLEST)
     return ops.maximum(price, 1.0)
 
