@@ -3,21 +3,25 @@
 import keras
 
 
-def fold_gradients(function, weights: list, state: list, fold):
-    """Compiles one step of a sum over gradients of a scalar function.
+def fold_gradients(function, weights: list, state: list, seed, fold):
+    """Compiles a sum over the gradients of a scalar function.
 
     Args:
         function: maps a nest of tensors to one scalar tensor; it reads
-            variables as Keras layers do.
+            variables as Keras layers do, and may draw from `seed`.
         weights: the `keras.Variable`s to differentiate by.
         state: all other variables that `function` reads.
+        seed: a `keras.random.SeedGenerator`.
         fold: maps `(total, gradients)` to the next total, a nest of tensors;
             `gradients` is a list like `weights`.
 
     Returns:
-        A function of `(total, inputs)` that returns the next total.
+        A function of `(total, batches)` that returns the last total.
+        `batches` is a nest of arrays `(count, ...)`, whose rows are the
+        arguments of `function`.
     """
-    return _OF[keras.backend.backend()](function, weights, state, fold)
+    make = _OF[keras.backend.backend()]
+    return make(function, weights, state, seed, fold)
 
 
 def sync_variables(model):
@@ -29,7 +33,21 @@ def sync_variables(model):
         model.jax_state_sync()
 
 
-def _tensorflow(function, weights, state, fold):
+def _one_by_one(step):
+    """Sums in a Python loop over a compiled step."""
+
+    def total_of(total, batches):
+        for i in range(len(keras.tree.flatten(batches)[0])):
+            batch = keras.tree.map_structure(
+                lambda a, i=i: keras.ops.convert_to_tensor(a[i]), batches
+            )
+            total = step(total, batch)
+        return total
+
+    return total_of
+
+
+def _tensorflow(function, weights, state, seed, fold):
     import tensorflow as tf
 
     @tf.function(reduce_retracing=True)
@@ -44,32 +62,46 @@ def _tensorflow(function, weights, state, fold):
         # The gradient of an embedding comes as the rows that were read.
         return fold(total, [tf.convert_to_tensor(g) for g in gradients])
 
-    return step
+    return _one_by_one(step)
 
 
-def _jax(function, weights, state, fold):
+def _jax(function, weights, state, seed, fold):
     import jax
 
-    def value(current, others, inputs):
+    def value(current, others, draws, inputs):
         mapping = [
             *zip(weights, current, strict=True),
             *zip(state, others, strict=True),
+            (seed.state, draws),
         ]
-        with keras.StatelessScope(state_mapping=mapping):
-            return function(inputs)
+        with keras.StatelessScope(state_mapping=mapping) as scope:
+            found = function(inputs)
+        return found, scope.get_current_value(seed.state)
 
     @jax.jit
-    def compiled(total, current, others, inputs):
-        return fold(total, jax.grad(value)(current, others, inputs))
+    def compiled(total, current, others, draws, batches):
+        def step(carried, inputs):
+            total, draws = carried
+            gradients, draws = jax.grad(value, has_aux=True)(
+                current, others, draws, inputs
+            )
+            return (fold(total, gradients), draws), None
 
-    def step(total, inputs):
+        return jax.lax.scan(step, (total, draws), batches)[0]
+
+    def total_of(total, batches):
         current = [w.value for w in weights]
-        return compiled(total, current, [v.value for v in state], inputs)
+        others = [v.value for v in state]
+        total, draws = compiled(
+            total, current, others, seed.state.value, batches
+        )
+        seed.state.assign(draws)
+        return total
 
-    return step
+    return total_of
 
 
-def _torch(function, weights, state, fold):
+def _torch(function, weights, state, seed, fold):
     import torch
 
     def step(total, inputs):
@@ -85,7 +117,7 @@ def _torch(function, weights, state, fold):
         with torch.no_grad():
             return fold(total, gradients)
 
-    return step
+    return _one_by_one(step)
 
 
 _OF = {"tensorflow": _tensorflow, "jax": _jax, "torch": _torch}

@@ -14,7 +14,7 @@ from keras_likelihood.regularizers.copies import Copies
 _GROUPS = ("tensor", "input", "output", "weight")
 _LOSSES = ("nll", "mse")
 _OBJECTIVES = ("evidence", "joint")
-_LARGEST_MOVE = 0.3
+_LARGEST_MOVE = 0.5
 
 
 class AdaptiveRegularizer(keras.Layer, keras.regularizers.Regularizer):
@@ -169,10 +169,10 @@ class AdaptiveRegularizer(keras.Layer, keras.regularizers.Regularizer):
         owner = self._owner(weight)
         if owner is not self:
             return owner(weight)
-        if self.built:
-            self._say_what_is_assumed()
-        else:
+        if not self.built:
             self.build(tuple(weight.shape))
+        elif self._links.weight is not None:
+            self._say_what_is_assumed()
         weight = ops.cast(ops.convert_to_tensor(weight), "float32")
         log_scale = self._read_log_scale()
         if self.objective == "joint":
@@ -195,7 +195,7 @@ class AdaptiveRegularizer(keras.Layer, keras.regularizers.Regularizer):
         # Adam steps alike whatever the size of this pull; SGD must bear it.
         rate = min(copies * self._factor / self.num_examples, 1.0)
         apart = ops.stop_gradient(log_scale) - ops.log(target)
-        pull = ops.clip(apart, -1.0, 1.0) * (1.0 - state[0]) * rate
+        pull = ops.tanh(apart) * (1.0 - state[0]) * rate
         used = freedom * (self._factor / self.num_examples)
         return ops.sum(pull * log_scale) - used * log_noise
 
@@ -219,7 +219,8 @@ class AdaptiveRegularizer(keras.Layer, keras.regularizers.Regularizer):
         scale = self.scale().astype("float64")
         noise = self._current_noise()
         found = self.measured_evidence(weight, scale, noise, curvature)
-        target = ops.convert_to_numpy(self.target_scale(weight, scale, found))
+        target = self.target_scale(*_as_tensors((weight, scale, found)))
+        target = ops.convert_to_numpy(target)
         move = np.log(np.maximum(target, least)) - np.log(scale)
         if not np.all(np.isfinite(move)):
             return
@@ -268,15 +269,16 @@ class AdaptiveRegularizer(keras.Layer, keras.regularizers.Regularizer):
             self._copies.make(self, shape)
 
     def _say_what_is_assumed(self):
-        if self._links.silent or not self._assumes_noise or self.loss == "mse":
+        known = self.loss == "mse" or self._links.noise is not None
+        if self._links.silent or known or not self._assumes_noise:
             return
         warnings.warn(
-            "An adaptive regularizer outside of a `LikelihoodModel` cannot "
-            "measure the curvature of the loss. It assumes the negative "
-            "log-likelihood of a normal target with standard deviation 1, and "
-            "uncorrelated inputs of size 1. Use `LikelihoodModel`, add the "
-            "callback `MeasuredCurvature`, or give `noise` (beside 'mse' with "
-            "loss='mse') to say that you know.",
+            "An adaptive regularizer measures the curvature of the loss only "
+            "in `LikelihoodModel.fit` or with the callback "
+            "`MeasuredCurvature`. Here it assumes the negative log-likelihood "
+            "of a normal target with standard deviation 1, and uncorrelated "
+            "inputs of size 1. Give `noise` (beside the mean squared error "
+            "also loss='mse') if that is meant.",
             stacklevel=2,
         )
         self.keep_silent()
@@ -386,6 +388,12 @@ class AdaptiveRegularizer(keras.Layer, keras.regularizers.Regularizer):
             "learning_rate_multiplier": self.learning_rate_multiplier,
             "objective": self.objective,
         }
+
+
+def _as_tensors(nest):
+    return keras.tree.map_structure(
+        lambda a: ops.convert_to_tensor(a, "float32"), nest
+    )
 
 
 def _positive(name, value):

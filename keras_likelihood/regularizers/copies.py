@@ -36,11 +36,21 @@ class Copies(keras.Layer):
         return copy
 
 
-def _in_one_layer(first, weight):
-    """Whether a saved file would hold one object for both weights.
+_PARTS = {"query", "key", "value", "attention_output"}
 
-    It does for the parts of one layer, and for the LoRA weights of a kernel.
-    Two arguments of one layer are saved as two objects.
+
+def _in_one_layer(first, weight):
+    """Whether a saved file holds one regularizer for both weights.
+
+    It does for the parts of an attention layer, and for a kernel with its
+    LoRA weights. Other layers each save a regularizer of their own.
     """
-    (*one, _), (*two, name) = first.path.split("/"), weight.path.split("/")
-    return one[:1] == two[:1] and (one != two or name.startswith("lora_"))
+    one, two = first.path.split("/"), weight.path.split("/")
+    if one[-1].startswith("lora_") or two[-1].startswith("lora_"):
+        one, two = one[:-1], two[:-1]
+        if one == two:
+            return True
+    else:
+        one, two = one[:-1], two[:-1]
+    parts = {one[-1], two[-1]} if one and two else set()
+    return one[:-1] == two[:-1] and parts <= _PARTS and len(parts) == 2

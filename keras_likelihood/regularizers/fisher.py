@@ -12,7 +12,7 @@ from keras_likelihood.regularizers.curvature import (
     matrix_shape,
 )
 
-_DRAWS = 8
+_DRAWS = 4
 _LEAST_BATCHES, _MOST_BATCHES = 16, 512
 
 
@@ -39,8 +39,8 @@ class FisherFactors:
         self._seed = keras.random.SeedGenerator(seed)
         known = {id(w) for w in weights}
         others = [v for v in model.variables if id(v) not in known]
-        self._step = fold_gradients(
-            self._scores, weights, [*others, self._seed.state], _add_products
+        self._total_of = fold_gradients(
+            self._scores, weights, others, self._seed, _add_products
         )
 
     @property
@@ -65,14 +65,14 @@ class FisherFactors:
         """
         batches = min(self.batches, count)
         size = count // batches
+        stacked = keras.tree.map_structure(
+            lambda a: ops.convert_to_numpy(a)[: batches * size].reshape(
+                (batches, size, *a.shape[1:])
+            ),
+            x,
+        )
         total = [_zeros(w.shape) for w in self._weights]
-        for start in range(0, batches * size, size):
-            batch = keras.tree.map_structure(
-                lambda a, i=start: ops.convert_to_tensor(a[i : i + size]), x
-            )
-            total = self._step(total, batch)
-            # A compiled step may only read the state of the draws.
-            self._seed.next()
+        total = self._total_of(total, stacked)
         return [
             tuple(ops.convert_to_numpy(f) / (batches * size) for f in pair)
             for pair in total

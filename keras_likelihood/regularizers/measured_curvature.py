@@ -21,7 +21,7 @@ from keras_likelihood.regularizers.learned_noise import bind_noise
 from keras_likelihood.regularizers.pruning import adaptive_weights
 
 _FIRST_STEP = 16
-_SHORTEST = 20
+_SHORTEST = 32
 
 
 class MeasuredCurvature(keras.callbacks.Callback):
@@ -32,7 +32,7 @@ class MeasuredCurvature(keras.callbacks.Callback):
     targets drawn from the model's own distribution: after 16, 32, 64, ...
     steps, and later so rarely that it costs about a tenth of the training.
     In between it moves the scales of the priors, each time by a factor of at
-    most 1.35, towards those that the data support (Immer et al., 2021, call
+    most 1.65, towards those that the data support (Immer et al., 2021, call
     this online marginal-likelihood training). It logs the number of effective
     weights of an epoch as `effective_weights`.
 
@@ -70,12 +70,12 @@ class MeasuredCurvature(keras.callbacks.Callback):
             return
         if not self._inputs.can_be_read:
             return
+        for weight in adaptive_weights(model):
+            weight.regularizer.keep_silent()
         # Building the regularizers gives each weight its own.
         _ = model.losses
         bind_noise(model)
         self._weights = adaptive_weights(model)
-        for weight in self._weights:
-            weight.regularizer.keep_silent()
         self._curvatures = [
             Curvature(w.shape, w.regularizer.num_examples)
             for w in self._weights
