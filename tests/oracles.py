@@ -83,3 +83,39 @@ class _RobustRho:
             return np.log(0.5 * z**2 + 1)
         b = abs(shape - 2)
         return b / shape * ((z**2 / b + 1) ** (shape / 2) - 1)
+
+
+def score_moments(nll):
+    """`(E[psi^2], E[z psi^3])` of `psi = d nll / dz`, by plain quadrature.
+
+    Args:
+        nll: function of a float > 0 whose mirror image is the other half;
+            its constant does not matter.
+    """
+    step = 1e-5
+
+    def score(z):
+        return (nll(z + step) - nll(z - step)) / (2 * step)
+
+    def integral(function):
+        parts = [0, 1e-3, 1, 10, np.inf]
+        return sum(
+            integrate.quad(
+                lambda z: function(z) * np.exp(-nll(z)), low, high, limit=200
+            )[0]
+            for low, high in zip(parts[:-1], parts[1:], strict=True)
+        )
+
+    mass = integral(lambda z: 1.0)
+    second = integral(lambda z: score(z) ** 2) / mass
+    return second, integral(lambda z: z * score(z) ** 3) / mass
+
+
+# Up to a constant, and for z > 0 only: the other half is its mirror image.
+STANDARD_NLL = {
+    "normal": lambda z: 0.5 * z**2,
+    "laplace": lambda z: z,
+    "student_t": lambda z, df: (df + 1) / 2 * np.log1p(z**2 / df),
+    "robust_rho": lambda z, shape: _RobustRho._rho(z, shape),
+    "logistic": lambda z: z + 2 * np.log1p(np.exp(-z)),
+}

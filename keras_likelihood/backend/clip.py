@@ -4,11 +4,12 @@ import keras
 from keras import ops
 
 
-def clip(x, low: float, high: float):
-    """`x` held between two numbers; same shape and dtype.
+def clip(x, low, high):
+    """`x` held between two numbers or two tensors; same shape and dtype.
 
-    Stock `ops.clip` on PyTorch makes float32 tensors of the numbers, which is
-    several times slower and turns bounds beyond its range into 0 or infinity.
+    Stock `ops.clip` on PyTorch makes float32 tensors of numbers, which is
+    several times slower and turns bounds beyond its range into 0 or infinity;
+    `ops.minimum` and `ops.maximum` make float32 of float64.
     """
     if keras.backend.backend() == "torch":
         return x.clamp(low, high)

@@ -1,11 +1,16 @@
 """The Bernoulli likelihood: binary cross-entropy with a temperature."""
 
 import keras
+import numpy as np
 from keras import ops
 
 from keras_likelihood.backend.probability import tfp_distributions
 from keras_likelihood.constraints import ShiftedSoftplus
-from keras_likelihood.likelihoods.likelihood import Likelihood, Parameter
+from keras_likelihood.likelihoods.likelihood import (
+    Likelihood,
+    Parameter,
+    one_or_nan,
+)
 
 
 class Bernoulli(Likelihood):
@@ -28,9 +33,19 @@ class Bernoulli(Likelihood):
         return self.prediction / self.temperature
 
     def nll(self, y):
-        """Negative log-likelihood of `y` in [0, 1]; shape of the logits."""
+        """Negative log-likelihood of `y` in [0, 1]; shape of the logits.
+
+        It is NaN for any other `y`.
+        """
         y = self._check_target(y)
-        return ops.softplus(self.logits) - y * self.logits
+        nll = ops.softplus(self.logits) - y * self.logits
+        return nll * one_or_nan(ops.logical_and(y >= 0, y <= 1), nll)
+
+    @classmethod
+    def check_targets(cls, y, prediction_shape):
+        super().check_targets(y, prediction_shape)
+        y = np.asarray(y)
+        cls._refuse_targets(y, ~((y >= 0) & (y <= 1)), "in [0, 1]")
 
     def cdf(self, y):
         y = self._check_target(y)
@@ -44,6 +59,11 @@ class Bernoulli(Likelihood):
     def mean(self):
         """Probability of a yes, of the logits' shape."""
         return ops.sigmoid(self.logits)
+
+    def information(self):
+        """`p (1 - p) / temperature^2`, of the logits' shape."""
+        p = self.mean() * ops.sigmoid(-self.logits)
+        return p / ops.square(self.temperature)
 
     def sample(self, count=None, seed=None):
         uniform = keras.random.uniform(

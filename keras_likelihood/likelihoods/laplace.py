@@ -5,6 +5,7 @@ import math
 import keras
 from keras import ops
 
+from keras_likelihood.backend.clip import clip
 from keras_likelihood.backend.probability import tfp_distributions
 from keras_likelihood.constraints import ShiftedSoftplus
 from keras_likelihood.likelihoods.likelihood import Parameter
@@ -26,15 +27,17 @@ class Laplace(LocationScale):
     parameters = (Parameter("scale", ShiftedSoftplus(0.01), initial=1.0),)
 
     def standard_nll(self, z):
-        return ops.abs(z) + math.log(2.0)
+        # The slope of `ops.abs` at 0 is 1 on JAX; that of this is 0.
+        return z * ops.stop_gradient(ops.sign(z)) + math.log(2.0)
 
     def standard_cdf(self, z):
         tail = 0.5 * ops.exp(-ops.abs(z))
         return ops.where(z < 0, tail, 1 - tail)
 
     def standard_quantile(self, p):
-        lower = ops.log(2 * ops.minimum(p, 0.5))
-        upper = -ops.log(2 - 2 * ops.maximum(p, 0.5))
+        # Bounds that no selected value meets: a tie would halve its gradient.
+        lower = ops.log(2 * clip(p, 0.0, 0.6))
+        upper = -ops.log(2 - 2 * clip(p, 0.4, 1.0))
         return ops.where(p < 0.5, lower, upper)
 
     def standard_sample(self, shape, seed):
@@ -44,6 +47,12 @@ class Laplace(LocationScale):
         )
         exponential = -ops.log1p(-uniform)
         return exponential[0] - exponential[1]
+
+    def standard_information(self):
+        return 1.0
+
+    def scale_exponent(self):
+        return 1.0
 
     def to_tfp(self):
         return tfp_distributions().Laplace(self.prediction, self.scale)

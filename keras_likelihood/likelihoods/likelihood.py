@@ -6,9 +6,11 @@ import re
 from typing import ClassVar
 
 import keras
+import numpy as np
 from keras import ops
 
 from keras_likelihood.constraints import Constraint
+from keras_likelihood.likelihoods.precision import widen_methods
 
 _REGISTRY: dict[str, type["Likelihood"]] = {}
 
@@ -46,9 +48,10 @@ class Likelihood:
     """A distribution of the target, given a prediction and parameters.
 
     A likelihood is one file: it names its `parameters` and writes `nll`, and
-    as many of `cdf`, `quantile`, `sample` and `mean` as it has. Naming a
-    subclass registers it, so heads, losses and saved files can speak of it by
-    its snake-case name.
+    as many of `cdf`, `quantile`, `sample`, `mean` and `information` as it
+    has. Naming a subclass registers it, so heads, losses and saved files can
+    speak of it by its snake-case name. Float16 and bfloat16 are computed in
+    float32; only results are narrow.
 
     Args:
         prediction: what the model predicts, `(batch, ..., units)`.
@@ -67,6 +70,8 @@ class Likelihood:
 
     def __init_subclass__(cls, **kwargs):
         super().__init_subclass__(**kwargs)
+        _refuse_our_names(cls)
+        widen_methods(cls)
         _REGISTRY[cls.name()] = cls
 
     def __init__(self, prediction, **parameters):
@@ -160,11 +165,7 @@ class Likelihood:
         Returns:
             `(lower, upper)`, each of the prediction's shape.
         """
-        if not 0 < coverage < 1:
-            raise ValueError(
-                "`coverage` must be strictly between 0 and 1. "
-                f"Received: {coverage}"
-            )
+        check_coverage(coverage)
         tail = (1 - coverage) / 2
         return self.quantile(tail), self.quantile(1 - tail)
 
@@ -175,6 +176,45 @@ class Likelihood:
     def mean(self):
         """Expected outcome; NaN where the distribution has none."""
         raise self._undefined("mean")
+
+    def information(self):
+        """Fisher information of the prediction.
+
+        It is `E[(d nll / d prediction)^2]` over outcomes that follow this
+        distribution: how sharply one outcome determines the prediction.
+
+        Returns:
+            One value per entry of the prediction. Where several entries
+            form one outcome it is the diagonal of the information matrix;
+            the whole matrix is the covariance of `d nll(y) / d prediction`
+            over `y = sample()`.
+        """
+        raise self._undefined("information")
+
+    @classmethod
+    def check_targets(cls, y, prediction_shape):
+        """Raises a ValueError if `y` holds targets that cannot occur.
+
+        Args:
+            y: NumPy array of targets, only those that count.
+            prediction_shape: shape of their predictions, batch axis
+                included.
+        """
+        dtype = np.asarray(y).dtype
+        if dtype.kind not in "biuf":
+            raise ValueError(
+                f"Targets of {cls.__name__} must be numbers. "
+                f"Received: dtype {dtype}"
+            )
+
+    @classmethod
+    def _refuse_targets(cls, y, bad, allowed):
+        if np.any(bad):
+            found = np.unique(np.asarray(y)[bad])[:5].tolist()
+            raise ValueError(
+                f"Targets of {cls.__name__} must be {allowed}. "
+                f"Received: {found}"
+            )
 
     def to_tfp(self):
         """The same distribution from TensorFlow Probability."""
@@ -219,6 +259,39 @@ class Likelihood:
                 f"{expected}. Received: {received}"
             )
         return y
+
+
+def _refuse_our_names(cls):
+    """A class of ours keeps its name: saved files speak of it by that."""
+    package = __name__.split(".")[0]
+    ours = {
+        name: (known.__module__, known.__qualname__)
+        for name, known in _REGISTRY.items()
+        if known.__module__.split(".")[0] == package
+    }
+    me = (cls.__module__, cls.__qualname__)
+    if ours.get(cls.name(), me) != me:
+        raise ValueError(
+            f"A likelihood must not be called one of {sorted(ours)}, which "
+            "are names of keras_likelihood. Rename the class, for example "
+            f"My{cls.__name__}, or override its `name()`. "
+            f"Received: {'.'.join(me)} with the name {cls.name()!r}"
+        )
+
+
+def one_or_nan(possible, like):
+    """A factor that spoils value and gradient of what is not possible.
+
+    Compiled code cannot raise, and a finite score would hide the mistake.
+    """
+    return ops.where(possible, ops.ones_like(like), float("nan"))
+
+
+def check_coverage(coverage: float):
+    if not 0 < coverage < 1:
+        raise ValueError(
+            f"`coverage` must be strictly between 0 and 1. Received: {coverage}"
+        )
 
 
 _DIMENSIONS = ["scalar", "channel", "element"]

@@ -3,8 +3,9 @@
 import keras
 from keras import ops
 
+from keras_likelihood.backend.compiled import compiled
 from keras_likelihood.likelihoods import quadrature
-from keras_likelihood.likelihoods.likelihood import Likelihood
+from keras_likelihood.likelihoods.likelihood import Likelihood, check_coverage
 
 
 class LocationScale(Likelihood):
@@ -32,10 +33,37 @@ class LocationScale(Likelihood):
         return self.standard_nll
 
     def standard_cdf(self, z):
-        return quadrature.cdf(self.prepared_nll(), z)
+        return self._integrate(quadrature.cdf, z)
 
     def standard_quantile(self, p):
-        return quadrature.quantile(self.prepared_nll(), p)
+        return self._integrate(quadrature.quantile, p)
+
+    def standard_information(self):
+        """`E[psi^2]` with `psi = d standard_nll / dz`, for scale 1."""
+        return self._integrate(quadrature.score_moments, self.prediction)[0]
+
+    def scale_exponent(self):
+        """The power of the scale that frees the pull from the scale.
+
+        The pull of a residual r on the prediction is `psi(r / scale) / scale`
+        with `psi = d standard_nll / dz`. For residuals that follow this
+        distribution, the expected square of `scale^k * pull` does not change
+        with the scale to first order at
+
+            k = 1 + E[z psi psi'] / E[psi^2] = (1 + E[z psi^3] / E[psi^2]) / 2
+
+        It is 2 for the normal and 1 for the Laplace distribution, where the
+        scale then cancels for every residual.
+        """
+        second, third = self._integrate(
+            quadrature.score_moments, self.prediction
+        )
+        return 0.5 + 0.5 * third / second
+
+    def _integrate(self, function, x):
+        names = ["prediction", *(p.name for p in self.parameters)]
+        tensors = {name: getattr(self, name) for name in names}
+        return _integrate(type(self), function, tensors, x)
 
     def standard_sample(self, shape, seed):
         # The open interval: an exact 0 or 1 has an infinite quantile.
@@ -65,9 +93,37 @@ class LocationScale(Likelihood):
         p = ops.convert_to_tensor(p, dtype=self.prediction.dtype)
         return self.prediction + self.scale * self.standard_quantile(p)
 
+    def interval(self, coverage=0.9):
+        check_coverage(coverage)
+        # From the lower tail: 1 - tail has fewer digits.
+        half = self.scale * self.standard_quantile(
+            ops.convert_to_tensor(
+                (1 - coverage) / 2, dtype=self.prediction.dtype
+            )
+        )
+        return self.prediction + half, self.prediction - half
+
     def sample(self, count=None, seed=None):
         draw = self.standard_sample(self._sample_shape(count), seed)
         return self.prediction + self.scale * draw
 
     def mean(self):
         return self.prediction
+
+    def information(self):
+        """Fisher information of the prediction, of the prediction's shape.
+
+        It is `standard_information() / scale^2`.
+        """
+        each = self.standard_information() / ops.square(self.scale)
+        return ops.broadcast_to(each, ops.shape(self.prediction))
+
+
+def _of_parameters(likelihood, function, tensors, x):
+    """`function` of the density with the given parameters, at `x`."""
+    density = object.__new__(likelihood)
+    vars(density).update(tensors)
+    return function(density.prepared_nll(), x)
+
+
+_integrate = compiled(_of_parameters, static=2)

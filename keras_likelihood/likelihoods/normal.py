@@ -9,6 +9,9 @@ from keras_likelihood.backend.probability import tfp_distributions
 from keras_likelihood.constraints import ShiftedSoftplus
 from keras_likelihood.likelihoods.likelihood import Parameter
 from keras_likelihood.likelihoods.location_scale import LocationScale
+from keras_likelihood.likelihoods.normal_quantile import normal_quantile
+
+LOG_PARTITION = 0.5 * math.log(2 * math.pi)
 
 
 class Normal(LocationScale):
@@ -26,18 +29,24 @@ class Normal(LocationScale):
     parameters = (Parameter("scale", ShiftedSoftplus(0.01), initial=1.0),)
 
     def standard_nll(self, z):
-        return 0.5 * ops.square(z) + 0.5 * math.log(2 * math.pi)
+        return 0.5 * ops.square(z) + LOG_PARTITION
 
     def standard_cdf(self, z):
         return 0.5 * ops.erfc(-z * math.sqrt(0.5))
 
     def standard_quantile(self, p):
-        return math.sqrt(2) * ops.erfinv(2 * p - 1)
+        return normal_quantile(p)
 
     def standard_sample(self, shape, seed):
         return keras.random.normal(
             shape, dtype=self.prediction.dtype, seed=seed
         )
+
+    def standard_information(self):
+        return 1.0
+
+    def scale_exponent(self):
+        return 2.0
 
     def to_tfp(self):
         return tfp_distributions().Normal(self.prediction, self.scale)

@@ -3,7 +3,7 @@
 The survival function is integrated by the trapezoidal rule in u after the
 substitution
 
-    S(x) = integral of p(x + t) dt over t > 0,    t = exp(C sinh(u))
+    S(x) = integral of p(x + t) dt over t > 0,    t = max(x, 1) exp(C sinh(u))
 
 which makes algebraic tails (Cauchy), exponential ones and those that end
 almost abruptly all fall off doubly exponentially, so that one fixed set of
@@ -17,6 +17,9 @@ import math
 
 import numpy as np
 from keras import ops
+
+from keras_likelihood.backend.clip import clip
+from keras_likelihood.backend.rows import value_and_gradient
 
 _C = 0.7
 _GROUP = 8
@@ -85,6 +88,29 @@ def quantile(standard_nll, p):
     return ops.sign(p - 0.5) * x
 
 
+def score_moments(standard_nll, like):
+    """Moments of the score `psi = d nll / dz` of a symmetric density.
+
+    Args:
+        standard_nll: as for `cdf`.
+        like: tensor of the rank that its parameters broadcast with.
+
+    Returns:
+        `(E[psi^2], E[z psi^3])`, each of the shape of the parameters; both
+        are constants when differentiated.
+    """
+    rule = _rule(ops.dtype(like))
+    z, log_weights = rule.nodes(like)
+    z = z + ops.zeros_like(standard_nll(z))
+    nll, (score,) = value_and_gradient(standard_nll, [z])
+    weight = 2 * ops.exp(log_weights - nll)
+    # Far out the score may overflow where the density is nil.
+    score = ops.where(weight > 0, score, 0.0)
+    square = ops.square(score) * weight
+    moments = ops.sum(square, axis=0), ops.sum(z * score * square, axis=0)
+    return tuple(ops.stop_gradient(m) for m in moments)
+
+
 @dataclasses.dataclass(frozen=True)
 class _Rule:
     """Nodes in u, from the far end inwards, in groups of `_GROUP`."""
@@ -92,14 +118,19 @@ class _Rule:
     u: np.ndarray
     step: float
     iterations: int
+    farthest: float
 
     def group(self, i, like):
         """Nodes and logarithms of weights of group `i`, on a leading axis."""
+        return [v[i] for v in self.nodes(like, (-1, _GROUP))]
+
+    def nodes(self, like, leading=(-1,)):
+        """Nodes and logarithms of weights, shaped to go before `like`."""
         t = np.exp(_C * np.sinh(self.u))
         log_weights = np.log(t * _C * np.cosh(self.u) * self.step)
-        column = (-1, _GROUP) + (1,) * len(like.shape)
+        shape = leading + (1,) * len(like.shape)
         return [
-            ops.convert_to_tensor(v.reshape(column), dtype=like.dtype)[i]
+            ops.convert_to_tensor(v.reshape(shape), dtype=like.dtype)
             for v in (t, log_weights)
         ]
 
@@ -120,6 +151,7 @@ def _rule(dtype):
         u=(last - np.arange(count)) * step,
         step=step,
         iterations=9 if wide else 7,
+        farthest=1e300 if wide else 1e37,
     )
 
 
@@ -127,10 +159,15 @@ def _survival(standard_nll, x):
     rule = _rule(ops.dtype(x))
     zeros = ops.zeros_like(standard_nll(x))
     x = x + zeros
+    length = clip(x, 1.0, rule.farthest)
+    log_length = ops.log(length)
 
     def add(i, total):
         t, log_weights = rule.group(i, x)
-        terms = ops.exp(log_weights - standard_nll(x + t))
+        at = x + length * t
+        nll = standard_nll(clip(at, 0.0, rule.farthest))
+        terms = ops.exp(log_length + log_weights - nll)
+        terms = ops.where(at < rule.farthest, terms, 0.0)
         return total + ops.sum(terms, axis=0)
 
     return ops.fori_loop(0, rule.groups, add, zeros)
@@ -156,8 +193,10 @@ def _bracket(standard_nll, target, rule):
     passed = ops.fori_loop(0, rule.groups, add, (zeros, zeros))[1]
     center = float(rule.u[0]) - rule.step * passed
     low = center - 2 * rule.step
-    at_zero = low <= float(rule.u[-1])
-    return ops.where(at_zero, 0.0, _at(low)), _at(center + 2 * rule.step)
+    low = ops.where(low <= float(rule.u[-1]), 0.0, _at(low))
+    # A target that the farthest node does not reach may be anywhere beyond.
+    high = _at(center + 2 * rule.step)
+    return low, ops.where(passed > 2, high, math.log(rule.farthest))
 
 
 def _at(u):

@@ -22,6 +22,7 @@ from keras import ops
 
 from keras_likelihood.backend.clip import clip
 from keras_likelihood.backend.custom_gradient import with_gradient
+from keras_likelihood.likelihoods.precision import widened
 
 _FORM_CHANGE = 1.7
 """Shape above which the second form is the more accurate one."""
@@ -60,27 +61,14 @@ def rho(x, shape=1.0, scale=1.0):
     return _rho(x, shape, scale)
 
 
-def widened(function):
-    """`function` of tensors, computed in float32 if they are narrower."""
-
-    @functools.wraps(function)
-    def call(*inputs):
-        dtype = ops.dtype(inputs[0])
-        if dtype in ("float32", "float64"):
-            return function(*inputs)
-        inputs = (ops.cast(x, "float32") for x in inputs)
-        return ops.cast(function(*inputs), dtype)
-
-    return call
-
-
 def evaluate(x, shape, scale, *, exact_power=False):
     """Rho and what `differentiate` needs to follow.
 
     Args:
         exact_power: spend one more pass on `pow` where the exponent is so
-            large that `exp` would multiply rounding errors; only shapes
-            above 3 have such exponents at common residuals.
+            large that `exp` would multiply rounding errors, and follow rho
+            to the end of the dtype's range; only shapes above 3 have such
+            exponents at common residuals.
 
     Returns:
         `(rho, residuals)`.
@@ -89,25 +77,23 @@ def evaluate(x, shape, scale, *, exact_power=False):
     limits = _limits(shape)
     inverse_a, inverse_b = 1 / a, 1 / b
     z = clip(x / scale, -limits.ratio, limits.ratio)
+    if exact_power:
+        farthest = _farthest(a, b, limits)
+        z = clip(z, -farthest, farthest)
     s = z * z
     ratio = s * inverse_b
     log_u = ops.log1p(ratio)
     k_log_u = k * log_u
     m = 0.5 * a - k
     exponent = m * log_u
+    highest = limits.exact_exponent if exact_power else limits.exponent
+    exponent = clip(exponent, -limits.exact_exponent, highest)
+    e = ops.expm1(exponent)
     if exact_power:
-        log_b = ops.log(clip(b, 1.0, limits.huge))
-        cap = ops.relu(limits.exact_exponent - log_b - k_log_u)
-        bounded = clip(exponent, -limits.exact_exponent, limits.exact_exponent)
-        exponent = ops.where(bounded < cap, bounded, cap)
-        e = ops.where(
-            ops.logical_and(exponent > 8, exponent < cap),
-            ops.power(1 + ratio, m) - 1,
-            ops.expm1(exponent),
-        )
-    else:
-        exponent = clip(exponent, -limits.exact_exponent, limits.exponent)
-        e = ops.expm1(exponent)
+        # The sum 1 + ratio loses the digits of a small ratio, and the power
+        # of a large shape would multiply that loss.
+        use_power = ops.logical_and(exponent > 8, log_u > 1)
+        e = ops.where(use_power, ops.power(1 + ratio, m) - 1, e)
     b_over_a = b * inverse_a
     ks = (k * inverse_a) * s
     value = ks + (ks + b_over_a) * e
@@ -161,6 +147,11 @@ def differentiate(residuals, upstream, normalizer_slope=None):
     return by_x, by_shape, by_scale
 
 
+def longest_ratio(like) -> float:
+    """The `|x / scale|` at which rho stops growing, for the dtype of `like`."""
+    return _limits(like).ratio
+
+
 def sum_to(x, like):
     """Sums `x` over the axes along which `like` was broadcast to it."""
     missing = len(x.shape) - len(like.shape)
@@ -200,6 +191,18 @@ def _coefficients(shape):
     return a, b, ops.cast(a >= _FORM_CHANGE, ops.dtype(shape))
 
 
+def _farthest(a, b, limits):
+    """The `|x / scale|` from which on rho would leave the dtype's range.
+
+    There `(1 + s / b)^(a / 2) min(b, 1) = exp(room)`. Both rho and its
+    derivatives are at most a few hundred times that.
+    """
+    room = limits.exact_exponent - 5 - ops.log(clip(b, limits.tiny, 1.0))
+    log_u = 2 * room / clip(a, 1.0, limits.huge)
+    s = b * ops.expm1(clip(log_u, 0.0, limits.exact_exponent))
+    return clip(ops.sqrt(s), 0.0, limits.ratio)
+
+
 @dataclasses.dataclass(frozen=True)
 class _Limits:
     """What keeps every intermediate result finite.
@@ -208,7 +211,7 @@ class _Limits:
     near 1, so that adding it changes nothing else. `huge` stands in for an
     infinite shape. Ratios of residual to scale end at `ratio` and exponents
     at `exponent`, so that `ratio^2 exp(exponent)` still fits the dtype; with
-    exact powers rho itself ends at `exp(exact_exponent)`.
+    exact powers rho itself ends near `exp(exact_exponent)`.
     """
 
     tiny: float

@@ -1,5 +1,7 @@
 """The robust rho likelihood: the shape of the loss is learned too."""
 
+import math
+
 from keras import ops
 
 from keras_likelihood.backend.custom_gradient import with_gradient
@@ -10,7 +12,7 @@ from keras_likelihood.likelihoods.location_scale import LocationScale
 from keras_likelihood.likelihoods.rho import (
     differentiate,
     evaluate,
-    widened,
+    longest_ratio,
 )
 
 
@@ -42,7 +44,7 @@ class RobustRho(LocationScale):
     )
 
     def standard_nll(self, z):
-        return _nll(z, self.shape, ops.ones_like(self.scale))
+        return _nll(z, self.shape, ops.ones((), dtype=self.scale.dtype))
 
     def nll(self, y):
         x = self._check_target(y) - self.prediction
@@ -54,8 +56,15 @@ class RobustRho(LocationScale):
 
     def prepared_nll(self):
         constant = log_partition.log_partition(self.shape)
-        unit = ops.ones_like(self.scale)
-        return lambda z: evaluate(z, self.shape, unit)[0] + constant
+        unit = ops.ones((), dtype=self.scale.dtype)
+        # From there on rho is level, which would look like a heavy tail.
+        end = longest_ratio(self.scale)
+
+        def nll(z):
+            value = evaluate(z, self.shape, unit)[0] + constant
+            return ops.where(ops.abs(z) < end, value, math.inf)
+
+        return nll
 
 
 def _forward(x, shape, scale):
@@ -69,4 +78,4 @@ def _backward(residuals, upstream):
     return differentiate(residuals, upstream, normalizer_slope=slope)
 
 
-_nll = widened(with_gradient(_forward, _backward))
+_nll = with_gradient(_forward, _backward)

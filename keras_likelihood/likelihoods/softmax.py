@@ -1,11 +1,19 @@
 """The softmax likelihood: cross-entropy with its temperature set free."""
 
+import math
+
 import keras
+import numpy as np
 from keras import ops
 
+from keras_likelihood.backend.clip import clip
 from keras_likelihood.backend.probability import tfp_distributions
 from keras_likelihood.constraints import ShiftedSoftplus
-from keras_likelihood.likelihoods.likelihood import Likelihood, Parameter
+from keras_likelihood.likelihoods.likelihood import (
+    Likelihood,
+    Parameter,
+    one_or_nan,
+)
 
 
 class Softmax(Likelihood):
@@ -30,6 +38,16 @@ class Softmax(Likelihood):
         """Logits after division by the temperature."""
         return self.prediction / self.temperature
 
+    def _bounded_logits(self):
+        """Logits below 0 that give the same probabilities.
+
+        No temperature is too low for them: the largest is 0, not infinite.
+        """
+        largest = ops.max(self.prediction, axis=-1, keepdims=True)
+        distance = self.prediction - ops.stop_gradient(largest)
+        temperature = clip(self.temperature, 1.2e-38, math.inf)
+        return clip(distance / temperature, -1e30, math.inf)
+
     def nll(self, y):
         """Negative log-likelihood of the classes `y`.
 
@@ -38,7 +56,8 @@ class Softmax(Likelihood):
                 or soft labels of the logits' shape.
 
         Returns:
-            One value per outcome, `(batch, ...)`.
+            One value per outcome, `(batch, ...)`; NaN for a number that is
+            no class.
         """
         y = ops.convert_to_tensor(y)
         shape, received = tuple(self.prediction.shape), tuple(y.shape)
@@ -47,11 +66,10 @@ class Softmax(Likelihood):
                 "Softmax needs logits (batch, ..., classes) with at least two "
                 f"classes; one logit is Bernoulli. Received: {shape}"
             )
+        logits = self._bounded_logits()
         if _matches(received, shape):
             return ops.categorical_crossentropy(
-                ops.cast(y, self.prediction.dtype),
-                self.logits,
-                from_logits=True,
+                ops.cast(y, logits.dtype), logits, from_logits=True
             )
         if _matches(received, shape[:-1] + (1,)):
             y = ops.squeeze(y, axis=-1)
@@ -61,13 +79,44 @@ class Softmax(Likelihood):
                 f"{shape[:-1]} or one-hot of shape {shape}. "
                 f"Received: {received}"
             )
-        return ops.sparse_categorical_crossentropy(
-            ops.cast(y, "int32"), self.logits, from_logits=True
+        return self._nll_of_classes(y, logits)
+
+    def _nll_of_classes(self, y, logits):
+        index = ops.cast(y, "int32")
+        possible = ops.logical_and(index >= 0, index < logits.shape[-1])
+        # A number such as 1.5 or NaN is no class either.
+        possible = ops.logical_and(possible, ops.cast(index, y.dtype) == y)
+        nll = ops.sparse_categorical_crossentropy(
+            ops.where(possible, index, 0), logits, from_logits=True
         )
+        return nll * one_or_nan(possible, nll)
+
+    @classmethod
+    def check_targets(cls, y, prediction_shape):
+        super().check_targets(y, prediction_shape)
+        y, classes = np.asarray(y), prediction_shape[-1]
+        if y.shape[-1:] == (classes,) and y.ndim == len(prediction_shape):
+            off = ~(np.abs(y.sum(axis=-1, dtype="float64") - 1) <= 1e-3)
+            bad = ~(y >= 0) | off[..., None]
+            allowed = "rows of shares >= 0 that sum to 1"
+        else:
+            bad = ~((y >= 0) & (y < classes) & (np.floor(y) == y))
+            allowed = f"whole numbers from 0 to {classes - 1}"
+        cls._refuse_targets(y, bad, allowed)
 
     def mean(self):
         """Class probabilities, of the logits' shape."""
-        return ops.softmax(self.logits)
+        return ops.softmax(self._bounded_logits())
+
+    def information(self):
+        """Diagonal of the information matrix, of the logits' shape.
+
+        The matrix is `(diag(p) - p p^T) / temperature^2` with p the class
+        probabilities. It is also the covariance of `d nll(y) / d prediction`
+        over `y = sample()`.
+        """
+        p = self.mean()
+        return p * (1 - p) / ops.square(self.temperature)
 
     def sample(self, count=None, seed=None):
         """Draws class numbers: `(batch, ...)`, or `(count, batch, ...)`."""
@@ -81,7 +130,7 @@ class Softmax(Likelihood):
                 )
             )
         )
-        return ops.argmax(self.logits + gumbel, axis=-1)
+        return ops.argmax(self._bounded_logits() + gumbel, axis=-1)
 
     def to_tfp(self):
         return tfp_distributions().Categorical(logits=self.logits)

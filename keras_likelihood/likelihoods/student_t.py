@@ -5,10 +5,12 @@ import math
 import keras
 from keras import ops
 
+from keras_likelihood.backend.clip import clip
 from keras_likelihood.backend.probability import tfp_distributions
 from keras_likelihood.constraints import ShiftedSoftplus, Softplus
 from keras_likelihood.likelihoods.likelihood import Parameter
 from keras_likelihood.likelihoods.location_scale import LocationScale
+from keras_likelihood.likelihoods.normal import LOG_PARTITION
 
 
 class StudentT(LocationScale):
@@ -36,21 +38,24 @@ class StudentT(LocationScale):
         return self.prepared_nll()(z)
 
     def prepared_nll(self):
-        log_partition = 0.5 * ops.log(math.pi * self.df) - log_gamma_half_step(
-            0.5 * self.df
-        )
-        power = 0.5 * (self.df + 1)
-        return lambda z: (
-            power * ops.log1p(ops.square(z) / self.df) + log_partition
-        )
+        log_partition = LOG_PARTITION + normalizer_excess(0.5 * self.df)
+        return lambda z: _loss(z, self.df) + log_partition
 
     def standard_sample(self, shape, seed):
         seed = keras.random.SeedGenerator(seed)
         dtype = self.prediction.dtype
-        half_df = ops.broadcast_to(0.5 * self.df, shape)
+        # More degrees of freedom than this no float32 tells from infinity.
+        half_df = clip(0.5 * self.df, 0.0, 1e14)
+        half_df = ops.broadcast_to(half_df, shape)
         normal = keras.random.normal(shape, dtype=dtype, seed=seed)
         gamma = keras.random.gamma(shape, half_df, dtype=dtype, seed=seed)
         return normal * ops.sqrt(half_df / gamma)
+
+    def standard_information(self):
+        return 1 - 2 / (self.df + 3)
+
+    def scale_exponent(self):
+        return 2 - 6 / (self.df + 5)
 
     def mean(self):
         return ops.where(self.df > 1, self.prediction, float("nan"))
@@ -61,17 +66,45 @@ class StudentT(LocationScale):
         )
 
 
-def log_gamma_half_step(a):
-    """`log G(a + 1/2) - log G(a)` for a > 0, to full precision.
+def _loss(z, df):
+    """`(df + 1) / 2 * log(1 + z^2 / df)`, for df up to infinity.
 
-    Taking the difference of two log-gammas loses all digits of a float32 once
-    `a` is large. Instead `a` is moved up by eight through
-    `G(a + 1) = a G(a)`, where an asymptotic series in 1/a is exact to 1e-11.
+    A ratio `z^2 / df` that is small may underflow; a series in it then gives
+    the factor by which the loss differs from `z^2 / 2`.
+    """
+    far = 1e7 if ops.dtype(z) == "float64" else 1e4
+    finite_df = clip(df, 0.0, 1e36)
+    x = z / ops.sqrt(finite_df)
+    logarithm = ops.log1p(ops.square(clip(x, -far, far)))
+    # Beyond, where a square could overflow, 1 + x^2 is x^2.
+    logarithm = logarithm + 2 * ops.log(clip(ops.abs(x) / far, 1.0, math.inf))
+    direct = 0.5 * (finite_df + 1) * logarithm
+
+    inverse_df = 1 / df
+    end = ops.stop_gradient(clip(_SMALL * ops.sqrt(df), 0.0, 1e19))
+    z2 = ops.square(clip(z, -end, end))
+    u = z2 * inverse_df
+    series = 1 - u * (1 / 2 - u * (1 / 3 - u * (1 / 4 - u / 5)))
+    near_normal = 0.5 * z2 * (1 + inverse_df) * series
+    return ops.where(ops.abs(z) < end, near_normal, direct)
+
+
+_SMALL = 0.03
+"""The `|z| / sqrt(df)` up to which five terms of the series are exact."""
+
+
+def normalizer_excess(a):
+    """`log(a) / 2 + log G(a) - log G(a + 1/2)` for a > 0, to full precision.
+
+    It falls to 0 as `a` grows. Taking the difference of two log-gammas loses
+    all digits of a float32 once `a` is large. Instead `a` is moved up by eight
+    through `G(a + 1) = a G(a)`, where an asymptotic series in 1/a is exact to
+    1e-11. Every term is a function of 1/a, so that none overflows.
     """
     product = 1.0
     for k in range(8):
-        product = product * ((a + k) / (a + k + 0.5))
+        product = product * (1 + 0.5 / (a + k))
     u = 1 / (a + 8)
     u2 = ops.square(u)
     series = u * (-1 / 8 + u2 * (1 / 192 + u2 * (-1 / 640 + u2 * 17 / 14336)))
-    return ops.log(product) + 0.5 * ops.log(a + 8) + series
+    return ops.log(product) - 0.5 * ops.log1p(8 / a) - series

@@ -10,12 +10,29 @@ from keras_likelihood.registration import serializable
 class LocationScaleLoss(LikelihoodLoss):
     """Negative log-likelihood with terms weighted by their scale.
 
-        weight nll(y),    weight = scale^(2 beta), held constant
+        weight nll(y),    weight = scale^(beta k), held constant
 
     With a predicted scale, large errors are excused as noise early in
     training and such outcomes are then neglected. `beta` mends this: 0 is
-    the plain likelihood, 0.5 the usual compromise; at 1 the scale no longer
-    decides who trains the prediction.
+    the plain likelihood, 0.5 the usual compromise (beta-NLL, Seitzer et al.
+    2022, for the normal); at 1 the scale no longer decides who trains the
+    prediction.
+
+    The power k is `scale_exponent()` of the likelihood. It is chosen such
+    that at `beta=1` the pull of a residual on the prediction, which is the
+    gradient of its term, does not depend on the scale:
+
+    - Normal, k = 2: the pull is the residual, as under squared error.
+    - Laplace, k = 1: the pull is the residual's sign, as under absolute
+      error.
+    - Student's t, k = 2 (df + 2) / (df + 5); the robust loss, from k = 1 at
+      shape 0 to k = 2 at shape 2. No power of the scale frees every residual
+      here. What holds is the expectation: for residuals that follow the
+      likelihood, the expected squared pull has no first-order change with
+      the predicted scale.
+
+    Any other likelihood gets its k by the last rule, which gives those of
+    the normal and of the Laplace distribution too.
 
     Args:
         likelihood: one with a `scale`, or its name.
@@ -41,11 +58,23 @@ class LocationScaleLoss(LikelihoodLoss):
         self.beta = float(beta)
         self.balanced = bool(balanced)
 
+    def prediction_weight(self, distribution):
+        """The constant weight of each outcome, before any balancing.
+
+        Args:
+            distribution: a likelihood with a `scale`.
+
+        Returns:
+            Tensor that broadcasts against the prediction.
+        """
+        power = self.beta * distribution.scale_exponent()
+        return ops.stop_gradient(distribution.scale**power)
+
     def elementwise(self, distribution, y_true):
         nll = distribution.nll(y_true)
         if self.beta == 0:
             return nll
-        weight = ops.stop_gradient(distribution.scale) ** (2 * self.beta)
+        weight = self.prediction_weight(distribution)
         if self.balanced:
             weight = weight / ops.mean(weight)
         return nll * weight

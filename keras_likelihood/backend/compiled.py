@@ -1,0 +1,23 @@
+"""Compiling a function once where operations one by one are slow."""
+
+import keras
+
+
+def compiled(function, static: int):
+    """`function`, compiled on JAX once per shape and static arguments.
+
+    Eager JAX compiles a loop anew whenever its body is a new closure. Inside
+    this function a loop is compiled with the rest, and found again. Other
+    backends run a loop as it is.
+
+    Args:
+        function: maps arguments to tensors. It must not read anything else
+            that changes.
+        static: how many of the leading arguments are not tensors. They must
+            be hashable.
+    """
+    if keras.backend.backend() != "jax":
+        return function
+    import jax
+
+    return jax.jit(function, static_argnums=tuple(range(static)))
