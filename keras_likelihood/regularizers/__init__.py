@@ -12,6 +12,7 @@ from keras_likelihood.regularizers.measured_curvature import (
 from keras_likelihood.regularizers.multi_lasso import MultiLasso
 from keras_likelihood.regularizers.multi_ridge import MultiRidge
 from keras_likelihood.regularizers.pruning import adaptive_weights, prune
+from keras_likelihood.regularizers.report import report
 
 __all__ = [
     "AdaptiveRegularizer",
@@ -23,4 +24,5 @@ __all__ = [
     "adaptive_weights",
     "bind_noise",
     "prune",
+    "report",
 ]

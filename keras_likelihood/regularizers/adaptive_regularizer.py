@@ -1,15 +1,14 @@
 """The base of regularizers that learn their own strength."""
 
 import math
-import types
-import warnings
 
 import keras
 import numpy as np
 from keras import ops
 
 from keras_likelihood.backend.gradients import scale_step
-from keras_likelihood.regularizers.copies import Copies
+from keras_likelihood.regularizers.claims import ClaimsOneWeight
+from keras_likelihood.regularizers.evidence import as_tensors
 
 _GROUPS = ("tensor", "input", "output", "weight")
 _LOSSES = ("nll", "mse")
@@ -17,7 +16,9 @@ _OBJECTIVES = ("evidence", "joint")
 _LARGEST_MOVE = 0.5
 
 
-class AdaptiveRegularizer(keras.Layer, keras.regularizers.Regularizer):
+class AdaptiveRegularizer(
+    ClaimsOneWeight, keras.Layer, keras.regularizers.Regularizer
+):
     """Negative log-likelihood of the weights, under a prior of learned scale.
 
         penalty = factor * sum_j -log p(w_j | scale) / num_examples
@@ -100,15 +101,7 @@ class AdaptiveRegularizer(keras.Layer, keras.regularizers.Regularizer):
         self.learning_rate_multiplier = _positive(
             "learning_rate_multiplier", learning_rate_multiplier
         )
-        # A plain namespace, which Keras' attribute tracking leaves alone.
-        self._links = types.SimpleNamespace(
-            weight=None,
-            shape=None,
-            noise=None,
-            most_freedom=self.num_examples,
-            silent=False,
-        )
-        self._copies = Copies()
+        self._claim_nothing()
 
     def prior_nll(self, weight, scale):
         """`-log p(weight | scale)`, complete; shape of `weight`."""
@@ -219,7 +212,7 @@ class AdaptiveRegularizer(keras.Layer, keras.regularizers.Regularizer):
         scale = self.scale().astype("float64")
         noise = self._current_noise()
         found = self.measured_evidence(weight, scale, noise, curvature)
-        target = self.target_scale(*_as_tensors((weight, scale, found)))
+        target = self.target_scale(*as_tensors((weight, scale, found)))
         target = ops.convert_to_numpy(target)
         move = np.log(np.maximum(target, least)) - np.log(scale)
         if not np.all(np.isfinite(move)):
@@ -230,62 +223,6 @@ class AdaptiveRegularizer(keras.Layer, keras.regularizers.Regularizer):
         freedom = min(found.freedom, self._links.most_freedom)
         precision = np.mean(np.log(found.precision))
         self.measured.assign(np.array([1.0, freedom, precision]))
-
-    def fits(self, weight) -> bool:
-        """Whether this object is free, and built for such a weight or not."""
-        shape = self._links.shape
-        return self._links.weight is None and (
-            shape is None or shape == tuple(weight.shape)
-        )
-
-    def take_links(self, original, weight):
-        """Regularizes `weight` with the noise that `original` knows."""
-        self._links.weight = weight
-        self._links.noise = original._links.noise
-        self._links.silent = True
-
-    def _owner(self, weight):
-        # A compiled JAX step passes bare arrays; by then the symbolic build
-        # has shown every weight as a variable.
-        if not isinstance(weight, keras.Variable):
-            return self
-        if self.fits(weight):
-            self._links.weight = weight
-        if self._links.weight is not weight:
-            return self._copies.claim(self, self._links.weight, weight)
-        return self
-
-    def get_build_config(self):
-        shapes = [c._links.shape for c in (self, *self._copies.made)]
-        return {"weight_shapes": [s and list(s) for s in shapes]}
-
-    def build_from_config(self, config):
-        first, *others = config.get("weight_shapes") or [
-            config.get("input_shape")
-        ]
-        if first is not None:
-            self.build(tuple(first))
-        for shape in others:
-            self._copies.make(self, shape)
-
-    def _say_what_is_assumed(self):
-        known = self.loss == "mse" or self._links.noise is not None
-        if self._links.silent or known or not self._assumes_noise:
-            return
-        warnings.warn(
-            "An adaptive regularizer measures the curvature of the loss only "
-            "in `LikelihoodModel.fit` or with the callback "
-            "`MeasuredCurvature`. Here it assumes the negative log-likelihood "
-            "of a normal target with standard deviation 1, and uncorrelated "
-            "inputs of size 1. Give `noise` (beside the mean squared error "
-            "also loss='mse') if that is meant.",
-            stacklevel=2,
-        )
-        self.keep_silent()
-
-    def keep_silent(self):
-        """Says no more what is assumed where nothing is measured."""
-        self._links.silent = True
 
     def _read_log_scale(self):
         stored = ops.convert_to_tensor(self.log_scale)
@@ -367,7 +304,8 @@ class AdaptiveRegularizer(keras.Layer, keras.regularizers.Regularizer):
             return float(measured[1])
         weight = ops.cast(ops.convert_to_tensor(weight), "float32")
         scale, noise = ops.exp(self._read_log_scale()), self._read_log_noise()
-        return float(self.evidence(weight, scale, ops.exp(noise)).freedom)
+        found = self.evidence(weight, scale, ops.exp(noise))
+        return float(ops.convert_to_numpy(found.freedom))
 
     def _require_built(self):
         if not self.built:
@@ -388,12 +326,6 @@ class AdaptiveRegularizer(keras.Layer, keras.regularizers.Regularizer):
             "learning_rate_multiplier": self.learning_rate_multiplier,
             "objective": self.objective,
         }
-
-
-def _as_tensors(nest):
-    return keras.tree.map_structure(
-        lambda a: ops.convert_to_tensor(a, "float32"), nest
-    )
 
 
 def _positive(name, value):

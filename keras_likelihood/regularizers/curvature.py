@@ -21,8 +21,7 @@ def matrix_shape(shape) -> tuple[int, int]:
     """
     shape = tuple(shape)
     splits = [
-        (math.prod(shape[:i]), math.prod(shape[i:]))
-        for i in range(len(shape))
+        (math.prod(shape[:i]), math.prod(shape[i:])) for i in range(len(shape))
     ]
     # Of equal ones the last: the inputs of a kernel come first.
     return min(reversed(splits), key=max)

@@ -12,6 +12,7 @@ from keras_likelihood.regularizers.adaptive_regularizer import (
 from keras_likelihood.regularizers.evidence import (
     RESOLUTION,
     Evidence,
+    as_tensors,
     best_threshold,
     sparse_evidence,
     universal_threshold,
@@ -61,7 +62,7 @@ class DLasso(AdaptiveRegularizer):
 
     def measured_evidence(self, weight, scale, noise, curvature):
         found = measured_sparse_evidence(weight, curvature, noise)
-        found = self._with_unseen(found, scale)
+        found = self._with_unseen(*as_tensors((found, scale)))
         return Evidence(*map(ops.convert_to_numpy, found))
 
     def _with_unseen(self, found, scale):

@@ -16,6 +16,7 @@ Inputs and results are tensors that carry no gradient.
 import math
 from typing import NamedTuple
 
+import keras
 from keras import ops
 
 RESOLUTION = 0.1
@@ -37,6 +38,13 @@ class Evidence(NamedTuple):
     precision: object
     freedom: object
     on: object
+
+
+def as_tensors(nest):
+    """A nest of numbers, arrays and `Evidence` as float32 tensors."""
+    return keras.tree.map_structure(
+        lambda a: ops.convert_to_tensor(a, "float32"), nest
+    )
 
 
 def sparse_evidence(weight, noise, num_examples, gain) -> Evidence:

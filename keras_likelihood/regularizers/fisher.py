@@ -5,14 +5,12 @@ import math
 import keras
 from keras import ops
 
-from keras_likelihood.backend.rows import value_and_gradient
 from keras_likelihood.backend.weight_gradients import fold_gradients
 from keras_likelihood.regularizers.curvature import (
     LARGEST_FACTOR,
     matrix_shape,
 )
 
-_DRAWS = 4
 _LEAST_BATCHES, _MOST_BATCHES = 16, 512
 
 
@@ -90,7 +88,7 @@ def _score(distribution, alone, seed):
     """A scalar whose gradients have the Fisher information as covariance."""
     if alone and not distribution.event_rank:
         prediction = distribution.prediction
-        spread = ops.sqrt(ops.stop_gradient(_information(distribution, seed)))
+        spread = ops.sqrt(ops.stop_gradient(distribution.information()))
         coin = keras.random.uniform(ops.shape(prediction), seed=seed) > 0.5
         terms = ops.where(coin, spread, -spread) * prediction
     else:
@@ -100,31 +98,10 @@ def _score(distribution, alone, seed):
     return ops.sum(ops.cast(terms, "float32")) / math.sqrt(each)
 
 
-def _information(distribution, seed):
-    """Fisher information of every prediction, exact or over a few draws."""
-    if hasattr(distribution, "information"):
-        return distribution.information()
-    fixed = {
-        p.name: ops.stop_gradient(getattr(distribution, p.name))
-        for p in distribution.parameters
-    }
-    prediction = ops.stop_gradient(distribution.prediction)
-    frozen = type(distribution)(prediction, **fixed)
-    total = 0.0
-    for _ in range(_DRAWS):
-        drawn = ops.cast(
-            ops.stop_gradient(frozen.sample(seed=seed)), prediction.dtype
-        )
-        _, (slope,) = value_and_gradient(
-            lambda f, y=drawn: type(distribution)(f, **fixed).nll(y),
-            [prediction],
-        )
-        total = total + ops.square(slope)
-    return total / _DRAWS
-
-
 def _sides(shape):
-    return [(n, n) if n <= LARGEST_FACTOR else (n,) for n in matrix_shape(shape)]
+    return [
+        (n, n) if n <= LARGEST_FACTOR else (n,) for n in matrix_shape(shape)
+    ]
 
 
 def _zeros(shape):

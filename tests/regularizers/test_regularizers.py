@@ -202,7 +202,8 @@ def test_one_object_for_two_weights_is_refused(data):
 def test_a_shared_layer_is_one_weight(data):
     x, y = data
     layer = keras.layers.Dense(
-        1, kernel_regularizer=regularizers.MultiLasso(num_examples=32, noise=1.0)
+        1,
+        kernel_regularizer=regularizers.MultiLasso(num_examples=32, noise=1.0),
     )
     first, second = keras.Input((6,)), keras.Input((6,))
     model = keras.Model([first, second], [layer(first) + layer(second)])
