@@ -122,6 +122,14 @@ class AdaptiveRegularizer(
     def _strength_of(self, scale):
         raise NotImplementedError
 
+    def _accelerated(self, move):
+        """What to move by, given the way to the target."""
+        return move
+
+    def _leaning(self, scale, noise, curvature, evidence):
+        """Factor of the target where the data hardly say what it is."""
+        return 1.0
+
     def build(self, weight_shape):
         """Makes the scales of a weight of this shape."""
         self._links.shape = tuple(weight_shape)
@@ -172,7 +180,7 @@ class AdaptiveRegularizer(
         if not self.built:
             self.build(tuple(weight.shape))
         elif self._links.weight is not None:
-            self._say_what_is_assumed()
+            self.say_what_is_assumed()
         weight = ops.cast(ops.convert_to_tensor(weight), "float32")
         log_scale = self._read_log_scale()
         if self.objective == "joint":
@@ -191,6 +199,7 @@ class AdaptiveRegularizer(
         target, freedom = self._targets(*fixed)
         state = ops.convert_to_tensor(self.measured)
         freedom = ops.where(state[0] > 0, state[1], freedom)
+        freedom = ops.minimum(freedom, self._links.most_freedom)
         copies = math.prod(weight.shape) / math.prod(log_scale.shape)
         # Adam steps alike whatever the size of this pull; SGD must bear it.
         rate = min(copies * self._factor / self.num_examples, 1.0)
@@ -203,8 +212,7 @@ class AdaptiveRegularizer(
         scale, noise = ops.exp(log_scale), ops.exp(log_noise)
         evidence = self.evidence(weight, scale, noise)
         target = self.target_scale(weight, scale, evidence)
-        freedom = ops.minimum(evidence.freedom, self._links.most_freedom)
-        return ops.stop_gradient(target), ops.stop_gradient(freedom)
+        return ops.stop_gradient(target), ops.stop_gradient(evidence.freedom)
 
     def settle(self, curvature, *, least: float = 0.0):
         """Moves the scales towards those that a measured curvature supports.
@@ -221,15 +229,17 @@ class AdaptiveRegularizer(
         found = self.measured_evidence(weight, scale, noise, curvature)
         target = self.target_scale(*as_tensors((weight, scale, found)))
         target = ops.convert_to_numpy(target)
+        if scale.size == 1:
+            target = target * self._leaning(scale, noise, curvature, found)
         move = np.log(np.maximum(target, least)) - np.log(scale)
         if not np.all(np.isfinite(move)):
             return
+        move = self._accelerated(move)
         move = np.clip(move, -_LARGEST_MOVE, _LARGEST_MOVE)
         log_scale = (np.log(scale) + move) / self.learning_rate_multiplier
         self.log_scale.assign(log_scale)
-        freedom = min(found.freedom, self._links.most_freedom)
         precision = np.mean(np.log(found.precision))
-        self.measured.assign(np.array([1.0, freedom, precision]))
+        self.measured.assign(np.array([1.0, found.freedom, precision]))
 
     def _read_log_scale(self):
         stored = ops.convert_to_tensor(self.log_scale)

@@ -22,6 +22,7 @@ class ClaimsOneWeight:
             noise=None,
             most_freedom=self.num_examples,
             silent=False,
+            pace=None,
         )
         self._copies = Copies()
 
@@ -64,7 +65,8 @@ class ClaimsOneWeight:
         for shape in others:
             self._copies.make(self, shape)
 
-    def _say_what_is_assumed(self):
+    def say_what_is_assumed(self):
+        """Warns, the first time, that nothing measures the curvature."""
         known = self.loss == "mse" or self._links.noise is not None
         if self._links.silent or known or not self._assumes_noise:
             return
@@ -80,8 +82,12 @@ class ClaimsOneWeight:
         self.keep_silent()
 
     def keep_silent(self):
-        """Says no more what is assumed where nothing is measured."""
+        """Turns `say_what_is_assumed` off."""
         self._links.silent = True
+
+    def speak_again(self):
+        """Turns `say_what_is_assumed` on."""
+        self._links.silent = False
 
 
 class Copies(keras.Layer):
@@ -110,6 +116,9 @@ class Copies(keras.Layer):
                 "and learns its scale. Give every weight a regularizer of its "
                 f"own. Received: {weight.path}"
             )
+        if first is not None and not first.trainable:
+            # The kernel that LoRA froze; its prior is kept and rests.
+            original.log_scale.trainable = False
         free = [c for c in self.made if c.fits(weight)]
         copy = free[0] if free else self.make(original, weight.shape)
         copy.take_links(original, weight)

@@ -2,6 +2,7 @@
 
 import math
 
+import numpy as np
 from keras import ops
 
 from keras_likelihood.likelihoods.normal import Normal
@@ -26,7 +27,9 @@ class DRidge(AdaptiveRegularizer):
 
         s^2 = sum_j w_j^2 / df,    df = sum_j h s^2 / (1 + h s^2)
 
-    which counts only the weights that the data determine.
+    which counts only the weights that the data determine. With fewer examples
+    than weights the evidence hardly tells signal from noise. A weak
+    hyper-prior then decides: as much of the one as of the other.
 
     ```python
     keras.layers.Dense(
@@ -66,6 +69,24 @@ class DRidge(AdaptiveRegularizer):
         total = float(math.prod(weight.shape))
         least = 1.0 / (ops.mean(evidence.precision) * total)
         return ops.sqrt(ops.maximum(mean / known, least))
+
+    def _accelerated(self, move):
+        # The fixed point is approached slowly where the evidence is flat, so
+        # moves that keep their sign grow, and one that turns starts anew.
+        speed, last = self._links.pace or (1.0, move)
+        speed = np.where(move * last > 0, np.minimum(1.25 * speed, 8.0), 1.0)
+        self._links.pace = speed, move
+        return speed * move
+
+    def _leaning(self, scale, noise, curvature, evidence):
+        # The hyper-prior: log(scale) is normal with deviation 1 around the
+        # scale at which the weights explain as much as the noise. It adds its
+        # slope to the degrees of freedom, and so weighs as one observation.
+        total = np.sum(curvature.eigenvalues(noise))
+        even = np.sqrt(self.num_examples / total)
+        pull = np.log(scale.item() / even)
+        used = max(evidence.freedom, 1e-6)
+        return np.sqrt(used / max(used + pull, 0.5 * used))
 
     def _is_on(self, weight, scale, precision):
         signal = precision * ops.square(scale)

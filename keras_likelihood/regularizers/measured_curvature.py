@@ -64,17 +64,13 @@ class MeasuredCurvature(keras.callbacks.Callback):
         self._weights = []
 
     def on_train_begin(self, logs=None):
-        model = self.model
-        self._weights = []
-        if not self._likelihood and not _likelihood_losses(model):
-            return
-        if not self._inputs.can_be_read:
-            return
-        for weight in adaptive_weights(model):
-            weight.regularizer.keep_silent()
-        # Building the regularizers gives each weight its own.
-        _ = model.losses
+        model, self._weights = self.model, []
         bind_noise(model)
+        known = self._likelihood or _likelihood_losses(model)
+        if not known or not self._inputs.can_be_read:
+            for weight in adaptive_weights(model):
+                weight.regularizer.speak_again()
+            return
         self._weights = adaptive_weights(model)
         self._curvatures = [
             Curvature(w.shape, w.regularizer.num_examples)

@@ -87,7 +87,7 @@ def test_drawn_targets_give_the_information_of_classes(rng):
     )
     found = [
         factors.measure(np.ones((512, 1), "float32"), 512)[0][1]
-        for _ in range(4)
+        for _ in range(30)
     ]
     expected = np.eye(3) / 3 - 1 / 9
     np.testing.assert_allclose(np.mean(found, 0), expected, atol=0.05)
@@ -267,6 +267,23 @@ def test_a_stock_model_says_once_what_is_assumed(rng):
         model.fit(x, x[:, :1], verbose=0)
     said = [w for w in heard if "assumes the negative" in str(w.message)]
     assert len(said) == 1
+
+
+def test_a_generator_is_not_read_and_says_so(rng):
+    def batches():
+        while True:
+            yield x, x[:, :1]
+
+    x = rng.standard_normal((16, 5)).astype("float32")
+    prior = regularizers.DRidge(num_examples=16)
+    inputs = keras.Input((5,))
+    outputs = keras.layers.Dense(1, kernel_regularizer=prior)(inputs)
+    model = kl.LikelihoodModel(inputs, outputs)
+    model.compile("adam", loss=kl.losses.NormalLoss(scale=2.0))
+    with warnings.catch_warnings(record=True) as heard:
+        warnings.simplefilter("always", UserWarning)
+        model.fit(batches(), steps_per_epoch=20, verbose=0)
+    assert any("assumes the negative" in str(w.message) for w in heard)
 
 
 def test_what_was_measured_is_saved(rng, tmp_path):
