@@ -116,8 +116,8 @@ class Copies(keras.Layer):
                 "and learns its scale. Give every weight a regularizer of its "
                 f"own. Received: {weight.path}"
             )
-        if first is not None and not first.trainable:
-            # The kernel that LoRA froze; its prior is kept and rests.
+        if original.built and (first is None or not first.trainable):
+            # LoRA has frozen the kernel, whose prior rests with it.
             original.log_scale.trainable = False
         free = [c for c in self.made if c.fits(weight)]
         copy = free[0] if free else self.make(original, weight.shape)
