@@ -47,7 +47,7 @@ class Curvature:
         self.num_examples = num_examples
         self.count = 0
         self._left = self._right = None
-        self._eigenvalues = None
+        self._eigenvalues = self._matrix = None
 
     def update(self, left, right, noise: float = 1.0):
         """Averages in factors that were measured at some noise.
@@ -67,7 +67,7 @@ class Curvature:
         else:
             self._left = self._left + share * (factors[0] - self._left)
             self._right = self._right + share * (factors[1] - self._right)
-        self._eigenvalues = None
+        self._eigenvalues = self._matrix = None
 
     @property
     def is_known(self) -> bool:
@@ -90,7 +90,9 @@ class Curvature:
 
     def matrix(self, noise: float = 1.0):
         """The whole of `H`, `(entries, entries)`."""
-        return np.kron(self._left, self._right) * (self._size / noise**2)
+        if self._matrix is None:
+            self._matrix = np.kron(self._left, self._right) * self._size
+        return self._matrix / noise**2
 
     def diagonal(self, noise: float = 1.0):
         """Curvature of every entry by itself, of the weight's shape."""

@@ -86,7 +86,7 @@ class MeasuredCurvature(keras.callbacks.Callback):
         self._pause = self._steps_worth_a_measurement()
         sizes = [math.prod(w.shape) for w in self._weights]
         small = sum(s**3 for s in sizes if s <= LARGEST_MATRIX)
-        self._move_pause = max(_SHORTEST, int(small / 2e7))
+        self._move_pause = max(_SHORTEST, int(small / 2e6))
 
     def on_train_batch_end(self, batch, logs=None):
         if not self._weights:

@@ -59,9 +59,12 @@ def measured_sparse_evidence(weight, curvature, noise) -> Evidence:
     diagonal = np.maximum(curvature.diagonal(noise), _SMALLEST)
     whole = curvature.matrix(noise) if curvature.is_matrix else None
     most = curvature.num_examples - 1.0
-    precision = diagonal
+    precision, before = diagonal, None
     for _ in range(_ROUNDS):
         on = np.abs(weight) > RESOLUTION / np.sqrt(precision)
+        if before is not None and np.array_equal(on, before):
+            break
+        before = on
         freedom = min(float(np.sum(on)), most)
         if whole is None:
             precision = diagonal * (1.0 - freedom / curvature.num_examples)
