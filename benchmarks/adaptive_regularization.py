@@ -142,6 +142,11 @@ def adaptive(dense, steps):
             methods[f"{name}, {loss}"] = functools.partial(
                 fit_keras, regularizer, learned=learned, steps=steps
             )
+        if name in ("DLasso", "MultiLasso"):
+            joint = functools.partial(regularizer, objective="joint")
+            methods[f"{name}, joint"] = functools.partial(
+                fit_keras, joint, learned=True, steps=steps
+            )
     return methods
 
 

@@ -19,7 +19,7 @@ def check_training(model, outputs) -> Iterator[Finding]:
         count = sum(p.source == "predicted" for p in output.parameters)
         for name, layer in output.loss.learned_beside(count).items():
             yield from _check_layer(name, layer, trained, steps, output)
-        for name, data in output.loss.data_parameters.items():
+        for name, data in output.data_parameters.items():
             yield from _check_rows(name, data, steps)
     for name, layer in parameter_layers(model):
         yield from _check_layer(name, layer, trained, steps)

@@ -28,6 +28,8 @@ from keras_likelihood.models.named_output import named_output
 from keras_likelihood.models.training_targets import check_training_targets
 from keras_likelihood.registration import serializable
 from keras_likelihood.regularizers.learned_noise import bind_noise
+from keras_likelihood.regularizers.measured_curvature import MeasuredCurvature
+from keras_likelihood.regularizers.pruning import adaptive_weights
 
 
 @serializable
@@ -190,29 +192,56 @@ class LikelihoodModel(LossOwner):
         """
         bound = inspect.signature(super().fit).bind(*args, **kwargs)
         given = bound.arguments
+        own = self.data_parameters.values()
+        for parameter in own:
+            parameter.require_index(given.get("x"), given.get("y"))
         check_training_targets(
             self._fitted.losses, self._known_outputs(), **given
         )
-        given["callbacks"] = self._with_own_callbacks(given.get("callbacks"))
-        if self.data_parameters:
+        given["callbacks"] = self._with_own_callbacks(**given)
+        if own:
             named = ("x", "y", "sample_weight", "class_weight")
             values = standardize_weights(*(given.get(name) for name in named))
             given.update(zip(named, values, strict=True))
-        with keeping_values(self):
-            return super().fit(*bound.args, **bound.kwargs)
+        try:
+            with keeping_values(self):
+                return super().fit(*bound.args, **bound.kwargs)
+        finally:
+            for parameter in own:
+                parameter.close()
 
-    def _with_own_callbacks(self, callbacks):
-        own = [*self.data_parameters.values(), FirstBatch()]
+    def train_on_batch(
+        self, x, y=None, sample_weight=None, class_weight=None, **kwargs
+    ):
+        """As `keras.Model.train_on_batch`; refuses what `fit` refuses."""
+        own = self.data_parameters.values()
+        if own:
+            x, y, sample_weight, class_weight = standardize_weights(
+                x, y, sample_weight, class_weight
+            )
+        logs = super().train_on_batch(
+            x, y, sample_weight, class_weight, **kwargs
+        )
+        for parameter in own:
+            parameter.check()
+        return logs
+
+    def _with_own_callbacks(self, x=None, callbacks=None, **_):
         if isinstance(callbacks, keras.callbacks.CallbackList):
-            for callback in own:
-                if callback not in callbacks.callbacks:
-                    callback.set_model(self)
-                    callbacks.append(callback)
-            return callbacks
-        if isinstance(callbacks, keras.callbacks.Callback):
-            callbacks = [callbacks]
-        given = list(callbacks or [])
-        return given + [c for c in own if c not in given]
+            given = callbacks.callbacks
+        else:
+            given = [c for c in keras.tree.flatten(callbacks) if c is not None]
+        own = [c for c in self.data_parameters.values() if c not in given]
+        own.append(FirstBatch())
+        measured = any(isinstance(c, MeasuredCurvature) for c in given)
+        if not measured and adaptive_weights(self):
+            own.append(MeasuredCurvature(x))
+        if not isinstance(callbacks, keras.callbacks.CallbackList):
+            return [*given, *own]
+        for callback in own:
+            callback.set_model(self)
+            callbacks.append(callback)
+        return callbacks
 
     def evaluate(self, *args, **kwargs):
         """As `keras.Model.evaluate`."""

@@ -2,31 +2,28 @@
 
 import numpy as np
 
-from keras_likelihood.data_parameters.indexed import INDEX, split_index
+from keras_likelihood.data_parameters.indexed import split_index
 from keras_likelihood.likelihoods.output import split_output
 from keras_likelihood.models.compiled_losses import entry
 
 
 def check_training_targets(
-    losses, outputs, x=None, y=None, sample_weight=None, **_
+    losses, outputs, y=None, sample_weight=None, **others
 ):
     """Refuses what cannot be right before training starts.
 
-    Arrays are looked at whole, in one pass over the labels. Of other data the
-    structure is checked where it is known without reading them.
+    Arrays are looked at whole, in one pass over the labels. What is wrong in
+    other data shows in the loss of the first batch.
 
     Args:
         losses: the `CompiledLosses` of the model.
         outputs: symbolic outputs of the model, or `None` if not known yet.
-        x, y, sample_weight: as given to `fit`.
+        y, sample_weight: as given to `fit`.
+        **others: further arguments of `fit`, not looked at.
     """
-    names = [n for v in losses.by_key.values() for n in v.data_parameters]
     if y is None:
-        _check_index_of_dataset(names, x)
         return
-    y, sample_weight, index = split_index(y, sample_weight)
-    if index is None:
-        _refuse_missing_index(names)
+    y, sample_weight, _ = split_index(y, sample_weight)
     for key, loss in losses.by_key.items():
         prediction, _ = split_output(entry(outputs, key))
         if hasattr(prediction, "shape"):
@@ -36,23 +33,6 @@ def check_training_targets(
                 entry(y, key),
                 entry(sample_weight, key),
             )
-
-
-def _check_index_of_dataset(names, x):
-    spec = getattr(x, "element_spec", None)
-    if isinstance(spec, tuple) and len(spec) > 1:
-        if not (isinstance(spec[1], dict) and INDEX in spec[1]):
-            _refuse_missing_index(names)
-
-
-def _refuse_missing_index(names):
-    for name in names:
-        raise ValueError(
-            f"Training with a data {name} needs to know which example is "
-            "which: give `fit` the targets as `kl.indexed(y)` or the dataset, "
-            "before it is shuffled, as `kl.indexed(dataset)`. "
-            "Received: targets without an index"
-        )
 
 
 def _check_labels(likelihood, shape, y, weight):

@@ -5,12 +5,15 @@ import numpy as np
 
 from keras_likelihood.regularizers import adaptive_weights
 
+_MOST = 2000
+
 
 def plot_prior_scales(model: keras.Layer, ax=None):
     """Plots the learned prior scale of every weight over the weight's size.
 
-    Weights on a horizontal line share a scale. Those that the prior has
-    switched off are drawn hollow.
+    All layers are drawn, each in its colour. Weights on a horizontal line
+    share a scale. Those that the prior has switched off are drawn hollow. Of
+    a large weight 2000 entries are drawn.
 
     Args:
         model: a fitted model or layer with adaptive regularizers.
@@ -54,6 +57,9 @@ def _scatter(ax, weight, color):
     scale = np.broadcast_to(regularizer.scale(), value.shape).ravel()
     # Exact zeros are drawn at the left edge of a logarithmic axis.
     size = np.maximum(np.abs(value).ravel(), 1e-8)
+    if size.size > _MOST:
+        drawn = np.random.default_rng(0).choice(size.size, _MOST, replace=False)
+        off, scale, size = off[drawn], scale[drawn], size[drawn]
     ax.scatter(size[~off], scale[~off], s=12, color=color, label=weight.path)
     ax.scatter(
         size[off],

@@ -81,8 +81,12 @@ class Reading:
 
     @property
     def data_parameters(self) -> dict:
-        """The `DataParameter`s of the loss, by name."""
-        return getattr(self.loss, "data_parameters", {})
+        """The `DataParameter`s of the loss whose tables are open, by name.
+
+        A loaded model names its tables on disk and opens none of them.
+        """
+        found = getattr(self.loss, "data_parameters", {})
+        return {name: data for name, data in found.items() if data.is_open}
 
     @property
     def spread(self) -> str:

@@ -1,38 +1,48 @@
 """The base of regularizers that learn their own strength."""
 
 import math
-import types
 
 import keras
+import numpy as np
 from keras import ops
 
 from keras_likelihood.backend.gradients import scale_step
+from keras_likelihood.regularizers.claims import ClaimsOneWeight
+from keras_likelihood.regularizers.evidence import as_tensors
 
 _GROUPS = ("tensor", "input", "output", "weight")
 _LOSSES = ("nll", "mse")
+_OBJECTIVES = ("evidence", "joint")
+_LARGEST_MOVE = 0.5
 
 
-class AdaptiveRegularizer(keras.Layer, keras.regularizers.Regularizer):
+class AdaptiveRegularizer(
+    ClaimsOneWeight, keras.Layer, keras.regularizers.Regularizer
+):
     """Negative log-likelihood of the weights, under a prior of learned scale.
 
         penalty = factor * sum_j -log p(w_j | scale) / num_examples
 
     with `factor = 1` beside a negative log-likelihood and `2 noise^2` beside
     the mean squared error. It goes where a Keras regularizer goes; its scales
-    are weights of the layer it regularizes, so they are trained, saved and
-    cloned with it. One object regularizes one weight: a second one is refused.
+    are weights of the layer it regularizes, so they are saved and cloned with
+    it. One object learns the scales of one weight. A layer that hands its one
+    regularizer to several weights, as `MultiHeadAttention` does, gets a copy
+    for each.
 
     Minimising the penalty over weights *and* scale has no minimum, since both
     may shrink to zero together. So the weights see the penalty, while the
-    scale is drawn towards `target_scale`, the one that the data support; the
-    optimizer takes the steps of both. Likewise a noise scale that the loss
-    learns gets the degrees of freedom that the weights use up,
+    scale moves towards `target_scale`, the one that the data support. In
+    `LikelihoodModel.fit` the callback `MeasuredCurvature` moves it, with the
+    curvature that it measures. Elsewhere the optimizer moves it, with the
+    curvature that `noise` and `input_scale` describe. Likewise a noise scale
+    that the loss learns gets the degrees of freedom that the weights use up,
     `-(df / n) log(noise)`, without which it would follow the residuals of an
     interpolating model to zero. Both are zero in value: the loss reads as the
     joint negative log-likelihood.
 
-    A subclass gives `prior_nll`, `evidence`, `target_scale` and
-    `_strength_of`.
+    A subclass gives `prior_nll`, `evidence`, `measured_evidence`,
+    `target_scale` and `_strength_of`.
 
     Args:
         num_examples: number of likelihood terms that the loss averages over
@@ -43,7 +53,8 @@ class AdaptiveRegularizer(keras.Layer, keras.regularizers.Regularizer):
         initial_scale: value the scales start from, `> 0`. Defaults to 1.
         noise: standard deviation of the targets around a perfect prediction,
             `> 0`; replaced by the learned one where `bind_noise` finds it.
-            Defaults to 1.
+            Defaults to 1, with a warning where nothing measures the
+            curvature.
         loss: `"nll"` (default) if the loss is a negative log-likelihood,
             `"mse"` if it is Keras' mean squared error.
         input_scale: root mean square of what the weights multiply, `> 0`.
@@ -53,6 +64,10 @@ class AdaptiveRegularizer(keras.Layer, keras.regularizers.Regularizer):
             units a `1/m` part in the variance of what follows.
         learning_rate_multiplier: factor on the optimizer's steps in the
             scales. Defaults to 1.
+        objective: `"evidence"` (default), or `"joint"`: the scale minimises
+            the penalty together with the weights, as in the paper. It has no
+            minimum: `DRidge` and `DLasso` shrink everything to zero unless
+            training stops early.
         name: name of the regularizer.
     """
 
@@ -62,10 +77,11 @@ class AdaptiveRegularizer(keras.Layer, keras.regularizers.Regularizer):
         num_examples: float,
         group: str = "tensor",
         initial_scale: float = 1.0,
-        noise: float = 1.0,
+        noise: float | None = None,
         loss: str = "nll",
         input_scale: float = 1.0,
         learning_rate_multiplier: float = 1.0,
+        objective: str = "evidence",
         name: str | None = None,
         **kwargs,
     ):
@@ -78,22 +94,25 @@ class AdaptiveRegularizer(keras.Layer, keras.regularizers.Regularizer):
         self.group = _one_of("group", group, _GROUPS)
         self.loss = _one_of("loss", loss, _LOSSES)
         self.initial_scale = _positive("initial_scale", initial_scale)
-        self.noise = _positive("noise", noise)
+        self.objective = _one_of("objective", objective, _OBJECTIVES)
+        self._assumes_noise = noise is None
+        self.noise = _positive("noise", 1.0 if noise is None else noise)
         self.input_scale = _positive("input_scale", input_scale)
         self.learning_rate_multiplier = _positive(
             "learning_rate_multiplier", learning_rate_multiplier
         )
-        # A plain namespace, which Keras' attribute tracking leaves alone.
-        self._links = types.SimpleNamespace(
-            weight=None, noise=None, most_freedom=self.num_examples
-        )
+        self._claim_nothing()
 
     def prior_nll(self, weight, scale):
         """`-log p(weight | scale)`, complete; shape of `weight`."""
         raise NotImplementedError
 
     def evidence(self, weight, scale, noise):
-        """The `Evidence` about `weight` given the scales and the noise."""
+        """The `Evidence` about `weight`, under an assumed curvature."""
+        raise NotImplementedError
+
+    def measured_evidence(self, weight, scale, noise, curvature):
+        """The `Evidence` about `weight` as NumPy, given its `Curvature`."""
         raise NotImplementedError
 
     def target_scale(self, weight, scale, evidence):
@@ -103,8 +122,17 @@ class AdaptiveRegularizer(keras.Layer, keras.regularizers.Regularizer):
     def _strength_of(self, scale):
         raise NotImplementedError
 
+    def _accelerated(self, move):
+        """What to move by, given the way to the target."""
+        return move
+
+    def _leaning(self, scale, noise, curvature, evidence):
+        """Factor of the target where the data hardly say what it is."""
+        return 1.0
+
     def build(self, weight_shape):
         """Makes the scales of a weight of this shape."""
+        self._links.shape = tuple(weight_shape)
         start = math.log(self.initial_scale) / self.learning_rate_multiplier
         self.log_scale = self.add_weight(
             name="log_scale",
@@ -113,6 +141,23 @@ class AdaptiveRegularizer(keras.Layer, keras.regularizers.Regularizer):
             dtype="float32",
             autocast=False,
         )
+        # Whether the curvature was measured, the degrees of freedom then, and
+        # the logarithm of the precision of a weight.
+        self.measured = self.add_weight(
+            name="measured",
+            shape=(3,),
+            initializer="zeros",
+            dtype="float32",
+            autocast=False,
+            trainable=False,
+        )
+
+    def load_own_variables(self, store):
+        """Loads the scales; files of version 0.1.0 hold nothing else."""
+        if len(store.keys()) == 1:
+            self.log_scale.assign(store["0"])
+        else:
+            super().load_own_variables(store)
 
     def _scale_shape(self, shape):
         if self.group == "tensor":
@@ -129,42 +174,72 @@ class AdaptiveRegularizer(keras.Layer, keras.regularizers.Regularizer):
 
     def __call__(self, weight):
         """The penalty of `weight`, a float32 scalar."""
-        self._claim(weight)
+        owner = self._owner(weight)
+        if owner is not self:
+            return owner(weight)
         if not self.built:
             self.build(tuple(weight.shape))
+        elif self._links.weight is not None:
+            self.say_what_is_assumed()
         weight = ops.cast(ops.convert_to_tensor(weight), "float32")
-        log_scale, log_noise = self._read_log_scale(), self._read_log_noise()
-        target, freedom = self._targets(
-            *map(ops.stop_gradient, (weight, log_scale, log_noise))
-        )
-        copies = float(math.prod(weight.shape) / math.prod(log_scale.shape))
-        pull = 0.5 * copies * ops.sum(ops.square(log_scale - ops.log(target)))
-        unseen = pull - freedom * log_noise
+        log_scale = self._read_log_scale()
+        if self.objective == "joint":
+            penalty = ops.sum(self.prior_nll(weight, ops.exp(log_scale)))
+            return penalty * (self._factor / self.num_examples)
         scale = ops.exp(ops.stop_gradient(log_scale))
         penalty = ops.sum(self.prior_nll(weight, scale))
-        penalty = penalty + unseen - ops.stop_gradient(unseen)
-        return penalty * (self._factor / self.num_examples)
+        penalty = penalty * (self._factor / self.num_examples)
+        unseen = self._unseen(weight, log_scale)
+        return penalty + unseen - ops.stop_gradient(unseen)
+
+    def _unseen(self, weight, log_scale):
+        """What moves the scales and the noise, worth nothing in value."""
+        log_noise = self._read_log_noise()
+        fixed = map(ops.stop_gradient, (weight, log_scale, log_noise))
+        target, freedom = self._targets(*fixed)
+        state = ops.convert_to_tensor(self.measured)
+        freedom = ops.where(state[0] > 0, state[1], freedom)
+        freedom = ops.minimum(freedom, self._links.most_freedom)
+        copies = math.prod(weight.shape) / math.prod(log_scale.shape)
+        # Adam steps alike whatever the size of this pull; SGD must bear it.
+        rate = min(copies * self._factor / self.num_examples, 1.0)
+        apart = ops.stop_gradient(log_scale) - ops.log(target)
+        pull = ops.tanh(apart) * (1.0 - state[0]) * rate
+        used = freedom * (self._factor / self.num_examples)
+        return ops.sum(pull * log_scale) - used * log_noise
 
     def _targets(self, weight, log_scale, log_noise):
         scale, noise = ops.exp(log_scale), ops.exp(log_noise)
         evidence = self.evidence(weight, scale, noise)
         target = self.target_scale(weight, scale, evidence)
-        freedom = ops.minimum(evidence.freedom, self._links.most_freedom)
-        return ops.stop_gradient(target), ops.stop_gradient(freedom)
+        return ops.stop_gradient(target), ops.stop_gradient(evidence.freedom)
 
-    def _claim(self, weight):
-        # A compiled JAX step passes bare arrays; by then the symbolic build
-        # has shown every weight as a variable.
-        if not isinstance(weight, keras.Variable):
+    def settle(self, curvature, *, least: float = 0.0):
+        """Moves the scales towards those that a measured curvature supports.
+
+        Args:
+            curvature: a known `Curvature` of the weight.
+            least: smallest scale to go to.
+        """
+        weight = ops.convert_to_numpy(self._links.weight).astype("float64")
+        if self.objective == "joint" or not np.all(np.isfinite(weight)):
             return
-        if self._links.weight is None:
-            self._links.weight = weight
-        elif self._links.weight is not weight:
-            raise ValueError(
-                f"{self.name} already regularizes {self._links.weight.path} "
-                "and learns its scale. Give every weight a regularizer of its "
-                f"own. Received: {weight.path}"
-            )
+        scale = self.scale().astype("float64")
+        noise = self._current_noise()
+        found = self.measured_evidence(weight, scale, noise, curvature)
+        target = self.target_scale(*as_tensors((weight, scale, found)))
+        target = ops.convert_to_numpy(target)
+        if scale.size == 1:
+            target = target * self._leaning(scale, noise, curvature, found)
+        move = np.log(np.maximum(target, least)) - np.log(scale)
+        if not np.all(np.isfinite(move)):
+            return
+        move = self._accelerated(move)
+        move = np.clip(move, -_LARGEST_MOVE, _LARGEST_MOVE)
+        log_scale = (np.log(scale) + move) / self.learning_rate_multiplier
+        self.log_scale.assign(log_scale)
+        precision = np.mean(np.log(found.precision))
+        self.measured.assign(np.array([1.0, found.freedom, precision]))
 
     def _read_log_scale(self):
         stored = ops.convert_to_tensor(self.log_scale)
@@ -175,6 +250,12 @@ class AdaptiveRegularizer(keras.Layer, keras.regularizers.Regularizer):
             return ops.convert_to_tensor(math.log(self.noise), "float32")
         noise = ops.cast(self._links.noise.value(), "float32")
         return ops.mean(ops.log(noise))
+
+    def _current_noise(self):
+        """The noise that a curvature is inversely proportional to, squared."""
+        if self._links.noise is None:
+            return 1.0
+        return float(np.exp(ops.convert_to_numpy(self._read_log_noise())))
 
     def _gain(self, weight):
         return self.input_scale / math.sqrt(weight.shape[-1])
@@ -221,8 +302,27 @@ class AdaptiveRegularizer(keras.Layer, keras.regularizers.Regularizer):
         self._require_built()
         weight = ops.cast(ops.convert_to_tensor(weight), "float32")
         scale, noise = ops.exp(self._read_log_scale()), self._read_log_noise()
-        on = self.evidence(weight, scale, ops.exp(noise)).on
+        measured = ops.convert_to_numpy(self.measured)
+        if measured[0] > 0:
+            on = self._is_on(weight, scale, float(np.exp(measured[2])))
+        else:
+            on = self.evidence(weight, scale, ops.exp(noise)).on
         return ops.convert_to_numpy(on) == 0
+
+    def effective_weights(self, weight) -> float:
+        """The degrees of freedom that `weight` uses.
+
+        `DRidge` and `MultiRidge` sum the share of each weight that the data
+        determine; `DLasso` and `MultiLasso` count the weights that are on.
+        """
+        self._require_built()
+        measured = ops.convert_to_numpy(self.measured)
+        if measured[0] > 0:
+            return float(measured[1])
+        weight = ops.cast(ops.convert_to_tensor(weight), "float32")
+        scale, noise = ops.exp(self._read_log_scale()), self._read_log_noise()
+        found = self.evidence(weight, scale, ops.exp(noise))
+        return float(ops.convert_to_numpy(found.freedom))
 
     def _require_built(self):
         if not self.built:
@@ -237,10 +337,11 @@ class AdaptiveRegularizer(keras.Layer, keras.regularizers.Regularizer):
             "num_examples": self.num_examples,
             "group": self.group,
             "initial_scale": self.initial_scale,
-            "noise": self.noise,
+            "noise": None if self._assumes_noise else self.noise,
             "loss": self.loss,
             "input_scale": self.input_scale,
             "learning_rate_multiplier": self.learning_rate_multiplier,
+            "objective": self.objective,
         }
 
 

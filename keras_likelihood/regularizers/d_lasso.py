@@ -4,6 +4,7 @@ import math
 
 from keras import ops
 
+from keras_likelihood.likelihoods.laplace import Laplace
 from keras_likelihood.registration import serializable
 from keras_likelihood.regularizers.adaptive_regularizer import (
     AdaptiveRegularizer,
@@ -11,9 +12,13 @@ from keras_likelihood.regularizers.adaptive_regularizer import (
 from keras_likelihood.regularizers.evidence import (
     RESOLUTION,
     Evidence,
+    as_tensors,
     best_threshold,
     sparse_evidence,
     universal_threshold,
+)
+from keras_likelihood.regularizers.measured_evidence import (
+    measured_sparse_evidence,
 )
 
 
@@ -47,15 +52,24 @@ class DLasso(AdaptiveRegularizer):
         super().__init__(num_examples=num_examples, group=group, **options)
 
     def prior_nll(self, weight, scale):
-        return ops.abs(weight) / scale + ops.log(2.0 * scale)
+        return Laplace(ops.zeros_like(weight), scale=scale).nll(weight)
 
     def evidence(self, weight, scale, noise):
         found = sparse_evidence(
             weight, noise, self.num_examples, self._gain(weight)
         )
+        return self._with_unseen(found, scale)
+
+    def measured_evidence(self, weight, scale, noise, curvature):
+        found = measured_sparse_evidence(weight, curvature, noise)
+        found = self._with_unseen(*as_tensors((found, scale)))
+        return Evidence(*map(ops.convert_to_numpy, found))
+
+    def _with_unseen(self, found, scale):
         # Weights on but too small to be seen: their density at zero is that
         # of the Laplace prior.
-        unseen = RESOLUTION / (ops.sqrt(found.precision) * ops.max(scale))
+        root = ops.mean(ops.sqrt(found.precision))
+        unseen = RESOLUTION / (root * ops.max(scale))
         freedom = found.freedom * (1.0 + ops.minimum(unseen, 0.5))
         freedom = ops.minimum(freedom, self.num_examples - 1.0)
         free = (self.num_examples - freedom) / (
@@ -75,13 +89,17 @@ class DLasso(AdaptiveRegularizer):
         share = ops.clip(share, 0.5 / total, 1.0 - 0.5 / total)
         highest = universal_threshold(int(total))
         threshold = ops.minimum(best_threshold(share), highest)
-        root = ops.sqrt(evidence.precision)
+        root = ops.mean(ops.sqrt(evidence.precision))
         size = ops.sum(evidence.on * ops.abs(weight), axis=axes, keepdims=True)
         size = size / ops.maximum(seen, 1.0)
         return ops.maximum(
             ops.minimum(1.0 / (threshold * root), size),
             1.0 / (highest * root),
         )
+
+    def _is_on(self, weight, scale, precision):
+        on = ops.abs(weight) > RESOLUTION / math.sqrt(precision)
+        return ops.cast(on, "int32")
 
     def _strength_of(self, scale):
         return 1.0 / (self.num_examples * scale)

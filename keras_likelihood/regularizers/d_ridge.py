@@ -2,13 +2,18 @@
 
 import math
 
+import numpy as np
 from keras import ops
 
+from keras_likelihood.likelihoods.normal import Normal
 from keras_likelihood.registration import serializable
 from keras_likelihood.regularizers.adaptive_regularizer import (
     AdaptiveRegularizer,
 )
 from keras_likelihood.regularizers.evidence import smooth_evidence
+from keras_likelihood.regularizers.measured_evidence import (
+    measured_smooth_evidence,
+)
 
 
 @serializable
@@ -22,7 +27,9 @@ class DRidge(AdaptiveRegularizer):
 
         s^2 = sum_j w_j^2 / df,    df = sum_j h s^2 / (1 + h s^2)
 
-    which counts only the weights that the data determine.
+    which counts only the weights that the data determine. With fewer examples
+    than weights the evidence hardly tells signal from noise. A weak
+    hyper-prior then decides: as much of the one as of the other.
 
     ```python
     keras.layers.Dense(
@@ -42,25 +49,50 @@ class DRidge(AdaptiveRegularizer):
         super().__init__(num_examples=num_examples, group=group, **options)
 
     def prior_nll(self, weight, scale):
-        return (
-            0.5 * ops.square(weight / scale)
-            + ops.log(scale)
-            + 0.5 * math.log(2 * math.pi)
-        )
+        return Normal(ops.zeros_like(weight), scale=scale).nll(weight)
 
     def evidence(self, weight, scale, noise):
         return smooth_evidence(
             weight, scale, noise, self.num_examples, self._gain(weight)
         )
 
+    def measured_evidence(self, weight, scale, noise, curvature):
+        return measured_smooth_evidence(weight, scale, curvature, noise)
+
     def target_scale(self, weight, scale, evidence):
         axes = [i for i, n in enumerate(scale.shape) if n == 1]
         signal = evidence.precision * ops.square(scale)
-        known = signal / (1.0 + signal)
+        known = ops.broadcast_to(signal / (1.0 + signal), weight.shape)
+        known = ops.mean(known, axis=axes, keepdims=True)
         mean = ops.mean(ops.square(weight), axis=axes, keepdims=True)
         # Below this scale all weights together use one degree of freedom.
-        least = 1.0 / (evidence.precision * float(math.prod(weight.shape)))
+        total = float(math.prod(weight.shape))
+        least = 1.0 / (ops.mean(evidence.precision) * total)
         return ops.sqrt(ops.maximum(mean / known, least))
+
+    def _accelerated(self, move):
+        # The fixed point is approached slowly where the evidence is flat, so
+        # moves that keep their sign grow, and one that turns starts anew.
+        speed, last = self._links.pace or (1.0, move)
+        speed = np.where(move * last > 0, np.minimum(1.25 * speed, 8.0), 1.0)
+        self._links.pace = speed, move
+        return speed * move
+
+    def _leaning(self, scale, noise, curvature, evidence):
+        # The hyper-prior: log(scale) is normal with deviation 1 around the
+        # scale at which the weights explain as much as the noise. It adds its
+        # slope to the degrees of freedom, and so weighs as one observation.
+        total = np.sum(curvature.eigenvalues(noise))
+        even = np.sqrt(self.num_examples / total)
+        pull = np.log(scale.item() / even)
+        used = max(evidence.freedom, 1e-6)
+        return np.sqrt(used / max(used + pull, 0.5 * used))
+
+    def _is_on(self, weight, scale, precision):
+        signal = precision * ops.square(scale)
+        copies = math.prod(weight.shape) / math.prod(scale.shape)
+        known = copies * signal / (1.0 + signal)
+        return ops.broadcast_to(ops.cast(known > 0.2, "int32"), weight.shape)
 
     def _strength_of(self, scale):
         return 0.5 / (self.num_examples * scale**2)

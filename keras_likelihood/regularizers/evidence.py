@@ -16,6 +16,7 @@ Inputs and results are tensors that carry no gradient.
 import math
 from typing import NamedTuple
 
+import keras
 from keras import ops
 
 RESOLUTION = 0.1
@@ -29,7 +30,7 @@ class Evidence(NamedTuple):
     """What the data say about a tensor of weights.
 
     Attributes:
-        precision: `h`, a scalar.
+        precision: `h`, a scalar or an array of the shape of the weights.
         freedom: `df`, the degrees of freedom the weights use, a scalar.
         on: which weights the prior leaves on, 0 or 1, shape of the weights.
     """
@@ -37,6 +38,13 @@ class Evidence(NamedTuple):
     precision: object
     freedom: object
     on: object
+
+
+def as_tensors(nest):
+    """A nest of numbers, arrays and `Evidence` as float32 tensors."""
+    return keras.tree.map_structure(
+        lambda a: ops.convert_to_tensor(a, "float32"), nest
+    )
 
 
 def sparse_evidence(weight, noise, num_examples, gain) -> Evidence:
@@ -114,7 +122,7 @@ def price_of_a_weight(weight, evidence: Evidence):
     size = ops.sum(evidence.on * ops.abs(weight)) / ops.maximum(count, 1.0)
     count = ops.clip(count, 0.5, total - 0.5)
     odds = (total - count) / count
-    width = size * ops.sqrt(evidence.precision)
+    width = size * ops.sqrt(ops.mean(evidence.precision))
     price = 2.0 * ops.log(odds) + 2.0 * ops.log(width + _SMALLEST)
     return ops.maximum(price, 1.0)
 

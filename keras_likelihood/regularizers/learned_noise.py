@@ -32,6 +32,11 @@ def bind_noise(model: keras.Model) -> int:
     ```
     """
     scale = _learned_scale(model)
+    for weight in adaptive_weights(model):
+        weight.regularizer.keep_silent()
+    if model.built:
+        # Asking for the penalties gives each weight an object of its own.
+        _ = model.losses
     weights = [
         w for w in adaptive_weights(model) if w.regularizer.loss == "nll"
     ]

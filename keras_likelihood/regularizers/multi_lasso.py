@@ -8,6 +8,9 @@ from keras_likelihood.regularizers.evidence import (
     price_of_a_weight,
     sparse_evidence,
 )
+from keras_likelihood.regularizers.measured_evidence import (
+    measured_sparse_evidence,
+)
 
 
 @serializable
@@ -45,6 +48,9 @@ class MultiLasso(DLasso):
         return sparse_evidence(
             weight, noise, self.num_examples, self._gain(weight)
         )
+
+    def measured_evidence(self, weight, scale, noise, curvature):
+        return measured_sparse_evidence(weight, curvature, noise)
 
     def target_scale(self, weight, scale, evidence):
         price = price_of_a_weight(weight, evidence)

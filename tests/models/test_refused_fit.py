@@ -139,3 +139,31 @@ def test_labels_outside_their_range_are_refused(data, loss, bad, kind):
             model.fit(x, y, verbose=0)
         else:
             model.fit(batches(x, y), shuffle=False, verbose=0)
+
+
+def test_train_on_batch_refuses_indices_outside(data):
+    x, y = data
+    model, scale = with_data_scale(x)
+    index = np.arange(32)
+    index[3] = 99
+    with pytest.raises(ValueError, match="0 to 31"):
+        model.train_on_batch(x, kl.indexed(y, index=index))
+    model.train_on_batch(x, kl.indexed(y))
+    assert np.isfinite(scale.values()).all()
+
+
+def test_reading_a_strangers_model_touches_no_file(data, tmp_path):
+    """Audit, diagnosis and recalibration open no table that a file names."""
+    x, y = data
+    store = tmp_path / "table.rows"
+    model, scale = with_data_scale(x, store=str(store))
+    model.fit(x, kl.indexed(y), verbose=0)
+    model.save(tmp_path / "m.keras")
+    scale.close()
+    store.unlink()
+    before = sorted(p.name for p in tmp_path.iterdir())
+    path = str(tmp_path / "m.keras")
+    kl.diagnose(keras.models.load_model(path), x, y)
+    kl.audit(path, x, y, output=None)
+    kl.recalibration.regression.GlobalScaling().fit(path, x, y)
+    assert sorted(p.name for p in tmp_path.iterdir()) == before

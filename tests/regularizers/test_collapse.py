@@ -10,22 +10,10 @@ import pytest
 
 import keras_likelihood as kl
 from keras_likelihood import regularizers
-from keras_likelihood.regularizers.evidence import Evidence
 
 SIZE, ON, STEPS = 120, 10, 800
 # PyTorch runs one step at a time.
 STEPS_PER_CALL = 1 if keras.backend.backend() == "torch" else 5
-
-
-class Joint(regularizers.DLasso):
-    """The broken twin: scale and noise of the greatest joint likelihood."""
-
-    def evidence(self, weight, scale, noise):
-        found = super().evidence(weight, scale, noise)
-        return Evidence(found.precision, 0.0 * found.freedom, found.on)
-
-    def target_scale(self, weight, scale, evidence):
-        return keras.ops.mean(keras.ops.abs(weight)) + 0.0 * scale
 
 
 class Repeated(keras.utils.PyDataset):
@@ -102,7 +90,8 @@ def test_ridge_keeps_the_noise_from_collapsing(study):
 
 def test_the_joint_likelihood_does_collapse(study):
     x, y, _ = study
-    _, noise = fit(Joint(num_examples=SIZE), x, y, 1.0)
+    joint = regularizers.DLasso(num_examples=SIZE, objective="joint")
+    _, noise = fit(joint, x, y, 1.0)
     assert noise < 0.4
 
 

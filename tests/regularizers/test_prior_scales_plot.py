@@ -36,3 +36,21 @@ def test_a_model_without_adaptive_weights_is_refused():
     model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])
     with pytest.raises(ValueError, match="Received: sequential.* with none"):
         plot_prior_scales(model)
+
+
+def test_all_layers_are_drawn_and_large_ones_in_part():
+    from keras_likelihood.plots.prior_scales import plot_prior_scales
+
+    layers = [
+        keras.layers.Dense(
+            n, kernel_regularizer=regularizers.DRidge(num_examples=100)
+        )
+        for n in (60, 50)
+    ]
+    model = keras.Sequential([keras.Input((50,)), *layers])
+    for layer in layers:
+        layer.kernel_regularizer.build(layer.kernel.shape)
+    ax = plot_prior_scales(model)
+    drawn = [len(c.get_offsets()) for c in ax.collections]
+    assert sum(drawn[:2]) == sum(drawn[2:]) == 2000
+    matplotlib.pyplot.close(ax.figure)

@@ -15,6 +15,9 @@ ALL = [
     getattr(regularizers, name)
     for name in regularizers.__all__
     if isinstance(getattr(regularizers, name), type)
+    and issubclass(
+        getattr(regularizers, name), regularizers.AdaptiveRegularizer
+    )
     and name != "AdaptiveRegularizer"
 ]
 LASSO = [c for c in ALL if issubclass(c, regularizers.DLasso)]
@@ -51,10 +54,12 @@ def sequential(cls, **options):
         [
             keras.Input((6,)),
             keras.layers.Dense(
-                4, activation="tanh", kernel_regularizer=cls(num_examples=32)
+                4,
+                activation="tanh",
+                kernel_regularizer=cls(num_examples=32, noise=1.0),
             ),
             keras.layers.Dense(
-                1, kernel_regularizer=cls(num_examples=32, **options)
+                1, kernel_regularizer=cls(num_examples=32, noise=1.0, **options)
             ),
         ]
     )
@@ -63,11 +68,13 @@ def sequential(cls, **options):
 def functional(cls, model_class=keras.Model):
     inputs = keras.Input((6,))
     hidden = keras.layers.Dense(
-        4, activation="tanh", kernel_regularizer=cls(num_examples=32)
+        4,
+        activation="tanh",
+        kernel_regularizer=cls(num_examples=32, noise=1.0),
     )(inputs)
-    outputs = keras.layers.Dense(1, bias_regularizer=cls(num_examples=32))(
-        hidden
-    )
+    outputs = keras.layers.Dense(
+        1, bias_regularizer=cls(num_examples=32, noise=1.0)
+    )(hidden)
     return model_class(inputs, outputs)
 
 
@@ -178,8 +185,15 @@ def test_weights_files_keep_the_scales(cls, data, tmp_path):
         np.testing.assert_allclose(new, old)
 
 
+def test_files_of_the_first_version_hold_scales_alone():
+    regularizer = regularizers.DRidge(num_examples=32)
+    regularizer.build((4, 2))
+    regularizer.load_own_variables({"0": np.full((1, 1), np.log(0.5))})
+    np.testing.assert_allclose(regularizer.scale(), 0.5, rtol=1e-6)
+
+
 def test_one_object_for_two_weights_is_refused(data):
-    shared = regularizers.DLasso(num_examples=32)
+    shared = regularizers.DLasso(num_examples=32, noise=1.0)
     model = keras.Sequential(
         [
             keras.Input((6,)),
@@ -195,7 +209,8 @@ def test_one_object_for_two_weights_is_refused(data):
 def test_a_shared_layer_is_one_weight(data):
     x, y = data
     layer = keras.layers.Dense(
-        1, kernel_regularizer=regularizers.MultiLasso(num_examples=32)
+        1,
+        kernel_regularizer=regularizers.MultiLasso(num_examples=32, noise=1.0),
     )
     first, second = keras.Input((6,)), keras.Input((6,))
     model = keras.Model([first, second], [layer(first) + layer(second)])
@@ -251,7 +266,7 @@ def _weights(model):
 @pytest.mark.parametrize("cls", [regularizers.DRidge, regularizers.DLasso])
 def test_groups_share_a_scale(cls, group, shape, rng):
     layer = keras.layers.Conv1D(
-        5, 3, kernel_regularizer=cls(num_examples=50, group=group)
+        5, 3, kernel_regularizer=cls(num_examples=50, noise=1.0, group=group)
     )
     model = keras.Sequential([keras.Input((8, 4)), layer])
     model.compile(keras.optimizers.Adam(0.05), loss="mse", run_eagerly=True)

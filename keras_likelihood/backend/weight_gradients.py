@@ -1,0 +1,123 @@
+"""Gradients by the weights of a model, outside of its training step."""
+
+import keras
+
+
+def fold_gradients(function, weights: list, state: list, seed, fold):
+    """Compiles a sum over the gradients of a scalar function.
+
+    Args:
+        function: maps a nest of tensors to one scalar tensor; it reads
+            variables as Keras layers do, and may draw from `seed`.
+        weights: the `keras.Variable`s to differentiate by.
+        state: all other variables that `function` reads.
+        seed: a `keras.random.SeedGenerator`.
+        fold: maps `(total, gradients)` to the next total, a nest of tensors;
+            `gradients` is a list like `weights`.
+
+    Returns:
+        A function of `(total, batches)` that returns the last total.
+        `batches` is a nest of arrays `(count, ...)`, whose rows are the
+        arguments of `function`.
+    """
+    make = _OF[keras.backend.backend()]
+    return make(function, weights, state, seed, fold)
+
+
+def sync_variables(model):
+    """Makes the variables of a model current in the middle of `fit`.
+
+    On JAX a training step carries them beside the model.
+    """
+    if hasattr(model, "jax_state_sync"):
+        model.jax_state_sync()
+
+
+def _one_by_one(step):
+    """Sums in a Python loop over a compiled step."""
+
+    def total_of(total, batches):
+        for i in range(len(keras.tree.flatten(batches)[0])):
+            batch = keras.tree.map_structure(
+                lambda a, i=i: keras.ops.convert_to_tensor(a[i]), batches
+            )
+            total = step(total, batch)
+        return total
+
+    return total_of
+
+
+def _tensorflow(function, weights, state, seed, fold):
+    import tensorflow as tf
+
+    @tf.function(reduce_retracing=True)
+    def step(total, inputs):
+        with tf.GradientTape() as tape:
+            value = function(inputs)
+        gradients = tape.gradient(
+            value,
+            [w.value for w in weights],
+            unconnected_gradients=tf.UnconnectedGradients.ZERO,
+        )
+        # The gradient of an embedding comes as the rows that were read.
+        return fold(total, [tf.convert_to_tensor(g) for g in gradients])
+
+    return _one_by_one(step)
+
+
+def _jax(function, weights, state, seed, fold):
+    import jax
+
+    def value(current, others, draws, inputs):
+        mapping = [
+            *zip(weights, current, strict=True),
+            *zip(state, others, strict=True),
+            (seed.state, draws),
+        ]
+        with keras.StatelessScope(state_mapping=mapping) as scope:
+            found = function(inputs)
+        return found, scope.get_current_value(seed.state)
+
+    @jax.jit
+    def compiled(total, current, others, draws, batches):
+        def step(carried, inputs):
+            total, draws = carried
+            gradients, draws = jax.grad(value, has_aux=True)(
+                current, others, draws, inputs
+            )
+            return (fold(total, gradients), draws), None
+
+        return jax.lax.scan(step, (total, draws), batches)[0]
+
+    def total_of(total, batches):
+        current = [w.value for w in weights]
+        others = [v.value for v in state]
+        total, draws = compiled(
+            total, current, others, seed.state.value, batches
+        )
+        seed.state.assign(draws)
+        return total
+
+    return total_of
+
+
+def _torch(function, weights, state, seed, fold):
+    import torch
+
+    def step(total, inputs):
+        values = [w.value for w in weights]
+        with torch.enable_grad():
+            found = torch.autograd.grad(
+                function(inputs), values, allow_unused=True
+            )
+        gradients = [
+            torch.zeros_like(v) if g is None else g
+            for g, v in zip(found, values, strict=True)
+        ]
+        with torch.no_grad():
+            return fold(total, gradients)
+
+    return _one_by_one(step)
+
+
+_OF = {"tensorflow": _tensorflow, "jax": _jax, "torch": _torch}

@@ -1,0 +1,123 @@
+"""Gradients at targets that the model itself would draw."""
+
+import math
+
+import keras
+from keras import ops
+
+from keras_likelihood.backend.weight_gradients import fold_gradients
+from keras_likelihood.regularizers.curvature import (
+    LARGEST_FACTOR,
+    matrix_shape,
+)
+
+_LEAST_BATCHES, _MOST_BATCHES = 16, 512
+
+
+class FisherFactors:
+    """Measures the factors of `Curvature` for several weights of a model.
+
+    The gradient of the log-likelihood at a drawn target has mean zero and the
+    Fisher information as its covariance. So the gradients of a few small
+    batches suffice, whatever the layer.
+
+    Args:
+        model: a model.
+        weights: its `keras.Variable`s to measure.
+        outcomes: function from the model's output to a list of
+            `(distribution, alone, weight)`: a `Likelihood`, whether the
+            model predicts none of its parameters, and its weight in the loss.
+        seed: of the draws.
+    """
+
+    def __init__(self, model, weights, outcomes, seed: int = 0):
+        self._model = model
+        self._weights = weights
+        self._outcomes = outcomes
+        self._seed = keras.random.SeedGenerator(seed)
+        known = {id(w) for w in weights}
+        others = [v for v in model.variables if id(v) not in known]
+        self._total_of = fold_gradients(
+            self._scores, weights, others, self._seed, _add_products
+        )
+
+    @property
+    def batches(self) -> int:
+        """Number of gradients with which the factors have full rank."""
+        most = _LEAST_BATCHES
+        for weight in self._weights:
+            small, large = sorted(matrix_shape(weight.shape))
+            large = min(large, LARGEST_FACTOR)
+            most = max(most, math.ceil(4 * large / min(small, large)))
+        return min(most, _MOST_BATCHES)
+
+    def measure(self, x, count: int) -> list:
+        """The factors of each weight, per example.
+
+        Args:
+            x: nest of arrays, the inputs of `count` examples.
+            count: number of examples.
+
+        Returns:
+            List of `(left, right)`, NumPy matrices or their diagonals.
+        """
+        batches = min(self.batches, count)
+        size = count // batches
+        stacked = keras.tree.map_structure(
+            lambda a: ops.convert_to_numpy(a)[: batches * size].reshape(
+                (batches, size, *a.shape[1:])
+            ),
+            x,
+        )
+        total = [_zeros(w.shape) for w in self._weights]
+        total = self._total_of(total, stacked)
+        return [
+            tuple(ops.convert_to_numpy(f) / (batches * size) for f in pair)
+            for pair in total
+        ]
+
+    def _scores(self, x):
+        output = self._model(x, training=False)
+        return sum(
+            math.sqrt(weight) * _score(distribution, alone, self._seed)
+            for distribution, alone, weight in self._outcomes(output)
+        )
+
+
+def _score(distribution, alone, seed):
+    """A scalar whose gradients have the Fisher information as covariance."""
+    if alone and not distribution.event_rank:
+        prediction = distribution.prediction
+        spread = ops.sqrt(ops.stop_gradient(distribution.information()))
+        coin = keras.random.uniform(ops.shape(prediction), seed=seed) > 0.5
+        terms = ops.where(coin, spread, -spread) * prediction
+    else:
+        drawn = ops.stop_gradient(distribution.sample(seed=seed))
+        terms = distribution.nll(drawn)
+    each = math.prod(terms.shape[1:])
+    return ops.sum(ops.cast(terms, "float32")) / math.sqrt(each)
+
+
+def _sides(shape):
+    return [
+        (n, n) if n <= LARGEST_FACTOR else (n,) for n in matrix_shape(shape)
+    ]
+
+
+def _zeros(shape):
+    return [ops.zeros(side, "float32") for side in _sides(shape)]
+
+
+def _add_products(total, gradients):
+    found = []
+    for (left, right), gradient in zip(total, gradients, strict=True):
+        g = ops.cast(gradient, "float32")
+        g = ops.reshape(g, matrix_shape(g.shape))
+        found.append([_add(left, g), _add(right, ops.transpose(g))])
+    return found
+
+
+def _add(factor, g):
+    if len(factor.shape) == 2:
+        return factor + ops.matmul(g, ops.transpose(g))
+    return factor + ops.sum(ops.square(g), axis=1)

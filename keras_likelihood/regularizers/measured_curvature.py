@@ -1,0 +1,188 @@
+"""The callback that measures curvature and moves the priors' scales."""
+
+import math
+
+import keras
+import numpy as np
+from keras import ops
+
+from keras_likelihood import likelihoods
+from keras_likelihood.backend.weight_gradients import sync_variables
+from keras_likelihood.likelihoods.output import distribution_of, split_output
+from keras_likelihood.regularizers.curvature import (
+    LARGEST_FACTOR,
+    LARGEST_MATRIX,
+    Curvature,
+    matrix_shape,
+)
+from keras_likelihood.regularizers.example_inputs import ExampleInputs
+from keras_likelihood.regularizers.fisher import FisherFactors
+from keras_likelihood.regularizers.learned_noise import bind_noise
+from keras_likelihood.regularizers.pruning import adaptive_weights
+
+_FIRST_STEP = 16
+_SHORTEST = 32
+
+
+class MeasuredCurvature(keras.callbacks.Callback):
+    """Lets adaptive regularizers follow the Laplace evidence of the model.
+
+    `LikelihoodModel.fit` adds this callback by itself. It measures the
+    curvature of the negative log-likelihood by every regularized weight, at
+    targets drawn from the model's own distribution: after 16, 32, 64, ...
+    steps, and later so rarely that it costs about a tenth of the training.
+    In between it moves the scales of the priors, each time by a factor of at
+    most 1.65, towards those that the data support (Immer et al., 2021, call
+    this online marginal-likelihood training). It logs the number of effective
+    weights of an epoch as `effective_weights`.
+
+    In a stock model, name the likelihood whose prediction the model returns:
+
+    ```python
+    model.compile("adam", loss="sparse_categorical_crossentropy")
+    measured = kl.regularizers.MeasuredCurvature(x, likelihood="softmax")
+    model.fit(x, y, callbacks=[measured])
+    ```
+
+    Args:
+        x: inputs to measure with: what is given to `fit`, or a part of it.
+        likelihood: name of a likelihood or its class. Defaults to those of
+            the model's losses.
+        examples: number of inputs that one measurement uses at most.
+        seed: of the drawn targets.
+        **parameters: values of the likelihood's parameters, by name.
+    """
+
+    def __init__(
+        self, x, *, likelihood=None, examples: int = 1024, seed=0, **parameters
+    ):
+        super().__init__()
+        self._inputs = ExampleInputs(x, examples, seed)
+        self._likelihood = likelihood and likelihoods.get(likelihood)
+        self._known = parameters
+        self._seed = seed
+        self._weights = []
+
+    def on_train_begin(self, logs=None):
+        model, self._weights = self.model, []
+        bind_noise(model)
+        known = self._likelihood or _likelihood_losses(model)
+        if not known or not self._inputs.can_be_read:
+            for weight in adaptive_weights(model):
+                weight.regularizer.speak_again()
+            return
+        self._weights = adaptive_weights(model)
+        self._curvatures = [
+            Curvature(w.shape, w.regularizer.num_examples)
+            for w in self._weights
+        ]
+        if not self._weights:
+            return
+        self._factors = FisherFactors(
+            model, self._weights, self._outcomes, self._seed
+        )
+        self._step = self._offset = 0
+        self._next_measure, self._next_move = _FIRST_STEP, _FIRST_STEP
+        self._pause = self._steps_worth_a_measurement()
+        sizes = [math.prod(w.shape) for w in self._weights]
+        small = sum(s**3 for s in sizes if s <= LARGEST_MATRIX)
+        self._move_pause = max(_SHORTEST, int(small / 2e6))
+
+    def on_train_batch_end(self, batch, logs=None):
+        if not self._weights:
+            return
+        self._step = self._offset + batch + 1
+        if self._step >= self._next_move:
+            self._move()
+
+    def on_epoch_end(self, epoch, logs=None):
+        if not self._weights:
+            return
+        self._offset = self._step
+        if logs is not None:
+            logs["effective_weights"] = sum(
+                w.regularizer.effective_weights(w) for w in self._weights
+            )
+
+    def _move(self):
+        sync_variables(self.model)
+        if self._step >= self._next_measure:
+            self._measure()
+            self._next_measure = self._step + min(self._step, self._pause)
+        least = self._least_scale()
+        for weight, curvature in zip(
+            self._weights, self._curvatures, strict=True
+        ):
+            if curvature.is_known:
+                weight.regularizer.settle(
+                    curvature, least=least(weight.regularizer)
+                )
+        self._next_move = self._step + min(self._step, self._move_pause)
+
+    def _measure(self):
+        found = self._factors.measure(*self._inputs.draw())
+        for weight, curvature, pair in zip(
+            self._weights, self._curvatures, found, strict=True
+        ):
+            noise = weight.regularizer._current_noise()
+            curvature.update(*pair, noise=noise)
+
+    def _outcomes(self, output):
+        if self._likelihood:
+            found = distribution_of(self._likelihood, output, known=self._known)
+            return [(found, not split_output(output)[1], 1.0)]
+        losses = _likelihood_losses(self.model)
+        outcomes = []
+        for key, (loss, weight) in losses.items():
+            part = output[key] if key else output
+            alone = not split_output(part)[1]
+            outcomes.append((loss.distribution(part), alone, weight))
+        return outcomes
+
+    def _least_scale(self):
+        """The scale below which plain SGD would not bear the penalty.
+
+        A penalty of curvature `c` is stable under SGD for `rate * c < 2`, with
+        momentum for more. Optimizers that normalise their steps bear any.
+        """
+        optimizer = getattr(self.model, "optimizer", None)
+        if not isinstance(optimizer, keras.optimizers.SGD):
+            return lambda regularizer: 0.0
+        rate = float(ops.convert_to_numpy(optimizer.learning_rate))
+
+        def least(regularizer):
+            # Below this one the step would overshoot zero by half.
+            return math.sqrt(
+                2.0 * rate * regularizer._factor / regularizer.num_examples
+            )
+
+        return least
+
+    def _steps_worth_a_measurement(self):
+        batches = self._factors.batches
+        cubes = sum(
+            n**3
+            for w in self._weights
+            for n in matrix_shape(w.shape)
+            if n <= LARGEST_FACTOR
+        )
+        # One gradient of a small batch counts as a quarter of a step.
+        return int(10 * (0.25 * batches + cubes / 1e8)) + _SHORTEST
+
+
+def _likelihood_losses(model) -> dict:
+    """`(loss, its weight)` by output key, "" for the one of a model.
+
+    Empty if a part of the loss is no likelihood or needs the index of each
+    example, since no target can be drawn then.
+    """
+    loss = getattr(model, "loss", None)
+    weights = getattr(model, "_loss_weight", None)
+    losses = loss if isinstance(loss, dict) else {"": loss}
+    found = {}
+    for key, value in losses.items():
+        if not hasattr(value, "distribution") or value.data_parameters:
+            return {}
+        weight = weights[key] if isinstance(weights, dict) else weights
+        found[key] = value, 1.0 if weight is None else float(np.sum(weight))
+    return found

@@ -1,0 +1,103 @@
+"""What adaptive regularizers have learned, as a table."""
+
+from typing import NamedTuple
+
+import keras
+import numpy as np
+
+from keras_likelihood.regularizers.pruning import adaptive_weights
+
+_HEADER = (
+    "weight",
+    "prior",
+    "weights",
+    "effective",
+    "off",
+    "scale",
+    "strength",
+)
+
+
+class WeightReport(NamedTuple):
+    """One row of a report.
+
+    Attributes:
+        path: of the weight.
+        prior: name of its regularizer.
+        weights: number of entries.
+        effective: number of them that the data determine.
+        off: share of them that are switched off, in [0, 1].
+        scale: median of the prior's scales.
+        strength: median factor of Keras' `L1` or `L2` that equals it.
+    """
+
+    path: str
+    prior: str
+    weights: int
+    effective: float
+    off: float
+    scale: float
+    strength: float
+
+
+class Report(list):
+    """A list of `WeightReport`s that prints as a table."""
+
+    def __str__(self):
+        rows = [_HEADER] + [
+            (
+                r.path,
+                r.prior,
+                str(r.weights),
+                f"{r.effective:.1f}",
+                f"{r.off:.0%}",
+                f"{r.scale:.3g}",
+                f"{r.strength:.3g}",
+            )
+            for r in self
+        ]
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        return "\n".join(
+            "  ".join(
+                # Names to the left, numbers to the right.
+                cell.ljust(w) if i < 2 else cell.rjust(w)
+                for i, (cell, w) in enumerate(zip(row, widths, strict=True))
+            ).rstrip()
+            for row in rows
+        )
+
+    __repr__ = __str__
+
+
+def report(model: keras.Layer) -> Report:
+    """Tells what the adaptive regularizers of a model have learned.
+
+    Args:
+        model: a fitted model or layer with adaptive regularizers.
+
+    Returns:
+        A `Report`: a list with a `WeightReport` for every weight, which
+        prints as a table.
+
+    Example:
+
+    ```python
+    print(kl.regularizers.report(model))
+    ```
+    """
+    rows = Report()
+    for weight in adaptive_weights(model):
+        regularizer = weight.regularizer
+        off = regularizer.switched_off(weight)
+        rows.append(
+            WeightReport(
+                path=weight.path,
+                prior=type(regularizer).__name__,
+                weights=off.size,
+                effective=regularizer.effective_weights(weight),
+                off=float(np.mean(off)),
+                scale=float(np.median(regularizer.scale())),
+                strength=float(np.median(regularizer.strength())),
+            )
+        )
+    return rows

@@ -1,0 +1,300 @@
+"""Scales that follow the evidence of a measured curvature."""
+
+import warnings
+
+import keras
+import numpy as np
+import pytest
+from keras import ops
+
+import keras_likelihood as kl
+from keras_likelihood import regularizers
+from keras_likelihood.regularizers.curvature import Curvature, matrix_shape
+from keras_likelihood.regularizers.fisher import FisherFactors
+from keras_likelihood.regularizers.measured_evidence import (
+    measured_smooth_evidence,
+    measured_sparse_evidence,
+)
+
+
+def correlated(rng, rows, columns, correlation=0.9):
+    x = rng.standard_normal((rows, columns))
+    for j in range(1, columns):
+        x[:, j] *= np.sqrt(1 - correlation**2)
+        x[:, j] += correlation * x[:, j - 1]
+    return x
+
+
+def known_curvature(x, noise=1.0):
+    found = Curvature((x.shape[1], 1), len(x))
+    squares = x.T @ x / len(x)
+    found.update(squares, np.trace(squares)[None, None], noise=1.0)
+    return found
+
+
+def linear(x, y, regularizer, loss, steps, outputs=1, rate=0.05):
+    keras.utils.set_random_seed(0)
+    inputs = keras.Input((x.shape[1],))
+    dense = keras.layers.Dense(
+        outputs, use_bias=False, kernel_regularizer=regularizer
+    )
+    model = kl.LikelihoodModel(inputs, dense(inputs))
+    decay = keras.optimizers.schedules.CosineDecay(rate, steps)
+    model.compile(keras.optimizers.Adam(decay, beta_2=0.99), loss=loss)
+    model.fit(x, y, batch_size=len(x), epochs=steps, verbose=0)
+    return model, ops.convert_to_numpy(dense.kernel)
+
+
+@pytest.mark.parametrize(
+    ("shape", "expected"),
+    [
+        ((7,), (1, 7)),
+        ((5, 3), (5, 3)),
+        ((3, 3, 64, 32), (576, 32)),
+        ((64, 4, 16), (64, 64)),
+    ],
+)
+def test_axes_are_split_into_a_matrix(shape, expected):
+    assert matrix_shape(shape) == expected
+
+
+def test_the_factors_of_a_linear_model_are_its_design(rng):
+    x = correlated(rng, 40, 6).astype("float32")
+    inputs = keras.Input((6,))
+    outputs = keras.layers.Dense(1, use_bias=False)(inputs)
+    model = kl.LikelihoodModel(inputs, outputs)
+    model.compile("adam", loss=kl.losses.NormalLoss(scale=0.5))
+    weights = model.trainable_weights
+    factors = FisherFactors(
+        model, weights, lambda y: [(model.loss.distribution(y), True, 1.0)]
+    )
+    ((left, right),) = factors.measure(x[:16], 16)
+    np.testing.assert_allclose(left, x[:16].T @ x[:16] / 16 / 0.25, rtol=1e-4)
+    np.testing.assert_allclose(right, np.trace(left)[None, None], rtol=1e-4)
+
+
+def test_drawn_targets_give_the_information_of_classes(rng):
+    inputs = keras.Input((1,))
+    outputs = keras.layers.Dense(3, use_bias=False, kernel_initializer="zeros")(
+        inputs
+    )
+    model = kl.LikelihoodModel(inputs, outputs)
+    model.compile("adam", loss=kl.losses.SoftmaxLoss(temperature=1.0))
+    factors = FisherFactors(
+        model,
+        model.trainable_weights,
+        lambda y: [(model.loss.distribution(y), True, 1.0)],
+    )
+    found = [
+        factors.measure(np.ones((512, 1), "float32"), 512)[0][1]
+        for _ in range(30)
+    ]
+    expected = np.eye(3) / 3 - 1 / 9
+    np.testing.assert_allclose(np.mean(found, 0), expected, atol=0.05)
+
+
+def test_degrees_of_freedom_of_correlated_inputs(rng):
+    x, scale, noise = correlated(rng, 60, 30), 0.7, 2.0
+    found = measured_smooth_evidence(
+        np.ones((30, 1)), np.array([[scale]]), known_curvature(x), noise
+    )
+    h = x.T @ x / noise**2
+    hat = h @ np.linalg.inv(h + np.eye(30) / scale**2)
+    np.testing.assert_allclose(found.freedom, np.trace(hat), rtol=1e-6)
+    many = measured_smooth_evidence(
+        np.ones((30, 1)), np.full((30, 1), scale), known_curvature(x), noise
+    )
+    np.testing.assert_allclose(many.freedom, np.trace(hat), rtol=1e-4)
+    variance = np.diagonal(np.linalg.inv(h + np.eye(30) / scale**2))
+    np.testing.assert_allclose(
+        1 / (many.precision[:, 0] + scale**-2.0), variance, rtol=1e-4
+    )
+
+
+def test_precision_under_l1_is_that_of_the_weights_on(rng):
+    x, noise = correlated(rng, 60, 8), 0.5
+    weight = np.zeros((8, 1))
+    weight[:3] = 2.0
+    found = measured_sparse_evidence(weight, known_curvature(x), noise)
+    assert found.freedom == 3
+    joined = np.linalg.inv(x[:, :3].T @ x[:, :3] / noise**2)
+    np.testing.assert_allclose(
+        found.precision[:3, 0], 1 / np.diagonal(joined), rtol=1e-4
+    )
+    rest = x[:, 5] - x[:, :3] @ np.linalg.lstsq(x[:, :3], x[:, 5])[0]
+    np.testing.assert_allclose(
+        found.precision[5, 0], rest @ rest / noise**2, rtol=1e-4
+    )
+
+
+def test_large_weights_keep_diagonals():
+    found = Curvature((5000, 3), 100)
+    left = np.linspace(1, 2, 5000)
+    found.update(left, np.eye(3) * left.sum() / 3)
+    assert not found.is_matrix
+    assert found.eigenvalues().shape == (15000,)
+    np.testing.assert_allclose(
+        found.diagonal()[:, 0], 100 * left / 3, rtol=1e-6
+    )
+
+
+def test_curvature_that_is_no_number_is_left_out():
+    found = Curvature((2, 1), 10)
+    found.update(np.full((2, 2), np.nan), np.ones((1, 1)))
+    assert not found.is_known
+
+
+def test_ridge_of_correlated_inputs_is_that_of_the_evidence(rng):
+    linear_model = pytest.importorskip("sklearn.linear_model")
+    x = correlated(rng, 60, 40).astype("float32")
+    true = rng.standard_normal(40)
+    y = (x @ true + 3 * rng.standard_normal(60)).astype("float32")
+    reference = linear_model.BayesianRidge(fit_intercept=False).fit(x, y)
+    prior = regularizers.DRidge(num_examples=60)
+    steps = 500
+    _, found = linear(x, y[:, None], prior, kl.losses.NormalLoss(), steps)
+    np.testing.assert_allclose(
+        prior.scale().item(), reference.lambda_**-0.5, rtol=0.15
+    )
+    error = np.mean((found[:, 0] - true) ** 2)
+    assert error < 1.15 * np.mean((reference.coef_ - true) ** 2)
+
+
+def test_ridge_of_a_logistic_regression_finds_its_strength(rng):
+    linear_model = pytest.importorskip("sklearn.linear_model")
+    x = rng.standard_normal((1100, 30)).astype("float32")
+    true = rng.standard_normal((30, 1)) * 0.4
+    y = rng.random((1100, 1)) < 1 / (1 + np.exp(-x @ true))
+    y = y.astype("float32")
+    prior = regularizers.DRidge(num_examples=100)
+    loss = kl.losses.BernoulliLoss(temperature=1.0)
+    _, found = linear(x[:100], y[:100], prior, loss, 400)
+
+    def log_loss(weights):
+        z = x[100:] @ weights
+        return np.mean(np.logaddexp(0, z) - y[100:] * z)
+
+    best = min(
+        log_loss(
+            linear_model.LogisticRegression(C=c, fit_intercept=False)
+            .fit(x[:100], y[:100, 0])
+            .coef_.T
+        )
+        for c in np.geomspace(1e-3, 1e2, 16)
+    )
+    assert log_loss(found) < 1.05 * best
+
+
+def small_residual_network(make):
+    inputs = keras.Input((8, 8, 3))
+
+    def conv(strides=1):
+        return keras.layers.Conv2D(
+            8, 3, strides, "same", use_bias=False, kernel_regularizer=make()
+        )
+
+    x = conv()(inputs)
+    y = keras.layers.BatchNormalization()(conv()(x))
+    y = keras.layers.BatchNormalization()(conv()(ops.relu(y)))
+    x = ops.relu(x + y)
+    x = keras.layers.GlobalAveragePooling2D()(x)
+    outputs = keras.layers.Dense(4, kernel_regularizer=make())(x)
+    return kl.LikelihoodModel(inputs, outputs)
+
+
+@pytest.mark.parametrize("cls", [regularizers.DRidge, regularizers.MultiLasso])
+def test_sgd_with_momentum_stays_finite(cls, rng):
+    keras.utils.set_random_seed(0)
+    model = small_residual_network(lambda: cls(num_examples=64))
+    model.compile(
+        keras.optimizers.SGD(0.1, momentum=0.9),
+        loss=kl.losses.SoftmaxLoss(temperature=1.0),
+    )
+    x = rng.standard_normal((64, 8, 8, 3)).astype("float32")
+    y = rng.integers(0, 4, 64)
+    history = model.fit(x, y, batch_size=16, epochs=13, verbose=0).history
+    assert np.all(np.isfinite(history["loss"]))
+    assert np.all(np.isfinite(history["effective_weights"]))
+    for weight in regularizers.adaptive_weights(model):
+        scale = weight.regularizer.scale()
+        assert np.all(np.isfinite(scale)) and np.all(scale != 1.0)
+
+
+def test_a_head_and_a_data_set_are_measured(rng):
+    class Data(keras.utils.PyDataset):
+        def __len__(self):
+            return 4
+
+        def __getitem__(self, i):
+            rows = slice(16 * i, 16 * (i + 1))
+            return x[rows], y[rows]
+
+    x = rng.standard_normal((64, 5)).astype("float32")
+    y = (x[:, :1] + rng.standard_normal((64, 1))).astype("float32")
+    inputs = keras.Input((5,))
+    prior = regularizers.DRidge(num_examples=64)
+    hidden = keras.layers.Dense(6, "tanh", kernel_regularizer=prior)(inputs)
+    model = kl.LikelihoodModel(inputs, kl.layers.ScaleHead(1)(hidden))
+    model.compile("adam", loss=kl.losses.NormalLoss())
+    model.fit(Data(), epochs=6, verbose=0)
+    assert 0 < prior.effective_weights(hidden) <= 30
+    assert prior.scale().item() != 1.0
+
+
+def test_a_stock_model_is_measured_when_it_names_its_likelihood(rng):
+    x = rng.standard_normal((40, 5)).astype("float32")
+    prior = regularizers.DRidge(num_examples=40)
+    model = keras.Sequential(
+        [keras.Input((5,)), keras.layers.Dense(1, kernel_regularizer=prior)]
+    )
+    model.compile("adam", loss=keras.losses.BinaryCrossentropy(True))
+    measured = regularizers.MeasuredCurvature(x, likelihood="bernoulli")
+    y = (x[:, 0] > 0).astype("float32")
+    history = model.fit(x, y, epochs=20, callbacks=[measured], verbose=0)
+    assert history.history["effective_weights"][-1] > 0
+
+
+def test_a_stock_model_says_once_what_is_assumed(rng):
+    x = rng.standard_normal((32, 5)).astype("float32")
+    prior = regularizers.DRidge(num_examples=32)
+    model = keras.Sequential(
+        [keras.Input((5,)), keras.layers.Dense(1, kernel_regularizer=prior)]
+    )
+    model.compile("adam", loss="mse")
+    with warnings.catch_warnings(record=True) as heard:
+        warnings.simplefilter("always", UserWarning)
+        model.fit(x, x[:, :1], epochs=2, verbose=0)
+        model.fit(x, x[:, :1], verbose=0)
+    said = [w for w in heard if "assumes the negative" in str(w.message)]
+    assert len(said) == 1
+
+
+def test_a_generator_is_not_read_and_says_so(rng):
+    def batches():
+        while True:
+            yield x, x[:, :1]
+
+    x = rng.standard_normal((16, 5)).astype("float32")
+    prior = regularizers.DRidge(num_examples=16)
+    inputs = keras.Input((5,))
+    outputs = keras.layers.Dense(1, kernel_regularizer=prior)(inputs)
+    model = kl.LikelihoodModel(inputs, outputs)
+    model.compile("adam", loss=kl.losses.NormalLoss(scale=2.0))
+    with warnings.catch_warnings(record=True) as heard:
+        warnings.simplefilter("always", UserWarning)
+        model.fit(batches(), steps_per_epoch=20, verbose=0)
+    assert any("assumes the negative" in str(w.message) for w in heard)
+
+
+def test_what_was_measured_is_saved(rng, tmp_path):
+    x = rng.standard_normal((40, 5)).astype("float32")
+    prior = regularizers.MultiLasso(num_examples=40)
+    model, kernel = linear(x, x[:, :1], prior, kl.losses.NormalLoss(), 40)
+    model.save(tmp_path / "model.keras")
+    again = keras.models.load_model(tmp_path / "model.keras")
+    (weight,) = regularizers.adaptive_weights(again)
+    twin = weight.regularizer
+    assert twin.effective_weights(weight) == prior.effective_weights(kernel)
+    np.testing.assert_array_equal(
+        twin.switched_off(kernel), prior.switched_off(kernel)
+    )
