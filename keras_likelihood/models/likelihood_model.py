@@ -111,6 +111,10 @@ class LikelihoodModel(LossOwner):
             for name, parameter in loss.data_parameters.items()
         }
 
+    def loss_weight(self, key: str = "") -> float | None:
+        """The weight of the loss of the output `key`, `None` for 1."""
+        return self._fitted.losses.weight(key)
+
     def compile(self, optimizer="rmsprop", loss=None, **kwargs):
         """As `keras.Model.compile`; adopts what the losses learn."""
         loss = with_instances(loss)

@@ -36,7 +36,9 @@ class FisherFactors:
         self._outcomes = outcomes
         self._seed = keras.random.SeedGenerator(seed)
         known = {id(w) for w in weights}
-        others = [v for v in model.variables if id(v) not in known]
+        # What a loss learns is not among `model.variables`.
+        held = [*model.trainable_variables, *model.non_trainable_variables]
+        others = [v for v in held if id(v) not in known]
         self._total_of = fold_gradients(
             self._scores, weights, others, self._seed, _add_products
         )
@@ -63,6 +65,9 @@ class FisherFactors:
         """
         batches = min(self.batches, count)
         size = count // batches
+        if size < 4:
+            # One by one no products of two examples blur the sum.
+            batches, size = count, 1
         stacked = keras.tree.map_structure(
             lambda a: ops.convert_to_numpy(a)[: batches * size].reshape(
                 (batches, size, *a.shape[1:])

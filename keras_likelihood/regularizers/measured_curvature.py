@@ -3,7 +3,6 @@
 import math
 
 import keras
-import numpy as np
 from keras import ops
 
 from keras_likelihood import likelihoods
@@ -22,6 +21,7 @@ from keras_likelihood.regularizers.pruning import adaptive_weights
 
 _FIRST_STEP = 16
 _SHORTEST = 32
+_MOST_MOVES = 8
 
 
 class MeasuredCurvature(keras.callbacks.Callback):
@@ -81,7 +81,7 @@ class MeasuredCurvature(keras.callbacks.Callback):
         self._factors = FisherFactors(
             model, self._weights, self._outcomes, self._seed
         )
-        self._step = self._offset = 0
+        self._step = self._offset = self._moved_at = 0
         self._next_measure, self._next_move = _FIRST_STEP, _FIRST_STEP
         self._pause = self._steps_worth_a_measurement()
         sizes = [math.prod(w.shape) for w in self._weights]
@@ -113,11 +113,17 @@ class MeasuredCurvature(keras.callbacks.Callback):
         for weight, curvature in zip(
             self._weights, self._curvatures, strict=True
         ):
-            if curvature.is_known:
+            for _ in range(self._moves_due() if curvature.is_known else 0):
                 weight.regularizer.settle(
                     curvature, least=least(weight.regularizer)
                 )
+        self._moved_at = self._step
         self._next_move = self._step + min(self._step, self._move_pause)
+
+    def _moves_due(self):
+        # With `steps_per_execution` many steps pass between two calls.
+        passed = (self._step - self._moved_at) // self._move_pause
+        return min(max(passed, 1), _MOST_MOVES)
 
     def _measure(self):
         found = self._factors.measure(*self._inputs.draw())
@@ -177,12 +183,12 @@ def _likelihood_losses(model) -> dict:
     example, since no target can be drawn then.
     """
     loss = getattr(model, "loss", None)
-    weights = getattr(model, "_loss_weight", None)
+    weight_of = getattr(model, "loss_weight", lambda key: None)
     losses = loss if isinstance(loss, dict) else {"": loss}
     found = {}
     for key, value in losses.items():
         if not hasattr(value, "distribution") or value.data_parameters:
             return {}
-        weight = weights[key] if isinstance(weights, dict) else weights
-        found[key] = value, 1.0 if weight is None else float(np.sum(weight))
+        weight = weight_of(key)
+        found[key] = value, 1.0 if weight is None else float(weight)
     return found

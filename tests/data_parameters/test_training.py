@@ -374,9 +374,10 @@ class TestRefusals:
         model = frozen_model(kl.losses.NormalLoss(scale=scale))
         fit(model, x, kl.indexed(y), [scale])
         before = scale.rows.table.numpy()
-        model.train_on_batch(x[:1], kl.indexed(y[:1], index=np.array([bad])))
         with pytest.raises(ValueError, match="rows 0 to 23.*1 index"):
-            scale.check()
+            model.train_on_batch(
+                x[:1], kl.indexed(y[:1], index=np.array([bad]))
+            )
         scale.check()
         np.testing.assert_array_equal(scale.rows.table.numpy(), before)
         # The value of such an example is the initial one.

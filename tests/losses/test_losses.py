@@ -139,7 +139,7 @@ def test_a_stock_model_says_that_it_does_not_learn(cls, rng):
     model.compile("sgd", loss=cls())
     with pytest.warns(UserWarning, match="LikelihoodModel") as record:
         model.fit(x, y, epochs=2, verbose=0)
-    assert sum(r.category is UserWarning for r in record) == 1
+    assert sum("LikelihoodModel" in str(r.message) for r in record) == 1
     model.compile("sgd", loss=fixed(cls))
     model.fit(x, y, verbose=0)
     name = cls.likelihood.parameters[0].name

@@ -96,10 +96,10 @@ def test_an_interrupted_fit_keeps_the_last_step(data, error, batch):
 
 @keras.saving.register_keras_serializable("tests")
 class RaisesOnce(keras.metrics.Mean):
-    failed = False
+    failed = armed = False
 
     def update_state(self, y_true, y_pred, sample_weight=None):
-        if not self.failed and y_pred.shape[0] == 5:
+        if not self.failed and y_pred.shape[-1] == 1 and self.armed:
             self.failed = True
             raise ValueError("once")
         super().update_state(y_true, sample_weight)
@@ -114,8 +114,13 @@ def test_an_error_in_the_first_step_loses_nothing(data, method):
     )
     model.fit(x, y, verbose=0)
     before = weights_of(model)
+    RaisesOnce.armed = True
+    model.compile(
+        "sgd", loss=kl.losses.NormalLoss(), metrics=[RaisesOnce(name="m")]
+    )
     with pytest.raises(Exception, match="once"):
         getattr(model, method)(x[:5], y[:5], batch_size=5, verbose=0)
+    RaisesOnce.armed = False
     # PyTorch takes the step before it counts.
     contracts.assert_equal_outputs(before, weights_of(model), atol=0.05)
     assert np.isfinite(model.evaluate(x, y, verbose=0)).all()
