@@ -1,6 +1,7 @@
 """Curvature of a loss by one weight, as a Kronecker product."""
 
 import math
+from typing import Any
 
 import numpy as np
 
@@ -46,8 +47,10 @@ class Curvature:
         self.shape = tuple(shape)
         self.num_examples = num_examples
         self.count = 0
-        self._left = self._right = None
-        self._eigenvalues = self._matrix = None
+        self._left: Any = None
+        self._right: Any = None
+        self._eigenvalues: Any = None
+        self._matrix: Any = None
 
     def update(self, left, right, noise: float = 1.0):
         """Averages in factors that were measured at some noise.

@@ -1,6 +1,7 @@
 """The callback that measures curvature and moves the priors' scales."""
 
 import math
+from typing import Any
 
 import keras
 from keras import ops
@@ -61,7 +62,7 @@ class MeasuredCurvature(keras.callbacks.Callback):
         self._likelihood = likelihood and likelihoods.get(likelihood)
         self._known = parameters
         self._seed = seed
-        self._weights = []
+        self._weights: list = []
 
     def on_train_begin(self, logs=None):
         model, self._weights = self.model, []
@@ -186,6 +187,7 @@ def _likelihood_losses(model) -> dict:
     weight_of = getattr(model, "loss_weight", lambda key: None)
     losses = loss if isinstance(loss, dict) else {"": loss}
     found = {}
+    value: Any
     for key, value in losses.items():
         if not hasattr(value, "distribution") or value.data_parameters:
             return {}
