@@ -56,13 +56,13 @@ def wrong_arrays():
 
 
 def _changes(key, x, y):
-    bad_x = [None, x[:0], x[:, :0], x[0, 0], x[:-1], x + 1j, x.astype(object)]
+    bad_x = [None, x[:0], x[:, :0], x[0, 0], x[:-1], x + 1j, np.full(x.shape, None)]
     bad_x += [np.where(x == x.max(), v, x) for v in (np.nan, np.inf, -np.inf)]
     bad_x += [x.astype("M8[s]"), x.view([("a", "<f4")])]
     if key == "x":
         bad_x += [x[:, :2], x[:, 0], np.array(["a", "b"] * 20)]
     bad_y = [None, y[:0], y[:-1], y[0], y + 7, y - 1, y + 0.5, y * np.nan]
-    bad_y += [y.astype(str), y.astype(object), y + 0j, np.ones((40, 3))]
+    bad_y += [y.astype(str), np.full(y.shape, None), y + 0j, np.ones((40, 3))]
     bad_y += [np.zeros((40, 5)), np.eye(4)[y], y.astype("M8[s]")]
     fine_x = [x.astype(">f4"), x.astype("f2"), x.astype("g"), x.astype(int)]
     fine_x += [np.asfortranarray(x)]
@@ -79,7 +79,7 @@ def _changes(key, x, y):
 
 def _tables(x):
     yield from (x[:0], x[:1], x[:, :0], x[0, 0], x[:, 0], x[..., None])
-    yield from (x + 1j, x.astype(object), x.astype(str), x.astype("M8[s]"))
+    yield from (x + 1j, np.full(x.shape, None), x.astype(str), x.astype("M8[s]"))
     yield from (np.where(x == x.max(), v, x) for v in (np.nan, np.inf))
     yield from (np.ones((40, 3)), x.view([("a", "<f4")]))
 
