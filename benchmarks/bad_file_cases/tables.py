@@ -64,7 +64,10 @@ def _changes(key, x, y):
     bad_y = [None, y[:0], y[:-1], y[0], y + 7, y - 1, y + 0.5, y * np.nan]
     bad_y += [y.astype(str), np.full(y.shape, None), y + 0j, np.ones((40, 3))]
     bad_y += [np.zeros((40, 5)), np.eye(4)[y], y.astype("M8[s]")]
-    fine_x = [x.astype(">f4"), x.astype("f2"), x.astype("g"), x.astype(int)]
+    # On x86-64 a long double has bytes that hold nothing: zero at first.
+    long = np.zeros(x.shape, "g")
+    long += x
+    fine_x = [x.astype(">f4"), x.astype("f2"), long, x.astype(int)]
     fine_x += [np.asfortranarray(x)]
     fine_y = [y[:, None], np.eye(3)[y], y.astype(">i2"), y.astype("f8")]
     for values, name, expected in (
