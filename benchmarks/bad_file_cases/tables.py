@@ -56,7 +56,15 @@ def wrong_arrays():
 
 
 def _changes(key, x, y):
-    bad_x = [None, x[:0], x[:, :0], x[0, 0], x[:-1], x + 1j, np.full(x.shape, None)]
+    bad_x = [
+        None,
+        x[:0],
+        x[:, :0],
+        x[0, 0],
+        x[:-1],
+        x + 1j,
+        np.full(x.shape, None),
+    ]
     bad_x += [np.where(x == x.max(), v, x) for v in (np.nan, np.inf, -np.inf)]
     bad_x += [x.astype("M8[s]"), x.view([("a", "<f4")])]
     if key == "x":
@@ -82,7 +90,12 @@ def _changes(key, x, y):
 
 def _tables(x):
     yield from (x[:0], x[:1], x[:, :0], x[0, 0], x[:, 0], x[..., None])
-    yield from (x + 1j, np.full(x.shape, None), x.astype(str), x.astype("M8[s]"))
+    yield from (
+        x + 1j,
+        np.full(x.shape, None),
+        x.astype(str),
+        x.astype("M8[s]"),
+    )
     yield from (np.where(x == x.max(), v, x) for v in (np.nan, np.inf))
     yield from (np.ones((40, 3)), x.view([("a", "<f4")]))
 
