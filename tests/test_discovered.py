@@ -101,8 +101,11 @@ LAYERS = {
 }
 
 
-@each(REGULARIZERS)
-@pytest.mark.parametrize("layer", LAYERS)
+IN_LAYERS = [(cls, "dense") for cls in REGULARIZERS]
+IN_LAYERS += [(regularizers.DRidge, "conv"), (regularizers.MultiLasso, "gru")]
+
+
+@pytest.mark.parametrize("cls, layer", IN_LAYERS)
 def test_regularizer(cls, layer, rng, tmp_path):
     x = rng.normal(size=(32, 4, 3)).astype("float32")
     contracts.regularizer_trains_in_any_layer(

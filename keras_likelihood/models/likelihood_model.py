@@ -238,7 +238,7 @@ class LikelihoodModel(LossOwner):
         own = [c for c in self.data_parameters.values() if c not in given]
         own.append(FirstBatch())
         measured = any(isinstance(c, MeasuredCurvature) for c in given)
-        if not measured and adaptive_weights(self):
+        if not measured and (not self.built or adaptive_weights(self)):
             own.append(MeasuredCurvature(x))
         if not isinstance(callbacks, keras.callbacks.CallbackList):
             return [*given, *own]

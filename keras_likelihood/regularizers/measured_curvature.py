@@ -22,6 +22,7 @@ from keras_likelihood.regularizers.pruning import adaptive_weights
 
 _FIRST_STEP = 16
 _SHORTEST = 32
+_MOVE_EVERY = 16
 _MOST_MOVES = 8
 
 
@@ -87,7 +88,7 @@ class MeasuredCurvature(keras.callbacks.Callback):
         self._pause = self._steps_worth_a_measurement()
         sizes = [math.prod(w.shape) for w in self._weights]
         small = sum(s**3 for s in sizes if s <= LARGEST_MATRIX)
-        self._move_pause = max(_SHORTEST, int(small / 2e6))
+        self._move_pause = max(_MOVE_EVERY, int(small / 2e6))
 
     def on_train_batch_end(self, batch, logs=None):
         if not self._weights:
