@@ -26,6 +26,7 @@ import warnings
 
 import keras
 import numpy as np
+from adaptive_regularization import FullBatch
 from sklearn import linear_model
 from sklearn.exceptions import ConvergenceWarning
 
@@ -36,21 +37,6 @@ INPUTS, CLASSES, NEW = 100, 10, 2000
 DESIGNS = ("iid", "ar.5", "ar.9", "factor")
 EXAMPLES = (50, 100, 400)
 TARGETS = ("normal", "logistic", "softmax", "sparse")
-
-
-class FullBatch(keras.utils.PyDataset):
-    """One epoch of many steps, each over all the data."""
-
-    def __init__(self, x, y, steps):
-        super().__init__()
-        self.batch = x, y
-        self.steps = steps
-
-    def __len__(self):
-        return self.steps
-
-    def __getitem__(self, step):
-        return self.batch
 
 
 def make_inputs(rng, rows, design):
