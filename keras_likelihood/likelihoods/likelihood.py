@@ -63,10 +63,11 @@ class Likelihood:
             )
         for p in self.parameters:
             value = parameters.get(p.name, p.initial)
-            if isinstance(value, numbers.Real):
+            if isinstance(value, numbers.Real | tuple | list):
                 value = p.check(value)
             value = ops.convert_to_tensor(value, dtype=self.prediction.dtype)
-            self._check_broadcasts(p.name, value)
+            value = self._as_vector(p, value)
+            self._check_broadcasts(p, value)
             setattr(self, p.name, value)
 
     @classmethod
@@ -127,6 +128,16 @@ class Likelihood:
             f"`dimension` of a {cls.__name__} parameter must be one of "
             f"{allowed}. Received: {dimension!r}"
         )
+
+    @classmethod
+    def shape_of(cls, name: str, prediction_shape, dimension: str) -> tuple:
+        """Shape of the parameter called `name`, without batch.
+
+        It is `parameter_shape`, with the last axis longer for a vector.
+        """
+        shape = cls.parameter_shape(prediction_shape, dimension)
+        size = cls.parameter(name).size_for(prediction_shape[-1])
+        return shape if size is None else (*shape[:-1], shape[-1] * size)
 
     def nll(self, y):
         """Complete negative log-likelihood of `y`, constants included.
@@ -215,22 +226,40 @@ class Likelihood:
         shape = tuple(ops.shape(self.prediction))
         return shape if count is None else (count, *shape)
 
-    def _check_broadcasts(self, name, value):
+    def _as_vector(self, parameter, value):
+        """A number, or one vector for all, with the prediction's rank."""
+        if parameter.size is None or len(value.shape) > 1:
+            return value
+        rank = len(self.prediction.shape)
+        size = parameter.size_for(self.prediction.shape[-1])
+        if len(value.shape) == 1 and value.shape[0] != size:
+            raise ValueError(
+                f"`{parameter.name}` must have {size} values. "
+                f"Received: shape {tuple(value.shape)}"
+            )
+        return ops.broadcast_to(value, (1,) * (rank - 1) + (size,))
+
+    def _check_broadcasts(self, parameter, value):
         outcome = tuple(self.prediction.shape)
         if self.event_rank:
             outcome = outcome[:-1] + (1,)
-        shape = tuple(value.shape)
+        shape, one = tuple(value.shape), 1
+        if parameter.size is not None:
+            one = parameter.size_for(self.prediction.shape[-1])
+            outcome = outcome[:-1] + (outcome[-1] * one,)
         fits = len(shape) == 0 or (
             len(shape) == len(outcome)
             and all(
                 s in (1, o) or s is None or o is None
-                for s, o in zip(shape, outcome, strict=True)
+                for s, o in zip(shape[:-1], outcome[:-1], strict=True)
             )
+            and shape[-1] in (one, outcome[-1], None)
         )
         if not fits:
+            last = f", the last {one} or" if one != 1 else " or"
             raise ValueError(
-                f"`{name}` must be a scalar or have the rank of the "
-                "prediction with each axis 1 or equal to that of "
+                f"`{parameter.name}` must be a scalar or have the rank of the "
+                f"prediction with each axis 1{last} equal to that of "
                 f"{outcome}. Received: shape {shape}"
             )
 
