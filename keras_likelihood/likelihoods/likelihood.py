@@ -51,11 +51,12 @@ class Likelihood:
     an activation of that range.
     """
 
-    def __init_subclass__(cls, **kwargs):
+    def __init_subclass__(cls, registered: bool = True, **kwargs):
         super().__init_subclass__(**kwargs)
-        refuse_our_names(cls, _REGISTRY)
         widen_methods(cls)
-        _REGISTRY[cls.name()] = cls
+        if registered:
+            refuse_our_names(cls, _REGISTRY)
+            _REGISTRY[cls.name()] = cls
 
     def __init__(self, prediction, **parameters):
         prediction = ops.convert_to_tensor(prediction)
@@ -80,6 +81,19 @@ class Likelihood:
     @classmethod
     def name(cls) -> str:
         return re.sub(r"(?<!^)(?=[A-Z])", "_", cls.__name__).lower()
+
+    @classmethod
+    def from_arguments(cls, text: str) -> type["Likelihood"]:
+        """The class whose name is that of this one followed by `text`.
+
+        Only a `Parametrized` likelihood has such classes.
+        """
+        if text:
+            raise ValueError(
+                f"{cls.__name__} takes no arguments. "
+                f"Received: {cls.name() + text!r}"
+            )
+        return cls
 
     @classmethod
     def parameter(cls, name: str) -> Parameter:
@@ -257,9 +271,10 @@ _DIMENSIONS = ["scalar", "channel", "element"]
 def get(identifier) -> type[Likelihood]:
     """Returns a likelihood class from itself or its snake-case name."""
     if isinstance(identifier, type) and issubclass(identifier, Likelihood):
-        return identifier
-    if identifier in _REGISTRY:
-        return _REGISTRY[identifier]
+    if isinstance(identifier, str):
+        name, bracket, arguments = identifier.partition("(")
+        if name in _REGISTRY:
+            return _REGISTRY[name].from_arguments(bracket + arguments)
     # A base class leaves the parameters to others.
     known = sorted(k for k, v in _REGISTRY.items() if "parameters" in vars(v))
     raise ValueError(

@@ -1,0 +1,25 @@
+"""Likelihoods around another likelihood."""
+
+from typing import ClassVar
+
+from keras_likelihood.likelihoods.likelihood import Likelihood
+from keras_likelihood.likelihoods.parametrized import Parametrized
+
+
+class Wrapper(Parametrized):
+    """A family whose first argument is the likelihood that it changes.
+
+    A subclass writes `define`, which returns `likelihood`, and overrides
+    what the change touches. It speaks of the wrapped distribution as
+    `self.inner`.
+    """
+
+    likelihood: ClassVar[type[Likelihood]]
+
+    @property
+    def inner(self) -> Likelihood:
+        """The wrapped distribution, around the same prediction."""
+        parameters = {
+            p.name: getattr(self, p.name) for p in self.likelihood.parameters
+        }
+        return self.likelihood(self.prediction, **parameters)
