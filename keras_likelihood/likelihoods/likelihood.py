@@ -271,6 +271,7 @@ _DIMENSIONS = ["scalar", "channel", "element"]
 def get(identifier) -> type[Likelihood]:
     """Returns a likelihood class from itself or its snake-case name."""
     if isinstance(identifier, type) and issubclass(identifier, Likelihood):
+        return identifier.from_arguments("")
     if isinstance(identifier, str):
         name, bracket, arguments = identifier.partition("(")
         if name in _REGISTRY:

@@ -36,9 +36,7 @@ class NegativeBinomial(CountLikelihood):
             1.
     """
 
-    parameters = (
-        Parameter("dispersion", Softplus(floor=1e-6), initial=1.0),
-    )
+    parameters = (Parameter("dispersion", Softplus(floor=1e-6), initial=1.0),)
 
     @property
     def _dispersion(self):
