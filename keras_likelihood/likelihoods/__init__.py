@@ -1,28 +1,52 @@
 """Distributions of the target, one file each."""
 
 from keras_likelihood.likelihoods.bernoulli import Bernoulli
+from keras_likelihood.likelihoods.beta import Beta
+from keras_likelihood.likelihoods.count_likelihood import CountLikelihood
+from keras_likelihood.likelihoods.exponential import Exponential
+from keras_likelihood.likelihoods.gamma import Gamma
+from keras_likelihood.likelihoods.huber import Huber
 from keras_likelihood.likelihoods.laplace import Laplace
 from keras_likelihood.likelihoods.likelihood import Likelihood, get
 from keras_likelihood.likelihoods.location_scale import LocationScale
+from keras_likelihood.likelihoods.log_normal import LogNormal
+from keras_likelihood.likelihoods.logistic import Logistic
+from keras_likelihood.likelihoods.negative_binomial import NegativeBinomial
 from keras_likelihood.likelihoods.normal import Normal
 from keras_likelihood.likelihoods.parameter import Parameter
 from keras_likelihood.likelihoods.parametrized import Parametrized
+from keras_likelihood.likelihoods.poisson import Poisson
+from keras_likelihood.likelihoods.positive_likelihood import PositiveLikelihood
 from keras_likelihood.likelihoods.robust_rho import RobustRho
 from keras_likelihood.likelihoods.softmax import Softmax
 from keras_likelihood.likelihoods.student_t import StudentT
+from keras_likelihood.likelihoods.von_mises import VonMises
+from keras_likelihood.likelihoods.weibull import Weibull
 from keras_likelihood.likelihoods.wrapper import Wrapper
 
 __all__ = [
     "Bernoulli",
+    "Beta",
+    "CountLikelihood",
+    "Exponential",
+    "Gamma",
+    "Huber",
     "Laplace",
     "Likelihood",
     "LocationScale",
+    "LogNormal",
+    "Logistic",
+    "NegativeBinomial",
     "Normal",
     "Parameter",
     "Parametrized",
+    "Poisson",
+    "PositiveLikelihood",
     "RobustRho",
     "Softmax",
     "StudentT",
+    "VonMises",
+    "Weibull",
     "Wrapper",
     "get",
 ]

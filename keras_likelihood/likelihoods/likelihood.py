@@ -8,6 +8,7 @@ import keras
 import numpy as np
 from keras import ops
 
+from keras_likelihood.constraints import Constraint
 from keras_likelihood.likelihoods.checks import (
     check_coverage,
     refuse_our_names,
@@ -41,6 +42,14 @@ class Likelihood:
     parameters: ClassVar[tuple[Parameter, ...]] = ()
     event_rank: ClassVar[int] = 0
     """Trailing axes that form one outcome: 0 for reals, 1 for classes."""
+    is_discrete: ClassVar[bool] = False
+    """Whether outcomes are whole numbers."""
+    prediction_constraint: ClassVar[Constraint | None] = None
+    """Map from the reals to the predictions that are allowed, or `None`.
+
+    A head applies it unless it is given an `activation`. A stock model needs
+    an activation of that range.
+    """
 
     def __init_subclass__(cls, registered: bool = True, **kwargs):
         super().__init_subclass__(**kwargs)
@@ -153,6 +162,13 @@ class Likelihood:
     def cdf(self, y):
         """Probability of an outcome at most `y`; shape of `y`."""
         raise self._undefined("cdf")
+
+    def cdf_below(self, y):
+        """Probability of an outcome less than `y`; shape of `y`.
+
+        It differs from `cdf` where outcomes are whole numbers.
+        """
+        return self.cdf(ops.subtract(y, 1) if self.is_discrete else y)
 
     def quantile(self, p):
         """The value below which a fraction `p` of outcomes falls."""
@@ -289,7 +305,8 @@ def get(identifier) -> type[Likelihood]:
         name, bracket, arguments = identifier.partition("(")
         if name in _REGISTRY:
             return _REGISTRY[name].from_arguments(bracket + arguments)
-    known = sorted(k for k, v in _REGISTRY.items() if v.parameters)
+    # A base class leaves the parameters to others.
+    known = sorted(k for k, v in _REGISTRY.items() if "parameters" in vars(v))
     raise ValueError(
         "A likelihood must be a `Likelihood` subclass or one of "
         f"{known}. Received: {identifier!r}"

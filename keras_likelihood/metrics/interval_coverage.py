@@ -11,6 +11,9 @@ from keras_likelihood.registration import serializable
 class IntervalCoverage(MeanOverOutcomes):
     """Share of targets inside the central interval of a given coverage.
 
+    The interval includes both of its ends, which matters where outcomes are
+    whole numbers.
+
     Args:
         coverage: probability the interval promises, in (0, 1). Defaults to
             0.9.
@@ -35,7 +38,11 @@ class IntervalCoverage(MeanOverOutcomes):
     def values(self, distribution, y_true):
         cdf = distribution.cdf(y_true)
         tail = (1 - self.coverage) / 2
-        return ops.logical_and(cdf >= tail, cdf <= 1 - tail)
+        if not distribution.is_discrete:
+            return ops.logical_and(cdf >= tail, cdf <= 1 - tail)
+        # At most the upper quantile: less than it lies below the target.
+        below = distribution.cdf_below(y_true)
+        return ops.logical_and(cdf >= tail, below < 1 - tail)
 
     def get_config(self):
         return {**super().get_config(), "coverage": self.coverage}

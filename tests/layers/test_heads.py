@@ -9,14 +9,11 @@ from keras import ops
 
 import keras_likelihood as kl
 from keras_likelihood import constraints, layers, likelihoods
+from keras_likelihood.likelihoods.output import split_output
 from tests import contracts
 from tests.contracts import FEATURES, UNITS
 
-LIKELIHOODS = [
-    getattr(likelihoods, n)
-    for n in likelihoods.__all__
-    if getattr(getattr(likelihoods, n), "parameters", None)
-]
+LIKELIHOODS = contracts.LIKELIHOODS
 NAMED_HEADS = [
     getattr(layers, n)
     for n in layers.__all__
@@ -54,7 +51,7 @@ def test_contract(likelihood, dimension, conditioning, dense, maps):
         contracts.symbolic_and_eager_shapes_agree(head, features)
         contracts.head_broadcasts_with_its_prediction(head, features)
         contracts.config_keeps_outputs(head, features)
-        prediction, *parameters = head(features)
+        prediction, parameters = split_output(head(features))
         expected = likelihood.parameter_shape(prediction.shape, dimension)
         for value in parameters:
             assert tuple(value.shape[1:]) == expected
@@ -88,7 +85,7 @@ def test_trains_and_saves_with_options_off_default(
     head = layers.LikelihoodHead(
         likelihood,
         UNITS,
-        conditioning={likelihood.parameters[-1].name: "predicted"},
+        conditioning={p.name: "predicted" for p in likelihood.parameters[-1:]},
         dimension="scalar",
         isolated=True,
         normalize="layer",
@@ -97,7 +94,7 @@ def test_trains_and_saves_with_options_off_default(
         learning_rate_multiplier=0.5,
         weight_decay=0.01,
         clipnorm=1.0,
-        activation="tanh",
+        activation=contracts.activation_for(likelihood),
         kernel_initializer="he_normal",
         kernel_regularizer=keras.regularizers.L2(0.01),
     )
