@@ -15,6 +15,7 @@ from keras_likelihood.likelihoods.checks import (
 )
 from keras_likelihood.likelihoods.parameter import Parameter
 from keras_likelihood.likelihoods.precision import widen_methods
+from keras_likelihood.likelihoods.tails import safe_log
 
 _REGISTRY: dict[str, type["Likelihood"]] = {}
 
@@ -44,6 +45,8 @@ class Likelihood:
     """Trailing axes that form one outcome: 0 for reals, 1 for classes."""
     is_discrete: ClassVar[bool] = False
     """Whether outcomes are whole numbers."""
+    takes_bounds: ClassVar[bool] = False
+    """Whether a target may be a pair of bounds, see `Censored`."""
     prediction_constraint: ClassVar[Constraint | None] = None
     """Map from the reals to the predictions that are allowed, or `None`.
 
@@ -169,6 +172,28 @@ class Likelihood:
         It differs from `cdf` where outcomes are whole numbers.
         """
         return self.cdf(ops.subtract(y, 1) if self.is_discrete else y)
+
+    def log_tail(self, y, upper):
+        """Logarithm of the probability of a tail that ends at `y`.
+
+        Args:
+            y: targets, of the prediction's shape.
+            upper: booleans that broadcast with `y`: whether the tail is that
+                of outcomes above `y`, or of those at most `y`.
+
+        Returns:
+            Tensor of the shape of `y`, finite also where the tail is empty.
+        """
+        cdf = self.cdf(y)
+        return safe_log(ops.where(upper, 1 - cdf, cdf))
+
+    def log_cdf(self, y):
+        """Logarithm of `cdf(y)`, with all its digits in the lower tail."""
+        return self.log_tail(y, ops.zeros_like(self.prediction, dtype="bool"))
+
+    def log_survival(self, y):
+        """Logarithm of `1 - cdf(y)`, with its digits in the upper tail."""
+        return self.log_tail(y, ops.ones_like(self.prediction, dtype="bool"))
 
     def quantile(self, p):
         """The value below which a fraction `p` of outcomes falls."""
