@@ -7,6 +7,12 @@ import keras_likelihood as kl
 
 WRAPPED = [
     "censored(normal)",
+    "truncated(normal,low=0.0,high=3.0)",
+    "rounded(laplace,step=0.5)",
+    "mixture(normal,components=3)",
+    "mixture(gamma,components=2)",
+    "transformed(normal,log)",
+    "transformed(laplace,box_cox(0.5))",
 ]
 """At least one likelihood of every family that is made from arguments."""
 

@@ -2,6 +2,7 @@
 
 from keras_likelihood.likelihoods.bernoulli import Bernoulli
 from keras_likelihood.likelihoods.beta import Beta
+from keras_likelihood.likelihoods.bijector import Bijector, BoxCox
 from keras_likelihood.likelihoods.censored import Censored
 from keras_likelihood.likelihoods.count_likelihood import CountLikelihood
 from keras_likelihood.likelihoods.exponential import Exponential
@@ -12,6 +13,7 @@ from keras_likelihood.likelihoods.likelihood import Likelihood, get
 from keras_likelihood.likelihoods.location_scale import LocationScale
 from keras_likelihood.likelihoods.log_normal import LogNormal
 from keras_likelihood.likelihoods.logistic import Logistic
+from keras_likelihood.likelihoods.mixture import Mixture
 from keras_likelihood.likelihoods.negative_binomial import NegativeBinomial
 from keras_likelihood.likelihoods.normal import Normal
 from keras_likelihood.likelihoods.parameter import Parameter
@@ -19,8 +21,11 @@ from keras_likelihood.likelihoods.parametrized import Parametrized
 from keras_likelihood.likelihoods.poisson import Poisson
 from keras_likelihood.likelihoods.positive_likelihood import PositiveLikelihood
 from keras_likelihood.likelihoods.robust_rho import RobustRho
+from keras_likelihood.likelihoods.rounded import Rounded
 from keras_likelihood.likelihoods.softmax import Softmax
 from keras_likelihood.likelihoods.student_t import StudentT
+from keras_likelihood.likelihoods.transformed import Transformed
+from keras_likelihood.likelihoods.truncated import Truncated
 from keras_likelihood.likelihoods.von_mises import VonMises
 from keras_likelihood.likelihoods.weibull import Weibull
 from keras_likelihood.likelihoods.wrapper import Wrapper
@@ -28,6 +33,8 @@ from keras_likelihood.likelihoods.wrapper import Wrapper
 __all__ = [
     "Bernoulli",
     "Beta",
+    "Bijector",
+    "BoxCox",
     "CountLikelihood",
     "Censored",
     "Exponential",
@@ -38,6 +45,7 @@ __all__ = [
     "LocationScale",
     "LogNormal",
     "Logistic",
+    "Mixture",
     "NegativeBinomial",
     "Normal",
     "Parameter",
@@ -45,8 +53,11 @@ __all__ = [
     "Poisson",
     "PositiveLikelihood",
     "RobustRho",
+    "Rounded",
     "Softmax",
     "StudentT",
+    "Transformed",
+    "Truncated",
     "VonMises",
     "Weibull",
     "Wrapper",

@@ -1,13 +1,14 @@
 """Targets of which only bounds are known."""
 
-import math
-
 import numpy as np
 from keras import ops
 
 from keras_likelihood.likelihoods.checks import one_or_nan
 from keras_likelihood.likelihoods.likelihood import get
-from keras_likelihood.likelihoods.tails import log_one_minus_exp
+from keras_likelihood.likelihoods.ranges import (
+    log_probability,
+    typical_outcome,
+)
 from keras_likelihood.likelihoods.wrapper import Wrapper
 
 
@@ -48,11 +49,7 @@ class Censored(Wrapper):
     @classmethod
     def define(cls, likelihood):
         inner = get(likelihood)
-        if inner.event_rank or inner.takes_bounds or _is_yes_or_no(inner):
-            raise ValueError(
-                "Censored needs a likelihood of single numbers that are not "
-                f"censored yet. Received: {inner.name()!r}"
-            )
+        cls.require_numbers(inner)
         return cls.attributes_of(inner)
 
     def nll(self, y):
@@ -67,53 +64,13 @@ class Censored(Wrapper):
             One value per outcome; NaN where `lower > upper`.
         """
         low, high = self._bounds(y)
-        exact, has_low, has_high = low == high, low > -math.inf, high < math.inf
-        both = ops.logical_and(has_low, has_high)
-        is_range = ops.logical_and(both, low < high)
-        possible = ops.logical_or(ops.logical_and(exact, both), low < high)
-        # What is not selected must be finite, or its gradient is NaN.
-        typical = ops.stop_gradient(self._typical_outcome())
-        finite = ops.where(has_low, low, ops.where(has_high, high, typical))
-        low = ops.where(has_low, low, finite)
-        high = ops.where(has_high, high, finite)
-
+        exact = low == high
+        finite = ops.logical_and(exact, ops.isfinite(low))
         inner = self.inner
-        upper = ops.where(both, low + 0.5 * (high - low) > typical, has_low)
-        at_low, at_high = (
-            inner.log_tail(low, upper),
-            inner.log_tail(high, upper),
-        )
-        wide = ops.where(upper, at_low, at_high)
-        gap = wide - ops.where(upper, at_high, at_low)
-        gap = ops.where(is_range, gap, ops.ones_like(gap))
-        between = -wide - log_one_minus_exp(gap)
-
-        narrow = ops.logical_and(is_range, gap < self._narrow(gap))
-        middle = ops.where(narrow, low + 0.5 * (high - low), typical)
-        density = inner.nll(ops.where(exact, low, middle))
-        width = ops.where(narrow, high - low, ops.ones_like(low))
-        nll = ops.where(has_low, -at_low, -at_high)
-        nll = ops.where(both, between, nll)
-        nll = ops.where(narrow, density - ops.log(width), nll)
-        nll = ops.where(exact, density, nll)
-        known = ops.logical_or(has_low, has_high)
-        nll = ops.where(known, nll, ops.zeros_like(nll))
-        return nll * one_or_nan(possible, nll)
-
-    def _narrow(self, like):
-        """The share of a tail below which a range is a point with a width.
-
-        The difference of two probabilities loses digits there.
-        """
-        if self.is_discrete:
-            return -1.0
-        return 1e-6 if ops.dtype(like) == "float64" else 1e-3
-
-    def _typical_outcome(self):
-        """Some outcome that is possible, of the prediction's shape."""
-        if self.is_discrete:
-            return ops.floor(self.prediction)
-        return self.prediction
+        between = -log_probability(inner, low, high)
+        density = inner.nll(ops.where(finite, low, typical_outcome(inner)))
+        nll = ops.where(exact, density, between)
+        return nll * one_or_nan(ops.logical_or(finite, low < high), nll)
 
     def _bounds(self, y):
         y = ops.convert_to_tensor(y, dtype=self.prediction.dtype)
@@ -197,7 +154,3 @@ def _at_bound(cdf, bound):
     end = ops.cast(bound > 0, bound.dtype)
     found = cdf(ops.where(finite, bound, ops.zeros_like(bound)))
     return ops.where(finite, found, end)
-
-
-def _is_yes_or_no(likelihood):
-    return hasattr(likelihood, "class_probabilities")

@@ -26,6 +26,20 @@ class Wrapper(Parametrized):
             **{name: getattr(likelihood, name) for name in names},
         }
 
+    @classmethod
+    def require_numbers(cls, likelihood: type[Likelihood]):
+        """Refuses classes, vectors and targets that are bounds."""
+        if (
+            likelihood.event_rank
+            or likelihood.takes_bounds
+            or hasattr(likelihood, "class_probabilities")
+        ):
+            raise ValueError(
+                f"{cls.__name__} needs a likelihood of single numbers; "
+                "`Censored` may only be the outermost one. "
+                f"Received: {likelihood.name()!r}"
+            )
+
     @property
     def inner(self) -> Likelihood:
         """The wrapped distribution, around the same prediction."""
