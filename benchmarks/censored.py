@@ -61,6 +61,8 @@ def fit_lifelines(fitter, table, bounds):
         table["exact"] = table.pop("low") > 0
         fitted = fitter.fit_left_censoring(table, "high", "exact")
     else:
+        # The gradient of lifelines is NaN at a bound of 0.
+        table["low"] = table["low"].clip(lower=1e-8)
         fitted = fitter.fit_interval_censoring(table, "low", "high")
     location, spread = fitted.params_.groupby(level=0, sort=False)
     weights = location[1].to_numpy()

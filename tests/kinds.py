@@ -11,6 +11,9 @@ WRAPPED = [
     "rounded(laplace,step=0.5)",
     "mixture(normal,components=3)",
     "mixture(gamma,components=2)",
+    "multivariate_normal(covariance=full)",
+    "multivariate_normal(covariance=low_rank,rank=1)",
+    "multivariate_student_t(covariance=diagonal)",
     "transformed(normal,log)",
     "transformed(laplace,box_cox(0.5))",
 ]

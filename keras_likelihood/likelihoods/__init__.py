@@ -14,6 +14,13 @@ from keras_likelihood.likelihoods.location_scale import LocationScale
 from keras_likelihood.likelihoods.log_normal import LogNormal
 from keras_likelihood.likelihoods.logistic import Logistic
 from keras_likelihood.likelihoods.mixture import Mixture
+from keras_likelihood.likelihoods.multivariate import Multivariate
+from keras_likelihood.likelihoods.multivariate_normal import (
+    MultivariateNormal,
+)
+from keras_likelihood.likelihoods.multivariate_student_t import (
+    MultivariateStudentT,
+)
 from keras_likelihood.likelihoods.negative_binomial import NegativeBinomial
 from keras_likelihood.likelihoods.normal import Normal
 from keras_likelihood.likelihoods.parameter import Parameter
@@ -46,6 +53,9 @@ __all__ = [
     "LogNormal",
     "Logistic",
     "Mixture",
+    "Multivariate",
+    "MultivariateNormal",
+    "MultivariateStudentT",
     "NegativeBinomial",
     "Normal",
     "Parameter",

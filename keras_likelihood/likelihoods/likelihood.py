@@ -75,6 +75,9 @@ class Likelihood:
             )
         for p in self.parameters:
             value = parameters.get(p.name, p.initial)
+            if value is p.initial and isinstance(value, tuple):
+                size = p.size_for(self.prediction.shape[-1])
+                value = tuple(np.resize(value, size).tolist())
             if isinstance(value, numbers.Real | tuple | list):
                 value = p.check(value)
             value = ops.convert_to_tensor(value, dtype=self.prediction.dtype)

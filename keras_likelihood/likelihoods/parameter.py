@@ -14,8 +14,8 @@ class Parameter:
     Args:
         name: the word users pass it by, such as `"scale"`.
         constraint: map from the reals to the domain.
-        initial: value at which learning starts. A vector may have a tuple
-            of as many.
+        initial: value at which learning starts. A vector may have a tuple,
+            which is repeated or cut to its length.
         includes_zero: whether a fixed value may be 0; negative ones never
             are allowed.
         neutral: whether a lone prediction means the initial value. Logits

@@ -51,6 +51,8 @@ class Parametrized(Likelihood, metaclass=_Family):
 
     arguments: ClassVar[tuple | None] = None
     """Pairs of name and value of what a class was made from."""
+    family: ClassVar[type["Parametrized"]]
+    """What a class was made by."""
 
     @classmethod
     def define(cls, *args, **kwargs) -> dict[str, Any]:
@@ -75,6 +77,7 @@ class Parametrized(Likelihood, metaclass=_Family):
         if key not in _MADE:
             attributes |= {
                 "arguments": arguments,
+                "family": cls,
                 "__module__": cls.__module__,
                 "__doc__": cls.__doc__,
             }

@@ -10,6 +10,12 @@ from keras_likelihood.losses.likelihood_loss import LikelihoodLoss
 from keras_likelihood.losses.location_scale_loss import LocationScaleLoss
 from keras_likelihood.losses.log_normal_loss import LogNormalLoss
 from keras_likelihood.losses.logistic_loss import LogisticLoss
+from keras_likelihood.losses.multivariate_normal_loss import (
+    MultivariateNormalLoss,
+)
+from keras_likelihood.losses.multivariate_student_t_loss import (
+    MultivariateStudentTLoss,
+)
 from keras_likelihood.losses.negative_binomial_loss import NegativeBinomialLoss
 from keras_likelihood.losses.normal_loss import NormalLoss
 from keras_likelihood.losses.poisson_loss import PoissonLoss
@@ -20,6 +26,8 @@ from keras_likelihood.losses.von_mises_loss import VonMisesLoss
 from keras_likelihood.losses.weibull_loss import WeibullLoss
 
 __all__ = [
+    "MultivariateNormalLoss",
+    "MultivariateStudentTLoss",
     "BernoulliLoss",
     "BetaLoss",
     "ExponentialLoss",

@@ -15,6 +15,11 @@ from tests.kinds import WRAPPED
 
 every_kind = pytest.mark.parametrize("name", WRAPPED)
 UNITS = 2
+BASES = (
+    likelihoods.Multivariate,
+    likelihoods.Parametrized,
+    likelihoods.Wrapper,
+)
 
 
 def case(name, rng, rows=6):
@@ -39,7 +44,7 @@ def test_every_family_has_a_kind():
         for found in (getattr(likelihoods, n) for n in likelihoods.__all__)
         if isinstance(found, type)
         and issubclass(found, likelihoods.Parametrized)
-        and found not in (likelihoods.Parametrized, likelihoods.Wrapper)
+        and found not in BASES
     ]
     made = [likelihoods.get(name) for name in WRAPPED]
     for family in families:
