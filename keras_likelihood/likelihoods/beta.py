@@ -1,5 +1,7 @@
 """The beta likelihood: shares between 0 and 1."""
 
+import math
+
 import keras
 import numpy as np
 from keras import ops
@@ -16,6 +18,7 @@ from keras_likelihood.likelihoods.parameter import Parameter
 from keras_likelihood.likelihoods.special import (
     HALF_LOG_2_PI,
     relative_entropy,
+    smallest,
     stirling_remainder,
     trigamma,
 )
@@ -123,10 +126,29 @@ def _solve(mean, rest, n, p):
         return beta_tails(mean * n, rest * n, ops.sigmoid(v), ops.sigmoid(-v))
 
     def density(v):
-        y, y_rest = (clip(ops.sigmoid(s), 1e-37, 1.0) for s in (v, -v))
+        tiny = smallest(v)
+        y, y_rest = (clip(ops.sigmoid(s), tiny, 1.0) for s in (v, -v))
         return ops.exp(-_nll(mean, rest, n, y, y_rest))
 
-    return ops.sigmoid(solve(tails, density, p, -85.0, 85.0))
+    # Cantelli's inequality bounds the quantile.
+    end = -math.log(smallest(p))
+    deviation = ops.sqrt(mean * rest / (1 + n))
+    down = deviation * ops.sqrt((1 - p) / p) / mean
+    up = deviation * ops.sqrt(p / (1 - p)) / rest
+    odds = ops.log(mean) - ops.log(rest)
+    low = (
+        odds
+        + ops.log1p(-clip(down, 0.0, 0.5))
+        - ops.log1p(clip(down, 0.0, 0.5) * mean / rest)
+    )
+    high = (
+        odds
+        + ops.log1p(clip(up, 0.0, 0.5) * rest / mean)
+        - ops.log1p(-clip(up, 0.0, 0.5))
+    )
+    low = ops.where(down < 0.5, low, -end)
+    high = ops.where(up < 0.5, high, end)
+    return ops.sigmoid(solve(tails, density, p, low, high))
 
 
 _quantile = compiled(_solve, static=0)

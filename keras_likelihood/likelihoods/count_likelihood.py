@@ -11,7 +11,7 @@ from keras_likelihood.constraints import Softplus
 from keras_likelihood.likelihoods.checks import one_or_nan
 from keras_likelihood.likelihoods.inversion import solve_count
 from keras_likelihood.likelihoods.likelihood import Likelihood
-from keras_likelihood.likelihoods.special import as_mean
+from keras_likelihood.likelihoods.special import as_mean, floor
 
 
 class CountLikelihood(Likelihood):
@@ -47,7 +47,7 @@ class CountLikelihood(Likelihood):
     def nll(self, y):
         """Negative log-likelihood of counts; NaN for any other `y`."""
         y = self._check_target(y)
-        possible = ops.logical_and(y >= 0, ops.floor(y) == y)
+        possible = ops.logical_and(y >= 0, floor(y) == y)
         possible = ops.logical_and(possible, y < math.inf)
         nll = self.count_nll(ops.where(possible, y, ops.zeros_like(y)))
         possible = ops.logical_and(possible, self.prediction >= 0)
@@ -62,7 +62,7 @@ class CountLikelihood(Likelihood):
 
     def cdf(self, y):
         """Probability of at most `y`; shape of `y`."""
-        y = ops.floor(self._check_target(y))
+        y = floor(self._check_target(y))
         cdf = self.count_cdf(clip(y, 0.0, 1e30))
         return ops.where(y < 0, ops.zeros_like(cdf), cdf)
 
@@ -80,8 +80,8 @@ class CountLikelihood(Likelihood):
         # Cantelli's inequality bounds every quantile.
         low = self._mean - deviation * ops.sqrt(rest / inner)
         high = self._mean + deviation * ops.sqrt(inner / rest)
-        low = clip(ops.floor(low) - 1, -1.0, math.inf)
-        found = solve_count(self.count_cdf_from, inner, low, ops.ceil(high) + 1)
+        low = clip(floor(low) - 1, -1.0, math.inf)
+        found = solve_count(self.count_cdf_from, inner, low, floor(high) + 2)
         return ops.where(p < 1, found, math.inf)
 
     def count_cdf_from(self, y):

@@ -260,9 +260,7 @@ def _location_and_scale(prediction, scale):
 
 
 def _refuse_other_targets(likelihood):
-    if likelihood is None or issubclass(
-        likelihood, likelihoods.LocationScale
-    ):
+    if likelihood is None or issubclass(likelihood, likelihoods.LocationScale):
         return
     raise ValueError(
         "`model` must predict real numbers with errors of one kind on both "
