@@ -70,6 +70,19 @@ def _softplus_inverse(y, xp):
 
 
 @serializable
+class Identity(Constraint):
+    """`x` itself: for a parameter that may be any number."""
+
+    low = float("-inf")
+
+    def __call__(self, x):
+        return x
+
+    def _inverse(self, y, xp):
+        return y
+
+
+@serializable
 class Exp(Constraint):
     """`exp(x)`, onto (0, inf).
 
@@ -184,6 +197,7 @@ def get(identifier) -> Constraint:
     ShiftedSoftplus(offset=0.01)
     """
     by_name = {
+        "identity": Identity,
         "exp": Exp,
         "softplus": Softplus,
         "shifted_softplus": ShiftedSoftplus,

@@ -50,6 +50,8 @@ def activation_for(likelihood):
 
 def targets_for(likelihood, shape, rng):
     """Targets for a prediction of the given shape."""
+    if issubclass(likelihood, likelihoods.Parametrized):
+        return drawn_targets(likelihood, shape, rng)
     if likelihood.prediction_constraint is not None and (
         not likelihood.event_rank
     ):
@@ -63,6 +65,19 @@ def targets_for(likelihood, shape, rng):
     if likelihood.name() == "bernoulli":
         return rng.integers(0, 2, size=shape).astype("float32")
     return rng.normal(size=shape).astype("float32")
+
+
+def drawn_targets(likelihood, shape, rng):
+    """Targets drawn from the likelihood; bounds where it takes them."""
+    values = rng.normal(size=shape).astype("float32")
+    prediction = predictions_for(likelihood, values)
+    y = as_numpy(likelihood(prediction).sample(seed=int(rng.integers(1000))))
+    if not likelihood.takes_bounds:
+        return y
+    kind = rng.integers(0, 4, size=y.shape)
+    low = np.where(kind == 0, -np.inf, np.where(kind == 1, y - 0.5, y))
+    high = np.where(kind == 2, np.inf, np.where(kind == 1, y + 0.5, y))
+    return np.stack([low, high], axis=-1).astype("float32")
 
 
 def as_numpy(tree):

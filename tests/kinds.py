@@ -5,6 +5,11 @@ import numpy as np
 
 import keras_likelihood as kl
 
+WRAPPED = [
+    "censored(normal)",
+]
+"""At least one likelihood of every family that is made from arguments."""
+
 KINDS = [
     "functional",
     "sequential",

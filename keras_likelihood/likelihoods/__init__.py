@@ -2,6 +2,7 @@
 
 from keras_likelihood.likelihoods.bernoulli import Bernoulli
 from keras_likelihood.likelihoods.beta import Beta
+from keras_likelihood.likelihoods.censored import Censored
 from keras_likelihood.likelihoods.count_likelihood import CountLikelihood
 from keras_likelihood.likelihoods.exponential import Exponential
 from keras_likelihood.likelihoods.gamma import Gamma
@@ -28,6 +29,7 @@ __all__ = [
     "Bernoulli",
     "Beta",
     "CountLikelihood",
+    "Censored",
     "Exponential",
     "Gamma",
     "Huber",

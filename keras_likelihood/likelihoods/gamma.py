@@ -19,6 +19,7 @@ from keras_likelihood.likelihoods.special import (
     smallest,
     stirling_remainder,
 )
+from keras_likelihood.likelihoods.tails import safe_log
 
 
 class Gamma(PositiveLikelihood):
@@ -49,6 +50,12 @@ class Gamma(PositiveLikelihood):
 
     def ratio_cdf(self, log_ratio):
         return gamma_tails(self.shape, self.shape * bounded_exp(log_ratio))[0]
+
+    def ratio_log_tail(self, log_ratio, upper):
+        lower, above = gamma_tails(
+            self.shape, self.shape * bounded_exp(log_ratio)
+        )
+        return safe_log(ops.where(upper, above, lower))
 
     def log_ratio_quantile(self, p):
         return _quantile(self.shape, p)

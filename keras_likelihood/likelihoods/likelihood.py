@@ -15,6 +15,7 @@ from keras_likelihood.likelihoods.checks import (
 )
 from keras_likelihood.likelihoods.parameter import Parameter
 from keras_likelihood.likelihoods.precision import widen_methods
+from keras_likelihood.likelihoods.tails import safe_log
 
 _REGISTRY: dict[str, type["Likelihood"]] = {}
 
@@ -44,6 +45,8 @@ class Likelihood:
     """Trailing axes that form one outcome: 0 for reals, 1 for classes."""
     is_discrete: ClassVar[bool] = False
     """Whether outcomes are whole numbers."""
+    takes_bounds: ClassVar[bool] = False
+    """Whether a target may be a pair of bounds, see `Censored`."""
     prediction_constraint: ClassVar[Constraint | None] = None
     """Map from the reals to the predictions that are allowed, or `None`.
 
@@ -72,10 +75,11 @@ class Likelihood:
             )
         for p in self.parameters:
             value = parameters.get(p.name, p.initial)
-            if isinstance(value, numbers.Real):
+            if isinstance(value, numbers.Real | tuple | list):
                 value = p.check(value)
             value = ops.convert_to_tensor(value, dtype=self.prediction.dtype)
-            self._check_broadcasts(p.name, value)
+            value = self._as_vector(p, value)
+            self._check_broadcasts(p, value)
             setattr(self, p.name, value)
 
     @classmethod
@@ -137,6 +141,16 @@ class Likelihood:
             f"{allowed}. Received: {dimension!r}"
         )
 
+    @classmethod
+    def shape_of(cls, name: str, prediction_shape, dimension: str) -> tuple:
+        """Shape of the parameter called `name`, without batch.
+
+        It is `parameter_shape`, with the last axis longer for a vector.
+        """
+        shape = cls.parameter_shape(prediction_shape, dimension)
+        size = cls.parameter(name).size_for(prediction_shape[-1])
+        return shape if size is None else (*shape[:-1], shape[-1] * size)
+
     def nll(self, y):
         """Complete negative log-likelihood of `y`, constants included.
 
@@ -158,6 +172,28 @@ class Likelihood:
         It differs from `cdf` where outcomes are whole numbers.
         """
         return self.cdf(ops.subtract(y, 1) if self.is_discrete else y)
+
+    def log_tail(self, y, upper):
+        """Logarithm of the probability of a tail that ends at `y`.
+
+        Args:
+            y: targets, of the prediction's shape.
+            upper: booleans that broadcast with `y`: whether the tail is that
+                of outcomes above `y`, or of those at most `y`.
+
+        Returns:
+            Tensor of the shape of `y`, finite also where the tail is empty.
+        """
+        cdf = self.cdf(y)
+        return safe_log(ops.where(upper, 1 - cdf, cdf))
+
+    def log_cdf(self, y):
+        """Logarithm of `cdf(y)`, with all its digits in the lower tail."""
+        return self.log_tail(y, ops.zeros_like(self.prediction, dtype="bool"))
+
+    def log_survival(self, y):
+        """Logarithm of `1 - cdf(y)`, with its digits in the upper tail."""
+        return self.log_tail(y, ops.ones_like(self.prediction, dtype="bool"))
 
     def quantile(self, p):
         """The value below which a fraction `p` of outcomes falls."""
@@ -231,22 +267,40 @@ class Likelihood:
         shape = tuple(ops.shape(self.prediction))
         return shape if count is None else (count, *shape)
 
-    def _check_broadcasts(self, name, value):
+    def _as_vector(self, parameter, value):
+        """A number, or one vector for all, with the prediction's rank."""
+        if parameter.size is None or len(value.shape) > 1:
+            return value
+        rank = len(self.prediction.shape)
+        size = parameter.size_for(self.prediction.shape[-1])
+        if len(value.shape) == 1 and value.shape[0] != size:
+            raise ValueError(
+                f"`{parameter.name}` must have {size} values. "
+                f"Received: shape {tuple(value.shape)}"
+            )
+        return ops.broadcast_to(value, (1,) * (rank - 1) + (size,))
+
+    def _check_broadcasts(self, parameter, value):
         outcome = tuple(self.prediction.shape)
         if self.event_rank:
             outcome = outcome[:-1] + (1,)
-        shape = tuple(value.shape)
+        shape, one = tuple(value.shape), 1
+        if parameter.size is not None:
+            one = parameter.size_for(self.prediction.shape[-1])
+            outcome = outcome[:-1] + (outcome[-1] * one,)
         fits = len(shape) == 0 or (
             len(shape) == len(outcome)
             and all(
                 s in (1, o) or s is None or o is None
-                for s, o in zip(shape, outcome, strict=True)
+                for s, o in zip(shape[:-1], outcome[:-1], strict=True)
             )
+            and shape[-1] in (one, outcome[-1], None)
         )
         if not fits:
+            last = f", the last {one} or" if one != 1 else " or"
             raise ValueError(
-                f"`{name}` must be a scalar or have the rank of the "
-                "prediction with each axis 1 or equal to that of "
+                f"`{parameter.name}` must be a scalar or have the rank of the "
+                f"prediction with each axis 1{last} equal to that of "
                 f"{outcome}. Received: shape {shape}"
             )
 

@@ -12,6 +12,7 @@ from keras_likelihood.likelihoods.normal import LOG_PARTITION
 from keras_likelihood.likelihoods.normal_quantile import normal_quantile
 from keras_likelihood.likelihoods.parameter import Parameter
 from keras_likelihood.likelihoods.positive_likelihood import PositiveLikelihood
+from keras_likelihood.likelihoods.tails import log_normal_cdf
 
 
 class LogNormal(PositiveLikelihood):
@@ -40,6 +41,10 @@ class LogNormal(PositiveLikelihood):
 
     def ratio_cdf(self, log_ratio):
         return 0.5 * ops.erfc(-self._standardize(log_ratio) * math.sqrt(0.5))
+
+    def ratio_log_tail(self, log_ratio, upper):
+        z = self._standardize(log_ratio)
+        return log_normal_cdf(ops.where(upper, -z, z))
 
     def log_ratio_quantile(self, p):
         return self.scale * (normal_quantile(p) - 0.5 * self.scale)

@@ -30,6 +30,9 @@ class Logistic(LocationScale):
     def standard_cdf(self, z):
         return ops.sigmoid(z)
 
+    def standard_log_cdf(self, z):
+        return -ops.softplus(-z)
+
     def standard_quantile(self, p):
         return ops.log(p) - ops.log1p(-clip(p, 0.0, 1.0))
 

@@ -11,6 +11,7 @@ from keras_likelihood.constraints import Softplus
 from keras_likelihood.likelihoods.checks import one_or_nan
 from keras_likelihood.likelihoods.likelihood import Likelihood
 from keras_likelihood.likelihoods.special import as_mean, smallest
+from keras_likelihood.likelihoods.tails import safe_log
 
 
 class PositiveLikelihood(Likelihood):
@@ -39,6 +40,11 @@ class PositiveLikelihood(Likelihood):
 
     def ratio_cdf(self, log_ratio):
         raise NotImplementedError
+
+    def ratio_log_tail(self, log_ratio, upper):
+        """`log_tail` of a ratio to the mean, given its logarithm."""
+        cdf = self.ratio_cdf(log_ratio)
+        return safe_log(ops.where(upper, 1 - cdf, cdf))
 
     def log_ratio_quantile(self, p):
         """Logarithm of the quantile of the ratio, for p in (0, 1)."""
@@ -78,6 +84,13 @@ class PositiveLikelihood(Likelihood):
         y = self._check_target(y)
         cdf = self.ratio_cdf(self._log_ratio(y, y > 0))
         return ops.where(y > 0, cdf, ops.zeros_like(cdf))
+
+    def log_tail(self, y, upper):
+        y = self._check_target(y)
+        tail = self.ratio_log_tail(self._log_ratio(y, y > 0), upper)
+        # Of what is at most 0, and of what is above it.
+        end = ops.where(upper, ops.zeros_like(y), safe_log(ops.zeros_like(y)))
+        return ops.where(y > 0, tail, end)
 
     def quantile(self, p):
         p = ops.convert_to_tensor(p, dtype=self.prediction.dtype)

@@ -9,7 +9,7 @@ from keras import ops
 WIDE = ("float32", "float64")
 METHODS = (
     *("nll", "cdf", "cdf_below", "quantile", "interval", "sample", "mean"),
-    *("information", "scale_exponent", "variance"),
+    *("information", "scale_exponent", "variance", "log_tail"),
 )
 
 

@@ -7,6 +7,7 @@ from keras_likelihood.constraints import ShiftedSoftplus
 from keras_likelihood.likelihoods.parameter import Parameter
 from keras_likelihood.likelihoods.positive_likelihood import PositiveLikelihood
 from keras_likelihood.likelihoods.special import bounded_exp, log_gamma
+from keras_likelihood.likelihoods.tails import log_one_minus_exp
 
 
 class Weibull(PositiveLikelihood):
@@ -45,6 +46,10 @@ class Weibull(PositiveLikelihood):
 
     def ratio_cdf(self, log_ratio):
         return -ops.expm1(-bounded_exp(self._log_hazard(log_ratio)))
+
+    def ratio_log_tail(self, log_ratio, upper):
+        hazard = bounded_exp(self._log_hazard(log_ratio))
+        return ops.where(upper, -hazard, log_one_minus_exp(hazard))
 
     def log_ratio_quantile(self, p):
         return self._log_scale + ops.log(-ops.log1p(-p)) / self.shape

@@ -1,6 +1,6 @@
 """Likelihoods around another likelihood."""
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from keras_likelihood.likelihoods.likelihood import Likelihood
 from keras_likelihood.likelihoods.parametrized import Parametrized
@@ -15,6 +15,16 @@ class Wrapper(Parametrized):
     """
 
     likelihood: ClassVar[type[Likelihood]]
+
+    @classmethod
+    def attributes_of(cls, likelihood: type[Likelihood]) -> dict[str, Any]:
+        """What a class made by `define` takes over from the likelihood."""
+        names = ("parameters", "event_rank", "is_discrete")
+        names += ("prediction_constraint",)
+        return {
+            "likelihood": likelihood,
+            **{name: getattr(likelihood, name) for name in names},
+        }
 
     @property
     def inner(self) -> Likelihood:
