@@ -7,6 +7,9 @@ import keras_likelihood as kl
 
 WRAPPED = [
     "censored(normal)",
+    "ordinal(4)",
+    "quantiles([0.2,0.7])",
+    "zero_inflated(negative_binomial)",
 ]
 """At least one likelihood of every family that is made from arguments."""
 

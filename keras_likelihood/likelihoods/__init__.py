@@ -14,22 +14,25 @@ from keras_likelihood.likelihoods.log_normal import LogNormal
 from keras_likelihood.likelihoods.logistic import Logistic
 from keras_likelihood.likelihoods.negative_binomial import NegativeBinomial
 from keras_likelihood.likelihoods.normal import Normal
+from keras_likelihood.likelihoods.ordinal import Ordinal
 from keras_likelihood.likelihoods.parameter import Parameter
 from keras_likelihood.likelihoods.parametrized import Parametrized
 from keras_likelihood.likelihoods.poisson import Poisson
 from keras_likelihood.likelihoods.positive_likelihood import PositiveLikelihood
+from keras_likelihood.likelihoods.quantiles import Quantiles
 from keras_likelihood.likelihoods.robust_rho import RobustRho
 from keras_likelihood.likelihoods.softmax import Softmax
 from keras_likelihood.likelihoods.student_t import StudentT
 from keras_likelihood.likelihoods.von_mises import VonMises
 from keras_likelihood.likelihoods.weibull import Weibull
 from keras_likelihood.likelihoods.wrapper import Wrapper
+from keras_likelihood.likelihoods.zero_inflated import ZeroInflated
 
 __all__ = [
     "Bernoulli",
     "Beta",
-    "CountLikelihood",
     "Censored",
+    "CountLikelihood",
     "Exponential",
     "Gamma",
     "Huber",
@@ -40,15 +43,18 @@ __all__ = [
     "Logistic",
     "NegativeBinomial",
     "Normal",
+    "Ordinal",
     "Parameter",
     "Parametrized",
     "Poisson",
     "PositiveLikelihood",
+    "Quantiles",
     "RobustRho",
     "Softmax",
     "StudentT",
     "VonMises",
     "Weibull",
     "Wrapper",
+    "ZeroInflated",
     "get",
 ]

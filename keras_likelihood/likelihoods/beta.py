@@ -22,6 +22,7 @@ from keras_likelihood.likelihoods.special import (
     stirling_remainder,
     trigamma,
 )
+from keras_likelihood.likelihoods.tails import safe_log
 
 _NEAREST = 2.0**-24
 """Distance of the mean from 1 that a float32 still tells."""
@@ -76,8 +77,15 @@ class Beta(Likelihood):
         cls._refuse_targets(y, ~((y > 0) & (y < 1)), "strictly between 0 and 1")
 
     def cdf(self, y):
+        return self._tails(y)[0]
+
+    def log_tail(self, y, upper):
+        below, above = self._tails(y)
+        return safe_log(ops.where(upper, above, below))
+
+    def _tails(self, y):
         y = clip(self._check_target(y), 0.0, 1.0)
-        return beta_tails(*self._shapes(), y, 1 - y)[0]
+        return beta_tails(*self._shapes(), y, 1 - y)
 
     def quantile(self, p):
         p = ops.convert_to_tensor(p, dtype=self.prediction.dtype)
