@@ -21,6 +21,17 @@ LIKELIHOODS = [
     if "parameters" in vars(found) and found is not likelihoods.Likelihood
 ]
 """Every likelihood that targets may follow, by discovery."""
+COMPILED = (
+    *("bernoulli", "laplace", "normal", "poisson"),
+    *("robust_rho", "softmax", "student_t"),
+)
+"""Those that the tests train in compiled steps. Compiling is the costly part;
+the others train step by step, through the same code."""
+
+
+def runs_eagerly(likelihood):
+    """Whether tests train a likelihood in steps that are not compiled."""
+    return likelihood.name() not in COMPILED
 
 
 def predictions_for(likelihood, values):

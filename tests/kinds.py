@@ -16,6 +16,9 @@ WRAPPED = [
     "multivariate_student_t(covariance=diagonal)",
     "transformed(normal,log)",
     "transformed(laplace,box_cox(0.5))",
+    "ordinal(4)",
+    "quantiles([0.2,0.7])",
+    "zero_inflated(negative_binomial)",
 ]
 """At least one likelihood of every family that is made from arguments."""
 

@@ -23,10 +23,12 @@ from keras_likelihood.likelihoods.multivariate_student_t import (
 )
 from keras_likelihood.likelihoods.negative_binomial import NegativeBinomial
 from keras_likelihood.likelihoods.normal import Normal
+from keras_likelihood.likelihoods.ordinal import Ordinal
 from keras_likelihood.likelihoods.parameter import Parameter
 from keras_likelihood.likelihoods.parametrized import Parametrized
 from keras_likelihood.likelihoods.poisson import Poisson
 from keras_likelihood.likelihoods.positive_likelihood import PositiveLikelihood
+from keras_likelihood.likelihoods.quantiles import Quantiles
 from keras_likelihood.likelihoods.robust_rho import RobustRho
 from keras_likelihood.likelihoods.rounded import Rounded
 from keras_likelihood.likelihoods.softmax import Softmax
@@ -36,14 +38,15 @@ from keras_likelihood.likelihoods.truncated import Truncated
 from keras_likelihood.likelihoods.von_mises import VonMises
 from keras_likelihood.likelihoods.weibull import Weibull
 from keras_likelihood.likelihoods.wrapper import Wrapper
+from keras_likelihood.likelihoods.zero_inflated import ZeroInflated
 
 __all__ = [
     "Bernoulli",
     "Beta",
     "Bijector",
     "BoxCox",
-    "CountLikelihood",
     "Censored",
+    "CountLikelihood",
     "Exponential",
     "Gamma",
     "Huber",
@@ -58,10 +61,12 @@ __all__ = [
     "MultivariateStudentT",
     "NegativeBinomial",
     "Normal",
+    "Ordinal",
     "Parameter",
     "Parametrized",
     "Poisson",
     "PositiveLikelihood",
+    "Quantiles",
     "RobustRho",
     "Rounded",
     "Softmax",
@@ -71,5 +76,6 @@ __all__ = [
     "VonMises",
     "Weibull",
     "Wrapper",
+    "ZeroInflated",
     "get",
 ]

@@ -1,5 +1,7 @@
 """The beta likelihood: shares between 0 and 1."""
 
+import math
+
 import keras
 import numpy as np
 from keras import ops
@@ -16,9 +18,11 @@ from keras_likelihood.likelihoods.parameter import Parameter
 from keras_likelihood.likelihoods.special import (
     HALF_LOG_2_PI,
     relative_entropy,
+    smallest,
     stirling_remainder,
     trigamma,
 )
+from keras_likelihood.likelihoods.tails import safe_log
 
 _NEAREST = 2.0**-24
 """Distance of the mean from 1 that a float32 still tells."""
@@ -73,8 +77,15 @@ class Beta(Likelihood):
         cls._refuse_targets(y, ~((y > 0) & (y < 1)), "strictly between 0 and 1")
 
     def cdf(self, y):
+        return self._tails(y)[0]
+
+    def log_tail(self, y, upper):
+        below, above = self._tails(y)
+        return safe_log(ops.where(upper, above, below))
+
+    def _tails(self, y):
         y = clip(self._check_target(y), 0.0, 1.0)
-        return beta_tails(*self._shapes(), y, 1 - y)[0]
+        return beta_tails(*self._shapes(), y, 1 - y)
 
     def quantile(self, p):
         p = ops.convert_to_tensor(p, dtype=self.prediction.dtype)
@@ -123,10 +134,29 @@ def _solve(mean, rest, n, p):
         return beta_tails(mean * n, rest * n, ops.sigmoid(v), ops.sigmoid(-v))
 
     def density(v):
-        y, y_rest = (clip(ops.sigmoid(s), 1e-37, 1.0) for s in (v, -v))
+        tiny = smallest(v)
+        y, y_rest = (clip(ops.sigmoid(s), tiny, 1.0) for s in (v, -v))
         return ops.exp(-_nll(mean, rest, n, y, y_rest))
 
-    return ops.sigmoid(solve(tails, density, p, -85.0, 85.0))
+    # Cantelli's inequality bounds the quantile.
+    end = -math.log(smallest(p))
+    deviation = ops.sqrt(mean * rest / (1 + n))
+    down = deviation * ops.sqrt((1 - p) / p) / mean
+    up = deviation * ops.sqrt(p / (1 - p)) / rest
+    odds = ops.log(mean) - ops.log(rest)
+    low = (
+        odds
+        + ops.log1p(-clip(down, 0.0, 0.5))
+        - ops.log1p(clip(down, 0.0, 0.5) * mean / rest)
+    )
+    high = (
+        odds
+        + ops.log1p(clip(up, 0.0, 0.5) * rest / mean)
+        - ops.log1p(-clip(up, 0.0, 0.5))
+    )
+    low = ops.where(down < 0.5, low, -end)
+    high = ops.where(up < 0.5, high, end)
+    return ops.sigmoid(solve(tails, density, p, low, high))
 
 
 _quantile = compiled(_solve, static=0)

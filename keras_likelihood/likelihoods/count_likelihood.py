@@ -11,7 +11,8 @@ from keras_likelihood.constraints import Softplus
 from keras_likelihood.likelihoods.checks import one_or_nan
 from keras_likelihood.likelihoods.inversion import solve_count
 from keras_likelihood.likelihoods.likelihood import Likelihood
-from keras_likelihood.likelihoods.special import as_mean
+from keras_likelihood.likelihoods.special import as_mean, floor
+from keras_likelihood.likelihoods.tails import safe_log
 
 
 class CountLikelihood(Likelihood):
@@ -21,7 +22,7 @@ class CountLikelihood(Likelihood):
     an activation such as `"softplus"`. A negative one scores NaN; one below
     1e-15 is read as 1e-15.
 
-    A subclass gives `count_nll`, `count_cdf` and `variance`, and may give
+    A subclass gives `count_nll`, `count_tails`, `variance`, `information` and
     `sample`.
     """
 
@@ -32,8 +33,8 @@ class CountLikelihood(Likelihood):
         """NLL of the whole numbers `y >= 0`."""
         raise NotImplementedError
 
-    def count_cdf(self, y):
-        """Probability of at most `y`, for whole numbers `y >= 0`."""
+    def count_tails(self, y):
+        """`P(Y <= y)` and `P(Y > y)`, for whole numbers `y >= 0`."""
         raise NotImplementedError
 
     def variance(self):
@@ -47,7 +48,7 @@ class CountLikelihood(Likelihood):
     def nll(self, y):
         """Negative log-likelihood of counts; NaN for any other `y`."""
         y = self._check_target(y)
-        possible = ops.logical_and(y >= 0, ops.floor(y) == y)
+        possible = ops.logical_and(y >= 0, floor(y) == y)
         possible = ops.logical_and(possible, y < math.inf)
         nll = self.count_nll(ops.where(possible, y, ops.zeros_like(y)))
         possible = ops.logical_and(possible, self.prediction >= 0)
@@ -62,9 +63,16 @@ class CountLikelihood(Likelihood):
 
     def cdf(self, y):
         """Probability of at most `y`; shape of `y`."""
-        y = ops.floor(self._check_target(y))
-        cdf = self.count_cdf(clip(y, 0.0, 1e30))
-        return ops.where(y < 0, ops.zeros_like(cdf), cdf)
+        return self._tails(floor(self._check_target(y)))[0]
+
+    def log_tail(self, y, upper):
+        below, above = self._tails(floor(self._check_target(y)))
+        return safe_log(ops.where(upper, above, below))
+
+    def _tails(self, y):
+        below, above = self.count_tails(clip(y, 0.0, 1e30))
+        below = ops.where(y < 0, ops.zeros_like(below), below)
+        return below, ops.where(y < 0, ops.ones_like(above), above)
 
     def quantile(self, p):
         """The smallest count n with `cdf(n) >= p`."""
@@ -80,14 +88,13 @@ class CountLikelihood(Likelihood):
         # Cantelli's inequality bounds every quantile.
         low = self._mean - deviation * ops.sqrt(rest / inner)
         high = self._mean + deviation * ops.sqrt(inner / rest)
-        low = clip(ops.floor(low) - 1, -1.0, math.inf)
-        found = solve_count(self.count_cdf_from, inner, low, ops.ceil(high) + 1)
-        return ops.where(p < 1, found, math.inf)
+        low = clip(floor(low) - 1, -1.0, math.inf)
 
-    def count_cdf_from(self, y):
-        """`count_cdf`, and 0 below 0."""
-        cdf = self.count_cdf(clip(y, 0.0, 1e30))
-        return ops.where(y < 0, ops.zeros_like(cdf), cdf)
+        def cdf(y):
+            return self._tails(y)[0]
+
+        found = solve_count(cdf, inner, low, floor(high) + 2)
+        return ops.where(p < 1, found, math.inf)
 
     def mean(self):
         return self.prediction

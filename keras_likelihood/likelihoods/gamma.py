@@ -16,6 +16,7 @@ from keras_likelihood.likelihoods.positive_likelihood import PositiveLikelihood
 from keras_likelihood.likelihoods.special import (
     HALF_LOG_2_PI,
     bounded_exp,
+    smallest,
     stirling_remainder,
 )
 from keras_likelihood.likelihoods.tails import safe_log
@@ -100,7 +101,10 @@ def _solve(shape, p):
 
     # Cantelli's inequality bounds the quantile.
     high = ops.log1p(ops.sqrt(p / ((1 - p) * shape)))
-    return solve(tails, density, p, -100.0, high)
+    low = 1 - ops.sqrt((1 - p) / (p * shape))
+    low = ops.where(low > 0.5, ops.log(clip(low, 0.5, 1.0)), 0.0)
+    low = ops.where(low < 0, low, math.log(smallest(p)))
+    return solve(tails, density, p, low, high)
 
 
 _quantile = compiled(_solve, static=0)

@@ -15,12 +15,13 @@ from keras_likelihood.likelihoods import quadrature
 from keras_likelihood.likelihoods.special import (
     HALF_LOG_2_PI,
     relative_entropy,
+    smallest,
     stirling_remainder,
 )
 
 
 def _gamma_tails(a, x):
-    a, x = clip(a, 1e-30, 1e30), clip(x, 1e-37, 1e37)
+    a, x = clip(a, 1e-30, 1e30), clip(x, smallest(x), 1e37)
     zeros = ops.zeros_like(a * x)
     a, x = a + zeros, x + zeros
     log_density = (
@@ -52,7 +53,7 @@ def _gamma_tails(a, x):
 
 def _beta_tails(a, b, x, rest):
     a, b = clip(a, 1e-30, 1e30), clip(b, 1e-30, 1e30)
-    x, rest = clip(x, 1e-37, 1.0), clip(rest, 1e-37, 1.0)
+    x, rest = (clip(share, smallest(x), 1.0) for share in (x, rest))
     zeros = ops.zeros_like(a * b * x * rest)
     a, b, x, rest = a + zeros, b + zeros, x + zeros, rest + zeros
     n = a + b

@@ -5,15 +5,17 @@ import math
 from keras import ops
 
 from keras_likelihood.backend.clip import clip
+from keras_likelihood.likelihoods.special import floor
 
-_STEPS = 40
+_HALVINGS = 26
+_HALVINGS_OF_COUNTS = 34
 
 
 def solve(tails, density, p, low, high):
     """The place v at which `tails(v)` are `p` and `1 - p`.
 
-    Bisection between two bounds, by whichever tail is the smaller one. One
-    step of Newton's method then brings the last digits and the gradient by
+    Bisection between two bounds, by whichever tail is the smaller one. Two
+    steps of Newton's method then bring the last digits and the gradient by
     `p` and by whatever else `tails` depends on.
 
     Args:
@@ -27,7 +29,8 @@ def solve(tails, density, p, low, high):
     """
     fixed = ops.stop_gradient(p)
     zeros = ops.zeros_like(ops.stop_gradient(tails(fixed)[0]))
-    low, high = (ops.stop_gradient(end) + zeros for end in (low, high))
+    low, high = (zeros + end for end in (low, high))
+    low, high = ops.stop_gradient(low), ops.stop_gradient(high)
 
     def halve(_, bounds):
         low, high = bounds
@@ -35,13 +38,16 @@ def solve(tails, density, p, low, high):
         left = ops.stop_gradient(_excess(tails(middle), fixed)) < 0
         return ops.where(left, middle, low), ops.where(left, high, middle)
 
-    low, high = ops.fori_loop(0, _STEPS, halve, (low, high))
+    low, high = ops.fori_loop(0, _HALVINGS, halve, (low, high))
     v = ops.stop_gradient(0.5 * (low + high))
-    slope = clip(ops.stop_gradient(density(v)), 1e-30, math.inf)
-    step = _excess(tails(v), p) / slope
-    # Where the density underflows, bisection alone has to do.
-    size = ops.stop_gradient(ops.abs(step))
-    return v - ops.where(size < 0.1, step, ops.zeros_like(step))
+    for _ in range(2):
+        v = ops.stop_gradient(v)
+        slope = clip(ops.stop_gradient(density(v)), 1e-30, math.inf)
+        step = _excess(tails(v), p) / slope
+        # Where the density underflows, bisection alone has to do.
+        size = ops.stop_gradient(ops.abs(step))
+        v = v - ops.where(size < 0.1, step, ops.zeros_like(step))
+    return v
 
 
 def solve_count(cdf, p, low, high):
@@ -58,11 +64,11 @@ def solve_count(cdf, p, low, high):
 
     def halve(_, bounds):
         low, high = bounds
-        middle = ops.floor(0.5 * (low + high))
+        middle = floor(0.5 * (low + high))
         enough = ops.stop_gradient(cdf(middle)) >= p
         return ops.where(enough, low, middle), ops.where(enough, middle, high)
 
-    return ops.fori_loop(0, _STEPS, halve, (low, high))[1]
+    return ops.fori_loop(0, _HALVINGS_OF_COUNTS, halve, (low, high))[1]
 
 
 def _excess(tails, p):

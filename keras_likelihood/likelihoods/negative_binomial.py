@@ -63,12 +63,12 @@ class NegativeBinomial(CountLikelihood):
         )
         return ops.where(y > 0, above_zero, at_zero)
 
-    def count_cdf(self, y):
+    def count_tails(self, y):
         """`P(Y <= y) = P(B <= p)` with B beta of shapes r and y + 1."""
         odds = self._dispersion * self._mean
         return beta_tails(
             1 / self._dispersion, y + 1, 1 / (1 + odds), odds / (1 + odds)
-        )[0]
+        )
 
     def variance(self):
         return self._mean * (1 + self._dispersion * self._mean)

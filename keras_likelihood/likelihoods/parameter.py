@@ -24,6 +24,7 @@ class Parameter:
             that gives it; `None` (default) for a number. A vector takes the
             place of one number on the last axis: with one per unit that
             axis has length `units * size`.
+        below: fixed values stay below it. Defaults to no bound.
     """
 
     name: str
@@ -32,6 +33,7 @@ class Parameter:
     includes_zero: bool = False
     neutral: bool = False
     size: int | Callable[[int], int] | None = None
+    below: float = math.inf
 
     def size_for(self, units: int) -> int | None:
         """Length of the vector beside a prediction of this many units."""
@@ -49,7 +51,10 @@ class Parameter:
             if math.isfinite(value):
                 return value
             raise ValueError(f"`{self.name}` must be finite. Received: {value}")
-        if value > 0 or (value == 0 and self.includes_zero):
+        at_least = value > 0 or (value == 0 and self.includes_zero)
+        if at_least and (value < self.below or self.below == math.inf):
             return value
         bound = ">= 0" if self.includes_zero else "> 0"
+        if self.below < math.inf:
+            bound += f" and < {self.below}"
         raise ValueError(f"`{self.name}` must be {bound}. Received: {value}")

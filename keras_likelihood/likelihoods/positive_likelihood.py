@@ -10,7 +10,7 @@ from keras_likelihood.backend.clip import clip
 from keras_likelihood.constraints import Softplus
 from keras_likelihood.likelihoods.checks import one_or_nan
 from keras_likelihood.likelihoods.likelihood import Likelihood
-from keras_likelihood.likelihoods.special import as_mean
+from keras_likelihood.likelihoods.special import as_mean, smallest
 from keras_likelihood.likelihoods.tails import safe_log
 
 
@@ -56,8 +56,12 @@ class PositiveLikelihood(Likelihood):
 
     def _log_ratio(self, y, possible):
         positive = ops.where(possible, y, self._mean)
-        positive = clip(positive, 1e-37, math.inf)
-        return ops.log(positive) - ops.log(self._mean)
+        positive = clip(positive, smallest(y), math.inf)
+        # The difference of two logarithms loses digits near y = mean.
+        apart = (positive - self._mean) / self._mean
+        near = ops.log1p(clip(apart, -0.6, 0.6))
+        far = ops.log(positive) - ops.log(self._mean)
+        return ops.where(ops.abs(apart) < 0.5, near, far)
 
     def nll(self, y):
         """Negative log-likelihood of numbers `> 0`; NaN for any other."""

@@ -19,6 +19,11 @@ LARGEST_MEAN = 1e30
 _LARGEST_EXPONENT = 40.0
 
 
+def smallest(x) -> float:
+    """A number close to the smallest positive one of the dtype of `x`."""
+    return 1e-300 if ops.dtype(x) == "float64" else 1e-37
+
+
 def relative_entropy(x, y, difference=None):
     """`x log(x / y) - x + y`, which is 0 at `x = y` and positive elsewhere.
 
@@ -99,3 +104,12 @@ def bounded_exp(x):
 def as_mean(prediction):
     """`prediction` held in the range in which nothing overflows."""
     return clip(prediction, SMALLEST_MEAN, LARGEST_MEAN)
+
+
+def floor(x):
+    """The largest whole number that is at most `x`; same dtype.
+
+    Stock `ops.floor` on PyTorch makes float32 of float64.
+    """
+    nearest = ops.round(x)
+    return ops.where(nearest > x, nearest - 1, nearest)

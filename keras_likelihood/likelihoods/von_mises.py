@@ -15,9 +15,11 @@ from keras_likelihood.constraints import ShiftedSoftplus
 from keras_likelihood.likelihoods.inversion import solve
 from keras_likelihood.likelihoods.likelihood import Likelihood
 from keras_likelihood.likelihoods.parameter import Parameter
+from keras_likelihood.likelihoods.special import floor
 
 _WIDTHS = 9.0
 _NODES = 48
+_GROUP = 12
 
 
 class VonMises(Likelihood):
@@ -89,14 +91,20 @@ class VonMises(Likelihood):
 
 def wrapped(angle):
     """The same angle in (-pi, pi]."""
-    turns = ops.ceil(angle / (2 * math.pi) - 0.5)
+    turns = -floor(0.5 - angle / (2 * math.pi))
     return angle - 2 * math.pi * ops.stop_gradient(turns)
 
 
 @functools.cache
-def _rule():
+def _rule(dtype, rank):
+    """Groups of nodes and weights in [0, 1], on an axis before all others.
+
+    A group at a time: memory stays that of a few tensors.
+    """
     nodes, weights = np.polynomial.legendre.leggauss(_NODES)
-    return 0.5 * (nodes + 1), 0.5 * weights
+    pairs = np.stack([0.5 * (nodes + 1), 0.5 * weights]).astype(dtype)
+    groups = pairs.reshape(2, -1, _GROUP, *(1,) * rank)
+    return list(zip(*groups, strict=True))
 
 
 def _tails(kappa, angle):
@@ -106,9 +114,11 @@ def _tails(kappa, angle):
     end = clip(_WIDTHS / ops.sqrt(kappa), 0.0, 4.0)
     end = ops.where(size < end, size, end)
     total = ops.zeros_like(end)
-    for node, weight in zip(*_rule(), strict=True):
-        sine = ops.sin(0.5 * float(node) * end)
-        total = total + float(weight) * ops.exp(-2 * kappa * sine * sine)
+    for node, weight in _rule(ops.dtype(end), len(end.shape)):
+        node, weight = map(ops.convert_to_tensor, (node, weight))
+        sine = ops.sin(0.5 * node * end)
+        terms = weight * ops.exp(-2 * kappa * sine * sine)
+        total = total + ops.sum(terms, axis=0)
     share = end * total / (2 * math.pi * i0e(kappa))
     tail = clip(0.5 - share, 0.0, 0.5)
     left = angle < 0

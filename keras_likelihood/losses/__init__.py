@@ -18,12 +18,15 @@ from keras_likelihood.losses.multivariate_student_t_loss import (
 )
 from keras_likelihood.losses.negative_binomial_loss import NegativeBinomialLoss
 from keras_likelihood.losses.normal_loss import NormalLoss
+from keras_likelihood.losses.ordinal_loss import OrdinalLoss
 from keras_likelihood.losses.poisson_loss import PoissonLoss
+from keras_likelihood.losses.quantiles_loss import QuantilesLoss
 from keras_likelihood.losses.robust_rho_loss import RobustRhoLoss
 from keras_likelihood.losses.softmax_loss import SoftmaxLoss
 from keras_likelihood.losses.student_t_loss import StudentTLoss
 from keras_likelihood.losses.von_mises_loss import VonMisesLoss
 from keras_likelihood.losses.weibull_loss import WeibullLoss
+from keras_likelihood.losses.zero_inflated_loss import ZeroInflatedLoss
 
 __all__ = [
     "MultivariateNormalLoss",
@@ -40,10 +43,13 @@ __all__ = [
     "LogisticLoss",
     "NegativeBinomialLoss",
     "NormalLoss",
+    "OrdinalLoss",
     "PoissonLoss",
+    "QuantilesLoss",
     "RobustRhoLoss",
     "SoftmaxLoss",
     "StudentTLoss",
     "VonMisesLoss",
     "WeibullLoss",
+    "ZeroInflatedLoss",
 ]

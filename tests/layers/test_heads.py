@@ -99,7 +99,11 @@ def test_trains_and_saves_with_options_off_default(
         kernel_regularizer=keras.regularizers.L2(0.01),
     )
     model = contracts.small_model(head, dense)
-    model.compile("adam", loss=kl.losses.LikelihoodLoss(likelihood))
+    model.compile(
+        "adam",
+        loss=kl.losses.LikelihoodLoss(likelihood),
+        run_eagerly=contracts.runs_eagerly(likelihood),
+    )
     y = contracts.targets_for(likelihood, (len(dense), UNITS), rng)
     contracts.training_moves_every_weight(model, dense, y)
     contracts.config_keeps_outputs(head, dense)
@@ -115,6 +119,8 @@ def test_named_heads_round_trip(head, dense):
 
 @pytest.mark.parametrize("likelihood", LIKELIHOODS, ids=lambda c: c.__name__)
 def test_mixed_precision_stays_finite(likelihood, mixed_precision, rng, dense):
+    if contracts.runs_eagerly(likelihood):
+        pytest.skip("the outputs of all heads are float32 alike")
     head = layers.LikelihoodHead(likelihood, UNITS)
     model = contracts.small_model(head, dense)
     for output in model.outputs:
