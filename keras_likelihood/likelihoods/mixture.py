@@ -1,5 +1,6 @@
 """Targets that follow one of several distributions."""
 
+import dataclasses
 import math
 
 import keras
@@ -74,10 +75,7 @@ class Mixture(Wrapper):
             Parameter("logit", Identity(), initial=0.0, **k),
             Parameter("offset", Identity(), initial=start, **k),
         )
-        shared = tuple(
-            Parameter(p.name, p.constraint, p.initial, p.includes_zero, **k)
-            for p in inner.parameters
-        )
+        shared = tuple(dataclasses.replace(p, **k) for p in inner.parameters)
         return {
             **cls.attributes_of(inner),
             "components": components,

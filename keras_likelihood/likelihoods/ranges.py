@@ -4,13 +4,14 @@ import math
 
 from keras import ops
 
+from keras_likelihood.likelihoods.special import floor
 from keras_likelihood.likelihoods.tails import log_one_minus_exp
 
 
 def typical_outcome(distribution):
     """Some outcome that is possible, as a constant like the prediction."""
     outcome = ops.stop_gradient(distribution.prediction)
-    return ops.floor(outcome) if distribution.is_discrete else outcome
+    return floor(outcome) if distribution.is_discrete else outcome
 
 
 def log_probability(distribution, low, high):

@@ -5,6 +5,7 @@ from keras import ops
 
 from keras_likelihood.likelihoods.likelihood import get
 from keras_likelihood.likelihoods.ranges import log_probability
+from keras_likelihood.likelihoods.special import floor
 from keras_likelihood.likelihoods.wrapper import Wrapper
 
 
@@ -61,7 +62,7 @@ class Rounded(Wrapper):
         cls._refuse_targets(y, off, f"multiples of {cls.step}")
 
     def cdf(self, y):
-        y = self.step * ops.floor(self._check_target(y) / self.step + 1e-4)
+        y = self.step * floor(self._check_target(y) / self.step + 1e-4)
         return self.inner.cdf(y + 0.5 * self.step)
 
     def cdf_below(self, y):

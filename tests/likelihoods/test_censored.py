@@ -8,6 +8,7 @@ from scipy import stats
 
 import keras_likelihood as kl
 from keras_likelihood.likelihoods import Censored
+from keras_likelihood.likelihoods.special import log_gamma
 from tests import contracts
 from tests.autodiff import central_differences, gradients
 from tests.contracts import as_numpy
@@ -240,3 +241,83 @@ def test_a_model_of_masked_sequences_with_data_parameters(rng):
         flat = kl.LikelihoodModel(inputs, keras.layers.Flatten()(inputs))
         flat.compile("adam", loss=kl.losses.LikelihoodLoss(Censored("normal")))
         flat.fit(x, np.full((8, 6, 2), INF), verbose=0)
+
+
+# Coefficients of x0, x1 and 1, logarithm of shape or scale, and the sum of
+# log-likelihoods, by lifelines 0.30.3 on `survival_data`: those of
+# `WeibullAFTFitter(penalizer=0.0)` and `LogNormalAFTFitter(penalizer=0.0)`
+# with `fit`, `fit_left_censoring` and `fit_interval_censoring`, the latter
+# with lower bounds of 0 replaced by 1e-8. `benchmarks/censored.py` compares
+# fits of both on the data sets of lifelines.
+LIFELINES = {
+    ("weibull", "right"): (
+        *[0.6436597, -0.4356448, 1.1750743, 0.4853526],
+        -67.766396,
+    ),
+    ("weibull", "left"): (
+        *[0.5697068, -0.4386569, 1.1479506, 0.5283321],
+        -108.323352,
+    ),
+    ("weibull", "interval"): (
+        *[0.5525378, -0.420552, 1.1533909, 0.490218],
+        -110.850853,
+    ),
+    ("normal", "right"): (
+        *[0.5754724, -0.4363789, 0.8598137, -0.1521478],
+        -70.203043,
+    ),
+    ("normal", "left"): (
+        *[0.5176109, -0.4639674, 0.8481186, -0.4076727],
+        -111.036661,
+    ),
+    ("normal", "interval"): (
+        *[0.5111832, -0.4476236, 0.8379544, -0.3698485],
+        -113.39157,
+    ),
+}
+
+
+def survival_data(kind):
+    """Inputs `(60, 3)` with a 1 at the end, and bounds of the times."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(60, 2))
+    time = np.exp(1 + x @ [0.5, -0.3]) * rng.weibull(1.5, size=60)
+    limit = rng.uniform(1, 6, size=60)
+    x = np.concatenate([x, np.ones((60, 1))], axis=1)
+    if kind == "right":
+        seen, event = np.minimum(time, limit), time <= limit
+        return x, kl.censored(seen, event=event)
+    if kind == "left":
+        return x, kl.censored(time, below=1.0)
+    return x, kl.censored(lower=np.floor(time), upper=np.floor(time) + 1)
+
+
+@pytest.mark.parametrize("name, kind", sorted(LIFELINES))
+def test_the_optimum_is_that_of_lifelines(name, kind):
+    """The same likelihood, and no slope, at the coefficients of lifelines."""
+    *weights, spread, log_likelihood = LIFELINES[name, kind]
+    x, bounds = survival_data(kind)
+    weights, spread = np.float32(weights)[:, None], np.float32([[spread]])
+    jacobian = 0.0
+    if name == "normal":
+        exact = bounds[:, 0] == bounds[:, 1]
+        jacobian = np.log(bounds[exact, 0]).sum()
+        with np.errstate(divide="ignore"):
+            bounds = np.log(np.maximum(bounds, 0))
+
+    def nll(weights, spread):
+        location = ops.matmul(x.astype("float32"), weights)
+        spread = ops.exp(spread)
+        if name == "normal":
+            made = Censored("normal")(location, scale=spread)
+        else:
+            # Their location is the scale, ours the mean.
+            scale = ops.exp(location)
+            mean = scale * ops.exp(log_gamma(1 + 1 / spread))
+            made = Censored("weibull")(mean, shape=spread)
+        return made.nll(bounds)
+
+    found = as_numpy(nll(*map(ops.convert_to_tensor, (weights, spread))))
+    assert found.sum() + jacobian == pytest.approx(-log_likelihood, rel=1e-5)
+    for slope in gradients(nll, weights, spread):
+        np.testing.assert_allclose(slope / len(x), 0, atol=1e-4)

@@ -15,6 +15,7 @@ from tests.autodiff import gradients
 from tests.contracts import UNITS, as_numpy
 
 OF_ANY_LIKELIHOOD = ["LikelihoodLoss", "LocationScaleLoss"]
+OF_ANY_LIKELIHOOD += ["MultivariateNormalLoss", "MultivariateStudentTLoss"]
 LOSSES = [
     getattr(losses, n) for n in losses.__all__ if n not in OF_ANY_LIKELIHOOD
 ]
