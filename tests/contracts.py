@@ -9,18 +9,75 @@ import numpy as np
 from keras import ops
 
 import keras_likelihood as kl
+from keras_likelihood import likelihoods
+from keras_likelihood.likelihoods.output import split_output
 
 FEATURES = 5
 UNITS = 3
+LIKELIHOODS = [
+    found
+    for found in (getattr(likelihoods, n) for n in likelihoods.__all__)
+    # A base class leaves the parameters to others.
+    if "parameters" in vars(found) and found is not likelihoods.Likelihood
+]
+"""Every likelihood that targets may follow, by discovery."""
+COMPILED = (
+    *("bernoulli", "laplace", "normal", "poisson"),
+    *("robust_rho", "softmax", "student_t"),
+)
+"""Those that the tests train in compiled steps. Compiling is the costly part;
+the others train step by step, through the same code."""
+
+
+def runs_eagerly(likelihood):
+    """Whether tests train a likelihood in steps that are not compiled."""
+    return likelihood.name() not in COMPILED
+
+
+def predictions_for(likelihood, values):
+    """`values` as predictions that the likelihood allows."""
+    constraint = likelihood.prediction_constraint
+    if constraint is None:
+        return values
+    return ops.convert_to_numpy(constraint(ops.convert_to_tensor(values)))
+
+
+def activation_for(likelihood):
+    """An activation, other than the head's own, of the right range."""
+    bounds = getattr(likelihood.prediction_constraint, "high", None)
+    return {None: "tanh", 1.0: "hard_sigmoid"}.get(bounds, "exponential")
 
 
 def targets_for(likelihood, shape, rng):
     """Targets for a prediction of the given shape."""
+    if issubclass(likelihood, likelihoods.Parametrized):
+        return drawn_targets(likelihood, shape, rng)
+    if likelihood.prediction_constraint is not None and (
+        not likelihood.event_rank
+    ):
+        if likelihood.is_discrete:
+            return rng.poisson(1.5, size=shape).astype("float32")
+        if likelihood.prediction_constraint.high == 1:
+            return rng.uniform(0.05, 0.95, size=shape).astype("float32")
+        return (0.1 + rng.exponential(size=shape)).astype("float32")
     if likelihood.event_rank:
         return rng.integers(0, shape[-1], size=shape[:-1])
     if likelihood.name() == "bernoulli":
         return rng.integers(0, 2, size=shape).astype("float32")
     return rng.normal(size=shape).astype("float32")
+
+
+def drawn_targets(likelihood, shape, rng):
+    """Targets drawn from the likelihood; bounds where it takes them."""
+    values = rng.normal(size=shape).astype("float32")
+    prediction = predictions_for(likelihood, values)
+    y = as_numpy(likelihood(prediction).sample(seed=int(rng.integers(1000))))
+    if not likelihood.takes_bounds:
+        return y
+    kind = rng.integers(0, 4, size=y.shape)
+    low = np.where(kind == 0, -np.inf, np.where(kind == 1, y - 0.5, y))
+    high = np.where(kind == 2, np.inf, np.where(kind == 1, y + 0.5, y))
+    return np.stack([low, high], axis=-1).astype("float32")
 
 
 def as_numpy(tree):
@@ -37,13 +94,13 @@ def assert_equal_outputs(first, second, **tolerance):
 def head_starts_at_the_initial_values(head, initial):
     """Whatever the features, parameters start where they are told to."""
     features = np.random.default_rng(1).normal(size=(4, 6, FEATURES)) * 10
-    _, *parameters = as_numpy(head(features.astype("float32")))
+    _, parameters = split_output(as_numpy(head(features.astype("float32"))))
     for name, value in zip(initial, parameters, strict=True):
         np.testing.assert_allclose(value, initial[name], rtol=1e-5)
 
 
 def head_broadcasts_with_its_prediction(head, features):
-    prediction, *parameters = head(features)
+    prediction, parameters = split_output(head(features))
     for value in parameters:
         assert len(value.shape) == len(prediction.shape)
         np.broadcast_shapes(tuple(value.shape), tuple(prediction.shape))
@@ -51,8 +108,9 @@ def head_broadcasts_with_its_prediction(head, features):
 
 
 def symbolic_and_eager_shapes_agree(layer, features):
-    symbolic = layer(keras.Input(features.shape[1:]))
-    for spec, value in zip(symbolic, layer(features), strict=True):
+    symbolic = keras.tree.flatten(layer(keras.Input(features.shape[1:])))
+    found = keras.tree.flatten(layer(features))
+    for spec, value in zip(symbolic, found, strict=True):
         assert tuple(spec.shape[1:]) == tuple(value.shape[1:])
         assert spec.dtype == keras.backend.standardize_dtype(value.dtype)
 

@@ -14,7 +14,8 @@ class LikelihoodHead(keras.Layer):
     """Last layer of a model whose loss is a likelihood.
 
     It answers `(prediction, parameter, ...)`, the parameters in the order in
-    which the likelihood declares them.
+    which the likelihood declares them, or a lone prediction if there are
+    none.
 
     ```python
     outputs = LikelihoodHead("normal", units=1)(features)
@@ -46,7 +47,9 @@ class LikelihoodHead(keras.Layer):
         clipnorm: largest norm of the gradient of each of the parameters'
             weights, or `None`. Not with a loss-scaling optimizer, which
             clipping would see scaled.
-        activation: applied to the prediction. Defaults to none.
+        activation: applied to the prediction. Defaults to the likelihood's
+            `prediction_constraint`: softplus for the mean of counts and of
+            positive numbers, sigmoid for that of shares, else none.
         kernel_initializer: of the prediction's kernel. Defaults to
             `"glorot_uniform"`.
         kernel_regularizer: of the prediction's kernel. Defaults to none.
@@ -89,6 +92,7 @@ class LikelihoodHead(keras.Layer):
             "weight_decay": weight_decay,
             "clipnorm": clipnorm,
         }
+        self._is_constrained = activation is None
         self.prediction = keras.layers.Dense(
             units,
             activation=activation,
@@ -142,13 +146,16 @@ class LikelihoodHead(keras.Layer):
 
     def call(self, features, training=None, mask=None):
         prediction = ops.cast(self.prediction(features), self.variable_dtype)
+        constraint = self.likelihood.prediction_constraint
+        if self._is_constrained and constraint is not None:
+            prediction = constraint(prediction)
         parameters = [
             parameter(features, training=training, mask=mask)
             if isinstance(parameter, PredictedParameter)
             else parameter(prediction)
             for parameter in self.parameter_layers
         ]
-        return (prediction, *parameters)
+        return (prediction, *parameters) if parameters else prediction
 
     def get_config(self):
         options = dict(self._options)
@@ -160,9 +167,9 @@ class LikelihoodHead(keras.Layer):
             "likelihood": self.likelihood.name(),
             "units": self.units,
             **options,
-            "activation": keras.activations.serialize(
-                self.prediction.activation
-            ),
+            "activation": None
+            if self._is_constrained
+            else keras.activations.serialize(self.prediction.activation),
             "kernel_initializer": keras.initializers.serialize(
                 self.prediction.kernel_initializer
             ),

@@ -9,6 +9,7 @@ from keras_likelihood import losses, metrics
 from tests import contracts
 
 OF_ANY = {"LikelihoodLoss", "LocationScaleLoss"}
+OF_ANY |= {"MultivariateNormalLoss", "MultivariateStudentTLoss"}
 LOSSES = [getattr(losses, n) for n in losses.__all__ if n not in OF_ANY]
 METRICS = {
     "calibration": lambda: metrics.CalibrationError(),
