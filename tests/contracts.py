@@ -88,8 +88,7 @@ def model_survives_saving(model, x, y, path):
         if keras.backend.backend() == "tensorflow":
             m.run_eagerly = True
             m.make_train_function(force=True)
-        history = m.fit(x, y, shuffle=False, verbose=0).history
-        losses.append(history["loss"])
+        losses.append(m.train_on_batch(x, y))
     np.testing.assert_allclose(*losses, rtol=1e-5)
     assert_equal_weights(model, again, rtol=1e-5, atol=1e-6)
     return again
