@@ -21,7 +21,7 @@ def compiled(function, static: int):
         import tensorflow as tf
 
         # The loops are written for graphs; there is nothing to convert.
-        return tf.function(function, autograph=False)
+        return tf.function(function, autograph=False, reduce_retracing=True)
     if keras.backend.backend() == "jax":
         import jax
 
