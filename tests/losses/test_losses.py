@@ -99,9 +99,10 @@ def test_learns_its_parameters_and_saves_them(cls, rng, tmp_path):
         assert before[name] != after[name]
     if eagerly:
         return
-    contracts.model_survives_saving(model, x, y, tmp_path / "m.keras")
-    again = keras.models.load_model(tmp_path / "m.keras")
-    assert again.loss.parameter_values() == pytest.approx(after)
+    again = contracts.model_survives_saving(model, x, y, tmp_path / "m.keras")
+    assert again.loss.parameter_values() == pytest.approx(
+        model.loss.parameter_values()
+    )
 
 
 @every_loss
@@ -126,10 +127,10 @@ def test_options_off_default_survive_saving(cls, rng, tmp_path):
         dtype="float32",
     )
     model = contracts.small_model(last_layer(cls), x)
-    model.compile("adam", loss=loss)
+    # The test above compiles the step of every loss.
+    model.compile(contracts.momentum(), loss=loss, run_eagerly=True)
     contracts.training_moves_every_weight(model, x, y)
-    contracts.model_survives_saving(model, x, y, tmp_path / "m.keras")
-    again = keras.models.load_model(tmp_path / "m.keras")
+    again = contracts.model_survives_saving(model, x, y, tmp_path / "m.keras")
     assert again.loss.name == "renamed"
 
 
@@ -162,7 +163,7 @@ def test_a_stock_model_says_that_it_does_not_learn(cls, rng):
     with pytest.warns(UserWarning, match="LikelihoodModel") as record:
         model.fit(x, y, epochs=2, verbose=0)
     assert sum("LikelihoodModel" in str(r.message) for r in record) == 1
-    model.compile("sgd", loss=fixed(cls))
+    model.compile("sgd", loss=fixed(cls), run_eagerly=True)
     model.fit(x, y, verbose=0)
     name = cls.likelihood.parameters[0].name
     model.compile("sgd", loss=cls(**{name: "global"}))
