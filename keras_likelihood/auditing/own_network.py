@@ -91,17 +91,15 @@ def train_for_audit(
         raise ValueError(
             f"`epochs` must be a whole number >= 1. Received: {epochs}"
         )
-    if task == "classification":
-        train, targets = _classify, as_classes(y, classes)
-    elif task == "regression":
-        train, targets = _regress, (as_quantities(y),)
-    else:
+    if task not in ("classification", "regression"):
         raise ValueError(
             "`task` must be 'classification', 'regression' or None. "
             f"Received: {task!r}"
         )
     keras.utils.set_random_seed(seed)
-    return train(x, *targets, int(epochs), on_epoch)
+    if task == "regression":
+        return _regress(x, as_quantities(y), int(epochs), on_epoch)
+    return _classify(x, *as_classes(y, classes), int(epochs), on_epoch)
 
 
 def _classify(x, labels, classes, epochs, on_epoch):
