@@ -68,7 +68,7 @@ def _network(split, head):
 def _train(model, loss, split, epochs, tick):
     """Trains until the last fifth of the training data stops improving."""
     model.compile(keras.optimizers.Adam(0.005), loss=loss)
-    model.fit(
+    history = model.fit(
         split.x,
         split.y,
         batch_size=_BATCH,
@@ -84,6 +84,9 @@ def _train(model, loss, split, epochs, tick):
             ),
         ],
     )
+    # A bar that counts epochs goes to its end all the same.
+    for _ in range(epochs - len(history.epoch)):
+        tick()
     return model
 
 
