@@ -11,7 +11,7 @@ from keras_likelihood.layers.serving import (
     LogProbabilities,
     TemperedLogits,
 )
-from keras_likelihood.likelihoods import Bernoulli, Softmax
+from keras_likelihood.likelihoods import Bernoulli, Softmax, StudentT
 from keras_likelihood.likelihoods.output import split_output
 from keras_likelihood.losses.likelihood_loss import LikelihoodLoss
 from keras_likelihood.reading.endings import (
@@ -21,6 +21,7 @@ from keras_likelihood.reading.endings import (
     layer_output,
     open_ending,
     open_models,
+    producer,
 )
 from keras_likelihood.reading.loading import copy_model, load_model
 from keras_likelihood.reading.parameter_layers import (
@@ -192,7 +193,14 @@ class ModelGraph:
         }
         return merged, merged.pop("y"), merged.pop("weight", weight)
 
-    def extend(self, base, build, *, trainable: bool = False) -> keras.Model:
+    def extend(
+        self,
+        base,
+        build,
+        *,
+        trainable: bool = False,
+        model_class=keras.Model,
+    ) -> keras.Model:
         """Returns the copy with a new output.
 
         Args:
@@ -200,6 +208,7 @@ class ModelGraph:
             build: function that makes the output.
             trainable: whether the layers below `base` may be trained.
                 Defaults to False.
+            model_class: of the result. Defaults to `keras.Model`.
         """
         if self._is_copy:
             below = keras.Model(self.graph.input, keras.tree.flatten(base))
@@ -207,7 +216,7 @@ class ModelGraph:
         with full_precision():
             output = build()
         name = f"{self.graph.name}_calibrated"
-        model = keras.Model(self.graph.input, output, name=name)
+        model = model_class(self.graph.input, output, name=name)
         if self._example is not None:
             # Some exports ask for a model that has been called.
             model(
@@ -256,6 +265,10 @@ def _parameters(loss, head, beside):
     if head is not None:
         names = [p.name for p in head.likelihood.parameters]
         return head.likelihood, dict(zip(names, beside, strict=True))
+    names = [producer(tensor)[0].name for tensor in beside]
+    if names == [p.name for p in StudentT.parameters]:
+        # What a recalibrated regressor puts out.
+        return StudentT, dict(zip(names, beside, strict=True))
     if len(beside) > 1:
         raise too_many_outputs(1 + len(beside))
     return None, dict(zip(["scale"], beside, strict=False))
