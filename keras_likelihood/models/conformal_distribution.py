@@ -80,8 +80,13 @@ def interval_scores(distribution: Likelihood, y) -> np.ndarray:
     dtype = keras.backend.standardize_dtype(distribution.prediction.dtype)
     lower, upper = _ends(distribution)
     outside = np.maximum(lower - y, y - upper)
-    cdf = _numpy(distribution.cdf(np.clip(y, lower, upper).astype(dtype)))
-    inner = np.minimum(np.abs(2 * cdf - 1), _LEVEL)
+    within = np.clip(y, lower, upper).astype(dtype)
+    at_most = _numpy(distribution.cdf(within))
+    # Less than: it differs for counts, if the likelihood tells it.
+    less = at_most
+    if getattr(distribution, "is_discrete", False):
+        less = _numpy(distribution.cdf_below(within))
+    inner = np.clip(np.maximum(1 - 2 * at_most, 2 * less - 1), 0, _LEVEL)
     further = _LEVEL + outside / _spread(lower, upper)
     return np.where(outside > 0, further, inner)
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 import keras
 import numpy as np
 
+from keras_likelihood.batches import numpy_batches
 from keras_likelihood.layers.serving import (
     LogOdds,
     LogProbabilities,
@@ -236,14 +237,6 @@ def full_precision():
         yield
     finally:
         keras.config.set_dtype_policy(policy)
-
-
-def numpy_batches(data) -> Iterator:
-    """Batches of a data set, a `tf.data` one included, as NumPy arrays."""
-    indexable = hasattr(data, "__len__") and hasattr(data, "__getitem__")
-    batches = map(data.__getitem__, range(len(data))) if indexable else data
-    for batch in batches:
-        yield keras.tree.map_structure(keras.ops.convert_to_numpy, batch)
 
 
 def _first_input(batches):

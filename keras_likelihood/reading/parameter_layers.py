@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 import keras
+import numpy as np
 
 from keras_likelihood.constraints import Constraint
 from keras_likelihood.layers import LikelihoodHead, PredictedParameter
@@ -34,6 +35,14 @@ def head_behind(model, beside, key="") -> LikelihoodHead | None:
     layers = _walk(_layer_behind(model, key, 0), set())
     heads = [layer for layer in layers if isinstance(layer, LikelihoodHead)]
     return heads[0] if len(heads) == 1 else None
+
+
+def unit_of(head: LikelihoodHead | None) -> float:
+    """The mean spread of the targets that a head adapted to, else 1."""
+    units = getattr(head, "target_units", None)
+    if units is None:
+        return 1.0
+    return float(np.mean(keras.ops.convert_to_numpy(units.spread)))
 
 
 def constraint_and_start(

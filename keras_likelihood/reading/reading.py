@@ -20,6 +20,7 @@ from keras_likelihood.reading.parameter_layers import (
     constraint_and_start,
     head_behind,
     too_many_outputs,
+    unit_of,
 )
 
 
@@ -33,6 +34,8 @@ class ReadParameter:
         values: a number or an array that broadcasts with the prediction.
         constraint: map from the reals to its domain.
         initial: value at which its learning starts.
+        unit: of the values, where its head adapted to the targets: the
+            constraint and `initial` are in multiples of it.
     """
 
     name: str
@@ -40,6 +43,7 @@ class ReadParameter:
     values: np.ndarray
     constraint: Constraint
     initial: float
+    unit: float = 1.0
 
     @property
     def learned(self) -> bool:
@@ -192,7 +196,10 @@ def _read(model, key, output, loss):
         position = in_output.index(name) if name in in_output else None
         behind = constraint_and_start(model, reading, name, position)
         values = _values(reading, name, fitted)
-        reading.parameters.append(ReadParameter(name, source, values, *behind))
+        unit = unit_of(head) if name == "scale" else 1.0
+        reading.parameters.append(
+            ReadParameter(name, source, values, *behind, unit)
+        )
     return reading
 
 
