@@ -123,6 +123,32 @@ def _with_layers_of(graph, nested):
     )
 
 
+def rename_twins(graph, outputs):
+    """Renames layers of a graph whose names come again in what follows.
+
+    A model that is recalibrated twice has layers of the same names.
+
+    Args:
+        graph: a model.
+        outputs: symbolic tensors made of its tensors.
+    """
+    old = {id(operation) for operation in graph.operations}
+    new, waiting = {}, list(outputs)
+    while waiting:
+        layer, inputs, _ = producer(waiting.pop())
+        if id(layer) not in old and layer.name not in new:
+            new[layer.name] = layer
+            waiting += inputs
+    taken = {operation.name for operation in graph.operations} | set(new)
+    for operation in graph.operations:
+        if operation.name in new:
+            name = f"first_{operation.name}"
+            while name in taken:
+                name = f"first_{name}"
+            operation.name = name
+            taken.add(name)
+
+
 def layer_output(graph, name: str):
     """What a layer puts out in a graph, the latest that calls it."""
     return graph.get_layer(name)._inbound_nodes[-1].output_tensors[0]

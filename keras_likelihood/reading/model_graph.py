@@ -23,6 +23,7 @@ from keras_likelihood.reading.endings import (
     open_ending,
     open_models,
     producer,
+    rename_twins,
 )
 from keras_likelihood.reading.loading import copy_model, load_model
 from keras_likelihood.reading.parameter_layers import (
@@ -216,6 +217,8 @@ class ModelGraph:
             below.trainable = trainable
         with full_precision():
             output = build()
+        if self._is_copy:
+            rename_twins(self.graph, keras.tree.flatten(output))
         name = f"{self.graph.name}_calibrated"
         model = model_class(self.graph.input, output, name=name)
         if self._example is not None:
