@@ -21,6 +21,7 @@ if not is_own_command():
 
 _ON_DEMAND = (
     "auditing",
+    "comparison",
     "diagnosis",
     "outliers",
     "plots",
@@ -29,7 +30,11 @@ _ON_DEMAND = (
 )
 """Rooms that few need or that need more: entered when first named."""
 
-_FUNCTIONS = {"audit": "auditing", "diagnose": "diagnosis"}
+_FUNCTIONS = {
+    "audit": "auditing",
+    "compare": "comparison",
+    "diagnose": "diagnosis",
+}
 """Functions of such rooms, and the room of each."""
 
 __all__ = [
@@ -38,6 +43,8 @@ __all__ = [
     "__version__",
     "audit",
     "auditing",
+    "compare",
+    "comparison",
     "constraints",
     "data_parameters",
     "diagnose",

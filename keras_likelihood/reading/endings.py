@@ -19,8 +19,11 @@ _ACTIVATED = (
     keras.layers.Conv3D,
 )
 _BARE = (keras.layers.Activation, keras.layers.Softmax)
-_SHAPE_ONLY = ("Reshape", "Flatten", "Squeeze", "ExpandDims")
-"""Layers and operations, by name, that move values but do not change them."""
+_SHAPE_ONLY = (
+    *("Reshape", "Flatten", "Squeeze", "ExpandDims"),
+    *("Identity", "ConformalScores"),
+)
+"""Layers and operations, by name, that do not change the values."""
 
 
 def producer(tensor):

@@ -12,7 +12,7 @@ from keras_likelihood.layers.serving import (
     LogProbabilities,
     TemperedLogits,
 )
-from keras_likelihood.likelihoods import Bernoulli, Softmax, StudentT
+from keras_likelihood.likelihoods import Bernoulli, Softmax
 from keras_likelihood.likelihoods.output import split_output
 from keras_likelihood.losses.likelihood_loss import LikelihoodLoss
 from keras_likelihood.reading.endings import (
@@ -22,12 +22,12 @@ from keras_likelihood.reading.endings import (
     layer_output,
     open_ending,
     open_models,
-    producer,
     rename_twins,
 )
 from keras_likelihood.reading.loading import copy_model, load_model
 from keras_likelihood.reading.parameter_layers import (
     head_behind,
+    likelihood_by_names,
     too_many_outputs,
 )
 from keras_likelihood.reading.stock_losses import (
@@ -80,7 +80,7 @@ class ModelGraph:
             raise too_many_outputs(len(output))
         self.prediction, beside = split_output(output)
         self.likelihood, self.parameters = _parameters(
-            self.loss, head_behind(self.graph, beside), beside
+            self.loss, self.graph, beside
         )
         self._example = None
 
@@ -249,7 +249,7 @@ def _first_input(batches):
     return next(numpy_batches(batches))[0]
 
 
-def _parameters(loss, head, beside):
+def _parameters(loss, graph, beside):
     if isinstance(loss, LikelihoodLoss):
         from_output = [
             name
@@ -258,13 +258,14 @@ def _parameters(loss, head, beside):
         ]
         found = dict(zip(from_output, beside, strict=True))
         return loss.likelihood, {**loss.parameter_values(), **found}
+    head = head_behind(graph, beside)
     if head is not None:
         names = [p.name for p in head.likelihood.parameters]
         return head.likelihood, dict(zip(names, beside, strict=True))
-    names = [producer(tensor)[0].name for tensor in beside]
-    if names == [p.name for p in StudentT.parameters]:
-        # What a recalibrated regressor puts out.
-        return StudentT, dict(zip(names, beside, strict=True))
+    named = likelihood_by_names(graph, beside)
+    if named is not None:
+        names = [p.name for p in named.parameters]
+        return named, dict(zip(names, beside, strict=True))
     if len(beside) > 1:
         raise too_many_outputs(1 + len(beside))
     return None, dict(zip(["scale"], beside, strict=False))

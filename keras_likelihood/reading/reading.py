@@ -19,6 +19,7 @@ from keras_likelihood.reading.loading import is_graph, load_model, output_of
 from keras_likelihood.reading.parameter_layers import (
     constraint_and_start,
     head_behind,
+    likelihood_by_names,
     too_many_outputs,
     unit_of,
 )
@@ -179,12 +180,14 @@ def _read(model, key, output, loss):
         tensors = tensors[key] if key else tensors
         kind = kind_of(split_output(tensors)[0])
     head = head_behind(model, beside, key)
+    named = head and head.likelihood
+    named = named or likelihood_by_names(model, beside, key)
     if isinstance(loss, LikelihoodLoss):
         fitted = loss.distribution(output)
         known = loss.sources(len(beside))
-    elif head is not None:
-        fitted = distribution_of(head.likelihood, output)
-        known = {p.name: "predicted" for p in head.likelihood.parameters}
+    elif named is not None:
+        fitted = distribution_of(named, output)
+        known = {p.name: "predicted" for p in named.parameters}
     elif beside:
         raise too_many_outputs(1 + len(beside))
     else:
