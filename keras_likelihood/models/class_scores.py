@@ -19,12 +19,13 @@ def class_scores(
 ) -> np.ndarray:
     """Scores of all classes; a larger one is a worse fit.
 
-        aps:  -(probability of the classes less likely than c)
+        aps:  probability of the classes likelier than c, less 1
         raps: aps + penalty * max(0, rank of c - free_classes)
         lac:  -log(probability of c)
 
-    The mass of the less likely classes is summed from the least likely up,
-    so that it keeps its digits where the likeliest class has probability 1.
+    The first is computed as the mass of c and the less likely classes, summed
+    from the least likely up, so that it keeps its digits where the likeliest
+    class has probability 1. Randomised, only a part of the mass of c counts.
 
     Args:
         probabilities: `(n, ..., classes)`.
@@ -43,11 +44,9 @@ def class_scores(
     order = np.argsort(-p, axis=-1, kind="stable")
     falling = np.take_along_axis(p, order, axis=-1)
     from_least = np.cumsum(falling[..., ::-1], axis=-1)[..., ::-1]
-    rest = np.concatenate(
-        [from_least[..., 1:], np.zeros_like(from_least[..., :1])], axis=-1
-    )
+    rest = from_least
     if random is not None:
-        rest = rest + random * falling
+        rest = rest - (1 - random) * falling
     found = -(1 + slack) * rest
     if score == "raps":
         beyond = np.arange(1, p.shape[-1] + 1) - free_classes

@@ -91,6 +91,28 @@ def interval_scores(distribution: Likelihood, y) -> np.ndarray:
     return np.where(outside > 0, further, inner)
 
 
+def tempered(distribution: Likelihood, trust, unit) -> Likelihood:
+    """The distribution with a scale that varies less.
+
+        scale' = unit * (scale / unit)^trust
+
+    Args:
+        distribution: a `Likelihood`; one without location and scale is
+            returned as it is.
+        trust: in [0, 1], a number or an array that broadcasts with the
+            scale.
+        unit: the same, the scale that stays as it is.
+    """
+    if np.all(np.asarray(trust) == 1):
+        return distribution
+    scale = _numpy(distribution.scale)
+    values = {
+        p.name: getattr(distribution, p.name) for p in distribution.parameters
+    }
+    values["scale"] = (unit * (scale / unit) ** trust).astype("float32")
+    return type(distribution)(distribution.prediction, **values)
+
+
 def _as_targets(y, prediction):
     y = np.asarray(y)
     if y.dtype.kind not in "biuf":

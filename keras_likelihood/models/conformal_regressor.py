@@ -1,12 +1,14 @@
 """A regressor whose intervals keep their coverage."""
 
 import keras
+import numpy as np
 
 from keras_likelihood import likelihoods
 from keras_likelihood.layers.conformal_scores import scores_layer
 from keras_likelihood.likelihoods.output import distribution_of
 from keras_likelihood.models.conformal_distribution import (
     ConformalDistribution,
+    tempered,
 )
 from keras_likelihood.registration import serializable
 
@@ -51,7 +53,10 @@ class ConformalRegressor(keras.Model):
         """
         layer = scores_layer(self)
         output = self.predict(x, **{"verbose": 0, **kwargs})
-        likelihood = likelihoods.get(layer.settings["likelihood"])
+        settings = layer.settings
+        likelihood = likelihoods.get(settings["likelihood"])
+        law = distribution_of(likelihood, output)
+        trust, unit = np.array(settings["trust"]), np.array(settings["unit"])
         return ConformalDistribution(
-            distribution_of(likelihood, output), layer.scores, groups
+            tempered(law, trust, unit), layer.scores, groups
         )

@@ -48,10 +48,11 @@ class Conformal:
         free_classes: of `"raps"`: number of classes without penalty.
             Defaults to 1.
         randomized: whether to break the steps of the scores by chance, so
-            that the coverage is exact. Defaults to False; sets are then a
-            little larger and always the same.
-        allow_empty: whether a set may be empty. Defaults to False: the
-            likeliest class is always in it.
+            that the coverage is exact. Defaults to False: sets are always
+            the same and may hold the true class more often than asked, since
+            the likeliest class is in all of them.
+        allow_empty: whether a randomised or `"lac"` set may be empty.
+            Defaults to False: the likeliest class is always in it.
         seed: of the randomised scores of the calibration. Defaults to 0.
 
     Attributes set by fitting:

@@ -145,6 +145,35 @@ def test_scores_survive_two_parts_of_float32(rng):
     np.testing.assert_allclose(kept[:1002], values[:1002], rtol=1e-13)
 
 
+def test_scales_are_trusted_as_far_as_they_are_right(rng):
+    """Right ones wholly, overfitted ones less; the guarantee stays."""
+    scale = np.exp(rng.normal(size=2000))
+    noise = np.exp(rng.normal(size=2000))
+    held = []
+    for given, low, high in ((scale, 0.9, 1), (scale * noise, 0.3, 0.7)):
+        y = scale * rng.normal(size=2000)
+        zero = np.zeros(1000)
+        fitted = regression.Conformal().fit_arrays(
+            zero, y[:1000], scale=given[:1000]
+        )
+        assert low <= fitted.trust_ <= high
+        assert fitted.report_["examples"] == 800
+        width = {}
+        for trust in ("auto", 0.0, 1.0):
+            fitted = regression.Conformal(trust=trust).fit_arrays(
+                zero, y[:1000], scale=given[:1000]
+            )
+            law = fitted.calibrate(zero, scale=given[1000:])
+            lower, upper = law.interval(0.9)
+            width[trust] = np.mean(upper - lower)
+            held.append(np.mean((lower <= y[1000:]) & (y[1000:] <= upper)))
+        assert width["auto"] <= 1.02 * width[1.0]
+    assert width["auto"] < 0.5 * width[1.0]
+    assert 0.85 < min(held) and max(held) < 0.95
+    with pytest.raises(ValueError, match=r"'auto' or in \[0, 1\].*2"):
+        regression.Conformal(trust=2)
+
+
 def small_model(output):
     inputs = keras.Input((3,))
     outputs = output(keras.layers.Dense(4, activation="tanh")(inputs))
@@ -154,13 +183,15 @@ def small_model(output):
 def test_model_keeps_its_intervals_in_its_file(rng, tmp_path):
     x = rng.normal(size=(300, 3)).astype("float32")
     y = x[:, :1] + rng.standard_t(3, size=(300, 1))
-    model = small_model(kl.layers.ScaleHead(1, likelihood="laplace"))
+    head = kl.layers.ScaleHead(1, likelihood="laplace")
+    model = small_model(head)
+    head.parameter_layers[0].kernel.assign(rng.normal(size=(4, 1)))
     model.compile("adam", loss=kl.losses.LaplaceLoss())
     groups = (x[:, 0] > 0).astype(int)
     fitted = regression.Conformal().fit(
         model, x[:200], y[:200], groups=groups[:200]
     )
-    assert fitted.report_["examples"] == 200
+    assert fitted.report_["examples"] == 160 and fitted.trust_ < 0.6
     path = tmp_path / "conformal.keras"
     fitted.model.save(path)
     loaded = keras.saving.load_model(path)

@@ -41,7 +41,10 @@ def test_coverage_over_many_calibration_sets(score, randomized, rng):
     # Each set holds a beta-binomial number of labels; their sum is normal.
     law = stats.betabinom(size, 40, 10)
     gap = held - sets * law.mean()
-    assert abs(gap) < 4.9 * law.std() * np.sqrt(sets)
+    spread = 4.9 * law.std() * np.sqrt(sets)
+    assert gap > -spread
+    # The likeliest classes all have the same score if nothing is random.
+    assert gap < spread or (score != "lac" and not randomized)
 
 
 def test_ties_keep_at_least_the_coverage(rng):
@@ -62,9 +65,9 @@ def test_ties_keep_at_least_the_coverage(rng):
 def test_scores_by_hand():
     p = np.array([[0.2, 0.5, 0.3]])
     found = class_scores(p, "aps")
-    np.testing.assert_allclose(found, [[0.0, -0.5, -0.2]], atol=1e-12)
+    np.testing.assert_allclose(found, [[-0.2, -1.0, -0.5]], atol=1e-12)
     found = class_scores(p, "raps", penalty=1.0, free_classes=1)
-    np.testing.assert_allclose(found, [[2.0, -0.5, 0.8]], atol=1e-12)
+    np.testing.assert_allclose(found, [[1.8, -1.0, 0.5]], atol=1e-12)
     found = class_scores(p, "aps", random=np.array([[0.5]]))
     np.testing.assert_allclose(found, [[-0.1, -0.75, -0.35]], atol=1e-12)
     np.testing.assert_allclose(class_scores(p, "lac"), -np.log(p))
@@ -78,8 +81,8 @@ def test_sets_are_never_empty_unless_allowed(rng):
     easy = 6 * np.eye(5)[y] + logits
     fitted = Conformal().fit_arrays(easy, y)
     sets = fitted.predict_set_arrays(easy, 0.5)
-    assert sets.sum(axis=1).min() == 1
-    few = Conformal(allow_empty=True).fit_arrays(easy, y)
+    assert (sets.sum(axis=1) == 1).all()
+    few = Conformal(score="lac", allow_empty=True).fit_arrays(easy, y)
     sets = few.predict_set_arrays(easy, 0.5)
     assert sets.sum(axis=1).min() == 0
     assert sets[np.arange(200), y].mean() == pytest.approx(0.5, abs=0.02)
@@ -87,7 +90,7 @@ def test_sets_are_never_empty_unless_allowed(rng):
 
 def test_groups_and_classes(rng):
     logits, y = draw(rng, 900)
-    logits[y == 2, 2] -= 3.0  # a class that the model overlooks
+    logits[y == 2, 2] -= 4.0  # a class that the model overlooks
     half = slice(None, 600)
     of_class = {}
     for groups in (None, "class"):
