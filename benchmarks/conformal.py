@@ -250,11 +250,16 @@ def main():
     parser.add_argument("--splits", type=int, default=10)
     parser.add_argument("--epochs", type=int, default=40)
     parser.add_argument("--output", default="docs/conformal.json")
-    parser.add_argument("--sets", nargs="*")
+    parser.add_argument("--sets", nargs="*", help="renew these alone")
     arguments = parser.parse_args()
     folder = pathlib.Path(os.environ["KERAS_LIKELIHOOD_DATA"])
+    output = pathlib.Path(arguments.output)
     results = {"regression": {}, "classification": {}}
+    if arguments.sets and output.exists():
+        results = json.loads(output.read_text())
     for path in sorted((folder / "logits").glob("*.npz")):
+        if arguments.sets and path.stem not in arguments.sets:
+            continue
         results["classification"][path.stem] = show_classes(
             path, arguments.splits
         )
@@ -263,7 +268,7 @@ def main():
             continue
         found = regressions(path, arguments.splits, arguments.epochs)
         results["regression"][path.stem] = show_regressions(path.stem, *found)
-    pathlib.Path(arguments.output).write_text(json.dumps(results, indent=1))
+    output.write_text(json.dumps(results) + "\n")
 
 
 if __name__ == "__main__":

@@ -47,8 +47,13 @@ class ConformalDistribution:
         bound = self.scores.threshold(coverage, self.groups, shape[0])
         inner = np.minimum(bound, _LEVEL)
         tail = 0.5 * (1 - inner) * (1 - _ROUNDING)
-        lower = _quantile(self.distribution, tail)
-        upper = _quantile(self.distribution, 1 - tail)
+        if tail.size == 1:
+            # One quantile instead of two where the density is symmetric.
+            ends = self.distribution.interval(1 - 2 * tail.item())
+            lower, upper = map(_numpy, ends)
+        else:
+            lower = _quantile(self.distribution, tail)
+            upper = _quantile(self.distribution, 1 - tail)
         if (bound > _LEVEL).any():
             ends = _ends(self.distribution)
             further = np.maximum(bound - _LEVEL, 0) * (1 + 1e-6)
@@ -91,25 +96,30 @@ def interval_scores(distribution: Likelihood, y) -> np.ndarray:
     return np.where(outside > 0, further, inner)
 
 
-def tempered(distribution: Likelihood, trust, unit) -> Likelihood:
-    """The distribution with a scale that varies less.
+def tempered(distribution: Likelihood, trust, units: dict) -> Likelihood:
+    """The distribution with parameters that vary less.
 
         scale' = unit * (scale / unit)^trust
+        other' = unit + trust * (other - unit)
 
     Args:
-        distribution: a `Likelihood`; one without location and scale is
-            returned as it is.
+        distribution: a `Likelihood` with a location and a scale, or any if
+            `trust` is 1.
         trust: in [0, 1], a number or an array that broadcasts with the
-            scale.
-        unit: the same, the scale that stays as it is.
+            parameters.
+        units: the same by parameter: the values that stay as they are.
     """
-    if np.all(np.asarray(trust) == 1):
+    trust = np.asarray(trust)
+    if np.all(trust == 1):
         return distribution
-    scale = _numpy(distribution.scale)
-    values = {
-        p.name: getattr(distribution, p.name) for p in distribution.parameters
-    }
-    values["scale"] = (unit * (scale / unit) ** trust).astype("float32")
+    values = {}
+    for name, unit in units.items():
+        value = _numpy(getattr(distribution, name))
+        if name == "scale":
+            value = unit * (value / unit) ** trust
+        else:
+            value = unit + trust * (value - unit)
+        values[name] = value.astype("float32")
     return type(distribution)(distribution.prediction, **values)
 
 
@@ -130,8 +140,8 @@ def _as_targets(y, prediction):
 
 
 def _ends(distribution):
-    tail = 0.5 * (1 - _LEVEL)
-    return _quantile(distribution, tail), _quantile(distribution, 1 - tail)
+    lower, upper = distribution.interval(_LEVEL)
+    return _numpy(lower), _numpy(upper)
 
 
 def _spread(lower, upper):

@@ -56,7 +56,7 @@ class ConformalRegressor(keras.Model):
         settings = layer.settings
         likelihood = likelihoods.get(settings["likelihood"])
         law = distribution_of(likelihood, output)
-        trust, unit = np.array(settings["trust"]), np.array(settings["unit"])
+        units = {k: np.array(v) for k, v in settings["units"].items()}
         return ConformalDistribution(
-            tempered(law, trust, unit), layer.scores, groups
+            tempered(law, settings["trust"], units), layer.scores, groups
         )

@@ -44,9 +44,9 @@ class Conformal:
     Args:
         score: `"aps"` (default), `"raps"` or `"lac"`.
         penalty: of `"raps"`: what each further class costs, `>= 0`. Defaults
-            to 0.1.
+            to 0.01, as in the paper.
         free_classes: of `"raps"`: number of classes without penalty.
-            Defaults to 1.
+            Defaults to 5, as in the paper.
         randomized: whether to break the steps of the scores by chance, so
             that the coverage is exact. Defaults to False: sets are always
             the same and may hold the true class more often than asked, since
@@ -71,8 +71,8 @@ class Conformal:
         self,
         *,
         score: str = "aps",
-        penalty: float = 0.1,
-        free_classes: int = 1,
+        penalty: float = 0.01,
+        free_classes: int = 5,
         randomized: bool = False,
         allow_empty: bool = False,
         seed: int = 0,

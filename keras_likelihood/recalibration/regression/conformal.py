@@ -57,9 +57,10 @@ class Conformal:
     guarantee is for each output by itself.
 
     Networks overfit their scales, which makes intervals wide where they need
-    not be. So a predicted scale is first raised to a power, its `trust`.
-    A fifth of the calibration examples decides it and then does not count
-    for the guarantee. Fewer than 25 examples are not split.
+    not be. So a predicted scale is first raised to a power, its `trust`, and
+    other parameters are drawn to their median by as much. A fifth of the
+    calibration examples decides it and then does not count for the
+    guarantee. Fewer than 25 examples are not split.
 
     Args:
         trust: `"auto"` (default), or a number in [0, 1]. At 1 the scales are
@@ -68,10 +69,9 @@ class Conformal:
 
     Attributes set by fitting:
         scores_: sorted scores of the calibration examples.
-        trust_: the powers of the scale, a number or one for each output.
-        report_: dict of `examples` (that count for the guarantee),
-            `coverage_before` (share of the targets in the model's own 90 %
-            interval), `trust` (its mean) and `seconds`.
+        trust_: the power of the scale, one for each output.
+        report_: dict of `examples` (that count for the guarantee), `trust`
+            (its mean) and `seconds`.
         model: a `ConformalRegressor` (after `fit`), which saves as `.keras`.
 
     >>> fitted = Conformal().fit("model.keras", x_val, y_val)
@@ -178,52 +178,44 @@ class Conformal:
             `self`.
         """
         started = time.perf_counter()
-        before = interval_scores(distribution, y)
         kept = self._fit_trust(distribution, np.asarray(y, "float64"))
-        law = tempered(distribution, self.trust_, self.unit_)
-        scores = before
-        if law is not distribution:
-            scores = interval_scores(law, y)
+        law = tempered(distribution, self.trust_, self._units)
+        scores = interval_scores(law, y)
         if groups is not None:
             groups = as_groups(groups, len(scores))[kept]
         self.scores_ = CalibrationScores.of(scores[kept], groups)
         self.report_ = {
             "examples": int(kept.sum()),
-            "coverage_before": float(np.mean(before <= 0.9)),
             "trust": float(np.mean(self.trust_)),
             "seconds": time.perf_counter() - started,
         }
         return self
 
     def _fit_trust(self, distribution, y):
-        """Sets `trust_` and `unit_`; returns which rows are left."""
-        self.trust_ = self.unit_ = np.array(1.0)
+        """Sets `trust_` and the units; returns which rows are left."""
+        self.trust_, self._units = np.array(1.0), {}
         kept = np.ones(len(y), bool)
         auto = self.trust == "auto"
         if self.trust == 1 or (auto and len(y) < _LEAST):
             return kept
         if not isinstance(distribution, LocationScale):
             return kept
-        prediction = keras.ops.convert_to_numpy(distribution.prediction)
-        scale = np.broadcast_to(
-            keras.ops.convert_to_numpy(distribution.scale), prediction.shape
-        )
-        logs = np.log(scale.astype("float64"))
-        if np.ptp(logs, axis=0).max() < 1e-5:
+        values = _parameters(distribution)
+        if all(np.ptp(v, axis=0).max() == 0 for v in values.values()):
             return kept
         order = np.random.default_rng(self.seed).permutation(len(y))
-        # One example tells the unit; the trust takes more.
+        # One example tells the units; the trust takes more.
         rows = order[: len(y) // _SHARE if auto else 1]
         kept[rows] = False
-        self.unit_ = np.exp(logs[rows].mean(axis=0))
-        self.trust_ = np.full(logs.shape[1:], self.trust if not auto else 1.0)
+        scale = values["scale"][rows]
+        self._units = {k: np.median(v[rows], axis=0) for k, v in values.items()}
+        self.trust_ = np.full(scale.shape[1:], self.trust if not auto else 1.0)
         if auto:
+            prediction = keras.ops.convert_to_numpy(distribution.prediction)
             residuals = (y.reshape(prediction.shape) - prediction)[rows]
             for place in np.ndindex(self.trust_.shape):
                 at = (slice(None), *place)
-                self.trust_[place] = fit_trust(
-                    residuals[at], np.exp(logs[rows][at])
-                )
+                self.trust_[place] = fit_trust(residuals[at], scale[at])
         return kept
 
     def calibrate(
@@ -242,7 +234,7 @@ class Conformal:
             )
         if not isinstance(prediction, Likelihood):
             prediction = _normal(prediction, scale)
-        law = tempered(prediction, self.trust_, self.unit_)
+        law = tempered(prediction, self.trust_, self._units)
         return ConformalDistribution(law, self.scores_, groups)
 
     def interval(self, x, coverage: float = 0.9, *, groups=None):
@@ -259,7 +251,7 @@ class Conformal:
         settings = {
             "likelihood": likelihood.name(),
             "trust": self.trust_.tolist(),
-            "unit": self.unit_.tolist(),
+            "units": {k: v.tolist() for k, v in self._units.items()},
         }
         keep = ConformalScores.holding(
             self.scores_, settings, name="prediction_with_scores"
@@ -291,6 +283,17 @@ def _in_order(likelihood, given):
             f"example do not carry over. Received: {sorted(given)}"
         )
     return {p.name: given[p.name] for p in likelihood.parameters}
+
+
+def _parameters(distribution):
+    """All parameters by name, each of the prediction's shape."""
+    shape = tuple(distribution.prediction.shape)
+    return {
+        p.name: np.broadcast_to(
+            keras.ops.convert_to_numpy(getattr(distribution, p.name)), shape
+        ).astype("float64")
+        for p in distribution.parameters
+    }
 
 
 def _with_batch_axis(values):
