@@ -75,13 +75,7 @@ def interval_scores(distribution: Likelihood, y) -> np.ndarray:
         distribution: a `Likelihood` with `cdf` and `quantile`.
         y: targets, of the prediction's shape.
     """
-    if distribution.event_rank:
-        raise ValueError(
-            "Intervals are for targets that are numbers; for classes there "
-            "is `keras_likelihood.recalibration.Conformal`. Received: "
-            f"{type(distribution).__name__}"
-        )
-    y = _as_targets(y, distribution.prediction)
+    y = checked_targets(y, distribution)
     dtype = keras.backend.standardize_dtype(distribution.prediction.dtype)
     lower, upper = _ends(distribution)
     outside = np.maximum(lower - y, y - upper)
@@ -123,18 +117,26 @@ def tempered(distribution: Likelihood, trust, units: dict) -> Likelihood:
     return type(distribution)(distribution.prediction, **values)
 
 
-def _as_targets(y, prediction):
+def checked_targets(y, distribution: Likelihood) -> np.ndarray:
+    """Returns finite targets of the prediction's shape, as float64."""
+    if distribution.event_rank:
+        raise ValueError(
+            "Intervals are for targets that are numbers; for classes there "
+            "is `keras_likelihood.recalibration.Conformal`. Received: "
+            f"{type(distribution).__name__}"
+        )
     y = np.asarray(y)
     if y.dtype.kind not in "biuf":
         raise ValueError(f"Targets must be numbers. Received: dtype {y.dtype}")
+    shape = tuple(distribution.prediction.shape)
     y = y.astype("float64")
-    if y.shape == prediction.shape[:-1] and prediction.shape[-1] == 1:
+    if y.shape == shape[:-1] and shape[-1] == 1:
         y = y[..., None]
-    if y.shape != tuple(prediction.shape) or not np.isfinite(y).all():
+    if y.shape != shape or not np.isfinite(y).all():
         raise ValueError(
-            "Targets must be finite and of the prediction's shape, "
-            f"{tuple(prediction.shape)}. Received: shape {y.shape}, "
-            f"{(~np.isfinite(y)).sum()} values not finite"
+            f"Targets must be finite and of the prediction's shape, {shape}. "
+            f"Received: shape {y.shape}, {(~np.isfinite(y)).sum()} values not "
+            "finite"
         )
     return y
 

@@ -185,6 +185,8 @@ class Conformal:
             "accuracy": float(np.mean(p.argmax(axis=-1) == labels)),
             "seconds": time.perf_counter() - started,
         }
+        # A model of a former fit would have other sets.
+        self.__dict__.pop("model", None)
         return self
 
     def predict_set(

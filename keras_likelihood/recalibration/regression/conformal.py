@@ -11,10 +11,11 @@ from keras_likelihood.layers.calibration_scores import (
     as_groups,
 )
 from keras_likelihood.layers.conformal_scores import ConformalScores
-from keras_likelihood.likelihoods import Likelihood, LocationScale, Normal
+from keras_likelihood.likelihoods import Likelihood, Normal
 from keras_likelihood.models import ConformalRegressor
 from keras_likelihood.models.conformal_distribution import (
     ConformalDistribution,
+    checked_targets,
     interval_scores,
     tempered,
 )
@@ -25,12 +26,9 @@ from keras_likelihood.recalibration.regression.regressor import (
     _f64,
     _location_and_scale,
 )
-from keras_likelihood.recalibration.regression.scale_trust import fit_trust
-
-_LEAST = 25
-"""Number of examples from which on a part of them decides the trust."""
-_SHARE = 5
-"""One in so many of them."""
+from keras_likelihood.recalibration.regression.scale_trust import (
+    choose_trust,
+)
 
 
 class Conformal:
@@ -178,7 +176,10 @@ class Conformal:
             `self`.
         """
         started = time.perf_counter()
-        kept = self._fit_trust(distribution, np.asarray(y, "float64"))
+        y = checked_targets(y, distribution)
+        self.trust_, self._units, kept = choose_trust(
+            distribution, y, self.trust, self.seed
+        )
         law = tempered(distribution, self.trust_, self._units)
         scores = interval_scores(law, y)
         if groups is not None:
@@ -189,34 +190,9 @@ class Conformal:
             "trust": float(np.mean(self.trust_)),
             "seconds": time.perf_counter() - started,
         }
+        # A model of a former fit would have other intervals.
+        self.__dict__.pop("model", None)
         return self
-
-    def _fit_trust(self, distribution, y):
-        """Sets `trust_` and the units; returns which rows are left."""
-        self.trust_, self._units = np.array(1.0), {}
-        kept = np.ones(len(y), bool)
-        auto = self.trust == "auto"
-        if self.trust == 1 or (auto and len(y) < _LEAST):
-            return kept
-        if not isinstance(distribution, LocationScale):
-            return kept
-        values = _parameters(distribution)
-        if all(np.ptp(v, axis=0).max() == 0 for v in values.values()):
-            return kept
-        order = np.random.default_rng(self.seed).permutation(len(y))
-        # One example tells the units; the trust takes more.
-        rows = order[: len(y) // _SHARE if auto else 1]
-        kept[rows] = False
-        scale = values["scale"][rows]
-        self._units = {k: np.median(v[rows], axis=0) for k, v in values.items()}
-        self.trust_ = np.full(scale.shape[1:], self.trust if not auto else 1.0)
-        if auto:
-            prediction = keras.ops.convert_to_numpy(distribution.prediction)
-            residuals = (y.reshape(prediction.shape) - prediction)[rows]
-            for place in np.ndindex(self.trust_.shape):
-                at = (slice(None), *place)
-                self.trust_[place] = fit_trust(residuals[at], scale[at])
-        return kept
 
     def calibrate(
         self, prediction, *, scale=None, groups=None
@@ -283,17 +259,6 @@ def _in_order(likelihood, given):
             f"example do not carry over. Received: {sorted(given)}"
         )
     return {p.name: given[p.name] for p in likelihood.parameters}
-
-
-def _parameters(distribution):
-    """All parameters by name, each of the prediction's shape."""
-    shape = tuple(distribution.prediction.shape)
-    return {
-        p.name: np.broadcast_to(
-            keras.ops.convert_to_numpy(getattr(distribution, p.name)), shape
-        ).astype("float64")
-        for p in distribution.parameters
-    }
 
 
 def _with_batch_axis(values):
