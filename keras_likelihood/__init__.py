@@ -22,6 +22,7 @@ if not is_own_command():
 
 _ON_DEMAND = (
     "auditing",
+    "comparison",
     "diagnosis",
     "outliers",
     "plots",
@@ -30,7 +31,11 @@ _ON_DEMAND = (
 )
 """Rooms that few need or that need more: entered when first named."""
 
-_FUNCTIONS = {"audit": "auditing", "diagnose": "diagnosis"}
+_FUNCTIONS = {
+    "audit": "auditing",
+    "compare": "comparison",
+    "diagnose": "diagnosis",
+}
 """Functions of such rooms, and the room of each."""
 
 __all__ = [
@@ -40,6 +45,8 @@ __all__ = [
     "audit",
     "auditing",
     "censored",
+    "compare",
+    "comparison",
     "constraints",
     "data_parameters",
     "diagnose",

@@ -48,7 +48,8 @@ def training(name):
     model = kl.LikelihoodModel(
         inputs, kl.layers.LikelihoodHead(name, 3)(hidden)
     )
-    model.set_weights([0.3 * rng.normal(size=w.shape) for w in model.weights])
+    for weight in model.trainable_weights:
+        weight.assign(0.3 * rng.normal(size=weight.shape))
     model.compile(
         keras.optimizers.SGD(0.05), loss=kl.losses.LikelihoodLoss(name)
     )

@@ -14,7 +14,9 @@ from tests.test_package import ROOT
 
 DOCS = ROOT / "docs"
 GUIDES = [*sorted((DOCS / "guides").glob("*.md")), DOCS / "which_likelihood.md"]
-NEEDS_SKLEARN = ("label_noise", "outliers", "recalibration", "workflows")
+NEEDS_SKLEARN = (
+    *("intervals", "label_noise", "outliers", "recalibration", "workflows"),
+)
 
 
 def reference_module(name):

@@ -69,6 +69,9 @@ def check_targets(output) -> Iterator[Finding]:
             "Check how the targets were read, or leave the column out.",
         )
         return
+    if any(p.unit != 1 for p in output.parameters):
+        # Its head adapted to them.
+        return
     far = np.abs(mean) > 10 * sd
     if far.any():
         worst = int(np.argmax(np.abs(mean) / sd))
@@ -81,8 +84,9 @@ def check_targets(output) -> Iterator[Finding]:
         "but heads start at prediction 0 and scale 1: much of the training "
         "goes into getting there.",
         evidence,
-        "Train on `(y - y.mean()) / y.std()` and transform predictions and "
-        "scales back, or set `initial=` of the scale to the spread.",
+        "Call `model.adapt(y)` before `fit` if the model ends in a head. "
+        "Otherwise train on `(y - y.mean()) / y.std()` and transform "
+        "predictions and scales back.",
     )
 
 

@@ -38,7 +38,8 @@ def _at_low_end(parameter):
     width = parameter.constraint.high - low
     if not np.isfinite(width):
         width = parameter.initial - low
-    return float(np.mean(parameter.values - low < _MARGIN * width))
+    values = parameter.values / parameter.unit
+    return float(np.mean(values - low < _MARGIN * width))
 
 
 def _at_high_end(parameter):
@@ -46,7 +47,8 @@ def _at_high_end(parameter):
     if not np.isfinite(high):
         return 0.0
     width = high - parameter.constraint.low
-    return float(np.mean(high - parameter.values < _MARGIN * width))
+    values = parameter.values / parameter.unit
+    return float(np.mean(high - values < _MARGIN * width))
 
 
 def _collapsed(output, parameter):
@@ -54,7 +56,7 @@ def _collapsed(output, parameter):
         return None
     spread = float(np.std(output.y))
     # Below its start too: a scale that is yet to grow has not collapsed.
-    bound = min(1e-3 * spread, 0.1 * parameter.initial)
+    bound = min(1e-3 * spread, 0.1 * parameter.initial * parameter.unit)
     tiny = float(np.mean(parameter.values < bound))
     share = max(_at_low_end(parameter) if parameter.constraint.low else 0, tiny)
     if share < _SHARE:
@@ -67,7 +69,7 @@ def _collapsed(output, parameter):
         "targets' spread, and the loss can fall without end.",
         {
             "median_scale": float(np.median(parameter.values)),
-            "floor": float(parameter.constraint.low),
+            "floor": float(parameter.constraint.low * parameter.unit),
             "median_error": float(np.median(error)),
             "target_sd": spread,
         },

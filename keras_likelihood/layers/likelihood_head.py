@@ -1,11 +1,18 @@
 """From features to a prediction and the parameters around it."""
 
 import keras
+import numpy as np
 from keras import ops
 
 from keras_likelihood import likelihoods
 from keras_likelihood.layers.global_parameter import GlobalParameter
 from keras_likelihood.layers.predicted_parameter import PredictedParameter
+from keras_likelihood.layers.target_units import (
+    TargetUnits,
+    centre_and_spread,
+    collect_targets,
+)
+from keras_likelihood.likelihoods.location_scale import LocationScale
 from keras_likelihood.registration import serializable
 
 
@@ -26,6 +33,10 @@ class LikelihoodHead(keras.Layer):
     An option about parameters is one value for all of them or a dict by
     parameter name, such as `conditioning={"shape": "global"}`; a name left
     out of the dict keeps the default.
+
+    The head starts at prediction 0 and scale 1. `adapt(y)` lets it start at
+    the centre and spread of the targets instead, so that they need not be
+    standardised.
 
     Args:
         likelihood: a `Likelihood` or its name.
@@ -104,7 +115,64 @@ class LikelihoodHead(keras.Layer):
         self.parameter_layers = [
             self._make_parameter(p.name) for p in self.likelihood.parameters
         ]
+        self.target_units = None
+        if issubclass(self.likelihood, LocationScale):
+            self.target_units = TargetUnits(
+                units, dtype=self.dtype_policy, name="target_units"
+            )
         self.supports_masking = True
+
+    def adapt(self, y, *, sample_weight=None):
+        """Takes the units of the targets; call it before `fit`.
+
+            prediction = centre + spread * prediction'
+            scale = spread * scale'
+
+        The network then learns the primed numbers, which are those of
+        standardised targets, while predictions, scales and the loss are in
+        the units of `y`. `initial` values and constraints of the scale are
+        in units of the spread. The numbers are saved with the model.
+
+        The centre is the median and the spread 1.4826 times the median
+        absolute deviation, by channel, so that wrong targets do not matter.
+        Where more than half of the targets are equal, the spread is the
+        standard deviation. A scale of dimension `"scalar"` is shared by all
+        channels, and so is then the spread.
+
+        A likelihood without location and scale that has a
+        `prediction_constraint` only starts its prediction at the mean.
+
+        Args:
+            y: targets `(n, ..., units)`, or `(n, ...)` for one unit; or a
+                data set of batches `y`, `(x, y)` or `(x, y, sample_weight)`.
+            sample_weight: weights `>= 0`, `(n,)` or `(n, ...)`, or `None`.
+        """
+        y, weight = collect_targets(y, sample_weight)
+        linear = self.prediction.activation is keras.activations.linear
+        constraint = getattr(self.likelihood, "prediction_constraint", None)
+        if not linear or (self.target_units is None and constraint is None):
+            raise ValueError(
+                "`adapt` is for likelihoods with a location and a scale, "
+                "such as 'normal', and heads without an activation. Received: "
+                f"{self.likelihood.name()!r} and "
+                f"{keras.activations.serialize(self.prediction.activation)}"
+            )
+        if self.target_units is None:
+            self._start_at(np.average(y, axis=0, weights=weight), constraint)
+            return
+        shared = self._option("dimension", "scale") == "scalar"
+        self.target_units.set(
+            *centre_and_spread(y, self.units, weight, one_spread=shared)
+        )
+
+    def _start_at(self, mean, constraint):
+        start = constraint.inverse(np.reshape(mean, (-1, self.units)).mean(0))
+        if not self.prediction.built:
+            raise ValueError(
+                "`adapt` of this likelihood needs a head that has been "
+                "called. Received: a head that is not built"
+            )
+        self.prediction.bias.assign(start.astype("float32"))
 
     def _option(self, option, name):
         value = self._options[option]
@@ -155,6 +223,14 @@ class LikelihoodHead(keras.Layer):
             else parameter(prediction)
             for parameter in self.parameter_layers
         ]
+        if self.target_units is not None:
+            prediction = self.target_units(prediction)
+            parameters = [
+                self.target_units.stretch(value) if p.name == "scale" else value
+                for p, value in zip(
+                    self.likelihood.parameters, parameters, strict=True
+                )
+            ]
         return (prediction, *parameters) if parameters else prediction
 
     def get_config(self):

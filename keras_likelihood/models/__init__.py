@@ -1,5 +1,7 @@
-"""Models that train their likelihoods."""
+"""Models that train their likelihoods, or that are made of such."""
 
+from keras_likelihood.models.conformal_classifier import ConformalClassifier
+from keras_likelihood.models.conformal_regressor import ConformalRegressor
 from keras_likelihood.models.likelihood_model import LikelihoodModel
 
-__all__ = ["LikelihoodModel"]
+__all__ = ["ConformalClassifier", "ConformalRegressor", "LikelihoodModel"]

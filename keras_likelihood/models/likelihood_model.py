@@ -13,6 +13,7 @@ from keras_likelihood.data_parameters.parameter_rows import step_rows
 from keras_likelihood.data_parameters.weights import standardize_weights
 from keras_likelihood.likelihoods.output import split_output
 from keras_likelihood.losses.likelihood_loss import LikelihoodLoss
+from keras_likelihood.models.adapted_heads import adapt_heads
 from keras_likelihood.models.built_optimizer import build_optimizer
 from keras_likelihood.models.compiled_losses import (
     CompiledLosses,
@@ -102,6 +103,20 @@ class LikelihoodModel(LossOwner):
             outputs = outputs[0] if len(outputs) == 1 else tuple(outputs)
             return cls(model.inputs[0], outputs, name=model.name)
         return cls(model.input, model.output, name=model.name)
+
+    def adapt(self, y, *, sample_weight=None):
+        """Lets the heads start at the centre and spread of the targets.
+
+        Call it before `fit`; targets then need not be standardised. See
+        `LikelihoodHead.adapt`.
+
+        Args:
+            y: targets, or a data set of batches `(x, y)` or
+                `(x, y, sample_weight)`; a dict of targets for a dict of
+                outputs, in which classes are left out.
+            sample_weight: weights `>= 0`, or `None`.
+        """
+        adapt_heads(self, y, sample_weight)
 
     @property
     def data_parameters(self) -> dict:

@@ -19,8 +19,11 @@ _ACTIVATED = (
     keras.layers.Conv3D,
 )
 _BARE = (keras.layers.Activation, keras.layers.Softmax)
-_SHAPE_ONLY = ("Reshape", "Flatten", "Squeeze", "ExpandDims")
-"""Layers and operations, by name, that move values but do not change them."""
+_SHAPE_ONLY = (
+    *("Reshape", "Flatten", "Squeeze", "ExpandDims"),
+    *("Identity", "ConformalScores"),
+)
+"""Layers and operations, by name, that do not change the values."""
 
 
 def producer(tensor):
@@ -121,6 +124,32 @@ def _with_layers_of(graph, nested):
     return keras.models.clone_model(
         graph, clone_function=lambda layer: layer, call_function=call
     )
+
+
+def rename_twins(graph, outputs):
+    """Renames layers of a graph whose names come again in what follows.
+
+    A model that is recalibrated twice has layers of the same names.
+
+    Args:
+        graph: a model.
+        outputs: symbolic tensors made of its tensors.
+    """
+    old = {id(operation) for operation in graph.operations}
+    new, waiting = {}, list(outputs)
+    while waiting:
+        layer, inputs, _ = producer(waiting.pop())
+        if id(layer) not in old and layer.name not in new:
+            new[layer.name] = layer
+            waiting += inputs
+    taken = {operation.name for operation in graph.operations} | set(new)
+    for operation in graph.operations:
+        if operation.name in new:
+            name = f"first_{operation.name}"
+            while name in taken:
+                name = f"first_{name}"
+            operation.name = name
+            taken.add(name)
 
 
 def layer_output(graph, name: str):

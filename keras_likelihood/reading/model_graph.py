@@ -6,6 +6,7 @@ from collections.abc import Iterator
 import keras
 import numpy as np
 
+from keras_likelihood.batches import numpy_batches
 from keras_likelihood.layers.serving import (
     LogOdds,
     LogProbabilities,
@@ -21,10 +22,12 @@ from keras_likelihood.reading.endings import (
     layer_output,
     open_ending,
     open_models,
+    rename_twins,
 )
 from keras_likelihood.reading.loading import copy_model, load_model
 from keras_likelihood.reading.parameter_layers import (
     head_behind,
+    likelihood_by_names,
     too_many_outputs,
 )
 from keras_likelihood.reading.stock_losses import (
@@ -77,7 +80,7 @@ class ModelGraph:
             raise too_many_outputs(len(output))
         self.prediction, beside = split_output(output)
         self.likelihood, self.parameters = _parameters(
-            self.loss, head_behind(self.graph, beside), beside
+            self.loss, self.graph, beside
         )
         self._example = None
 
@@ -192,7 +195,14 @@ class ModelGraph:
         }
         return merged, merged.pop("y"), merged.pop("weight", weight)
 
-    def extend(self, base, build, *, trainable: bool = False) -> keras.Model:
+    def extend(
+        self,
+        base,
+        build,
+        *,
+        trainable: bool = False,
+        model_class=keras.Model,
+    ) -> keras.Model:
         """Returns the copy with a new output.
 
         Args:
@@ -200,14 +210,17 @@ class ModelGraph:
             build: function that makes the output.
             trainable: whether the layers below `base` may be trained.
                 Defaults to False.
+            model_class: of the result. Defaults to `keras.Model`.
         """
         if self._is_copy:
             below = keras.Model(self.graph.input, keras.tree.flatten(base))
             below.trainable = trainable
         with full_precision():
             output = build()
+        if self._is_copy:
+            rename_twins(self.graph, keras.tree.flatten(output))
         name = f"{self.graph.name}_calibrated"
-        model = keras.Model(self.graph.input, output, name=name)
+        model = model_class(self.graph.input, output, name=name)
         if self._example is not None:
             # Some exports ask for a model that has been called.
             model(
@@ -229,14 +242,6 @@ def full_precision():
         keras.config.set_dtype_policy(policy)
 
 
-def numpy_batches(data) -> Iterator:
-    """Batches of a data set, a `tf.data` one included, as NumPy arrays."""
-    indexable = hasattr(data, "__len__") and hasattr(data, "__getitem__")
-    batches = map(data.__getitem__, range(len(data))) if indexable else data
-    for batch in batches:
-        yield keras.tree.map_structure(keras.ops.convert_to_numpy, batch)
-
-
 def _first_input(batches):
     # An iterator would lose the batch that is looked at.
     if isinstance(batches, Iterator):
@@ -244,7 +249,7 @@ def _first_input(batches):
     return next(numpy_batches(batches))[0]
 
 
-def _parameters(loss, head, beside):
+def _parameters(loss, graph, beside):
     if isinstance(loss, LikelihoodLoss):
         from_output = [
             name
@@ -253,9 +258,14 @@ def _parameters(loss, head, beside):
         ]
         found = dict(zip(from_output, beside, strict=True))
         return loss.likelihood, {**loss.parameter_values(), **found}
+    head = head_behind(graph, beside)
     if head is not None:
         names = [p.name for p in head.likelihood.parameters]
         return head.likelihood, dict(zip(names, beside, strict=True))
+    named = likelihood_by_names(graph, beside)
+    if named is not None:
+        names = [p.name for p in named.parameters]
+        return named, dict(zip(names, beside, strict=True))
     if len(beside) > 1:
         raise too_many_outputs(1 + len(beside))
     return None, dict(zip(["scale"], beside, strict=False))

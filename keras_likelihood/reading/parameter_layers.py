@@ -3,9 +3,13 @@
 from collections.abc import Iterator
 
 import keras
+import numpy as np
 
+from keras_likelihood import likelihoods
 from keras_likelihood.constraints import Constraint
 from keras_likelihood.layers import LikelihoodHead, PredictedParameter
+from keras_likelihood.layers.conformal_scores import ConformalScores
+from keras_likelihood.likelihoods import Normal, StudentT
 from keras_likelihood.likelihoods.output import split_output
 from keras_likelihood.reading.endings import last_layer
 from keras_likelihood.reading.loading import is_graph, output_of
@@ -34,6 +38,40 @@ def head_behind(model, beside, key="") -> LikelihoodHead | None:
     layers = _walk(_layer_behind(model, key, 0), set())
     heads = [layer for layer in layers if isinstance(layer, LikelihoodHead)]
     return heads[0] if len(heads) == 1 else None
+
+
+def likelihood_by_names(model, beside, key=""):
+    """The likelihood of a recalibrated regressor, which has no head or loss.
+
+    Its outputs have the names of the parameters, and a conformal one has the
+    likelihood's name in its layer.
+
+    Args:
+        model: the model.
+        beside: the parameters in its output.
+        key: of the output, or `""`.
+
+    Returns:
+        A `Likelihood` class, or `None` if it is none of these.
+    """
+    if not beside or not is_graph(model):
+        return None
+    for layer in model.layers:
+        if isinstance(layer, ConformalScores):
+            return likelihoods.get(layer.settings["likelihood"])
+    names = [_layer_behind(model, key, 1 + i).name for i in range(len(beside))]
+    for found in (Normal, StudentT):
+        if names == [p.name for p in found.parameters]:
+            return found
+    return None
+
+
+def unit_of(head: LikelihoodHead | None) -> float:
+    """The mean spread of the targets that a head adapted to, else 1."""
+    units = getattr(head, "target_units", None)
+    if units is None:
+        return 1.0
+    return float(np.mean(keras.ops.convert_to_numpy(units.spread)))
 
 
 def constraint_and_start(

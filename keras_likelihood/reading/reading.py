@@ -19,7 +19,9 @@ from keras_likelihood.reading.loading import is_graph, load_model, output_of
 from keras_likelihood.reading.parameter_layers import (
     constraint_and_start,
     head_behind,
+    likelihood_by_names,
     too_many_outputs,
+    unit_of,
 )
 
 
@@ -33,6 +35,8 @@ class ReadParameter:
         values: a number or an array that broadcasts with the prediction.
         constraint: map from the reals to its domain.
         initial: value at which its learning starts.
+        unit: of the values, where its head adapted to the targets: the
+            constraint and `initial` are in multiples of it.
     """
 
     name: str
@@ -40,6 +44,7 @@ class ReadParameter:
     values: np.ndarray
     constraint: Constraint
     initial: float
+    unit: float = 1.0
 
     @property
     def learned(self) -> bool:
@@ -175,12 +180,14 @@ def _read(model, key, output, loss):
         tensors = tensors[key] if key else tensors
         kind = kind_of(split_output(tensors)[0])
     head = head_behind(model, beside, key)
+    named = head and head.likelihood
+    named = named or likelihood_by_names(model, beside, key)
     if isinstance(loss, LikelihoodLoss):
         fitted = loss.distribution(output)
         known = loss.sources(len(beside))
-    elif head is not None:
-        fitted = distribution_of(head.likelihood, output)
-        known = {p.name: "predicted" for p in head.likelihood.parameters}
+    elif named is not None:
+        fitted = distribution_of(named, output)
+        known = {p.name: "predicted" for p in named.parameters}
     elif beside:
         raise too_many_outputs(1 + len(beside))
     else:
@@ -192,7 +199,10 @@ def _read(model, key, output, loss):
         position = in_output.index(name) if name in in_output else None
         behind = constraint_and_start(model, reading, name, position)
         values = _values(reading, name, fitted)
-        reading.parameters.append(ReadParameter(name, source, values, *behind))
+        unit = unit_of(head) if name == "scale" else 1.0
+        reading.parameters.append(
+            ReadParameter(name, source, values, *behind, unit)
+        )
     return reading
 
 

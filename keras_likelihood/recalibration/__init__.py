@@ -6,6 +6,7 @@ Needs SciPy; `Isotonic` needs scikit-learn.
 from keras_likelihood.recalibration import regression
 from keras_likelihood.recalibration.auto import Auto
 from keras_likelihood.recalibration.classifier import ClassifierRecalibrator
+from keras_likelihood.recalibration.conformal import Conformal
 from keras_likelihood.recalibration.deep_scaling import DeepScaling
 from keras_likelihood.recalibration.global_scaling import GlobalScaling
 from keras_likelihood.recalibration.isotonic import Isotonic
@@ -21,6 +22,7 @@ from keras_likelihood.recalibration.vector_scaling import VectorScaling
 __all__ = [
     "Auto",
     "ClassifierRecalibrator",
+    "Conformal",
     "DeepScaling",
     "GlobalScaling",
     "Isotonic",

@@ -56,13 +56,20 @@ class ClassifierGraph:
         )
         return found["logits"], found.get("features"), y, weight
 
-    def extend(self, recalibrator, *, trainable: bool = False) -> keras.Model:
+    def extend(
+        self,
+        recalibrator,
+        *,
+        trainable: bool = False,
+        model_class=keras.Model,
+    ) -> keras.Model:
         """Returns the model with the recalibrator's layers at its end.
 
         Args:
             recalibrator: a fitted `ClassifierRecalibrator`.
             trainable: whether the classifier's own layers may be trained.
                 Defaults to False.
+            model_class: of the result. Defaults to `keras.Model`.
         """
 
         def build():
@@ -71,7 +78,9 @@ class ClassifierGraph:
                 output = keras.layers.Reshape((), name="plain_vector")(output)
             return output
 
-        return self._source.extend(self._tensors, build, trainable=trainable)
+        return self._source.extend(
+            self._tensors, build, trainable=trainable, model_class=model_class
+        )
 
     def _calibrated(self, recalibrator):
         logits = self._tensors["logits"]

@@ -116,3 +116,13 @@ def as_features(features, shape):
             "`features` must be finite. Received: NaN or infinite values"
         )
     return features.reshape(int(np.prod(leading)), -1)
+
+
+def refuse_weights(weight):
+    """Raises where weights come with data that must count alike."""
+    if weight is not None and np.unique(weight).size > 1:
+        raise ValueError(
+            "Conformal calibration counts every example once: its guarantee "
+            "is for examples that are exchangeable. Leave examples out "
+            "instead. Received: a sample_weight that differs"
+        )

@@ -177,3 +177,17 @@ def test_onnx_export(name, tmp_path):
     np.testing.assert_allclose(
         found, fitted.model.predict(x, verbose=0), atol=1e-4
     )
+
+
+def test_recalibrated_model_is_recalibrated_again(tmp_path):
+    """Layers of the same names come twice in such a model."""
+    x, y = data()
+    model = classifier()
+    for _ in range(3):
+        fitted = recalibration.GlobalScaling().fit(model, x, y)
+        model = fitted.model
+    model.save(tmp_path / "again.keras")
+    loaded = keras.saving.load_model(tmp_path / "again.keras")
+    np.testing.assert_allclose(
+        loaded.predict(x, verbose=0), model.predict(x, verbose=0), rtol=1e-6
+    )

@@ -1,5 +1,6 @@
 """Recalibration of trained regressors."""
 
+from keras_likelihood.recalibration.regression.conformal import Conformal
 from keras_likelihood.recalibration.regression.deep_scaling import DeepScaling
 from keras_likelihood.recalibration.regression.global_scaling import (
     GlobalScaling,
@@ -13,6 +14,7 @@ from keras_likelihood.recalibration.regression.regressor import (
 )
 
 __all__ = [
+    "Conformal",
     "DeepScaling",
     "GlobalScaling",
     "Isotonic",

@@ -1,0 +1,177 @@
+"""From models and data to a table of scores."""
+
+import inspect
+import os
+
+import keras
+import numpy as np
+
+from keras_likelihood.comparison.comparison import Comparison, ComparisonRow
+from keras_likelihood.comparison.scores import (
+    average,
+    error_of_average,
+    scores_by_example,
+)
+from keras_likelihood.reading import load_model
+
+
+def compare(
+    models: dict,
+    x,
+    y,
+    *,
+    folds: int = 5,
+    fit: dict | None = None,
+    coverage: float = 0.9,
+    batch_size: int = 256,
+    seed: int = 0,
+) -> Comparison:
+    """Compares models by their likelihood of data they have not seen.
+
+    Log-likelihoods are complete, so that they compare across likelihoods:
+    whichever gives the data the higher density describes them better. Beside
+    the NLL there are, for numbers, the CRPS, the coverage and mean width of
+    the interval and the RMSE; for classes the Brier score, the ECE and the
+    accuracy.
+
+    ```python
+    fitted = {"normal": model_a, "student_t": model_b}
+    print(kl.compare(fitted, x_test, y_test))
+
+
+    def build():
+        model = kl.LikelihoodModel(...)
+        model.compile("adam", loss=kl.losses.NormalLoss())
+        return model
+
+
+    print(kl.compare({"normal": build}, x, y, fit={"epochs": 50}))
+    ```
+
+    Args:
+        models: dict by name. Either fitted models or the paths of their
+            files, for which `x` and `y` must be held-out data; or functions,
+            which are cross-validated. A function without arguments returns a
+            compiled model, which is then fitted. A function of `(x, y)` is
+            given the training data of a fold and returns a fitted model.
+        x: inputs `(n, ...)`, as for `predict`.
+        y: targets `(n, ...)` or labels.
+        folds: number of folds of the cross-validation, `>= 2`. Defaults to
+            5.
+        fit: options of `model.fit` in the cross-validation.
+        coverage: of the interval whose coverage is counted. Defaults to 0.9.
+        batch_size: of the prediction. Defaults to 256.
+        seed: of the folds. Defaults to 0.
+
+    Returns:
+        A `Comparison`: a list with a `ComparisonRow` for every model, the
+        least NLL first, which prints as a table. Standard errors are over
+        the folds or, for fitted models, over the examples. A stock regressor
+        has no likelihood, and so only an RMSE.
+    """
+    if not isinstance(models, dict) or not models:
+        raise ValueError(
+            "`models` must be a dict of models or functions by name. "
+            f"Received: {type(models).__name__}"
+        )
+    is_fitted = [
+        isinstance(m, keras.Model | str | os.PathLike) for m in models.values()
+    ]
+    if len(set(is_fitted)) > 1 or not all(
+        fitted or callable(m)
+        for fitted, m in zip(is_fitted, models.values(), strict=True)
+    ):
+        raise ValueError(
+            "`models` must be all fitted models or all functions that make "
+            "them: held-out data and cross-validation do not compare. "
+            f"Received: {[type(m).__name__ for m in models.values()]}"
+        )
+    y = np.asarray(y)
+
+    def score(model, rows):
+        given = _take(x, rows)
+        return scores_by_example(model, given, y[rows], coverage, batch_size)
+
+    if all(is_fitted):
+        everything = np.arange(len(y))
+        found = {
+            name: score(load_model(model), everything)
+            for name, model in models.items()
+        }
+        return _held_out(found)
+    parts = _folds(len(y), folds, seed)
+    found = {name: [] for name in models}
+    for held in parts:
+        kept = np.setdiff1d(np.arange(len(y)), held)
+        for name, build in models.items():
+            model = _fitted(build, _take(x, kept), y[kept], fit or {})
+            found[name].append(average(score(model, held)))
+    return _cross_validated(found)
+
+
+def _fitted(build, x, y, options):
+    if len(inspect.signature(build).parameters) == 2:
+        return build(x, y)
+    model = build()
+    model.fit(x, y, **{"verbose": 0, **options})
+    return model
+
+
+def _folds(count, folds, seed):
+    if not 2 <= folds <= count:
+        raise ValueError(
+            f"`folds` must be from 2 to the number of examples, {count}. "
+            f"Received: {folds}"
+        )
+    order = np.random.default_rng(seed).permutation(count)
+    return [np.sort(order[i::folds]) for i in range(folds)]
+
+
+def _take(x, rows):
+    return keras.tree.map_structure(lambda a: np.asarray(a)[rows], x)
+
+
+def _held_out(found):
+    means = {name: average(values) for name, values in found.items()}
+    errors = {name: error_of_average(v) for name, v in found.items()}
+    nll = {name: values["nll"] for name, values in found.items()}
+    return _table(means, errors, nll)
+
+
+def _cross_validated(found):
+    means, errors = {}, {}
+    for name, folds in found.items():
+        columns = {key: [fold[key] for fold in folds] for key in folds[0]}
+        means[name] = {k: float(np.mean(v)) for k, v in columns.items()}
+        errors[name] = {k: _standard_error(v) for k, v in columns.items()}
+    nll = {
+        name: np.array([fold["nll"] for fold in folds])
+        for name, folds in found.items()
+    }
+    return _table(means, errors, nll)
+
+
+def _table(means, errors, nll):
+    if len({tuple(scores) for scores in means.values()}) > 1:
+        raise ValueError(
+            "The models must be all of numbers or all of classes. Received: "
+            f"{ {name: list(scores) for name, scores in means.items()} }"
+        )
+    # NaN last: a model without likelihood.
+    names = sorted(
+        means, key=lambda n: np.nan_to_num(means[n]["nll"], nan=1e99)
+    )
+    return Comparison(
+        ComparisonRow(
+            name,
+            means[name],
+            errors[name],
+            means[name]["nll"] - means[names[0]]["nll"],
+            _standard_error(nll[name] - nll[names[0]]),
+        )
+        for name in names
+    )
+
+
+def _standard_error(values):
+    return float(np.std(values, ddof=1) / np.sqrt(len(values)))

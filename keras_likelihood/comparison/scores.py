@@ -1,0 +1,133 @@
+"""What is measured about one model on data that it has not seen."""
+
+import keras
+import numpy as np
+
+from keras_likelihood.likelihoods import Normal
+from keras_likelihood.likelihoods.output import match_target
+from keras_likelihood.metrics.functions import (
+    binned_error,
+    standard_normal_crps,
+)
+from keras_likelihood.models import ConformalRegressor
+from keras_likelihood.reading import read_output
+from keras_likelihood.reading.stock_models import with_likelihood
+from keras_likelihood.reading.targets import as_targets
+
+REGRESSION = ("nll", "crps", "coverage", "width", "rmse")
+CLASSIFICATION = ("nll", "brier", "ece", "accuracy")
+_DRAWS = 64
+
+
+def scores_by_example(model, x, y, coverage, batch_size) -> dict:
+    """Scores of every example, `(n,)` each, by name.
+
+    `rmse` and `ece` are not means over examples: they are given as squared
+    errors and as `(right, confidence)`; see `average`.
+
+    Args:
+        model: a fitted model.
+        x: inputs.
+        y: targets or labels.
+        coverage: of the intervals.
+        batch_size: of the prediction.
+    """
+    reading = read_output(model, x, batch_size=batch_size)
+    y = np.asarray(y)
+    known = reading.likelihood is not None
+    if not known:
+        reading = with_likelihood(reading, y, None, None)
+    law = reading.distribution()
+    if hasattr(law, "class_probabilities"):
+        return _of_classes(law, y)
+    interval = None
+    if isinstance(model, ConformalRegressor):
+        interval = model.interval(x, coverage, batch_size=batch_size)
+    y = as_targets(y, tuple(law.prediction.shape))
+    return _of_numbers(law, y, known, coverage, interval)
+
+
+def _of_numbers(law, y, known, coverage, interval):
+    prediction = _numpy(law.prediction)
+    found = {name: np.full(len(y), np.nan) for name in REGRESSION}
+    found["rmse"] = _rows((y - prediction) ** 2)
+    if known:
+        dtype = keras.backend.standardize_dtype(law.prediction.dtype)
+        found["nll"] = _rows(_numpy(law.nll(y.astype(dtype))))
+        found["crps"] = _rows(_crps(law, y))
+        interval = interval or law.interval(coverage)
+    if interval is not None:
+        lower, upper = map(_numpy, interval)
+        found["coverage"] = _rows((y >= lower) & (y <= upper))
+        found["width"] = _rows(upper - lower)
+    return found
+
+
+def _of_classes(law, y):
+    p = _numpy(law.class_probabilities())
+    p = p.reshape(-1, p.shape[-1])
+    nll = _numpy(law.nll(match_target(y, law.prediction)))
+    labels = y
+    if y.size == p.size and y.ndim > 1:
+        labels = y.argmax(axis=-1)
+    labels = labels.reshape(-1).astype(int)
+    one_hot = np.eye(p.shape[-1])[labels]
+    right, confidence = p.argmax(axis=-1) == labels, p.max(axis=-1)
+    return {
+        "nll": nll.reshape(-1),
+        "brier": np.sum((p - one_hot) ** 2, axis=-1),
+        "ece": np.stack([right, confidence], axis=-1),
+        "accuracy": right.astype("float64"),
+    }
+
+
+def _crps(law, y):
+    """`E|X - y| - E|X - X'| / 2`, from draws unless it is in closed form."""
+    if isinstance(law, Normal):
+        scale = _numpy(law.scale)
+        return scale * standard_normal_crps(
+            (y - _numpy(law.prediction)) / scale
+        )
+    draws = np.sort(_numpy(law.sample(_DRAWS, seed=0)), axis=0)
+    rank = np.arange(1, _DRAWS + 1).reshape(-1, *(1,) * y.ndim)
+    # Of all pairs of draws, without those of a draw and itself.
+    pairs = np.sum((2 * rank - _DRAWS - 1) * draws, axis=0)
+    spread = pairs / (_DRAWS * (_DRAWS - 1))
+    return np.abs(draws - y).mean(axis=0) - spread
+
+
+def average(values: dict) -> dict:
+    """Means over examples, by score."""
+    found = {name: float(np.mean(v)) for name, v in values.items()}
+    if "rmse" in found:
+        found["rmse"] = float(np.sqrt(found["rmse"]))
+    if "ece" in found:
+        found["ece"] = binned_error(*values["ece"].T)
+    return found
+
+
+def error_of_average(values: dict) -> dict:
+    """Standard errors of `average`, from the spread of the examples."""
+    errors = {}
+    for name, each in values.items():
+        errors[name] = float(np.std(each) / np.sqrt(len(each)))
+        if name == "rmse":
+            # The error of a root, to first order.
+            errors[name] /= max(2 * np.sqrt(np.mean(each)), 1e-300)
+        if name == "ece":
+            errors[name] = _bootstrap(each)
+    return errors
+
+
+def _bootstrap(pairs, rounds=50):
+    random = np.random.default_rng(0)
+    picks = random.integers(len(pairs), size=(rounds, len(pairs)))
+    return float(np.std([binned_error(*pairs[pick].T) for pick in picks]))
+
+
+def _rows(values):
+    return values.reshape(len(values), -1).mean(axis=1)
+
+
+def _numpy(values):
+    return keras.ops.convert_to_numpy(values).astype("float64")

@@ -1,0 +1,170 @@
+"""The units in which targets are measured."""
+
+import keras
+import numpy as np
+from keras import ops
+
+from keras_likelihood.batches import numpy_batches
+from keras_likelihood.registration import serializable
+
+_NORMAL = 1.482602218505602
+"""Standard deviation of a normal distribution over its median deviation."""
+
+
+@serializable
+class TargetUnits(keras.Layer):
+    """Centre and spread of the targets, by channel.
+
+        prediction = centre + spread * prediction'
+        scale = spread * scale'
+
+    with the primed ones in units of the spread. They start at 0 and 1 and
+    are not trained.
+
+    Args:
+        units: number of channels.
+    """
+
+    def __init__(self, units: int, **kwargs):
+        super().__init__(autocast=False, **kwargs)
+        self.units = units
+        self.supports_masking = True
+        self.centre = self.add_weight(
+            name="centre", shape=(units,), initializer="zeros", trainable=False
+        )
+        self.spread = self.add_weight(
+            name="spread", shape=(units,), initializer="ones", trainable=False
+        )
+        self.built = True
+
+    def set(self, centre, spread):
+        """Sets both, `(units,)` or numbers."""
+        shape = (self.units,)
+        self.centre.assign(np.broadcast_to(centre, shape).astype("float32"))
+        self.spread.assign(np.broadcast_to(spread, shape).astype("float32"))
+
+    def call(self, prediction):
+        return self.centre + self.spread * prediction
+
+    def stretch(self, scale):
+        """A scale in the targets' units."""
+        one_for_all = scale.shape[-1] != self.units
+        return scale * (self.spread[:1] if one_for_all else self.spread)
+
+    def load_own_variables(self, store):
+        # Files of version 0.1 have none: their heads start at 0 and 1.
+        if len(store.keys()):
+            super().load_own_variables(store)
+
+    def get_config(self):
+        return {**super().get_config(), "units": self.units}
+
+
+def collect_targets(y, sample_weight=None):
+    """Targets and weights of arrays, or of all batches of a data set.
+
+    Args:
+        y: array, or a data set of batches `y`, `(x, y)` or
+            `(x, y, sample_weight)`.
+        sample_weight: array or `None`.
+
+    Returns:
+        `(y, sample_weight)`, arrays or nests of them; the last may be `None`.
+    """
+    if not _is_dataset(y):
+        return keras.tree.map_structure(_numpy, (y, sample_weight))
+    batches = []
+    for batch in numpy_batches(y):
+        parts = batch if isinstance(batch, list | tuple) else (None, batch)
+        batches.append((parts[1], parts[2] if len(parts) > 2 else None))
+    targets, weights = zip(*batches, strict=True)
+    weights = None if weights[0] is None else _join(weights)
+    return _join(targets), weights
+
+
+def centre_and_spread(y, units: int, weight=None, *, one_spread=False):
+    """Median and scaled median deviation of every channel.
+
+    Half of the targets may be grossly wrong without much effect. Where more
+    than half are equal the spread is the standard deviation, and 1 where all
+    are.
+
+    Args:
+        y: targets `(n, ..., units)`, or `(n, ...)` for one unit.
+        units: number of channels.
+        weight: `(n,)` or `(n, ...)`, `>= 0`; targets of weight 0 may be
+            anything. `None` counts all alike.
+        one_spread: whether all channels share a spread.
+
+    Returns:
+        `(centre, spread)`, each `(units,)` and float64.
+    """
+    y = np.asarray(y)
+    if y.dtype.kind not in "biuf":
+        raise ValueError(f"Targets must be numbers. Received: dtype {y.dtype}")
+    if units != 1 and y.shape[-1:] != (units,):
+        raise ValueError(
+            f"Targets must have shape (n, ..., {units}). "
+            f"Received: shape {y.shape}"
+        )
+    rows = y.astype("float64").reshape(-1, units)
+    weight = _row_weights(weight, y.shape, len(rows))
+    rows, weight = rows[weight > 0], weight[weight > 0]
+    if not len(rows) or not np.isfinite(rows).all():
+        raise ValueError(
+            "Targets must be finite, and at least one must count. Received: "
+            f"{len(rows)} rows, {(~np.isfinite(rows)).sum()} values not finite"
+        )
+    centre = np.array([_median(column, weight) for column in rows.T])
+    errors = np.abs(rows - centre)
+    if one_spread:
+        errors = errors.reshape(-1, 1)
+        weight = np.repeat(weight, units)
+    spread = [_spread(column, weight) for column in errors.T]
+    return centre, np.broadcast_to(np.array(spread), (units,))
+
+
+def _spread(errors, weight):
+    robust = _NORMAL * _median(errors, weight)
+    root = np.sqrt(np.average(errors**2, weights=weight))
+    return robust or root or 1.0
+
+
+def _median(values, weight):
+    order = np.argsort(values, kind="stable")
+    below = np.cumsum(weight[order])
+    ends = [
+        order[np.searchsorted(below, 0.5 * below[-1], side)]
+        for side in ("left", "right")
+    ]
+    return values[ends].mean()
+
+
+def _row_weights(weight, shape, rows):
+    if weight is None:
+        return np.ones(rows)
+    weight = np.asarray(weight, dtype="float64")
+    # One weight counts for all positions of a map.
+    each = rows // max(weight.size, 1)
+    if each * weight.size != rows or not (weight >= 0).all():
+        raise ValueError(
+            "`sample_weight` must be >= 0, one for each example or position "
+            f"of targets {shape}. Received: shape {weight.shape}"
+        )
+    return np.repeat(weight.ravel(), each)
+
+
+def _is_dataset(y):
+    if isinstance(y, list | tuple):
+        return isinstance(y[0], tuple) if len(y) else False
+    return not hasattr(y, "shape") and not isinstance(y, dict)
+
+
+def _join(nests):
+    return keras.tree.map_structure(
+        lambda *arrays: np.concatenate(arrays), *nests
+    )
+
+
+def _numpy(value):
+    return value if value is None else ops.convert_to_numpy(value)

@@ -1,0 +1,160 @@
+"""Intervals around a distribution that keep their coverage."""
+
+import keras
+import numpy as np
+
+from keras_likelihood.layers.calibration_scores import CalibrationScores
+from keras_likelihood.likelihoods import Likelihood
+
+_LEVEL = 0.998
+"""Up to this coverage intervals end at quantiles, further out they widen
+in proportion: there, a cdf in float32 no longer tells targets apart."""
+
+_ROUNDING = 1e-3
+"""By this share of their probability the tails are cut short, so that the
+rounding of a quantile does not exclude a target of the same score."""
+
+
+class ConformalDistribution:
+    """A distribution whose intervals were calibrated on held-out examples.
+
+    Args:
+        distribution: a `Likelihood`: what the model predicts.
+        scores: the calibration's scores.
+        groups: label of every example, or `None`.
+    """
+
+    def __init__(
+        self, distribution: Likelihood, scores: CalibrationScores, groups=None
+    ):
+        self.distribution = distribution
+        self.scores = scores
+        self.groups = groups
+
+    def interval(self, coverage: float = 0.9):
+        """Interval that holds a new target with the given probability.
+
+        The guarantee is on average over calibration sets and examples (of a
+        group, where there are groups), not for every single example.
+
+        Args:
+            coverage: in (0, 1). Defaults to 0.9.
+
+        Returns:
+            `(lower, upper)` as NumPy, each of the prediction's shape.
+        """
+        shape = tuple(self.distribution.prediction.shape)
+        bound = self.scores.threshold(coverage, self.groups, shape[0])
+        inner = np.minimum(bound, _LEVEL)
+        tail = 0.5 * (1 - inner) * (1 - _ROUNDING)
+        if tail.size == 1:
+            # One quantile instead of two where the density is symmetric.
+            ends = self.distribution.interval(1 - 2 * tail.item())
+            lower, upper = map(_numpy, ends)
+        else:
+            lower = _quantile(self.distribution, tail)
+            upper = _quantile(self.distribution, 1 - tail)
+        if (bound > _LEVEL).any():
+            ends = _ends(self.distribution)
+            further = np.maximum(bound - _LEVEL, 0) * (1 + 1e-6)
+            lower = lower - further * _spread(*ends)
+            upper = upper + further * _spread(*ends)
+        return np.broadcast_to(lower, shape), np.broadcast_to(upper, shape)
+
+
+def interval_scores(distribution: Likelihood, y) -> np.ndarray:
+    """The least coverage at which each target is in the central interval.
+
+        score = |2 cdf(y) - 1|
+
+    Beyond a coverage of 0.998 it grows with the distance from the interval
+    of that coverage, in widths of the interval, so that no two gross
+    outliers have equal scores.
+
+    Args:
+        distribution: a `Likelihood` with `cdf` and `quantile`.
+        y: targets, of the prediction's shape.
+    """
+    y = checked_targets(y, distribution)
+    dtype = keras.backend.standardize_dtype(distribution.prediction.dtype)
+    lower, upper = _ends(distribution)
+    outside = np.maximum(lower - y, y - upper)
+    within = np.clip(y, lower, upper).astype(dtype)
+    at_most = _numpy(distribution.cdf(within))
+    # Less than: it differs for counts, if the likelihood tells it.
+    less = at_most
+    if getattr(distribution, "is_discrete", False):
+        less = _numpy(distribution.cdf_below(within))
+    inner = np.clip(np.maximum(1 - 2 * at_most, 2 * less - 1), 0, _LEVEL)
+    further = _LEVEL + outside / _spread(lower, upper)
+    return np.where(outside > 0, further, inner)
+
+
+def tempered(distribution: Likelihood, trust, units: dict) -> Likelihood:
+    """The distribution with parameters that vary less.
+
+        scale' = unit * (scale / unit)^trust
+        other' = unit + trust * (other - unit)
+
+    Args:
+        distribution: a `Likelihood` with a location and a scale, or any if
+            `trust` is 1.
+        trust: in [0, 1], a number or an array that broadcasts with the
+            parameters.
+        units: the same by parameter: the values that stay as they are.
+    """
+    trust = np.asarray(trust)
+    if np.all(trust == 1):
+        return distribution
+    values = {}
+    for name, unit in units.items():
+        value = _numpy(getattr(distribution, name))
+        if name == "scale":
+            value = unit * (value / unit) ** trust
+        else:
+            value = unit + trust * (value - unit)
+        values[name] = value.astype("float32")
+    return type(distribution)(distribution.prediction, **values)
+
+
+def checked_targets(y, distribution: Likelihood) -> np.ndarray:
+    """Returns finite targets of the prediction's shape, as float64."""
+    if distribution.event_rank:
+        raise ValueError(
+            "Intervals are for targets that are numbers; for classes there "
+            "is `keras_likelihood.recalibration.Conformal`. Received: "
+            f"{type(distribution).__name__}"
+        )
+    y = np.asarray(y)
+    if y.dtype.kind not in "biuf":
+        raise ValueError(f"Targets must be numbers. Received: dtype {y.dtype}")
+    shape = tuple(distribution.prediction.shape)
+    y = y.astype("float64")
+    if y.shape == shape[:-1] and shape[-1] == 1:
+        y = y[..., None]
+    if y.shape != shape or not np.isfinite(y).all():
+        raise ValueError(
+            f"Targets must be finite and of the prediction's shape, {shape}. "
+            f"Received: shape {y.shape}, {(~np.isfinite(y)).sum()} values not "
+            "finite"
+        )
+    return y
+
+
+def _ends(distribution):
+    lower, upper = distribution.interval(_LEVEL)
+    return _numpy(lower), _numpy(upper)
+
+
+def _spread(lower, upper):
+    # Counts that are nearly always the same have an interval of width 0.
+    return np.where(upper > lower, upper - lower, 1.0)
+
+
+def _quantile(distribution, p):
+    dtype = keras.backend.standardize_dtype(distribution.prediction.dtype)
+    return _numpy(distribution.quantile(np.asarray(p, dtype)))
+
+
+def _numpy(values):
+    return keras.ops.convert_to_numpy(values).astype("float64")

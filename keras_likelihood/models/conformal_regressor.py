@@ -1,0 +1,62 @@
+"""A regressor whose intervals keep their coverage."""
+
+import keras
+import numpy as np
+
+from keras_likelihood import likelihoods
+from keras_likelihood.layers.conformal_scores import scores_layer
+from keras_likelihood.likelihoods.output import distribution_of
+from keras_likelihood.models.conformal_distribution import (
+    ConformalDistribution,
+    tempered,
+)
+from keras_likelihood.registration import serializable
+
+
+@serializable
+class ConformalRegressor(keras.Model):
+    """A Keras model with calibrated intervals.
+
+    `kl.recalibration.regression.Conformal` makes it. Its outputs are those of
+    the model that was calibrated: the prediction and the parameters of its
+    likelihood. It saves and loads like any Keras model.
+
+    ```python
+    model = keras.saving.load_model("conformal.keras")
+    lower, upper = model.interval(x, 0.9)
+    ```
+    """
+
+    def interval(self, x, coverage: float = 0.9, *, groups=None, **kwargs):
+        """Intervals that hold new targets with the given probability.
+
+        Args:
+            x: inputs `(n, ...)`, as for `predict`.
+            coverage: in (0, 1). Defaults to 0.9.
+            groups: label of every example, `(n,)`, if the model was
+                calibrated by groups.
+            **kwargs: passed on to `predict`.
+
+        Returns:
+            `(lower, upper)` as NumPy, each of the prediction's shape.
+        """
+        calibrated = self.predict_distribution(x, groups=groups, **kwargs)
+        return calibrated.interval(coverage)
+
+    def predict_distribution(
+        self, x, *, groups=None, **kwargs
+    ) -> ConformalDistribution:
+        """The distribution of the targets of `x`, with its `interval`.
+
+        Args:
+            x, groups, **kwargs: as in `interval`.
+        """
+        layer = scores_layer(self)
+        output = self.predict(x, **{"verbose": 0, **kwargs})
+        settings = layer.settings
+        likelihood = likelihoods.get(settings["likelihood"])
+        law = distribution_of(likelihood, output)
+        units = {k: np.array(v) for k, v in settings["units"].items()}
+        return ConformalDistribution(
+            tempered(law, settings["trust"], units), layer.scores, groups
+        )

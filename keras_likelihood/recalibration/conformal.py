@@ -1,0 +1,250 @@
+"""Prediction sets with a guarantee, around any classifier."""
+
+import time
+
+import keras
+import numpy as np
+from scipy.special import softmax
+
+from keras_likelihood.layers.calibration_scores import CalibrationScores
+from keras_likelihood.layers.conformal_scores import ConformalScores
+from keras_likelihood.models import ConformalClassifier
+from keras_likelihood.models.class_scores import (
+    SCORES,
+    class_scores,
+    prediction_sets,
+)
+from keras_likelihood.reading.targets import as_labels
+from keras_likelihood.recalibration import inputs
+from keras_likelihood.recalibration.classifier_graph import ClassifierGraph
+
+
+class Conformal:
+    """Makes sets of classes that hold the true one as often as they say.
+
+        set(coverage) = {c: score_c <= q},
+            q = the ceil((n + 1) coverage)-th smallest score of true classes
+
+    The scores are those of adaptive prediction sets (`"aps"`, Romano et al.
+    2020), of regularised ones (`"raps"`, Angelopoulos et al. 2021), which
+    hold fewer unlikely classes, or of least ambiguous ones (`"lac"`, Sadinle
+    et al. 2019), which are the smallest on average but too small for hard
+    examples.
+
+    A set then holds the class of a new example with a probability of at
+    least `coverage`, whatever the model and the distribution of the data. The
+    one assumption is that calibration examples and new ones are exchangeable.
+    It fails if the data drift, if the calibration examples were used to train
+    or recalibrate the model, or if they were chosen otherwise than the new
+    ones. The guarantee is on average over calibration sets and examples; with
+    `groups` it holds within every group, or within every class.
+
+    Positions of a dense prediction have a threshold each.
+
+    Args:
+        score: `"aps"` (default), `"raps"` or `"lac"`.
+        penalty: of `"raps"`: what each further class costs, `>= 0`. Defaults
+            to 0.01, as in the paper.
+        free_classes: of `"raps"`: number of classes without penalty.
+            Defaults to 5, as in the paper.
+        randomized: whether to break the steps of the scores by chance, so
+            that the coverage is exact. Defaults to False: sets are always
+            the same and may hold the true class more often than asked, since
+            the likeliest class is in all of them.
+        allow_empty: whether a randomised or `"lac"` set may be empty.
+            Defaults to False: the likeliest class is always in it.
+        seed: of the randomised scores of the calibration. Defaults to 0.
+
+    Attributes set by fitting:
+        scores_: sorted scores of the calibration examples.
+        report_: dict of `examples`, `accuracy` and `seconds`.
+        model: a `ConformalClassifier` (after `fit`), which saves as `.keras`.
+
+    >>> fitted = Conformal().fit("model.keras", x_val, y_val)
+    >>> fitted.model.save("conformal.keras")
+    >>> sets = fitted.predict_set(x, 0.9)
+    """
+
+    questions_ = None
+
+    def __init__(
+        self,
+        *,
+        score: str = "aps",
+        penalty: float = 0.01,
+        free_classes: int = 5,
+        randomized: bool = False,
+        allow_empty: bool = False,
+        seed: int = 0,
+    ):
+        if score not in SCORES:
+            raise ValueError(
+                f"`score` must be one of {SCORES}. Received: {score!r}"
+            )
+        if not penalty >= 0 or free_classes < 0:
+            raise ValueError(
+                "`penalty` and `free_classes` must be >= 0. "
+                f"Received: {penalty} and {free_classes}"
+            )
+        if randomized and score == "lac":
+            raise ValueError(
+                "`randomized` is for the scores 'aps' and 'raps'. "
+                "Received: 'lac'"
+            )
+        self.score = score
+        self.penalty = float(penalty)
+        self.free_classes = int(free_classes)
+        self.randomized = bool(randomized)
+        self.allow_empty = bool(allow_empty)
+        self.seed = seed
+
+    def fit(
+        self,
+        model,
+        x,
+        y=None,
+        *,
+        groups=None,
+        from_logits: bool | None = None,
+        trainable: bool = False,
+        batch_size: int = 32,
+    ):
+        """Calibrates the prediction sets of a trained Keras classifier.
+
+        Args:
+            model: a `keras.Model`, or the path of a `.keras` file, perhaps
+                of a recalibrated model.
+            x: inputs as for `model.predict`, or an iterable of `(x, y)`
+                batches. They must not have been used for training or
+                recalibration. Weights are refused: they have no meaning for
+                the guarantee.
+            y: class numbers or one-hot labels; left out for batches.
+            groups: label of every example, `(n,)` whole numbers or strings,
+                for a guarantee within every group; `"class"` for one within
+                every class. Defaults to none.
+            from_logits: whether the model puts out logits. `None` (default)
+                looks at its loss and its last layer.
+            trainable: whether the layers of the original may be trained in
+                the result. Defaults to False: they are frozen.
+            batch_size: of the prediction.
+
+        Returns:
+            `self`, with `model` set.
+        """
+        graph = ClassifierGraph(
+            model, x, batched=y is None, from_logits=from_logits
+        )
+        if graph.multi_label:
+            raise ValueError(
+                "Prediction sets are for classes that exclude each other. "
+                "Received: a model of several yes/no questions"
+            )
+        logits, _, y, weight = graph.outputs(x, y, None, batch_size)
+        inputs.refuse_weights(weight)
+        self.fit_arrays(logits, y, groups=groups)
+        self.model = graph.extend(
+            self, trainable=trainable, model_class=ConformalClassifier
+        )
+        return self
+
+    def fit_arrays(self, logits, y, *, from_logits: bool = True, groups=None):
+        """Calibrates prediction sets from a classifier's outputs.
+
+        Args:
+            logits: `(n, ..., classes)`, or `(n,)` or `(n, ..., 1)` for a
+                yes/no question.
+            y: class numbers `(n, ...)` or one-hot labels.
+            from_logits: `False` if `logits` are probabilities.
+            groups: as in `fit`.
+
+        Returns:
+            `self`.
+        """
+        started = time.perf_counter()
+        p, shape = _probabilities(logits, from_logits)
+        labels = as_labels(y, shape).reshape(shape[:-1])
+        self.by_class_ = isinstance(groups, str) and groups == "class"
+        if self.by_class_:
+            groups = labels
+        random = None
+        if self.randomized:
+            random = np.random.default_rng(self.seed).uniform(
+                size=(*labels.shape, 1)
+            )
+        scores = class_scores(
+            p,
+            self.score,
+            penalty=self.penalty,
+            free_classes=self.free_classes,
+            random=random,
+        )
+        true = np.take_along_axis(scores, labels[..., None], axis=-1)[..., 0]
+        self.scores_ = CalibrationScores.of(true, groups)
+        self.report_ = {
+            "examples": len(labels),
+            "accuracy": float(np.mean(p.argmax(axis=-1) == labels)),
+            "seconds": time.perf_counter() - started,
+        }
+        # A model of a former fit would have other sets.
+        self.__dict__.pop("model", None)
+        return self
+
+    def predict_set(
+        self, x, coverage: float = 0.9, *, groups=None, seed=None
+    ) -> np.ndarray:
+        """Sets of new inputs; see `ConformalClassifier.predict_set`."""
+        if not hasattr(self, "model"):
+            raise ValueError(
+                "`predict_set` needs a model; after `fit_arrays` there is "
+                "`predict_set_arrays`. Received: no call of `fit`"
+            )
+        return self.model.predict_set(x, coverage, groups=groups, seed=seed)
+
+    def predict_set_arrays(
+        self,
+        logits,
+        coverage: float = 0.9,
+        *,
+        from_logits: bool = True,
+        groups=None,
+        seed=None,
+    ) -> np.ndarray:
+        """Sets from a classifier's outputs.
+
+        Args:
+            logits, from_logits: as in `fit_arrays`.
+            coverage, groups, seed: as in `predict_set`.
+
+        Returns:
+            Booleans `(n, ..., classes)`.
+        """
+        if not hasattr(self, "scores_"):
+            raise ValueError(
+                "Conformal must be fitted before `predict_set_arrays`. "
+                "Received: a recalibrator without `scores_`"
+            )
+        p, _ = _probabilities(logits, from_logits)
+        return prediction_sets(
+            p, self.scores_, self._settings(), coverage, groups, seed
+        )
+
+    def _settings(self):
+        names = ("score", "penalty", "free_classes", "randomized")
+        settings = {name: getattr(self, name) for name in names}
+        settings["allow_empty"] = self.allow_empty
+        settings["by_class"] = self.by_class_
+        return settings
+
+    def _graph(self, logits, features):
+        probabilities = keras.layers.Softmax(name="probabilities")(logits)
+        keep = ConformalScores.holding(
+            self.scores_, self._settings(), name="with_scores"
+        )
+        return keep(probabilities)
+
+
+def _probabilities(logits, from_logits):
+    """`(n, ..., classes)` and the shape of the logits, classes last."""
+    rows, shape = inputs.as_logits(logits, from_logits)
+    p = softmax(rows.astype("float64"), axis=1)
+    return p.reshape(*shape[:-1], p.shape[1]), shape

@@ -1,0 +1,274 @@
+"""Intervals with a guarantee, around any regressor."""
+
+import numbers
+import time
+
+import keras
+import numpy as np
+
+from keras_likelihood.layers.calibration_scores import (
+    CalibrationScores,
+    as_groups,
+)
+from keras_likelihood.layers.conformal_scores import ConformalScores
+from keras_likelihood.likelihoods import Likelihood, Normal
+from keras_likelihood.models import ConformalRegressor
+from keras_likelihood.models.conformal_distribution import (
+    ConformalDistribution,
+    checked_targets,
+    interval_scores,
+    tempered,
+)
+from keras_likelihood.reading import ModelGraph
+from keras_likelihood.recalibration.inputs import refuse_weights
+from keras_likelihood.recalibration.regression.regressor import (
+    _column,
+    _f64,
+    _location_and_scale,
+)
+from keras_likelihood.recalibration.regression.scale_trust import (
+    choose_trust,
+)
+
+
+class Conformal:
+    """Widens or narrows predicted intervals until they hold what they say.
+
+        score_i = |2 F_i(y_i) - 1|
+        interval(coverage) = quantiles (1 -+ q) / 2,
+            q = the ceil((n + 1) coverage)-th smallest score
+
+    with `F_i` the predicted cdf (split conformal prediction; the score is
+    that of distributional conformal prediction, Chernozhukov et al. 2021).
+    Targets beyond the central 99.8 % are ranked by their distance from it.
+
+    An interval then holds a new target with a probability of at least
+    `coverage` and, without ties, at most `coverage + 1 / (n + 1)`, whatever
+    the model and the distribution of the data. The one assumption is that
+    calibration examples and new ones are exchangeable. It fails if the data
+    drift, if they are a time series, if the calibration examples were used
+    for training, or if they were chosen otherwise than the new ones. The
+    guarantee is on average over calibration sets and examples; with `groups`
+    it holds within every group.
+
+    Several outputs (`units > 1`, maps) have a threshold each, and the
+    guarantee is for each output by itself.
+
+    Networks overfit their scales, which makes intervals wide where they need
+    not be. So a predicted scale is first raised to a power, its `trust`, and
+    other parameters are drawn to their median by as much. A fifth of the
+    calibration examples decides it and then does not count for the
+    guarantee. Fewer than 25 examples are not split.
+
+    Args:
+        trust: `"auto"` (default), or a number in [0, 1]. At 1 the scales are
+            taken as predicted; at 0 all intervals have the same width.
+        seed: of the choice of the fifth. Defaults to 0.
+
+    Attributes set by fitting:
+        scores_: sorted scores of the calibration examples.
+        trust_: the power of the scale, one for each output.
+        report_: dict of `examples` (that count for the guarantee), `trust`
+            (its mean) and `seconds`.
+        model: a `ConformalRegressor` (after `fit`), which saves as `.keras`.
+
+    >>> fitted = Conformal().fit("model.keras", x_val, y_val)
+    >>> fitted.model.save("conformal.keras")
+    >>> lower, upper = fitted.interval(x, 0.9)
+    """
+
+    def __init__(self, *, trust="auto", seed: int = 0):
+        if trust != "auto" and not (
+            isinstance(trust, numbers.Real) and 0 <= trust <= 1
+        ):
+            raise ValueError(
+                f"`trust` must be 'auto' or in [0, 1]. Received: {trust!r}"
+            )
+        self.trust = trust
+        self.seed = seed
+
+    def fit(
+        self,
+        model,
+        x,
+        y=None,
+        *,
+        groups=None,
+        trainable: bool = False,
+        batch_size: int = 32,
+    ):
+        """Calibrates the intervals of a trained Keras regressor.
+
+        Args:
+            model: a `keras.Model` or the path of a `.keras` file, with a
+                prediction or `(prediction, parameter, ...)` as output. A
+                model without a likelihood gets intervals of equal width.
+            x: inputs as for `model.predict`, or an iterable of `(x, y)`
+                batches. They must not have been used for training. Weights
+                are refused: they have no meaning for the guarantee.
+            y: targets; left out for batches.
+            groups: label of every example, `(n,)` whole numbers or strings,
+                for a guarantee within every group. Defaults to none.
+            trainable: whether the layers of the original may be trained in
+                the result. Defaults to False: they are frozen.
+            batch_size: of the prediction.
+
+        Returns:
+            `self`, with `model` set.
+        """
+        graph = ModelGraph(model, x, batched=y is None)
+        likelihood = graph.likelihood or Normal
+        values = _in_order(likelihood, graph.parameters)
+        tensors = {
+            "prediction": graph.prediction,
+            **{
+                name: value
+                for name, value in values.items()
+                if isinstance(value, keras.KerasTensor)
+            },
+        }
+        found, y, weight = graph.run(tensors, x, y, None, batch_size)
+        refuse_weights(weight)
+        self.fit_distribution(
+            likelihood(**{**_with_batch_axis(values), **found}),
+            y,
+            groups=groups,
+        )
+
+        def build():
+            return self._graph(likelihood, graph.prediction, values)
+
+        self.model = graph.extend(
+            tensors,
+            build,
+            trainable=trainable,
+            model_class=ConformalRegressor,
+        )
+        return self
+
+    def fit_arrays(self, prediction, y, *, scale=None, groups=None):
+        """Calibrates intervals from a regressor's outputs.
+
+        Args:
+            prediction: `(n,)` or `(n, 1)`.
+            y: targets, `(n,)` or `(n, 1)`.
+            scale: predicted scale, `> 0`, or `None` for intervals of equal
+                width.
+            groups: as in `fit`.
+
+        Returns:
+            `self`.
+        """
+        distribution = _normal(prediction, scale)
+        y = _column(y, "y")
+        return self.fit_distribution(distribution, y, groups=groups)
+
+    def fit_distribution(self, distribution: Likelihood, y, *, groups=None):
+        """Calibrates the intervals of a predicted distribution.
+
+        Args:
+            distribution: a `Likelihood`, such as `predict_distribution`
+                returns.
+            y: targets `(n, ...)`.
+            groups: as in `fit`.
+
+        Returns:
+            `self`.
+        """
+        started = time.perf_counter()
+        y = checked_targets(y, distribution)
+        self.trust_, self._units, kept = choose_trust(
+            distribution, y, self.trust, self.seed
+        )
+        law = tempered(distribution, self.trust_, self._units)
+        scores = interval_scores(law, y)
+        if groups is not None:
+            groups = as_groups(groups, len(scores))[kept]
+        self.scores_ = CalibrationScores.of(scores[kept], groups)
+        self.report_ = {
+            "examples": int(kept.sum()),
+            "trust": float(np.mean(self.trust_)),
+            "seconds": time.perf_counter() - started,
+        }
+        # A model of a former fit would have other intervals.
+        self.__dict__.pop("model", None)
+        return self
+
+    def calibrate(
+        self, prediction, *, scale=None, groups=None
+    ) -> ConformalDistribution:
+        """Returns what has the calibrated `interval(coverage)`.
+
+        Args:
+            prediction: a `Likelihood`, or as in `fit_arrays`.
+            scale, groups: as in `fit_arrays`.
+        """
+        if not hasattr(self, "scores_"):
+            raise ValueError(
+                "Conformal must be fitted before `calibrate`. "
+                "Received: a recalibrator without `scores_`"
+            )
+        if not isinstance(prediction, Likelihood):
+            prediction = _normal(prediction, scale)
+        law = tempered(prediction, self.trust_, self._units)
+        return ConformalDistribution(law, self.scores_, groups)
+
+    def interval(self, x, coverage: float = 0.9, *, groups=None):
+        """Intervals of new inputs; see `ConformalRegressor.interval`."""
+        if not hasattr(self, "model"):
+            raise ValueError(
+                "`interval` needs a model; after `fit_arrays` there is "
+                "`calibrate(prediction).interval(coverage)`. "
+                "Received: no call of `fit`"
+            )
+        return self.model.interval(x, coverage, groups=groups)
+
+    def _graph(self, likelihood, prediction, values):
+        settings = {
+            "likelihood": likelihood.name(),
+            "trust": self.trust_.tolist(),
+            "units": {k: v.tolist() for k, v in self._units.items()},
+        }
+        keep = ConformalScores.holding(
+            self.scores_, settings, name="prediction_with_scores"
+        )
+        outputs = [keep(prediction)]
+        for name, value in values.items():
+            if isinstance(value, keras.KerasTensor):
+                outputs.append(value)
+            else:
+                # A constant that follows the batch.
+                constant = np.asarray(value, "float64").tolist()
+                layer = keras.layers.Rescaling(
+                    0.0, constant, name=f"constant_{name}"
+                )
+                outputs.append(layer(outputs[0]))
+        return outputs
+
+
+def _in_order(likelihood, given):
+    """Values of all parameters, in the likelihood's order."""
+    known = {p.name for p in likelihood.parameters}
+    if likelihood is Normal and "scale" not in given:
+        given = {"scale": 1.0}
+    missing = sorted(known - set(given))
+    if missing:
+        raise ValueError(
+            f"Intervals of a {likelihood.__name__} model need a value of "
+            f"{missing} for new examples; values learned for each training "
+            f"example do not carry over. Received: {sorted(given)}"
+        )
+    return {p.name: given[p.name] for p in likelihood.parameters}
+
+
+def _with_batch_axis(values):
+    return {
+        name: np.asarray(v, "float32")[None] if np.ndim(v) else float(v)
+        for name, v in values.items()
+        if not isinstance(v, keras.KerasTensor)
+    }
+
+
+def _normal(prediction, scale):
+    location, base = _location_and_scale(prediction, scale)
+    return Normal(_f64(location), scale=_f64(base))

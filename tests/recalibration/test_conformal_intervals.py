@@ -1,0 +1,246 @@
+"""Conformal intervals of regressors keep their coverage."""
+
+import keras
+import numpy as np
+import pytest
+from scipy import stats
+
+import keras_likelihood as kl
+from keras_likelihood.layers.calibration_scores import (
+    CalibrationScores,
+    examples_needed,
+)
+from keras_likelihood.layers.conformal_scores import split
+from keras_likelihood.models.conformal_distribution import (
+    ConformalDistribution,
+    interval_scores,
+)
+from keras_likelihood.recalibration import regression
+
+
+def covered_by_chance(sets, size, calibration, coverage):
+    """Range of hits in which an exact guarantee stays with p = 1 - 1e-6.
+
+    Of `sets` pairs of a calibration and a test set, each test set has a
+    beta-binomial number of targets inside. Their sum is bounded by its
+    normal approximation, as there are many sets.
+    """
+    rank = int(np.ceil((calibration + 1) * coverage - 1e-9))
+    law = stats.betabinom(size, rank, calibration + 1 - rank)
+    spread = 4.9 * law.std() * np.sqrt(sets)
+    return law.mean() * sets - spread, law.mean() * sets + spread
+
+
+@pytest.mark.parametrize("coverage", [0.5, 0.9])
+@pytest.mark.parametrize("wrong", [0.1, 1.0, 30.0])
+def test_coverage_is_exact_for_any_scale(coverage, wrong, rng):
+    """However wrong the model's scale and its tails are."""
+    sets, calibration, size = 200, 60, 50
+    rows = calibration + size
+    scale = np.exp(rng.normal(size=(rows, sets)))
+    y = 5 + scale * rng.standard_t(2, size=(rows, sets))
+    law = kl.likelihoods.Normal(
+        np.full((rows, sets), 5.0, "float32"),
+        scale=(wrong * scale).astype("float32"),
+    )
+    # Every column is a calibration of its own, as several outputs are.
+    scores = interval_scores(law, y)
+    fitted = CalibrationScores.of(scores[:calibration])
+    lower, upper = ConformalDistribution(law, fitted).interval(coverage)
+    inside = (y >= lower) & (y <= upper)
+    low, high = covered_by_chance(sets, size, calibration, coverage)
+    assert low <= inside[calibration:].sum() <= high
+
+
+def test_ties_and_gross_outliers_keep_the_coverage(rng):
+    """Rounded targets have equal scores, and some are absurdly far out."""
+    sets, rows = 100, 40
+    y = np.round(rng.normal(size=(rows, sets)))
+    y[rng.random(y.shape) < 0.3] *= 1e6
+    zero = np.zeros_like(y, "float32")
+    for law in (
+        kl.likelihoods.Normal(zero, scale=0.01),
+        kl.likelihoods.Laplace(zero, scale=3.0),
+    ):
+        fitted = CalibrationScores.of(interval_scores(law, y)[:20])
+        for coverage in (0.6, 0.9):
+            lower, upper = ConformalDistribution(law, fitted).interval(coverage)
+            inside = ((y >= lower) & (y <= upper))[20:].sum()
+            low, _ = covered_by_chance(sets, 20, 20, coverage)
+            assert inside >= low
+
+
+@pytest.mark.parametrize("name", ["normal", "laplace", "student_t"])
+def test_interval_of_a_score_holds_its_target(name, rng):
+    """No rounding of cdf and quantile excludes what has the same score."""
+    y = 1000 + 3 * rng.standard_t(1.5, size=(400, 1)).astype("float32")
+    y[:3] = [[1e6], [-1e30], [1000]]
+    law = kl.likelihoods.get(name)(np.full_like(y, 1000.0), scale=3.0)
+    scores = interval_scores(law, y)
+    assert len(np.unique(scores)) > 380 and scores[1] == scores.max()
+    each = ConformalDistribution(
+        law,
+        CalibrationScores(scores, list(range(400)), [1] * 400),
+        np.arange(400),
+    )
+    lower, upper = each.interval(0.5)
+    assert ((lower <= y) & (y <= upper)).all()
+    width = (upper - lower)[3:]
+    assert (width <= 1.002 * 2 * np.abs(y[3:] - 1000) + 0.01).all()
+
+
+def test_too_few_examples_say_how_many_are_needed():
+    fitted = regression.Conformal().fit_arrays(np.zeros(8), np.arange(8.0))
+    assert examples_needed(0.9) == 9 and examples_needed(0.95) == 19
+    with pytest.raises(ValueError, match=r"at least 9 .* Received: 8"):
+        fitted.calibrate(np.zeros(2)).interval(0.9)
+    lower, upper = fitted.calibrate(np.zeros(2)).interval(8 / 9)
+    np.testing.assert_allclose(upper, 7, rtol=1e-3)
+    np.testing.assert_allclose(lower, -7, rtol=1e-3)
+
+
+def test_groups_have_widths_of_their_own(rng):
+    names = np.array(["calm", "wild"])[(np.arange(400) % 4 == 0).astype(int)]
+    y = np.where(names == "wild", 10.0, 1.0) * rng.normal(size=400)
+    fitted = regression.Conformal().fit_arrays(np.zeros(400), y, groups=names)
+    law = fitted.calibrate(np.zeros(2), groups=["wild", "calm"])
+    lower, upper = law.interval(0.8)
+    for row, name in enumerate(["wild", "calm"]):
+        found = np.sort(np.abs(y[names == name]))
+        rank = int(np.ceil((len(found) + 1) * 0.8))
+        assert upper[row] == pytest.approx(found[rank - 1], rel=1e-3)
+        assert lower[row] == pytest.approx(-found[rank - 1], rel=1e-3)
+    with pytest.raises(ValueError, match=r"'calm', 'wild'.*\['mild'\]"):
+        fitted.calibrate(np.zeros(1), groups=["mild"]).interval(0.8)
+    with pytest.raises(ValueError, match="groups=None"):
+        fitted.calibrate(np.zeros(1)).interval(0.8)
+    with pytest.raises(ValueError, match=r"at least 199 .*'wild'.*: 100"):
+        fitted.calibrate(np.zeros(1), groups=["wild"]).interval(0.995)
+    with pytest.raises(ValueError, match="one for each of the 400"):
+        regression.Conformal().fit_arrays(np.zeros(400), y, groups=names[1:])
+
+
+def test_bad_data_are_refused(rng):
+    y = rng.normal(size=20)
+    fit = regression.Conformal().fit_arrays
+    with pytest.raises(ValueError, match="finite"):
+        fit(np.zeros(20), np.where(y > 1, np.nan, y))
+    with pytest.raises(ValueError, match="NaN"):
+        CalibrationScores.of(np.array([0.1, np.nan]))
+    with pytest.raises(ValueError, match="recalibration.Conformal"):
+        law = kl.likelihoods.Softmax(np.zeros((20, 3)))
+        regression.Conformal().fit_distribution(law, y)
+    with pytest.raises(ValueError, match="before `calibrate`"):
+        regression.Conformal().calibrate(y)
+    with pytest.raises(ValueError, match="strictly between"):
+        fit(np.zeros(20), y).calibrate(y).interval(1.0)
+
+
+def test_scores_survive_two_parts_of_float32(rng):
+    values = np.concatenate(
+        [rng.normal(size=1000), [0, 1e-30, 1e300, np.inf, -1e-20]]
+    )
+    kept = split(values).astype("float64").sum(axis=0)
+    assert (kept >= values).all()
+    np.testing.assert_allclose(kept[:1002], values[:1002], rtol=1e-13)
+
+
+def test_scales_are_trusted_as_far_as_they_are_right(rng):
+    """Right ones wholly, overfitted ones less; the guarantee stays."""
+    scale = np.exp(rng.normal(size=2000))
+    noise = np.exp(rng.normal(size=2000))
+    held = []
+    for given, low, high in ((scale, 0.9, 1), (scale * noise, 0.3, 0.7)):
+        y = scale * rng.normal(size=2000)
+        zero = np.zeros(1000)
+        fitted = regression.Conformal().fit_arrays(
+            zero, y[:1000], scale=given[:1000]
+        )
+        assert low <= fitted.trust_ <= high
+        assert fitted.report_["examples"] == 800
+        width = {}
+        for trust in ("auto", 0.0, 1.0):
+            fitted = regression.Conformal(trust=trust).fit_arrays(
+                zero, y[:1000], scale=given[:1000]
+            )
+            law = fitted.calibrate(zero, scale=given[1000:])
+            lower, upper = law.interval(0.9)
+            width[trust] = np.mean(upper - lower)
+            held.append(np.mean((lower <= y[1000:]) & (y[1000:] <= upper)))
+        assert width["auto"] <= 1.1 * width[1.0]
+    assert width["auto"] < 0.5 * width[1.0]
+    assert 0.85 < min(held) and max(held) < 0.95
+    with pytest.raises(ValueError, match=r"'auto' or in \[0, 1\].*2"):
+        regression.Conformal(trust=2)
+
+
+def small_model(output):
+    inputs = keras.Input((3,))
+    outputs = output(keras.layers.Dense(4, activation="tanh")(inputs))
+    return kl.LikelihoodModel(inputs, outputs)
+
+
+def test_model_keeps_its_intervals_in_its_file(rng, tmp_path):
+    x = rng.normal(size=(300, 3)).astype("float32")
+    y = x[:, :1] + rng.standard_t(3, size=(300, 1))
+    head = kl.layers.ScaleHead(1, likelihood="laplace")
+    model = small_model(head)
+    head.parameter_layers[0].kernel.assign(rng.normal(size=(4, 1)))
+    model.compile("adam", loss=kl.losses.LaplaceLoss())
+    groups = (x[:, 0] > 0).astype(int)
+    fitted = regression.Conformal().fit(
+        model, x[:200], y[:200], groups=groups[:200]
+    )
+    assert fitted.report_["examples"] == 160 and fitted.trust_ < 0.6
+    path = tmp_path / "conformal.keras"
+    fitted.model.save(path)
+    loaded = keras.saving.load_model(path)
+    rest = {"groups": groups[200:]}
+    for coverage in (0.5, 0.9):
+        expected = fitted.interval(x[200:], coverage, **rest)
+        found = loaded.interval(x[200:], coverage, **rest)
+        law = model.predict_distribution(x[200:], verbose=0)
+        arrays = fitted.calibrate(law, **rest).interval(coverage)
+        for a, b, c in zip(expected, found, arrays, strict=True):
+            np.testing.assert_allclose(a, b, rtol=1e-5)
+            np.testing.assert_allclose(a, c, rtol=1e-4, atol=1e-4)
+    lower, upper = found
+    assert lower.shape == (100, 1)
+    assert 0.8 < ((y[200:] >= lower) & (y[200:] <= upper)).mean() < 0.99
+    np.testing.assert_allclose(
+        loaded.predict(x, verbose=0)[0],
+        model.predict(x, verbose=0)[0],
+        rtol=1e-5,
+    )
+
+
+def test_any_regressor_has_intervals(rng):
+    """Stock, with a learned scale, recalibrated, from batches."""
+    x = rng.normal(size=(60, 3)).astype("float32")
+    y = rng.normal(size=(60, 1))
+    stock = keras.Sequential([keras.Input((3,)), keras.layers.Dense(1)])
+    learned = small_model(keras.layers.Dense(1))
+    learned.compile("adam", loss=kl.losses.LaplaceLoss())
+    shaped = regression.GlobalScaling(likelihood="student_t").fit(stock, x, y)
+    assert len(shaped.model.outputs) == 3
+    for model in (stock, shaped.model, learned):
+        fitted = regression.Conformal().fit(model, x, y)
+        lower, upper = fitted.interval(x, 0.8)
+        assert np.mean((lower <= y) & (y <= upper)) >= 0.8
+        # Their scale is the same everywhere.
+        np.testing.assert_allclose(np.ptp(upper - lower), 0, atol=1e-4)
+    batches = [(x[:30], y[:30]), (x[30:], y[30:])]
+    again = regression.Conformal().fit(learned, batches)
+    np.testing.assert_allclose(again.interval(x, 0.8)[0], lower, rtol=1e-4)
+    with pytest.raises(ValueError, match="exchangeable"):
+        weight = np.linspace(0, 1, 60)
+        regression.Conformal().fit(learned, [(x, y, weight)])
+
+
+def test_every_output_has_a_threshold_of_its_own(rng):
+    y = rng.normal(size=(100, 2)) * [1, 20]
+    law = kl.likelihoods.Normal(np.zeros((100, 2), "float32"), scale=1.0)
+    fitted = regression.Conformal().fit_distribution(law, y)
+    _, upper = fitted.calibrate(law).interval(0.9)
+    expected = np.sort(np.abs(y), axis=0)[90]
+    np.testing.assert_allclose(upper[0], expected, rtol=1e-3)

@@ -1,0 +1,177 @@
+"""Prediction sets of classifiers keep their coverage."""
+
+import keras
+import numpy as np
+import pytest
+from scipy import stats
+
+import keras_likelihood as kl
+from keras_likelihood.models.class_scores import class_scores
+from keras_likelihood.recalibration import Conformal
+from tests import kinds
+
+SCORES = ["aps", "raps", "lac"]
+
+
+def draw(rng, rows, classes=5, sharp=1.5):
+    """Labels, and logits of a model that is too sure of itself."""
+    logits = rng.normal(size=(rows, classes)) * 2
+    p = np.exp(logits - logits.max(axis=1, keepdims=True))
+    p /= p.sum(axis=1, keepdims=True)
+    y = (rng.uniform(size=(rows, 1)) > np.cumsum(p, axis=1)).sum(axis=1)
+    return sharp * logits, np.minimum(y, classes - 1)
+
+
+@pytest.mark.parametrize("score", SCORES)
+@pytest.mark.parametrize("randomized", [False, True])
+def test_coverage_over_many_calibration_sets(score, randomized, rng):
+    if randomized and score == "lac":
+        pytest.skip("has no randomised form")
+    sets, calibration, size, coverage = 150, 49, 40, 0.8
+    held = 0
+    for number in range(sets):
+        logits, y = draw(rng, calibration + size)
+        fitted = Conformal(
+            score=score, randomized=randomized, allow_empty=True, seed=number
+        ).fit_arrays(logits[:calibration], y[:calibration])
+        chosen = fitted.predict_set_arrays(
+            logits[calibration:], coverage, seed=1000 + number
+        )
+        held += chosen[np.arange(size), y[calibration:]].sum()
+    # Each set holds a beta-binomial number of labels; their sum is normal.
+    law = stats.betabinom(size, 40, 10)
+    gap = held - sets * law.mean()
+    spread = 4.9 * law.std() * np.sqrt(sets)
+    assert gap > -spread
+    # The likeliest classes all have the same score if nothing is random.
+    assert gap < spread or (score != "lac" and not randomized)
+
+
+def test_ties_keep_at_least_the_coverage(rng):
+    """Four inputs that come again and again have four scores."""
+    logits, _ = draw(rng, 4)
+    held = []
+    for _ in range(200):
+        rows = rng.integers(4, size=60)
+        p = np.exp(logits[rows]) / np.exp(logits[rows]).sum(1, keepdims=True)
+        y = (rng.uniform(size=(60, 1)) > np.cumsum(p, axis=1)).sum(axis=1)
+        y = np.minimum(y, 4)
+        fitted = Conformal().fit_arrays(logits[rows[:30]], y[:30])
+        chosen = fitted.predict_set_arrays(logits[rows[30:]], 0.9)
+        held.append(chosen[np.arange(30), y[30:]].mean())
+    assert np.mean(held) > 0.9 - 4.9 * np.std(held) / np.sqrt(200)
+
+
+def test_scores_by_hand():
+    p = np.array([[0.2, 0.5, 0.3]])
+    found = class_scores(p, "aps")
+    np.testing.assert_allclose(found, [[-0.2, -1.0, -0.5]], atol=1e-12)
+    found = class_scores(p, "raps", penalty=1.0, free_classes=1)
+    np.testing.assert_allclose(found, [[1.8, -1.0, 0.5]], atol=1e-12)
+    found = class_scores(p, "aps", random=np.array([[0.5]]))
+    np.testing.assert_allclose(found, [[-0.1, -0.75, -0.35]], atol=1e-12)
+    np.testing.assert_allclose(class_scores(p, "lac"), -np.log(p))
+    # Scores tell classes apart whose sum is one in float64.
+    sure = np.array([[1.0, 1e-20, 1e-25, 0.0]])
+    assert (np.diff(class_scores(sure, "aps")[0][:3]) > 0).all()
+
+
+def test_sets_are_never_empty_unless_allowed(rng):
+    logits, y = draw(rng, 200, sharp=1.0)
+    easy = 6 * np.eye(5)[y] + logits
+    fitted = Conformal().fit_arrays(easy, y)
+    sets = fitted.predict_set_arrays(easy, 0.5)
+    assert (sets.sum(axis=1) == 1).all()
+    few = Conformal(score="lac", allow_empty=True).fit_arrays(easy, y)
+    sets = few.predict_set_arrays(easy, 0.5)
+    assert sets.sum(axis=1).min() == 0
+    assert sets[np.arange(200), y].mean() == pytest.approx(0.5, abs=0.02)
+
+
+def test_groups_and_classes(rng):
+    logits, y = draw(rng, 900)
+    logits[y == 2, 2] -= 4.0  # a class that the model overlooks
+    half = slice(None, 600)
+    of_class = {}
+    for groups in (None, "class"):
+        fitted = Conformal().fit_arrays(logits[half], y[half], groups=groups)
+        sets = fitted.predict_set_arrays(logits[600:], 0.9)
+        right = sets[np.arange(300), y[600:]]
+        of_class[groups] = right[y[600:] == 2].mean()
+    assert of_class[None] < 0.75 < of_class["class"]
+    with pytest.raises(ValueError, match="are the classes"):
+        fitted.predict_set_arrays(logits[:1], 0.9, groups=["a"])
+    with pytest.raises(ValueError, match="at least 999"):
+        fitted.predict_set_arrays(logits[:1], 0.999)
+    names = np.where(np.arange(600) % 2, "odd", "even")
+    fitted = Conformal().fit_arrays(logits[half], y[half], groups=names)
+    with pytest.raises(ValueError, match=r"'even', 'odd'.*\['third'\]"):
+        fitted.predict_set_arrays(logits[:1], 0.9, groups=["third"])
+    assert fitted.predict_set_arrays(logits[:2], groups=["odd", "even"]).any()
+
+
+def test_dense_predictions_and_questions(rng):
+    logits = rng.normal(size=(40, 2, 3, 4))
+    y = rng.integers(4, size=(40, 2, 3))
+    fitted = Conformal(score="lac").fit_arrays(logits, y)
+    sets = fitted.predict_set_arrays(logits, 0.8)
+    held = np.take_along_axis(sets, y[..., None], axis=-1).mean(axis=0)
+    assert sets.shape == logits.shape and (held >= 0.8).all()
+    yes = rng.normal(size=40)
+    fitted = Conformal().fit_arrays(yes, yes > rng.normal(size=40))
+    assert fitted.predict_set_arrays(yes, 0.8).shape == (40, 2)
+
+
+def test_bad_input_is_refused(rng):
+    logits, y = draw(rng, 20)
+    for options, text in (
+        ({"score": "best"}, "'aps', 'raps', 'lac'"),
+        ({"penalty": -1.0}, ">= 0"),
+        ({"score": "lac", "randomized": True}, "'lac'"),
+    ):
+        with pytest.raises(ValueError, match=text):
+            Conformal(**options)
+    with pytest.raises(ValueError, match="finite"):
+        Conformal().fit_arrays(np.where(logits > 1, np.nan, logits), y)
+    with pytest.raises(ValueError, match="before `predict_set_arrays`"):
+        Conformal().predict_set_arrays(logits)
+    with pytest.raises(ValueError, match="no call of `fit`"):
+        Conformal().fit_arrays(logits, y).predict_set(logits)
+
+
+def test_recalibrated_model_keeps_its_sets_in_its_file(tmp_path):
+    x, y = kinds.data(rows=300)
+    groups = (x[:, 0] > 0).astype(int)
+    scaled = kl.recalibration.GlobalScaling().fit(
+        kinds.make("functional"), x[:100], y[:100]
+    )
+    fitted = Conformal(score="raps").fit(
+        scaled.model, x[100:200], y[100:200], groups=groups[100:200]
+    )
+    assert fitted.report_["examples"] == 100
+    fitted.model.save(tmp_path / "conformal.keras")
+    loaded = keras.saving.load_model(tmp_path / "conformal.keras")
+    rest = x[200:]
+    given = {"groups": groups[200:]}
+    sets = loaded.predict_set(rest, 0.8, **given)
+    again = fitted.predict_set(rest, 0.8, **given)
+    np.testing.assert_array_equal(sets, again)
+    probabilities = scaled.model.predict(rest, verbose=0)
+    arrays = fitted.predict_set_arrays(
+        probabilities, 0.8, from_logits=False, **given
+    )
+    assert np.mean(arrays == sets) > 0.99
+    assert sets[np.arange(100), y[200:]].mean() > 0.7
+    np.testing.assert_allclose(
+        loaded.predict(rest, verbose=0), probabilities, atol=1e-6
+    )
+
+
+def test_model_of_one_question(rng):
+    x, y = kinds.data()
+    model = kinds.make("functional", units=1, activation="sigmoid")
+    fitted = Conformal().fit(model, x, y > 0)
+    assert fitted.predict_set(x, 0.8).shape == (120, 2)
+    several = kinds.make("functional", units=2, activation="sigmoid")
+    with pytest.raises(ValueError, match="exclude each other"):
+        Conformal().fit(several, x, np.stack([y, y], axis=1) > 0)

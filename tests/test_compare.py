@@ -1,0 +1,159 @@
+"""Models side by side."""
+
+import keras
+import numpy as np
+import pytest
+from scipy import stats
+
+import keras_likelihood as kl
+from keras_likelihood.comparison.scores import _crps
+from keras_likelihood.recalibration import regression
+from tests import kinds
+
+
+class Fixed(keras.Layer):
+    """The same prediction and scale for every input."""
+
+    def __init__(self, location, scale, **kwargs):
+        super().__init__(**kwargs)
+        self.location, self.scale = location, scale
+
+    def call(self, x):
+        ones = keras.ops.ones_like(x[:, :1])
+        return self.location * ones, self.scale * ones
+
+
+def model_of(scale, loss, location=1.0):
+    inputs = keras.Input((2,))
+    model = kl.LikelihoodModel(inputs, Fixed(location, scale)(inputs))
+    model.compile("sgd", loss=loss)
+    return model
+
+
+@pytest.fixture
+def held_out(rng):
+    x = rng.normal(size=(200, 2)).astype("float32")
+    return x, 1 + 2 * rng.normal(size=(200, 1))
+
+
+def test_fitted_models_against_scipy(held_out):
+    x, y = held_out
+    table = kl.compare(
+        {
+            "narrow": model_of(0.5, kl.losses.NormalLoss()),
+            "right": model_of(2.0, kl.losses.NormalLoss()),
+            "laplace": model_of(1.5, kl.losses.LaplaceLoss()),
+        },
+        x,
+        y,
+    )
+    assert [row.name for row in table] == ["right", "laplace", "narrow"]
+    for row, law in (
+        (table.row("right"), stats.norm(1, 2)),
+        (table.row("laplace"), stats.laplace(1, 1.5)),
+    ):
+        nll = -law.logpdf(y)
+        low, high = law.interval(0.9)
+        inside = (y > low) & (y < high)
+        expected = {
+            "nll": nll.mean(),
+            "coverage": inside.mean(),
+            "width": high - low,
+            "rmse": np.sqrt(np.mean((y - 1) ** 2)),
+        }
+        found = {name: row.scores[name] for name in expected}
+        assert found == pytest.approx(expected, rel=1e-4)
+        assert row.errors["nll"] == pytest.approx(
+            nll.std() / np.sqrt(200), rel=1e-3
+        )
+    assert table[0].behind == 0 and table[1].behind > 0
+    text = str(table)
+    assert text.splitlines()[0].split() == [
+        *("model", "nll", "crps", "coverage", "width", "rmse"),
+        *("nll", "-", "best"),
+    ]
+    assert text.splitlines()[1].startswith("right") and "*" in text
+    with pytest.raises(ValueError, match="'narrow'.*'wide'"):
+        table.row("wide")
+
+
+def test_crps_from_draws_is_that_of_the_formula(rng):
+    y = rng.normal(size=(4000, 1))
+    law = kl.likelihoods.Normal(np.zeros_like(y, "float32"), scale=1.5)
+    exact = _crps(law, y).mean()
+
+    class Drawn:
+        sample = law.sample
+
+    assert _crps(Drawn(), y).mean() == pytest.approx(exact, rel=0.01)
+
+
+def test_functions_are_cross_validated(rng):
+    x = rng.normal(size=(60, 2)).astype("float32")
+    y = 1 + rng.normal(size=(60, 1))
+    seen = []
+
+    def near(x, y):
+        seen.append(len(x))
+        return model_of(1.0, kl.losses.NormalLoss(), location=y.mean())
+
+    def far():
+        model = model_of(1.0, kl.losses.NormalLoss(), location=4.0)
+        model.fit = lambda x, y, **options: seen.append(options)
+        return model
+
+    table = kl.compare(
+        {"far": far, "near": near}, x, y, folds=3, fit={"epochs": 7}
+    )
+    assert [row.name for row in table] == ["near", "far"]
+    assert seen == 3 * [{"verbose": 0, "epochs": 7}, 40]
+    assert table.row("far").behind == pytest.approx(4.5, abs=0.7)
+    assert 0 < table.row("far").behind_error < 1
+
+
+def test_stock_recalibrated_and_conformal_regressors(held_out):
+    x, y = held_out
+    stock = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])
+    stock.compile("sgd", "mse")
+    scaled = regression.GlobalScaling().fit(stock, x, y)
+    sure = regression.Conformal().fit(scaled.model, x, y)
+    table = kl.compare(
+        {"stock": stock, "scaled": scaled.model, "sure": sure.model}, x, y
+    )
+    assert table[-1].name == "stock" and np.isnan(table[-1].scores["nll"])
+    assert " - " in str(table)
+    scaled, sure = table.row("scaled"), table.row("sure")
+    assert scaled.scores["nll"] == pytest.approx(sure.scores["nll"])
+    assert scaled.scores["rmse"] == pytest.approx(sure.scores["rmse"])
+    assert sure.scores["coverage"] == pytest.approx(181 / 200, abs=0.011)
+
+
+def test_classifiers():
+    x, y = kinds.data()
+    network = kinds.make("functional")
+    scaled = kl.recalibration.GlobalScaling().fit(network, x, y)
+    sets = kl.recalibration.Conformal().fit(scaled.model, x, y)
+    table = kl.compare(
+        {"raw": network, "scaled": scaled.model, "sets": sets.model}, x, y
+    )
+    scores = table.row("raw").scores
+    report = scaled.report_
+    for name in ("nll", "ece", "accuracy"):
+        assert scores[name] == pytest.approx(report[f"{name}_before"], abs=1e-4)
+    assert table.row("scaled").scores["nll"] == pytest.approx(
+        report["nll_after"], abs=1e-4
+    )
+    assert table.row("sets").scores == pytest.approx(
+        table.row("scaled").scores, abs=1e-5
+    )
+
+
+def test_what_does_not_compare_is_refused(held_out):
+    x, y = held_out
+    model = model_of(1.0, kl.losses.NormalLoss())
+    with pytest.raises(ValueError, match="all fitted models or all functions"):
+        kl.compare({"a": model, "b": lambda: model}, x, y)
+    with pytest.raises(ValueError, match="a dict of models"):
+        kl.compare([model], x, y)
+    with pytest.raises(ValueError, match="from 2 to"):
+        kl.compare({"a": lambda: model}, x, y, folds=1)
