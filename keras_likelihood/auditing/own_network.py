@@ -112,7 +112,10 @@ def _classify(x, labels, classes, epochs, on_epoch):
 
 
 def _regress(x, targets, epochs, on_epoch):
-    middle, spread = float(targets.mean()), float(targets.std())
+    # One gross error would set the mean and the deviation of all.
+    middle = float(np.median(targets))
+    spread = 1.4826 * float(np.median(np.abs(targets - middle)))
+    spread = spread or float(targets.std())
     inputs, features = _body(x)
     standard = keras.layers.Dense(1)(features)
     scale = DataParameter(len(x))
@@ -196,7 +199,7 @@ def _images(x, inputs):
 
 def _standardise(x, h):
     """Mean 0 and deviation 1 of each column, or channel."""
-    some = x[:: -(-len(x) // 20_000)]
+    some = x[:: -(-x.size // 5_000_000)]
     axes = tuple(range(x.ndim - 1))
     mean = some.mean(axis=axes, dtype="float64")
     spread = some.std(axis=axes, dtype="float64")

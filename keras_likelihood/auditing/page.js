@@ -184,7 +184,10 @@ function controls() {
   form.append(select("decision", "Decision", CHOICES));
   const text = element("input", "");
   text.type = "search";
-  text.placeholder = classes ? "index or label" : "index or feature";
+  const hints = ["index", ...(classes ? ["label"] : [])];
+  if (data.features.length) hints.push("unusual feature");
+  if (has("text")) hints.push("text");
+  text.placeholder = hints.join(", ");
   form.append(control("text", "Text", text));
   const sorts = Object.entries(SORTS).map(([key, [name]]) => [key, name]);
   form.append(select("sort", "Sort by", sorts));
@@ -228,6 +231,7 @@ load(recall());
 show();
 document.getElementById("export").addEventListener("click", download);
 document.getElementById("undo").addEventListener("click", takeBack);
+document.getElementById("proposal").hidden = !classes;
 document.getElementById("digits").hidden = !classes || data.labels.length > 10;
 document.addEventListener("keydown", onKey);
 window.addEventListener("hashchange", () => {

@@ -55,7 +55,7 @@ def test_targets_have_scales_in_their_unit(rng):
     x = rng.normal(size=(100, 2))
     y = 1000 * x[:, 0] + 10 * rng.normal(size=100) - 5e4
     wrong = [3, 50, 71]
-    y[wrong] += 9000
+    y[wrong] += 9000, 9000, 1e9
     seen = []
     network = kl.auditing.train_for_audit(
         x, y, epochs=25, on_epoch=lambda *at: seen.append(at)
