@@ -12,6 +12,12 @@ import keras_likelihood as kl
 
 FEATURES = 5
 UNITS = 3
+EAGERLY = keras.backend.backend() == "tensorflow"
+"""Whether steps one by one are cheaper than compiling them.
+
+JAX compiles every single operation, and finds whole programs again that it
+has compiled before.
+"""
 
 
 def targets_for(likelihood, shape, rng):
@@ -75,23 +81,29 @@ def model_survives_saving(model, x, y, path):
     """
     model.save(path)
     again = keras.models.load_model(path)
-    outputs = [m(x, training=False) for m in (model, again)]
-    assert_equal_outputs(*map(as_numpy, outputs), rtol=1e-6)
-    losses = [
-        as_numpy(m.compute_loss(x, y, y_pred, training=False))
-        for m, y_pred in zip((model, again), outputs, strict=True)
-    ]
+    outputs, losses = zip(
+        *(_outputs_and_loss(m, x, y) for m in (model, again)), strict=True
+    )
+    assert_equal_outputs(*outputs, rtol=1e-6)
     np.testing.assert_allclose(*losses, rtol=1e-6)
     assert_equal_weights(model, again, rtol=1e-6)
     losses = []
     for m in (model, again):
-        if keras.backend.backend() == "tensorflow":
+        if EAGERLY:
             m.run_eagerly = True
             m.make_train_function(force=True)
         losses.append(m.train_on_batch(x, y))
     np.testing.assert_allclose(*losses, rtol=1e-5)
     assert_equal_weights(model, again, rtol=1e-5, atol=1e-6)
     return again
+
+
+def _outputs_and_loss(model, x, y):
+    if not EAGERLY:
+        return model.predict(x, verbose=0), model.evaluate(x, y, verbose=0)
+    y_pred = model(x, training=False)
+    loss = model.compute_loss(x, y, y_pred, training=False)
+    return as_numpy(y_pred), as_numpy(loss)
 
 
 def assert_equal_weights(first, second, **tolerance):
