@@ -21,6 +21,12 @@ LIKELIHOODS = [
     if "parameters" in vars(found) and found is not likelihoods.Likelihood
 ]
 """Every likelihood that targets may follow, by discovery."""
+EAGERLY = keras.backend.backend() == "tensorflow"
+"""Whether steps one by one are cheaper than compiling them.
+
+JAX compiles every single operation, and finds whole programs again that it
+has compiled before.
+"""
 COMPILED = (
     *("bernoulli", "laplace", "normal", "poisson"),
     *("robust_rho", "softmax", "student_t"),
@@ -31,7 +37,7 @@ the others train step by step, through the same code."""
 
 def runs_eagerly(likelihood):
     """Whether tests train a likelihood in steps that are not compiled."""
-    return likelihood.name() not in COMPILED
+    return EAGERLY and likelihood.name() not in COMPILED
 
 
 def predictions_for(likelihood, values):
@@ -133,23 +139,29 @@ def model_survives_saving(model, x, y, path):
     """
     model.save(path)
     again = keras.models.load_model(path)
-    outputs = [m(x, training=False) for m in (model, again)]
-    assert_equal_outputs(*map(as_numpy, outputs), rtol=1e-6)
-    losses = [
-        as_numpy(m.compute_loss(x, y, y_pred, training=False))
-        for m, y_pred in zip((model, again), outputs, strict=True)
-    ]
+    outputs, losses = zip(
+        *(_outputs_and_loss(m, x, y) for m in (model, again)), strict=True
+    )
+    assert_equal_outputs(*outputs, rtol=1e-6)
     np.testing.assert_allclose(*losses, rtol=1e-6)
     assert_equal_weights(model, again, rtol=1e-6)
     losses = []
     for m in (model, again):
-        if keras.backend.backend() == "tensorflow":
+        if EAGERLY:
             m.run_eagerly = True
             m.make_train_function(force=True)
         losses.append(m.train_on_batch(x, y))
     np.testing.assert_allclose(*losses, rtol=1e-5)
     assert_equal_weights(model, again, rtol=1e-5, atol=1e-6)
     return again
+
+
+def _outputs_and_loss(model, x, y):
+    if not EAGERLY:
+        return model.predict(x, verbose=0), model.evaluate(x, y, verbose=0)
+    y_pred = model(x, training=False)
+    loss = model.compute_loss(x, y, y_pred, training=False)
+    return as_numpy(y_pred), as_numpy(loss)
 
 
 def assert_equal_weights(first, second, **tolerance):

@@ -20,8 +20,9 @@ def compiled(function, static: int):
     if keras.backend.backend() == "tensorflow":
         import tensorflow as tf
 
-        # The loops are written for graphs; there is nothing to convert.
-        return tf.function(function, autograph=False, reduce_retracing=True)
+        # The loops are written for graphs; there is nothing to convert. They
+        # keep the shapes of their tensors, so each shape is traced apart.
+        return tf.function(function, autograph=False)
     if keras.backend.backend() == "jax":
         import jax
 

@@ -50,7 +50,6 @@ def _one_by_one(step):
 def _tensorflow(function, weights, state, seed, fold):
     import tensorflow as tf
 
-    @tf.function(reduce_retracing=True)
     def step(total, inputs):
         with tf.GradientTape() as tape:
             value = function(inputs)
@@ -62,7 +61,19 @@ def _tensorflow(function, weights, state, seed, fold):
         # The gradient of an embedding comes as the rows that were read.
         return fold(total, [tf.convert_to_tensor(g) for g in gradients])
 
-    return _one_by_one(step)
+    # One loop in the graph: thousands of calls would cost seconds.
+    @tf.function(autograph=False, reduce_retracing=True)
+    def total_of(total, batches):
+        count = tf.shape(tf.nest.flatten(batches)[0])[0]
+
+        def add(i, total):
+            batch = tf.nest.map_structure(lambda a: a[i], batches)
+            return i + 1, step(total, batch)
+
+        start = tf.constant(0), tf.nest.map_structure(tf.identity, total)
+        return tf.while_loop(lambda i, _: i < count, add, start)[1]
+
+    return total_of
 
 
 def _jax(function, weights, state, seed, fold):

@@ -157,7 +157,7 @@ def test_mixed_precision_stays_finite(likelihood, mixed_precision, rng, dense):
         keras.optimizers.SGD(0.01),
         loss=kl.losses.LikelihoodLoss(likelihood),
         # The step of every likelihood is compiled in the test above.
-        run_eagerly=likelihood is not likelihoods.Normal,
+        run_eagerly=contracts.EAGERLY and likelihood is not likelihoods.Normal,
     )
     y = contracts.targets_for(likelihood, (len(dense), UNITS), rng)
     contracts.training_moves_every_weight(model, dense, y)

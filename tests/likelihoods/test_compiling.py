@@ -1,4 +1,4 @@
-"""Quadrature on JAX is compiled once, not on every call."""
+"""Quadrature is compiled once, not on every call."""
 
 import contextlib
 
@@ -63,6 +63,33 @@ def test_a_second_call_compiles_nothing(name, method):
         # The listener does hear.
         jax.jit(lambda x: x + first)(1.0)
         assert len(found) == first + 1
+
+
+@pytest.mark.skipif(
+    keras.backend.backend() == "torch", reason="PyTorch does not compile it"
+)
+def test_a_second_quantile_runs_no_python():
+    calls = []
+
+    class Counted(likelihoods.LocationScale):
+        parameters = (likelihoods.Parameter("scale", Exp()),)
+
+        def standard_nll(self, z):
+            calls.append(1)
+            return ops.abs(z) + float(np.log(2))
+
+    first = Counted(np.zeros((3, 1), "float32")).quantile(0.1)
+    traced = len(calls)
+    assert traced > 0
+    second = Counted(np.ones((3, 1), "float32"), scale=2.0).quantile(0.2)
+    assert len(calls) == traced
+    for found, expected in (
+        (first, np.log(0.2)),
+        (second, 1 + 2 * np.log(0.4)),
+    ):
+        np.testing.assert_allclose(
+            ops.convert_to_numpy(found), expected, rtol=1e-5
+        )
 
 
 def test_a_redefined_class_is_not_taken_for_the_old_one():

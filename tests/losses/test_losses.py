@@ -128,7 +128,9 @@ def test_options_off_default_survive_saving(cls, rng, tmp_path):
     )
     model = contracts.small_model(last_layer(cls), x)
     # The test above compiles the step of every loss.
-    model.compile(contracts.momentum(), loss=loss, run_eagerly=True)
+    model.compile(
+        contracts.momentum(), loss=loss, run_eagerly=contracts.EAGERLY
+    )
     contracts.training_moves_every_weight(model, x, y)
     again = contracts.model_survives_saving(model, x, y, tmp_path / "m.keras")
     assert again.loss.name == "renamed"
@@ -163,7 +165,7 @@ def test_a_stock_model_says_that_it_does_not_learn(cls, rng):
     with pytest.warns(UserWarning, match="LikelihoodModel") as record:
         model.fit(x, y, epochs=2, verbose=0)
     assert sum("LikelihoodModel" in str(r.message) for r in record) == 1
-    model.compile("sgd", loss=fixed(cls), run_eagerly=True)
+    model.compile("sgd", loss=fixed(cls), run_eagerly=contracts.EAGERLY)
     model.fit(x, y, verbose=0)
     name = cls.likelihood.parameters[0].name
     model.compile("sgd", loss=cls(**{name: "global"}))

@@ -54,6 +54,28 @@ def test_learned_parameters_are_logged_and_right(rng):
     assert learned == pytest.approx(history["scale"][-1], rel=0.05)
 
 
+def test_the_first_fit_traces_one_step(data):
+    """TensorFlow traces again where a step makes an optimizer's variables."""
+    x, y = data
+    steps, built = [], []
+
+    class Counted(kl.LikelihoodModel):
+        def compute_loss(self, *args, **kwargs):
+            steps.append(1)
+            return super().compute_loss(*args, **kwargs)
+
+    inputs = keras.Input((3,))
+    model = Counted(inputs, kl.layers.ScaleHead(1)(inputs))
+    model.compile("adam", loss=kl.losses.NormalLoss())
+    note = keras.callbacks.LambdaCallback(
+        on_train_begin=lambda logs: built.append(model.optimizer.built)
+    )
+    model.fit(x, y, batch_size=64, verbose=0, callbacks=[note])
+    assert built == [True]
+    if keras.backend.backend() == "tensorflow":
+        assert len(steps) == 1
+
+
 def test_compiling_again_forgets_the_old_loss(data):
     x, y = data
     model = contracts.small_model(keras.layers.Dense(1), x)
