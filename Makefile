@@ -3,7 +3,7 @@
 
 PYTHON ?= python3
 BACKENDS ?= tensorflow jax
-PYTEST_ARGS ?= -n 2
+PYTEST_ARGS ?= -n 2 --dist worksteal
 TORCH ?= torch==2.13.0
 
 VENV := .venv

@@ -31,13 +31,15 @@ def load(folder, name, seed, rows=12000):
     """Standardised, imputed and split into train, calibration and test."""
     with np.load(pathlib.Path(folder) / "regression" / f"{name}.npz") as file:
         x, y = file["X"].astype(float), file["y"].astype(float)
-    x = np.where(np.isnan(x), np.nanmean(x, axis=0), x)
-    deviation = x.std(axis=0)
-    x = (x - x.mean(axis=0)) / np.where(deviation > 0, deviation, 1)
-    y = (y - y.mean()) / y.std()
     order = np.random.default_rng(seed).permutation(len(y))[:rows]
     first, second = int(0.6 * len(order)), int(0.8 * len(order))
     parts = order[:first], order[first:second], order[second:]
+    # Only the rows of training say how to impute and to standardise.
+    known = parts[0]
+    x = np.where(np.isnan(x), np.nanmean(x[known], axis=0), x)
+    deviation = x[known].std(axis=0)
+    x = (x - x[known].mean(axis=0)) / np.where(deviation > 0, deviation, 1)
+    y = (y - y[known].mean()) / y[known].std()
     return [(x[part], y[part]) for part in parts]
 
 

@@ -17,6 +17,7 @@ if not is_own_command():
         regularizers,
     )
     from keras_likelihood.data_parameters import DataParameter, indexed
+    from keras_likelihood.likelihoods.censored_targets import censored
     from keras_likelihood.models import LikelihoodModel
 
 _ON_DEMAND = (
@@ -43,6 +44,7 @@ __all__ = [
     "__version__",
     "audit",
     "auditing",
+    "censored",
     "compare",
     "comparison",
     "constraints",

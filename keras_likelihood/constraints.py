@@ -70,6 +70,19 @@ def _softplus_inverse(y, xp):
 
 
 @serializable
+class Identity(Constraint):
+    """`x` itself: for a parameter that may be any number."""
+
+    low = float("-inf")
+
+    def __call__(self, x):
+        return x
+
+    def _inverse(self, y, xp):
+        return y
+
+
+@serializable
 class Exp(Constraint):
     """`exp(x)`, onto (0, inf).
 
@@ -177,6 +190,26 @@ class AffineSigmoid(Constraint):
         return {"low": self.low, "high": self.high}
 
 
+@serializable
+class Increasing(Constraint):
+    """Rows that increase: each entry is the last one plus a softplus.
+
+        y_0 = x_0,    y_k = y_(k-1) + ln(1 + e^x_k)
+
+    Unlike the other constraints it works along the last axis.
+    """
+
+    low = -float("inf")
+
+    def __call__(self, x):
+        steps = [x[..., :1], ops.softplus(x[..., 1:])]
+        return ops.cumsum(ops.concatenate(steps, axis=-1), axis=-1)
+
+    def _inverse(self, y, xp):
+        steps = _softplus_inverse(y[..., 1:] - y[..., :-1], xp)
+        return xp.concatenate([y[..., :1], steps], axis=-1)
+
+
 def get(identifier) -> Constraint:
     """Returns a constraint from an instance, a class, a name or a config.
 
@@ -184,10 +217,12 @@ def get(identifier) -> Constraint:
     ShiftedSoftplus(offset=0.01)
     """
     by_name = {
+        "identity": Identity,
         "exp": Exp,
         "softplus": Softplus,
         "shifted_softplus": ShiftedSoftplus,
         "affine_sigmoid": AffineSigmoid,
+        "increasing": Increasing,
     }
     if isinstance(identifier, Constraint):
         return identifier

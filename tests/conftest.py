@@ -2,14 +2,41 @@
 
 import contextlib
 import os
+import shutil
+import tempfile
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+# The arrays of tests are tiny, and the workers of a run share the cores: with
+# more threads NumPy and PyTorch spend most of the time waiting in turns.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+os.environ.setdefault("MKL_NUM_THREADS", "1")
 # Tests compile many tiny programs and run each a few times.
 os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")
+os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
+os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES", "-1")
 
 import keras
 import numpy as np
 import pytest
+
+
+def pytest_configure(config):
+    """Lets JAX compile equal programs once in a run.
+
+    Many are alike: those of a model and of the model loaded from its file,
+    for one. They lie in a folder that all workers of a run share, as workers
+    inherit the environment.
+    """
+    name = "JAX_COMPILATION_CACHE_DIR"
+    if keras.backend.backend() != "jax" or name in os.environ:
+        return
+    import jax
+
+    folder = tempfile.mkdtemp(prefix="jax-programs-")
+    config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
+    os.environ[name] = folder
+    jax.config.update("jax_compilation_cache_dir", folder)
 
 
 @pytest.fixture(autouse=True)

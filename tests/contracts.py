@@ -9,18 +9,75 @@ import numpy as np
 from keras import ops
 
 import keras_likelihood as kl
+from keras_likelihood import likelihoods
+from keras_likelihood.likelihoods.output import split_output
 
 FEATURES = 5
 UNITS = 3
+LIKELIHOODS = [
+    found
+    for found in (getattr(likelihoods, n) for n in likelihoods.__all__)
+    # A base class leaves the parameters to others.
+    if "parameters" in vars(found) and found is not likelihoods.Likelihood
+]
+"""Every likelihood that targets may follow, by discovery."""
+COMPILED = (
+    *("bernoulli", "laplace", "normal", "poisson"),
+    *("robust_rho", "softmax", "student_t"),
+)
+"""Those that the tests train in compiled steps. Compiling is the costly part;
+the others train step by step, through the same code."""
+
+
+def runs_eagerly(likelihood):
+    """Whether tests train a likelihood in steps that are not compiled."""
+    return likelihood.name() not in COMPILED
+
+
+def predictions_for(likelihood, values):
+    """`values` as predictions that the likelihood allows."""
+    constraint = likelihood.prediction_constraint
+    if constraint is None:
+        return values
+    return ops.convert_to_numpy(constraint(ops.convert_to_tensor(values)))
+
+
+def activation_for(likelihood):
+    """An activation, other than the head's own, of the right range."""
+    bounds = getattr(likelihood.prediction_constraint, "high", None)
+    return {None: "tanh", 1.0: "hard_sigmoid"}.get(bounds, "exponential")
 
 
 def targets_for(likelihood, shape, rng):
     """Targets for a prediction of the given shape."""
+    if issubclass(likelihood, likelihoods.Parametrized):
+        return drawn_targets(likelihood, shape, rng)
+    if likelihood.prediction_constraint is not None and (
+        not likelihood.event_rank
+    ):
+        if likelihood.is_discrete:
+            return rng.poisson(1.5, size=shape).astype("float32")
+        if likelihood.prediction_constraint.high == 1:
+            return rng.uniform(0.05, 0.95, size=shape).astype("float32")
+        return (0.1 + rng.exponential(size=shape)).astype("float32")
     if likelihood.event_rank:
         return rng.integers(0, shape[-1], size=shape[:-1])
     if likelihood.name() == "bernoulli":
         return rng.integers(0, 2, size=shape).astype("float32")
     return rng.normal(size=shape).astype("float32")
+
+
+def drawn_targets(likelihood, shape, rng):
+    """Targets drawn from the likelihood; bounds where it takes them."""
+    values = rng.normal(size=shape).astype("float32")
+    prediction = predictions_for(likelihood, values)
+    y = as_numpy(likelihood(prediction).sample(seed=int(rng.integers(1000))))
+    if not likelihood.takes_bounds:
+        return y
+    kind = rng.integers(0, 4, size=y.shape)
+    low = np.where(kind == 0, -np.inf, np.where(kind == 1, y - 0.5, y))
+    high = np.where(kind == 2, np.inf, np.where(kind == 1, y + 0.5, y))
+    return np.stack([low, high], axis=-1).astype("float32")
 
 
 def as_numpy(tree):
@@ -37,13 +94,13 @@ def assert_equal_outputs(first, second, **tolerance):
 def head_starts_at_the_initial_values(head, initial):
     """Whatever the features, parameters start where they are told to."""
     features = np.random.default_rng(1).normal(size=(4, 6, FEATURES)) * 10
-    _, *parameters = as_numpy(head(features.astype("float32")))
+    _, parameters = split_output(as_numpy(head(features.astype("float32"))))
     for name, value in zip(initial, parameters, strict=True):
         np.testing.assert_allclose(value, initial[name], rtol=1e-5)
 
 
 def head_broadcasts_with_its_prediction(head, features):
-    prediction, *parameters = head(features)
+    prediction, parameters = split_output(head(features))
     for value in parameters:
         assert len(value.shape) == len(prediction.shape)
         np.broadcast_shapes(tuple(value.shape), tuple(prediction.shape))
@@ -51,8 +108,9 @@ def head_broadcasts_with_its_prediction(head, features):
 
 
 def symbolic_and_eager_shapes_agree(layer, features):
-    symbolic = layer(keras.Input(features.shape[1:]))
-    for spec, value in zip(symbolic, layer(features), strict=True):
+    symbolic = keras.tree.flatten(layer(keras.Input(features.shape[1:])))
+    found = keras.tree.flatten(layer(features))
+    for spec, value in zip(symbolic, found, strict=True):
         assert tuple(spec.shape[1:]) == tuple(value.shape[1:])
         assert spec.dtype == keras.backend.standardize_dtype(value.dtype)
 
@@ -67,24 +125,40 @@ def config_keeps_outputs(layer, features):
 
 
 def model_survives_saving(model, x, y, path):
-    """Outputs, loss and the next training step are those of the original."""
+    """Outputs, loss and the next training step are those of the original.
+
+    Nothing here is compiled anew, as that takes most of the time: TensorFlow
+    runs eagerly, and JAX finds the programs of the original again. Returns
+    the loaded model.
+    """
     model.save(path)
     again = keras.models.load_model(path)
-    assert_equal_outputs(
-        model.predict(x, verbose=0), again.predict(x, verbose=0), rtol=1e-6
-    )
-    np.testing.assert_allclose(
-        model.evaluate(x, y, verbose=0),
-        again.evaluate(x, y, verbose=0),
-        rtol=1e-6,
-    )
+    outputs = [m(x, training=False) for m in (model, again)]
+    assert_equal_outputs(*map(as_numpy, outputs), rtol=1e-6)
+    losses = [
+        as_numpy(m.compute_loss(x, y, y_pred, training=False))
+        for m, y_pred in zip((model, again), outputs, strict=True)
+    ]
+    np.testing.assert_allclose(*losses, rtol=1e-6)
+    assert_equal_weights(model, again, rtol=1e-6)
+    losses = []
     for m in (model, again):
-        m.train_on_batch(x, y)
+        if keras.backend.backend() == "tensorflow":
+            m.run_eagerly = True
+            m.make_train_function(force=True)
+        losses.append(m.train_on_batch(x, y))
+    np.testing.assert_allclose(*losses, rtol=1e-5)
+    assert_equal_weights(model, again, rtol=1e-5, atol=1e-6)
+    return again
+
+
+def assert_equal_weights(first, second, **tolerance):
     assert_equal_outputs(
-        [as_numpy(v.value) for v in model.trainable_variables],
-        [as_numpy(v.value) for v in again.trainable_variables],
-        rtol=1e-5,
-        atol=1e-6,
+        *(
+            [as_numpy(v.value) for v in m.trainable_variables]
+            for m in (first, second)
+        ),
+        **tolerance,
     )
 
 
@@ -111,6 +185,11 @@ def sample_weight_counts_examples(loss, y_true, y_pred):
     np.testing.assert_allclose(
         as_numpy(found), as_numpy(expected), rtol=1e-5, atol=1e-6
     )
+
+
+def momentum():
+    """An optimizer with state that compiles in half the time of Adam."""
+    return keras.optimizers.SGD(0.01, momentum=0.9)
 
 
 def small_model(outputs_of, x):

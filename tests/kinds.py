@@ -5,6 +5,23 @@ import numpy as np
 
 import keras_likelihood as kl
 
+WRAPPED = [
+    "censored(normal)",
+    "truncated(normal,low=0.0,high=3.0)",
+    "rounded(laplace,step=0.5)",
+    "mixture(normal,components=3)",
+    "mixture(gamma,components=2)",
+    "multivariate_normal(covariance=full)",
+    "multivariate_normal(covariance=low_rank,rank=1)",
+    "multivariate_student_t(covariance=diagonal)",
+    "transformed(normal,log)",
+    "transformed(laplace,box_cox(0.5))",
+    "ordinal(4)",
+    "quantiles([0.2,0.7])",
+    "zero_inflated(negative_binomial)",
+]
+"""At least one likelihood of every family that is made from arguments."""
+
 KINDS = [
     "functional",
     "sequential",

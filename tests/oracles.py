@@ -20,12 +20,64 @@ def robust_rho(prediction, shape, scale):
     return _RobustRho(prediction, shape, scale)
 
 
+def logistic(prediction, scale):
+    return stats.logistic(prediction, scale)
+
+
+def huber(prediction, threshold, scale):
+    return _Huber(prediction, threshold, scale)
+
+
+def exponential(prediction):
+    return stats.expon(scale=prediction)
+
+
+def gamma(prediction, shape):
+    return stats.gamma(shape, scale=prediction / shape)
+
+
+def weibull(prediction, shape):
+    scale = prediction / special.gamma(1 + 1 / shape)
+    return stats.weibull_min(shape, scale=scale)
+
+
+def log_normal(prediction, scale):
+    return stats.lognorm(scale, scale=prediction * np.exp(-(scale**2) / 2))
+
+
+def beta(prediction, concentration):
+    return stats.beta(
+        prediction * concentration, (1 - prediction) * concentration
+    )
+
+
+def von_mises(prediction, concentration):
+    return _VonMises(prediction, concentration)
+
+
+def poisson(prediction):
+    return stats.poisson(prediction)
+
+
+def negative_binomial(prediction, dispersion):
+    return stats.nbinom(1 / dispersion, 1 / (1 + dispersion * prediction))
+
+
 CONTINUOUS = {
     "normal": normal,
     "laplace": laplace,
     "student_t": student_t,
     "robust_rho": robust_rho,
+    "logistic": logistic,
+    "huber": huber,
+    "exponential": exponential,
+    "gamma": gamma,
+    "weibull": weibull,
+    "log_normal": log_normal,
+    "beta": beta,
+    "von_mises": von_mises,
 }
+COUNTS = {"poisson": poisson, "negative_binomial": negative_binomial}
 
 
 def softmax_nll(y, prediction, temperature):
@@ -39,6 +91,62 @@ def softmax_nll(y, prediction, temperature):
 def bernoulli_nll(y, prediction, temperature):
     p = special.expit(prediction / temperature)
     return -stats.bernoulli(p).logpmf(y)
+
+
+class _Huber:
+    """Huber's density, with the integral of its tails by hand."""
+
+    def __init__(self, prediction, threshold, scale):
+        self.prediction, self.k, self.scale = prediction, threshold, scale
+
+    def _masses(self):
+        centre = np.sqrt(2 * np.pi) * (1 - 2 * stats.norm.cdf(-self.k))
+        return centre, np.exp(-(self.k**2) / 2) / self.k
+
+    def logpdf(self, y):
+        z = (y - self.prediction) / self.scale
+        centre, tail = self._masses()
+        rho = np.where(
+            np.abs(z) <= self.k,
+            z**2 / 2,
+            self.k * np.abs(z) - self.k**2 / 2,
+        )
+        return -rho - np.log(self.scale * (centre + 2 * tail))
+
+    def cdf(self, y):
+        z = (y - self.prediction) / self.scale
+        centre, tail = self._masses()
+        size = np.abs(z)
+        near = tail + np.sqrt(2 * np.pi) * (
+            stats.norm.cdf(-np.minimum(size, self.k)) - stats.norm.cdf(-self.k)
+        )
+        far = tail * np.exp(-self.k * (size - self.k))
+        low = np.where(size <= self.k, near, far) / (centre + 2 * tail)
+        return np.where(z < 0, low, 1 - low)
+
+
+class _VonMises:
+    """By quadrature, from the cut of the circle opposite to the prediction.
+
+    SciPy's cdf has an error of 1e-7.
+    """
+
+    def __init__(self, prediction, concentration):
+        self.prediction, self.kappa = np.broadcast_arrays(
+            prediction, concentration
+        )
+
+    def logpdf(self, y):
+        return stats.vonmises(self.kappa).logpdf(y - self.prediction)
+
+    def cdf(self, y):
+        angle = (y - self.prediction + np.pi) % (2 * np.pi) - np.pi
+        return np.vectorize(self._cdf)(angle, self.kappa)
+
+    @staticmethod
+    def _cdf(angle, kappa):
+        density = stats.vonmises(kappa).pdf
+        return 0.5 + integrate.quad(density, 0, angle, epsabs=1e-12)[0]
 
 
 class _RobustRho:
@@ -118,4 +226,5 @@ STANDARD_NLL = {
     "student_t": lambda z, df: (df + 1) / 2 * np.log1p(z**2 / df),
     "robust_rho": lambda z, shape: _RobustRho._rho(z, shape),
     "logistic": lambda z: z + 2 * np.log1p(np.exp(-z)),
+    "hyperbolic_secant": lambda z: z + np.log1p(np.exp(-2 * z)),
 }

@@ -56,14 +56,26 @@ def expected_noise(p, draws=10):
     return float(np.mean(found))
 
 
+def gain(labels, ours, theirs, draws=1000):
+    """Mean difference in NLL and its 95 % interval, by paired bootstrap."""
+    rows = np.arange(len(labels))
+    differences = np.log(theirs[rows, labels]) - np.log(ours[rows, labels])
+    rng = np.random.default_rng(0)
+    means = [
+        differences[rng.integers(0, len(rows), len(rows))].mean()
+        for _ in range(draws)
+    ]
+    return [differences.mean(), *np.quantile(means, [0.025, 0.975])]
+
+
 def classifier(name, rows=None):
-    """`(ECE, NLL)` by method, and the ECE of perfect calibration."""
+    """`(ECE, NLL)` by method, the ECE of perfect calibration, LS beside GS."""
     data = {key: value[:rows] for key, value in logits(name).items()}
     labels = data["y_test"].astype(int)
     raw = softmax(data["logits_test"].astype("float64"), axis=1)
     found = {"Uncalibrated": judge(labels, raw)}
     features = data.get("features_val"), data.get("features_test")
-    noise = None
+    fitted_p = {}
     for short, method in METHODS.items():
         if short == "LFS" and features[0] is None:
             continue
@@ -73,9 +85,9 @@ def classifier(name, rows=None):
         )
         p = np.asarray(fitted.calibrate(data["logits_test"], test))
         found[short] = judge(labels, p)
-        if short == "GS":
-            noise = expected_noise(p)
-    return found, noise
+        fitted_p[short] = p
+    noise = expected_noise(fitted_p["GS"])
+    return found, noise, gain(labels, fitted_p["LS"], fitted_p["GS"])
 
 
 def benchmark():
@@ -90,7 +102,7 @@ def benchmark():
 def classifier_tables(found):
     columns = ["Uncalibrated", *METHODS]
     rows = {"ECE": {}, "NLL": {}}
-    for name, (scores, noise) in found.items():
+    for name, (scores, noise, _) in found.items():
         for place, measure in enumerate(rows):
             rows[measure][name] = [
                 scores[c][place] if c in scores else None for c in columns
@@ -103,6 +115,11 @@ def classifier_tables(found):
             "paper": "tab:class-calibration",
         },
         "class_nll": {"columns": columns, "rows": rows["NLL"]},
+        "ls_gs": {
+            "columns": ["LS - GS", "from", "to"],
+            "rows": {name: gained for name, (_, _, gained) in found.items()},
+            "digits": 4,
+        },
     }
 
 
@@ -138,7 +155,7 @@ def regressor_tables(sets, seeds):
 
 def main():
     options = parser(__doc__)
-    options.add_argument("--seeds", type=int, default=3)
+    options.add_argument("--seeds", type=int, default=10)
     options = options.parse_args()
     names, sets, seeds, rows = (
         CLASSIFIERS,
@@ -159,15 +176,19 @@ def main():
             (s for s in scores if s != "Uncalibrated"),
             key=lambda s: scores[s][1],
         )
-        for scores, _ in found.values()
+        for scores, _, _ in found.values()
     ]
-    cal = tables["cal"]["rows"].values()
+    wins = {
+        method: sum(row[i] < row[1] for row in tables["cal"]["rows"].values())
+        for i, method in enumerate(REGRESSORS)
+    }
     data = {
         "seeds": seeds,
         "sets": len(sets),
         "classifiers": len(found),
         "nll_by_ours": sum(name in ("LS", "LFS") for name in best),
-        "wins": sum(min(row[2:]) < row[1] for row in cal),
+        "ls_below_gs": sum(gained[2] < 0 for _, _, gained in found.values()),
+        **{f"wins_{method}": wins[method] for method in ("GS", "LS", "DS")},
         "tables": tables,
     }
     record("recalibration_tables", data, quick=options.quick)

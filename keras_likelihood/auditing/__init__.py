@@ -1,17 +1,28 @@
 """The data audit: a page on which a person sees their bad data."""
 
 from keras_likelihood.auditing.audit import audit
+from keras_likelihood.auditing.decisions import apply, mark_of
 from keras_likelihood.auditing.label_issues import (
     class_thresholds,
     confident_classes,
     find_label_issues,
 )
+from keras_likelihood.auditing.own_data import fill_missing
+from keras_likelihood.auditing.own_network import OwnNetwork, train_for_audit
 from keras_likelihood.auditing.report import AuditReport
+
+# Users write `kl.audit.apply`, beside the `kl.audit` it belongs to.
+audit.apply = apply  # type: ignore[attr-defined]
 
 __all__ = [
     "AuditReport",
+    "OwnNetwork",
+    "apply",
     "audit",
     "class_thresholds",
     "confident_classes",
+    "fill_missing",
     "find_label_issues",
+    "mark_of",
+    "train_for_audit",
 ]

@@ -4,7 +4,11 @@ import os
 
 import numpy as np
 
-from keras_likelihood.auditing.inputs import as_arrays, as_names
+from keras_likelihood.auditing.inputs import (
+    as_arrays,
+    as_names,
+    as_numpy,
+)
 from keras_likelihood.auditing.judged_labels import judge_labels
 from keras_likelihood.auditing.judged_targets import judge_targets
 from keras_likelihood.auditing.page import write_page
@@ -26,6 +30,7 @@ def audit(
     data_parameter=None,
     label_names=None,
     feature_names=None,
+    show=None,
     top: int = 100,
     task: str | None = None,
     from_logits: bool | None = None,
@@ -46,12 +51,17 @@ def audit(
     report.to_csv("issues.csv")
     ```
 
+    On the page a person marks labels as right, wrong or unsure. What they
+    decided is exported as a file, which `kl.audit.apply` brings back to the
+    labels.
+
     Args:
         model: a `keras.Model`, or the path of a `.keras` file, which is
             loaded in safe mode. A classifier with softmax, sigmoid or logits,
             a regressor, or a `LikelihoodModel` of either.
         x: inputs `(n, ...)` as for `predict`. Images `(n, h, w)` or
-            `(n, h, w, channels)` are shown as such, `(n, features)` as rows.
+            `(n, h, w, channels)` are shown as such, `(n, features)` as rows,
+            strings as text.
         y: class numbers `(n,)` or `(n, 1)`, or one-hot `(n, classes)`;
             targets `(n,)` or `(n, units)` for regression.
         output: where to write the page, one self-contained HTML file.
@@ -62,6 +72,9 @@ def audit(
             examples.
         label_names: one name a class. Defaults to the class numbers.
         feature_names: one name a column of `x`. Defaults to their numbers.
+        show: what the page shows of each example, if it is not `x`: images,
+            text `(n,)`, or a table `(n, features)`, in which NaN is a
+            missing value. Defaults to `x`.
         top: how many examples a section of the page holds at most, `>= 1`.
             Defaults to 100.
         task: `"classification"` or `"regression"`. `None` (default) looks at
@@ -81,7 +94,7 @@ def audit(
             f"`task` must be one of {TASKS} or None. Received: {task!r}"
         )
     x, y = as_arrays(x, y)
-    shown = show_inputs(x, feature_names)
+    shown = show_inputs(_as_shown(x, show, len(y)), feature_names)
     reading = read_output(model, x, batch_size=batch_size)
     reading = with_likelihood(reading, y, task, from_logits)
     classes = _classes(reading, task, len(y))
@@ -91,8 +104,23 @@ def audit(
     if names is None and classes:
         names = [str(number) for number in range(classes)]
     if output is not None:
-        report.path = write_page(report, shown, output, names, int(top), title)
+        targets = None if classes else y
+        report.path = write_page(
+            report, shown, output, names, int(top), title, targets
+        )
     return report
+
+
+def _as_shown(x, show, n):
+    if show is None:
+        return x
+    show = as_numpy(show)
+    if show.ndim == 0 or len(show) != n:
+        raise ValueError(
+            f"`show` must have one entry for each of the {n} examples. "
+            f"Received: shape {show.shape}"
+        )
+    return show
 
 
 def _classes(reading: Reading, task, n) -> int | None:

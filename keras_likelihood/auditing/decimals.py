@@ -12,6 +12,7 @@ def decimals(values, most: int = 4) -> int:
     2
     """
     values = np.asarray(values, "float64")
+    values = values[np.isfinite(values)]
     if np.array_equal(values, np.round(values)):
         return 0
     largest = float(np.abs(values).max())

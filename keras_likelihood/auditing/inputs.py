@@ -21,8 +21,8 @@ def as_arrays(x, y):
             f"Received: {type(x).__name__}"
         )
     several = isinstance(x, dict | tuple | list) and _holds_arrays(x)
-    x = keras.tree.map_structure(_numpy, x) if several else _numpy(x)
-    y = _numpy(y)
+    x = keras.tree.map_structure(as_numpy, x) if several else as_numpy(x)
+    y = as_numpy(y)
     if y.ndim == 0 or len(y) == 0:
         raise ValueError(
             f"`y` must hold one label an example. Received: shape {y.shape}"
@@ -43,7 +43,8 @@ def _holds_arrays(x):
     return any(hasattr(part, "shape") for part in parts)
 
 
-def _numpy(values):
+def as_numpy(values) -> np.ndarray:
+    """An array of whatever holds values: a list, a tensor."""
     if isinstance(values, np.ndarray):
         return values
     if keras.ops.is_tensor(values):

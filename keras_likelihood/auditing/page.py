@@ -11,7 +11,10 @@ import re
 import numpy as np
 
 from keras_likelihood.auditing.decimals import decimals
+from keras_likelihood.auditing.decisions import mark_of
+from keras_likelihood.auditing.heat_map import draw_heat_map
 from keras_likelihood.auditing.histogram import draw_histogram
+from keras_likelihood.auditing.rows import SHOWN_FEATURES
 from keras_likelihood.auditing.summary import summarize
 from keras_likelihood.whole_files import replacing
 
@@ -23,8 +26,20 @@ _DIGITS = {
     "quality": 3,
 }
 
+_SCRIPTS = (
+    "page.data.js",
+    "page.decisions.js",
+    "page.examples.js",
+    "page.large.js",
+    "page.keys.js",
+    "page.js",
+)
+"""Parts of the page's script, which share one scope."""
 
-def write_page(report, shown, output, label_names, top, title) -> str:
+
+def write_page(
+    report, shown, output, label_names, top, title, targets=None
+) -> str:
     """Writes the page of a report, and its folder; returns its path.
 
     Args:
@@ -34,28 +49,65 @@ def write_page(report, shown, output, label_names, top, title) -> str:
         label_names: names of the classes, or `None` for regression.
         top: most examples a section holds.
         title: of the page.
+        targets: of a regression, `(n, ...)`. Defaults to those that the
+            report shows.
     """
+    issues = report.label_issues
+    if targets is None:
+        targets = issues["given_label"]
+    classes = label_names and len(label_names)
     data = page_data(report, shown, label_names, top)
-    suspected = report.label_issues["is_label_issue"]
+    data["audit"] = mark_of(targets, classes)
+    data["one_target"] = np.size(targets) == len(targets)
+    data["key"] = _key(data["audit"], shown)
+    style, script = _resource("page.css"), page_script()
+    suspected = issues["is_label_issue"]
     page = fill(
         _resource("page.html"),
         {
             "title": html.escape(str(title)),
-            "style": _resource("page.css"),
-            "script": _resource("page.js"),
-            "style_hash": content_hash(_resource("page.css")),
-            "script_hash": content_hash(_resource("page.js")),
+            "style": style,
+            "script": script,
+            "style_hash": content_hash(style),
+            "script_hash": content_hash(script),
             "summary": summarize(report, label_names),
             "histogram": draw_histogram(
                 report.scores, suspected, report.score_name
             ),
+            "heat_map": draw_heat_map(issues, label_names)
+            if label_names
+            else "",
             "data": embed_json(data),
         },
     )
     os.makedirs(os.path.dirname(os.path.abspath(output)), exist_ok=True)
     with replacing(output) as temporary:
-        temporary.write_text(page, encoding="utf-8")
+        # Names of files may hold what no encoding knows.
+        temporary.write_text(page, encoding="utf-8", errors="replace")
     return os.fspath(output)
+
+
+def page_script() -> str:
+    """The page's own script, in a scope of its own."""
+    parts = "\n".join(_resource(name) for name in _SCRIPTS)
+    return f'"use strict";\n{{\n{parts}}}\n'
+
+
+def _key(mark, shown):
+    """By what the browser knows decisions of these data again.
+
+    Labels alone may be those of another data set, so that some of the inputs
+    count too. What a network says of them does not: decisions outlive it.
+    """
+    x = getattr(shown, "x", np.zeros(0))
+    some = x[:: -(-max(len(x), 1) // 1000)]
+    content = (
+        repr(some.tolist()).encode("utf-8", errors="replace")
+        if some.dtype.hasobject
+        else np.ascontiguousarray(some).tobytes()
+    )
+    digest = hashlib.sha256(mark.encode("ascii") + content)
+    return digest.hexdigest()[:24]
 
 
 def page_data(report, shown, label_names, top) -> dict:
@@ -69,6 +121,8 @@ def page_data(report, shown, label_names, top) -> dict:
     held = np.unique(np.concatenate(list(sections.values())))
     place = {int(index): at for at, index in enumerate(held)}
     columns = _columns(report)
+    if hasattr(shown, "make_room"):
+        shown.make_room(held)
     rows = [
         {
             "index": int(index),
@@ -83,6 +137,7 @@ def page_data(report, shown, label_names, top) -> dict:
         "task": report.task,
         "labels": label_names,
         "features": list(shown.features),
+        "shown_features": SHOWN_FEATURES,
         "columns": [
             {k: v for k, v in c.items() if k != "values"} for c in columns
         ],

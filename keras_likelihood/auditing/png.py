@@ -21,15 +21,31 @@ def encode_png(pixels) -> bytes:
     header = struct.pack(
         ">IIBBBBB", width, height, 8, _COLOR_TYPES[channels], 0, 0, 0
     )
-    # Each line begins with its filter: 0 is none.
-    lines = np.zeros((height, 1 + width * channels), "uint8")
-    lines[:, 1:] = pixels.reshape(height, -1)
+    lines = _filtered(pixels.reshape(height, -1), channels)
     return (
         b"\x89PNG\r\n\x1a\n"
         + _chunk(b"IHDR", header)
         + _chunk(b"IDAT", zlib.compress(lines.tobytes(), 9))
         + _chunk(b"IEND", b"")
     )
+
+
+def _filtered(lines, channels):
+    """Lines of bytes, each led by the number of its filter.
+
+    0 is the bytes themselves, 1 their difference from the pixel to the left,
+    2 from the line above. Photographs shrink by it. A line takes the one
+    with the least sum of absolute differences.
+    """
+    left, above = np.zeros_like(lines), np.zeros_like(lines)
+    left[:, channels:] = lines[:, :-channels]
+    above[1:] = lines[:-1]
+    ways = np.stack([lines, lines - left, lines - above])
+    sizes = np.abs(ways.view("int8").astype("int64")).sum(axis=2)
+    # Few colours pack best as they are.
+    best = sizes.argmin(axis=0) if len(np.unique(lines)) > 32 else 0 * sizes[0]
+    chosen = ways[best, np.arange(len(lines))]
+    return np.concatenate([best[:, None].astype("uint8"), chosen], axis=1)
 
 
 def _chunk(kind, data):

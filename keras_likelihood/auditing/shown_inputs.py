@@ -1,10 +1,11 @@
-"""Inputs as a person can look at them: pictures or table cells."""
+"""Inputs as a person can look at them: pictures, text or table cells."""
 
 import numpy as np
 
 from keras_likelihood.auditing.images import Images
 from keras_likelihood.auditing.inputs import as_names
 from keras_likelihood.auditing.rows import Rows
+from keras_likelihood.auditing.texts import Texts
 
 
 class Unseen:
@@ -36,9 +37,17 @@ def show_inputs(x, feature_names):
         names = as_names(feature_names, "feature_names", x.shape[1])
         names = names or [f"x{i}" for i in range(x.shape[1])]
         return Rows(x, names) if x.shape[1] else Unseen()
+    if isinstance(x, np.ndarray) and x.size == len(x) and _is_text(x):
+        return Texts(x)
     if numbers and x.ndim == 4 and x.shape[-1] not in (1, 3, 4):
         x = np.moveaxis(x, 1, -1)
     grey = numbers and x.ndim == 3 and min(x.shape[1:]) > 3
     if grey or (numbers and x.ndim == 4 and x.shape[-1] in (1, 3, 4)):
         return Images(x)
     return Unseen()
+
+
+def _is_text(x):
+    if x.dtype.kind == "O":
+        return all(isinstance(text, str | bytes) for text in x.ravel())
+    return x.dtype.kind in "SUT"

@@ -8,6 +8,8 @@ from keras_likelihood.commands.data_files import read_arrays
 from keras_likelihood.commands.model_files import load_model, running
 from keras_likelihood.commands.options import add_force, at_least
 from keras_likelihood.commands.outputs import check_outputs
+from keras_likelihood.commands.progress import showing_progress
+from keras_likelihood.own_command import import_core
 from keras_likelihood.whole_files import replacing
 
 
@@ -19,12 +21,23 @@ def add_parser(subparsers):
         description=(
             "Ranks examples by their learned or predicted temperature or "
             "scale, or by the likelihood of their labels, and writes one "
-            "self-contained HTML page."
+            "self-contained HTML page. Without a model it first trains a "
+            "small network of its own on the data, in which every example "
+            "has a temperature or scale."
         ),
     )
-    parser.add_argument("model", help="a .keras file, loaded in safe mode")
     parser.add_argument(
-        "--data", required=True, help="the data: .npz with x and y"
+        "model",
+        nargs="?",
+        help="a .keras file, loaded in safe mode; without it, a network is "
+        "trained",
+    )
+    parser.add_argument(
+        "--data",
+        required=True,
+        help="the data: .npz with x and y. Without a model, x holds images "
+        "(n, height, width) or (n, height, width, channels), or a table "
+        "(n, features) in which NaN is a missing value",
     )
     parser.add_argument(
         "--output",
@@ -49,7 +62,14 @@ def add_parser(subparsers):
     parser.add_argument(
         "--task",
         choices=["classification", "regression"],
-        help="found from the model and the labels if unset",
+        help="found from the model and the labels if unset; without a "
+        "model, whole numbers are classes",
+    )
+    parser.add_argument(
+        "--epochs",
+        type=at_least(1),
+        help="of the network that is trained (default: by the number of "
+        "examples)",
     )
     parser.add_argument("--title", help="of the page")
     add_force(parser)
@@ -69,28 +89,66 @@ def run(args) -> int:
         },
         args.force,
     )
-    data = read_arrays(args.data, ("x", "y"))
-    labels, features = read_names(args.labels), read_names(args.features)
-    model = load_model(args.model)
-    from keras_likelihood.auditing.audit import audit
-
-    with running(args.model, args.data):
-        report = audit(
-            model,
-            data["x"],
-            data["y"],
-            args.output,
-            label_names=labels,
-            feature_names=features,
-            top=args.top,
-            task=args.task,
-            title=args.title or f"Data audit of {pathlib.Path(args.data).name}",
+    if args.model and args.epochs:
+        raise CommandError(
+            "--epochs is for the network that is trained without a model. "
+            f"Received: {args.model}"
         )
+    labels, features = read_names(args.labels), read_names(args.features)
+    judge = _with_model if args.model else _with_own_network
+    report = judge(
+        args,
+        output=args.output,
+        label_names=labels,
+        feature_names=features,
+        top=args.top,
+        task=args.task,
+        title=args.title or f"Data audit of {pathlib.Path(args.data).name}",
+    )
     if args.issues:
         with replacing(args.issues) as temporary:
             report.to_csv(temporary)
     _print(report, args)
     return 0
+
+
+def _with_model(args, **options):
+    data = read_arrays(args.data, ("x", "y"))
+    model = load_model(args.model)
+    from keras_likelihood.auditing.audit import audit
+
+    with running(args.model, args.data):
+        return audit(model, data["x"], data["y"], **options)
+
+
+def _with_own_network(args, **options):
+    data = read_arrays(args.data, ("x", "y"), missing=("x",))
+    x, y = data["x"], data["y"]
+    import_core()
+    from keras_likelihood.auditing.audit import audit
+    from keras_likelihood.auditing.own_data import check_names, fill_missing
+    from keras_likelihood.auditing.own_network import train_for_audit
+
+    filled = fill_missing(x)
+    labels = options["label_names"]
+    check_names(x, y, args.task, labels, options["feature_names"])
+    with showing_progress("training a network") as on_epoch:
+        network = train_for_audit(
+            filled,
+            y,
+            task=args.task,
+            classes=labels and len(labels),
+            epochs=args.epochs,
+            on_epoch=on_epoch,
+        )
+    return audit(
+        network.model,
+        filled,
+        y,
+        **options,
+        data_parameter=network.data_parameter,
+        show=x,
+    )
 
 
 def read_names(path) -> list[str] | None:

@@ -11,7 +11,7 @@ NUMBERS = "biuf"
 """Kinds of dtype that are real numbers."""
 
 
-def read_arrays(path, required, optional=()) -> dict:
+def read_arrays(path, required, optional=(), missing=()) -> dict:
     """Reads arrays from an .npz; everything else in it is left alone.
 
     Every array must hold finite numbers, or text if it is `x`, and have at
@@ -21,6 +21,8 @@ def read_arrays(path, required, optional=()) -> dict:
         path: of the file.
         required: names of arrays without which the file is refused.
         optional: names of further arrays to read.
+        missing: names of arrays in which NaN is a missing value, if they
+            are tables.
     """
     with open_archive(path, ".npz") as archive:
         entries = {e.filename.removesuffix(".npy"): e for e in archive.filelist}
@@ -32,7 +34,10 @@ def read_arrays(path, required, optional=()) -> dict:
             )
         wanted = [n for n in (*required, *optional) if n in entries]
         arrays = {n: _read_entry(archive, entries[n], path) for n in wanted}
-    return {n: _checked(path, n, values) for n, values in arrays.items()}
+    return {
+        name: _checked(path, name, values, name in missing)
+        for name, values in arrays.items()
+    }
 
 
 def _read_entry(archive, entry, path):
@@ -65,19 +70,23 @@ def _read_header(file):
     return shape, dtype
 
 
-def _checked(path, name, values):
+def _checked(path, name, values, may_miss):
     allowed = NUMBERS + "SU" if name == "x" else NUMBERS
     if values.ndim == 0 or values.size == 0 or values.dtype.kind not in allowed:
         raise CommandError(
             f"{path}: the array `{name}` must hold numbers, one row an "
             f"example. Received: shape {values.shape} of {values.dtype}"
         )
-    if values.dtype.kind == "f":
+    if values.dtype.kind == "f" and not _only_misses(values, may_miss):
         refuse_nan(path, name, values)
     if values.dtype.kind == "f" and values.dtype.itemsize > 8:
         values = values.astype("float64")
     # No backend takes numbers of a foreign byte order.
     return values.astype(values.dtype.newbyteorder("="), copy=False)
+
+
+def _only_misses(values, may_miss):
+    return may_miss and values.ndim == 2 and not np.isinf(values).any()
 
 
 def refuse_nan(path, name, values):

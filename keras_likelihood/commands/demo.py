@@ -7,19 +7,21 @@ from keras_likelihood.commands.options import add_force
 from keras_likelihood.commands.outputs import check_outputs
 
 FIGURE = "demo.png"
+PAGE = "demo_audit.html"
 
 
 def add_parser(subparsers):
     """Adds the command to an argparse subparsers object."""
     parser = subparsers.add_parser(
         "demo",
-        help="train likelihoods beside ordinary losses and draw the difference",
+        help="train likelihoods beside ordinary losses, draw the difference, "
+        "and find wrong labels",
     )
     parser.add_argument(
         "--output",
         default="report",
-        help="folder for the figure; the figure of a former demo in it is "
-        "replaced (default: %(default)s)",
+        help="folder for the figure and the page; those of a former demo in "
+        "it are replaced (default: %(default)s)",
     )
     parser.add_argument(
         "--quick",
@@ -35,11 +37,12 @@ def run(args) -> int:
     """Runs the command; returns the exit status."""
     folder = pathlib.Path(args.output)
     _make_folder(folder)
-    figure = folder / FIGURE
-    check_outputs({"--output": figure}, {}, args.force or _is_ours(figure))
+    outputs = {name: folder / name for name in (FIGURE, PAGE)}
+    for path in outputs.values():
+        check_outputs({"--output": path}, {}, args.force or _is_ours(path))
     from keras_likelihood import demo
 
-    return demo.run(figure, quick=args.quick)
+    return demo.run(*outputs.values(), quick=args.quick)
 
 
 def _make_folder(folder):
@@ -52,10 +55,12 @@ def _make_folder(folder):
         ) from error
 
 
-def _is_ours(figure):
-    if not figure.is_file():
+def _is_ours(path):
+    if not path.is_file():
         return False
     from keras_likelihood.demo.figure import SOFTWARE
+    from keras_likelihood.demo.page_title import TITLE
 
-    with open(figure, "rb") as file:
-        return SOFTWARE.encode() in file.read(1000)
+    mark = SOFTWARE if path.name == FIGURE else f"<title>{TITLE}</title>"
+    with open(path, "rb") as file:
+        return mark.encode() in file.read(2000)

@@ -172,7 +172,10 @@ class DataParameter(TrainedParameter):
             `(rows,)` for a scalar, else `(rows, ...)`.
         """
         values = self._built_rows().values(index)
-        return values.reshape(-1) if self.dimension == "scalar" else values
+        if self.dimension != "scalar":
+            return values
+        size = values.shape[-1]
+        return values.reshape(-1 if size == 1 else (-1, size))
 
     def save(self, path: str):
         """Writes the table and the state of its optimizer to a file.

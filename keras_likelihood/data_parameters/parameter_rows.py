@@ -33,10 +33,11 @@ class ParameterRows:
         self.shape = shape
         self._optimizer = optimizer
         self._constraint = constraint
-        self._origin = float(constraint.inverse(initial))
+        # A vector repeats: its entries are next to each other in a row.
+        self._origin = np.resize(constraint.inverse(initial), shape)
         self._batch = self._current = None
         self.mean = keras.Variable(
-            np.full(table.shape[2:], initial, "float32"),
+            np.resize(np.float32(initial), table.shape[2:]),
             trainable=False,
             autocast=False,
             name=f"{name}_mean",
@@ -84,7 +85,8 @@ class ParameterRows:
     def value(self):
         """Values of the current batch, `(batch, *shape)`."""
         rows = ops.reshape(self._current, (-1, *self.shape))
-        return self._constraint(self._origin + rows)
+        origin = ops.convert_to_tensor(self._origin, dtype=rows.dtype)
+        return self._constraint(origin + rows)
 
     def mean_value(self):
         """The stored mean of the table's values, `(1, *shape)`."""
@@ -133,9 +135,8 @@ class ParameterRows:
             yield self.table.numpy(slice(start, start + stride))
 
     def _to_values(self, state):
-        values = self._constraint(
-            ops.convert_to_tensor(self._origin + state[:, 0])
-        )
+        origin = np.ravel(self._origin).astype(state.dtype)
+        values = self._constraint(ops.convert_to_tensor(origin + state[:, 0]))
         return ops.convert_to_numpy(values).reshape(-1, *self.shape)
 
 

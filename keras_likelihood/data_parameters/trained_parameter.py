@@ -52,8 +52,8 @@ class TrainedParameter(keras.callbacks.Callback):
 
     def build(self, prediction_shape):
         """Makes the table for predictions of this shape, batch included."""
-        shape = self._likelihood.parameter_shape(
-            prediction_shape, self.dimension
+        shape = self._likelihood.shape_of(
+            self.name, prediction_shape, self.dimension
         )
         if None in shape or (self.built and shape != self.rows.shape):
             rows = self.rows.shape if self.built else "a fixed shape"
@@ -85,7 +85,7 @@ class TrainedParameter(keras.callbacks.Callback):
             "likelihood": self._likelihood.name(),
             "parameter": self.name,
             "dimension": self.dimension,
-            "initial": float(self.start),
+            "initial": np.asarray(self.start, "float64").tolist(),
             "constraint": repr(self._constraint),
         }
         path = self.store if self._confirmed else None

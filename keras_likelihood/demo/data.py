@@ -57,3 +57,22 @@ def _split(x, y, count, seed):
     y = (y - y[train].mean(axis=0)) / y[train].std(axis=0)
     x, y = x.astype("float32"), y.astype("float32")
     return Split(x[train], y[train], x[test], y[test])
+
+
+def wrong_digits(seed: int = 0, wrong: float = 0.15):
+    """1,797 digits of 8x8 pixels, some of whose labels are wrong.
+
+    Args:
+        seed: of the choice.
+        wrong: share of labels that are moved to another digit.
+
+    Returns:
+        Images `(n, 8, 8)`, labels `(n,)`, and which of them are wrong.
+    """
+    from sklearn.datasets import load_digits
+
+    x, y = load_digits(return_X_y=True)
+    rng = np.random.default_rng(seed)
+    moved = rng.random(len(y)) < wrong
+    y = np.where(moved, (y + rng.integers(1, 10, len(y))) % 10, y)
+    return x.reshape(-1, 8, 8), y, moved

@@ -8,14 +8,24 @@ from keras import ops
 
 from keras_likelihood.demo import data, study
 from keras_likelihood.demo.figure import draw
+from keras_likelihood.demo.wrong_labels import find_wrong_labels
 from keras_likelihood.whole_files import replacing
 
+DIGITS = 3
+"""Time of the network for digits, in that of another."""
 
-def run(figure: str | os.PathLike = "demo.png", *, quick: bool = False) -> int:
-    """Trains, prints what came of it and draws a figure.
+
+def run(
+    figure: str | os.PathLike = "demo.png",
+    page: str | os.PathLike = "demo_audit.html",
+    *,
+    quick: bool = False,
+) -> int:
+    """Trains, prints what came of it, draws a figure and writes a page.
 
     Args:
         figure: path of the figure, a .png in a folder that exists.
+        page: path of the page of wrong labels.
         quick: train for a few epochs only.
 
     Returns:
@@ -29,7 +39,8 @@ def run(figure: str | os.PathLike = "demo.png", *, quick: bool = False) -> int:
     console = Console()
     console.print(
         "[bold]Your loss should be a likelihood.[/bold] One small network, "
-        "trained with squared error and with two likelihoods."
+        "trained with squared error and with two likelihoods; and a network "
+        "that finds wrong labels."
     )
     epochs = 3 if quick else 120
     splits = {
@@ -38,7 +49,9 @@ def run(figure: str | os.PathLike = "demo.png", *, quick: bool = False) -> int:
     }
     with Progress(console=console, transient=True) as progress:
         models = 3 * len(splits)
-        task = progress.add_task(f"training {models} models", total=models)
+        task = progress.add_task(
+            f"training {models + 1} models", total=models + DIGITS
+        )
         share = 1 / epochs
         fits = {
             title: study.regressors(
@@ -46,6 +59,13 @@ def run(figure: str | os.PathLike = "demo.png", *, quick: bool = False) -> int:
             )
             for title, split in splits.items()
         }
+        found = find_wrong_labels(
+            page,
+            lambda done, all_: progress.update(
+                task, completed=models + DIGITS * done / all_
+            ),
+            quick,
+        )
     for title, split in splits.items():
         console.print(_table(title, split, fits[title]))
     with replacing(figure) as temporary:
@@ -53,6 +73,10 @@ def run(figure: str | os.PathLike = "demo.png", *, quick: bool = False) -> int:
     console.print(
         "Held-out data. RMSE of the curve is against its truth. "
         f"Figure: [bold]{figure}[/bold]"
+    )
+    console.print(
+        f"[bold]Wrong labels among digits.[/bold] {found} "
+        f"Page: [bold]{page}[/bold]"
     )
     return 0
 

@@ -29,7 +29,7 @@ def regressors(split, epochs, tick) -> list[Fit]:
     plain = _train(_network(split, 1), "mse", split, epochs, tick)
     # Squared error says nothing of its own spread: its best guess is the
     # root mean squared residual.
-    residual = split.y - plain.predict(split.x, verbose=0)
+    residual = split.y - _at_once(plain.predict, split.x)
     spread = float(np.sqrt(np.mean(residual**2)))
     normal = _network(split, ScaleHead(1))
     robust = _network(split, RobustRhoHead(1, conditioning=_SHARED_SHAPE))
@@ -38,7 +38,7 @@ def regressors(split, epochs, tick) -> list[Fit]:
     return [
         Fit(
             SQUARED_ERROR,
-            lambda x: Normal(plain.predict(x, verbose=0), scale=spread),
+            lambda x: Normal(_at_once(plain.predict, x), scale=spread),
         ),
         Fit(NORMAL, _predicted(normal)),
         Fit(ROBUST, _predicted(robust)),
@@ -46,6 +46,13 @@ def regressors(split, epochs, tick) -> list[Fit]:
 
 
 _SHARED_SHAPE = {"shape": "global", "scale": "predicted"}
+_BATCH = 60
+"""Divides the rows to train and to validate on.
+
+JAX compiles a step again for a batch that is cut short.
+"""
+_AT_ONCE = 10_000
+"""Rows of a batch to predict: more than there are."""
 
 
 def _network(split, head):
@@ -61,10 +68,10 @@ def _network(split, head):
 def _train(model, loss, split, epochs, tick):
     """Trains until the last fifth of the training data stops improving."""
     model.compile(keras.optimizers.Adam(0.005), loss=loss)
-    model.fit(
+    history = model.fit(
         split.x,
         split.y,
-        batch_size=64,
+        batch_size=_BATCH,
         epochs=epochs,
         validation_split=0.2,
         verbose=0,
@@ -77,8 +84,15 @@ def _train(model, loss, split, epochs, tick):
             ),
         ],
     )
+    # A bar that counts epochs goes to its end all the same.
+    for _ in range(epochs - len(history.epoch)):
+        tick()
     return model
 
 
 def _predicted(model):
-    return lambda x: model.predict_distribution(x, verbose=0)
+    return lambda x: _at_once(model.predict_distribution, x)
+
+
+def _at_once(predict, x):
+    return predict(x, batch_size=_AT_ONCE, verbose=0)

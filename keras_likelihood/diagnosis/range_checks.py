@@ -19,6 +19,9 @@ def check_ranges(output) -> Iterator[Finding]:
     for parameter in output.parameters:
         if not parameter.learned or not np.isfinite(parameter.values).all():
             continue
+        if parameter.constraint.low == -np.inf:
+            # Any number is as natural as any other.
+            continue
         finding = (
             _collapsed(output, parameter)
             or _saturated(output, parameter)

@@ -85,12 +85,12 @@ def _never_moved(name, evidence, steps):
 
 def _has_moved(layer):
     if not isinstance(layer, PredictedParameter):
-        start = np.float32(layer.start)
         value = keras.ops.convert_to_numpy(layer.value())
+        start = np.resize(np.float32(layer.start), value.shape)
         return not np.allclose(value, start, rtol=1e-6, atol=0)
     kernel = keras.ops.convert_to_numpy(layer.kernel)
     bias = keras.ops.convert_to_numpy(layer.control(layer.bias))
-    start = layer.constraint.inverse(layer.initial)
+    start = np.resize(layer.constraint.inverse(layer.initial), bias.shape)
     return bool(kernel.any()) or not np.allclose(bias, start, atol=1e-6)
 
 
@@ -104,7 +104,8 @@ def _typical_value(layer):
 
 def _check_rows(name, data, steps):
     values = data.values().reshape(data.num_examples, -1)
-    still = np.all(np.isclose(values, data.start, rtol=1e-6), axis=1)
+    start = np.resize(data.start, values.shape[1:])
+    still = np.all(np.isclose(values, start, rtol=1e-6), axis=1)
     share = float(still.mean())
     if share <= 0.05:
         return

@@ -7,6 +7,7 @@ from keras_likelihood.layers import serving
 from keras_likelihood.layers.global_parameter import GlobalParameter
 from keras_likelihood.layers.likelihood_head import LikelihoodHead
 from keras_likelihood.layers.predicted_parameter import PredictedParameter
+from keras_likelihood.layers.quantiles_head import QuantilesHead
 from keras_likelihood.layers.robust_rho_head import RobustRhoHead
 from keras_likelihood.layers.scale_head import ScaleHead
 from keras_likelihood.layers.temperature_head import TemperatureHead
@@ -15,6 +16,7 @@ __all__ = [
     "GlobalParameter",
     "LikelihoodHead",
     "PredictedParameter",
+    "QuantilesHead",
     "RobustRhoHead",
     "ScaleHead",
     "TemperatureHead",

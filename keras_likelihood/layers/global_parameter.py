@@ -38,7 +38,7 @@ class GlobalParameter(keras.Layer):
     def __init__(
         self,
         *,
-        initial: float | None = None,
+        initial: float | tuple[float, ...] | None = None,
         constraint=None,
         dimension: str = "scalar",
         learning_rate_multiplier: float = 1.0,
@@ -76,7 +76,7 @@ class GlobalParameter(keras.Layer):
         declared = likelihood.parameter(name)
         self._constraint = self.constraint or declared.constraint
         self.start = declared.initial if self.initial is None else self.initial
-        if self.dimension == "scalar":
+        if self.dimension == "scalar" and declared.size is None:
             self._add_weight(())
         return self
 
@@ -86,14 +86,17 @@ class GlobalParameter(keras.Layer):
                 "A GlobalParameter belongs to a loss or a head, which tells "
                 "it what it parametrises. Received: a call of its own"
             )
-        if self.dimension != "scalar":
+        if not self.built:
             self._add_weight(
-                self.likelihood.parameter_shape(input_shape, self.dimension)
+                self.likelihood.shape_of(
+                    self.parameter, input_shape, self.dimension
+                )
             )
 
     def _add_weight(self, shape):
+        start = np.resize(self._constraint.inverse(self.start), shape)
         self.unconstrained = self.control.add_weight(
-            self, "unconstrained", shape, self._constraint.inverse(self.start)
+            self, "unconstrained", shape, start
         )
         self.built = True
 
@@ -123,8 +126,9 @@ class GlobalParameter(keras.Layer):
     @property
     def is_fresh(self) -> bool:
         """Whether it stands where it starts by the likelihood's default."""
+        latest = self.latest
         return self.initial is None and np.allclose(
-            self.latest, self.start, rtol=1e-6
+            latest, np.resize(self.start, np.shape(latest)), rtol=1e-6
         )
 
     def call(self, prediction):

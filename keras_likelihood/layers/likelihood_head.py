@@ -21,7 +21,8 @@ class LikelihoodHead(keras.Layer):
     """Last layer of a model whose loss is a likelihood.
 
     It answers `(prediction, parameter, ...)`, the parameters in the order in
-    which the likelihood declares them.
+    which the likelihood declares them, or a lone prediction if there are
+    none.
 
     ```python
     outputs = LikelihoodHead("normal", units=1)(features)
@@ -57,7 +58,9 @@ class LikelihoodHead(keras.Layer):
         clipnorm: largest norm of the gradient of each of the parameters'
             weights, or `None`. Not with a loss-scaling optimizer, which
             clipping would see scaled.
-        activation: applied to the prediction. Defaults to none.
+        activation: applied to the prediction. Defaults to the likelihood's
+            `prediction_constraint`: softplus for the mean of counts and of
+            positive numbers, sigmoid for that of shares, else none.
         kernel_initializer: of the prediction's kernel. Defaults to
             `"glorot_uniform"`.
         kernel_regularizer: of the prediction's kernel. Defaults to none.
@@ -100,6 +103,7 @@ class LikelihoodHead(keras.Layer):
             "weight_decay": weight_decay,
             "clipnorm": clipnorm,
         }
+        self._is_constrained = activation is None
         self.prediction = keras.layers.Dense(
             units,
             activation=activation,
@@ -210,6 +214,9 @@ class LikelihoodHead(keras.Layer):
 
     def call(self, features, training=None, mask=None):
         prediction = ops.cast(self.prediction(features), self.variable_dtype)
+        constraint = self.likelihood.prediction_constraint
+        if self._is_constrained and constraint is not None:
+            prediction = constraint(prediction)
         parameters = [
             parameter(features, training=training, mask=mask)
             if isinstance(parameter, PredictedParameter)
@@ -224,7 +231,7 @@ class LikelihoodHead(keras.Layer):
                     self.likelihood.parameters, parameters, strict=True
                 )
             ]
-        return (prediction, *parameters)
+        return (prediction, *parameters) if parameters else prediction
 
     def get_config(self):
         options = dict(self._options)
@@ -236,9 +243,9 @@ class LikelihoodHead(keras.Layer):
             "likelihood": self.likelihood.name(),
             "units": self.units,
             **options,
-            "activation": keras.activations.serialize(
-                self.prediction.activation
-            ),
+            "activation": None
+            if self._is_constrained
+            else keras.activations.serialize(self.prediction.activation),
             "kernel_initializer": keras.initializers.serialize(
                 self.prediction.kernel_initializer
             ),

@@ -1,6 +1,7 @@
 """A likelihood parameter predicted from features."""
 
 import keras
+import numpy as np
 from keras import ops
 
 from keras_likelihood import constraints, likelihoods
@@ -59,7 +60,7 @@ class PredictedParameter(keras.Layer):
         isolated: bool = False,
         normalize: str | None = None,
         constraint=None,
-        initial: float | None = None,
+        initial: float | tuple[float, ...] | None = None,
         learning_rate_multiplier: float = 1.0,
         weight_decay: float = 0.0,
         clipnorm: float | None = None,
@@ -83,8 +84,8 @@ class PredictedParameter(keras.Layer):
         self.supports_masking = True
 
     def build(self, input_shape):
-        shape = self.likelihood.parameter_shape(
-            (*input_shape[:-1], self.units), self.dimension
+        shape = self.likelihood.shape_of(
+            self.parameter, (*input_shape[:-1], self.units), self.dimension
         )
         if self.normalization is not None:
             self.normalization.build(input_shape)
@@ -92,7 +93,7 @@ class PredictedParameter(keras.Layer):
             self, "kernel", (input_shape[-1], shape[-1])
         )
         self.bias = self.control.add_weight(
-            self, "bias", (shape[-1],), self._start
+            self, "bias", shape[-1:], np.resize(self._start, shape[-1:])
         )
 
     def call(self, features, training=None, mask=None):

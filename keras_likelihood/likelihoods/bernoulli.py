@@ -24,6 +24,7 @@ class Bernoulli(Likelihood):
     """
 
     parameters = (Parameter("temperature", ShiftedSoftplus(0.2), neutral=True),)
+    is_discrete = True
 
     @property
     def logits(self):

@@ -34,6 +34,12 @@ class Laplace(LocationScale):
         tail = 0.5 * ops.exp(-ops.abs(z))
         return ops.where(z < 0, tail, 1 - tail)
 
+    def standard_log_cdf(self, z):
+        # Bounds that no selected value meets: a tie would halve its gradient.
+        lower = clip(z, -math.inf, 1.0) - math.log(2.0)
+        upper = ops.log1p(-0.5 * ops.exp(-clip(z, -0.5, math.inf)))
+        return ops.where(z < 0, lower, upper)
+
     def standard_quantile(self, p):
         # Bounds that no selected value meets: a tie would halve its gradient.
         lower = ops.log(2 * clip(p, 0.0, 0.6))

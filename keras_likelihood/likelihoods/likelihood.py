@@ -8,12 +8,14 @@ import keras
 import numpy as np
 from keras import ops
 
+from keras_likelihood.constraints import Constraint
 from keras_likelihood.likelihoods.checks import (
     check_coverage,
     refuse_our_names,
 )
 from keras_likelihood.likelihoods.parameter import Parameter
 from keras_likelihood.likelihoods.precision import widen_methods
+from keras_likelihood.likelihoods.tails import safe_log
 
 _REGISTRY: dict[str, type["Likelihood"]] = {}
 
@@ -41,12 +43,23 @@ class Likelihood:
     parameters: ClassVar[tuple[Parameter, ...]] = ()
     event_rank: ClassVar[int] = 0
     """Trailing axes that form one outcome: 0 for reals, 1 for classes."""
+    is_discrete: ClassVar[bool] = False
+    """Whether outcomes are whole numbers."""
+    takes_bounds: ClassVar[bool] = False
+    """Whether a target may be a pair of bounds, see `Censored`."""
+    prediction_constraint: ClassVar[Constraint | None] = None
+    """Map from the reals to the predictions that are allowed, or `None`.
 
-    def __init_subclass__(cls, **kwargs):
+    A head applies it unless it is given an `activation`. A stock model needs
+    an activation of that range.
+    """
+
+    def __init_subclass__(cls, registered: bool = True, **kwargs):
         super().__init_subclass__(**kwargs)
-        refuse_our_names(cls, _REGISTRY)
         widen_methods(cls)
-        _REGISTRY[cls.name()] = cls
+        if registered:
+            refuse_our_names(cls, _REGISTRY)
+            _REGISTRY[cls.name()] = cls
 
     def __init__(self, prediction, **parameters):
         prediction = ops.convert_to_tensor(prediction)
@@ -62,15 +75,32 @@ class Likelihood:
             )
         for p in self.parameters:
             value = parameters.get(p.name, p.initial)
-            if isinstance(value, numbers.Real):
+            if value is p.initial and isinstance(value, tuple):
+                size = p.size_for(self.prediction.shape[-1])
+                value = tuple(np.resize(value, size).tolist())
+            if isinstance(value, numbers.Real | tuple | list):
                 value = p.check(value)
             value = ops.convert_to_tensor(value, dtype=self.prediction.dtype)
-            self._check_broadcasts(p.name, value)
+            value = self._as_vector(p, value)
+            self._check_broadcasts(p, value)
             setattr(self, p.name, value)
 
     @classmethod
     def name(cls) -> str:
         return re.sub(r"(?<!^)(?=[A-Z])", "_", cls.__name__).lower()
+
+    @classmethod
+    def from_arguments(cls, text: str) -> type["Likelihood"]:
+        """The class whose name is that of this one followed by `text`.
+
+        Only a `Parametrized` likelihood has such classes.
+        """
+        if text:
+            raise ValueError(
+                f"{cls.__name__} takes no arguments. "
+                f"Received: {cls.name() + text!r}"
+            )
+        return cls
 
     @classmethod
     def parameter(cls, name: str) -> Parameter:
@@ -114,6 +144,16 @@ class Likelihood:
             f"{allowed}. Received: {dimension!r}"
         )
 
+    @classmethod
+    def shape_of(cls, name: str, prediction_shape, dimension: str) -> tuple:
+        """Shape of the parameter called `name`, without batch.
+
+        It is `parameter_shape`, with the last axis longer for a vector.
+        """
+        shape = cls.parameter_shape(prediction_shape, dimension)
+        size = cls.parameter(name).size_for(prediction_shape[-1])
+        return shape if size is None else (*shape[:-1], shape[-1] * size)
+
     def nll(self, y):
         """Complete negative log-likelihood of `y`, constants included.
 
@@ -128,6 +168,35 @@ class Likelihood:
     def cdf(self, y):
         """Probability of an outcome at most `y`; shape of `y`."""
         raise self._undefined("cdf")
+
+    def cdf_below(self, y):
+        """Probability of an outcome less than `y`; shape of `y`.
+
+        It differs from `cdf` where outcomes are whole numbers.
+        """
+        return self.cdf(ops.subtract(y, 1) if self.is_discrete else y)
+
+    def log_tail(self, y, upper):
+        """Logarithm of the probability of a tail that ends at `y`.
+
+        Args:
+            y: targets, of the prediction's shape.
+            upper: booleans that broadcast with `y`: whether the tail is that
+                of outcomes above `y`, or of those at most `y`.
+
+        Returns:
+            Tensor of the shape of `y`, finite also where the tail is empty.
+        """
+        cdf = self.cdf(y)
+        return safe_log(ops.where(upper, 1 - cdf, cdf))
+
+    def log_cdf(self, y):
+        """Logarithm of `cdf(y)`, with all its digits in the lower tail."""
+        return self.log_tail(y, ops.zeros_like(self.prediction, dtype="bool"))
+
+    def log_survival(self, y):
+        """Logarithm of `1 - cdf(y)`, with its digits in the upper tail."""
+        return self.log_tail(y, ops.ones_like(self.prediction, dtype="bool"))
 
     def quantile(self, p):
         """The value below which a fraction `p` of outcomes falls."""
@@ -201,22 +270,40 @@ class Likelihood:
         shape = tuple(ops.shape(self.prediction))
         return shape if count is None else (count, *shape)
 
-    def _check_broadcasts(self, name, value):
+    def _as_vector(self, parameter, value):
+        """A number, or one vector for all, with the prediction's rank."""
+        if parameter.size is None or len(value.shape) > 1:
+            return value
+        rank = len(self.prediction.shape)
+        size = parameter.size_for(self.prediction.shape[-1])
+        if len(value.shape) == 1 and value.shape[0] != size:
+            raise ValueError(
+                f"`{parameter.name}` must have {size} values. "
+                f"Received: shape {tuple(value.shape)}"
+            )
+        return ops.broadcast_to(value, (1,) * (rank - 1) + (size,))
+
+    def _check_broadcasts(self, parameter, value):
         outcome = tuple(self.prediction.shape)
         if self.event_rank:
             outcome = outcome[:-1] + (1,)
-        shape = tuple(value.shape)
+        shape, one = tuple(value.shape), 1
+        if parameter.size is not None:
+            one = parameter.size_for(self.prediction.shape[-1])
+            outcome = outcome[:-1] + (outcome[-1] * one,)
         fits = len(shape) == 0 or (
             len(shape) == len(outcome)
             and all(
                 s in (1, o) or s is None or o is None
-                for s, o in zip(shape, outcome, strict=True)
+                for s, o in zip(shape[:-1], outcome[:-1], strict=True)
             )
+            and shape[-1] in (one, outcome[-1], None)
         )
         if not fits:
+            last = f", the last {one} or" if one != 1 else " or"
             raise ValueError(
-                f"`{name}` must be a scalar or have the rank of the "
-                "prediction with each axis 1 or equal to that of "
+                f"`{parameter.name}` must be a scalar or have the rank of the "
+                f"prediction with each axis 1{last} equal to that of "
                 f"{outcome}. Received: shape {shape}"
             )
 
@@ -241,10 +328,13 @@ _DIMENSIONS = ["scalar", "channel", "element"]
 def get(identifier) -> type[Likelihood]:
     """Returns a likelihood class from itself or its snake-case name."""
     if isinstance(identifier, type) and issubclass(identifier, Likelihood):
-        return identifier
-    if identifier in _REGISTRY:
-        return _REGISTRY[identifier]
-    known = sorted(k for k, v in _REGISTRY.items() if v.parameters)
+        return identifier.from_arguments("")
+    if isinstance(identifier, str):
+        name, bracket, arguments = identifier.partition("(")
+        if name in _REGISTRY:
+            return _REGISTRY[name].from_arguments(bracket + arguments)
+    # A base class leaves the parameters to others.
+    known = sorted(k for k, v in _REGISTRY.items() if "parameters" in vars(v))
     raise ValueError(
         "A likelihood must be a `Likelihood` subclass or one of "
         f"{known}. Received: {identifier!r}"

@@ -7,6 +7,7 @@ from keras_likelihood.backend.compiled import compiled
 from keras_likelihood.likelihoods import quadrature
 from keras_likelihood.likelihoods.checks import check_coverage
 from keras_likelihood.likelihoods.likelihood import Likelihood
+from keras_likelihood.likelihoods.tails import safe_log
 
 
 class LocationScale(Likelihood):
@@ -35,6 +36,11 @@ class LocationScale(Likelihood):
 
     def standard_cdf(self, z):
         return self._integrate(quadrature.cdf, z)
+
+    def standard_log_cdf(self, z):
+        cdf = self.standard_cdf(z)
+        # A tail too thin for the cdf is about as thin as its density.
+        return ops.where(cdf > 1e-30, safe_log(cdf), -self.standard_nll(z))
 
     def standard_quantile(self, p):
         return self._integrate(quadrature.quantile, p)
@@ -83,6 +89,10 @@ class LocationScale(Likelihood):
 
     def cdf(self, y):
         return self.standard_cdf(self.standardize(y))
+
+    def log_tail(self, y, upper):
+        z = self.standardize(y)
+        return self.standard_log_cdf(ops.where(upper, -z, z))
 
     def quantile(self, p):
         """The value below which a fraction `p` of outcomes falls.

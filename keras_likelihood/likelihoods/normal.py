@@ -10,6 +10,7 @@ from keras_likelihood.constraints import ShiftedSoftplus
 from keras_likelihood.likelihoods.location_scale import LocationScale
 from keras_likelihood.likelihoods.normal_quantile import normal_quantile
 from keras_likelihood.likelihoods.parameter import Parameter
+from keras_likelihood.likelihoods.tails import log_normal_cdf
 
 LOG_PARTITION = 0.5 * math.log(2 * math.pi)
 
@@ -33,6 +34,9 @@ class Normal(LocationScale):
 
     def standard_cdf(self, z):
         return 0.5 * ops.erfc(-z * math.sqrt(0.5))
+
+    def standard_log_cdf(self, z):
+        return log_normal_cdf(z)
 
     def standard_quantile(self, p):
         return normal_quantile(p)

@@ -8,8 +8,8 @@ from keras import ops
 
 WIDE = ("float32", "float64")
 METHODS = (
-    *("nll", "cdf", "quantile", "interval", "sample", "mean"),
-    *("information", "scale_exponent"),
+    *("nll", "cdf", "cdf_below", "quantile", "interval", "sample", "mean"),
+    *("information", "scale_exponent", "variance", "log_tail"),
 )
 
 

@@ -88,6 +88,20 @@ def quantile(standard_nll, p):
     return ops.sign(p - 0.5) * x
 
 
+def tail(nll, like):
+    """Integral of `exp(-nll(t))` over `t > 0`.
+
+    The integrand falls from `t = 0` on, over a width of about 1; the
+    accuracy is that of `cdf`.
+
+    Args:
+        nll: function of a tensor, elementwise; its result may broadcast the
+            argument against parameters of its own.
+        like: tensor of the shape and dtype of the result.
+    """
+    return _survival(nll, ops.zeros_like(like))
+
+
 def score_moments(standard_nll, like):
     """Moments of the score `psi = d nll / dz` of a symmetric density.
 

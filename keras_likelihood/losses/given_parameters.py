@@ -120,7 +120,9 @@ def _standardize(parameter, given):
         given = keras.saving.deserialize_keras_object(given)
     if given is None or _is_global(given) or isinstance(given, DataParameter):
         return given
-    if isinstance(given, numbers.Real):
+    if isinstance(given, numbers.Real) or (
+        parameter.size is not None and isinstance(given, list | tuple)
+    ):
         return parameter.check(given)
     raise ValueError(
         f"`{parameter.name}` must be a number, 'global', a GlobalParameter, "

@@ -13,7 +13,11 @@ class CalibrationError(DistributionMetric):
         CAL = sum_j (p_j - share of targets with F(y) <= p_j)^2
 
     over the levels p_j = j / levels, j = 1 .. levels - 1. F is the cdf of
-    the likelihood, so any likelihood that has one will do.
+    the likelihood, so any likelihood that has one will do. Where outcomes
+    are whole numbers, F jumps at the target, and the target counts by the
+    part of the jump that lies below p_j (Czado et al. 2009). A target known
+    by bounds counts likewise, from F(lower) to F(upper): it is the expected
+    share below p_j if the model is right (Haider et al. 2020).
 
     ```python
     cal = kl.metrics.CalibrationError("normal")
@@ -52,6 +56,12 @@ class CalibrationError(DistributionMetric):
         weights = ops.broadcast_to(weights, ops.shape(cdf))
         cdf, weights = ops.reshape(cdf, (-1, 1)), ops.reshape(weights, (-1, 1))
         inside = ops.cast(cdf <= self._levels(), self.dtype)
+        if distribution.is_discrete or distribution.takes_bounds:
+            below = ops.cast(distribution.cdf_below(y_true), self.dtype)
+            below = ops.reshape(below, (-1, 1))
+            jump = ops.maximum(cdf - below, 1e-30)
+            part = ops.clip((self._levels() - below) / jump, 0.0, 1.0)
+            inside = ops.where(cdf <= self._levels(), inside, part)
         self.below.assign_add(ops.sum(weights * inside, axis=0))
         self.count.assign_add(ops.sum(weights))
 

@@ -11,6 +11,10 @@ from keras_likelihood.registration import serializable
 class IntervalCoverage(MeanOverOutcomes):
     """Share of targets inside the central interval of a given coverage.
 
+    The interval includes both of its ends, which matters where outcomes are
+    whole numbers. A target known by bounds counts by the part of the
+    probability between them that lies inside.
+
     Args:
         coverage: probability the interval promises, in (0, 1). Defaults to
             0.9.
@@ -35,7 +39,22 @@ class IntervalCoverage(MeanOverOutcomes):
     def values(self, distribution, y_true):
         cdf = distribution.cdf(y_true)
         tail = (1 - self.coverage) / 2
-        return ops.logical_and(cdf >= tail, cdf <= 1 - tail)
+        inside = ops.logical_and(cdf >= tail, cdf <= 1 - tail)
+        if not (distribution.is_discrete or distribution.takes_bounds):
+            return inside
+        below = distribution.cdf_below(y_true)
+        if not distribution.takes_bounds:
+            # At most the upper quantile: less than it lies below the target.
+            return ops.logical_and(cdf >= tail, below < 1 - tail)
+        jump = cdf - below
+        covered = ops.clip(cdf, tail, 1 - tail) - ops.clip(
+            below, tail, 1 - tail
+        )
+        return ops.where(
+            jump > 0,
+            covered / ops.where(jump > 0, jump, 1.0),
+            ops.cast(inside, cdf.dtype),
+        )
 
     def get_config(self):
         return {**super().get_config(), "coverage": self.coverage}

@@ -18,7 +18,11 @@ class Sharpness(MeanOverOutcomes):
 
     def bind(self, loss):
         super().bind(loss)
-        loss.likelihood.parameter("scale")
+        if loss.likelihood.parameter("scale").size is not None:
+            raise ValueError(
+                "Sharpness is for a likelihood with one scale per outcome. "
+                f"Received: {loss.likelihood.name()}"
+            )
 
     def values(self, distribution, y_true):
         return distribution.scale

@@ -61,13 +61,14 @@ class CompiledLosses:
             output_names: names of the outputs, in the model's order.
             metrics, weighted_metrics: as given to `compile`.
         """
-        self.metrics = [
-            (key, metric, is_weighted)
-            for is_weighted, given in enumerate((metrics, weighted_metrics))
-            for key, part in self._by_output(given, output_names)
-            for metric in keras.tree.flatten(part)
-            if isinstance(metric, DistributionMetric)
-        ]
+        self.metrics = []
+        for is_weighted, given in enumerate((metrics, weighted_metrics)):
+            for key, part in self._by_output(given, output_names):
+                for metric in keras.tree.flatten(part):
+                    if isinstance(metric, DistributionMetric):
+                        self.metrics.append((key, metric, is_weighted))
+                    elif metric is not None:
+                        _refuse_bounds(metric, self.by_key[key].likelihood)
         for key, metric, _ in self.metrics:
             metric.bind(self.by_key[key])
 
@@ -93,6 +94,15 @@ class CompiledLosses:
         if not isinstance(structure, dict):
             return []
         return [(k, v) for k, v in structure.items() if k in self.by_key]
+
+
+def _refuse_bounds(metric, likelihood):
+    if likelihood.takes_bounds:
+        raise ValueError(
+            f"Targets of {likelihood.__name__} may be bounds, which only the "
+            "metrics of `keras_likelihood.metrics` understand, such as "
+            f"NegativeLogLikelihood. Received: metric {metric!r}"
+        )
 
 
 def _likelihood_losses(loss):

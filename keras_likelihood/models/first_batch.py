@@ -26,6 +26,8 @@ class FirstBatch(keras.callbacks.Callback):
         if math.isnan(float(logs["loss"])):
             raise ValueError(
                 "The loss of the first batch is NaN. Look for NaN among inputs "
-                "and targets, and for labels outside of their range. "
+                "and targets, for labels outside of their range, and for "
+                "predictions outside of theirs: a mean that must be positive "
+                "needs a head or an activation such as 'softplus'. "
                 f"Received: loss={float(logs['loss'])}"
             )

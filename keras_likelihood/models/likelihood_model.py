@@ -14,6 +14,7 @@ from keras_likelihood.data_parameters.weights import standardize_weights
 from keras_likelihood.likelihoods.output import split_output
 from keras_likelihood.losses.likelihood_loss import LikelihoodLoss
 from keras_likelihood.models.adapted_heads import adapt_heads
+from keras_likelihood.models.built_optimizer import build_optimizer
 from keras_likelihood.models.compiled_losses import (
     CompiledLosses,
     entry,
@@ -222,6 +223,7 @@ class LikelihoodModel(LossOwner):
             named = ("x", "y", "sample_weight", "class_weight")
             values = standardize_weights(*(given.get(name) for name in named))
             given.update(zip(named, values, strict=True))
+        build_optimizer(self)
         try:
             with keeping_values(self):
                 return super().fit(*bound.args, **bound.kwargs)
@@ -238,6 +240,7 @@ class LikelihoodModel(LossOwner):
             x, y, sample_weight, class_weight = standardize_weights(
                 x, y, sample_weight, class_weight
             )
+        build_optimizer(self)
         logs = super().train_on_batch(
             x, y, sample_weight, class_weight, **kwargs
         )

@@ -37,7 +37,8 @@ def check_training_targets(
 
 def _check_labels(likelihood, shape, y, weight):
     # Sequences may be masked, and only the model knows where.
-    if not isinstance(y, np.ndarray) or y.ndim > 2 or not len(y):
+    bounds = int(likelihood.takes_bounds)
+    if not isinstance(y, np.ndarray) or y.ndim > 2 + bounds or not len(y):
         return
     if weight is not None:
         counted = np.asarray(weight)

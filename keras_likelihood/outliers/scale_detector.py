@@ -203,8 +203,6 @@ class ScaleDetector(OutlierDetector):
             loss=LaplaceLoss(),
             steps_per_execution=self._steps_per_execution(units),
         )
-        # Before `fit`, or TensorFlow would trace the step a second time.
-        model.optimizer.build(model.trainable_variables)
         return model
 
     def _steps_per_execution(self, units):

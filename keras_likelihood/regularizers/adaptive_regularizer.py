@@ -15,6 +15,9 @@ _LOSSES = ("nll", "mse")
 _OBJECTIVES = ("evidence", "joint")
 _LARGEST_MOVE = 0.5
 
+SCALE_FREE = (2.0, 0.0, 60.0)
+"""State of a prior whose strength no evidence can give. None is off."""
+
 
 class AdaptiveRegularizer(
     ClaimsOneWeight, keras.Layer, keras.regularizers.Regularizer
@@ -126,6 +129,23 @@ class AdaptiveRegularizer(
         """What to move by, given the way to the target."""
         return move
 
+    def decay(self, strength: float) -> bool:
+        """Takes a strength that the evidence cannot give.
+
+        Args:
+            strength: factor of a weight in its gradient.
+
+        Returns:
+            Whether this prior can be set so.
+        """
+        return False
+
+    @property
+    def is_scale_free(self) -> bool:
+        """Whether the size of the weight was found to mean nothing."""
+        self._require_built()
+        return float(ops.convert_to_numpy(self.measured)[0]) == SCALE_FREE[0]
+
     def _leaning(self, scale, noise, curvature, evidence):
         """Factor of the target where the data hardly say what it is."""
         return 1.0
@@ -141,8 +161,8 @@ class AdaptiveRegularizer(
             dtype="float32",
             autocast=False,
         )
-        # Whether the curvature was measured, the degrees of freedom then, and
-        # the logarithm of the precision of a weight.
+        # Whether the curvature was measured (1) or means nothing (2), the
+        # degrees of freedom then, and the logarithm of a weight's precision.
         self.measured = self.add_weight(
             name="measured",
             shape=(3,),
@@ -204,7 +224,7 @@ class AdaptiveRegularizer(
         # Adam steps alike whatever the size of this pull; SGD must bear it.
         rate = min(copies * self._factor / self.num_examples, 1.0)
         apart = ops.stop_gradient(log_scale) - ops.log(target)
-        pull = ops.tanh(apart) * (1.0 - state[0]) * rate
+        pull = ops.tanh(apart) * ops.maximum(1.0 - state[0], 0.0) * rate
         used = freedom * (self._factor / self.num_examples)
         return ops.sum(pull * log_scale) - used * log_noise
 
@@ -314,6 +334,7 @@ class AdaptiveRegularizer(
 
         `DRidge` and `MultiRidge` sum the share of each weight that the data
         determine; `DLasso` and `MultiLasso` count the weights that are on.
+        It is 0 where the size of the weight means nothing.
         """
         self._require_built()
         measured = ops.convert_to_numpy(self.measured)

@@ -8,6 +8,7 @@ from keras import ops
 from keras_likelihood.likelihoods.normal import Normal
 from keras_likelihood.registration import serializable
 from keras_likelihood.regularizers.adaptive_regularizer import (
+    SCALE_FREE,
     AdaptiveRegularizer,
 )
 from keras_likelihood.regularizers.evidence import smooth_evidence
@@ -87,6 +88,16 @@ class DRidge(AdaptiveRegularizer):
         pull = np.log(scale.item() / even)
         used = max(evidence.freedom, 1e-6)
         return np.sqrt(used / max(used + pull, 0.5 * used))
+
+    def decay(self, strength: float) -> bool:
+        # The penalty adds `strength * w` to the gradient of a weight w.
+        if math.prod(self.log_scale.shape) > 1 or self.objective == "joint":
+            return False
+        scale = math.sqrt(self._factor / (strength * self.num_examples))
+        log_scale = math.log(scale) / self.learning_rate_multiplier
+        self.log_scale.assign(ops.full(self.log_scale.shape, log_scale))
+        self.measured.assign(SCALE_FREE)
+        return True
 
     def _is_on(self, weight, scale, precision):
         signal = precision * ops.square(scale)

@@ -10,6 +10,7 @@ from keras_likelihood.regularizers.curvature import (
     LARGEST_FACTOR,
     matrix_shape,
 )
+from keras_likelihood.regularizers.scale_free import scale_free
 
 _LEAST_BATCHES, _MOST_BATCHES = 16, 512
 
@@ -81,8 +82,16 @@ class FisherFactors:
             for pair in total
         ]
 
+    def scale_free(self, x) -> list:
+        """For each weight, whether its size is free; see `scale_free`."""
+        return scale_free(
+            self._model, self._weights, self._score_of, x, self._seed
+        )
+
     def _scores(self, x):
-        output = self._model(x, training=False)
+        return self._score_of(self._model(x, training=False))
+
+    def _score_of(self, output):
         return sum(
             math.sqrt(weight) * _score(distribution, alone, self._seed)
             for distribution, alone, weight in self._outcomes(output)

@@ -19,6 +19,7 @@ from keras_likelihood.regularizers.example_inputs import ExampleInputs
 from keras_likelihood.regularizers.fisher import FisherFactors
 from keras_likelihood.regularizers.learned_noise import bind_noise
 from keras_likelihood.regularizers.pruning import adaptive_weights
+from keras_likelihood.regularizers.scale_free import decay_strength
 
 _FIRST_STEP = 16
 _SHORTEST = 32
@@ -37,6 +38,12 @@ class MeasuredCurvature(keras.callbacks.Callback):
     most 1.65, towards those that the data support (Immer et al., 2021, call
     this online marginal-likelihood training). It logs the number of effective
     weights of an epoch as `effective_weights`.
+
+    The evidence says nothing about weights whose size means nothing, such as
+    a kernel in front of batch normalisation. They are found by their
+    gradients, after 16 steps. There `DRidge` takes the weight decay that
+    suits the length of the training: the learning rate times the strength,
+    summed over all steps, is 5.
 
     In a stock model, name the likelihood whose prediction the model returns:
 
@@ -64,6 +71,7 @@ class MeasuredCurvature(keras.callbacks.Callback):
         self._known = parameters
         self._seed = seed
         self._weights: list = []
+        self._measured: list = []
 
     def on_train_begin(self, logs=None):
         model, self._weights = self.model, []
@@ -73,20 +81,23 @@ class MeasuredCurvature(keras.callbacks.Callback):
             for weight in adaptive_weights(model):
                 weight.regularizer.speak_again()
             return
-        self._weights = adaptive_weights(model)
+        self._weights = self._measured = adaptive_weights(model)
+        if self._weights:
+            self._step = self._offset = self._moved_at = 0
+            self._next_measure, self._next_move = _FIRST_STEP, _FIRST_STEP
+            self._start()
+            self._is_sorted, self._decaying = False, []
+
+    def _start(self):
         self._curvatures = [
             Curvature(w.shape, w.regularizer.num_examples)
-            for w in self._weights
+            for w in self._measured
         ]
-        if not self._weights:
-            return
         self._factors = FisherFactors(
-            model, self._weights, self._outcomes, self._seed
+            self.model, self._measured, self._outcomes, self._seed
         )
-        self._step = self._offset = self._moved_at = 0
-        self._next_measure, self._next_move = _FIRST_STEP, _FIRST_STEP
         self._pause = self._steps_worth_a_measurement()
-        sizes = [math.prod(w.shape) for w in self._weights]
+        sizes = [math.prod(w.shape) for w in self._measured]
         small = sum(s**3 for s in sizes if s <= LARGEST_MATRIX)
         self._move_pause = max(_MOVE_EVERY, int(small / 2e6))
 
@@ -100,6 +111,7 @@ class MeasuredCurvature(keras.callbacks.Callback):
     def on_epoch_end(self, epoch, logs=None):
         if not self._weights:
             return
+        self._keep_decays()
         self._offset = self._step
         if logs is not None:
             logs["effective_weights"] = sum(
@@ -108,12 +120,15 @@ class MeasuredCurvature(keras.callbacks.Callback):
 
     def _move(self):
         sync_variables(self.model)
-        if self._step >= self._next_measure:
+        if not self._is_sorted:
+            self._set_scale_free_apart()
+        self._keep_decays()
+        if self._measured and self._step >= self._next_measure:
             self._measure()
             self._next_measure = self._step + min(self._step, self._pause)
         least = self._least_scale()
         for weight, curvature in zip(
-            self._weights, self._curvatures, strict=True
+            self._measured, self._curvatures, strict=True
         ):
             for _ in range(self._moves_due() if curvature.is_known else 0):
                 weight.regularizer.settle(
@@ -127,10 +142,42 @@ class MeasuredCurvature(keras.callbacks.Callback):
         passed = (self._step - self._moved_at) // self._move_pause
         return min(max(passed, 1), _MOST_MOVES)
 
+    def _set_scale_free_apart(self):
+        self._is_sorted = True
+        own = {id(v) for w in self._weights for v in w.regularizer.variables}
+        others = [v for v in self.model.variables if id(v) not in own]
+        # A kernel and its bias are a linear model, which normalises nothing.
+        if len(others) <= 2:
+            return
+        spreads = self._factors.scale_free(self._inputs.draw()[0])
+        for weight, spread in zip(self._weights, spreads, strict=True):
+            strength = spread and self._decay_of(weight.regularizer, spread)
+            if strength and weight.regularizer.decay(strength):
+                self._decaying.append((weight, strength))
+        known = {id(weight) for weight, _ in self._decaying}
+        if known:
+            self._measured = [w for w in self._weights if id(w) not in known]
+            self._start()
+
+    def _decay_of(self, regularizer, spread):
+        examples = regularizer.num_examples
+        per_epoch = self.params.get("steps") or max(examples / 128, 1)
+        return decay_strength(
+            self.model.optimizer,
+            int(self.params.get("epochs", 1) * per_epoch),
+            examples / per_epoch,
+            spread,
+        )
+
+    def _keep_decays(self):
+        # What is left of a momentum still moves the scales.
+        for weight, strength in self._decaying:
+            weight.regularizer.decay(strength)
+
     def _measure(self):
         found = self._factors.measure(*self._inputs.draw())
         for weight, curvature, pair in zip(
-            self._weights, self._curvatures, found, strict=True
+            self._measured, self._curvatures, found, strict=True
         ):
             noise = weight.regularizer._current_noise()
             curvature.update(*pair, noise=noise)
@@ -170,7 +217,7 @@ class MeasuredCurvature(keras.callbacks.Callback):
         batches = self._factors.batches
         cubes = sum(
             n**3
-            for w in self._weights
+            for w in self._measured
             for n in matrix_shape(w.shape)
             if n <= LARGEST_FACTOR
         )

@@ -25,7 +25,8 @@ class WeightReport(NamedTuple):
         path: of the weight.
         prior: name of its regularizer.
         weights: number of entries.
-        effective: number of them that the data determine.
+        effective: number of them that the data determine; NaN where the
+            size of the weight means nothing, as in front of a normalisation.
         off: share of them that are switched off, in [0, 1].
         scale: median of the prior's scales.
         strength: median factor of Keras' `L1` or `L2` that equals it.
@@ -49,7 +50,7 @@ class Report(list):
                 r.path,
                 r.prior,
                 str(r.weights),
-                f"{r.effective:.1f}",
+                "-" if np.isnan(r.effective) else f"{r.effective:.1f}",
                 f"{r.off:.0%}",
                 f"{r.scale:.3g}",
                 f"{r.strength:.3g}",
@@ -94,7 +95,11 @@ def report(model: keras.Layer) -> Report:
                 path=weight.path,
                 prior=type(regularizer).__name__,
                 weights=off.size,
-                effective=regularizer.effective_weights(weight),
+                effective=(
+                    float("nan")
+                    if regularizer.is_scale_free
+                    else regularizer.effective_weights(weight)
+                ),
                 off=float(np.mean(off)),
                 scale=float(np.median(regularizer.scale())),
                 strength=float(np.median(regularizer.strength())),

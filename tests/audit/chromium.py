@@ -1,10 +1,14 @@
 """A real browser, to see what a page does."""
 
 import html.parser
+import json
+import re
 import shutil
 import subprocess
 
 import pytest
+
+from keras_likelihood.auditing.page import content_hash
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 
@@ -37,6 +41,71 @@ def rendered(page, folder, fragment="") -> "Page":
         check=True,
     ).stdout
     return Page(dom)
+
+
+def acted(page, folder, steps, *, before="", fragment=""):
+    """What a script finds that does what a hand would do, as read from JSON.
+
+    The script becomes part of a copy of the page, whose policy allows it and
+    nothing else. It has `press(key)`, `click(selector)`, `all(selector)` and
+    `told`, a list, and may call `finish()` later than at its end.
+
+    Args:
+        page: path of the page.
+        folder: for the copy and the browser's profile.
+        steps: the script.
+        before: a script that runs before the page's own.
+        fragment: of the address.
+    """
+    text = page.read_text(encoding="utf-8")
+    steps = "\n" + _HANDS + steps + "\nif (!later) finish();\n"
+    allowed = f"script-src {content_hash(steps)} {content_hash(before)} "
+    text = text.replace("script-src ", allowed, 1)
+    if before:
+        text = text.replace("<main>", f"<script>{before}</script><main>", 1)
+    text = text.replace("</body>", f"<script>{steps}</script></body>")
+    copy = folder / "copy.html"
+    copy.write_text(text, encoding="utf-8")
+    seen = rendered(copy, folder / "profile", fragment)
+    return json.loads(seen.title)
+
+
+_HANDS = """
+const told = [];
+let later = false;
+const all = (selector) => [...document.querySelectorAll(selector)];
+const click = (selector) => document.querySelector(selector).click();
+const press = (key) =>
+  (document.activeElement || document.body).dispatchEvent(
+    new KeyboardEvent("keydown", { key, bubbles: true }),
+  );
+const finish = () => { document.title = JSON.stringify(told); };
+"""
+
+
+def on_a_phone(page, folder, steps, width=390):
+    """What a script finds on the page in a window of a phone's width.
+
+    No window of the browser is so narrow, but a frame is. The script has the
+    frame's `document` as `inner`, and adds to `told`.
+    """
+    text = page.read_text(encoding="utf-8")
+    text = re.sub("<meta http-equiv=[^>]*>", "", text)
+    held = json.dumps(text).replace("<", "\\u003c")
+    outer = f"""<!doctype html><title></title><body><script>
+    const told = [], frame = document.createElement("iframe");
+    frame.style.cssText = "width: {width}px; height: 844px; border: 0";
+    frame.srcdoc = {held};
+    frame.addEventListener("load", () => {{
+      const inner = frame.contentDocument;
+      {steps}
+      document.title = JSON.stringify(told);
+    }});
+    document.body.append(frame);
+    </script></body>"""
+    path = folder / "phone.html"
+    path.write_text(outer, encoding="utf-8")
+    return json.loads(rendered(path, folder / "profile").title)
 
 
 class Page(html.parser.HTMLParser):

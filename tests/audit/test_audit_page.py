@@ -121,8 +121,9 @@ def test_page_holds_the_extremes(page):
 def test_unusual_features_are_marked(tmp_path):
     names = [f"f{i}" for i in range(8)]
     shown = show_inputs(tabular(), names)
-    assert [f["name"] for f in shown.features] == names[:6]
+    assert [f["name"] for f in shown.features] == names
     assert shown.describe(4)["unusual"] == "f7 = 50"
+    assert shown.describe(4)["marked"] == [7]
     x = tabular()
     x[2, 1] = 99
     described = show_inputs(x, None).describe(2)
@@ -148,8 +149,8 @@ def test_thumbnails_span_black_to_white(low, high):
     assert shown.thumbnail(0).min() == 0
     assert shown.thumbnail(1).max() == 255
     large = show_inputs(x.repeat(40, 1).repeat(40, 2), None).thumbnail(0)
-    assert large.shape == (80, 80, 1)
-    np.testing.assert_allclose(large[::10, ::10], shown.thumbnail(0), atol=1)
+    assert large.shape == (160, 160, 1)
+    np.testing.assert_allclose(large[::20, ::20], shown.thumbnail(0), atol=1)
 
 
 def test_histogram_counts_every_example():
@@ -247,7 +248,7 @@ def test_browser_follows_the_controls(page, tmp_path):
     const count = () =>
       document.querySelectorAll("#suspected tbody tr").length;
     const seen = [count()];
-    document.querySelector("#suspected button").click();
+    document.querySelector("#suspected .more").click();
     seen.push(count());
     set("label", "value", "2");
     set("sort", "value", "quality");

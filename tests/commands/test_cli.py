@@ -140,17 +140,21 @@ def test_warnings_are_one_line(table, capsys, monkeypatch):
     assert capsys.readouterr().err == "warning: long warning\n"
 
 
-def test_the_demo_replaces_its_own_figure_only(tmp_path, capsys, monkeypatch):
+def test_the_demo_replaces_its_own_files_only(tmp_path, capsys, monkeypatch):
     pytest.importorskip("matplotlib")
     from keras_likelihood import demo
     from keras_likelihood.demo.figure import SOFTWARE
+    from keras_likelihood.demo.page_title import TITLE
 
-    figure = tmp_path / "demo.png"
-    figure.write_bytes(b"precious")
-    assert "--force" in refusal(capsys, "demo", "--output", tmp_path)
-    assert figure.read_bytes() == b"precious"
     drawn = []
-    monkeypatch.setattr(demo, "run", lambda path, quick: drawn.append(path))
-    figure.write_bytes(SOFTWARE.encode())
+    monkeypatch.setattr(demo, "run", lambda *paths, quick: drawn.extend(paths))
+    figure, page = tmp_path / "demo.png", tmp_path / "demo_audit.html"
+    for path in (figure, page):
+        path.write_bytes(b"precious")
+        assert "--force" in refusal(capsys, "demo", "--output", tmp_path)
+        assert path.read_bytes() == b"precious"
+        figure.write_bytes(SOFTWARE.encode())
+    page.write_text(f"<title>{TITLE}</title>")
+    assert drawn == []
     cli.main(["demo", "--output", str(tmp_path)])
-    assert drawn == [figure]
+    assert drawn == [figure, page]

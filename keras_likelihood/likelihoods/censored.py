@@ -1,0 +1,156 @@
+"""Targets of which only bounds are known."""
+
+import numpy as np
+from keras import ops
+
+from keras_likelihood.likelihoods.checks import one_or_nan
+from keras_likelihood.likelihoods.likelihood import get
+from keras_likelihood.likelihoods.ranges import (
+    log_probability,
+    typical_outcome,
+)
+from keras_likelihood.likelihoods.wrapper import Wrapper
+
+
+class Censored(Wrapper):
+    """Any likelihood, for targets of which some are known by bounds only.
+
+    A target is a pair `(lower, upper)`. With F the cdf of the likelihood:
+
+        lower == upper              exact            nll(y)
+        lower == -inf               at most upper    -log F(upper)
+        upper == inf                above lower      -log (1 - F(lower))
+        otherwise                   between          -log (F(upper) - F(lower))
+
+    `kl.censored` makes such targets from survival times and their events,
+    from detection limits or from bounds. Where the likelihood counts, an
+    outcome may equal `upper` but not `lower`.
+
+    ```python
+    survival = kl.likelihoods.Censored("weibull")
+    outputs = kl.layers.LikelihoodHead(survival, 1)(features)
+    model = kl.LikelihoodModel(inputs, outputs)
+    model.compile("adam", loss=kl.losses.LikelihoodLoss(survival))
+    model.fit(x, kl.censored(time, event=event))
+    ```
+
+    `mean`, `quantile`, `interval`, `sample` and `information` are those of
+    the likelihood: they speak of the outcome, not of what is seen of it.
+
+    Args:
+        likelihood: a `Likelihood` of numbers or its name; it needs a `cdf`.
+
+    A call on the class that this makes takes the `prediction` and the
+    parameters of the likelihood.
+    """
+
+    takes_bounds = True
+
+    @classmethod
+    def define(cls, likelihood):
+        inner = get(likelihood)
+        cls.require_numbers(inner)
+        return cls.attributes_of(inner)
+
+    def nll(self, y):
+        """Negative log-likelihood of the targets.
+
+        Args:
+            y: bounds, of the prediction's shape and a last axis of 2; one
+                unit may leave out its axis. Targets of the prediction's
+                shape are exact.
+
+        Returns:
+            One value per outcome; NaN where `lower > upper`.
+        """
+        low, high = self._bounds(y)
+        exact = low == high
+        finite = ops.logical_and(exact, ops.isfinite(low))
+        inner = self.inner
+        between = -log_probability(inner, low, high)
+        density = inner.nll(ops.where(finite, low, typical_outcome(inner)))
+        nll = ops.where(exact, density, between)
+        return nll * one_or_nan(ops.logical_or(finite, low < high), nll)
+
+    def _bounds(self, y):
+        y = ops.convert_to_tensor(y, dtype=self.prediction.dtype)
+        expected, received = tuple(self.prediction.shape), tuple(y.shape)
+        if len(received) == len(expected) and (
+            expected[-1] == 1 and received[-1] == 2
+        ):
+            y = ops.expand_dims(y, axis=-2)
+        elif len(received) == len(expected):
+            y = self._check_target(y)
+            return y, y
+        if len(y.shape) != len(expected) + 1 or y.shape[-1] != 2:
+            raise ValueError(
+                f"Targets of {type(self).__name__} must be exact, of the "
+                f"prediction's shape {expected}, or bounds, of shape "
+                f"{(*expected, 2)}. Received: {received}"
+            )
+        low, high = y[..., 0], y[..., 1]
+        return self._check_target(low), self._check_target(high)
+
+    @classmethod
+    def check_targets(cls, y, prediction_shape):
+        super().check_targets(y, prediction_shape)
+        y = np.asarray(y)
+        units = prediction_shape[-1]
+        pairs = y.ndim > len(prediction_shape) or (
+            y.ndim == len(prediction_shape) and units == 1
+        )
+        if not (pairs and y.shape[-1:] == (2,)):
+            cls.likelihood.check_targets(y, prediction_shape)
+            return
+        low, high = y[..., 0], y[..., 1]
+        exact = low == high
+        good = np.where(exact, np.isfinite(low), low < high)
+        cls._refuse_targets(
+            y, ~good, "bounds with lower < upper, or equal and finite if exact"
+        )
+        cls.likelihood.check_targets(low[exact], prediction_shape)
+
+    def cdf(self, y):
+        """Probability of an outcome at most `y`, or at most its upper bound."""
+        return _at_bound(self.inner.cdf, self._bounds(y)[1])
+
+    def cdf_below(self, y):
+        """Probability of an outcome below `y`, or up to its lower bound."""
+        low, high = self._bounds(y)
+        below = _at_bound(self.inner.cdf_below, low)
+        if not self.is_discrete:
+            return below
+        return ops.where(low == high, below, _at_bound(self.inner.cdf, low))
+
+    def log_tail(self, y, upper):
+        return self.inner.log_tail(y, upper)
+
+    def quantile(self, p):
+        return self.inner.quantile(p)
+
+    def interval(self, coverage=0.9):
+        return self.inner.interval(coverage)
+
+    def sample(self, count=None, seed=None):
+        return self.inner.sample(count, seed)
+
+    def mean(self):
+        return self.inner.mean()
+
+    def information(self):
+        """That of an exact target."""
+        return self.inner.information()
+
+    def scale_exponent(self):
+        return self.inner.scale_exponent()
+
+    def to_tfp(self):
+        return self.inner.to_tfp()
+
+
+def _at_bound(cdf, bound):
+    """`cdf(bound)`, 0 and 1 at the infinite ones."""
+    finite = ops.isfinite(bound)
+    end = ops.cast(bound > 0, bound.dtype)
+    found = cdf(ops.where(finite, bound, ops.zeros_like(bound)))
+    return ops.where(finite, found, end)

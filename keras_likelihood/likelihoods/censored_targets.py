@@ -1,0 +1,103 @@
+"""Targets of which some are known by bounds only."""
+
+import numpy as np
+
+
+def censored(
+    y=None, *, event=None, below=None, above=None, lower=None, upper=None
+) -> np.ndarray:
+    """Targets for a `Censored` likelihood: pairs of bounds.
+
+    ```python
+    kl.censored(time, event=event)        # survival: event 0 means "later"
+    kl.censored(y, below=0.1)             # a detection limit
+    kl.censored(y, below=0.0, above=1.0)  # an instrument of that range
+    kl.censored(lower=a, upper=b)         # somewhere between
+    ```
+
+    Args:
+        y: values, `(examples, ...)`.
+        event: of the shape of `y`: 1 or True where `y` is the outcome itself,
+            0 or False where it is a time up to which nothing happened.
+        below: limit: a value at or below it only says that the outcome is at
+            most the limit. A number, or an array that broadcasts with `y`.
+        above: limit: a value at or above it only says that the outcome is at
+            least the limit.
+        lower, upper: bounds of every outcome, in place of `y`. Equal ones
+            are an exact outcome; `-inf` and `inf` are no bound.
+
+    Returns:
+        Float32 array of the shape of `y` and a last axis of 2, which holds
+        the lower and the upper bound.
+
+    >>> censored([3.0, 5.0], event=[1, 0])
+    [[3., 3.], [5., inf]]
+    """
+    if (y is None) == (lower is None or upper is None):
+        raise ValueError(
+            "`censored` needs `y`, or both `lower` and `upper`. Received: "
+            f"y={_shape(y)}, lower={_shape(lower)}, upper={_shape(upper)}"
+        )
+    limited = below is not None or above is not None
+    if (y is None or limited) and (event is not None or y is None and limited):
+        raise ValueError(
+            "`event` goes with `y` alone, and so do `below` and `above`. "
+            f"Received: event={_shape(event)}, below={_shape(below)}, "
+            f"above={_shape(above)}"
+        )
+    if y is None:
+        low, high = np.broadcast_arrays(_numbers(lower), _numbers(upper))
+    elif event is not None:
+        low = _numbers(y)
+        high = np.where(_events(event, low), low, np.inf)
+    else:
+        low, high = _limited(_numbers(y), below, above)
+    _refuse_crossed(low, high)
+    return np.stack([low, high], axis=-1).astype("float32")
+
+
+def _limited(y, below, above):
+    low = high = y
+    if below is not None:
+        limit = np.broadcast_to(_numbers(below), y.shape)
+        low = np.where(y <= limit, -np.inf, low)
+        high = np.where(y <= limit, limit, high)
+    if above is not None:
+        limit = np.broadcast_to(_numbers(above), y.shape)
+        low = np.where(y >= limit, limit, low)
+        high = np.where(y >= limit, np.inf, high)
+    return low, high
+
+
+def _shape(values):
+    return None if values is None else f"an array {np.shape(values)}"
+
+
+def _numbers(values):
+    values = np.asarray(values)
+    if values.dtype.kind not in "biuf":
+        raise ValueError(
+            f"Bounds must be numbers. Received: dtype {values.dtype}"
+        )
+    return values.astype("float64")
+
+
+def _events(event, y):
+    event = np.asarray(event)
+    if event.shape != y.shape or not np.isin(event, (0, 1)).all():
+        raise ValueError(
+            f"`event` must hold 0 or 1 and have the shape of `y`, {y.shape}. "
+            f"Received: shape {event.shape}, values "
+            f"{np.unique(event)[:5].tolist()}"
+        )
+    return event.astype(bool)
+
+
+def _refuse_crossed(low, high):
+    bad = ~np.where(low == high, np.isfinite(low), low < high)
+    if bad.any():
+        first = tuple(int(i) for i in np.argwhere(bad)[0])
+        raise ValueError(
+            "Bounds must have lower < upper, or be equal and finite. "
+            f"Received: ({low[first]}, {high[first]}) at {first}"
+        )

@@ -1,0 +1,44 @@
+"""The exponential likelihood: waiting times without memory."""
+
+from keras import ops
+
+from keras_likelihood.backend.probability import tfp_distributions
+from keras_likelihood.likelihoods.positive_likelihood import PositiveLikelihood
+from keras_likelihood.likelihoods.special import bounded_exp
+from keras_likelihood.likelihoods.tails import log_one_minus_exp
+
+
+class Exponential(PositiveLikelihood):
+    """Exponential distribution of numbers `>= 0`.
+
+        nll(y) = y / prediction + log(prediction)
+
+    Beyond `y = e^40 prediction` it grows with `log(y)` only, so that nothing
+    overflows.
+
+    Args:
+        prediction: mean, `>= 0`, `(batch, ..., units)`.
+    """
+
+    parameters = ()
+    includes_zero = True
+
+    def ratio_nll(self, log_ratio):
+        return bounded_exp(log_ratio)
+
+    def ratio_cdf(self, log_ratio):
+        return -ops.expm1(-bounded_exp(log_ratio))
+
+    def ratio_log_tail(self, log_ratio, upper):
+        hazard = bounded_exp(log_ratio)
+        return ops.where(upper, -hazard, log_one_minus_exp(hazard))
+
+    def log_ratio_quantile(self, p):
+        return ops.log(-ops.log1p(-p))
+
+    def information(self):
+        """`1 / prediction^2`."""
+        return 1 / ops.square(self._mean)
+
+    def to_tfp(self):
+        return tfp_distributions().Exponential(1 / self.prediction)

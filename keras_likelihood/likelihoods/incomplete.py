@@ -1,0 +1,102 @@
+"""The incomplete gamma and beta functions, with all their gradients.
+
+Both are tails of a density with one mode. The tail that lies away from the
+mode is integrated by the quadrature of `quadrature.tail`, in a coordinate in
+which it falls off without an abrupt end. So a small tail keeps its digits,
+and the gradient is exact by every argument, the shapes included. Backends
+lack some of these functions, and most of these gradients.
+"""
+
+from keras import ops
+
+from keras_likelihood.backend.clip import clip
+from keras_likelihood.backend.compiled import compiled
+from keras_likelihood.likelihoods import quadrature
+from keras_likelihood.likelihoods.special import (
+    HALF_LOG_2_PI,
+    relative_entropy,
+    smallest,
+    stirling_remainder,
+)
+
+
+def _gamma_tails(a, x):
+    a, x = clip(a, 1e-30, 1e30), clip(x, smallest(x), 1e37)
+    zeros = ops.zeros_like(a * x)
+    a, x = a + zeros, x + zeros
+    log_density = (
+        0.5 * ops.log(a)
+        - relative_entropy(a, x)
+        - stirling_remainder(a)
+        - HALF_LOG_2_PI
+    )
+    # Below the mode in log(x), where the tail is exponential ...
+    at, upper = ops.where(x < a, x, a), ops.where(x < a, a, x)
+    step = 1 / (a - at + ops.sqrt(at))
+
+    def falls(t):
+        s = step * t
+        return a * s + at * ops.expm1(-s)
+
+    below = ops.exp(log_density) * step * quadrature.tail(falls, zeros)
+    # ... and above it in x itself.
+    width = upper / (upper - a + 1 + ops.sqrt(upper))
+
+    def rises(t):
+        s = width * t
+        return s - (a - 1) * ops.log1p(s / upper)
+
+    above = ops.exp(log_density - ops.log(upper))
+    above = above * width * quadrature.tail(rises, zeros)
+    return _complete(x < a, below, above)
+
+
+def _beta_tails(a, b, x, rest):
+    a, b = clip(a, 1e-30, 1e30), clip(b, 1e-30, 1e30)
+    x, rest = (clip(share, smallest(x), 1.0) for share in (x, rest))
+    zeros = ops.zeros_like(a * b * x * rest)
+    a, b, x, rest = a + zeros, b + zeros, x + zeros, rest + zeros
+    n = a + b
+    distance = b * x - a * rest
+    entropy = relative_entropy(a, n * x, distance)
+    entropy = entropy + relative_entropy(b, n * rest, -distance)
+    log_density = (
+        0.5 * (ops.log(a) - ops.log(1 + a / b))
+        - entropy
+        - stirling_remainder(a)
+        - stirling_remainder(b)
+        + stirling_remainder(n)
+        - HALF_LOG_2_PI
+    )
+    left = distance < 0
+    # By symmetry there is only a tail to the left.
+    a, b = ops.where(left, a, b), ops.where(left, b, a)
+    x, rest = ops.where(left, x, rest), ops.where(left, rest, x)
+    step = 1 / (ops.abs(distance) + ops.sqrt(n * x * rest))
+
+    def falls(t):
+        s = step * t
+        down = a * s + n * ops.log1p(x * ops.expm1(-s))
+        # The same, for x near 1.
+        near = clip(s, 0.0, 80.0)
+        up = n * ops.log1p(rest * ops.expm1(near)) - b * near
+        up = up + a * (s - near)
+        return ops.where(x < 0.5, down, up)
+
+    tail = ops.exp(log_density) * step * quadrature.tail(falls, zeros)
+    return _complete(left, tail, tail)
+
+
+def _complete(is_below, below, above):
+    below, above = clip(below, 0.0, 1.0), clip(above, 0.0, 1.0)
+    return (
+        ops.where(is_below, below, 1 - above),
+        ops.where(is_below, 1 - below, above),
+    )
+
+
+gamma_tails = compiled(_gamma_tails, static=0)
+"""Of a gamma distribution of shape `a` and rate 1: `P(X <= x)`, `P(X > x)`."""
+
+beta_tails = compiled(_beta_tails, static=0)
+"""Of a beta distribution: `P(X <= x)` and `P(X > x)`, given x and 1 - x."""

@@ -1,0 +1,65 @@
+"""The log-normal likelihood: numbers whose logarithm is normal."""
+
+import math
+
+import keras
+from keras import ops
+
+from keras_likelihood.backend.clip import clip
+from keras_likelihood.backend.probability import tfp_distributions
+from keras_likelihood.constraints import ShiftedSoftplus
+from keras_likelihood.likelihoods.normal import LOG_PARTITION
+from keras_likelihood.likelihoods.normal_quantile import normal_quantile
+from keras_likelihood.likelihoods.parameter import Parameter
+from keras_likelihood.likelihoods.positive_likelihood import PositiveLikelihood
+from keras_likelihood.likelihoods.tails import log_normal_cdf
+
+
+class LogNormal(PositiveLikelihood):
+    """Log-normal distribution of positive numbers.
+
+        nll(y) = z^2 / 2 + log(scale) + log(y) + log(2 pi) / 2
+        z      = (log(y / prediction) + scale^2 / 2) / scale
+
+    The prediction is the mean. The median is
+    `prediction * exp(-scale^2 / 2)`.
+
+    Args:
+        prediction: mean, `>= 0`, `(batch, ..., units)`.
+        scale: standard deviation of `log(y)`, `> 0`. Defaults to 1.
+    """
+
+    parameters = (Parameter("scale", ShiftedSoftplus(0.01), initial=1.0),)
+
+    def _standardize(self, log_ratio):
+        return log_ratio / self.scale + 0.5 * self.scale
+
+    def ratio_nll(self, log_ratio):
+        z = self._standardize(log_ratio)
+        partition = LOG_PARTITION + ops.log(self.scale)
+        return 0.5 * ops.square(z) + log_ratio + partition
+
+    def ratio_cdf(self, log_ratio):
+        return 0.5 * ops.erfc(-self._standardize(log_ratio) * math.sqrt(0.5))
+
+    def ratio_log_tail(self, log_ratio, upper):
+        z = self._standardize(log_ratio)
+        return log_normal_cdf(ops.where(upper, -z, z))
+
+    def log_ratio_quantile(self, p):
+        return self.scale * (normal_quantile(p) - 0.5 * self.scale)
+
+    def sample(self, count=None, seed=None):
+        normal = keras.random.normal(
+            self._sample_shape(count), dtype=self.prediction.dtype, seed=seed
+        )
+        drawn = self.scale * (normal - 0.5 * self.scale)
+        return clip(self._mean * ops.exp(drawn), 1e-37, math.inf)
+
+    def information(self):
+        """`1 / (scale * prediction)^2`, of the prediction's shape."""
+        return 1 / ops.square(self.scale * self._mean)
+
+    def to_tfp(self):
+        median = ops.log(self.prediction) - 0.5 * ops.square(self.scale)
+        return tfp_distributions().LogNormal(median, self.scale)

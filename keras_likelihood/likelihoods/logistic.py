@@ -1,0 +1,46 @@
+"""The logistic likelihood: tails between those of normal and Laplace."""
+
+from keras import ops
+
+from keras_likelihood.backend.clip import clip
+from keras_likelihood.backend.probability import tfp_distributions
+from keras_likelihood.constraints import ShiftedSoftplus
+from keras_likelihood.likelihoods.location_scale import LocationScale
+from keras_likelihood.likelihoods.parameter import Parameter
+
+
+class Logistic(LocationScale):
+    """Logistic distribution around the prediction.
+
+        nll(y) = z + 2 log(1 + exp(-z)) + log(scale)
+
+    with `z = (y - prediction) / scale`. The standard deviation is
+    `scale pi / sqrt(3)`.
+
+    Args:
+        prediction: mean and median, `(batch, ..., units)`.
+        scale: `> 0`. Defaults to 1.
+    """
+
+    parameters = (Parameter("scale", ShiftedSoftplus(0.01), initial=1.0),)
+
+    def standard_nll(self, z):
+        return z + 2 * ops.softplus(-z)
+
+    def standard_cdf(self, z):
+        return ops.sigmoid(z)
+
+    def standard_log_cdf(self, z):
+        return -ops.softplus(-z)
+
+    def standard_quantile(self, p):
+        return ops.log(p) - ops.log1p(-clip(p, 0.0, 1.0))
+
+    def standard_information(self):
+        return 1 / 3
+
+    def scale_exponent(self):
+        return 1.5
+
+    def to_tfp(self):
+        return tfp_distributions().Logistic(self.prediction, self.scale)

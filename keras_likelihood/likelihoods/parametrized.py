@@ -1,0 +1,189 @@
+"""Likelihood classes that are made from arguments: `Censored(Normal)`."""
+
+import copyreg
+import inspect
+import re
+from typing import Any, ClassVar
+
+from keras_likelihood.likelihoods.likelihood import Likelihood, get
+
+_MADE: dict[tuple, type["Parametrized"]] = {}
+
+
+class _Family(type):
+    """Lets a call on a family make a class, and a made class be pickled."""
+
+    def __call__(cls, *args, **kwargs):
+        if cls.arguments is None:
+            return cls._make(*args, **kwargs)
+        return super().__call__(*args, **kwargs)
+
+
+class Parametrized(Likelihood, metaclass=_Family):
+    """A family of likelihoods: calling it with arguments makes a class.
+
+    The same arguments give the same class. Its name tells how it was made,
+    so heads, losses and saved files find it again, in any process that has
+    imported the family and what it wraps:
+
+    ```python
+    Censored(Normal) is Censored("normal")      # True
+    Mixture(Normal, components=3).name()        # mixture(normal,components=3)
+    likelihoods.get("mixture(normal,components=3)")
+    ```
+
+    A family of your own writes `define`. Its arguments are likelihoods,
+    numbers, words and tuples of these.
+
+    ```python
+    class Shifted(kl.likelihoods.Parametrized):
+        @classmethod
+        def define(cls, likelihood, *, by):
+            inner = kl.likelihoods.get(likelihood)
+            return {
+                "likelihood": inner,
+                "by": float(by),
+                "parameters": inner.parameters,
+                "event_rank": inner.event_rank,
+            }
+    ```
+    """
+
+    arguments: ClassVar[tuple | None] = None
+    """Pairs of name and value of what a class was made from."""
+    family: ClassVar[type["Parametrized"]]
+    """What a class was made by."""
+
+    @classmethod
+    def define(cls, *args, **kwargs) -> dict[str, Any]:
+        """Checks the arguments of a call on the family.
+
+        An argument that `define` lets be given by its place stands in the
+        name without a keyword. One that is `None` is left out of the name.
+
+        Returns:
+            Attributes of the class to make: `parameters`, `event_rank`, and
+            each argument under its own name as a plain number, word, tuple,
+            `Likelihood` class or `None`.
+        """
+        raise NotImplementedError(f"{cls.__name__} must write `define`.")
+
+    @classmethod
+    def _make(cls, *args, **kwargs):
+        attributes = cls.define(*args, **kwargs)
+        signature = inspect.signature(cls.define)
+        arguments = tuple((n, attributes[n]) for n in signature.parameters)
+        key = (cls, arguments)
+        if key not in _MADE:
+            attributes |= {
+                "arguments": arguments,
+                "family": cls,
+                "__module__": cls.__module__,
+                "__doc__": cls.__doc__,
+            }
+            title = f"{cls.__name__}({cls._listed(arguments, _title, ', ')})"
+            attributes["_name"] = (
+                f"{cls.name()}({cls._listed(arguments, _text, ',')})"
+            )
+            made = _Family(title, (cls,), attributes, registered=False)
+            _MADE[key] = made
+        return _MADE[key]
+
+    @classmethod
+    def _listed(cls, arguments, text, comma):
+        """The arguments as they stand in a name or in a title."""
+        parameters = inspect.signature(cls.define).parameters
+        return comma.join(
+            f"{name}={text(value)}"
+            if parameters[name].kind == inspect.Parameter.KEYWORD_ONLY
+            else text(value)
+            for name, value in arguments
+            if value is not None
+        )
+
+    @classmethod
+    def name(cls) -> str:
+        return vars(cls).get("_name") or super().name()
+
+    @classmethod
+    def from_arguments(cls, text: str):
+        if cls.arguments is not None:
+            return super().from_arguments(text)
+        if not (text.startswith("(") and text.endswith(")")):
+            parameters = list(inspect.signature(cls.define).parameters)
+            raise ValueError(
+                f"{cls.__name__} is made from the arguments {parameters}, "
+                f"such as '{cls.name()}(normal)'. "
+                f"Received: {cls.name() + text!r}"
+            )
+        args, kwargs = [], {}
+        for part in _split(text[1:-1]):
+            keyword = re.match(r"(\w+)=", part)
+            if keyword:
+                kwargs[keyword[1]] = _value(part[keyword.end() :])
+            else:
+                args.append(_value(part))
+        try:
+            inspect.signature(cls.define).bind(*args, **kwargs)
+        except TypeError as error:
+            raise ValueError(
+                f"{cls.__name__} cannot be made: {error}. "
+                f"Received: {cls.name() + text!r}"
+            ) from None
+        return cls(*args, **kwargs)
+
+
+def _title(value) -> str:
+    return value.__name__ if isinstance(value, type) else repr(value)
+
+
+def _text(value) -> str:
+    """An argument as it stands in a name; `_value` reads it back."""
+    if isinstance(value, tuple):
+        return f"[{','.join(_text(v) for v in value)}]"
+    if isinstance(value, type):
+        value = value.name()
+    text = str(value)
+    if _split(text) != [text] or "=" in text.partition("(")[0]:
+        raise ValueError(
+            "A name inside of another one must have no comma, '=' or open "
+            f"bracket of its own. Received: {text!r}"
+        )
+    return text
+
+
+def _value(text: str):
+    """The number, word or tuple that a part of a name stands for."""
+    if text.startswith("[") and text.endswith("]"):
+        return tuple(_value(part) for part in _split(text[1:-1]))
+    for number in (int, float):
+        try:
+            return number(text)
+        except ValueError:
+            pass
+    return {"True": True, "False": False}.get(text, text)
+
+
+def _split(text: str) -> list[str]:
+    """Parts of `text` between the commas that no bracket encloses."""
+    parts, depth = [""], 0
+    for letter in text:
+        depth += (letter in "([") - (letter in ")]")
+        if letter == "," and depth == 0:
+            parts.append("")
+        else:
+            parts[-1] += letter
+        if depth < 0:
+            break
+    if depth != 0:
+        raise ValueError(
+            f"Every bracket of a name must be closed. Received: {text!r}"
+        )
+    return [part.strip() for part in parts] if text else []
+
+
+def _reduce(cls):
+    return (get, (cls.name(),)) if "_name" in vars(cls) else cls.__qualname__
+
+
+copyreg.pickle(_Family, _reduce)

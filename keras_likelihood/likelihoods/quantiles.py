@@ -1,0 +1,177 @@
+"""The quantile likelihood: several quantiles of one target at once."""
+
+import math
+
+import keras
+import numpy as np
+from keras import ops
+
+from keras_likelihood.backend.clip import clip
+from keras_likelihood.constraints import Increasing, ShiftedSoftplus
+from keras_likelihood.likelihoods.parameter import Parameter
+from keras_likelihood.likelihoods.parametrized import Parametrized
+
+
+class Quantiles(Parametrized):
+    """Quantiles of the target at given levels.
+
+        nll(y) = mean over levels t of
+                 pinball_t(y - q_t) / scale + log(scale) - log(t (1 - t))
+
+    with `pinball_t(r) = max(t r, (t - 1) r)` and q_t the prediction for
+    level t. Each term is the NLL of an asymmetric Laplace distribution; at
+    its minimum a share t of the targets lies below q_t. The mean of several
+    is a composite likelihood: it compares models with the same levels, not
+    with other likelihoods.
+
+    `cdf` and `quantile` join the predictions by straight lines. Beyond the
+    outer levels they follow the tails of the asymmetric Laplace. Predictions
+    that cross are sorted for them first.
+
+    ```python
+    Quantiles(levels=(0.05, 0.5, 0.95))
+    ```
+
+    Args:
+        levels: increasing, each in (0, 1).
+
+    A call on the class that this makes takes
+
+        prediction: the quantiles, `(batch, ..., levels)`, for targets
+            `(batch, ...)` or `(batch, ..., 1)`.
+        scale: `> 0`; its last axis is 1. Defaults to 1.
+    """
+
+    levels: tuple[float, ...]
+
+    @classmethod
+    def define(cls, levels):
+        given = np.atleast_1d(np.asarray(levels, "float64"))
+        inside = np.all((given > 0) & (given < 1))
+        if given.ndim != 1 or not inside or np.any(np.diff(given) <= 0):
+            raise ValueError(
+                "`levels` must be increasing numbers strictly between 0 and "
+                f"1. Received: {levels}"
+            )
+        return {
+            "levels": tuple(given.tolist()),
+            "parameters": (Parameter("scale", ShiftedSoftplus(0.01)),),
+            "event_rank": 1,
+            "prediction_constraint": Increasing(),
+        }
+
+    def __init__(self, prediction, **parameters):
+        super().__init__(prediction, **parameters)
+        if self.prediction.shape[-1] != len(self.levels):
+            raise ValueError(
+                f"{type(self).__name__} needs one prediction for each of its "
+                f"{len(self.levels)} levels on the last axis. "
+                f"Received: {tuple(self.prediction.shape)}"
+            )
+
+    def nll(self, y):
+        """One value per outcome, `(batch, ...)`."""
+        error = ops.expand_dims(self._target(y), axis=-1) - self.prediction
+        levels = ops.convert_to_tensor(self.levels, dtype=error.dtype)
+        loss = ops.where(error < 0, levels - 1, levels) * error
+        constant = -np.mean([math.log(t * (1 - t)) for t in self.levels])
+        nll = ops.mean(loss / self.scale, axis=-1) + float(constant)
+        return nll + ops.log(self._scale)
+
+    @property
+    def _scale(self):
+        """The scale, without the axis of levels."""
+        if len(self.scale.shape) == 0:
+            return self.scale
+        return ops.squeeze(self.scale, axis=-1)
+
+    def _target(self, y):
+        y = ops.convert_to_tensor(y, dtype=self.prediction.dtype)
+        expected, received = tuple(self.prediction.shape[:-1]), tuple(y.shape)
+        if len(received) == len(expected) + 1 and received[-1] == 1:
+            y = ops.squeeze(y, axis=-1)
+        fits = len(y.shape) == len(expected) and all(
+            e == r or e is None or r is None
+            for e, r in zip(expected, tuple(y.shape), strict=True)
+        )
+        if not fits:
+            raise ValueError(
+                "Targets of quantiles must have the shape of the prediction "
+                f"without its last axis, {expected}. Received: {received}"
+            )
+        return y
+
+    def _knots(self):
+        """The sorted quantiles one by one, each `(batch, ...)`."""
+        return ops.unstack(ops.sort(self.prediction, axis=-1), axis=-1)
+
+    def cdf(self, y):
+        """Probability of an outcome at most `y`, `(batch, ...)`."""
+        y, knots = self._target(y), self._knots()
+        first, last = self.levels[0], self.levels[-1]
+        inside = first
+        for t, next_t, q, next_q in self._pieces(knots):
+            share = (y - q) / clip(next_q - q, 1e-30, math.inf)
+            inside = inside + (next_t - t) * clip(share, 0.0, 1.0)
+        left = ops.relu(knots[0] - y) * (1 - first) / self._scale
+        right = ops.relu(y - knots[-1]) * last / self._scale
+        below = first * ops.exp(-left)
+        above = 1 - (1 - last) * ops.exp(-right)
+        found = ops.where(y > knots[-1], above, inside)
+        return ops.where(y < knots[0], below, found)
+
+    def quantile(self, p):
+        """The value below which a fraction `p` falls, `(batch, ...)`.
+
+        Args:
+            p: in (0, 1): a number, or a tensor that broadcasts against the
+                targets.
+        """
+        p = ops.convert_to_tensor(p, dtype=self.prediction.dtype)
+        knots = self._knots()
+        first, last = self.levels[0], self.levels[-1]
+        found = knots[0]
+        for t, next_t, q, next_q in self._pieces(knots):
+            share = clip((p - t) / (next_t - t), 0.0, 1.0)
+            found = found + (next_q - q) * share
+        left = ops.log(clip(p, 0.0, first) / first)
+        right = ops.log(clip(1 - p, 0.0, 1 - last) / (1 - last))
+        found = found + self._scale / (1 - first) * left
+        return found - self._scale / last * right
+
+    def _pieces(self, knots):
+        """Levels and quantiles of neighbours."""
+        return zip(
+            self.levels[:-1],
+            self.levels[1:],
+            knots[:-1],
+            knots[1:],
+            strict=True,
+        )
+
+    def sample(self, count=None, seed=None):
+        """Draws outcomes: `(batch, ...)`, or `(count, batch, ...)`."""
+        uniform = keras.random.uniform(
+            self._sample_shape(count)[:-1],
+            dtype=self.prediction.dtype,
+            seed=seed,
+        )
+        tiny = 2.0**-24
+        return self.quantile(clip(uniform, tiny, 1 - tiny))
+
+    def mean(self):
+        """Expected outcome of the joined quantiles, `(batch, ...)`."""
+        knots = self._knots()
+        first, last = self.levels[0], self.levels[-1]
+        total = first * (knots[0] - self._scale / (1 - first))
+        total = total + (1 - last) * (knots[-1] + self._scale / last)
+        for t, next_t, q, next_q in self._pieces(knots):
+            total = total + 0.5 * (next_t - t) * (q + next_q)
+        return total
+
+    def information(self):
+        """`t (1 - t) / (scale * number of levels)^2`, of the levels t."""
+        share = np.array([t * (1 - t) for t in self.levels])
+        share = ops.convert_to_tensor(share, dtype=self.prediction.dtype)
+        each = share / ops.square(self.scale * len(self.levels))
+        return ops.broadcast_to(each, ops.shape(self.prediction))

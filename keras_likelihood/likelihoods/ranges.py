@@ -1,0 +1,56 @@
+"""The probability between two bounds, which may be infinite."""
+
+import math
+
+from keras import ops
+
+from keras_likelihood.likelihoods.special import floor
+from keras_likelihood.likelihoods.tails import log_one_minus_exp
+
+
+def typical_outcome(distribution):
+    """Some outcome that is possible, as a constant like the prediction."""
+    outcome = ops.stop_gradient(distribution.prediction)
+    return floor(outcome) if distribution.is_discrete else outcome
+
+
+def log_probability(distribution, low, high):
+    """`log P(low < Y <= high)`, with all its digits in both tails.
+
+    A range that is narrow beside the distribution is a point with a width:
+    the difference of two probabilities would lose its digits.
+
+    Args:
+        distribution: a `Likelihood` of single numbers.
+        low, high: tensors of the prediction's shape. The result means
+            nothing unless `low < high`, but its gradient is finite.
+
+    Returns:
+        Tensor of the prediction's shape.
+    """
+    has_low, has_high = low > -math.inf, high < math.inf
+    both = ops.logical_and(has_low, has_high)
+    is_range = ops.logical_and(both, low < high)
+    # What is not selected must be finite, or its gradient is NaN.
+    typical = typical_outcome(distribution)
+    finite = ops.where(has_low, low, ops.where(has_high, high, typical))
+    low = ops.where(has_low, low, finite)
+    high = ops.where(has_high, high, finite)
+    middle = low + 0.5 * (high - low)
+
+    upper = ops.where(both, middle > typical, has_low)
+    at_low = distribution.log_tail(low, upper)
+    at_high = distribution.log_tail(high, upper)
+    wide = ops.where(upper, at_low, at_high)
+    gap = wide - ops.where(upper, at_high, at_low)
+    gap = ops.where(is_range, gap, ops.ones_like(gap))
+    found = wide + log_one_minus_exp(gap)
+    if not distribution.is_discrete:
+        digits = 1e-6 if ops.dtype(gap) == "float64" else 1e-3
+        narrow = ops.logical_and(is_range, gap < digits)
+        density = -distribution.nll(ops.where(narrow, middle, typical))
+        width = ops.where(narrow, high - low, ops.ones_like(low))
+        found = ops.where(narrow, density + ops.log(width), found)
+    found = ops.where(both, found, ops.where(has_low, at_low, at_high))
+    known = ops.logical_or(has_low, has_high)
+    return ops.where(known, found, ops.zeros_like(found))

@@ -1,0 +1,90 @@
+"""Targets that were rounded to a grid."""
+
+import numpy as np
+from keras import ops
+
+from keras_likelihood.likelihoods.likelihood import get
+from keras_likelihood.likelihoods.ranges import log_probability
+from keras_likelihood.likelihoods.special import floor
+from keras_likelihood.likelihoods.wrapper import Wrapper
+
+
+class Rounded(Wrapper):
+    """Any likelihood, for targets rounded to a multiple of `step`.
+
+        nll(y) = -log P(y - step / 2 < Y <= y + step / 2)
+
+    The NLL of a density falls without end where targets repeat, as the
+    scale may shrink to fit them exactly. That of a bin is never below 0.
+
+    ```python
+    loss = kl.losses.LikelihoodLoss(Rounded("normal", step=0.5))
+    ```
+
+    `quantile` and `sample` are on the grid. `mean` and `information` are
+    those of the likelihood: rounding moves them little unless the step is
+    wider than the scale.
+
+    Args:
+        likelihood: a `Likelihood` of numbers that are not whole, or its
+            name; it needs a `cdf`.
+        step: distance of two grid points, `> 0`. Defaults to 1.
+    """
+
+    @classmethod
+    def define(cls, likelihood, *, step=1.0):
+        inner = get(likelihood)
+        cls.require_numbers(inner)
+        if inner.is_discrete or not 0 < step < float("inf"):
+            raise ValueError(
+                "Rounded needs a likelihood of numbers that are not whole, "
+                "and a finite step > 0. "
+                f"Received: {inner.name()!r}, step={step}"
+            )
+        attributes = {"is_discrete": True, "step": float(step)}
+        return {**cls.attributes_of(inner), **attributes}
+
+    def _on_grid(self, y):
+        return self.step * ops.round(y / self.step)
+
+    def nll(self, y):
+        y = self._on_grid(self._check_target(y))
+        half = 0.5 * self.step
+        return -log_probability(self.inner, y - half, y + half)
+
+    @classmethod
+    def check_targets(cls, y, prediction_shape):
+        super().check_targets(y, prediction_shape)
+        y = np.asarray(y)
+        with np.errstate(invalid="ignore"):
+            grid = np.round(y / cls.step)
+            off = ~(np.abs(y / cls.step - grid) < 1e-3 + 1e-6 * np.abs(grid))
+        cls._refuse_targets(y, off, f"multiples of {cls.step}")
+
+    def cdf(self, y):
+        y = self.step * floor(self._check_target(y) / self.step + 1e-4)
+        return self.inner.cdf(y + 0.5 * self.step)
+
+    def cdf_below(self, y):
+        y = self._on_grid(self._check_target(y))
+        return self.inner.cdf(y - 0.5 * self.step)
+
+    def log_tail(self, y, upper):
+        y = self._on_grid(self._check_target(y))
+        return self.inner.log_tail(y + 0.5 * self.step, upper)
+
+    def quantile(self, p):
+        return self._on_grid(self.inner.quantile(p))
+
+    def sample(self, count=None, seed=None):
+        return self._on_grid(self.inner.sample(count, seed))
+
+    def mean(self):
+        return self.inner.mean()
+
+    def information(self):
+        """That of a target that is not rounded."""
+        return self.inner.information()
+
+    def scale_exponent(self):
+        return self.inner.scale_exponent()

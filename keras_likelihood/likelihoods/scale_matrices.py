@@ -1,0 +1,217 @@
+"""Matrices that stretch and turn standard noise: three shapes of them.
+
+With noise of covariance 1, `matrix` is the covariance of the result.
+"""
+
+import math
+
+import keras
+import numpy as np
+from keras import ops
+
+from keras_likelihood.constraints import Identity, ShiftedSoftplus
+from keras_likelihood.likelihoods.parameter import Parameter
+
+
+def _one_per_unit(units):
+    return units
+
+
+def _below_the_diagonal(units):
+    if units < 2:
+        raise ValueError(
+            "covariance='full' needs at least 2 units; use 'diagonal'. "
+            f"Received: {units}"
+        )
+    return units * (units - 1) // 2
+
+
+_SCALE = Parameter("scale", ShiftedSoftplus(0.01), size=_one_per_unit)
+
+
+class Diagonal:
+    """`diag(scale)^2`: every coordinate has noise of its own.
+
+    Args:
+        scale: `(..., d)`.
+    """
+
+    parameters = (_SCALE,)
+
+    def __init__(self, scale):
+        self.scale = scale
+
+    def log_determinant(self):
+        """Half the logarithm of the determinant of the covariance."""
+        return ops.sum(ops.log(self.scale), axis=-1)
+
+    def squared_distance(self, residual):
+        """`r^T covariance^-1 r` of residuals `(..., d)`."""
+        return ops.sum(ops.square(residual / self.scale), axis=-1)
+
+    def noise(self, shape, seed):
+        """Normal noise of this covariance, of the given shape."""
+        return self.scale * _normal(shape, self.scale.dtype, seed)
+
+    def matrix(self):
+        return ops.square(self.scale)[..., None] * _eye(self.scale)
+
+    def precision_diagonal(self):
+        """Diagonal of the inverse of the covariance."""
+        return 1 / ops.square(self.scale)
+
+
+class LowRank(Diagonal):
+    """`diag(scale)^2 + W W^T`: a few directions that move together.
+
+    Args:
+        scale: `(..., d)`.
+        factor: the rows of W one after the other, `(..., d * rank)`.
+    """
+
+    def __init__(self, scale, factor):
+        super().__init__(scale)
+        d = scale.shape[-1]
+        shape = tuple(ops.shape(factor))[:-1]
+        self.factor = ops.reshape(factor, (*shape, d, factor.shape[-1] // d))
+
+    @staticmethod
+    def parameters_of(rank):
+        # Small and irregular: equal columns would stay equal for good.
+        start = tuple(0.2 * math.sin(1 + k * k) for k in range(61))
+        factor = Parameter(
+            "factor", Identity(), initial=start, size=lambda d: d * rank
+        )
+        return (_SCALE, factor)
+
+    def _small(self):
+        """`(W / scale, Cholesky factor of 1 + W^T diag(scale)^-2 W)`."""
+        stretched = self.factor / self.scale[..., None]
+        products = stretched[..., :, None] * stretched[..., None, :]
+        inner = ops.sum(products, axis=-3)
+        rank = self.factor.shape[-1]
+        inner = inner + ops.eye(rank, dtype=inner.dtype)
+        return stretched, ops.cholesky(inner)
+
+    def log_determinant(self):
+        _, small = self._small()
+        diagonal = ops.diagonal(small, axis1=-2, axis2=-1)
+        added = ops.sum(ops.log(diagonal), axis=-1)
+        return super().log_determinant() + added
+
+    def squared_distance(self, residual):
+        # A sum of squares: what the factors do not explain, and how far
+        # they are moved. The shorter formula is a difference.
+        stretched, small = self._small()
+        white = residual / self.scale
+        seen = ops.sum(stretched * white[..., None], axis=-2)
+        half = _solve_lower(small, seen[..., None])
+        moved = _solve_upper(small, half)[..., 0]
+        rest = white - _times(stretched, moved)
+        squares = ops.sum(ops.square(rest), axis=-1)
+        return squares + ops.sum(ops.square(moved), axis=-1)
+
+    def noise(self, shape, seed):
+        own = super().noise(shape, seed)
+        other = seed + 1 if isinstance(seed, int) else seed
+        rank = self.factor.shape[-1]
+        moved = _normal((*shape[:-1], rank), own.dtype, other)
+        return own + _times(self.factor, moved)
+
+    def matrix(self):
+        turned = ops.swapaxes(self.factor, -1, -2)
+        return super().matrix() + ops.matmul(self.factor, turned)
+
+    def precision_diagonal(self):
+        stretched, small = self._small()
+        part = _solve_lower(small, ops.swapaxes(stretched, -1, -2))
+        share = 1 - ops.sum(ops.square(part), axis=-2)
+        return share / ops.square(self.scale)
+
+
+class Cholesky(Diagonal):
+    """`L L^T` with `L = diag(scale) (1 + A)`, A below the diagonal.
+
+    Args:
+        scale: `(..., d)`: the spread of each coordinate, given those before.
+        lower: the rows of A one after the other, `(..., d (d - 1) / 2)`.
+    """
+
+    parameters = (
+        _SCALE,
+        Parameter("lower", Identity(), initial=0.0, size=_below_the_diagonal),
+    )
+
+    def __init__(self, scale, lower):
+        super().__init__(scale)
+        d = scale.shape[-1]
+        place = np.zeros((d, d), "int32")
+        place[np.tril_indices(d, -1)] = 1 + np.arange(d * (d - 1) // 2)
+        padded = ops.concatenate([ops.zeros_like(lower[..., :1]), lower], -1)
+        entries = ops.take(padded, place.ravel(), axis=-1)
+        shape = (*tuple(ops.shape(lower))[:-1], d, d)
+        unit = ops.reshape(entries, shape) + _eye(scale)
+        self.root = scale[..., None] * unit
+
+    def squared_distance(self, residual):
+        white = _solve_lower(self.root, residual[..., None])
+        return ops.sum(ops.square(white), axis=(-2, -1))
+
+    def noise(self, shape, seed):
+        return _times(self.root, _normal(shape, self.scale.dtype, seed))
+
+    def matrix(self):
+        return ops.matmul(self.root, ops.swapaxes(self.root, -1, -2))
+
+    def precision_diagonal(self):
+        inverse = _solve_lower(self.root, _eye(self.scale))
+        return ops.sum(ops.square(inverse), axis=-2)
+
+
+def cholesky_parameters(covariance) -> dict:
+    """`scale` and `lower` of a covariance matrix `(..., d, d)`."""
+    root = ops.cholesky(covariance)
+    scale = ops.diagonal(root, axis1=-2, axis2=-1)
+    d = covariance.shape[-1]
+    if d == 1:
+        return {"scale": scale}
+    rows, columns = np.tril_indices(d, -1)
+    flat = ops.reshape(root, (*tuple(ops.shape(root))[:-2], d * d))
+    entries = ops.take(flat, rows * d + columns, axis=-1)
+    return {"scale": scale, "lower": entries / ops.take(scale, rows, axis=-1)}
+
+
+def _times(matrix, vector):
+    """Their product, in the precision that they have.
+
+    `ops.matmul` on PyTorch makes float32 of float64.
+    """
+    return ops.sum(matrix * vector[..., None, :], axis=-1)
+
+
+def _normal(shape, dtype, seed):
+    return keras.random.normal(shape, dtype=dtype, seed=seed)
+
+
+def _eye(like):
+    return ops.eye(like.shape[-1], dtype=like.dtype)
+
+
+def _solve_lower(root, right):
+    """`root^-1 right`, for a root that is zero above its diagonal."""
+    root, right = _same_batch(root, right)
+    return ops.solve_triangular(root, right, lower=True)
+
+
+def _solve_upper(root, right):
+    """`root^-T right`, for a root that is zero above its diagonal."""
+    root, right = _same_batch(root, right)
+    return ops.solve_triangular(ops.swapaxes(root, -1, -2), right)
+
+
+def _same_batch(root, right):
+    """Both repeated to each other's leading axes."""
+    zeros = ops.zeros_like(root[..., :1, :1]) + ops.zeros_like(
+        right[..., :1, :1]
+    )
+    return root + zeros, right + zeros

@@ -1,0 +1,115 @@
+"""Functions of statistics that `keras.ops` lacks, exact in float32.
+
+They are differentiable by every argument on every backend. None takes the
+difference of two large numbers: log-gammas enter by Stirling's formula and
+its remainder, as in Loader, "Fast and accurate computation of binomial
+probabilities" (2000).
+"""
+
+import math
+
+from keras import ops
+
+from keras_likelihood.backend.clip import clip
+
+HALF_LOG_2_PI = 0.5 * math.log(2 * math.pi)
+SMALLEST_MEAN = 1e-15
+"""Smaller means are read as this one; no float32 gradient overflows at it."""
+LARGEST_MEAN = 1e30
+_LARGEST_EXPONENT = 40.0
+
+
+def smallest(x) -> float:
+    """A number close to the smallest positive one of the dtype of `x`."""
+    return 1e-300 if ops.dtype(x) == "float64" else 1e-37
+
+
+def relative_entropy(x, y, difference=None):
+    """`x log(x / y) - x + y`, which is 0 at `x = y` and positive elsewhere.
+
+    Near `x = y` it is a series in `(y - x) / (y + x)`, which keeps all
+    digits where the three terms cancel.
+
+    Args:
+        x: tensor, `>= 0`.
+        y: tensor, `> 0`.
+        difference: `y - x`, where it is known to more digits than from
+            `x` and `y`.
+    """
+    if difference is None:
+        difference = y - x
+    positive = ops.where(x > 0, x, ops.ones_like(x))
+    t = difference / positive
+    near = ops.logical_and(ops.abs(t) < 0.5, x > 0)
+    t = clip(t, -0.6, 0.6)
+    v = t / (2 + t)
+    v2 = ops.square(v)
+    series = 0.0
+    for k in range(13, -1, -1):
+        series = series * v2 + 1 / (2 * k + 3)
+    close = x * v * (t - 2 * v2 * series)
+    far = x * (ops.log(positive) - ops.log(y)) + difference
+    return ops.where(near, close, far)
+
+
+def stirling_remainder(a):
+    """`log G(a) - (a - 1/2) log(a) + a - log(2 pi) / 2`, for `a > 0`.
+
+    It falls from infinity at 0 to 0 as `a` grows. Below 8 the argument is
+    moved up by 8 through `G(a + 1) = a G(a)`.
+    """
+    small = clip(a, 1e-37, 9.0)
+    product = 1.0
+    for k in range(1, 8):
+        product = product * (small + 8) / (small + k)
+    moved = (small + 0.5) * ops.log1p(8 / small) + ops.log(product) - 8
+    moved = moved + _stirling_series(small + 8)
+    return ops.where(a < 8, moved, _stirling_series(clip(a, 7.0, 1e37)))
+
+
+def _stirling_series(a):
+    u = 1 / a
+    u2 = ops.square(u)
+    series = 1 / 1260 - u2 * (1 / 1680 - u2 * (1 / 1188 - u2 * 691 / 360360))
+    return u * (1 / 12 - u2 * (1 / 360 - u2 * series))
+
+
+def log_gamma(a):
+    """`log G(a)` for `a > 0`."""
+    a = clip(a, 1e-37, 1e37)
+    return (a - 0.5) * ops.log(a) - a + HALF_LOG_2_PI + stirling_remainder(a)
+
+
+def trigamma(a):
+    """Second derivative of `log G(a)`, for `a > 0`."""
+    a = clip(a, 1e-15, 1e30)
+    total = 0.0
+    for k in range(8):
+        total = total + 1 / ops.square(a + k)
+    u = 1 / (a + 8)
+    u2 = ops.square(u)
+    series = 1 / 6 - u2 * (1 / 30 - u2 * (1 / 42 - u2 / 30))
+    return total + u * (1 + u * (0.5 + u * series))
+
+
+def bounded_exp(x):
+    """`exp(x)` up to `x = 40`, and its tangent from there on.
+
+    A float32 would overflow, and so would its gradient.
+    """
+    low = clip(x, -math.inf, _LARGEST_EXPONENT)
+    return ops.exp(low) * (1 + ops.relu(x - _LARGEST_EXPONENT))
+
+
+def as_mean(prediction):
+    """`prediction` held in the range in which nothing overflows."""
+    return clip(prediction, SMALLEST_MEAN, LARGEST_MEAN)
+
+
+def floor(x):
+    """The largest whole number that is at most `x`; same dtype.
+
+    Stock `ops.floor` on PyTorch makes float32 of float64.
+    """
+    nearest = ops.round(x)
+    return ops.where(nearest > x, nearest - 1, nearest)

@@ -1,0 +1,45 @@
+"""Logarithms of probabilities, with all digits far out in the tails."""
+
+import math
+
+from keras import ops
+
+from keras_likelihood.backend.clip import clip
+
+_SMALLEST = 1e-37
+"""Stands in for a probability of 0, which has no logarithm."""
+
+
+def safe_log(p):
+    """`log(p)` of a probability, finite where it is 0."""
+    return ops.log(clip(p, _SMALLEST, math.inf))
+
+
+def log_normal_cdf(z):
+    """Logarithm of the standard normal distribution function.
+
+    Far out on the left it is an asymptotic series in `1 / z^2`.
+
+    >>> log_normal_cdf(ops.convert_to_tensor([-100.0, 0.0]))
+    [-5005.5244, -0.6931472]
+    """
+    far = -20.0 if ops.dtype(z) == "float64" else -10.0
+    root = math.sqrt(0.5)
+    # Bounds that no selected value meets: a tie would halve its gradient.
+    left = ops.log(0.5 * ops.erfc(-root * clip(z, far - 1, 1.0)))
+    right = ops.log1p(-0.5 * ops.erfc(root * clip(z, -1.0, math.inf)))
+    x = clip(z, -1e18, far + 1)
+    u = 1 / ops.square(x)
+    series = 1.0
+    for factor in (11, 9, 7, 5, 3, 1):
+        series = 1 - factor * u * series
+    tail = ops.log(series) - ops.log(-x) - 0.5 * math.log(2 * math.pi)
+    tail = tail - 0.5 * ops.square(x)
+    return ops.where(z > 0, right, ops.where(z > far, left, tail))
+
+
+def log_one_minus_exp(gap):
+    """`log(1 - exp(-gap))` for `gap > 0`."""
+    small = ops.log(-ops.expm1(-clip(gap, _SMALLEST, 1.0)))
+    large = ops.log1p(-ops.exp(-clip(gap, 0.5, math.inf)))
+    return ops.where(gap < 0.7, small, large)

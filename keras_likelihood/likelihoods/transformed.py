@@ -1,0 +1,117 @@
+"""Targets whose logarithm, root or log-odds follows a likelihood."""
+
+import math
+
+import numpy as np
+from keras import ops
+
+from keras_likelihood.likelihoods import bijector as bijectors
+from keras_likelihood.likelihoods.checks import one_or_nan
+from keras_likelihood.likelihoods.likelihood import Likelihood, get
+from keras_likelihood.likelihoods.moments import mean_by_quantiles
+from keras_likelihood.likelihoods.truncated import Truncated
+from keras_likelihood.likelihoods.wrapper import Wrapper
+
+
+class Transformed(Wrapper):
+    """A target that follows a likelihood once it is mapped.
+
+        nll(y) = nll of map(y) - log map'(y)
+
+    so the NLL is that of the target in its own units and compares with that
+    of any other likelihood. The prediction is in these units too. For a
+    likelihood that is symmetric about its prediction it is the median.
+
+    ```python
+    Transformed("student_t", "log")
+    Transformed("normal", kl.likelihoods.BoxCox(0.5))
+    ```
+
+    The parameters, such as the scale, are those of the mapped target. A
+    Box-Cox map does not reach every number; the likelihood is then truncated
+    to those that it reaches, so that probabilities still sum to 1.
+
+    Args:
+        likelihood: a `Likelihood` of real numbers or its name.
+        bijector: `"log"`, `"logit"`, a `BoxCox`, or a `Bijector` of your
+            own or its name.
+    """
+
+    @classmethod
+    def define(cls, likelihood, bijector):
+        inner = get(likelihood)
+        cls.require_numbers(inner)
+        if inner.is_discrete or inner.prediction_constraint is not None:
+            raise ValueError(
+                "Transformed needs a likelihood of real numbers. "
+                f"Received: {inner.name()!r}"
+            )
+        bijector = bijectors.get(bijector)
+        low, high = bijector.image
+        if (low, high) != (-math.inf, math.inf):
+            inner = Truncated(inner, low=low, high=high)
+        return {
+            **cls.attributes_of(inner),
+            "likelihood": get(likelihood),
+            "bijector": bijector,
+            "mapped_likelihood": inner,
+            "prediction_constraint": bijector.prediction_constraint,
+        }
+
+    @property
+    def inner(self) -> Likelihood:
+        """The distribution of the mapped target."""
+        parameters = {p.name: getattr(self, p.name) for p in self.parameters}
+        location = self.bijector(self.bijector.inside(self.prediction))
+        return self.mapped_likelihood(location, **parameters)
+
+    def _possible(self, y):
+        return ops.logical_and(y > self.bijector.low, y < self.bijector.high)
+
+    def nll(self, y):
+        """Negative log-likelihood; NaN for targets out of the range."""
+        y = self._check_target(y)
+        inside = self.bijector.inside(y)
+        nll = self.inner.nll(self.bijector(inside))
+        nll = nll - self.bijector.log_slope(inside)
+        return nll * one_or_nan(self._possible(y), nll)
+
+    @classmethod
+    def check_targets(cls, y, prediction_shape):
+        super().check_targets(y, prediction_shape)
+        y, map_ = np.asarray(y), cls.bijector
+        cls._refuse_targets(
+            y,
+            ~((y > map_.low) & (y < map_.high)),
+            f"strictly between {map_.low} and {map_.high}",
+        )
+
+    def cdf(self, y):
+        y = self._check_target(y)
+        cdf = self.inner.cdf(self.bijector(self.bijector.inside(y)))
+        end = ops.cast(y >= self.bijector.high, cdf.dtype)
+        return ops.where(self._possible(y), cdf, end)
+
+    def log_tail(self, y, upper):
+        inside = self.bijector.inside(self._check_target(y))
+        return self.inner.log_tail(self.bijector(inside), upper)
+
+    def quantile(self, p):
+        return self.bijector.inverse(self.inner.quantile(p))
+
+    def interval(self, coverage=0.9):
+        low, high = self.inner.interval(coverage)
+        return self.bijector.inverse(low), self.bijector.inverse(high)
+
+    def sample(self, count=None, seed=None):
+        drawn = self.bijector.inverse(self.inner.sample(count, seed))
+        return self.bijector.inside(drawn)
+
+    def mean(self):
+        return mean_by_quantiles(self)
+
+    def information(self):
+        """That of the mapped target, times the squared slope of the map."""
+        inside = self.bijector.inside(self.prediction)
+        slope = ops.exp(self.bijector.log_slope(inside))
+        return self.inner.information() * ops.square(slope)

@@ -1,0 +1,64 @@
+"""The Weibull likelihood: lifetimes whose hazard rises or falls."""
+
+from keras import ops
+
+from keras_likelihood.backend.probability import tfp_distributions
+from keras_likelihood.constraints import ShiftedSoftplus
+from keras_likelihood.likelihoods.parameter import Parameter
+from keras_likelihood.likelihoods.positive_likelihood import PositiveLikelihood
+from keras_likelihood.likelihoods.special import bounded_exp, log_gamma
+from keras_likelihood.likelihoods.tails import log_one_minus_exp
+
+
+class Weibull(PositiveLikelihood):
+    """Weibull distribution of positive numbers, by its mean and its shape.
+
+        nll(y) = z^shape - shape log(z) + log(y) - log(shape)
+
+    with `z = y G(1 + 1 / shape) / prediction` and G the gamma function. The
+    hazard falls with time below shape 1 and rises above it; at 1 it is the
+    exponential distribution. Beyond `z^shape = e^40` the NLL grows with
+    `log(y)` only, so that nothing overflows.
+
+    Args:
+        prediction: mean, `>= 0`, `(batch, ..., units)`.
+        shape: `> 0`. Defaults to 1.
+    """
+
+    parameters = (Parameter("shape", ShiftedSoftplus(0.01), initial=1.0),)
+
+    @property
+    def _log_scale(self):
+        """Logarithm of the scale in units of the mean."""
+        return -log_gamma(1 + 1 / self.shape)
+
+    def _log_hazard(self, log_ratio):
+        return self.shape * (log_ratio - self._log_scale)
+
+    def ratio_nll(self, log_ratio):
+        log_hazard = self._log_hazard(log_ratio)
+        return (
+            bounded_exp(log_hazard)
+            - log_hazard
+            + log_ratio
+            - ops.log(self.shape)
+        )
+
+    def ratio_cdf(self, log_ratio):
+        return -ops.expm1(-bounded_exp(self._log_hazard(log_ratio)))
+
+    def ratio_log_tail(self, log_ratio, upper):
+        hazard = bounded_exp(self._log_hazard(log_ratio))
+        return ops.where(upper, -hazard, log_one_minus_exp(hazard))
+
+    def log_ratio_quantile(self, p):
+        return self._log_scale + ops.log(-ops.log1p(-p)) / self.shape
+
+    def information(self):
+        """`(shape / prediction)^2`, of the prediction's shape."""
+        return ops.square(self.shape / self._mean)
+
+    def to_tfp(self):
+        return tfp_distributions().Weibull(
+            self.shape, self.prediction * ops.exp(self._log_scale)
+        )

@@ -1,0 +1,113 @@
+"""Counts with more zeros than their distribution has."""
+
+import keras
+from keras import ops
+
+from keras_likelihood.backend.clip import clip
+from keras_likelihood.backend.rows import value_and_gradient
+from keras_likelihood.constraints import AffineSigmoid
+from keras_likelihood.likelihoods.count_likelihood import CountLikelihood
+from keras_likelihood.likelihoods.likelihood import get
+from keras_likelihood.likelihoods.parameter import Parameter
+from keras_likelihood.likelihoods.wrapper import Wrapper
+
+_ZERO = Parameter(
+    "zero_probability", AffineSigmoid(0.0, 1.0), initial=0.1, below=1.0
+)
+
+
+class ZeroInflated(Wrapper, CountLikelihood):
+    """Any likelihood of counts, with additional zeros.
+
+        P(0) = zero_probability + (1 - zero_probability) P_count(0)
+        P(y) = (1 - zero_probability) P_count(y)    for y > 0
+
+    The prediction is the mean of all outcomes, so that metrics keep their
+    meaning; that of the counts alone is
+    `prediction / (1 - zero_probability)`.
+
+    ```python
+    ZeroInflated(Poisson)
+    ZeroInflated("negative_binomial")
+    ```
+
+    Args:
+        likelihood: a `CountLikelihood` or its name.
+
+    A call on the class that this makes takes
+
+        prediction: mean, `>= 0`, `(batch, ..., units)`.
+        **parameters: those of the likelihood, and last `zero_probability`,
+            in (0, 1). It defaults to 0.1.
+    """
+
+    @classmethod
+    def define(cls, likelihood):
+        inner = get(likelihood)
+        if not issubclass(inner, CountLikelihood) or _ZERO in inner.parameters:
+            raise ValueError(
+                "ZeroInflated needs a likelihood of counts, such as 'poisson' "
+                f"or 'negative_binomial'. Received: {inner.name()!r}"
+            )
+        attributes = cls.attributes_of(inner)
+        parameters = (*inner.parameters, _ZERO)
+        return {**attributes, "parameters": parameters}
+
+    @property
+    def _zero(self):
+        return clip(self.zero_probability, 1e-7, 1 - 1e-6)
+
+    @property
+    def inner(self):
+        """The distribution of the counts, around their own mean."""
+        return self._count_of(self._mean / (1 - self._zero))
+
+    def _count_of(self, mean):
+        parameters = {
+            p.name: getattr(self, p.name) for p in self.likelihood.parameters
+        }
+        return self.likelihood(mean, **parameters)
+
+    def count_nll(self, y):
+        inner = self.inner
+        rest = ops.log1p(-self._zero)
+        at_zero = -ops.logaddexp(
+            ops.log(self._zero), rest - inner.count_nll(ops.zeros_like(y))
+        )
+        positive = ops.where(y > 0, y, ops.ones_like(y))
+        return ops.where(y > 0, inner.count_nll(positive) - rest, at_zero)
+
+    def count_tails(self, y):
+        below, above = self.inner.count_tails(y)
+        rest = 1 - self._zero
+        return self._zero + rest * below, rest * above
+
+    def variance(self):
+        inner = self.inner
+        spread = inner.variance() + self._zero * ops.square(inner.prediction)
+        return (1 - self._zero) * spread
+
+    def information(self):
+        """Fisher information of the prediction, of its shape.
+
+        That of the counts alone less what the zeros no longer tell.
+        """
+        inner, rest = self.inner, 1 - self._zero
+        none = ops.zeros_like(self.prediction)
+        nll, (slope,) = value_and_gradient(
+            lambda mean: self._count_of(mean).count_nll(none),
+            [inner.prediction],
+        )
+        p = ops.exp(-nll)
+        square = ops.square(slope) * p
+        zeros = rest * p / (self._zero + rest * p)
+        return (inner.information() - square * (1 - zeros)) / rest
+
+    def sample(self, count=None, seed=None):
+        if not isinstance(seed, keras.random.SeedGenerator):
+            seed = keras.random.SeedGenerator(seed)
+        drawn = self.inner.sample(count, seed=seed)
+        uniform = keras.random.uniform(
+            self._sample_shape(count), dtype=self.prediction.dtype, seed=seed
+        )
+        return ops.where(uniform < self._zero, ops.zeros_like(drawn), drawn)

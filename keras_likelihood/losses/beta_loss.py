@@ -1,0 +1,32 @@
+"""A loss for shares between 0 and 1."""
+
+from keras_likelihood.likelihoods import Beta
+from keras_likelihood.losses.likelihood_loss import LikelihoodLoss
+from keras_likelihood.registration import serializable
+
+
+@serializable
+class BetaLoss(LikelihoodLoss):
+    """Negative log-likelihood of the beta distribution.
+
+        variance = prediction (1 - prediction) / (1 + concentration)
+
+    The prediction is the mean share: use `LikelihoodHead("beta", units)`, or
+    the activation `"sigmoid"`. Targets lie strictly between 0 and 1.
+
+    ```python
+    model.compile("adam", loss=kl.losses.BetaLoss())
+    ```
+
+    Args:
+        concentration: the higher, the narrower: a number, `"global"`, a
+            `GlobalParameter`, or `None` (default) for the head's, else a
+            learned one.
+        **options: `dimension`, `reduction`, `name` and `dtype` of
+            `LikelihoodLoss`.
+    """
+
+    likelihood = Beta
+
+    def __init__(self, concentration=None, **options):
+        super().__init__(concentration=concentration, **options)

@@ -1,0 +1,33 @@
+"""A loss for numbers whose logarithm is normal."""
+
+from keras_likelihood.likelihoods import LogNormal
+from keras_likelihood.losses.likelihood_loss import LikelihoodLoss
+from keras_likelihood.registration import serializable
+
+
+@serializable
+class LogNormalLoss(LikelihoodLoss):
+    """Negative log-likelihood of the log-normal distribution.
+
+        log(y) is normal around log(prediction) - scale^2 / 2
+
+    The prediction is the mean and must be `>= 0`: use
+    `LikelihoodHead("log_normal", units)`, or an activation such as
+    `"softplus"`. Targets are `> 0`.
+
+    ```python
+    model.compile("adam", loss=kl.losses.LogNormalLoss())
+    ```
+
+    Args:
+        scale: standard deviation of log(y): a number, `"global"`, a
+            `GlobalParameter`, or `None` (default) for the head's, else a
+            learned one.
+        **options: `dimension`, `reduction`, `name` and `dtype` of
+            `LikelihoodLoss`.
+    """
+
+    likelihood = LogNormal
+
+    def __init__(self, scale=None, **options):
+        super().__init__(scale=scale, **options)

@@ -1,0 +1,39 @@
+"""Squared error of vectors, with their covariance set free."""
+
+from keras_likelihood.likelihoods import MultivariateNormal
+from keras_likelihood.losses.likelihood_loss import LikelihoodLoss
+from keras_likelihood.registration import serializable
+
+
+@serializable
+class MultivariateNormalLoss(LikelihoodLoss):
+    """Negative log-likelihood of vectors under MultivariateNormal.
+
+    ```python
+    loss = kl.losses.MultivariateNormalLoss(covariance="full")
+    outputs = kl.layers.LikelihoodHead(loss.likelihood, 4)(features)
+    model = kl.LikelihoodModel(inputs, outputs)
+    model.compile("adam", loss=loss)
+    ```
+
+    Args:
+        covariance: `"full"` (default), `"low_rank"` or `"diagonal"`.
+        rank: columns of the low-rank part, for `"low_rank"` only.
+        **options: the parameters of the likelihood, such as `scale`;
+            `dimension`, `reduction`, `name` and `dtype` of `LikelihoodLoss`.
+    """
+
+    def __init__(self, covariance="full", rank=None, **options):
+        options.pop("likelihood", None)
+        super().__init__(
+            MultivariateNormal(covariance=covariance, rank=rank), **options
+        )
+
+    def get_config(self):
+        config = super().get_config()
+        del config["likelihood"]
+        return {
+            **config,
+            "covariance": self.likelihood.covariance,
+            "rank": self.likelihood.rank,
+        }

@@ -1,0 +1,38 @@
+"""A loss for classes in an order."""
+
+from keras_likelihood.likelihoods import Ordinal
+from keras_likelihood.losses.likelihood_loss import LikelihoodLoss
+from keras_likelihood.registration import serializable
+
+
+@serializable
+class OrdinalLoss(LikelihoodLoss):
+    """Negative log-likelihood of ordered classes under a hidden score.
+
+        P(y <= k) = 1 / (1 + exp(prediction - cut_k))
+
+    The model predicts one score for each target, by `Dense(1)`; the loss
+    learns where its scale is cut into classes.
+
+    ```python
+    model = kl.LikelihoodModel(inputs, keras.layers.Dense(1)(features))
+    model.compile("adam", loss=kl.losses.OrdinalLoss(classes=5))
+    p = model.predict_distribution(x).class_probabilities()
+    ```
+
+    Args:
+        classes: how many there are, at least 3.
+        gaps: distances between the cut points: a number, a tuple of
+            `classes - 2` numbers, `"global"`, a `GlobalParameter`, or `None`
+            (default) for the head's, else learned ones.
+        **options: `dimension`, `reduction`, `name` and `dtype` of
+            `LikelihoodLoss`.
+    """
+
+    def __init__(self, classes: int, gaps=None, **options):
+        super().__init__(Ordinal(classes), gaps=gaps, **options)
+
+    def get_config(self):
+        config = {**super().get_config(), "classes": self.likelihood.classes}
+        del config["likelihood"]
+        return config

@@ -1,0 +1,146 @@
+"""Weights whose size the data cannot tell, as in front of a normalisation.
+
+If the output of a layer is normalised, all multiples of its kernel make the
+same predictions. No likelihood then says how large the kernel should be, and
+no prior can be learned for it. What a weight decay does there is to set how
+fast the direction of the kernel turns: shrunk kernels turn faster (van
+Laarhoven, 2017). What counts is the part of the weights that training forgets,
+so the strength follows from the length of the training.
+"""
+
+import math
+
+import keras
+import numpy as np
+from keras import ops
+
+from keras_likelihood.backend.weight_gradients import fold_gradients
+
+DECAY_OF_A_TRAINING = 5.0
+"""Sum over the steps of `rate * strength`: `exp(-5)` of the start is left."""
+
+_BATCHES = 8
+_LARGEST_SHARE = 0.01
+
+
+def scale_free(model, weights, scores, inputs, seed) -> list[float | None]:
+    """Tells which weights may be multiplied without any change.
+
+    A gradient of the loss is then at a right angle to the weight. In other
+    weights it has, squared, about a share `1 / size` along the weight, or
+    more; here less than a hundredth of that is asked for.
+
+    Args:
+        model: a model.
+        weights: its `keras.Variable`s in question.
+        scores: function from the model's output to a scalar with the
+            gradients of a likelihood, summed over the examples.
+        inputs: nest of arrays, inputs of the model.
+        seed: a `keras.random.SeedGenerator`.
+
+    Returns:
+        For each weight, `None` if its size matters. Else the root mean square
+        of the gradient of one example, over the entries of the weight.
+    """
+    known = {id(w) for w in weights}
+    held = [*model.trainable_variables, *model.non_trainable_variables]
+    others = [v for v in held if id(v) not in known]
+    directions = [_direction(w) for w in weights]
+
+    def add(total, gradients):
+        every = zip(total, directions, gradients, strict=True)
+        return [_add(pair, w, g) for pair, w, g in every]
+
+    total_of = fold_gradients(
+        lambda x: scores(model(x, training=True)), weights, others, seed, add
+    )
+    before = [ops.convert_to_numpy(v).copy() for v in others]
+    zeros = [[ops.zeros((), "float32")] * 2 for _ in weights]
+    inputs = keras.tree.map_structure(_in_batches, inputs)
+    found = total_of(zeros, inputs)
+    # A training pass moves the averages that normalisations keep.
+    for variable, value in zip(others, before, strict=True):
+        if not variable.trainable:
+            variable.assign(value)
+    examples = math.prod(keras.tree.flatten(inputs)[0].shape[:2])
+    return [
+        _spread(
+            float(ops.convert_to_numpy(along)),
+            float(ops.convert_to_numpy(whole)),
+            math.prod(w.shape),
+            examples,
+        )
+        for (along, whole), w in zip(found, weights, strict=True)
+    ]
+
+
+def _spread(along, whole, size, examples):
+    if not whole > 0 or along * size > _LARGEST_SHARE * whole:
+        return None
+    return math.sqrt(whole / (examples * size))
+
+
+def decay_strength(optimizer, steps: int, batch: float, spread: float):
+    """The factor of a weight in its gradient that decays it as it should.
+
+    SGD moves a weight by `rate / (1 - momentum)` times its gradient, and
+    optimizers like Adam by `rate / root mean square` times.
+
+    Args:
+        optimizer: of the training.
+        steps: number of steps of the training.
+        batch: number of examples in a step.
+        spread: root mean square of the gradient of one example.
+
+    Returns:
+        The strength; `None` for optimizers of another kind.
+    """
+    gain = _mean_rate(optimizer, steps)
+    if isinstance(optimizer, keras.optimizers.SGD):
+        gain /= 1.0 - float(optimizer.momentum)
+    elif isinstance(optimizer, _NORMALISING):
+        gain /= spread / math.sqrt(batch)
+    else:
+        return None
+    return DECAY_OF_A_TRAINING / (gain * steps) if gain > 0 else None
+
+
+_NORMALISING = (
+    keras.optimizers.Adam,
+    keras.optimizers.Nadam,
+    keras.optimizers.RMSprop,
+)
+
+
+def _mean_rate(optimizer, steps):
+    rate = optimizer.get_config()["learning_rate"]
+    if not isinstance(rate, dict):
+        return float(rate)
+    try:
+        schedule = keras.optimizers.schedules.deserialize(rate)
+    except (TypeError, ValueError):
+        # The class of a user's own schedule may not be registered.
+        return float(ops.convert_to_numpy(optimizer.learning_rate))
+    now = int(ops.convert_to_numpy(optimizer.iterations))
+    at = now + np.linspace(0, steps - 1, 64).astype("int64")
+    return float(
+        np.mean([ops.convert_to_numpy(schedule(int(step))) for step in at])
+    )
+
+
+def _direction(weight):
+    value = ops.convert_to_numpy(weight).astype("float64")
+    length = max(float(np.linalg.norm(value)), 1e-30)
+    return (value / length).astype("float32")
+
+
+def _add(pair, direction, gradient):
+    gradient = ops.cast(gradient, "float32")
+    along = ops.square(ops.sum(gradient * direction))
+    return [pair[0] + along, pair[1] + ops.sum(ops.square(gradient))]
+
+
+def _in_batches(array):
+    array = ops.convert_to_numpy(array)
+    size = len(array) // _BATCHES
+    return array[: size * _BATCHES].reshape(_BATCHES, size, *array.shape[1:])

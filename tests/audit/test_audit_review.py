@@ -1,0 +1,359 @@
+"""A person works with the page: marks, undoes, filters, exports."""
+
+import csv
+import io
+import re
+
+import numpy as np
+import pytest
+
+import keras_likelihood as kl
+from keras_likelihood.auditing.heat_map import draw_heat_map
+from keras_likelihood.auditing.page import write_page
+from keras_likelihood.auditing.report import AuditReport
+from keras_likelihood.auditing.shown_inputs import show_inputs
+from tests.audit.chromium import acted, on_a_phone, rendered
+from tests.audit.test_audit_page import NASTY, N, embedded, images, report_of
+
+NAMES = ['=HYPERLINK("http:x")', "+dog;=1+1", "<b>bird</b>"]
+SUSPECTS = report_of().suspects()
+GIVEN = report_of().label_issues["given_label"]
+
+
+def page_of(folder, x, names=NAMES, task="classification", top=40):
+    path = folder / "audit.html"
+    shown = show_inputs(x, None)
+    names = names if task == "classification" else None
+    write_page(report_of(task), shown, path, names, top, "Title")
+    return path
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory):
+    return page_of(tmp_path_factory.mktemp("review"), images())
+
+
+STATE = """
+const store = () => localStorage.getItem(
+  Object.keys(localStorage).find((k) => k.startsWith("keras-likelihood")));
+const now = () => document.querySelector("[aria-current]")?.dataset.key;
+const progress = () => document.getElementById("progress").textContent;
+"""
+
+
+def test_keys_decide_and_undo(page, tmp_path):
+    steps = """
+    press("w"); told.push(now(), store());
+    press("r"); press("w"); press("u"); press("2");
+    told.push(now(), store(), progress());
+    press("z"); press("z"); press("z"); told.push(now(), store());
+    press("k"); press("c"); press("k"); told.push(now(), store());
+    press("l"); told.push(document.activeElement.className, store());
+    press("r"); told.push(store());
+    press("Enter"); press("j"); told.push(now());
+    press("7"); press("x"); told.push(now(), store());
+    """
+    a, b, c, d, e = (int(i) for i in SUSPECTS[:5])
+    proposal = (GIVEN[b] + 1) % 3
+    last = f"{d}w2" if GIVEN[d] != 2 else f"{d}r"
+    marked = f"{a}r_{b}w{proposal}_{c}u_{last}"
+    first = f"{a}w{(GIVEN[a] + 1) % 3}"
+    assert acted(page, tmp_path, STATE + steps) == [
+        *(f"suspected {a}", None),
+        *(f"suspected {e}", marked, progress(4, marked)),
+        *(f"suspected {b}", f"{a}r"),
+        *(f"suspected {a}", ""),
+        *("correction", first),
+        first,  # letters typed into the list of labels decide nothing
+        f"suspected {b}",
+        *(f"suspected {b}", first),
+    ]
+
+
+def progress(done, marked):
+    told = ", ".join(
+        f"{len(re.findall(rf'[0-9]{name[0]}', marked))} {name}"
+        for name in ("right", "wrong", "unsure")
+    )
+    return f"{done} of 18 suspects decided. In all: {told}."
+
+
+def test_clicks_filter_and_export(page, tmp_path):
+    """The exported file is safe in a spreadsheet, and `apply` reads it."""
+    steps = """
+    const row = (at) => all("#suspected tbody tr")[at];
+    const mark = (at, name) => row(at).querySelector(`.judge .${name}`).click();
+    mark(0, "wrong"); mark(1, "right"); mark(2, "unsure"); mark(3, "wrong");
+    const list = row(3).querySelector(".correction");
+    told.push([...list.options].map((o) => o.textContent));
+    list.value = ""; list.dispatchEvent(new Event("change"));
+    mark(4, "right"); mark(4, "right");
+    told.push(row(0).querySelector(".wrong").getAttribute("aria-pressed"));
+    const field = document.getElementById("controls").elements.decision;
+    const shown = [...field.options].map((o) => {
+      field.value = o.value;
+      field.dispatchEvent(new Event("input"));
+      return all("#suspected tbody tr").length;
+    });
+    told.push(shown, location.hash);
+    document.getElementById("controls").querySelector("button").click();
+    let file;
+    URL.createObjectURL = (blob) => { file = blob; return "blob:x"; };
+    URL.revokeObjectURL = () => {};
+    HTMLAnchorElement.prototype.click = function () {
+      told.push(this.download);
+    };
+    document.getElementById("export").click();
+    later = true;
+    file.text().then((text) => { told.push(text); finish(); });
+    """
+    found = acted(page, tmp_path, steps)
+    options, pressed, shown, address, name, text = found
+    given = GIVEN[SUSPECTS[3]]
+    others = [n for i, n in enumerate(NAMES) if i != given]
+    assert options == ["leave it out", *others]
+    assert pressed == "true"
+    # All (the first 12), undecided, wrong, right, unsure.
+    assert shown == [12, 12, 2, 1, 1]
+    assert address == "#decision=unsure"
+    assert name == "decisions.csv"
+    for cell in (c for line in csv.reader(io.StringIO(text)) for c in line):
+        assert not re.match(r"[=+\-@\t\r]", cell)
+        assert ";" not in cell
+    path = tmp_path / name
+    path.write_bytes(text.encode())
+    y, keep = kl.audit.apply(GIVEN, path)
+    expected = GIVEN.copy()
+    expected[SUSPECTS[0]] = (GIVEN[SUSPECTS[0]] + 1) % 3
+    np.testing.assert_array_equal(y, expected)
+    np.testing.assert_array_equal(np.flatnonzero(~keep), [SUSPECTS[3]])
+
+
+def test_decisions_outlive_the_page(page, tmp_path):
+    """They are there again after a reload, and foreign ones are not."""
+    steps = """
+    if (!localStorage.getItem("again")) {
+      localStorage.setItem("again", "1");
+      localStorage.setItem("keras-likelihood-audit-other", "1r_2r");
+      press("j"); press("r");
+      later = true;
+      location.reload();
+    } else {
+      told.push(progress(), all('#suspected [aria-pressed="true"]').length);
+      localStorage.setItem(
+        Object.keys(localStorage).find((k) => !k.endsWith("other") &&
+          k.startsWith("keras")), "0r_x_5q_-1w_3w9_4r1_6w1__7u");
+      const reload = new StorageEvent("storage", {
+        key: Object.keys(localStorage).find((k) => !k.endsWith("other") &&
+          k.startsWith("keras")), newValue: "0r_x_5q_-1w_3w9_4r1_6w1__7u"});
+      window.dispatchEvent(reload);
+      told.push(progress());
+    }
+    """
+    kept, pressed, read = acted(page, tmp_path, STATE + steps)
+    assert kept.endswith("In all: 1 right, 0 wrong, 0 unsure.")
+    assert pressed == 1
+    assert read.endswith("In all: 1 right, 1 wrong, 1 unsure.")
+
+
+def test_the_address_holds_what_storage_refuses(page, tmp_path):
+    refused = """
+    Object.defineProperty(window, "localStorage", { get() {
+      throw new DOMException("refused", "SecurityError");
+    } });
+    """
+    steps = """
+    told.push(progress(), document.getElementById("kept").textContent);
+    press("j"); press("u"); told.push(location.hash);
+    window.addEventListener("hashchange", () => {
+      told.push(location.hash, progress()); finish();
+    });
+    later = true;
+    location.hash = "#label=1";
+    """
+    first, last = SUSPECTS[0], SUSPECTS[-1]
+    before, note, address, filtered, after = acted(
+        *(page, tmp_path, STATE + steps),
+        before=refused,
+        fragment=f"#decided={last}r_999999999w<b>",
+    )
+    assert before.startswith("1 of 18") and "1 right, 0 wrong" in before
+    assert "in the address" in note
+    assert address == f"#decided={last}r_{first}u"
+    assert filtered == f"#label=1&decided={last}r_{first}u"
+    assert after.startswith("2 of 18")
+
+
+def test_an_example_enlarges_and_counts_filter(page, tmp_path):
+    steps = """
+    click("#suspected img");
+    const large = document.querySelector("dialog");
+    const image = large.querySelector("img");
+    later = true;
+    image.decode().then(() => {
+      told.push(large.open, image.getBoundingClientRect().width);
+      told.push(large.querySelectorAll("dt").length);
+      press("w"); told.push(large.querySelector("h2").textContent);
+      large.addEventListener("close", () => {
+        told.push(large.open, store(), now());
+        const cell = document.querySelector(".heat a");
+        window.addEventListener("hashchange", () => {
+          told.push(Number(cell.textContent));
+          told.push(all("#suspected tbody tr").length);
+          finish();
+        });
+        cell.click();
+      });
+      press("e");
+    });
+    """
+    a, b = SUSPECTS[:2]
+    found = acted(page, tmp_path, STATE + steps)
+    is_open, width, facts, heading, still_open, store, now, *counts = found
+    assert is_open and not still_open
+    assert now == f"suspected {b}"
+    assert width >= 200
+    assert facts == len(embedded(page)["columns"])
+    assert heading == f"Example {b}"
+    assert store == f"{a}w{(GIVEN[a] + 1) % 3}"
+    assert counts == [6, 6]
+
+
+def texts():
+    return np.array([f"{NASTY[0]} {i} " + "long text " * 60 for i in range(N)])
+
+
+def table():
+    x = np.random.default_rng(1).normal(size=(N, 8))
+    x[:, 7] = 4.5
+    x[::3, 1] = np.nan
+    x[::10, 2] = 60
+    return x
+
+
+LAYOUT = """
+const rows = inner.querySelectorAll("#suspected tbody tr");
+const cells = [...rows[0].children];
+const { scrollWidth, clientWidth } = inner.documentElement;
+told.push(scrollWidth <= clientWidth);
+told.push(cells.map((c) => c.dataset.name));
+told.push(cells.every((c) => {
+  const box = c.getBoundingClientRect();
+  return box.width > 0 && box.height > 0 && box.left >= 0 && box.right <= 390;
+}));
+told.push(cells.map((c) => frame.contentWindow
+  .getComputedStyle(c, "::before").content));
+told.push(rows[0].textContent);
+"""
+
+
+@pytest.mark.parametrize(
+    "task, x, last",
+    [
+        ("classification", images(), ["p(given)", "quality"]),
+        ("classification", texts(), ["p(given)", "quality", "text"]),
+        ("regression", table(), ["p(given)", "quality", "features"]),
+    ],
+    ids=["images", "text", "table"],
+)
+def test_a_phone_shows_every_column(tmp_path, task, x, last):
+    path = page_of(tmp_path, x, NASTY, task)
+    found = on_a_phone(path, tmp_path, LAYOUT)
+    fits, names, inside, before, text = found
+    assert fits and inside
+    first = ["given", "predicted", "learned temperature"]
+    if task == "regression":
+        first[:2] = ["target", "prediction"]
+    expected = ["index", *first, *last, "decision"]
+    assert names == ["example"] * (x.ndim == 4) + expected
+    assert before[names.index("p(given)")] == '"p(given)"'
+    if "text" in last:
+        assert NASTY[0] in text
+    if "features" in last:
+        assert "x1: " in text and "and 2 more" in text
+
+
+def test_tables_show_missing_and_unusual_values(tmp_path):
+    path = page_of(tmp_path, table(), task="regression")
+    seen = rendered(path, tmp_path / "profile")
+    cells = [row for row in seen.sections["suspected"] if row]
+    held = embedded(path)["rows"]
+    for row in cells[:3]:
+        at = int(row[0])
+        index = next(r for r in held if r["index"] == at)
+        assert ("x1: missing" in row[6]) == (at % 3 == 0)
+        assert (2 in index["marked"]) == (at % 10 == 0)
+    assert any(a.get("class") == "marked" for _, a in seen.tags)
+    inputs = [a for tag, a in seen.tags if tag == "input"]
+    assert not [a for a in inputs if a.get("type") == "number"]
+
+
+def large_report(n):
+    rng = np.random.default_rng(0)
+    given, suspected = rng.integers(0, 1000, n), rng.random(n) < 0.1
+    return AuditReport(
+        task="classification",
+        scores=rng.gamma(2.0, size=n),
+        score_name="learned temperature",
+        score_meaning="A sentence.",
+        label_issues={
+            "is_label_issue": suspected,
+            "label_quality": rng.uniform(size=n),
+            "given_label": given,
+            "predicted_label": rng.integers(0, 1000, n),
+        },
+        nll=rng.uniform(size=n),
+    )
+
+
+def test_the_page_of_a_million_is_small(tmp_path):
+    """Images are noise, which packs worst."""
+    n = 1_000_000
+    report, names = large_report(n), [f"class {i}" for i in range(1000)]
+    noise = np.random.default_rng(0).integers(0, 256, (1, 96, 96, 3))
+    shown = show_inputs(
+        np.broadcast_to(noise.astype("uint8"), (n, 96, 96, 3)), None
+    )
+    path = tmp_path / "audit.html"
+    write_page(report, shown, path, names, 100, "Many")
+    assert 1e6 < path.stat().st_size < 5e6
+    assert "The 20 classes with the most suspected labels of 1000" in (
+        path.read_text(encoding="utf-8")
+    )
+    long = np.broadcast_to(np.array(["word " * 10_000]), (n,))
+    write_page(report, show_inputs(long, None), path, names, 100, "Many")
+    assert path.stat().st_size < 5e6
+
+
+def test_the_heat_map_counts_every_suspect():
+    issues = report_of().label_issues
+    drawn = draw_heat_map(issues, NASTY)
+    counts = [int(c) for c in re.findall(r">([\d,]+)</a>", drawn)]
+    assert sum(counts) == len(SUSPECTS)
+    assert "<img" not in drawn and "<script" not in drawn
+    assert "heat-6" in drawn and "heat-7" not in drawn
+    none = {**issues, "is_label_issue": np.zeros(N, bool)}
+    assert draw_heat_map(none, NASTY) == ""
+
+
+def test_names_that_no_encoding_knows_do_not_stop_the_page(tmp_path):
+    path = page_of(tmp_path, images(), ["a\udcff", "b", "c"])
+    assert embedded(path)["labels"][0].startswith("a")
+
+
+def test_decisions_are_kept_by_labels_and_inputs(tmp_path):
+    """A new network on the same data finds the decisions again."""
+
+    def key(x, y=None):
+        report = report_of()
+        if y is not None:
+            report.label_issues["given_label"] = y
+        report.scores = report.scores[::-1].copy()
+        path = tmp_path / "audit.html"
+        write_page(report, show_inputs(x, None), path, NAMES, 9, "Title")
+        return embedded(path)["key"]
+
+    same = embedded(page_of(tmp_path, images()))["key"]
+    assert key(images()) == same
+    assert key(images() + 0.5) != same
+    assert key(images(), GIVEN[::-1]) != same
