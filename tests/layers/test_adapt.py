@@ -27,12 +27,22 @@ def small_model():
     return model
 
 
+def start_over(model, weights):
+    """Back to the first weights, without compiling the step anew."""
+    model.set_weights(weights)
+    for variable in model.optimizer.variables:
+        if "learning_rate" not in variable.path:
+            variable.assign(np.zeros(variable.shape))
+
+
 def test_units_do_not_change_the_fit(rng, tmp_path):
     """A fit to 1000 y + 5000 is that to y, moved and stretched."""
     x, y = data(rng)
     outputs, nll = [], []
+    model = small_model()
+    weights = model.get_weights()
     for unit, start in ((1, 0), (1000, 5000)):
-        model = small_model()
+        start_over(model, weights)
         target = unit * y + start
         model.adapt(target)
         fitted = model.fit(
@@ -48,9 +58,9 @@ def test_units_do_not_change_the_fit(rng, tmp_path):
     model.save(path)
     loaded = keras.saving.load_model(path)
     np.testing.assert_allclose(
-        loaded.predict(x, verbose=0)[0], moved, rtol=1e-6
+        keras.ops.convert_to_numpy(loaded(x)[0]), moved, rtol=1e-6
     )
-    assert "unscaled_targets" not in kl.diagnose(loaded, x, target).names
+    assert "unscaled_targets" not in kl.diagnose(model, x, target).names
 
 
 @pytest.mark.parametrize("dimension", ["scalar", "channel", "element"])

@@ -183,11 +183,13 @@ def test_recalibrated_model_is_recalibrated_again(tmp_path):
     """Layers of the same names come twice in such a model."""
     x, y = data()
     model = classifier()
-    for _ in range(3):
+    for _ in range(2):
         fitted = recalibration.GlobalScaling().fit(model, x, y)
         model = fitted.model
     model.save(tmp_path / "again.keras")
     loaded = keras.saving.load_model(tmp_path / "again.keras")
     np.testing.assert_allclose(
-        loaded.predict(x, verbose=0), model.predict(x, verbose=0), rtol=1e-6
+        keras.ops.convert_to_numpy(loaded(x)),
+        keras.ops.convert_to_numpy(model(x)),
+        rtol=1e-6,
     )
