@@ -92,7 +92,7 @@ def fit_keras(name, x, bounds):
     model.compile(
         keras.optimizers.Adam(decay, beta_2=0.99),
         loss=kl.losses.LikelihoodLoss(f"censored({name})"),
-        steps_per_execution=50,
+        steps_per_execution=10,
     )
     model.fit(FullBatch(x, y, STEPS), verbose=0)
     (spread,) = model.loss.parameter_values().values()

@@ -143,6 +143,11 @@ def _classes(reading: Reading, task, n) -> int | None:
             f"infinite ones for {int(bad.sum())} example(s), the first at "
             f"{int(bad.argmax())}"
         )
+    if found == "regression" and not reading.is_real:
+        raise ValueError(
+            "An audit of numbers needs a `LocationScale` likelihood, such as "
+            f"normal. Received: {likelihood.name()}"
+        )
     if found == "regression":
         return None
     if likelihood is not Softmax and shape[1] != 1:

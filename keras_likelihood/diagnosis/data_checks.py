@@ -18,7 +18,11 @@ def check_finite(model, x, outputs) -> Iterator[Finding]:
         if isinstance(array, np.ndarray) and array.dtype.kind == "f":
             places["inputs"] = places.get("inputs", 0) + _bad(array)
     for output in outputs:
-        places[f"targets{output.title}"] = _bad(output.y)
+        y = output.y
+        if output.likelihood.takes_bounds:
+            # Infinite ones are no bound.
+            y = np.where(np.isinf(y), 0, y)
+        places[f"targets{output.title}"] = _bad(y)
     places["weights"] = sum(
         _bad(keras.ops.convert_to_numpy(v))
         for v in model.weights

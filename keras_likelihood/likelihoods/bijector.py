@@ -148,6 +148,12 @@ class BoxCox(Bijector):
     def log_slope(self, y):
         return (self.power - 1) * ops.log(y)
 
+    def inside(self, y):
+        if self.power >= 0:
+            return super().inside(y)
+        # Lower ones are so far out that a gradient would overflow.
+        return clip(y, 10.0 ** (8 / self.power), math.inf)
+
     @property
     def image(self):
         if self.power == 0:

@@ -55,7 +55,10 @@ class Gamma(PositiveLikelihood):
         lower, above = gamma_tails(
             self.shape, self.shape * bounded_exp(log_ratio)
         )
-        return safe_log(ops.where(upper, above, lower))
+        tail = ops.where(upper, above, lower)
+        # A tail too thin for a float32 is about as thin as its density.
+        thin = -self.ratio_nll(log_ratio)
+        return ops.where(tail > 1e-30, safe_log(tail), thin)
 
     def log_ratio_quantile(self, p):
         return _quantile(self.shape, p)

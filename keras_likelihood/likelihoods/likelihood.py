@@ -14,6 +14,10 @@ from keras_likelihood.likelihoods.checks import (
     refuse_our_names,
 )
 from keras_likelihood.likelihoods.parameter import Parameter
+from keras_likelihood.likelihoods.parameter_shapes import (
+    as_vector,
+    check_broadcasts,
+)
 from keras_likelihood.likelihoods.precision import widen_methods
 from keras_likelihood.likelihoods.tails import safe_log
 
@@ -76,13 +80,14 @@ class Likelihood:
         for p in self.parameters:
             value = parameters.get(p.name, p.initial)
             if value is p.initial and isinstance(value, tuple):
-                size = p.size_for(self.prediction.shape[-1])
+                size = p.size_for(prediction.shape[-1])
                 value = tuple(np.resize(value, size).tolist())
             if isinstance(value, numbers.Real | tuple | list):
                 value = p.check(value)
-            value = ops.convert_to_tensor(value, dtype=self.prediction.dtype)
-            value = self._as_vector(p, value)
-            self._check_broadcasts(p, value)
+            value = ops.convert_to_tensor(value, dtype=prediction.dtype)
+            shape = tuple(prediction.shape)
+            value = as_vector(p, value, shape)
+            check_broadcasts(p, value, shape, self.event_rank)
             setattr(self, p.name, value)
 
     @classmethod
@@ -269,43 +274,6 @@ class Likelihood:
     def _sample_shape(self, count):
         shape = tuple(ops.shape(self.prediction))
         return shape if count is None else (count, *shape)
-
-    def _as_vector(self, parameter, value):
-        """A number, or one vector for all, with the prediction's rank."""
-        if parameter.size is None or len(value.shape) > 1:
-            return value
-        rank = len(self.prediction.shape)
-        size = parameter.size_for(self.prediction.shape[-1])
-        if len(value.shape) == 1 and value.shape[0] != size:
-            raise ValueError(
-                f"`{parameter.name}` must have {size} values. "
-                f"Received: shape {tuple(value.shape)}"
-            )
-        return ops.broadcast_to(value, (1,) * (rank - 1) + (size,))
-
-    def _check_broadcasts(self, parameter, value):
-        outcome = tuple(self.prediction.shape)
-        if self.event_rank:
-            outcome = outcome[:-1] + (1,)
-        shape, one = tuple(value.shape), 1
-        if parameter.size is not None:
-            one = parameter.size_for(self.prediction.shape[-1])
-            outcome = outcome[:-1] + (outcome[-1] * one,)
-        fits = len(shape) == 0 or (
-            len(shape) == len(outcome)
-            and all(
-                s in (1, o) or s is None or o is None
-                for s, o in zip(shape[:-1], outcome[:-1], strict=True)
-            )
-            and shape[-1] in (one, outcome[-1], None)
-        )
-        if not fits:
-            last = f", the last {one} or" if one != 1 else " or"
-            raise ValueError(
-                f"`{parameter.name}` must be a scalar or have the rank of the "
-                f"prediction with each axis 1{last} equal to that of "
-                f"{outcome}. Received: shape {shape}"
-            )
 
     def _check_target(self, y):
         y = ops.convert_to_tensor(y, dtype=self.prediction.dtype)

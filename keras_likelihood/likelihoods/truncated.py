@@ -114,7 +114,9 @@ class Truncated(Wrapper):
             ops.where(ops.isfinite(x), ops.exp(_tail(inner, x, False)), end)
             for x, end in ((low, 0.0), (high, 1.0))
         )
-        found = inner.quantile(at_low + p * (at_high - at_low))
+        # Below 1, whose quantile may be infinite.
+        share = clip(at_low + p * (at_high - at_low), 0.0, 1 - 2.0**-24)
+        found = inner.quantile(share)
         if isinstance(inner, LocationScale):
             # From the upper tail, where that is the one with the digits.
             s_low, s_high = (
@@ -124,6 +126,9 @@ class Truncated(Wrapper):
             tail = s_low + p * (s_high - s_low)
             mirrored = 2 * inner.prediction - inner.quantile(tail)
             found = ops.where(at_low > 0.5, mirrored, found)
+        elif self.low is not None:
+            # So far out that all but nothing of the range is at its start.
+            found = ops.where(at_low > 1 - 2.0**-20, self.low, found)
         return clip(found, *self._range())
 
     def sample(self, count=None, seed=None):

@@ -24,7 +24,6 @@ class MultivariateNormalLoss(LikelihoodLoss):
     """
 
     def __init__(self, covariance="full", rank=None, **options):
-        options.pop("likelihood", None)
         super().__init__(
             MultivariateNormal(covariance=covariance, rank=rank), **options
         )

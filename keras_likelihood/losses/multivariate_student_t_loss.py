@@ -24,7 +24,6 @@ class MultivariateStudentTLoss(LikelihoodLoss):
     """
 
     def __init__(self, covariance="full", rank=None, **options):
-        options.pop("likelihood", None)
         super().__init__(
             MultivariateStudentT(covariance=covariance, rank=rank), **options
         )

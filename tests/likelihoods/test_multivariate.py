@@ -192,11 +192,11 @@ def test_the_loss_learns_a_covariance(rng):
     loss = kl.losses.MultivariateNormalLoss()
     inputs = keras.Input((1,))
     model = kl.LikelihoodModel(inputs, keras.layers.Dense(3)(inputs))
-    model.compile(keras.optimizers.Adam(0.05), loss=loss)
-    model.fit(x, y, batch_size=200, epochs=100, verbose=0)
+    model.compile(keras.optimizers.Adam(0.1), loss=loss)
+    model.fit(x, y, batch_size=400, epochs=60, verbose=0)
     found = model.predict_distribution(x[:1], verbose=0)
     np.testing.assert_allclose(
-        as_numpy(found.scale_squared())[0], np.cov(y.T), atol=0.05
+        as_numpy(found.scale_squared())[0], np.cov(y.T), atol=0.07
     )
     twin = keras.saving.deserialize_keras_object(
         keras.saving.serialize_keras_object(

@@ -14,6 +14,9 @@ from tests.contracts import FEATURES, as_numpy
 from tests.kinds import WRAPPED
 
 every_kind = pytest.mark.parametrize("name", WRAPPED)
+one_of_each_family = pytest.mark.parametrize(
+    "name", {n.partition("(")[0]: n for n in reversed(WRAPPED)}.values()
+)
 UNITS = 2
 BASES = (
     likelihoods.Multivariate,
@@ -106,7 +109,7 @@ def test_loss_weights_and_head(name, rng):
             assert value.shape == (4, *shape)
 
 
-@every_kind
+@one_of_each_family
 def test_trains_and_survives_saving(name, rng, tmp_path):
     likelihood, y, _, _ = case(name, rng)
     x = rng.normal(size=(6, 2)).astype("float32")
@@ -141,3 +144,20 @@ def test_the_loss_learns_what_the_output_lacks(name, rng):
     np.testing.assert_allclose(found, expected, rtol=1e-5)
     assert len(loss.trainable_variables) == len(likelihood.parameters)
     assert len(variables) <= len(likelihood.parameters)
+
+
+@pytest.mark.parametrize(
+    "name", ["censored(normal)", "mixture(normal,components=3)"]
+)
+def test_other_rooms_handle_or_refuse_it(name, rng):
+    likelihood, y, prediction, _ = case(name, rng)
+    model = contracts.small_model(
+        kl.layers.LikelihoodHead(name, UNITS), prediction
+    )
+    model.compile("adam", loss=kl.losses.LikelihoodLoss(name))
+    assert "not_finite" not in kl.diagnose(model, prediction, y).names
+    with pytest.raises(ValueError, match="(finite|LocationScale).*Received"):
+        kl.audit(model, prediction, y, output=None)
+    if "mixture" in name:
+        with pytest.raises(ValueError, match="one scale per outcome"):
+            model.compile("adam", model.loss, metrics=[kl.metrics.Sharpness()])
