@@ -202,8 +202,12 @@ class Increasing(Constraint):
     low = -float("inf")
 
     def __call__(self, x):
-        steps = [x[..., :1], ops.softplus(x[..., 1:])]
-        return ops.cumsum(ops.concatenate(steps, axis=-1), axis=-1)
+        # `ops.cumsum` on PyTorch makes float32 of float64.
+        first, *others = ops.unstack(x, axis=-1)
+        rows = [first]
+        for other in others:
+            rows.append(rows[-1] + ops.softplus(other))
+        return ops.stack(rows, axis=-1)
 
     def _inverse(self, y, xp):
         steps = _softplus_inverse(y[..., 1:] - y[..., :-1], xp)

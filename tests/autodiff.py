@@ -59,3 +59,28 @@ def central_differences(function, *arrays, step=1e-5):
             gradient[i] = (above - below) / (2 * step)
         found.append(gradient)
     return found
+
+
+def value_and_gradients(function):
+    """`function` of one float64 vector, with its gradient, for SciPy.
+
+    It is compiled once on JAX, where compiling each call would take long.
+    """
+    backend = keras.backend.backend()
+    if backend == "jax":
+        import jax
+
+        compiled = jax.jit(jax.value_and_grad(function))
+
+    def call(theta):
+        if backend == "jax":
+            value, gradient = compiled(keras.ops.convert_to_tensor(theta))
+        else:
+            value = function(keras.ops.convert_to_tensor(theta))
+            (gradient,) = gradients(function, theta)
+        return (
+            float(keras.ops.convert_to_numpy(value)),
+            np.asarray(keras.ops.convert_to_numpy(gradient), "float64"),
+        )
+
+    return call

@@ -198,14 +198,15 @@ def test_docstrings_become_restructured_text():
 
 
 @pytest.fixture
-def logistic():
-    return run_blocks(DOCS / "design.md", {"__name__": "design"})["Logistic"]
+def new_likelihood():
+    scope = run_blocks(DOCS / "design.md", {"__name__": "design"})
+    return scope["HyperbolicSecant"]
 
 
-def test_new_likelihood_is_the_one_meant(logistic, rng):
+def test_new_likelihood_is_the_one_meant(new_likelihood, rng):
     y = rng.normal(size=(20, 1)).astype("float32")
-    found = logistic(np.zeros_like(y), scale=0.7)
-    oracle = stats.logistic(0, 0.7)
+    found = new_likelihood(np.zeros_like(y), scale=0.7)
+    oracle = stats.hypsecant(0, 0.7)
     pairs = {
         "nll": (found.nll(y), -oracle.logpdf(y)),
         "cdf": (found.cdf(y), oracle.cdf(y)),
@@ -217,35 +218,37 @@ def test_new_likelihood_is_the_one_meant(logistic, rng):
         )
 
 
-def test_new_likelihood_keeps_the_contracts(logistic, rng, tmp_path):
+def test_new_likelihood_keeps_the_contracts(new_likelihood, rng, tmp_path):
     x = rng.normal(size=(12, contracts.FEATURES)).astype("float32")
     y = rng.normal(size=(12, 2)).astype("float32")
-    head = kl.layers.LikelihoodHead("logistic", units=2)
+    head = kl.layers.LikelihoodHead("hyperbolic_secant", units=2)
     contracts.head_starts_at_the_initial_values(head, {"scale": 1.0})
     for contract in (
         contracts.head_broadcasts_with_its_prediction,
         contracts.symbolic_and_eager_shapes_agree,
         contracts.config_keeps_outputs,
     ):
-        contract(kl.layers.LikelihoodHead("logistic", units=2), x)
-    loss = kl.losses.LikelihoodLoss("logistic", scale=1.0, reduction="sum")
+        contract(kl.layers.LikelihoodHead("hyperbolic_secant", units=2), x)
+    loss = kl.losses.LikelihoodLoss(
+        "hyperbolic_secant", scale=1.0, reduction="sum"
+    )
     contracts.sample_weight_counts_examples(loss, y, y + 1)
     model = contracts.small_model(
-        kl.layers.LikelihoodHead("logistic", units=2), x
+        kl.layers.LikelihoodHead("hyperbolic_secant", units=2), x
     )
-    model.compile("adam", loss=kl.losses.LikelihoodLoss("logistic"))
+    model.compile("adam", loss=kl.losses.LikelihoodLoss("hyperbolic_secant"))
     contracts.training_moves_every_weight(model, x, y)
     contracts.model_survives_saving(model, x, y, tmp_path / "model.keras")
 
 
-def test_new_likelihood_has_data_parameters(logistic, rng):
+def test_new_likelihood_has_data_parameters(new_likelihood, rng):
     x = rng.normal(size=(30, contracts.FEATURES)).astype("float32")
     y = rng.normal(size=(30, 1)).astype("float32")
     y[4] = 50
     scale = kl.DataParameter(30, learning_rate=0.1)
     model = contracts.small_model(keras.layers.Dense(1), x)
     model.compile(
-        "adam", loss=kl.losses.LikelihoodLoss("logistic", scale=scale)
+        "adam", loss=kl.losses.LikelihoodLoss("hyperbolic_secant", scale=scale)
     )
     model.fit(x, kl.indexed(y), epochs=20, callbacks=[scale], verbose=0)
     assert scale.values().argmax() == 4

@@ -143,17 +143,10 @@ def _solve(mean, rest, n, p):
     deviation = ops.sqrt(mean * rest / (1 + n))
     down = deviation * ops.sqrt((1 - p) / p) / mean
     up = deviation * ops.sqrt(p / (1 - p)) / rest
+    less, more = clip(down, 0.0, 0.5), clip(up, 0.0, 0.5)
     odds = ops.log(mean) - ops.log(rest)
-    low = (
-        odds
-        + ops.log1p(-clip(down, 0.0, 0.5))
-        - ops.log1p(clip(down, 0.0, 0.5) * mean / rest)
-    )
-    high = (
-        odds
-        + ops.log1p(clip(up, 0.0, 0.5) * rest / mean)
-        - ops.log1p(-clip(up, 0.0, 0.5))
-    )
+    low = odds + ops.log1p(-less) - ops.log1p(less * mean / rest)
+    high = odds + ops.log1p(more * rest / mean) - ops.log1p(-more)
     low = ops.where(down < 0.5, low, -end)
     high = ops.where(up < 0.5, high, end)
     return ops.sigmoid(solve(tails, density, p, low, high))

@@ -61,10 +61,11 @@ class Ordinal(Parametrized):
 
     def cut_points(self):
         """Increasing cut points, `(batch, ..., 1 or units, classes - 1)`."""
-        gaps = self._gaps()
-        ends = ops.cumsum(gaps, axis=-1)
-        cuts = ops.concatenate([ops.zeros_like(gaps[..., :1]), ends], axis=-1)
-        return cuts - 0.5 * ends[..., -1:]
+        gaps = ops.unstack(self._gaps(), axis=-1)
+        cuts = [ops.zeros_like(gaps[0])]
+        for gap in gaps:
+            cuts.append(cuts[-1] + gap)
+        return ops.stack([cut - 0.5 * cuts[-1] for cut in cuts], axis=-1)
 
     def _logits(self):
         """Log-odds of `y <= k` for all but the last class."""

@@ -57,11 +57,13 @@ class PositiveLikelihood(Likelihood):
     def _log_ratio(self, y, possible):
         positive = ops.where(possible, y, self._mean)
         positive = clip(positive, smallest(y), math.inf)
-        # The difference of two logarithms loses digits near y = mean.
-        apart = (positive - self._mean) / self._mean
-        near = ops.log1p(clip(apart, -0.6, 0.6))
-        far = ops.log(positive) - ops.log(self._mean)
-        return ops.where(ops.abs(apart) < 0.5, near, far)
+        mean = self._mean
+        log_ratio = ops.log(positive) - ops.log(mean)
+        # A difference of two logarithms loses digits near y = mean.
+        is_near = ops.abs(positive - mean) < 0.5 * mean
+        apart = ops.where(is_near, positive, mean) - mean
+        digits = ops.where(is_near, ops.log1p(apart / mean) - log_ratio, 0.0)
+        return log_ratio + ops.stop_gradient(digits)
 
     def nll(self, y):
         """Negative log-likelihood of numbers `> 0`; NaN for any other."""

@@ -48,7 +48,8 @@ class Quantiles(Parametrized):
     def define(cls, levels):
         given = np.atleast_1d(np.asarray(levels, "float64"))
         inside = np.all((given > 0) & (given < 1))
-        if given.ndim != 1 or not inside or np.any(np.diff(given) <= 0):
+        increase = given.ndim == 1 and given.size and np.all(np.diff(given) > 0)
+        if not (inside and increase):
             raise ValueError(
                 "`levels` must be increasing numbers strictly between 0 and "
                 f"1. Received: {levels}"
@@ -75,8 +76,9 @@ class Quantiles(Parametrized):
         levels = ops.convert_to_tensor(self.levels, dtype=error.dtype)
         loss = ops.where(error < 0, levels - 1, levels) * error
         constant = -np.mean([math.log(t * (1 - t)) for t in self.levels])
-        nll = ops.mean(loss / self.scale, axis=-1) + float(constant)
-        return nll + ops.log(self._scale)
+        # `ops.mean` on PyTorch makes float32 of float64.
+        nll = ops.sum(loss / self.scale, axis=-1) / len(self.levels)
+        return nll + float(constant) + ops.log(self._scale)
 
     @property
     def _scale(self):

@@ -69,13 +69,12 @@ class ZeroInflated(Wrapper, CountLikelihood):
         return self.likelihood(mean, **parameters)
 
     def count_nll(self, y):
-        inner = self.inner
-        rest = ops.log1p(-self._zero)
-        at_zero = -ops.logaddexp(
-            ops.log(self._zero), rest - inner.count_nll(ops.zeros_like(y))
-        )
+        inner, zero = self.inner, self._zero
+        p = ops.exp(-inner.count_nll(ops.zeros_like(y)))
+        at_zero = -ops.log(zero + (1 - zero) * p)
         positive = ops.where(y > 0, y, ops.ones_like(y))
-        return ops.where(y > 0, inner.count_nll(positive) - rest, at_zero)
+        above_zero = inner.count_nll(positive) - ops.log1p(-zero)
+        return ops.where(y > 0, above_zero, at_zero)
 
     def count_tails(self, y):
         below, above = self.inner.count_tails(y)

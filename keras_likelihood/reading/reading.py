@@ -101,7 +101,8 @@ class Reading:
             if name in names:
                 return name
         raise ValueError(
-            "The model must have a likelihood with a temperature or a scale. "
+            "The model must have a likelihood with a temperature or a scale, "
+            "for labels or for real targets. "
             f"Received: {self.likelihood and self.likelihood.name()} with "
             f"{names}"
         )

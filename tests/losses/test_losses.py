@@ -15,6 +15,8 @@ from tests.autodiff import gradients
 from tests.contracts import UNITS, as_numpy
 
 OF_ANY_LIKELIHOOD = ["LikelihoodLoss", "LocationScaleLoss"]
+# Their likelihoods are made from arguments; see `test_families.py`.
+OF_ANY_LIKELIHOOD += ["OrdinalLoss", "QuantilesLoss", "ZeroInflatedLoss"]
 OF_ANY_LIKELIHOOD += ["MultivariateNormalLoss", "MultivariateStudentTLoss"]
 LOSSES = [
     getattr(losses, n) for n in losses.__all__ if n not in OF_ANY_LIKELIHOOD
