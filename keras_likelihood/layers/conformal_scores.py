@@ -1,5 +1,7 @@
 """Calibration scores in the file of a model."""
 
+from typing import Any
+
 import keras
 import numpy as np
 
@@ -52,8 +54,9 @@ class ConformalScores(keras.Layer):
     def scores(self) -> CalibrationScores:
         """The scores it keeps."""
         parts = keras.ops.convert_to_numpy(self.parts).astype("float64")
+        saved: dict[str, Any] = self._saved
         return CalibrationScores(
-            parts.sum(axis=0), self._saved["labels"], self._saved["sizes"]
+            parts.sum(axis=0), saved["labels"], saved["sizes"]
         )
 
     def call(self, inputs):

@@ -105,7 +105,7 @@ class GlobalParameter(keras.Layer):
         return self._constraint(self.control(self.unconstrained))
 
     @property
-    def latest(self) -> float | np.ndarray:
+    def latest(self) -> float | tuple[float, ...] | np.ndarray:
         """The current value as a number or NumPy array; the start if unbuilt.
 
         Assigning another value of the domain moves the parameter there.

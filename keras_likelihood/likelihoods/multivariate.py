@@ -1,8 +1,11 @@
 """What likelihoods of vectors have in common."""
 
+from typing import ClassVar
+
 import numpy as np
 from keras import ops
 
+from keras_likelihood.likelihoods.parameter import Parameter
 from keras_likelihood.likelihoods.parametrized import Parametrized
 from keras_likelihood.likelihoods.scale_matrices import (
     Cholesky,
@@ -29,7 +32,7 @@ class Multivariate(Parametrized):
     and `conditional` are made of.
     """
 
-    own_parameters = ()
+    own_parameters: ClassVar[tuple[Parameter, ...]] = ()
     """Parameters in front of those of the covariance."""
 
     @classmethod

@@ -137,13 +137,15 @@ def _title(value) -> str:
     return value.__name__ if isinstance(value, type) else repr(value)
 
 
-def _text(value) -> str:
+def _is_likelihood(value) -> bool:
+    return isinstance(value, type) and issubclass(value, Likelihood)
+
+
+def _text(value: Any) -> str:
     """An argument as it stands in a name; `_value` reads it back."""
     if isinstance(value, tuple):
         return f"[{','.join(_text(v) for v in value)}]"
-    if isinstance(value, type):
-        value = value.name()
-    text = str(value)
+    text = str(value.name() if _is_likelihood(value) else value)
     if _split(text) != [text] or "=" in text.partition("(")[0]:
         raise ValueError(
             "A name inside of another one must have no comma, '=' or open "

@@ -4,6 +4,7 @@ With noise of covariance 1, `matrix` is the covariance of the result.
 """
 
 import math
+from typing import ClassVar
 
 import keras
 import numpy as np
@@ -36,7 +37,7 @@ class Diagonal:
         scale: `(..., d)`.
     """
 
-    parameters = (_SCALE,)
+    parameters: ClassVar[tuple[Parameter, ...]] = (_SCALE,)
 
     def __init__(self, scale):
         self.scale = scale

@@ -1,6 +1,7 @@
 """Targets whose logarithm, root or log-odds follows a likelihood."""
 
 import math
+from typing import Any, ClassVar
 
 import numpy as np
 from keras import ops
@@ -36,6 +37,9 @@ class Transformed(Wrapper):
         bijector: `"log"`, `"logit"`, a `BoxCox`, or a `Bijector` of your
             own or its name.
     """
+
+    bijector: ClassVar[Any]
+    mapped_likelihood: ClassVar[type[Likelihood]]
 
     @classmethod
     def define(cls, likelihood, bijector):

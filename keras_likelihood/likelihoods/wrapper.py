@@ -19,8 +19,10 @@ class Wrapper(Parametrized):
     @classmethod
     def attributes_of(cls, likelihood: type[Likelihood]) -> dict[str, Any]:
         """What a class made by `define` takes over from the likelihood."""
-        names = ("parameters", "event_rank", "is_discrete")
-        names += ("prediction_constraint",)
+        names = [
+            *("parameters", "event_rank", "is_discrete"),
+            "prediction_constraint",
+        ]
         return {
             "likelihood": likelihood,
             **{name: getattr(likelihood, name) for name in names},

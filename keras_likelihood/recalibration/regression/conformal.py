@@ -1,6 +1,5 @@
 """Intervals with a guarantee, around any regressor."""
 
-import numbers
 import time
 
 import keras
@@ -79,7 +78,7 @@ class Conformal:
 
     def __init__(self, *, trust="auto", seed: int = 0):
         if trust != "auto" and not (
-            isinstance(trust, numbers.Real) and 0 <= trust <= 1
+            isinstance(trust, int | float) and 0 <= trust <= 1
         ):
             raise ValueError(
                 f"`trust` must be 'auto' or in [0, 1]. Received: {trust!r}"
