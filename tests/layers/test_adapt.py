@@ -164,3 +164,17 @@ def test_files_without_units_still_load(tmp_path, monkeypatch):
         np.testing.assert_array_equal(
             keras.ops.convert_to_numpy(old), keras.ops.convert_to_numpy(new)
         )
+
+
+def test_counts_start_at_their_mean(rng):
+    y = rng.poisson(40.0, size=(200, 1)).astype("float32")
+    head = kl.layers.LikelihoodHead("poisson", 1)
+    with pytest.raises(ValueError, match="not built"):
+        head.adapt(y)
+    zeros = np.zeros((4, 3), "float32")
+    head(zeros)
+    head.adapt(y)
+    start = keras.ops.convert_to_numpy(keras.tree.flatten(head(zeros))[0])
+    np.testing.assert_allclose(start, y.mean(), rtol=1e-5)
+    with pytest.raises(ValueError, match="reaches values"):
+        head.adapt(-y)

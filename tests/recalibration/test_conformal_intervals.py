@@ -255,3 +255,15 @@ def test_every_output_has_a_threshold_of_its_own(rng):
     _, upper = fitted.calibrate(law).interval(0.9)
     expected = np.sort(np.abs(y), axis=0)[90]
     np.testing.assert_allclose(upper[0], expected, rtol=1e-3)
+
+
+def test_intervals_of_counts_end_at_counts(rng):
+    rate = np.exp(rng.normal(size=(400, 1))).astype("float32")
+    y = rng.poisson(3 * rate).astype("float32")
+    law = kl.likelihoods.Poisson(rate)
+    fitted = regression.Conformal().fit_distribution(law, y)
+    lower, upper = fitted.calibrate(law).interval(0.9)
+    assert 0.9 <= ((y >= lower) & (y <= upper)).mean() < 0.97
+    held = fitted.scores_.threshold(0.9)
+    if held < 0.998:
+        assert (upper == np.round(upper)).all()
