@@ -7,7 +7,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_likelihood.backend.bessel import i0e, i1e
+from keras_likelihood.backend.angles import i0e, i1e, sin
 from keras_likelihood.backend.clip import clip
 from keras_likelihood.backend.compiled import compiled
 from keras_likelihood.backend.probability import tfp_distributions
@@ -50,7 +50,7 @@ class VonMises(Likelihood):
         half = 0.5 * (self._check_target(y) - self.prediction)
         kappa = self.concentration
         partition = math.log(2 * math.pi) + ops.log(i0e(kappa))
-        return 2 * kappa * ops.square(ops.sin(half)) + partition
+        return 2 * kappa * ops.square(sin(half)) + partition
 
     @classmethod
     def check_targets(cls, y, prediction_shape):
@@ -112,17 +112,22 @@ def _tails(kappa, angle):
     size = ops.abs(angle)
     # Nothing is left so many standard deviations away.
     end = clip(_WIDTHS / ops.sqrt(kappa), 0.0, 4.0)
-    end = ops.where(size < end, size, end)
-    total = ops.zeros_like(end)
-    for node, weight in _rule(ops.dtype(end), len(end.shape)):
-        node, weight = map(ops.convert_to_tensor, (node, weight))
-        sine = ops.sin(0.5 * node * end)
-        terms = weight * ops.exp(-2 * kappa * sine * sine)
-        total = total + ops.sum(terms, axis=0)
-    share = end * total / (2 * math.pi * i0e(kappa))
+    share = _integral(kappa, ops.where(size < end, size, end))
+    share = share / (2 * math.pi * i0e(kappa))
     tail = clip(0.5 - share, 0.0, 0.5)
     left = angle < 0
     return ops.where(left, tail, 1 - tail), ops.where(left, 1 - tail, tail)
+
+
+def _integral(kappa, end):
+    """Integral of `exp(kappa (cos(x) - 1))` from 0 to `end`."""
+    total = ops.zeros_like(end)
+    for node, weight in _rule(ops.dtype(end), len(end.shape)):
+        node, weight = map(ops.convert_to_tensor, (node, weight))
+        sine = sin(0.5 * node * end)
+        terms = weight * ops.exp(-2 * kappa * sine * sine)
+        total = total + ops.sum(terms, axis=0)
+    return end * total
 
 
 def _below(kappa, angle):
@@ -131,7 +136,7 @@ def _below(kappa, angle):
 
 def _solve(kappa, p):
     def density(v):
-        sine = ops.sin(0.5 * v)
+        sine = sin(0.5 * v)
         height = ops.exp(-2 * kappa * sine * sine)
         return height / (2 * math.pi * i0e(kappa))
 

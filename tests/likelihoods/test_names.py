@@ -37,11 +37,11 @@ def test_a_name_may_be_chosen():
 
 def test_ones_own_class_may_be_defined_again():
     def define(offset):
-        class Shifted(likelihoods.Normal):
+        class NamedTwice(likelihoods.Normal):
             shift = offset
 
-        return Shifted
+        return NamedTwice
 
     first, second = define(1), define(2)
     assert first is not second
-    assert likelihoods.get("shifted") is second
+    assert likelihoods.get("named_twice") is second
