@@ -170,7 +170,8 @@ def test_predicted_scale_and_residuals(rng, loss):
     outputs = kl.layers.ScaleHead(1, likelihood=loss)(inputs)
     model = kl.LikelihoodModel(inputs, outputs)
     model.compile("adam", loss=kl.losses.LikelihoodLoss(loss))
-    model.set_weights([rng.normal(size=w.shape) for w in model.get_weights()])
+    for weight in model.trainable_variables:
+        weight.assign(rng.normal(size=weight.shape))
     prediction, scale = (v[:, 0] for v in model.predict(x, verbose=0))
     report = audit(model, x, y, None)
     assert report.task == "regression"

@@ -47,9 +47,8 @@ def test_several_elements_are_averaged_as_a_detector_does():
     model = kl.LikelihoodModel(given, kl.layers.ScaleHead(2)(given))
     model.compile("sgd", loss=kl.losses.NormalLoss())
     random = np.random.default_rng(0)
-    model.set_weights(
-        [random.normal(size=w.shape) for w in model.get_weights()]
-    )
+    for weight in model.trainable_variables:
+        weight.assign(random.normal(size=weight.shape))
     _, scale = model.predict(x, verbose=0)
     targets = np.stack([y, -y], axis=1) + 0.5
     scores = audit(model, x, targets, None).scores

@@ -10,6 +10,8 @@ from tests import contracts
 
 OF_ANY = {"LikelihoodLoss", "LocationScaleLoss"}
 OF_ANY |= {"MultivariateNormalLoss", "MultivariateStudentTLoss"}
+# Losses of families, whose likelihood is made from arguments.
+OF_ANY |= {"OrdinalLoss", "QuantilesLoss", "ZeroInflatedLoss"}
 LOSSES = [getattr(losses, n) for n in losses.__all__ if n not in OF_ANY]
 METRICS = {
     "calibration": lambda: metrics.CalibrationError(),
@@ -32,7 +34,9 @@ def metrics_for(likelihood):
         if likelihood.event_rank:
             names.append("classwise_ece")
     else:
-        names = ["calibration", "coverage", "nll", "sharpness"]
+        names = ["calibration", "coverage", "nll"]
+        if "scale" in [p.name for p in likelihood.parameters]:
+            names.append("sharpness")
         if likelihood is kl.likelihoods.Normal:
             names.append("crps")
     return {name: METRICS[name] for name in names}

@@ -13,6 +13,8 @@ METHODS = [
     getattr(recalibration, name)
     for name in recalibration.__all__
     if name not in ("ClassifierRecalibrator", "JointScaling", "regression")
+    # A set of classes is no probability.
+    and name != "Conformal"
 ]
 TEMPERATURE_METHODS = [m for m in METHODS if m().keeps_accuracy]
 
