@@ -27,15 +27,14 @@ lint: $(VENV)/installed-lint
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-# The oldest Keras that is supported, with PyTorch, in an environment of its
-# own.
+# The whole suite on PyTorch with the oldest Keras that is supported, in an
+# environment of its own.
 oldest-test: | $(BIN)/python
 	$(PYTHON) -m venv build/oldest-venv
 	build/oldest-venv/bin/python -m pip install --quiet \
-		--disable-pip-version-check --editable . "keras==3.15.0" $(TORCH) \
-		matplotlib mpmath pytest pytest-xdist scikit-learn scipy
-	KERAS_BACKEND=torch build/oldest-venv/bin/python -m pytest \
-		$(PYTEST_ARGS) tests/models tests/metrics tests/losses
+		--disable-pip-version-check --editable ".[test]" \
+		"keras==3.15.0" $(TORCH)
+	KERAS_BACKEND=torch build/oldest-venv/bin/python -m pytest $(PYTEST_ARGS)
 
 docs: $(VENV)/installed-docs
 	TF_CPP_MIN_LOG_LEVEL=3 $(BIN)/python -m sphinx -W -b html docs build/docs
