@@ -49,7 +49,9 @@ class ConformalRegressor(keras.Model):
         """The distribution of the targets of `x`, with its `interval`.
 
         Args:
-            x, groups, **kwargs: as in `interval`.
+            x: inputs.
+            groups: as in `interval`.
+            **kwargs: passed on to `predict`.
         """
         layer = scores_layer(self)
         output = self.predict(x, **{"verbose": 0, **kwargs})
