@@ -1,12 +1,12 @@
 """Squared error of vectors, with their covariance set free."""
 
 from keras_likelihood.likelihoods import MultivariateNormal
-from keras_likelihood.losses.likelihood_loss import LikelihoodLoss
+from keras_likelihood.losses.multivariate_loss import MultivariateLoss
 from keras_likelihood.registration import serializable
 
 
 @serializable
-class MultivariateNormalLoss(LikelihoodLoss):
+class MultivariateNormalLoss(MultivariateLoss):
     """Negative log-likelihood of vectors under MultivariateNormal.
 
     ```python
@@ -23,16 +23,4 @@ class MultivariateNormalLoss(LikelihoodLoss):
             `dimension`, `reduction`, `name` and `dtype` of `LikelihoodLoss`.
     """
 
-    def __init__(self, covariance="full", rank=None, **options):
-        super().__init__(
-            MultivariateNormal(covariance=covariance, rank=rank), **options
-        )
-
-    def get_config(self):
-        config = super().get_config()
-        del config["likelihood"]
-        return {
-            **config,
-            "covariance": self.likelihood.covariance,
-            "rank": self.likelihood.rank,
-        }
+    family = MultivariateNormal

@@ -1,12 +1,12 @@
 """A robust error of vectors, with their covariance set free."""
 
 from keras_likelihood.likelihoods import MultivariateStudentT
-from keras_likelihood.losses.likelihood_loss import LikelihoodLoss
+from keras_likelihood.losses.multivariate_loss import MultivariateLoss
 from keras_likelihood.registration import serializable
 
 
 @serializable
-class MultivariateStudentTLoss(LikelihoodLoss):
+class MultivariateStudentTLoss(MultivariateLoss):
     """Negative log-likelihood of vectors under MultivariateStudentT.
 
     ```python
@@ -23,16 +23,4 @@ class MultivariateStudentTLoss(LikelihoodLoss):
             `dimension`, `reduction`, `name` and `dtype` of `LikelihoodLoss`.
     """
 
-    def __init__(self, covariance="full", rank=None, **options):
-        super().__init__(
-            MultivariateStudentT(covariance=covariance, rank=rank), **options
-        )
-
-    def get_config(self):
-        config = super().get_config()
-        del config["likelihood"]
-        return {
-            **config,
-            "covariance": self.likelihood.covariance,
-            "rank": self.likelihood.rank,
-        }
+    family = MultivariateStudentT

@@ -13,6 +13,7 @@ from keras_likelihood.regularizers.curvature import (
 from keras_likelihood.regularizers.scale_free import scale_free
 
 _LEAST_BATCHES, _MOST_BATCHES = 16, 512
+_TRAINING_BATCHES = 8
 
 
 class FisherFactors:
@@ -39,9 +40,9 @@ class FisherFactors:
         known = {id(w) for w in weights}
         # What a loss learns is not among `model.variables`.
         held = [*model.trainable_variables, *model.non_trainable_variables]
-        others = [v for v in held if id(v) not in known]
+        self._others = [v for v in held if id(v) not in known]
         self._total_of = fold_gradients(
-            self._scores, weights, others, self._seed, _add_products
+            self._scores, weights, self._others, self._seed, _add_products
         )
 
     @property
@@ -69,23 +70,23 @@ class FisherFactors:
         if size < 4:
             # One by one no products of two examples blur the sum.
             batches, size = count, 1
-        stacked = keras.tree.map_structure(
-            lambda a: ops.convert_to_numpy(a)[: batches * size].reshape(
-                (batches, size, *a.shape[1:])
-            ),
-            x,
-        )
         total = [_zeros(w.shape) for w in self._weights]
-        total = self._total_of(total, stacked)
+        total = self._total_of(total, _stacked(x, batches, size))
         return [
             tuple(ops.convert_to_numpy(f) / (batches * size) for f in pair)
             for pair in total
         ]
 
-    def scale_free(self, x) -> list:
+    def scale_free(self, x, count: int) -> list:
         """For each weight, whether its size is free; see `scale_free`."""
+        # A normalisation over a batch needs several examples in it.
+        batches = max(min(_TRAINING_BATCHES, count // 4), 1)
         return scale_free(
-            self._model, self._weights, self._score_of, x, self._seed
+            lambda x: self._score_of(self._model(x, training=True)),
+            self._weights,
+            self._others,
+            _stacked(x, batches, count // batches),
+            self._seed,
         )
 
     def _scores(self, x):
@@ -110,6 +111,16 @@ def _score(distribution, alone, seed):
         terms = distribution.nll(drawn)
     each = math.prod(terms.shape[1:])
     return ops.sum(ops.cast(terms, "float32")) / math.sqrt(each)
+
+
+def _stacked(x, batches, size):
+    """The first `batches * size` rows of a nest of arrays, by batch."""
+    return keras.tree.map_structure(
+        lambda a: ops.convert_to_numpy(a)[: batches * size].reshape(
+            (batches, size, *a.shape[1:])
+        ),
+        x,
+    )
 
 
 def _sides(shape):

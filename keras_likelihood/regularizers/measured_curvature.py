@@ -149,7 +149,7 @@ class MeasuredCurvature(keras.callbacks.Callback):
         # A kernel and its bias are a linear model, which normalises nothing.
         if len(others) <= 2:
             return
-        spreads = self._factors.scale_free(self._inputs.draw()[0])
+        spreads = self._factors.scale_free(*self._inputs.draw())
         for weight, spread in zip(self._weights, spreads, strict=True):
             strength = spread and self._decay_of(weight.regularizer, spread)
             if strength and weight.regularizer.decay(strength):

@@ -19,11 +19,10 @@ from keras_likelihood.backend.weight_gradients import fold_gradients
 DECAY_OF_A_TRAINING = 5.0
 """Sum over the steps of `rate * strength`: `exp(-5)` of the start is left."""
 
-_BATCHES = 8
 _LARGEST_SHARE = 0.01
 
 
-def scale_free(model, weights, scores, inputs, seed) -> list[float | None]:
+def scale_free(scores, weights, others, batches, seed) -> list[float | None]:
     """Tells which weights may be multiplied without any change.
 
     A gradient of the loss is then at a right angle to the weight. In other
@@ -31,38 +30,32 @@ def scale_free(model, weights, scores, inputs, seed) -> list[float | None]:
     more; here less than a hundredth of that is asked for.
 
     Args:
-        model: a model.
-        weights: its `keras.Variable`s in question.
-        scores: function from the model's output to a scalar with the
-            gradients of a likelihood, summed over the examples.
-        inputs: nest of arrays, inputs of the model.
+        scores: function from inputs to a scalar with the gradients of a
+            likelihood, summed over the examples, in a pass of training.
+        weights: the `keras.Variable`s in question.
+        others: the other variables of the model.
+        batches: nest of arrays `(count, batch, ...)`, inputs of the model.
         seed: a `keras.random.SeedGenerator`.
 
     Returns:
         For each weight, `None` if its size matters. Else the root mean square
         of the gradient of one example, over the entries of the weight.
     """
-    known = {id(w) for w in weights}
-    held = [*model.trainable_variables, *model.non_trainable_variables]
-    others = [v for v in held if id(v) not in known]
     directions = [_direction(w) for w in weights]
 
     def add(total, gradients):
         every = zip(total, directions, gradients, strict=True)
         return [_add(pair, w, g) for pair, w, g in every]
 
-    total_of = fold_gradients(
-        lambda x: scores(model(x, training=True)), weights, others, seed, add
-    )
+    total_of = fold_gradients(scores, weights, others, seed, add)
     before = [ops.convert_to_numpy(v).copy() for v in others]
     zeros = [[ops.zeros((), "float32")] * 2 for _ in weights]
-    inputs = keras.tree.map_structure(_in_batches, inputs)
-    found = total_of(zeros, inputs)
+    found = total_of(zeros, batches)
     # A training pass moves the averages that normalisations keep.
     for variable, value in zip(others, before, strict=True):
         if not variable.trainable:
             variable.assign(value)
-    examples = math.prod(keras.tree.flatten(inputs)[0].shape[:2])
+    examples = math.prod(keras.tree.flatten(batches)[0].shape[:2])
     return [
         _spread(
             float(ops.convert_to_numpy(along)),
@@ -138,9 +131,3 @@ def _add(pair, direction, gradient):
     gradient = ops.cast(gradient, "float32")
     along = ops.square(ops.sum(gradient * direction))
     return [pair[0] + along, pair[1] + ops.sum(ops.square(gradient))]
-
-
-def _in_batches(array):
-    array = ops.convert_to_numpy(array)
-    size = len(array) // _BATCHES
-    return array[: size * _BATCHES].reshape(_BATCHES, size, *array.shape[1:])

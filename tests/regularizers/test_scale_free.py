@@ -64,7 +64,7 @@ def test_looking_leaves_the_moving_averages_as_they_were(rng):
     callback.set_params({"epochs": 1, "steps": 2})
     callback.on_train_begin()
     before = [ops.convert_to_numpy(v).copy() for v in model.variables]
-    spreads = callback._factors.scale_free(x)
+    spreads = callback._factors.scale_free(x, len(x))
     after = [ops.convert_to_numpy(v) for v in model.variables]
     assert [s is None for s in spreads] == [False, True, True]
     for one, other in zip(before, after, strict=True):
