@@ -1,0 +1,129 @@
+"""Networks of equal shape, trained side by side in one Keras model.
+
+Each network has rows of its own: inputs are `(rows, networks, columns)`.
+Nothing is shared, so every network ends where it would end alone; only the
+overhead of a step is paid once for all of them.
+"""
+
+import keras
+import numpy as np
+from keras import ops
+
+import keras_likelihood as kl
+
+HIDDEN = 50
+
+
+class PerNetwork(keras.layers.Layer):
+    """A dense layer of each network.
+
+    Args:
+        units: number of outputs.
+        start: of the bias. A layer with a start has a kernel of zeros, as
+            the parameters of our heads have.
+        constant: leave the inputs out, so that the bias is the output.
+        constraint: map of the outputs, or `None`.
+    """
+
+    def __init__(
+        self, units, start=None, constant=False, constraint=None, **kwargs
+    ):
+        super().__init__(**kwargs)
+        self.units, self.start = units, start
+        self.constant, self.constraint = constant, constraint
+
+    def build(self, shape):
+        networks, columns = shape[1:]
+        limit = np.sqrt(6 / (columns + self.units))
+        self.kernel = self.add_weight(
+            shape=(networks, columns, self.units),
+            initializer="zeros"
+            if self.start is not None
+            else keras.initializers.RandomUniform(-limit, limit),
+            trainable=not self.constant,
+        )
+        self.bias = self.add_weight(
+            shape=(networks, self.units), initializer="zeros"
+        )
+        if self.start is not None:
+            self.bias.assign(np.broadcast_to(self.start, self.bias.shape))
+
+    def call(self, inputs):
+        found = ops.einsum("bmi,mio->bmo", inputs, self.kernel) + self.bias
+        return found if self.constraint is None else self.constraint(found)
+
+
+class KeepBest(keras.callbacks.Callback):
+    """Keeps the weights of each network's best epoch on its own held rows."""
+
+    def __init__(self, x, y):
+        super().__init__()
+        self.x, self.y, self.best, self.kept = x, y, None, None
+
+    def on_epoch_end(self, epoch, logs=None):
+        law = self.model.predict_distribution(
+            self.x, batch_size=len(self.x), verbose=0
+        )
+        nll = ops.convert_to_numpy(law.nll(self.y))
+        nll = nll.reshape(*nll.shape[:2], -1).mean(axis=(0, 2))
+        weights = [w.numpy() for w in self.model.weights]
+        if self.best is None:
+            self.best, self.kept = nll, weights
+            return
+        better = nll < self.best
+        self.best = np.where(better, nll, self.best)
+        for kept, now in zip(self.kept, weights, strict=True):
+            if kept.shape[:1] == better.shape:
+                kept[better] = now[better]
+
+    def on_train_end(self, logs=None):
+        for variable, value in zip(
+            self.model.weights, self.kept, strict=True
+        ):
+            if value.shape[:1] == self.best.shape:
+                variable.assign(value)
+
+
+def build(likelihood, networks, columns, constant=(), dropout=0.0):
+    """A model of `networks` networks with one hidden layer each.
+
+    Args:
+        likelihood: class of the output's distribution.
+        networks: how many.
+        columns: number of inputs.
+        constant: names of parameters with one value for all inputs.
+        dropout: share of hidden units left out, also when predicting.
+    """
+    inputs = keras.Input((networks, columns))
+    hidden = ops.relu(PerNetwork(HIDDEN)(inputs))
+    if dropout:
+        hidden = keras.layers.Dropout(dropout)(hidden, training=True)
+    units = len(getattr(likelihood, "levels", (0,)))
+    constraint = likelihood.prediction_constraint
+    outputs = [PerNetwork(units, constraint=constraint)(hidden)]
+    for p in likelihood.parameters:
+        size = p.size_for(units) or 1
+        start = np.resize(p.constraint.inverse(p.initial), size)
+        outputs.append(
+            PerNetwork(
+                size,
+                start=start,
+                constant=p.name in constant,
+                constraint=p.constraint,
+            )(hidden)
+        )
+    return kl.LikelihoodModel(inputs, outputs)
+
+
+def train(model, loss, train, held, epochs, batch_size, rate):
+    """Trains by Adam with a rate that falls to 0; keeps the best epochs."""
+    steps = epochs * int(np.ceil(len(train[0]) / batch_size))
+    schedule = keras.optimizers.schedules.CosineDecay(rate, steps)
+    model.compile(keras.optimizers.Adam(schedule), loss=loss)
+    model.fit(
+        *train,
+        batch_size=batch_size,
+        epochs=epochs,
+        verbose=0,
+        callbacks=[KeepBest(*held)],
+    )
