@@ -18,7 +18,7 @@ if not is_own_command():
     )
     from keras_likelihood.data_parameters import DataParameter, indexed
     from keras_likelihood.likelihoods.censored_targets import censored
-    from keras_likelihood.models import LikelihoodModel
+    from keras_likelihood.models import Ensemble, LikelihoodModel
 
 _ON_DEMAND = (
     "auditing",
@@ -40,6 +40,7 @@ _FUNCTIONS = {
 
 __all__ = [
     "DataParameter",
+    "Ensemble",
     "LikelihoodModel",
     "__version__",
     "audit",

@@ -148,6 +148,50 @@ def test_links_between_pages_lead_somewhere():
             assert (path.parent / target).exists(), f"{path}: {target}"
 
 
+BASES = (
+    *("Likelihood", "LocationScale", "CountLikelihood", "Multivariate"),
+    *("PositiveLikelihood", "Parametrized", "Wrapper"),
+)
+
+
+def decision_table():
+    """Likelihood, head and loss of every row, as `(text, target)` pairs."""
+    page = (DOCS / "which_likelihood.md").read_text()
+    link = r"\[`([^`]+)`\]\(#(keras_likelihood[\w.]+)\)"
+    pattern = rf"^\| [^|]+ \| {link} \| {link}, {link} \|"
+    return re.findall(pattern, page, flags=re.M)
+
+
+def test_every_likelihood_is_in_the_decision_table():
+    listed = {row[0] for row in decision_table()}
+    assert listed == {
+        name
+        for name in kl.likelihoods.__all__
+        if isinstance(found := getattr(kl.likelihoods, name), type)
+        and issubclass(found, kl.likelihoods.Likelihood)
+        and name not in BASES
+    }
+    chart = (DOCS / "gallery" / "plot_7_which_likelihood.py").read_text()
+    for name in listed:
+        assert f'": "{name}"' in chart, name
+
+
+def test_heads_and_losses_of_the_decision_table_belong_together():
+    several = kl.likelihoods.Mixture("normal", components=3)
+    scope = {"several": several, "levels": (0.1, 0.9), "classes": 3, "d": 2}
+    for room in (kl.likelihoods, kl.layers, kl.losses):
+        scope |= {name: getattr(room, name) for name in room.__all__}
+    for name, target, head, head_at, loss, loss_at in decision_table():
+        made = [eval(text, scope) for text in (head, loss)]
+        made = [m() if isinstance(m, type) else m for m in made]
+        assert made[0].likelihood is made[1].likelihood, name
+        assert issubclass(made[0].likelihood, scope[name]), name
+        for address, value in zip((head_at, loss_at), made, strict=True):
+            assert address.rpartition(".")[2] == type(value).__name__
+        for address in (target, head_at, loss_at):
+            assert address in public_names.public_names(), address
+
+
 def test_reference_covers_every_room():
     pages = "".join(
         path.read_text() for path in (DOCS / "reference").glob("*.md")

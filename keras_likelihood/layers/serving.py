@@ -8,6 +8,9 @@ import numpy as np
 from keras import ops
 
 from keras_likelihood.likelihoods import Softmax
+from keras_likelihood.likelihoods.ensemble_distribution import (
+    EnsembleDistribution,
+)
 from keras_likelihood.registration import serializable
 
 
@@ -108,6 +111,39 @@ class TemperedProbabilities(TemperedLogits):
 
     def call(self, inputs):
         return ops.softmax(super().call(inputs))
+
+
+@serializable
+class PooledLogits(keras.Layer):
+    """What the members of an ensemble say, to logits of temperature one.
+
+    Args:
+        likelihood: name of the members' likelihood: softmax or bernoulli.
+        components: number of members.
+        temperature: of the members, where it is not predicted.
+
+    Input: `[member]` or `[member, temperature]`, see `EnsembleDistribution`.
+    Output: logits of the mean probabilities.
+    """
+
+    def __init__(
+        self, likelihood: str, components: int, temperature=1.0, **kwargs
+    ):
+        super().__init__(**kwargs)
+        self.likelihood = likelihood
+        self.components = components
+        self.temperature = temperature
+
+    def call(self, inputs):
+        member, *predicted = inputs
+        pooled = EnsembleDistribution(
+            self.likelihood, components=self.components
+        )
+        units = member.shape[-1] // self.components
+        given = predicted[0] if predicted else self.temperature
+        return pooled(
+            member[..., :units], member=member, temperature=given
+        ).prediction
 
 
 @serializable

@@ -59,6 +59,14 @@ class Bernoulli(Likelihood):
         """Probability of a yes, of the logits' shape."""
         return ops.sigmoid(self.logits)
 
+    def variance(self):
+        return self.mean() * ops.sigmoid(-self.logits)
+
+    def pooled_prediction(self, axis):
+        """Log-odds of the mean probability over an axis of the logits."""
+        yes = ops.logsumexp(-ops.softplus(-self.logits), axis=axis)
+        return yes - ops.logsumexp(-ops.softplus(self.logits), axis=axis)
+
     def class_probabilities(self):
         """Probabilities of no and yes, `(batch, ..., units, 2)`."""
         yes = self.mean()

@@ -105,6 +105,11 @@ class Beta(Likelihood):
     def mean(self):
         return self.prediction
 
+    def variance(self):
+        """`prediction (1 - prediction) / (1 + concentration)`."""
+        mean, rest = self._means()
+        return mean * rest / (1 + self.concentration)
+
     def information(self):
         """`concentration^2 (psi'(a) + psi'(b))`, psi' the trigamma."""
         a, b = self._shapes()

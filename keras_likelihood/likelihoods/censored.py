@@ -137,6 +137,9 @@ class Censored(Wrapper):
     def mean(self):
         return self.inner.mean()
 
+    def variance(self):
+        return self.inner.variance()
+
     def information(self):
         """That of an exact target."""
         return self.inner.information()

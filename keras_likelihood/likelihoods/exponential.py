@@ -36,6 +36,9 @@ class Exponential(PositiveLikelihood):
     def log_ratio_quantile(self, p):
         return ops.log(-ops.log1p(-p))
 
+    def variance(self):
+        return ops.square(self._mean)
+
     def information(self):
         """`1 / prediction^2`."""
         return 1 / ops.square(self._mean)

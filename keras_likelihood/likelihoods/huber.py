@@ -83,6 +83,11 @@ class Huber(LocationScale):
         size = ops.where(is_far, far, near)
         return ops.where(p < 0.5, -size, size)
 
+    def standard_variance(self):
+        centre, tail = self._masses()
+        moment = centre + 4 * tail * (1 + 1 / ops.square(self._threshold))
+        return moment / (centre + 2 * tail)
+
     def standard_information(self):
         """Share of the centre: there the score has slope 1."""
         centre, tail = self._masses()

@@ -54,6 +54,9 @@ class Laplace(LocationScale):
         exponential = -ops.log1p(-uniform)
         return exponential[0] - exponential[1]
 
+    def standard_variance(self):
+        return 2.0
+
     def standard_information(self):
         return 1.0
 

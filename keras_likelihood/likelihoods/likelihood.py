@@ -13,6 +13,7 @@ from keras_likelihood.likelihoods.checks import (
     check_coverage,
     refuse_our_names,
 )
+from keras_likelihood.likelihoods.moments import variance_by_quantiles
 from keras_likelihood.likelihoods.parameter import Parameter
 from keras_likelihood.likelihoods.parameter_shapes import (
     as_vector,
@@ -28,10 +29,10 @@ class Likelihood:
     """A distribution of the target, given a prediction and parameters.
 
     A likelihood is one file: it names its `parameters` and writes `nll`, and
-    as many of `cdf`, `quantile`, `sample`, `mean` and `information` as it
-    has. Naming a subclass registers it, so heads, losses and saved files can
-    speak of it by its snake-case name. Float16 and bfloat16 are computed in
-    float32; only results are narrow.
+    as many of `cdf`, `quantile`, `sample`, `mean`, `variance` and
+    `information` as it has. Naming a subclass registers it, so heads, losses
+    and saved files can speak of it by its snake-case name. Float16 and
+    bfloat16 are computed in float32; only results are narrow.
 
     Args:
         prediction: what the model predicts, `(batch, ..., units)`.
@@ -224,6 +225,15 @@ class Likelihood:
     def mean(self):
         """Expected outcome; NaN where the distribution has none."""
         raise self._undefined("mean")
+
+    def variance(self):
+        """Variance of the outcome, of the shape of `mean()`.
+
+        It is infinite or NaN where the distribution has none. Without a
+        closed form it is computed from the quantiles between 3e-7 and
+        1 - 3e-7.
+        """
+        return variance_by_quantiles(self)
 
     def information(self):
         """Fisher information of the prediction.

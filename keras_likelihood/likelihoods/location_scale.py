@@ -7,6 +7,7 @@ from keras_likelihood.backend.compiled import compiled
 from keras_likelihood.likelihoods import quadrature
 from keras_likelihood.likelihoods.checks import check_coverage
 from keras_likelihood.likelihoods.likelihood import Likelihood
+from keras_likelihood.likelihoods.moments import variance_by_quantiles
 from keras_likelihood.likelihoods.tails import safe_log
 
 
@@ -120,6 +121,18 @@ class LocationScale(Likelihood):
 
     def mean(self):
         return self.prediction
+
+    def standard_variance(self):
+        """Variance for scale 1."""
+        return variance_by_quantiles(self) / ops.square(self.scale)
+
+    def variance(self):
+        """Variance of the outcome, of the prediction's shape.
+
+        It is `standard_variance() * scale^2`.
+        """
+        each = self.standard_variance() * ops.square(self.scale)
+        return ops.broadcast_to(each, ops.shape(self.prediction))
 
     def information(self):
         """Fisher information of the prediction, of the prediction's shape.

@@ -1,5 +1,7 @@
 """The logistic likelihood: tails between those of normal and Laplace."""
 
+import math
+
 from keras import ops
 
 from keras_likelihood.backend.clip import clip
@@ -35,6 +37,9 @@ class Logistic(LocationScale):
 
     def standard_quantile(self, p):
         return ops.log(p) - ops.log1p(-clip(p, 0.0, 1.0))
+
+    def standard_variance(self):
+        return math.pi**2 / 3
 
     def standard_information(self):
         return 1 / 3

@@ -40,6 +40,18 @@ def mean_by_quantiles(distribution):
     return ops.sum(weights * distribution.quantile(p), axis=0)
 
 
+def variance_by_quantiles(distribution):
+    """Variance of the outcomes, of the prediction's shape.
+
+    The outer 3e-7 of each tail is left out, so that it is finite even where
+    the variance is not.
+    """
+    p, weights = _on_first_axis(distribution)
+    y = distribution.quantile(p)
+    mean = ops.sum(weights * y, axis=0)
+    return ops.sum(weights * ops.square(y - mean), axis=0)
+
+
 def information_by_quantiles(distribution):
     """Fisher information of the prediction, by its definition.
 

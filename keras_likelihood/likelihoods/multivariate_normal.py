@@ -49,6 +49,10 @@ class MultivariateNormal(Multivariate):
     def mean(self):
         return self.prediction
 
+    def variance(self):
+        """Variances of the entries, of the prediction's shape."""
+        return ops.diagonal(self.scale_squared(), axis1=-2, axis2=-1)
+
     def information(self):
         """Diagonal of the inverse covariance, of the prediction's shape."""
         diagonal = self.scale_matrix.precision_diagonal()

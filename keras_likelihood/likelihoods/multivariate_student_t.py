@@ -63,6 +63,11 @@ class MultivariateStudentT(Multivariate):
     def mean(self):
         return ops.where(self.df > 1, self.prediction, float("nan"))
 
+    def variance(self):
+        """Variances of the entries; infinite up to `df = 2`."""
+        square = ops.diagonal(self.scale_squared(), axis1=-2, axis2=-1)
+        return square * StudentT(self.df, df=self.df).standard_variance()
+
     def information(self):
         """`(df + d) / (df + d + 2)` times the diagonal of `S^-1`."""
         diagonal = self.scale_matrix.precision_diagonal()

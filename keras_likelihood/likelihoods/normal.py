@@ -46,6 +46,9 @@ class Normal(LocationScale):
             shape, dtype=self.prediction.dtype, seed=seed
         )
 
+    def standard_variance(self):
+        return 1.0
+
     def standard_information(self):
         return 1.0
 

@@ -171,6 +171,23 @@ class Quantiles(Parametrized):
             total = total + 0.5 * (next_t - t) * (q + next_q)
         return total
 
+    def variance(self):
+        """Variance of the joined quantiles, `(batch, ...)`."""
+        mean, knots = self.mean(), self._knots()
+        first, last = self.levels[0], self.levels[-1]
+        tails = [
+            (first, mean - knots[0], self._scale / (1 - first)),
+            (1 - last, knots[-1] - mean, self._scale / last),
+        ]
+        total = sum(
+            share * (ops.square(apart + length) + ops.square(length))
+            for share, apart, length in tails
+        )
+        for t, next_t, q, next_q in self._pieces(knots):
+            a, b = q - mean, next_q - mean
+            total = total + (next_t - t) / 3 * (a * a + a * b + b * b)
+        return total
+
     def information(self):
         """`t (1 - t) / (scale * number of levels)^2`, of the levels t."""
         share = np.array([t * (1 - t) for t in self.levels])

@@ -116,6 +116,17 @@ class Softmax(Likelihood):
         p = self.mean()
         return p * (1 - p) / ops.square(self.temperature)
 
+    def variance(self):
+        """Variance of each class's indicator, of the logits' shape."""
+        p = self.mean()
+        return p * (1 - p)
+
+    def pooled_prediction(self, axis):
+        """Logits of the mean probabilities over an axis of the logits."""
+        logs = ops.log_softmax(self._bounded_logits(), axis=-1)
+        count = math.log(self.prediction.shape[axis])
+        return ops.logsumexp(logs, axis=axis) - count
+
     def class_probabilities(self):
         """Probabilities with the classes on the last axis."""
         return self.mean()

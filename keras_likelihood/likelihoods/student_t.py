@@ -51,6 +51,12 @@ class StudentT(LocationScale):
         gamma = keras.random.gamma(shape, half_df, dtype=dtype, seed=seed)
         return normal * ops.sqrt(half_df / gamma)
 
+    def standard_variance(self):
+        """`df / (df - 2)`; infinite from 2 on down, NaN from 1."""
+        finite = 1 + 2 / clip(self.df - 2, 1e-30, math.inf)
+        variance = ops.where(self.df > 2, finite, math.inf)
+        return ops.where(self.df > 1, variance, float("nan"))
+
     def standard_information(self):
         return 1 - 2 / (self.df + 3)
 

@@ -54,6 +54,10 @@ class Weibull(PositiveLikelihood):
     def log_ratio_quantile(self, p):
         return self._log_scale + ops.log(-ops.log1p(-p)) / self.shape
 
+    def variance(self):
+        second = log_gamma(1 + 2 / self.shape) + 2 * self._log_scale
+        return ops.square(self._mean) * ops.expm1(second)
+
     def information(self):
         """`(shape / prediction)^2`, of the prediction's shape."""
         return ops.square(self.shape / self._mean)

@@ -1,7 +1,17 @@
 """Models that train their likelihoods, or that are made of such."""
 
+from keras_likelihood.likelihoods.ensemble_distribution import (
+    EnsembleDistribution,
+)
 from keras_likelihood.models.conformal_classifier import ConformalClassifier
 from keras_likelihood.models.conformal_regressor import ConformalRegressor
+from keras_likelihood.models.ensemble import Ensemble
 from keras_likelihood.models.likelihood_model import LikelihoodModel
 
-__all__ = ["ConformalClassifier", "ConformalRegressor", "LikelihoodModel"]
+__all__ = [
+    "ConformalClassifier",
+    "ConformalRegressor",
+    "Ensemble",
+    "EnsembleDistribution",
+    "LikelihoodModel",
+]

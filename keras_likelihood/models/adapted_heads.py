@@ -37,7 +37,7 @@ def _heads(model):
     if isinstance(output, dict):
         found = {key: _behind(part) for key, part in output.items()}
     else:
-        found = {"": _only_head(model)}
+        found = {"": only_head(model)}
     heads = {key: head for key, head in found.items() if head is not None}
     if not heads:
         raise ValueError(
@@ -50,10 +50,11 @@ def _heads(model):
 
 def _behind(output):
     prediction, _ = split_output(output)
-    return _only_head(prediction._keras_history.operation)
+    return only_head(prediction._keras_history.operation)
 
 
-def _only_head(layer):
+def only_head(layer) -> LikelihoodHead | None:
+    """The one head inside of a layer or model, or `None`."""
     heads = list(_heads_within(layer))
     return heads[0] if len(heads) == 1 else None
 

@@ -10,9 +10,13 @@ from keras_likelihood.batches import numpy_batches
 from keras_likelihood.layers.serving import (
     LogOdds,
     LogProbabilities,
+    PooledLogits,
     TemperedLogits,
 )
 from keras_likelihood.likelihoods import Bernoulli, Softmax
+from keras_likelihood.likelihoods.ensemble_distribution import (
+    EnsembleDistribution,
+)
 from keras_likelihood.likelihoods.output import split_output
 from keras_likelihood.losses.likelihood_loss import LikelihoodLoss
 from keras_likelihood.reading.endings import (
@@ -82,7 +86,30 @@ class ModelGraph:
         self.likelihood, self.parameters = _parameters(
             self.loss, self.graph, beside
         )
+        self._pool_classes()
         self._example = None
+
+    def _pool_classes(self):
+        """Makes one classifier of an ensemble of them."""
+        pooled, likelihood = self.likelihood, self.likelihood
+        if pooled is not None and issubclass(pooled, EnsembleDistribution):
+            likelihood = pooled.likelihood
+        if pooled is likelihood or likelihood not in (Softmax, Bernoulli):
+            return
+        tensors = [self.parameters["member"]]
+        temperature = self.parameters["temperature"]
+        if isinstance(temperature, keras.KerasTensor):
+            tensors.append(temperature)
+            temperature = 1.0
+        with full_precision():
+            layer = PooledLogits(
+                likelihood.name(),
+                pooled.components,
+                np.asarray(temperature, "float64").tolist(),
+                name="pooled_logits",
+            )
+            self.prediction = layer(tensors)
+        self.likelihood, self.parameters = likelihood, {}
 
     def logits(
         self,

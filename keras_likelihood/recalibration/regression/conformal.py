@@ -241,7 +241,10 @@ class Conformal:
                 layer = keras.layers.Rescaling(
                     0.0, constant, name=f"constant_{name}"
                 )
-                outputs.append(layer(outputs[0]))
+                # A vector has another length than the prediction.
+                vector = likelihood.parameter(name).size is not None
+                like = outputs[0][..., :1] if vector else outputs[0]
+                outputs.append(layer(like))
         return outputs
 
 

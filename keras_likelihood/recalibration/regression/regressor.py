@@ -265,5 +265,7 @@ def _refuse_other_targets(likelihood):
     raise ValueError(
         "`model` must predict real numbers with errors of one kind on both "
         "sides: its loss is none of ours or that of a `LocationScale` "
-        f"likelihood, such as normal. Received: {likelihood.name()}"
+        "likelihood, such as normal. An ensemble takes "
+        "`keras_likelihood.recalibration.regression.Conformal`. "
+        f"Received: {likelihood.name()}"
     )

@@ -1,0 +1,182 @@
+"""What the members of an ensemble predict together."""
+
+import dataclasses
+import functools
+import math
+
+import numpy as np
+from keras import ops
+
+from keras_likelihood.constraints import Identity
+from keras_likelihood.likelihoods.likelihood import get
+from keras_likelihood.likelihoods.mixed import Mixed
+from keras_likelihood.likelihoods.parameter import Parameter
+from keras_likelihood.likelihoods.tails import safe_log
+from keras_likelihood.likelihoods.von_mises import VonMises
+
+
+class EnsembleDistribution(Mixed):
+    """The mixture of what several models predict, in equal shares.
+
+        nll(y) = -log mean_j exp(-nll_j(y))
+
+    `kl.Ensemble` makes it; `predict_distribution` returns it. It has what
+    every likelihood has: `nll`, `cdf`, `quantile`, `interval`, `sample`,
+    `mean`, `variance`, and for classes `class_probabilities`, which are the
+    mean of the members' probabilities (Lakshminarayanan et al. 2017).
+
+    The uncertainty has two parts, whose sum is `total`. The noise in the
+    targets is `aleatoric`: more data do not reduce it. What the model does
+    not know is `epistemic`: there the members disagree.
+
+    Args:
+        likelihood: that of the members, or its name. Angles are refused:
+            their cdf depends on where the circle is cut.
+        components: number of members, `>= 2`. Defaults to 5.
+
+    A call on the class that this makes takes
+
+        prediction: mean of the members' predictions, `(batch, ..., units)`.
+            That of classes is computed anew: the logarithm of the mean
+            probability, or its log-odds for yes/no questions.
+        member: predictions of the members, one member after the other on the
+            last axis, `(batch, ..., components * units)`.
+        **parameters: those of the members, likewise.
+    """
+
+    @classmethod
+    def define(cls, likelihood, *, components=5):
+        inner = get(likelihood)
+        if issubclass(inner, VonMises | EnsembleDistribution):
+            raise ValueError(
+                "The members of an ensemble must have a likelihood of "
+                "numbers, vectors or classes, and not be ensembles. "
+                f"Received: {inner.name()!r}"
+            )
+        if not (isinstance(components, int) and components >= 2):
+            raise ValueError(
+                "An ensemble needs a whole number of members >= 2. "
+                f"Received: {components!r}"
+            )
+        own = Parameter("member", Identity(), initial=0.0)
+        # The vector of one outcome is as long as the prediction's last axis.
+        length = _units if inner.event_rank else None
+        own = dataclasses.replace(own, size=length)
+        parameters = [
+            dataclasses.replace(
+                p, size=functools.partial(_together, components, p.size)
+            )
+            for p in (own, *inner.parameters)
+        ]
+        attributes = {
+            **cls.attributes_of(inner),
+            "takes_bounds": inner.takes_bounds,
+            "components": components,
+            "mixed_axis": -1 if inner.event_rank else -2,
+            "parameters": tuple(parameters),
+        }
+        if hasattr(inner, "class_probabilities"):
+            attributes["class_probabilities"] = _class_probabilities
+        return attributes
+
+    def __init__(self, prediction, **parameters):
+        super().__init__(prediction, **parameters)
+        if hasattr(self.likelihood, "pooled_prediction"):
+            pooled = self.inner.pooled_prediction(axis=-2)
+            self.prediction = pooled + ops.zeros_like(self.prediction)
+
+    def _by_member(self, name):
+        """A parameter as `(batch, ..., components, values)`."""
+        value = getattr(self, name)
+        shape = tuple(ops.shape(value))
+        length = value.shape[-1] // self.components
+        return ops.reshape(value, (*shape[:-1], self.components, length))
+
+    @property
+    def inner(self):
+        """The members, on an axis in front of that of the units."""
+        shape = tuple(ops.shape(self.prediction))
+        shape = (*shape[:-1], self.components, shape[-1])
+        parameters = {
+            p.name: self._by_member(p.name) for p in self.likelihood.parameters
+        }
+        location = ops.broadcast_to(self._by_member("member"), shape)
+        return self.likelihood(location, **parameters)
+
+    @property
+    def members(self) -> list:
+        """The distribution that each member predicts."""
+        names = ["prediction", *(p.name for p in self.likelihood.parameters)]
+        inner = self.inner
+        return [
+            self.likelihood(
+                **{name: getattr(inner, name)[..., j, :] for name in names}
+            )
+            for j in range(self.components)
+        ]
+
+    def log_weights(self):
+        shape = (self.components,) + (1,) * (-1 - self.mixed_axis)
+        weights = np.full(shape, -math.log(self.components))
+        return ops.convert_to_tensor(weights, dtype=self.prediction.dtype)
+
+    @property
+    def _axis(self):
+        """The axis of the members, whatever stands behind it."""
+        return len(self.prediction.shape) - 1
+
+    def repeated_target(self, y):
+        y = ops.expand_dims(ops.convert_to_tensor(y), self._axis)
+        return ops.repeat(y, self.components, axis=self._axis)
+
+    def averaged(self, values, keepdims=False):
+        total = ops.sum(values, axis=self._axis, keepdims=keepdims)
+        return total / self.components
+
+    @property
+    def aleatoric(self):
+        """The part of the uncertainty that is noise in the targets.
+
+        The mean of the members' variances; for classes the mean of their
+        entropies.
+        """
+        if hasattr(self, "class_probabilities"):
+            return self.averaged(_entropy(self.inner.class_probabilities()))
+        return self.averaged(self.inner.variance())
+
+    @property
+    def epistemic(self):
+        """The part of the uncertainty that is lack of knowledge.
+
+        The variance of the members' means; for classes the mutual
+        information of class and member.
+        """
+        if hasattr(self, "class_probabilities"):
+            return ops.relu(self.total - self.aleatoric)
+        return self.variance_of_means()
+
+    @property
+    def total(self):
+        """The whole uncertainty: the variance, or the entropy of classes."""
+        if hasattr(self, "class_probabilities"):
+            return _entropy(self.class_probabilities())
+        return self.variance()
+
+
+def _units(units):
+    return units
+
+
+def _together(components, size, units):
+    """Length of the vector of all members."""
+    own = size(units) if callable(size) else size
+    return components * (1 if own is None else own)
+
+
+def _class_probabilities(self):
+    """Mean of the members' probabilities, classes on the last axis."""
+    return self.averaged(self.inner.class_probabilities())
+
+
+def _entropy(probabilities):
+    return -ops.sum(probabilities * safe_log(probabilities), axis=-1)

@@ -1,0 +1,95 @@
+"""The loss of several models that are trained side by side."""
+
+import keras
+from keras import ops
+
+from keras_likelihood.data_parameters.data_parameter import DataParameter
+from keras_likelihood.likelihoods.ensemble_distribution import (
+    EnsembleDistribution,
+)
+from keras_likelihood.losses.likelihood_loss import LikelihoodLoss
+from keras_likelihood.registration import serializable
+
+
+@serializable
+class EnsembleLoss(LikelihoodLoss):
+    """Trains every member of an ensemble by its own loss.
+
+        value    = mean over members of loss_j
+        gradient = sum over members of the gradient of loss_j
+
+    So each member moves as if it were trained alone, and the value does not
+    depend on the number of members. It is not the NLL of the mixture, which
+    is lower; `kl.metrics.NegativeLogLikelihood` measures that.
+
+    `kl.Ensemble.compile` makes it from the loss it is given.
+
+    Args:
+        loss: a `LikelihoodLoss`: that of one member.
+        members: number of members.
+        **parameters: those of the loss, by name. Defaults to what `loss` was
+            given. What it learns, it learns for each member.
+    """
+
+    def __init__(self, loss, members: int, **parameters):
+        if isinstance(loss, dict):
+            loss = keras.saving.deserialize_keras_object(loss)
+        _refuse_data_parameters(loss)
+        parameters = parameters or given_parameters(loss, members)
+        super().__init__(
+            EnsembleDistribution(loss.likelihood, components=members),
+            dimension=loss.dimension,
+            reduction=loss.reduction,
+            name=loss.name,
+            dtype=loss.dtype,
+            **parameters,
+        )
+        self.loss = loss
+        self.members = members
+        # What weights its terms needs to know which outcomes count.
+        loss._state = self._state
+
+    def elementwise(self, distribution, y_true):
+        values = sum(
+            self.loss.elementwise(member, y_true)
+            for member in distribution.members
+        )
+        mean = values / self.members
+        # Adds nothing but the gradient of the other members.
+        return mean + (self.members - 1) * (mean - ops.stop_gradient(mean))
+
+    def get_config(self):
+        return {
+            "loss": keras.saving.serialize_keras_object(self.loss),
+            "members": self.members,
+            **self._parameters.get_config(),
+        }
+
+
+def given_parameters(loss, members: int, alone: bool = False) -> dict:
+    """What a loss of one member was given, for all members.
+
+    Args:
+        loss: a `LikelihoodLoss`.
+        members: number of members.
+        alone: whether the members predict no parameters, so that the loss
+            learns those that were left out.
+    """
+    config = loss.get_config()
+    given = {p.name: config[p.name] for p in loss.likelihood.parameters}
+    for name, value in given.items():
+        if value is None and alone:
+            given[name] = "global"
+        elif isinstance(value, list | tuple):
+            given[name] = tuple(value) * members
+    return given
+
+
+def _refuse_data_parameters(loss):
+    if any(isinstance(v, DataParameter) for v in loss.data_parameters.values()):
+        raise ValueError(
+            "The members of an ensemble cannot share a DataParameter. Train "
+            "them one by one as `LikelihoodModel`s and join them by "
+            "`kl.Ensemble.from_members`. "
+            f"Received: {sorted(loss.data_parameters)} as data parameters"
+        )

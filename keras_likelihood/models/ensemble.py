@@ -1,0 +1,221 @@
+"""Several networks that are trained and used as one model."""
+
+import warnings
+
+import keras
+import numpy as np
+
+from keras_likelihood.data_parameters.indexed import split_index
+from keras_likelihood.layers.member_outputs import MemberOutputs
+from keras_likelihood.layers.target_units import collect_targets
+from keras_likelihood.likelihoods.output import split_output
+from keras_likelihood.losses.ensemble_loss import (
+    EnsembleLoss,
+    given_parameters,
+)
+from keras_likelihood.losses.likelihood_loss import LikelihoodLoss
+from keras_likelihood.models.adapted_heads import adapt_heads, only_head
+from keras_likelihood.models.compiled_losses import with_instances
+from keras_likelihood.models.likelihood_model import LikelihoodModel
+from keras_likelihood.registration import serializable
+from keras_likelihood.regularizers.pruning import adaptive_weights
+
+
+@serializable
+class Ensemble(LikelihoodModel):
+    """Several networks with different starts, trained in one `fit`.
+
+    Where the data say little, the members disagree, and so the ensemble
+    tells what it does not know (Lakshminarayanan et al. 2017).
+
+    ```python
+    def build():
+        inputs = keras.Input((13,))
+        features = keras.layers.Dense(50, activation="relu")(inputs)
+        return keras.Model(inputs, kl.layers.ScaleHead(1)(features))
+
+
+    model = kl.Ensemble(build, members=5)
+    model.compile("adam", loss=kl.losses.NormalLoss(), metrics=["mse"])
+    model.fit(x, y)
+    found = model.predict_distribution(x)  # the mixture of the members
+    found.interval(0.9), found.aleatoric, found.epistemic
+    ```
+
+    Each member trains exactly as it would alone on the same batches. The
+    loss that `fit` shows is the mean of the members' losses. Metrics of this
+    package judge the mixture, and ordinary metrics the mean prediction. What
+    the loss learns, it learns for each member.
+
+    `predict` returns `(prediction, member, parameter, ...)`: the mean, then
+    what the members predict, one member after the other on the last axis.
+
+    Args:
+        build: function without arguments that returns a new Keras model,
+            with a prediction or a head's output. It must not set the random
+            seed, or all members are the same.
+        members: number of models. Defaults to 5.
+        inputs: `keras.Input`, or a structure of them. Only needed if the
+            models do not know the shape of their inputs, as subclassed ones.
+        name: of the model.
+    """
+
+    def __new__(cls, *args, **kwargs):
+        if _is_loaded(args, kwargs):
+            return super().__new__(cls, *args, **kwargs)
+        return super().__new__(cls)
+
+    # Keras saves the graph of a model only if it has this signature.
+    def __init__(self, *args, **kwargs):
+        if not _is_loaded(args, kwargs):
+            args, kwargs = _graph_of(*args, **kwargs)
+        super().__init__(*args, **kwargs)
+
+    @classmethod
+    def from_members(cls, models, *, inputs=None, name=None) -> "Ensemble":
+        """Joins models that exist, trained or not.
+
+        The models become part of the ensemble, so training one trains the
+        other. What a *loss* learned for a model is not part of the model and
+        does not come along; a head's parameters do.
+
+        Args:
+            models: list of Keras models of the same kind.
+            inputs, name: as in `Ensemble`.
+        """
+        models = iter(list(models))
+        count = models.__length_hint__()
+        return cls(
+            lambda: next(models), members=count, inputs=inputs, name=name
+        )
+
+    @property
+    def members(self) -> list[keras.Model]:
+        """The models of the ensemble."""
+        return [v for v in self.layers if v.name.startswith(_NAME)]
+
+    def adapt(self, y, *, sample_weight=None):
+        """Lets the heads of all members start at the targets' units.
+
+        See `LikelihoodModel.adapt`.
+        """
+        y, sample_weight = collect_targets(y, sample_weight)
+        y, sample_weight, _ = split_index(y, sample_weight)
+        for member in self.members:
+            adapt_heads(member, y, sample_weight)
+
+    def compile(self, optimizer="rmsprop", loss=None, **kwargs):
+        """As `LikelihoodModel.compile`, with the loss of one member."""
+        loss = with_instances(loss)
+        joint = self.get_layer(_JOINT)
+        if isinstance(loss, LikelihoodLoss):
+            if not isinstance(loss, EnsembleLoss):
+                count = len(self.members)
+                # Beside the prediction there are at least the members'.
+                alone = len(split_output(self.output)[1]) == 1
+                given = given_parameters(loss, count, alone)
+                loss = EnsembleLoss(loss, count, **given)
+            joint.likelihood = loss.loss.likelihood
+        elif loss is not None:
+            raise ValueError(
+                "An ensemble needs a loss of `keras_likelihood.losses`, such "
+                "as NormalLoss(scale=1.0) in place of 'mse' and "
+                "SoftmaxLoss(temperature=1.0) in place of the cross-entropy. "
+                f"Received: loss={loss!r}"
+            )
+        super().compile(optimizer=optimizer, loss=loss, **kwargs)
+
+
+_NAME = "member_"
+_JOINT = "joint_output"
+
+
+def _is_loaded(args, kwargs):
+    """Whether Keras makes an ensemble anew, from its inputs and outputs."""
+    return len(args) == 2 or "outputs" in kwargs
+
+
+def _graph_of(build, *, members: int = 5, inputs=None, name=None):
+    """Inputs and outputs of the ensemble, as arguments of a model."""
+    if not callable(build) or isinstance(build, keras.Model):
+        raise ValueError(
+            "`build` must be a function without arguments that returns a new "
+            "Keras model; `Ensemble.from_members` takes models. "
+            f"Received: {type(build).__name__}"
+        )
+    if not (isinstance(members, int) and members >= 2):
+        raise ValueError(
+            f"`members` must be a whole number >= 2. Received: {members!r}"
+        )
+    models = [build() for _ in range(members)]
+    _check_models(models)
+    inputs = _inputs_like(models[0]) if inputs is None else inputs
+    outputs = []
+    for number, model in enumerate(models):
+        model.name = f"{_NAME}{number}"
+        outputs.append(model(inputs))
+        if isinstance(outputs[-1], dict):
+            raise ValueError(
+                "The members of an ensemble must have one output, a "
+                "prediction or that of a head. "
+                f"Received: outputs {sorted(outputs[-1])}"
+            )
+    _refuse_adaptive_regularizers(models)
+    _warn_of_twins(models)
+    head = only_head(models[0])
+    joint = MemberOutputs(head and head.likelihood, name=_JOINT)
+    return (inputs, joint(outputs)), {"name": name or "ensemble"}
+
+
+def _check_models(models):
+    if not all(isinstance(model, keras.Model) for model in models):
+        raise ValueError(
+            "`build` must return a Keras model. Received: "
+            f"{sorted({type(model).__name__ for model in models})}"
+        )
+    if len({id(model) for model in models}) < len(models):
+        raise ValueError(
+            "`build` must make a new model with every call. "
+            "Received: the same model twice"
+        )
+
+
+def _inputs_like(model):
+    if not getattr(model, "inputs", None):
+        raise ValueError(
+            "The members do not know the shape of their inputs; give "
+            "`inputs=keras.Input(shape)`. Received: "
+            f"{type(model).__name__} without inputs"
+        )
+    like = model.inputs[0]
+    if not isinstance(model, keras.Sequential):
+        like = model.input
+    return keras.tree.map_structure(
+        lambda x: keras.Input(
+            batch_shape=x.shape, dtype=x.dtype, name=x.name, sparse=x.sparse
+        ),
+        like,
+    )
+
+
+def _refuse_adaptive_regularizers(models):
+    if any(adaptive_weights(model) for model in models):
+        raise ValueError(
+            "The regularizers of `keras_likelihood.regularizers` measure one "
+            "network at a time. Train the members one by one and join them "
+            "by `kl.Ensemble.from_members`, or use a regularizer of Keras. "
+            "Received: members with adaptive regularizers"
+        )
+
+
+def _warn_of_twins(models):
+    first, second = (
+        list(map(keras.ops.convert_to_numpy, model.trainable_variables))
+        for model in models[:2]
+    )
+    if first and all(map(np.array_equal, first, second)):
+        warnings.warn(
+            "The members start from the same weights, so that they stay the "
+            "same: do not set a random seed inside of `build`.",
+            stacklevel=4,
+        )
