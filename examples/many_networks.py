@@ -77,9 +77,7 @@ class KeepBest(keras.callbacks.Callback):
                 kept[better] = now[better]
 
     def on_train_end(self, logs=None):
-        for variable, value in zip(
-            self.model.weights, self.kept, strict=True
-        ):
+        for variable, value in zip(self.model.weights, self.kept, strict=True):
             if value.shape[:1] == self.best.shape:
                 variable.assign(value)
 

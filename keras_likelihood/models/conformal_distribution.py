@@ -4,7 +4,7 @@ import keras
 import numpy as np
 
 from keras_likelihood.layers.calibration_scores import CalibrationScores
-from keras_likelihood.likelihoods import Likelihood
+from keras_likelihood.likelihoods import Likelihood, Quantiles
 
 _LEVEL = 0.998
 """Up to this coverage intervals end at quantiles, further out they widen
@@ -41,9 +41,9 @@ class ConformalDistribution:
             coverage: in (0, 1). Defaults to 0.9.
 
         Returns:
-            `(lower, upper)` as NumPy, each of the prediction's shape.
+            `(lower, upper)` as NumPy, each of the targets' shape.
         """
-        shape = tuple(self.distribution.prediction.shape)
+        shape = _targets_shape(self.distribution)
         bound = self.scores.threshold(coverage, self.groups, shape[0])
         inner = np.minimum(bound, _LEVEL)
         tail = 0.5 * (1 - inner) * (1 - _ROUNDING)
@@ -118,8 +118,9 @@ def tempered(distribution: Likelihood, trust, units: dict) -> Likelihood:
 
 
 def checked_targets(y, distribution: Likelihood) -> np.ndarray:
-    """Returns finite targets of the prediction's shape, as float64."""
-    if distribution.event_rank:
+    """Returns finite targets, as float64, one per interval."""
+    shape = _targets_shape(distribution)
+    if distribution.event_rank and not isinstance(distribution, Quantiles):
         raise ValueError(
             "Intervals are for targets that are numbers; for classes there "
             "is `keras_likelihood.recalibration.Conformal`. Received: "
@@ -128,17 +129,24 @@ def checked_targets(y, distribution: Likelihood) -> np.ndarray:
     y = np.asarray(y)
     if y.dtype.kind not in "biuf":
         raise ValueError(f"Targets must be numbers. Received: dtype {y.dtype}")
-    shape = tuple(distribution.prediction.shape)
     y = y.astype("float64")
-    if y.shape == shape[:-1] and shape[-1] == 1:
-        y = y[..., None]
+    given = y.shape
+    # A lone unit may have an axis or not.
+    if y.shape in {shape[:-1], (*shape, 1)} and y.size == np.prod(shape):
+        y = y.reshape(shape)
     if y.shape != shape or not np.isfinite(y).all():
         raise ValueError(
-            f"Targets must be finite and of the prediction's shape, {shape}. "
-            f"Received: shape {y.shape}, {(~np.isfinite(y)).sum()} values not "
+            f"Targets must be finite and of shape {shape}. "
+            f"Received: shape {given}, {(~np.isfinite(y)).sum()} values not "
             "finite"
         )
     return y
+
+
+def _targets_shape(distribution):
+    """That of the prediction, less the axis of the levels of quantiles."""
+    shape = tuple(distribution.prediction.shape)
+    return shape[: len(shape) - distribution.event_rank]
 
 
 def _ends(distribution):

@@ -53,6 +53,25 @@ def test_coverage_is_exact_for_any_scale(coverage, wrong, rng):
     assert low <= inside[calibration:].sum() <= high
 
 
+def test_predicted_quantiles_keep_the_coverage(rng):
+    """Conformalised quantile regression, around quantiles that are wrong."""
+    levels, rows = (0.05, 0.5, 0.95), 4000
+    spread = np.exp(rng.normal(size=rows))
+    y = spread * rng.standard_t(3, size=rows)
+    quantiles = spread[:, None] * np.array([-0.3, 0.0, 0.3])
+    law = kl.likelihoods.Quantiles(levels=levels)(
+        quantiles.astype("float32"), scale=0.1
+    )
+    half = rows // 2
+    first = type(law)(law.prediction[:half], scale=0.1)
+    fitted = regression.Conformal().fit_distribution(first, y[:half, None])
+    lower, upper = fitted.calibrate(law).interval(0.9)
+    assert lower.shape == (rows,)
+    inside = ((lower <= y) & (y <= upper))[half:].sum()
+    low, high = covered_by_chance(1, half, half, 0.9)
+    assert low <= inside <= high
+
+
 def test_ties_and_gross_outliers_keep_the_coverage(rng):
     """Rounded targets have equal scores, and some are absurdly far out."""
     sets, rows = 100, 40
