@@ -60,7 +60,9 @@ def load(path, splits):
         for part, rows in zip(parts, (train, held, test), strict=True):
             part.append((z[rows], target[rows]))
     stacked = [
-        tuple(np.stack(a, axis=1).astype("float32") for a in zip(*p))
+        tuple(
+            np.stack(a, axis=1).astype("float32") for a in zip(*p, strict=True)
+        )
         for p in parts
     ]
     return stacked, np.array([spread for _, spread in units])
@@ -199,7 +201,10 @@ def dropout(parts, spreads, rate=0.05):
             for _ in range(PASSES)
         ]
         # The passes of a split are members, one after the other.
-        return [np.stack(v, axis=2).reshape(len(x), -1, 1) for v in zip(*every)]
+        return [
+            np.stack(v, axis=2).reshape(len(x), -1, 1)
+            for v in zip(*every, strict=True)
+        ]
 
     held, test = (
         laws(likelihood, passes(x), splits, PASSES) for x, _ in three[1:]
