@@ -22,6 +22,7 @@ import many_networks
 import numpy as np
 import uncertainty_peers as peers
 from keras import ops
+from uncertainty_page import INTERVALS
 
 import keras_likelihood as kl
 from keras_likelihood import likelihoods
@@ -41,6 +42,9 @@ NETWORKS = {
     "mixture of 3": (likelihoods.Mixture("normal", components=3), (), {}, 1),
 }
 PASSES = 20
+SLOW_SPLITS = 3
+INTERVAL_SPLITS = 5
+"""Intervals of ensembles take long: large sets have them on these splits."""
 
 
 def load(path, splits):
@@ -87,7 +91,7 @@ def laws(likelihood, outputs, splits, members):
             values = dict(zip(names, (v[:, 0] for v in values), strict=True))
             found.append(likelihood(prediction[:, 0], **values))
             continue
-        kind = likelihoods.EnsembleDistribution(likelihood, components=members)
+        kind = kl.models.EnsembleDistribution(likelihood, components=members)
         flat = [v.reshape(len(v), -1) for v in (prediction, *values)]
         found.append(
             kind(
@@ -99,8 +103,28 @@ def laws(likelihood, outputs, splits, members):
     return found
 
 
-def judge(law, held, y_held, y, spread):
-    """Scores of one split; intervals also recalibrated and conformal."""
+def judge_all(pairs, parts, spreads, intervals=True):
+    """Scores of each split.
+
+    Args:
+        pairs: `(law of the test rows, law of the held rows)` of each split.
+        parts: training, held and test rows.
+        spreads: unit of the target, by split.
+        intervals: whether to judge intervals too.
+    """
+    large = len(parts[0][0]) > 5000
+    found = []
+    for s, (law, held) in enumerate(pairs):
+        y_held, y = parts[1][1][:, s], parts[2][1][:, s]
+        scores = judge(law, y, spreads[s])
+        if intervals and (s < INTERVAL_SPLITS or not large):
+            scores |= judge_intervals(law, held, y_held, y, spreads[s])
+        found.append(scores)
+    return found
+
+
+def judge(law, y, spread):
+    """Error of the prediction and NLL, in the units of the target."""
     numpy = ops.convert_to_numpy
     is_quantiles = isinstance(law, likelihoods.Quantiles)
     target = y if is_quantiles else y[:, None]
@@ -110,6 +134,13 @@ def judge(law, held, y_held, y, spread):
     }
     if is_quantiles:
         del scores["nll"]
+    return scores
+
+
+def judge_intervals(law, held, y_held, y, spread):
+    """Coverage and width: plain, recalibrated and conformal."""
+    numpy = ops.convert_to_numpy
+    scores = {}
     intervals = {"plain": law.interval(COVERAGE)}
     conformal = regression.Conformal()
     conformal.fit_distribution(held, y_held)
@@ -174,12 +205,9 @@ def networks(name, parts, spreads):
             strict=True,
         )
         label = name if count == 1 else f"{name}, {count} members"
-        found[label] = [
-            judge(law, before, parts[1][1][:, s], parts[2][1][:, s], spread)
-            for s, ((law, before), spread) in enumerate(
-                zip(pairs, spreads, strict=True)
-            )
-        ]
+        found[label] = judge_all(
+            pairs, parts, spreads, intervals=label in INTERVALS
+        )
     return found
 
 
@@ -209,19 +237,17 @@ def dropout(parts, spreads, rate=0.05):
     held, test = (
         laws(likelihood, passes(x), splits, PASSES) for x, _ in three[1:]
     )
-    return [
-        judge(law, before, parts[1][1][:, s], parts[2][1][:, s], spreads[s])
-        for s, (law, before) in enumerate(zip(test, held, strict=True))
-    ]
+    return judge_all(zip(test, held, strict=True), parts, spreads)
 
 
-def boosted(method, parts, spreads):
-    found = []
-    for s, spread in enumerate(spreads):
-        three = [(x[:, s], y[:, s]) for x, y in parts]
-        law, held = method(*three)
-        found.append(judge(law, held, three[1][1], three[2][1], spread))
-    return found
+def boosted(name, method, parts, spreads):
+    """Scores of a peer. The slow one gets the first splits of large sets."""
+    slow = name == "NGBoost" and len(parts[0][0]) > 5000
+    pairs = (
+        method(*((x[:, s], y[:, s]) for x, y in parts))
+        for s in range(SLOW_SPLITS if slow else len(spreads))
+    )
+    return judge_all(pairs, parts, spreads)
 
 
 def methods_for(parts, spreads):
@@ -233,7 +259,7 @@ def methods_for(parts, spreads):
     jobs["MC dropout"] = lambda: {"MC dropout": dropout(parts, spreads)}
     for name, method in peers.available().items():
         jobs[name] = lambda name=name, method=method: {
-            name: boosted(method, parts, spreads)
+            name: boosted(name, method, parts, spreads)
         }
     return jobs
 
@@ -265,7 +291,7 @@ def main():
             start = time.time()
             for label, scores in job().items():
                 values = {
-                    key: [float(f"{s[key]:.5g}") for s in scores]
+                    key: [float(f"{s[key]:.5g}") for s in scores if key in s]
                     for key in scores[0]
                 }
                 entry["methods"][label] = values

@@ -1,6 +1,8 @@
 """Boosted trees with a predicted normal distribution, if installed."""
 
+import contextlib
 import importlib.util
+import io
 
 import numpy as np
 
@@ -14,7 +16,8 @@ def ngboost(train, held, test):
     model = NGBRegressor(
         n_estimators=2000, early_stopping_rounds=50, verbose=False
     )
-    model.fit(*train, X_val=held[0], Y_val=held[1])
+    with contextlib.redirect_stdout(io.StringIO()):  # it prints a line
+        model.fit(*train, X_val=held[0], Y_val=held[1])
     return [
         _normal(law.loc, law.scale)
         for law in (model.pred_dist(x) for x in (test[0], held[0]))

@@ -5,9 +5,6 @@ from keras_likelihood.likelihoods.beta import Beta
 from keras_likelihood.likelihoods.bijector import Bijector, BoxCox
 from keras_likelihood.likelihoods.censored import Censored
 from keras_likelihood.likelihoods.count_likelihood import CountLikelihood
-from keras_likelihood.likelihoods.ensemble_distribution import (
-    EnsembleDistribution,
-)
 from keras_likelihood.likelihoods.exponential import Exponential
 from keras_likelihood.likelihoods.gamma import Gamma
 from keras_likelihood.likelihoods.huber import Huber
@@ -50,7 +47,6 @@ __all__ = [
     "BoxCox",
     "Censored",
     "CountLikelihood",
-    "EnsembleDistribution",
     "Exponential",
     "Gamma",
     "Huber",

@@ -1,0 +1,171 @@
+"""Tables and the figure of docs/uncertainty.md from the study's results.
+
+python examples/uncertainty_page.py
+"""
+
+import json
+import pathlib
+import sys
+
+import numpy as np
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+sys.path.append(str(ROOT / "benchmarks"))
+import page_tables  # noqa: E402
+
+RESULTS = ROOT / "docs" / "uncertainty.json"
+FIGURE = ROOT / "docs" / "_static" / "uncertainty.png"
+ONE_NETWORK = (
+    *("squared error", "normal", "normal, beta .5", "mixture of 3"),
+    "Student's t",
+)
+SEVERAL = (
+    *("normal, 5 members", "Student's t, 5 members", "Student's t, 8 members"),
+    *("MC dropout", "NGBoost", "CatBoost"),
+)
+INTERVALS = (
+    *("squared error", "normal", "Student's t", "quantiles", "mixture of 3"),
+    *("Student's t, 5 members", "MC dropout", "NGBoost", "CatBoost"),
+)
+
+
+def methods_of(results, names):
+    """Those that were run on every set."""
+    return [
+        n for n in names if all(n in r["methods"] for r in results.values())
+    ]
+
+
+def scores_table(results, names, key):
+    """Mean and standard error by set; the lowest mean of a row is bold."""
+    names = methods_of(results, names)
+    lines = [f"| | {' | '.join(names)} |", "|---|" + "---:|" * len(names)]
+    for name, result in sorted(results.items()):
+        values = [result["methods"][n][key] for n in names]
+        means = [np.mean(v) for v in values]
+        digits = 3 if max(map(abs, means)) < 10 else 2
+        cells = []
+        for mean, v in zip(means, values, strict=True):
+            text = f"{mean:.{digits}f}"
+            text = f"**{text}**" if mean == min(means) else text
+            cells.append(f"{text} ± {np.std(v, ddof=1) / len(v) ** 0.5:.2g}")
+        lines.append(f"| {name} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def intervals_table(results):
+    """Coverage and width of intervals, as means over all sets.
+
+    Widths are in units of the conformal interval around squared error.
+    """
+    units = {
+        name: np.mean(r["methods"]["squared error"]["width conformal"])
+        for name, r in results.items()
+    }
+    kinds = ("plain", "recalibrated", "conformal")
+    header = [f"coverage, {k}" for k in kinds] + [f"width, {k}" for k in kinds]
+    lines = [f"| | {' | '.join(header)} |", "|---|" + "---:|" * len(header)]
+    for method in methods_of(results, INTERVALS):
+        cells = []
+        for what in ("coverage", "width"):
+            for kind in kinds:
+                found = [
+                    np.mean(r["methods"][method][f"{what} {kind}"])
+                    / (units[name] if what == "width" else 1)
+                    for name, r in results.items()
+                    if f"{what} {kind}" in r["methods"][method]
+                ]
+                cells.append(f"{np.mean(found):.3f}" if found else "–")
+        lines.append(f"| {method} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def wins(results, ours, peer):
+    """On how many sets the mean NLL is lower, on the splits both have."""
+    count, total = 0, 0
+    for result in results.values():
+        if peer in result["methods"]:
+            theirs = result["methods"][peer]["nll"]
+            mine = result["methods"][ours]["nll"][: len(theirs)]
+            count += np.mean(mine) < np.mean(theirs)
+            total += 1
+    return int(count), total
+
+
+def wins_text(results):
+    one, five = "Student's t", "Student's t, 5 members"
+    pairs = [(one, "normal"), (five, one)]
+    pairs += [(five, p) for p in ("normal, 5 members", "NGBoost", "CatBoost")]
+    lines = []
+    for ours, peer in pairs:
+        count, total = wins(results, ours, peer)
+        lines.append(f"- {ours} below {peer}: {count} of {total} sets.")
+    return "\n".join(lines)
+
+
+def tables(results) -> dict:
+    return {
+        "one network": scores_table(results, ONE_NETWORK, "nll"),
+        "several": scores_table(results, SEVERAL, "nll"),
+        "rmse": scores_table(results, (*ONE_NETWORK, *SEVERAL), "rmse"),
+        "intervals": intervals_table(results),
+        "wins": wins_text(results),
+    }
+
+
+def draw(results):
+    """Nats won over squared error, a row of dots for each set."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    shown = {
+        "normal": ("#9ecae1", "o"),
+        "Student's t": ("#3182bd", "o"),
+        "Student's t, 5 members": ("#08306b", "D"),
+        "NGBoost": ("#fd8d3c", "s"),
+        "CatBoost": ("#a63603", "^"),
+    }
+    names = sorted(
+        results,
+        key=lambda n: _gain(results[n], "Student's t, 5 members"),
+    )
+    figure, axes = plt.subplots(figsize=(7.2, 0.42 * len(names) + 1.4))
+    for place, name in enumerate(names):
+        for method, (colour, marker) in shown.items():
+            if method in results[name]["methods"]:
+                axes.plot(
+                    _gain(results[name], method),
+                    place,
+                    marker,
+                    color=colour,
+                    markersize=7,
+                    label=method if place == 0 else None,
+                )
+    axes.axvline(0, color="0.6", linewidth=1)
+    axes.set_yticks(range(len(names)), names)
+    axes.set_xlabel("NLL gained over squared error (nats per example)")
+    axes.grid(axis="x", color="0.9")
+    axes.set_axisbelow(True)
+    for side in ("top", "right", "left"):
+        axes.spines[side].set_visible(False)
+    axes.legend(frameon=False, loc="lower right")
+    figure.tight_layout()
+    figure.savefig(FIGURE, dpi=150)
+
+
+def _gain(result, method):
+    theirs = result["methods"][method]["nll"]
+    base = result["methods"]["squared error"]["nll"][: len(theirs)]
+    return np.mean(base) - np.mean(theirs)
+
+
+def main():
+    results = json.loads(RESULTS.read_text())
+    page_tables.fill("uncertainty", tables(results))
+    draw(results)
+
+
+if __name__ == "__main__":
+    main()
