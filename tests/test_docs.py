@@ -16,7 +16,8 @@ from tests.test_package import ROOT
 DOCS = ROOT / "docs"
 GUIDES = [*sorted((DOCS / "guides").glob("*.md")), DOCS / "which_likelihood.md"]
 NEEDS_SKLEARN = (
-    *("intervals", "label_noise", "outliers", "recalibration", "workflows"),
+    *("ensembles", "intervals", "label_noise", "outliers"),
+    *("recalibration", "workflows"),
 )
 
 
