@@ -10,12 +10,14 @@ from scipy import stats
 
 import keras_likelihood as kl
 from tests import contracts
+from tests.kinds import WRAPPED
 from tests.test_package import ROOT
 
 DOCS = ROOT / "docs"
 GUIDES = [*sorted((DOCS / "guides").glob("*.md")), DOCS / "which_likelihood.md"]
 NEEDS_SKLEARN = (
-    *("intervals", "label_noise", "outliers", "recalibration", "workflows"),
+    *("ensembles", "intervals", "label_noise", "outliers"),
+    *("recalibration", "workflows"),
 )
 
 
@@ -155,10 +157,11 @@ BASES = (
 
 
 def decision_table():
-    """Likelihood, head and loss of every row, as `(text, target)` pairs."""
+    """Likelihood, head and loss of every row, each with its address, and
+    the parameters."""
     page = (DOCS / "which_likelihood.md").read_text()
     link = r"\[`([^`]+)`\]\(#(keras_likelihood[\w.]+)\)"
-    pattern = rf"^\| [^|]+ \| {link} \| {link}, {link} \|"
+    pattern = rf"{link}<br>{link}<br>{link} \| [^|]+ \| ([^|]+) \|$"
     return re.findall(pattern, page, flags=re.M)
 
 
@@ -176,20 +179,23 @@ def test_every_likelihood_is_in_the_decision_table():
         assert f'": "{name}"' in chart, name
 
 
-def test_heads_and_losses_of_the_decision_table_belong_together():
-    several = kl.likelihoods.Mixture("normal", components=3)
-    scope = {"several": several, "levels": (0.1, 0.9), "classes": 3, "d": 2}
-    for room in (kl.likelihoods, kl.layers, kl.losses):
-        scope |= {name: getattr(room, name) for name in room.__all__}
-    for name, target, head, head_at, loss, loss_at in decision_table():
-        made = [eval(text, scope) for text in (head, loss)]
-        made = [m() if isinstance(m, type) else m for m in made]
-        assert made[0].likelihood is made[1].likelihood, name
-        assert issubclass(made[0].likelihood, scope[name]), name
-        for address, value in zip((head_at, loss_at), made, strict=True):
-            assert address.rpartition(".")[2] == type(value).__name__
-        for address in (target, head_at, loss_at):
+def test_decision_table_says_what_is():
+    examples = {name.partition("(")[0]: name for name in WRAPPED}
+    for row in decision_table():
+        name, target, head, head_at, loss, loss_at, parameters = row
+        for text, address in ((name, target), (head, head_at), (loss, loss_at)):
             assert address in public_names.public_names(), address
+            assert address.endswith(f".{text}")
+        family = getattr(kl.likelihoods, name)
+        made = kl.likelihoods.get(examples.get(family.name(), family.name()))
+        own = getattr(kl.losses, loss).likelihood
+        assert own is None or issubclass(made, own), name
+        if head in ("ScaleHead", "TemperatureHead", "LikelihoodHead"):
+            head = getattr(kl.layers, head)(units=3, likelihood=made)
+            assert head.likelihood is made
+        if "(" not in made.name():
+            found = re.findall("`(\\w+)`", parameters)
+            assert found == [p.name for p in made.parameters], name
 
 
 def test_reference_covers_every_room():

@@ -125,6 +125,18 @@ class Ensemble(LikelihoodModel):
             )
         super().compile(optimizer=optimizer, loss=loss, **kwargs)
 
+    def fit(self, *args, **kwargs):
+        """As `LikelihoodModel.fit`; trains all members."""
+        if adaptive_weights(self):
+            raise ValueError(
+                "The regularizers of `keras_likelihood.regularizers` measure "
+                "one network at a time. Train the members one by one and "
+                "join them by `kl.Ensemble.from_members`, or use a "
+                "regularizer of Keras. "
+                "Received: members with adaptive regularizers"
+            )
+        return super().fit(*args, **kwargs)
+
 
 _NAME = "member_"
 _JOINT = "joint_output"
@@ -160,7 +172,6 @@ def _graph_of(build, *, members: int = 5, inputs=None, name=None):
                 "prediction or that of a head. "
                 f"Received: outputs {sorted(outputs[-1])}"
             )
-    _refuse_adaptive_regularizers(models)
     _warn_of_twins(models)
     head = only_head(models[0])
     joint = MemberOutputs(head and head.likelihood, name=_JOINT)
@@ -196,16 +207,6 @@ def _inputs_like(model):
         ),
         like,
     )
-
-
-def _refuse_adaptive_regularizers(models):
-    if any(adaptive_weights(model) for model in models):
-        raise ValueError(
-            "The regularizers of `keras_likelihood.regularizers` measure one "
-            "network at a time. Train the members one by one and join them "
-            "by `kl.Ensemble.from_members`, or use a regularizer of Keras. "
-            "Received: members with adaptive regularizers"
-        )
 
 
 def _warn_of_twins(models):
