@@ -2,7 +2,7 @@
 
     KERAS_LIKELIHOOD_DATA=... python benchmarks/recalibration.py
     KERAS_LIKELIHOOD_DATA=... python benchmarks/recalibration.py --development
-    python benchmarks/recalibration.py --table
+    python benchmarks/recalibration.py --page
     KERAS_LIKELIHOOD_DATA=... python benchmarks/recalibration.py --speed
 
 Every method is fitted to the validation logits of each file and judged on
@@ -11,7 +11,7 @@ are installed. Differences to `Auto` have 95 % intervals by a paired
 bootstrap of the test rows. `floor` is the ECE that labels drawn from the
 calibrated probabilities themselves would have: an ECE of that size is what a
 perfect calibration shows on so few rows. The results go to
-`docs/recalibration.json`, and `--table` prints the table of
+`docs/recalibration.json`, and `--page` writes the tables of
 `docs/recalibration.md` from there.
 
 `--development` never reads the test logits: five folds of the validation
@@ -199,6 +199,18 @@ def table(part):
     return "\n".join(lines)
 
 
+def write_page():
+    """Puts the tables between their marks."""
+    path = STORE.with_suffix(".md")
+    page = path.read_text()
+    for part in ("report", "development"):
+        mark = f"<!-- {part} -->\n"
+        before, after = page.split(mark)
+        rest = after[after.index("<!-- end -->") :]
+        page = f"{before}{mark}\n{table(part)}\n\n{rest}"
+    path.write_text(page)
+
+
 def speed(rows, classes, repeats):
     from recalibration_peers import PEERS
 
@@ -243,15 +255,15 @@ def main():
     parser.add_argument("--methods", nargs="*", default=METHODS.split())
     parser.add_argument("--peers", nargs="*", default=None)
     parser.add_argument("--development", action="store_true")
-    parser.add_argument("--table", action="store_true")
+    parser.add_argument("--page", action="store_true")
     parser.add_argument("--speed", action="store_true")
     parser.add_argument("--rows", type=int, default=50_000)
     parser.add_argument("--classes", type=int, default=1_000)
     parser.add_argument("--repeats", type=int, default=3)
     arguments = parser.parse_args()
     warnings.filterwarnings("ignore")
-    if arguments.table:
-        print(table("development" if arguments.development else "report"))
+    if arguments.page:
+        write_page()
         return
     if arguments.speed:
         speed(arguments.rows, arguments.classes, arguments.repeats)

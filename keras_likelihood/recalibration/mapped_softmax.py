@@ -61,7 +61,8 @@ class MappedSoftmax:
             elif name == "vector":
                 found = np.einsum("ij,ij->j", residual, self.logits)
             else:
-                found = self._inputs(name).T @ residual
+                x = self._inputs(name)
+                found = x.T @ residual.astype(x.dtype, copy=False)
             gradients[name] = found.astype("float64")
         return float(self.weight @ nll), gradients
 

@@ -5,7 +5,7 @@ import numpy as np
 _PRIOR_ROWS = 1.0
 
 
-def pool_weights(losses, weight=None, iterations=5000):
+def pool_weights(losses, weight=None, iterations=2000):
     """The weights of a mixture of fixed distributions, by EM.
 
     Minimises the mean of -log sum_c w_c p_c over the simplex, which is
@@ -30,6 +30,6 @@ def pool_weights(losses, weight=None, iterations=5000):
         new /= total
         moved = np.abs(new - found).max()
         found = new
-        if moved < 1e-6:
+        if moved < 1e-5:
             break
     return found / found.sum()

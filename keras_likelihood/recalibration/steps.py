@@ -25,7 +25,7 @@ MAPS = {
     "features": ("features",),
 }
 _SAMPLE_ROWS = 4096
-_ITERATIONS = 100
+_ITERATIONS = 60
 _FEW_NUMBERS = 2**18
 
 
@@ -108,7 +108,7 @@ def map_strengths(kind, strength, logs, labels, x=None, weight=None):
     """
     if kind == "features":
         objective = MappedSoftmax(logs, labels, MAPS[kind], x, weight)
-        return fit_by_evidence(objective, rounds=6).strengths
+        return fit_by_evidence(objective, rounds=4).strengths
     classes = logs.shape[1]
     precisions = {
         "bias": 2 * classes * strength,
