@@ -116,7 +116,7 @@ def ensemble_temperature_scaling(val, test):
         lambda packed: -mixture(packed, z)[rows, y].mean(),
         [0.5, 2.0, 0.0],
         method="Nelder-Mead",
-        options={"maxiter": 400},
+        options={"maxiter": 200},
     ).x
     yield
     yield np.exp(mixture(found, test["logits"].astype("float64")))
@@ -144,7 +144,7 @@ def _affine(x, y, off_diagonal, intercept):
 
     begin = np.append(np.eye(classes).ravel(), np.zeros(classes))
     found = minimize(
-        objective, begin, jac=True, method="L-BFGS-B", options={"maxiter": 150}
+        objective, begin, jac=True, method="L-BFGS-B", options={"maxiter": 300}
     ).x
     return found[: classes**2].reshape(classes, classes), found[classes**2 :]
 
@@ -155,7 +155,7 @@ def dirichlet(val, test):
     x, y = np.maximum(x, -30), val["y"]
     fold = np.random.default_rng(0).permutation(len(y)) % 3
     scores = {}
-    for penalty in (1.0, 0.1, 0.01):
+    for penalty in (10.0, 1.0, 0.1, 0.01):
         losses = []
         for held in range(3):
             fit = _affine(x[fold != held], y[fold != held], penalty, penalty)

@@ -92,7 +92,7 @@ class Auto(ClassifierRecalibrator):
         found = pool_weights(table, sampled)
         found = np.where(found < _LEAST_WEIGHT, 0.0, found)
         found = found / found.sum()
-        kept = [i for i in np.argsort(-found) if found[i] > 0]
+        kept = [i for i in np.argsort(-found, kind="stable") if found[i]]
         self.weights_ = {str(names[i]): float(found[i]) for i in kept}
         self.members_ = [
             whole.recalibrator(names[i], base, columns) for i in kept
