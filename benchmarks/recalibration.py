@@ -182,18 +182,24 @@ COLUMNS = {
 
 def table(part):
     """The Markdown table of one part of the stored results."""
+    stored = json.loads(STORE.read_text())[part]
+    columns = {
+        method: title
+        for method, title in COLUMNS.items()
+        if any(method in found for found in stored.values())
+    }
     lines = [
         "| network | "
-        + " | ".join(COLUMNS.values())
+        + " | ".join(columns.values())
         + " | `Auto` - SMS | s, `Auto` | s, SMS |",
-        "|---" * (len(COLUMNS) + 4) + "|",
+        "|---" * (len(columns) + 4) + "|",
     ]
-    for name, found in json.loads(STORE.read_text())[part].items():
+    for name, found in stored.items():
         best = min(
-            found[method]["nll"] for method in COLUMNS if method in found
+            found[method]["nll"] for method in columns if method in found
         )
         cells = [name]
-        for method in COLUMNS:
+        for method in columns:
             nll = found.get(method, {}).get("nll")
             text = "" if nll is None else f"{nll:.4f}"
             cells.append(f"**{text}**" if nll == best else text)
