@@ -1,143 +1,63 @@
 """NLL, ECE, accuracy and fit time of recalibrated classifiers.
 
     KERAS_LIKELIHOOD_DATA=... python benchmarks/recalibration.py
+    KERAS_LIKELIHOOD_DATA=... python benchmarks/recalibration.py --development
+    python benchmarks/recalibration.py --page
     KERAS_LIKELIHOOD_DATA=... python benchmarks/recalibration.py --speed
 
 Every method is fitted to the validation logits of each file and judged on
-the test logits, beside scikit-learn's temperature scaling, netcal and
-probmetrics where these are installed. `floor` is the ECE that labels drawn
-from the calibrated probabilities themselves would have: an ECE of that size
-is what a perfect calibration shows on so few rows.
+the test logits, beside the peers of `recalibration_peers.py` whose packages
+are installed. Differences to `Auto` have 95 % intervals by a paired
+bootstrap of the test rows. `floor` is the ECE that labels drawn from the
+calibrated probabilities themselves would have: an ECE of that size is what a
+perfect calibration shows on so few rows. The results go to
+`docs/recalibration.json`, and `--page` writes the tables of
+`docs/recalibration.md` from there.
+
+`--development` never reads the test logits: five folds of the validation
+logits take turns as the test set. The candidates and the pool of `Auto` were
+chosen there.
 
 `--speed` times temperature scaling on random logits of 50,000 x 1,000, the
 methods taking turns.
 """
 
 import argparse
+import json
 import os
 import pathlib
 import time
 import warnings
 
 import numpy as np
-from scipy.special import softmax
-
-from keras_likelihood import recalibration
-from keras_likelihood.metrics.functions import (
-    expected_calibration_error,
-    negative_log_likelihood,
-)
 
 METHODS = (
     "GlobalScaling LinearScaling LinearFeatureScaling DeepScaling Platt "
     "Isotonic VectorScaling MatrixScaling Auto"
 )
+STORE = pathlib.Path(__file__).parents[1] / "docs" / "recalibration.json"
+OUTER_FOLDS = 5
+DRAWS = 10_000
 
 
 def ours(name):
-    """A function from (validation, test) to calibrated test probabilities."""
+    """A generator function from (validation, test) to probabilities."""
 
     def run(val, test):
+        from keras_likelihood import recalibration
+
         method = getattr(recalibration, name)()
         method.fit_arrays(val["logits"], val["y"], val["features"])
-        yield
+        yield getattr(method, "weights_", None)
         yield method.calibrate(test["logits"], test["features"])
 
     return run
 
 
-def uncalibrated(val, test):
-    yield
-    yield softmax(test["logits"].astype("float64"), axis=1)
-
-
-def scikit_learn(val, test):
-    from sklearn.base import BaseEstimator, ClassifierMixin
-    from sklearn.calibration import CalibratedClassifierCV
-    from sklearn.frozen import FrozenEstimator
-
-    class Logits(ClassifierMixin, BaseEstimator):
-        def __init__(self, classes=2):
-            self.classes = classes
-
-        @property
-        def classes_(self):
-            return np.arange(self.classes)
-
-        def fit(self, x, y):
-            return self
-
-        def __sklearn_is_fitted__(self):
-            return True
-
-        def decision_function(self, x):
-            return x
-
-        def predict(self, x):
-            return x.argmax(axis=1)
-
-    base = Logits(val["logits"].shape[1])
-    model = CalibratedClassifierCV(FrozenEstimator(base), method="temperature")
-    model.fit(val["logits"], val["y"])
-    yield
-    yield model.predict_proba(test["logits"])
-
-
-def netcal(val, test):
-    from netcal.scaling import TemperatureScaling
-
-    # Its solver takes differences of the NLL: in float32 they are noise, and
-    # it returns its input.
-    scaling = TemperatureScaling()
-    scaling.fit(softmax(val["logits"].astype("float64"), axis=1), val["y"])
-    yield
-    yield scaling.transform(softmax(test["logits"].astype("float64"), axis=1))
-
-
-def probmetrics(name):
-    def run(val, test):
-        from probmetrics.calibrators import get_calibrator
-
-        calibrator = get_calibrator(name)
-        calibrator.fit(softmax(val["logits"], axis=1), val["y"])
-        yield
-        yield calibrator.predict_proba(softmax(test["logits"], axis=1))
-
-    return run
-
-
-def lbfgs_loop(val, test):
-    """Temperature scaling as most scripts do it: torch's LBFGS, lr 0.01."""
-    import torch
-
-    logits = torch.from_numpy(val["logits"].astype("float32"))
-    labels = torch.from_numpy(val["y"].astype("int64"))
-    temperature = torch.nn.Parameter(torch.full((1,), 1.5))
-    criterion = torch.nn.CrossEntropyLoss()
-    optimizer = torch.optim.LBFGS([temperature], lr=0.01, max_iter=50)
-
-    def closure():
-        optimizer.zero_grad()
-        loss = criterion(logits / temperature, labels)
-        loss.backward()
-        return loss
-
-    optimizer.step(closure)
-    yield
-    yield softmax(test["logits"] / temperature.item(), axis=1)
-
-
-PEERS = {
-    "scikit-learn TS": scikit_learn,
-    "netcal TS": netcal,
-    "probmetrics TS": probmetrics("temp-scaling"),
-    "probmetrics logistic": probmetrics("logistic"),
-    "torch LBFGS loop": lbfgs_loop,
-}
-
-
 def ece_floor(p, draws=20):
     """Mean ECE of `p` on labels that `p` itself draws."""
+    from keras_likelihood.metrics.functions import expected_calibration_error
+
     random = np.random.default_rng(0)
     upper = np.cumsum(p, axis=1)
     drawn = [
@@ -147,25 +67,52 @@ def ece_floor(p, draws=20):
     return np.mean([expected_calibration_error(y, p) for y in drawn])
 
 
-def measure(run, val, test):
-    """Returns (NLL, ECE, floor, accuracy, seconds), or `None`."""
-    steps = run(val, test)
-    started = time.perf_counter()
-    try:
-        next(steps)
-    except ImportError:
-        return None
-    seconds = time.perf_counter() - started
-    p = np.asarray(next(steps), dtype="float64")
-    p = p / p.sum(axis=1, keepdims=True)
-    y = test["y"]
-    return (
-        negative_log_likelihood(y, np.maximum(p, np.exp(-60.0))),
-        expected_calibration_error(y, p),
-        ece_floor(p),
-        float(np.mean(p.argmax(axis=1) == y)),
-        seconds,
-    )
+def measure(run, pairs):
+    """Scores of a method on pairs of (validation, test), or `None`."""
+    from keras_likelihood.metrics.functions import expected_calibration_error
+
+    seconds, found, labels, weights = np.zeros(2), [], [], None
+    for val, test in pairs:
+        steps = run(val, test)
+        started = clocks()
+        try:
+            weights = next(steps)
+        except ImportError:
+            return None
+        seconds += clocks() - started
+        p = np.asarray(next(steps), dtype="float64")
+        found.append(np.maximum(p / p.sum(axis=1, keepdims=True), 1e-26))
+        labels.append(test["y"])
+    p, y = np.concatenate(found), np.concatenate(labels)
+    losses = -np.log(p[np.arange(len(y)), y])
+    scores = {
+        "nll": losses.mean(),
+        "ece": expected_calibration_error(y, p),
+        "floor": ece_floor(p),
+        "accuracy": np.mean(p.argmax(axis=1) == y),
+        "seconds": seconds[0] / len(pairs),
+        "processor_seconds": seconds[1] / len(pairs),
+    }
+    scores = {name: round(float(value), 5) for name, value in scores.items()}
+    if weights:
+        scores["weights"] = {k: round(w, 3) for k, w in weights.items()}
+    return scores, losses
+
+
+def clocks():
+    """The time that passed, and that which the processors computed."""
+    return np.array([time.perf_counter(), time.process_time()])
+
+
+def bootstrap(difference):
+    """Mean and 95 % interval of paired differences."""
+    random = np.random.default_rng(0)
+    size = len(difference)
+    means = [
+        difference[random.integers(0, size, size)].mean() for _ in range(DRAWS)
+    ]
+    low, high = np.quantile(means, [0.025, 0.975])
+    return [round(float(v), 5) for v in (difference.mean(), low, high)]
 
 
 def part_of(file, part):
@@ -177,33 +124,128 @@ def part_of(file, part):
     }
 
 
-def compare(folder, files, methods):
+def folds_of(data):
+    """Pairs of (validation, test), all rows of `data`."""
+    fold = np.random.default_rng(123).permutation(len(data["y"])) % OUTER_FOLDS
+
+    def rows(mask):
+        return {k: None if v is None else v[mask] for k, v in data.items()}
+
+    return [
+        (rows(fold != held), rows(fold == held)) for held in range(OUTER_FOLDS)
+    ]
+
+
+def compare(folder, files, methods, peers, development):
+    from recalibration_peers import PEERS, uncalibrated
+
+    part = "development" if development else "report"
+    store = json.loads(STORE.read_text()) if STORE.exists() else {}
     for path in sorted(pathlib.Path(folder, "logits").glob(f"{files}.npz")):
         with np.load(path) as file:
-            val, test = part_of(file, "val"), part_of(file, "test")
-        print(
-            path.stem,
-            f"{'NLL':>28} {'ECE':>7} {'floor':>7} {'acc':>7} {'s':>8}",
-        )
+            val = part_of(file, "val")
+            pairs = folds_of(val) if development else None
+            pairs = pairs or [(val, part_of(file, "test"))]
+        print(path.stem)
         runs = {"Uncalibrated": uncalibrated}
         runs |= {name: ours(name) for name in methods}
-        for name, run in (runs | PEERS).items():
+        runs |= {name: PEERS[name] for name in peers or PEERS}
+        found = {}
+        for name, run in runs.items():
             needs = name in ("LinearFeatureScaling", "DeepScaling")
             if needs and val["features"] is None:
                 continue
-            found = measure(run, val, test)
-            if found is None:
-                print(f"  {name:22} not installed")
-                continue
-            nll, ece, floor, accuracy, seconds = found
-            print(
-                f"  {name:22} {nll:12.4f} {ece:7.4f} {floor:7.4f} "
-                f"{accuracy:7.4f} {seconds:8.2f}",
-                flush=True,
-            )
+            found[name] = measure(run, pairs)
+            print(f"  {name:22}", found[name] and found[name][0], flush=True)
+        found = {name: one for name, one in found.items() if one}
+        for name, (scores, losses) in found.items():
+            if name != "Auto":
+                mine = found["Auto"][1]
+                scores["auto_minus_this"] = bootstrap(mine - losses)
+        store.setdefault(part, {})[path.stem] = {
+            name: scores for name, (scores, _) in found.items()
+        }
+        STORE.write_text(json.dumps(store, indent=1) + "\n")
+
+
+COLUMNS = {
+    "GlobalScaling": "GS",
+    "LinearFeatureScaling": "LFS",
+    "ETS": "ETS",
+    "isotonic mix": "isotonic mix",
+    "Dirichlet": "Dirichlet",
+    "probmetrics SVS": "SVS",
+    "probmetrics SMS": "SMS",
+    "Auto": "`Auto`",
+}
+
+
+def table(part):
+    """The Markdown table of one part of the stored results."""
+    stored = json.loads(STORE.read_text())[part]
+    columns = {
+        method: title
+        for method, title in COLUMNS.items()
+        if any(method in found for found in stored.values())
+    }
+    lines = [
+        "| network | "
+        + " | ".join(columns.values())
+        + " | `Auto` - SMS | s, `Auto` | s, SMS |",
+        "|---" * (len(columns) + 4) + "|",
+    ]
+    for name, found in stored.items():
+        best = min(
+            found[method]["nll"] for method in columns if method in found
+        )
+        cells = [name]
+        for method in columns:
+            nll = found.get(method, {}).get("nll")
+            text = "" if nll is None else f"{nll:.4f}"
+            cells.append(f"**{text}**" if nll == best else text)
+        mean, low, high = found["probmetrics SMS"]["auto_minus_this"]
+        cells.append(f"{mean:+.4f} ({low:+.4f}, {high:+.4f})")
+        for method in ("Auto", "probmetrics SMS"):
+            cells.append(f"{found[method]['processor_seconds']:.1f}")
+        lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join([*lines, "", summary(part)])
+
+
+def summary(part):
+    """How often `Auto` is ahead, in words."""
+    stored = json.loads(STORE.read_text())[part].values()
+    first = sum(
+        one["Auto"]["nll"] == min(scores["nll"] for scores in one.values())
+        for one in stored
+    )
+    intervals = [one["probmetrics SMS"]["auto_minus_this"] for one in stored]
+    below = sum(high < 0 for _, _, high in intervals)
+    above = sum(low > 0 for _, low, _ in intervals)
+    level = len(intervals) - below - above
+    return (
+        f"`Auto` has the lowest NLL of all methods measured on {first} of "
+        f"{len(intervals)}\nnetworks. Its difference to SMS is below zero on "
+        f"{below}, above zero on {above} and not\ntold from zero on {level}."
+    )
+
+
+def write_page():
+    """Puts the tables between their marks."""
+    path = STORE.with_suffix(".md")
+    page = path.read_text()
+    for part in ("report", "development"):
+        mark = f"<!-- {part} -->\n"
+        before, after = page.split(mark)
+        rest = after[after.index("<!-- end -->") :]
+        page = f"{before}{mark}\n{table(part)}\n\n{rest}"
+    path.write_text(page)
 
 
 def speed(rows, classes, repeats):
+    from recalibration_peers import PEERS
+
+    from keras_likelihood.metrics.functions import negative_log_likelihood
+
     random = np.random.default_rng(0)
     logits = random.standard_normal((rows, classes), dtype="float32") * 2
     y = np.argmax(
@@ -211,8 +253,8 @@ def speed(rows, classes, repeats):
         axis=1,
     )
     val = {"logits": logits, "y": y, "features": None}
-    runs = {n: ours(n) for n in ("GlobalScaling", "LinearScaling")} | PEERS
-    del runs["probmetrics logistic"]
+    runs = {n: ours(n) for n in ("GlobalScaling", "LinearScaling")}
+    runs |= {n: run for n, run in PEERS.items() if n.endswith(("TS", "loop"))}
     times, scores = {}, {}
     for _ in range(repeats):
         for name, run in runs.items():
@@ -241,17 +283,28 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--files", default="*")
     parser.add_argument("--methods", nargs="*", default=METHODS.split())
+    parser.add_argument("--peers", nargs="*", default=None)
+    parser.add_argument("--development", action="store_true")
+    parser.add_argument("--page", action="store_true")
     parser.add_argument("--speed", action="store_true")
     parser.add_argument("--rows", type=int, default=50_000)
     parser.add_argument("--classes", type=int, default=1_000)
     parser.add_argument("--repeats", type=int, default=3)
     arguments = parser.parse_args()
     warnings.filterwarnings("ignore")
+    if arguments.page:
+        write_page()
+        return
     if arguments.speed:
         speed(arguments.rows, arguments.classes, arguments.repeats)
         return
-    folder = os.environ["KERAS_LIKELIHOOD_DATA"]
-    compare(folder, arguments.files, arguments.methods)
+    compare(
+        os.environ["KERAS_LIKELIHOOD_DATA"],
+        arguments.files,
+        arguments.methods,
+        arguments.peers,
+        arguments.development,
+    )
 
 
 if __name__ == "__main__":

@@ -63,6 +63,37 @@ class LogSoftmax(keras.Layer):
 
 
 @serializable
+class SortedColumns(keras.Layer):
+    """The last axis in ascending order."""
+
+    def call(self, inputs):
+        return ops.sort(inputs, axis=-1)
+
+
+@serializable
+class LinearPool(keras.Layer):
+    """Weighted mean of the probabilities of several classifiers.
+
+    Args:
+        weights: one number `>= 0` a classifier, of sum one.
+
+    Input: list of probabilities `(batch, ..., classes)`. Output: the same
+    shape.
+    """
+
+    def __init__(self, weights, **kwargs):
+        super().__init__(**kwargs)
+        self.weights_of_inputs = [float(weight) for weight in weights]
+
+    def call(self, inputs):
+        pairs = zip(self.weights_of_inputs, inputs, strict=True)
+        return sum(weight * p for weight, p in pairs)
+
+    def get_config(self):
+        return {**super().get_config(), "weights": self.weights_of_inputs}
+
+
+@serializable
 class LogProbabilities(keras.Layer):
     """`log p` of class probabilities, finite where `p` is zero.
 

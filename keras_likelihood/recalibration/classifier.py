@@ -149,6 +149,7 @@ class ClassifierRecalibrator:
             **{f"{k}_before": v for k, v in before.items()},
             **{f"{k}_after": v for k, v in after.items()},
             "seconds": time.perf_counter() - started,
+            **self._details(),
         }
         return self
 
@@ -206,7 +207,8 @@ class ClassifierRecalibrator:
         reports = [q.report_ for q in self.questions_]
         self.report_ = {
             key: float(np.mean([report[key] for report in reports]))
-            for key in reports[0]
+            for key, value in reports[0].items()
+            if np.isscalar(value)
         }
 
     def _rows_of_features(self, features, leading):
@@ -222,6 +224,10 @@ class ClassifierRecalibrator:
 
     def _scores_after(self, logits, labels, features, weight):
         return scores(self._apply(logits, features), labels, weight)
+
+    def _details(self):
+        """What a method adds to its report."""
+        return {}
 
     def _fit(self, logits, labels, features, weight):
         raise NotImplementedError

@@ -68,13 +68,17 @@ class EvidenceFit:
     Args:
         weights: group name to array.
         strengths: group name to alpha.
+        effective: group name to gamma.
     """
 
     weights: dict
     strengths: dict
+    effective: dict = dataclasses.field(default_factory=dict)
 
 
-def fit_by_evidence(objective, rounds=12) -> EvidenceFit:
+def fit_by_evidence(
+    objective, rounds=12, *, fixed=None, weights=None
+) -> EvidenceFit:
     """Fits all groups of an objective and the strengths of their priors.
 
     Args:
@@ -82,9 +86,12 @@ def fit_by_evidence(objective, rounds=12) -> EvidenceFit:
             under `"free"`), `evaluate(weights) -> (nll, gradients)` summed
             over rows, and `curvature(name)` at the last evaluation.
         rounds: most re-estimations of the strengths.
+        fixed: strengths of groups that keep theirs.
+        weights: where to begin, by group; zero where left out.
     """
-    weights = {k: np.zeros(s) for k, s in objective.shapes.items()}
-    groups = [name for name in weights if name != "free"]
+    fixed = fixed or {}
+    weights = starting_weights(objective, weights)
+    groups = [name for name in weights if name not in ("free", *fixed)]
     strengths: dict = {}
     effective: dict = {}
     for index in range(rounds):
@@ -92,6 +99,7 @@ def fit_by_evidence(objective, rounds=12) -> EvidenceFit:
         curvatures = {name: objective.curvature(name) for name in weights}
         if index == 0:
             strengths = {g: _typical(curvatures[g]) for g in groups}
+            strengths.update(fixed)
         else:
             previous = dict(strengths)
             for g in groups:
@@ -108,7 +116,21 @@ def fit_by_evidence(objective, rounds=12) -> EvidenceFit:
         weights = minimise(
             objective, weights, curvatures, strengths, 15 + 10 * index
         )
-    return EvidenceFit(weights, strengths)
+    return EvidenceFit(weights, strengths, effective)
+
+
+def fit_penalised(objective, strengths, iterations, weights=None):
+    """Fits the weights where the strengths are known."""
+    weights = starting_weights(objective, weights)
+    objective.evaluate(weights)
+    curvatures = {name: objective.curvature(name) for name in weights}
+    return minimise(objective, weights, curvatures, strengths, iterations)
+
+
+def starting_weights(objective, weights=None):
+    """The given weights of an objective's groups, zero for the others."""
+    weights = weights or {}
+    return {k: weights.get(k, np.zeros(s)) for k, s in objective.shapes.items()}
 
 
 def _typical(curvature):

@@ -1,51 +1,60 @@
-"""A map of the logits and a predicted temperature, fitted jointly."""
+"""A predicted temperature, then a map of the logits."""
 
 import keras
 import numpy as np
-from scipy.special import log_softmax
 
-from keras_likelihood.layers.serving import LogSoftmax, TemperedProbabilities
-from keras_likelihood.recalibration.classifier import ClassifierRecalibrator
-from keras_likelihood.recalibration.evidence import (
-    fit_by_evidence,
-    minimise,
-    restrength,
+from keras_likelihood.layers.serving import (
+    LogSoftmax,
+    SortedColumns,
+    TemperedLogits,
 )
-from keras_likelihood.recalibration.feature_basis import FeatureBasis
+from keras_likelihood.recalibration.classifier import ClassifierRecalibrator
+from keras_likelihood.recalibration.columns import (
+    SOURCES,
+    Columns,
+    raw_columns,
+)
 from keras_likelihood.recalibration.fitted_layers import predicted_parameter
 from keras_likelihood.recalibration.global_temperature import (
     solve_temperature,
 )
 from keras_likelihood.recalibration.links import SoftplusLink
-from keras_likelihood.recalibration.tempered_softmax import (
-    TemperedSoftmax,
-    map_logits,
+from keras_likelihood.recalibration.mapped_softmax import map_logits
+from keras_likelihood.recalibration.steps import (
+    MAPS,
+    fit_map,
+    fit_temperature,
+    for_map,
+    map_strengths,
+    temper,
 )
-
-_MAPS = {None: (), "vector": ("bias", "vector")}
-_MAPS["matrix"] = (*_MAPS["vector"], "matrix")
-_SAMPLE_ROWS = 4096
 
 
 class JointScaling(ClassifierRecalibrator):
-    """Recalibrates by a map of the logits and a predicted temperature.
+    """Recalibrates by a predicted temperature and a map of the logits.
 
-        p = softmax((z (1 + v) + z D + b) / T(x)),    T(x) = f(x w + c)
+        u = log_softmax(z / T(x)),    T(x) = f(x w + c)
+        p = softmax(u (1 + v) + u D + b + x W)
 
-    `z` are the logits (with a map, the log-probabilities) after
-    GlobalScaling, `f` the shifted softplus with
-    f(0) = 1, so every weight pulls away from GlobalScaling and its prior
-    pulls back. The strength of the temperature's prior maximises the
-    marginal likelihood; those of the map grow with the number of weights,
-    2 k `strength` for the k entries of `v` and `b`, 2 k (k - 1) `strength`
-    for those of `D`.
+    `z` are the logits after GlobalScaling and `f` is the shifted softplus
+    with f(0) = 1, so every weight pulls away from GlobalScaling and its prior
+    pulls back. The temperature is fitted first and the map to what it
+    leaves. The strengths of the priors of the temperature and of `W`
+    maximise the marginal likelihood; the others grow with the number of
+    weights, 2 k `strength` for the k entries of `v` and `b`, 2 k (k - 1)
+    `strength` for those of `D`. These are the penalties of structured matrix
+    scaling (Berta, Holzmueller, Jordan and Bach, 2026), which is
+    `map="matrix"` with strength 1.
 
     Args:
-        map: `None` (default), `"vector"` (`v` and `b`) or `"matrix"` (`v`,
-            `b` and `D`). A map may change the predicted classes.
-        temperature: `None` (default), `"logits"` or `"features"`: what `x`
-            is.
-        strength: of the map's priors, `> 0`. Defaults to 1.
+        map: `None` (default), `"vector"` (`v` and `b`), `"matrix"` (`v`,
+            `b` and `D`) or `"features"` (`W`). A map may change the
+            predicted classes.
+        temperature: `None` (default), `"logits"`, `"features"` or `"all"`:
+            what `x` is. `"all"` are the log-probabilities as they are and
+            sorted, and the features where there are any, each group with a
+            strength of its own.
+        strength: of the priors of `v`, `b` and `D`, `> 0`. Defaults to 1.
         offset: of the softplus, `>= 0`; T stays above offset / (ln 2 +
             offset) times the global temperature. Defaults to 0.2.
     """
@@ -58,13 +67,14 @@ class JointScaling(ClassifierRecalibrator):
         strength: float = 1.0,
         offset: float = 0.2,
     ):
-        if map not in _MAPS:
+        if map not in MAPS:
             raise ValueError(
-                f"`map` must be None, 'vector' or 'matrix'. Received: {map!r}"
+                "`map` must be None, 'vector', 'matrix' or 'features'. "
+                f"Received: {map!r}"
             )
-        if temperature not in (None, "logits", "features"):
+        if temperature not in SOURCES:
             raise ValueError(
-                "`temperature` must be None, 'logits' or 'features'. "
+                "`temperature` must be None, 'logits', 'features' or 'all'. "
                 f"Received: {temperature!r}"
             )
         if not strength > 0:
@@ -75,143 +85,129 @@ class JointScaling(ClassifierRecalibrator):
         self.temperature = temperature
         self.strength = strength
         self.offset = offset
-        self.uses_features = temperature == "features"
+        self.uses_features = "features" in (map, temperature)
+        if temperature == "all" and map != "features":
+            self.uses_features = "optional"
         self.keeps_accuracy = map is None
 
-    def _prepare(self, logits):
-        if self.map is None:
-            return logits
-        return log_softmax(logits.astype("float64"), axis=1)
-
-    def _source(self, z, features):
-        if self.temperature == "features":
-            return features
-        # The softmax does not see a constant added to a row; nor may this.
-        return log_softmax(z, axis=1)
+    def _groups(self):
+        groups = SOURCES[self.temperature]
+        if self.map == "features" and "features" not in groups:
+            groups = (*groups, "features")
+        return groups
 
     def _fit(self, logits, labels, features, weight):
-        z = self._prepare(logits)
-        base = solve_temperature(z, labels, weight)
-        if self.map is None and z.size <= 2**22:
-            z = z.astype("float64")
-        self._fit_scaled(z / base, labels, features, weight)
-        self.parameters_["temperature"] = base
-
-    def _fit_scaled(self, z, labels, features, weight):
-        basis, x = None, None
-        if self.temperature is not None:
-            source = self._source(z, features)
-            basis = FeatureBasis(source, weight)
-            x = basis(source)
-        fit = None
-        if x is not None:
-            fit = self._fit_temperature(z, labels, x, weight)
-            weights = fit.weights
+        base = solve_temperature(logits, labels, weight)
+        z = scaled(logits, base)
+        columns = Columns(self._groups(), z, features, weight)
+        x = columns(z, features)
+        predicted, mapped, link = None, {}, SoftplusLink(self.offset)
+        sources = {k: v for k, v in x.items() if k in SOURCES[self.temperature]}
+        if sources:
+            predicted = fit_temperature(z, labels, sources, link, weight)
+            z = temper(z, sources, predicted.weights, link)
         if self.map is not None:
-            weights = self._fit_map(z, labels, x, weight, fit)
-        self.parameters_ = {
-            k: v for k, v in weights.items() if k in _MAPS["matrix"]
-        }
-        if x is not None:
-            kernel, shift = basis.to_raw(weights["temperature"])
-            self.parameters_["kernel"] = kernel
-            self.parameters_["intercept"] = float(weights["free"][0] + shift)
-            self.parameters_["prior_precision"] = fit.strengths["temperature"]
-
-    def _fit_temperature(self, z, labels, x, weight):
-        """Strength and weights of the temperature alone.
-
-        The strength comes from a sample where there are many rows; all rows
-        then finish the fit from there.
-        """
-        link = SoftplusLink(self.offset)
-        stride = max(1, len(labels) // _SAMPLE_ROWS)
-        part = slice(None, None, stride)
-        sampled = None if weight is None else weight[part]
-        sample = TemperedSoftmax(
-            z[part], labels[part], x[part], (), link, sampled
-        )
-        fit = fit_by_evidence(sample)
-        if stride > 1:
-            sample.evaluate(fit.weights)
-            scale = len(labels) / len(labels[part])
-            curvatures = {
-                k: sample.curvature(k).scaled(scale) for k in fit.weights
-            }
-            full = TemperedSoftmax(z, labels, x, (), link, weight)
-            fit.weights = minimise(
-                full, fit.weights, curvatures, fit.strengths, 5
+            logs, inputs = for_map(z), x.get("features")
+            strengths = map_strengths(
+                self.map, self.strength, logs, labels, inputs, weight
             )
-        return fit
+            mapped = fit_map(logs, labels, self.map, strengths, inputs, weight)
+        self._set_parameters(base, columns, predicted, mapped)
 
-    def _fit_map(self, z, labels, x, weight, fit):
-        classes = z.shape[1]
-        strengths = {
-            "bias": 2 * classes * self.strength,
-            "vector": 2 * classes * self.strength,
-            "matrix": 2 * classes * (classes - 1) * self.strength,
-        }
-        groups = _MAPS[self.map]
-        strengths = {g: strengths[g] for g in groups}
-        link = SoftplusLink(self.offset)
-        objective = TemperedSoftmax(z, labels, x, groups, link, weight)
-        weights = {k: np.zeros(s) for k, s in objective.shapes.items()}
-        if fit is not None:
-            weights.update(fit.weights)
-            strengths.update(fit.strengths)
-        objective.evaluate(weights)
-        curvatures = {k: objective.curvature(k) for k in weights}
-        weights = minimise(objective, weights, curvatures, strengths, 200)
-        if fit is None:
-            return weights
-        # Beside a map the temperature has less to explain.
-        objective.evaluate(weights)
-        strengths["temperature"], _ = restrength(
-            objective.curvature("temperature"),
-            weights["temperature"],
-            strengths["temperature"],
-        )
-        fit.strengths = {"temperature": strengths["temperature"]}
-        return minimise(objective, weights, curvatures, strengths, 200)
+    def _set_parameters(self, base, columns, predicted, mapped):
+        """Turns what was fitted in bases into weights of the raw columns."""
+        self.parameters_ = {"temperature": base, **mapped}
+        if "features" in mapped:
+            kernel, shift = columns.bases["features"].to_raw(mapped["features"])
+            self.parameters_["features"] = kernel
+            self.parameters_["bias"] = shift
+        if predicted is None:
+            return
+        kernels, intercept = [], predicted.weights["free"][0]
+        for name in predicted.strengths:
+            weights = predicted.weights[name]
+            kernel, shift = columns.bases[name].to_raw(weights)
+            kernels.append(kernel)
+            intercept += shift
+        self.parameters_["kernel"] = np.concatenate(kernels)
+        self.parameters_["intercept"] = float(intercept)
+        found = predicted.strengths
+        if self.temperature != "all":
+            found = found[self.temperature]
+        self.parameters_["prior_precision"] = found
 
     def _apply(self, logits, features):
-        z = self._prepare(logits) / self.parameters_["temperature"]
-        mapped = map_logits(z, self.parameters_)
-        if self.temperature is None:
-            return mapped
-        x = self._source(z, features)
-        linear = x @ self.parameters_["kernel"] + self.parameters_["intercept"]
-        predicted, _ = SoftplusLink(self.offset)(linear)
-        return mapped / predicted[:, None]
+        p = self.parameters_
+        z = logits / p["temperature"]
+        if self.temperature is not None:
+            raw = raw_columns(self._sources(features), z, features)
+            x = np.concatenate(list(raw.values()), axis=1)
+            linear = x @ p["kernel"] + p["intercept"]
+            predicted, _ = SoftplusLink(self.offset)(linear)
+            z = z / predicted[:, None]
+        if self.map is None:
+            return z
+        return map_logits(for_map(z), self._map_weights(), features)
+
+    def _sources(self, features):
+        return [
+            name
+            for name in SOURCES[self.temperature]
+            if name != "features" or features is not None
+        ]
+
+    def _map_weights(self):
+        parts = ("bias", "vector", "matrix", "features")
+        return {k: v for k, v in self.parameters_.items() if k in parts}
 
     def _graph(self, logits, features):
         p = self.parameters_
-        z = LogSoftmax(name="log_softmax")(logits) if self.map else logits
         z = keras.layers.Rescaling(
             1 / p["temperature"], name="global_temperature"
-        )(z)
-        mapped = z if self.map is None else self._map_layer(z)
-        if self.temperature is None:
-            return keras.layers.Softmax(name="calibrated")(mapped)
-        if self.temperature == "logits":
-            features = LogSoftmax(name="temperature_source")(z)
-        temperature = predicted_parameter(
-            "softmax",
-            "temperature",
-            features,
-            p["kernel"],
-            p["intercept"],
-            units=z.shape[-1],
-            offset=self.offset,
-        )
-        return TemperedProbabilities(name="calibrated")([mapped, temperature])
+        )(logits)
+        if self.temperature is not None:
+            temperature = predicted_parameter(
+                "softmax",
+                "temperature",
+                self._columns_layer(z, features),
+                p["kernel"],
+                p["intercept"],
+                units=z.shape[-1],
+                offset=self.offset,
+            )
+            z = TemperedLogits(name="tempered")([z, temperature])
+        if self.map is not None:
+            z = self._map_layer(LogSoftmax(name="log_softmax")(z), features)
+        return keras.layers.Softmax(name="calibrated")(z)
 
-    def _map_layer(self, z):
+    def _columns_layer(self, z, features):
+        if self.temperature == "features":
+            return features
+        columns = [LogSoftmax(name="temperature_source")(z)]
+        if self.temperature == "logits":
+            return columns[0]
+        columns.append(SortedColumns(name="sorted")(columns[0]))
+        if features is not None:
+            columns.append(features)
+        return keras.layers.Concatenate(name="temperature_columns")(columns)
+
+    def _map_layer(self, z, features):
         p, classes = self.parameters_, z.shape[-1]
         layer = keras.layers.Dense(classes, name="logit_map")
+        if self.map == "features":
+            mapped = layer(features)
+            layer.set_weights([p["features"], p["bias"]])
+            return keras.layers.Add(name="mapped")([z, mapped])
         mapped = layer(z)
         kernel = np.diag(1 + p["vector"])
         if self.map == "matrix":
             kernel = kernel + p["matrix"]
         layer.set_weights([kernel, p["bias"]])
         return mapped
+
+
+def scaled(logits, base):
+    """`logits / base`, in float64 unless there are very many."""
+    if logits.size <= 2**22:
+        logits = logits.astype("float64")
+    return logits / base

@@ -6,8 +6,12 @@ from scipy.optimize import minimize_scalar
 from scipy.special import log_softmax, logsumexp, softmax
 
 from keras_likelihood import recalibration
+from keras_likelihood.recalibration.links import SoftplusLink
+from keras_likelihood.recalibration.mapped_softmax import MappedSoftmax
 from keras_likelihood.recalibration.moments import softmax_moments
 from keras_likelihood.recalibration.one_vs_rest import log_odds
+from keras_likelihood.recalibration.pooling import pool_weights
+from keras_likelihood.recalibration.tempered_softmax import TemperedSoftmax
 
 METHODS = [
     getattr(recalibration, name)
@@ -220,16 +224,91 @@ def test_platt_is_logistic_regression():
     np.testing.assert_allclose(fitted.calibrate(z), expected, atol=0.01)
 
 
-def test_auto_reports_its_choice():
+def test_auto_weighs_its_candidates():
     logits, y, features = draw(400)
     auto = recalibration.Auto().fit_arrays(logits, y, features)
-    scores = auto.cross_validated_nll_
-    chosen = auto.parameters_["method"]
-    kept = {k: v for k, v in scores.items() if "MatrixScaling" not in k}
-    assert scores[chosen] <= min(kept.values())
+    assert set(auto.weights_) <= set(auto.cross_validated_nll_)
+    assert sum(auto.weights_.values()) == pytest.approx(1)
+    assert auto.report_["weights"] == auto.weights_
+    assert next(iter(auto.weights_)) in auto.parameters_["method"]
+    members = [
+        softmax(member._apply(logits, features), axis=1)
+        for member in auto.members_
+    ]
+    expected = np.tensordot(list(auto.weights_.values()), members, 1)
+    found = auto.calibrate(logits, features)
+    np.testing.assert_allclose(found, expected, atol=1e-9)
     flat = recalibration.Auto(keep_accuracy=True).fit_arrays(logits, y)
     p = flat.calibrate(logits)
     np.testing.assert_array_equal(p.argmax(1), logits.argmax(1))
+
+
+def test_auto_mixes_what_none_of_its_candidates_can():
+    """Half of the rows have labels by chance, unknown to the logits."""
+    random = np.random.default_rng(0)
+    logits = 6 * random.standard_normal((3000, 3))
+    y = (logits + random.gumbel(size=logits.shape)).argmax(1)
+    y = np.where(random.random(3000) < 0.5, y, random.integers(0, 3, 3000))
+    train, test = slice(0, 1500), slice(1500, None)
+    rows = np.arange(1500)
+    found = {}
+    for name in ("GlobalScaling", "MatrixScaling", "Auto"):
+        method = getattr(recalibration, name)()
+        method.fit_arrays(logits[train], y[train])
+        p = method.calibrate(logits[test])[rows, y[test]]
+        found[name] = -np.log(p).mean()
+    assert found["Auto"] < min(found.values()) + 1e-12
+    assert found["Auto"] < found["MatrixScaling"] - 0.005
+
+
+def test_pool_weights_minimise_the_nll():
+    random = np.random.default_rng(0)
+    losses = random.exponential(size=(2000, 3))
+    losses[:, 2] += 5
+    weights = pool_weights(losses)
+
+    def pooled(share):
+        mixed = share * np.exp(-losses[:, 0])
+        return -np.log(mixed + (1 - share) * np.exp(-losses[:, 1])).mean()
+
+    best = minimize_scalar(pooled, bounds=(0, 1), method="bounded")
+    assert weights[2] < 0.01 and weights.sum() == pytest.approx(1)
+    assert weights[0] == pytest.approx(best.x, abs=0.02)
+    heavy = np.where(losses[:, 0] < losses[:, 1], 3.0, 1.0)
+    assert pool_weights(losses, heavy)[0] > weights[0]
+
+
+def draw_mapped(seed=0):
+    """Logits and columns, in float64, for derivatives."""
+    random = np.random.default_rng(seed)
+    z = log_softmax(2 * random.standard_normal((30, 3)), axis=1)
+    x = random.standard_normal((30, 2))
+    return z, random.integers(0, 3, 30), x, random.uniform(0.5, 2, 30)
+
+
+@pytest.mark.parametrize("kind", ["map", "temperature"])
+def test_objectives_have_the_gradients_of_their_nll(kind):
+    z, y, x, weight = draw_mapped()
+    if kind == "map":
+        groups = ("bias", "vector", "matrix", "features")
+        objective = MappedSoftmax(z, y, groups, x, weight)
+    else:
+        columns = {"features": x, "logits": z}
+        objective = TemperedSoftmax(z, y, columns, SoftplusLink(0.2), weight)
+    random = np.random.default_rng(1)
+    at = {
+        name: 0.1 * random.standard_normal(shape)
+        for name, shape in objective.shapes.items()
+    }
+    _, gradients = objective.evaluate(at)
+    for name, gradient in gradients.items():
+        direction = random.standard_normal(gradient.shape)
+        values = [
+            objective.evaluate({**at, name: at[name] + step * direction})[0]
+            for step in (1e-5, -1e-5)
+        ]
+        slope = (values[0] - values[1]) / 2e-5
+        assert np.sum(gradient * direction) == pytest.approx(slope, rel=1e-5)
 
 
 def test_errors_say_what_was_received():

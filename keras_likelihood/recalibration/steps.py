@@ -1,0 +1,118 @@
+"""The two steps of a recalibration: a temperature, then a map.
+
+The temperature comes first and the map is fitted to what it leaves, as in
+structured matrix scaling (Berta and others, 2026), whose penalties of the
+map these are. Fitted together, each would undo the shrinkage of the other.
+"""
+
+from scipy.special import log_softmax
+
+from keras_likelihood.recalibration.evidence import (
+    fit_by_evidence,
+    fit_penalised,
+    minimise,
+)
+from keras_likelihood.recalibration.mapped_softmax import MappedSoftmax
+from keras_likelihood.recalibration.tempered_softmax import (
+    TemperedSoftmax,
+    linear_part,
+)
+
+MAPS = {
+    None: (),
+    "vector": ("bias", "vector"),
+    "matrix": ("bias", "vector", "matrix"),
+    "features": ("features",),
+}
+_SAMPLE_ROWS = 4096
+_ITERATIONS = 60
+_FEW_NUMBERS = 2**18
+
+
+def fit_temperature(z, labels, columns, link, weight=None):
+    """Strengths and weights of a predicted temperature.
+
+    The strengths come from a sample where there are many rows; all rows
+    then finish the fit from there.
+
+    Args:
+        z: logits after GlobalScaling, `(rows, classes)`.
+        labels: class numbers `(rows,)`.
+        columns: dict of group names to `(rows, components)`.
+        link: the map from the linear part to the temperature.
+        weight: `(rows,)`, or `None`.
+
+    Returns:
+        An `EvidenceFit`.
+    """
+    stride = max(1, len(labels) // _SAMPLE_ROWS)
+    part = slice(None, None, stride)
+    sample = TemperedSoftmax(
+        z[part],
+        labels[part],
+        {name: x[part] for name, x in columns.items()},
+        link,
+        None if weight is None else weight[part],
+    )
+    fit = fit_by_evidence(sample)
+    if stride > 1:
+        sample.evaluate(fit.weights)
+        scale = len(labels) / len(labels[part])
+        curvatures = {k: sample.curvature(k).scaled(scale) for k in fit.weights}
+        full = TemperedSoftmax(z, labels, columns, link, weight)
+        fit.weights = minimise(full, fit.weights, curvatures, fit.strengths, 5)
+    return fit
+
+
+def refit_temperature(z, labels, columns, link, strengths, weight=None):
+    """Weights of a predicted temperature whose strengths are known."""
+    objective = TemperedSoftmax(z, labels, columns, link, weight)
+    return fit_penalised(objective, strengths, _ITERATIONS)
+
+
+def temper(z, columns, weights, link):
+    """Divides logits by the predicted temperature; `None` leaves them."""
+    if weights is None:
+        return z
+    temperature, _ = link(linear_part(columns, weights))
+    return z / temperature[:, None]
+
+
+def for_map(z):
+    """What a map takes: log-probabilities, in float32 if there are many."""
+    few = z.size <= _FEW_NUMBERS
+    return log_softmax(z, axis=1).astype("float64" if few else "float32")
+
+
+def fit_map(logs, labels, kind, strengths, x=None, weight=None, begin=None):
+    """Weights of a map whose strengths are known.
+
+    Args:
+        logs: what `for_map` returns.
+        labels: class numbers `(rows,)`.
+        kind: a key of `MAPS`.
+        strengths: as `map_strengths` returns them.
+        x: features in their basis, for a map of the features.
+        weight: `(rows,)`, or `None`.
+        begin: weights of a simpler map to begin with, or `None`.
+    """
+    objective = MappedSoftmax(logs, labels, MAPS[kind], x, weight)
+    return fit_penalised(objective, strengths, _ITERATIONS, begin)
+
+
+def map_strengths(kind, strength, logs, labels, x=None, weight=None):
+    """Precisions of a map's priors, by group.
+
+    Those of a vector or matrix map grow with the number of weights, that of
+    a map of the features maximises the marginal likelihood.
+    """
+    if kind == "features":
+        objective = MappedSoftmax(logs, labels, MAPS[kind], x, weight)
+        return fit_by_evidence(objective, rounds=4).strengths
+    classes = logs.shape[1]
+    precisions = {
+        "bias": 2 * classes * strength,
+        "vector": 2 * classes * strength,
+        "matrix": 2 * classes * (classes - 1) * strength,
+    }
+    return {name: precisions[name] for name in MAPS[kind]}
