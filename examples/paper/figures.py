@@ -8,7 +8,7 @@ import hashlib
 import io
 import json
 
-from facts import column
+from counting import column
 from results import FOLDER, as_png, pyplot
 
 HASH = "numbers"
