@@ -192,6 +192,22 @@ def test_verdict_follows_the_results(words, render, tmp_path):
     assert verdict_of(claims, render, tmp_path, words) == expected
 
 
+def test_paper_s_own_scale_counts_for_the_claim(render, tmp_path):
+    """The claim is about the paper's method and not about ours alone."""
+    import claims
+
+    study = result("robust_regression")
+    rows = study["data"]["tables"]["errors"]["rows"]
+    rows["MPLS-XY"] = [0.0 * value for value in rows["RANSAC"]]
+    rows["MPLS-XY"][-1] = 3.0
+    for affine, expected in ((1.0, YES), (50.0, PARTLY)):
+        rows["MPLS-XY, affine"] = [affine * v for v in rows["RANSAC"]]
+        path = tmp_path / "robust_regression.json"
+        path.write_text(json.dumps(study))
+        words = "as robust as RANSAC"
+        assert verdict_of(claims, render, tmp_path, words) == expected
+
+
 def test_smoke_test_has_no_verdict(render, tmp_path):
     import claims
 
@@ -309,6 +325,9 @@ def test_table_is_selected_and_folded(tables):
     assert "| x |" not in text and text.endswith("\n\n</details>")
     with pytest.raises(ValueError, match="Received: 'smallest'"):
         tables.place(TABLE, {}, "smallest")
+    twice = {"columns": ["a", "a"], "rows": {"x": [1.0, 2.0]}}
+    with pytest.raises(ValueError, match="different names"):
+        tables.place(twice, {}, "turned")
 
 
 def test_figures_show_the_recorded_numbers(beside, tmp_path, monkeypatch):

@@ -23,10 +23,16 @@ def _robust_regression(data, reported):
     kinds = [i for i, c in enumerate(columns) if c.startswith("error")]
     errors = {n: [row[i] for i in kinds] for n, row in rows.items()}
     speed = column(data["tables"]["errors"], "times faster than RANSAC")
-    over = zip(errors["MPLS-XY"], errors["RANSAC"], strict=True)
+
+    def over_ransac(name):
+        pairs = zip(errors[name], errors["RANSAC"], strict=True)
+        return [error / other for error, other in pairs]
+
+    affine = "MPLS-XY, affine"
     return {
         "kinds": len(kinds),
-        "over_ransac": [ours / theirs for ours, theirs in over],
+        "over_ransac": over_ransac("MPLS-XY"),
+        "affine": max(over_ransac(affine)) if affine in errors else None,
         "speed": speed["MPLS-XY"],
         "dpls": errors["DPLS"][0],
         "ols": errors["OLS"][0],

@@ -1,6 +1,7 @@
 """Facts about what likelihood parameters are used for, by study."""
 
 import json
+import math
 import statistics
 
 from counting import column, count_below
@@ -17,7 +18,10 @@ def _temperatures(data, reported):
         "kinds": len(predicted),
         "ahead": ahead,
         "data_label": column(table, "data temperature")["wrong label"],
-        **{name.replace(" ", "_"): value for name, value in predicted.items()},
+        **{
+            name.replace(" ", "_"): predicted.get(name, math.nan)
+            for name in ("wrong label", "noise", "two images")
+        },
     }
 
 
@@ -136,7 +140,10 @@ def _last(text):
 def _space(data, reported):
     right, times = True, {"global": [], "data": [], "predicted": []}
     for name, case in data["cases"].items():
-        n, p = (int(part.split("=")[1]) for part in name.split(","))
+        n, p = (
+            int(part.split("=")[1].replace(",", ""))
+            for part in name.split(", ")
+        )
         numbers = case["numbers"]
         right &= numbers["global"] == p and numbers["data"] == n * p
         right &= numbers["predicted"] == p * (data["features"] + 1)

@@ -31,6 +31,11 @@ def place(table: dict, reported: dict, options: str = "") -> str:
     columns, rows = _beside(table, {} if "ours" in asked else reported)
     columns, rows = _select(columns, rows, asked)
     if "turned" in asked:
+        if len(set(columns)) < len(columns):
+            raise ValueError(
+                "A table that is turned needs columns of different names. "
+                f"Received: {columns}"
+            )
         turned = {
             column: [row[i] for row in rows.values()]
             for i, column in enumerate(columns)
