@@ -277,6 +277,9 @@ def test_words_without_numbers_are_true(beside):
     coverage = result("layer_width")["data"]["coverage"]
     assert coverage["test"] < 0.9 < coverage["training"]
     assert of("space_time")["right"]
+    ece = result("recalibration_tables")["data"]["tables"]["ece"]
+    row = dict(zip(ece["columns"], ece["rows"]["RN50 CIFAR-10"], strict=True))
+    assert min(row["LS"], row["LFS"]) >= row["GS"]
 
 
 def test_paper_columns_stand_beside_ours(tables):
