@@ -100,7 +100,7 @@ def _(data, found):
         verdict(ours < plain / 10, ours < plain / 2),
         f"angle {ours:.1f}° at most; PCA {plain:.0f}° or more",
         FIGURE,
-        f"It holds for every share of outliers, over {data['sets']} data sets.",
+        f"Worst median over shares of outliers; {data['sets']} data sets.",
     )
 
 

@@ -15,8 +15,7 @@ def _(data, found):
         verdict(ahead == kinds, ahead > 0),
         f"ahead on {ahead} of {kinds} corruptions",
         FIGURE,
-        "They see the image alone, so they miss wrong labels. "
-        f"Seeds: {data['seeds']}.",
+        f"They see the image alone and not its label. Seeds: {data['seeds']}.",
     )
 
 
