@@ -3,7 +3,6 @@
 import io
 import json
 import pathlib
-import re
 import runpy
 import sys
 import tempfile
@@ -172,23 +171,3 @@ def test_stale_page_is_noticed(render, tmp_path, monkeypatch):
     monkeypatch.setattr(sys, "argv", ["render.py", "--check"])
     with pytest.raises(SystemExit, match="out of date"):
         render.main()
-
-
-def test_paper_columns_stand_beside_ours(render):
-    reported = {"t": {"columns": ["A"], "rows": {"x": [0.5], "z": [0.25]}}}
-    table = {"columns": ["a"], "rows": {"x": [1.5], "y": [-1e-9]}, "paper": "t"}
-    lines = render._table(table, reported).splitlines()
-    assert lines[0] == "|  | a | *paper* A |"
-    assert lines[2:] == [
-        "| x | 1.500 | 0.500 |",
-        "| y | 0.000 | – |",
-        "| z | – | 0.250 |",
-    ]
-
-
-@pytest.mark.parametrize(
-    "path", sorted((FOLDER / "prose").glob("*.md")), ids=lambda p: p.stem
-)
-def test_words_hold_no_results(path):
-    words = re.sub(r"\{\{.*?\}\}|`[^`]*`", "", path.read_text())
-    assert not re.findall(r"\d\.\d", words)

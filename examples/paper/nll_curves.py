@@ -38,7 +38,7 @@ def softmax_nll(margin, temperatures):
 
 def draw(scales):
     plt = pyplot()
-    figure, axes = plt.subplots(1, 4, figsize=(14, 3.2))
+    figure, axes = plt.subplots(1, 4, figsize=(11, 3))
     grid = np.linspace(-3, 3, 201, dtype="float32")
     for scale in (0.5, 1.0, 2.0):
         density = np.exp(-normal_nll_of_grid(grid, scale))

@@ -110,7 +110,7 @@ def classifier_tables(found):
         rows["ECE"][name].append(noise)
     return {
         "ece": {
-            "columns": [*columns, "noise of a perfect one"],
+            "columns": [*columns, "perfect model"],
             "rows": rows["ECE"],
             "paper": "tab:class-calibration",
         },

@@ -5,9 +5,12 @@
 
 The words are those of `prose/NAME.md`, which hold no result: numbers come
 from `docs/paper/NAME.json` (ours) and `reported.json` (the paper's). In the
-words, `{{a.b:.3f}}` is the number `b` of `a` in the data, `[[table NAME]]` a
-table and `[[figure NAME]]` a picture. Tables and pictures that the words do
-not place follow them.
+words, `{{a/b:.3f}}` is the number `b` of `a` in the data, `{{facts/...}}`
+follows from the data (`facts.py`), `{{paper/...}}` is a number of the paper,
+`[[table NAME | ...]]` a table (`tables.py` has the options) and
+`[[figure NAME | what it shows]]` a picture. Tables and pictures that the
+words do not place follow them, tables folded. The verdicts are computed
+(`claims.py`).
 """
 
 import argparse
@@ -16,7 +19,11 @@ import pathlib
 import re
 import sys
 
+from claims import badge, judged, scorecard, tally
+from facts import facts
+from figures import draw_all, drawn, outdated
 from results import FOLDER, HERE
+from tables import place
 
 STUDIES = (
     "nll_curves",
@@ -40,18 +47,24 @@ PAGE = FOLDER.parent / "paper.md"
 def render(folder: pathlib.Path = FOLDER) -> str:
     """The page, as Markdown."""
     reported = json.loads((HERE / "reported.json").read_text())
-    parts = [(HERE / "prose" / "page.md").read_text()]
+    found = judged(folder, reported, STUDIES)
+    anchors = {name: _anchor(_words(name)) for name in STUDIES}
+    top = (HERE / "prose" / "page.md").read_text()
+    top = top.replace("[[tally]]", tally(found))
+    parts = [top.replace("[[scorecard]]", scorecard(found, anchors))]
     for name in STUDIES:
-        words = _words(name)
+        title, _, words = _words(name).partition("\n")
         path = folder / f"{name}.json"
         if path.exists():
             study = json.loads(path.read_text())
-            parts.append(_section(words, study, reported))
+            values = facts(name, study["data"], reported)
+            study["data"] |= {"facts": values, "paper": reported["numbers"]}
+            study["figures"] |= drawn(name)
+            words = _verdicts(name, found) + _section(words, study, reported)
+            words += _footer(name, study)
         else:
-            title = words.splitlines()[0]
-            parts.append(
-                f"{title}\n\nNot run yet: `python examples/paper/{name}.py`.\n"
-            )
+            words = f"Not run yet: `python examples/paper/{name}.py`."
+        parts.append(f"{title}\n\n{words.strip()}\n")
     return "\n".join(part.strip() + "\n" for part in parts)
 
 
@@ -62,15 +75,34 @@ def _words(name):
     return f"## {name.replace('_', ' ').capitalize()}\n"
 
 
+def _anchor(words):
+    """The address of a section, made of its title as GitHub makes it."""
+    title = words.splitlines()[0].lstrip("# ").lower()
+    return re.sub(r"[^\w -]", "", title).replace(" ", "-")
+
+
+def _verdicts(name, found):
+    """The claims of a section, each with its verdict."""
+    lines = [
+        f"- {one.where}: {one.text} {badge(verdict)}"
+        for one, (verdict, *_) in found
+        if one.study == name
+    ]
+    return "\n".join(lines) + "\n\n" if lines else ""
+
+
 def _section(words, study, reported):
-    tables = dict(study["data"].get("tables", {}))
+    """The words of a section with its numbers, tables and pictures."""
+    unplaced = dict(study["data"].get("tables", {}))
     pictures = dict(study["figures"])
 
-    def place(match):
-        kind, key = match.groups()
+    def placed(match):
+        kind, key, options = match.groups()
         if kind == "table":
-            return _table(tables.pop(key), reported)
-        return f"![{key}](paper/{pictures.pop(key)})"
+            unplaced.pop(key, None)
+            return place(study["data"]["tables"][key], reported, options)
+        alt = " ".join(options.strip(" |").split()) or key
+        return f"![{alt}](paper/{pictures.pop(key)})"
 
     def number(match):
         value = study["data"]
@@ -83,52 +115,29 @@ def _section(words, study, reported):
             value = value[key]
         return format(value, match["format"] or "")
 
-    words = re.sub(r"\[\[(table|figure) ([\w-]+)\]\]", place, words)
+    words = re.sub(
+        r"\[\[(table|figure) ([\w-]+)((?: *\|.*?)?)\]\]",
+        placed,
+        words,
+        flags=re.DOTALL,
+    )
     words = re.sub(
         r"\{\{(?P<path>[^:}]+)(?::(?P<format>[^}]*))?\}\}", number, words
     )
-    left = [_table(table, reported) for table in tables.values()]
+    left = [
+        place(table, reported, f"fold: {key.replace('_', ' ')}")
+        for key, table in unplaced.items()
+    ]
     left += [f"![{k}](paper/{file})" for k, file in pictures.items()]
-    run = (
+    return "\n\n".join([words.strip(), *left]) + "\n\n"
+
+
+def _footer(name, study):
+    return (
         f"`{study['command']}`: {study['seconds'] / 60:.1f} minutes on "
-        f"{study['cores']} cores, {study['backend']}."
+        f"{study['cores']} cores, {study['backend']}. "
+        f"[All its numbers](paper/{name}.json) (JSON)."
     )
-    return "\n\n".join([words.strip(), *left, run]) + "\n"
-
-
-def _table(table, reported):
-    digits = table.get("digits", 3)
-    paper = reported.get(table.get("paper"), {"columns": [], "rows": {}})
-    wanted = table.get("paper_columns", paper["columns"])
-    places = [paper["columns"].index(column) for column in wanted]
-    header = ["", *table["columns"], *(f"*paper* {c}" for c in wanted)]
-    lines = [header, ["---", *["---:"] * (len(header) - 1)]]
-    for name in [*table["rows"], *_missing(table, paper)]:
-        ours = table["rows"].get(name, [None] * len(table["columns"]))
-        theirs = paper["rows"].get(name, [None] * len(paper["columns"]))
-        theirs = [theirs[place] for place in places]
-        cells = [_cell(value, digits) for value in ours]
-        cells += [_cell(value, digits) for value in theirs]
-        lines.append([name, *cells])
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
-
-
-def _missing(table, paper):
-    """Rows that the paper has and we do not, unless a table leaves them."""
-    if table.get("only_ours"):
-        return []
-    return [name for name in paper["rows"] if name not in table["rows"]]
-
-
-def _cell(value, digits):
-    if value is None:
-        return "–"
-    if isinstance(value, str):
-        return value
-    if isinstance(value, int) or abs(value) >= 10_000:
-        return f"{value:.0f}"
-    text = f"{value:.{digits}f}"
-    return text.lstrip("-") if float(text) == 0 else text
 
 
 def main():
@@ -141,7 +150,10 @@ def main():
     options = parser.parse_args()
     page = render()
     if options.check:
-        sys.exit(0 if PAGE.read_text() == page else f"{PAGE} is out of date")
+        stale = [] if PAGE.read_text() == page else [PAGE]
+        stale += outdated()
+        sys.exit(f"out of date: {stale}" if stale else 0)
+    draw_all()
     PAGE.write_text(page)
     print(f"written to {PAGE}")
 

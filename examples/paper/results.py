@@ -75,7 +75,7 @@ def record(name: str, data: dict, figures=None, *, quick: bool = False):
     pictures = {}
     for key, figure in (figures or {}).items():
         pictures[key] = f"{name}_{key}.png"
-        (folder / pictures[key]).write_bytes(_png(figure))
+        (folder / pictures[key]).write_bytes(as_png(figure))
     path = folder / f"{name}.json"
     path.write_text(
         json.dumps(
@@ -112,7 +112,7 @@ def _versions():
             continue
 
 
-def _png(figure, dpi=110):
+def as_png(figure, dpi=110) -> bytes:
     """The figure in 256 colours, which keeps the repository small."""
     from PIL import Image
 
@@ -124,7 +124,7 @@ def _png(figure, dpi=110):
         small, format="png", optimize=True
     )
     if small.tell() > LARGEST_PICTURE and dpi > 40:
-        return _png(figure, dpi * 0.8)
+        return as_png(figure, dpi * 0.8)
     return small.getvalue()
 
 

@@ -80,8 +80,8 @@ def main():
     columns, details = [], {}
     for examples, targets in cases:
         numbers, seconds, spread = study(examples, targets, **sizes)
-        case = f"n = {examples}, p = {targets}"
-        columns += [f"numbers, {case}", "step time"]
+        case = f"n = {examples:,}, p = {targets}"
+        columns += [f"numbers, {case}", f"step time, {case}"]
         details[case] = {"numbers": numbers, "seconds": seconds}
         details[case]["spread"] = spread
         for kind in rows:

@@ -1,0 +1,36 @@
+"""Columns of recorded tables, and what is counted in them."""
+
+import statistics
+
+
+def column(table: dict, name: str) -> dict:
+    """A column of a table, by row."""
+    place = table["columns"].index(name)
+    return {row: values[place] for row, values in table["rows"].items()}
+
+
+def count_below(table: dict, first: str, second: str) -> int:
+    """In how many rows a column is below another."""
+    pairs = zip(
+        column(table, first).values(),
+        column(table, second).values(),
+        strict=True,
+    )
+    return sum(None not in pair and pair[0] < pair[1] for pair in pairs)
+
+
+def place_of(values: dict, name: str) -> int:
+    """The place of a name among values of which the least is best."""
+    return 1 + sum(value < values[name] for value in values.values())
+
+
+def rank_correlation(first, second):
+    """Spearman's; equal values share their mean rank."""
+    ranks = [
+        [
+            statistics.mean(i for i, v in enumerate(sorted(values)) if v == one)
+            for one in values
+        ]
+        for values in (first, second)
+    ]
+    return statistics.correlation(*ranks)

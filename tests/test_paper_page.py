@@ -1,0 +1,393 @@
+"""The page of the paper says what the recorded results say."""
+
+import copy
+import json
+import pathlib
+import re
+import shutil
+import sys
+
+import pytest
+
+pytest.importorskip("matplotlib")
+
+ROOT = pathlib.Path(__file__).parents[1]
+FOLDER = ROOT / "examples" / "paper"
+DOCS = ROOT / "docs"
+
+
+@pytest.fixture
+def beside(monkeypatch):
+    """Lets scripts import what lies beside them, and forgets it after."""
+    before = set(sys.modules)
+    monkeypatch.syspath_prepend(str(FOLDER))
+    yield
+    for name in set(sys.modules) - before:
+        path = getattr(sys.modules[name], "__file__", None)
+        if path and pathlib.Path(path).parent == FOLDER:
+            del sys.modules[name]
+
+
+@pytest.fixture
+def render(beside):
+    import render
+
+    return render
+
+
+@pytest.fixture
+def tables(beside):
+    import tables
+
+    return tables
+
+
+def reported():
+    return json.loads((FOLDER / "reported.json").read_text())
+
+
+def result(name):
+    return json.loads((DOCS / "paper" / f"{name}.json").read_text())
+
+
+@pytest.mark.parametrize(
+    "path", sorted((FOLDER / "prose").glob("*.md")), ids=lambda p: p.stem
+)
+def test_words_hold_no_results(path):
+    words = re.sub(r"```.*?```", "", path.read_text(), flags=re.DOTALL)
+    words = re.sub(r"\{\{.*?\}\}|`[^`]*`|https?:[^)]*", "", words)
+    words = re.sub(r"\[\[.*?\]\]", "", words, flags=re.DOTALL)
+    assert not re.findall(r"\d\.\d", words)
+    number = r"\d+|two|three|four|five|six|seven|eight|nine|ten"
+    counted = r"seeds|sets|splits|draws|networks|runs|times|detectors"
+    assert not re.findall(rf"\b(?:{number}) (?:{counted})\b", words)
+    assert not re.findall(r"(fig|tab|table):\w", words)
+
+
+def verdict_of(claims, render, folder, words):
+    """The verdict on the one claim that holds these words."""
+    found = claims.judged(folder, reported(), render.STUDIES)
+    ((verdict, *_),) = [v for one, v in found if words in one.text]
+    return verdict
+
+
+def set_row(table, row, place, value):
+    def change(data):
+        data["tables"][table]["rows"][row][place] = value
+
+    return change
+
+
+def set_rows(table, place, value):
+    def change(data):
+        for row in data["tables"][table]["rows"].values():
+            row[place] = value
+
+    return change
+
+
+def set_value(name, value):
+    def change(data):
+        data[name] = value
+
+    return change
+
+
+YES, PARTLY, NO = "reproduced", "in part", "not reproduced"
+CHANGED = {
+    "learned scale cannot cheat": (
+        "nll_curves",
+        set_value("largest_gap", 1),
+        NO,
+    ),
+    "classifier from wrong labels": (
+        "robust_classification",
+        set_row("study1", "predicted temperature", 0, 0.5),
+        NO,
+    ),
+    "as robust as RANSAC": (
+        "robust_regression",
+        set_rows("errors", -1, 0.5),
+        NO,
+    ),
+    "Space grows": ("space_time", set_value("features", 1), NO),
+    "DPLS does not suit": (
+        "robust_regression",
+        set_row("errors", "DPLS", 0, 1e3),
+        YES,
+    ),
+    "principal components robust": (
+        "robust_pca",
+        set_row("angles", "30% outliers", 2, 80.0),
+        NO,
+    ),
+    "have the least error": (
+        "vae",
+        set_row("errors", "predicted HxWxC", 0, 1.0),
+        YES,
+    ),
+    "cost much time": ("vae", set_row("errors", "data HxWxC", 1, 9.0), YES),
+    "improves the calibration": (
+        "regressors",
+        set_rows("deep_CAL", 2, 1e3),
+        PARTLY,
+    ),
+    "lowers the squared error": (
+        "regressors",
+        set_rows("deep_MSE", 2, 1e3),
+        NO,
+    ),
+    "find corrupted images": (
+        "temperatures_cifar10",
+        set_rows("aupr", 0, 0.0),
+        NO,
+    ),
+    "best median AUC": (
+        "outliers_table",
+        set_value("chosen_on_these_sets", False),
+        YES,
+    ),
+    "find the best strength": (
+        "adaptive_regularization",
+        set_rows("panels", 1, 2.0),
+        NO,
+    ),
+    "orders of magnitude": (
+        "adaptive_regularization",
+        set_row("shares", "Multi-LASSO", 0, 1.0),
+        NO,
+    ),
+    "better than one global": (
+        "recalibration_tables",
+        set_rows("ece", 5, 0.0),
+        YES,
+    ),
+    "isotonic regression": (
+        "recalibration_tables",
+        set_rows("cal", 1, 0.0),
+        NO,
+    ),
+    "The wider": ("layer_width", set_value("growth", 1.0), NO),
+    "softplus with an offset": (
+        "softplus_offset",
+        set_row("nll", "softplus, s = 1", 0, "not a number from epoch 1"),
+        PARTLY,
+    ),
+    "normalise the features": (
+        "softplus_offset",
+        set_row("nll", "softplus, s = 0.2", 3, "1.00 (worst 2.00)"),
+        YES,
+    ),
+}
+
+
+@pytest.mark.parametrize("words", CHANGED)
+def test_verdict_follows_the_results(words, render, tmp_path):
+    import claims
+
+    name, change, expected = CHANGED[words]
+    study = result(name)
+    change(study["data"])
+    (tmp_path / f"{name}.json").write_text(json.dumps(study))
+    assert verdict_of(claims, render, tmp_path, words) == expected
+
+
+def test_paper_s_own_scale_counts_for_the_claim(render, tmp_path):
+    """The claim is about the paper's method and not about ours alone."""
+    import claims
+
+    study = result("robust_regression")
+    rows = study["data"]["tables"]["errors"]["rows"]
+    rows["MPLS-XY"] = [0.0 * value for value in rows["RANSAC"]]
+    rows["MPLS-XY"][-1] = 3.0
+    for affine, expected in ((1.0, YES), (50.0, PARTLY)):
+        rows["MPLS-XY, affine"] = [affine * v for v in rows["RANSAC"]]
+        path = tmp_path / "robust_regression.json"
+        path.write_text(json.dumps(study))
+        words = "as robust as RANSAC"
+        assert verdict_of(claims, render, tmp_path, words) == expected
+
+
+def test_smoke_test_has_no_verdict(render, tmp_path):
+    import claims
+
+    study = result("vae") | {"command": "python examples/paper/vae.py --quick"}
+    (tmp_path / "vae.json").write_text(json.dumps(study))
+    found = claims.judged(tmp_path, reported(), render.STUDIES)
+    assert {verdict for _, (verdict, *_) in found} == {claims.NOT_RUN}
+
+
+def test_every_study_but_one_has_a_claim_and_links_lead_to_sections(render):
+    import claims
+
+    page = render.PAGE.read_text()
+    headings = re.findall(r"^## (.*)$", page, flags=re.MULTILINE)
+    anchors = {
+        re.sub(r"[^\w -]", "", h.lower()).replace(" ", "-") for h in headings
+    }
+    links = set(re.findall(r"\]\(#([\w-]+)\)", page))
+    assert links and links <= anchors
+    claimed = {one.study for one in claims.CLAIMS}
+    assert set(render.STUDIES) - claimed == {"temperatures"}
+
+
+def test_scorecard_counts_its_verdicts(render):
+    page = render.PAGE.read_text()
+    card = page.split('<div class="scorecard">')[1].split("</div>")[0]
+    told = re.search(
+        r"Of (\d+) claims, (\d+) are reproduced, (\d+) .*? and (\d+)", page
+    )
+    assert list(map(int, told.groups())) == [
+        card.count("class="),
+        *(card.count(f'"verdict {mark}"') for mark in ("yes", "partly", "no")),
+    ]
+
+
+def test_unfolded_tables_are_narrow(render):
+    page = re.sub(
+        r"<details>.*?</details>", "", render.PAGE.read_text(), flags=re.DOTALL
+    )
+    for line in page.splitlines():
+        if line.startswith("| ---"):
+            assert line.count("---") <= 8
+
+
+def test_words_without_numbers_are_true(beside):
+    """Sentences of the page that compare and name no number."""
+    from facts import facts
+
+    def of(name):
+        return facts(name, result(name)["data"], reported())
+
+    vae = of("vae")
+    assert vae["weighted"] < vae["error"] and vae["gap"] > 0
+    assert vae["last"] == "data HxWxC"
+    assert of("robust_classification")["study1"]["gain"] > 0
+    assert result("robust_classification")["data"]["heat"]["study2"] < 2
+    found = of("regressors")
+    for measure in ("CAL", "NLL"):
+        assert (
+            found[f"deep_{measure}"]["rmse"] < found[f"deep_{measure}"]["base"]
+        )
+    assert found["paper_kin_mse"] < found["kin_mse"] / 2
+    found = of("temperatures_cifar10")
+    assert 0 < found["ahead"] < found["kinds"]
+    found = of("softplus_offset")
+    assert found["normalised"] > found["raw"]
+    coverage = result("layer_width")["data"]["coverage"]
+    assert coverage["test"] < 0.9 < coverage["training"]
+    assert of("space_time")["right"]
+    ece = result("recalibration_tables")["data"]["tables"]["ece"]
+    row = dict(zip(ece["columns"], ece["rows"]["RN50 CIFAR-10"], strict=True))
+    assert min(row["LS"], row["LFS"]) >= row["GS"]
+
+
+def test_paper_columns_stand_beside_ours(tables):
+    paper = {"t": {"columns": ["A"], "rows": {"x": [0.5], "z": [0.25]}}}
+    table = {"columns": ["a"], "rows": {"x": [1.5], "y": [-1e-9]}, "paper": "t"}
+    lines = tables.place(table, paper).splitlines()
+    assert lines[0] == "|  | a | *paper* A |"
+    assert lines[2:] == [
+        "| x | 1.500 | 0.500 |",
+        "| y | 0.000 | – |",
+        "| z | – | 0.250 |",
+    ]
+    lines = tables.place(table, paper, " | turned | least in row").splitlines()
+    assert lines[0] == "|  | x | *paper* x | y | *paper* y | z | *paper* z |"
+
+
+TABLE = {
+    "columns": ["a", "b", "best possible"],
+    "rows": {"x": [1.0, 2.0, 0.0], "y": [3.0, 1.0, 0.0]},
+    "digits": 0,
+}
+
+
+@pytest.mark.parametrize(
+    ("options", "rows"),
+    [
+        ("least in row", ["**1** | 2 | 0", "3 | **1** | 0"]),
+        ("most in column", ["1 | **2** | **0**", "**3** | 1 | **0**"]),
+    ],
+)
+def test_best_values_are_bold(tables, options, rows):
+    text = tables.place(TABLE, {}, f"{options} | aside: best possible")
+    if options == "most in column":
+        rows = [row.replace("**0**", "0") for row in rows]
+    assert [
+        line.split(" | ", 1)[1][:-2] for line in text.splitlines()[2:]
+    ] == rows
+
+
+def test_table_is_selected_and_folded(tables):
+    text = tables.place(
+        TABLE, {}, "columns: b as B; a | rows: y | fold: All of it"
+    )
+    assert text.startswith("<details>\n<summary>All of it</summary>\n\n|")
+    assert "|  | B | a |" in text and "| y | 1 | 3 |" in text
+    assert "| x |" not in text and text.endswith("\n\n</details>")
+    with pytest.raises(ValueError, match="Received: 'smallest'"):
+        tables.place(TABLE, {}, "smallest")
+    twice = {"columns": ["a", "a"], "rows": {"x": [1.0, 2.0]}}
+    with pytest.raises(ValueError, match="different names"):
+        tables.place(twice, {}, "turned")
+
+
+def test_figures_show_the_recorded_numbers(beside, tmp_path, monkeypatch):
+    import figures
+
+    assert figures.outdated() == []
+    shutil.copytree(DOCS / "paper", tmp_path, dirs_exist_ok=True)
+    monkeypatch.setattr(figures, "FOLDER", tmp_path)
+    path = tmp_path / "temperatures_cifar10.json"
+    study = json.loads(path.read_text())
+    changed = copy.deepcopy(study)
+    set_rows("aupr", 0, 0.5)(changed["data"])
+    path.write_text(json.dumps(changed))
+    stale = [tmp_path / "temperatures_cifar10_chart.png"]
+    assert figures.outdated() == stale
+    figures.draw_all()
+    assert figures.outdated() == []
+
+
+def test_page_of_regularization_agrees_with_its_results():
+    found = json.loads((DOCS / "adaptive_regularization.json").read_text())
+    page = (DOCS / "adaptive_regularization.md").read_text()
+    for name, row in found["rows"].items():
+        inputs, examples = name.removesuffix(" examples").rsplit(", ", 1)
+        cells = " | ".join(f"{mean:.2f} ± {error:.2f}" for mean, error in row)
+        assert f"| {inputs} | {examples} | {cells} |" in page
+    words = " ".join(page.split())
+    for place, name in enumerate(found["columns"][:4]):
+        means = [row[place][0] for row in found["rows"].values()]
+        mean, worst = f"{sum(means) / len(means):.2f}", f"{max(means):.2f}"
+        told = {
+            "D-Ridge, normal": f"{mean} on average, {worst} in the worst",
+            "D-Ridge, 2 classes": f"Two classes: {mean} and {worst};",
+            "D-Ridge, 10 classes": f"ten classes: {mean} and {worst}.",
+            "D-LASSO": f"D-LASSO: {mean} and {worst}.",
+        }
+        assert told[name] in words
+    assert all(row[5][0] < 1 for row in found["rows"].values())
+    large = found["paper_size"]
+    for told in (
+        f"With {large['examples']} examples",
+        f"its error is {large['D-LASSO, joint']} times",
+        f"has {large['D-LASSO']} times that error",
+        f"it has {large['Multi-LASSO, joint']} times",
+        f"has {large['Multi-LASSO']} times.",
+        f"over {large['seeds']} seeds",
+    ):
+        assert told in words
+    panels = result("adaptive_regularization")["data"]["tables"]["panels"]
+    assert panels["rows"]["L1: D-LASSO"][1] > large["D-LASSO"]
+
+
+def test_page_of_outliers_agrees_with_the_table_of_the_paper():
+    rows = result("outliers_table")["data"]["tables"]["auc"]["rows"]
+    ours = {"`PCAScale`": "PCA+S", "`AutoencoderScale`": "AE+S"}
+    page = (DOCS / "outliers.md").read_text()
+    pattern = r"^\| (\S+) \| (\.\d{3}) \| (\.\d{3}) \|$"
+    for name, *shown in re.findall(pattern, page, flags=re.MULTILINE):
+        recorded = rows[ours.get(name, name)]
+        assert shown == [f"{value:.3f}".lstrip("0") for value in recorded]
