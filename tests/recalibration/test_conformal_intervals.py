@@ -286,3 +286,19 @@ def test_intervals_of_counts_end_at_counts(rng):
     held = fitted.scores_.threshold(0.9)
     if held < 0.998:
         assert (upper == np.round(upper)).all()
+
+
+def test_a_learned_vector_stands_beside_several_outputs(rng):
+    """A mixture has three numbers where each of two outputs has one."""
+    inputs = keras.Input((3,))
+    mixture = kl.likelihoods.Mixture("normal", components=3)
+    model = kl.LikelihoodModel(inputs, keras.layers.Dense(2)(inputs))
+    model.compile("sgd", loss=kl.losses.LikelihoodLoss(mixture))
+    x = rng.normal(size=(60, 3)).astype("float32")
+    y = rng.normal(size=(60, 2)).astype("float32")
+    model.evaluate(x, y, verbose=0)
+    fitted = regression.Conformal().fit(model, x, y)
+    lower, upper = fitted.interval(x, 0.8)
+    assert lower.shape == y.shape
+    inside = (lower <= y) & (y <= upper)
+    assert (inside.mean(axis=0) >= 0.8).all()
