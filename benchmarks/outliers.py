@@ -29,7 +29,7 @@ import time
 import warnings
 
 import numpy as np
-from sklearn.metrics import roc_auc_score
+from sklearn.metrics import average_precision_score, roc_auc_score
 from sklearn.preprocessing import StandardScaler
 
 OURS = ("PCAScale", "AutoencoderScale")
@@ -111,44 +111,48 @@ def make(name, seed):
 
 
 def measure(name, x, y, seeds):
-    """Mean AUC and median fit seconds over the seeds."""
-    aucs, seconds = [], []
+    """AUC, AUPR and fit seconds, a list over the seeds of each."""
+    found = {"auc": [], "aupr": [], "seconds": []}
     for seed in range(seeds):
         np.random.seed(seed)
         detector = make(name, seed)
         started = time.perf_counter()
-        detector.fit(x)
-        seconds.append(time.perf_counter() - started)
+        try:
+            detector.fit(x)
+        except ValueError as error:
+            # CBLOF of PyOD finds no clusters that it accepts for some seeds.
+            print(f"{name}, seed {seed}: {error}", flush=True)
+            continue
+        found["seconds"].append(round(time.perf_counter() - started, 2))
         # PyOD's PCA has infinite scores where columns are constant.
         scores = np.nan_to_num(detector.decision_scores_)
-        aucs.append(roc_auc_score(y, scores))
+        found["auc"].append(round(roc_auc_score(y, scores), 5))
+        found["aupr"].append(round(average_precision_score(y, scores), 5))
         if name in OURS:
             import keras
 
             keras.backend.clear_session()
-    return float(np.mean(aucs)), float(np.median(seconds))
+    return found
 
 
-def report(results):
-    """Prints the table, the best median first."""
-    sets = list(next(iter(results.values())))
-
-    def median(name):
-        return np.median([results[name][s][0] for s in sets])
-
-    width = max(map(len, results)) + 2
-    ranked = sorted(results, key=median, reverse=True)
-    print(f"\n{'':{width}}{'median':>8}{'mean':>8}{'seconds':>10}")
-    for name in ranked:
-        found = np.array(list(results[name].values()))
-        print(
-            f"{name:{width}}{median(name):8.3f}{found[:, 0].mean():8.3f}"
-            f"{found[:, 1].sum():10.1f}"
-        )
-    print(f"\n{'ROC-AUC':12}" + "".join(f"{n[:9]:>10}" for n in ranked))
-    for s in sets:
-        row = "".join(f"{results[n][s][0]:10.3f}" for n in ranked)
-        print(f"{s[:11]:12}{row}")
+def run(names, sets, seeds, path):
+    """Results by detector and set; those in the file are not run again."""
+    results = {}
+    if path and path.exists():
+        results = json.loads(path.read_text())
+    for name in names:
+        mine = results.setdefault(name, {})
+        for key, x, y in sets:
+            if key in mine:
+                continue
+            z = StandardScaler().fit_transform(x)
+            drawn = seeds if name in OURS or name in RANDOM else 1
+            mine[key] = measure(name, z, y, drawn)
+            auc, seconds = (np.mean(mine[key][k]) for k in ("auc", "seconds"))
+            print(f"{name:18}{key:14}{auc:7.3f}{seconds:8.1f} s", flush=True)
+            if path:
+                path.write_text(json.dumps(results))
+    return results
 
 
 def main():
@@ -156,24 +160,12 @@ def main():
     parser.add_argument("--sets", choices=SETS, default="odds")
     parser.add_argument("--only", nargs="+", default=[*OURS, *PEERS])
     parser.add_argument("--seeds", type=int, default=5)
-    parser.add_argument("--peer-seeds", type=int, default=1)
-    parser.add_argument("--json", help="where to write the results")
+    parser.add_argument(
+        "--json", type=pathlib.Path, help="results, continued where it exists"
+    )
     args = parser.parse_args()
     warnings.filterwarnings("ignore")
-    sets = list(SETS[args.sets]())
-    results = {}
-    for name in args.only:
-        seeds = args.seeds if name in OURS else 1
-        seeds = args.peer_seeds if name in RANDOM else seeds
-        results[name] = {}
-        for key, x, y in sets:
-            z = StandardScaler().fit_transform(x)
-            results[name][key] = measure(name, z, y, seeds)
-            auc, seconds = results[name][key]
-            print(f"{name:18}{key:14}{auc:7.3f}{seconds:8.1f} s", flush=True)
-        if args.json:
-            pathlib.Path(args.json).write_text(json.dumps(results, indent=1))
-    report(results)
+    run(args.only, list(SETS[args.sets]()), args.seeds, args.json)
 
 
 if __name__ == "__main__":
