@@ -127,8 +127,8 @@ def _weights_of_best(x, y, weight, candidates, criterion, survivors):
     return weight * criterion.weight(q, criterion.screening_shape)
 
 
-def concentrated(x, y, weight, rng, *, subsets=200, keep=8):
-    """Planes through p rows, the best after two concentration steps.
+def concentrated(x, y, weight, rng, *, keep=8):
+    """Planes through p rows, the best after concentration steps.
 
     A concentration step is the plane of least squares of the half of the rows
     that fit best; it never raises their mean square.
@@ -138,15 +138,20 @@ def concentrated(x, y, weight, rng, *, subsets=200, keep=8):
         y: targets, `(n,)`.
         weight: positive, `(n,)`.
         rng: a `numpy.random.RandomState`.
-        subsets: how many planes.
         keep: how many to return.
 
     Returns:
         Coefficients, `(keep, p)`.
     """
-    rows = draw_rows(weight, (subsets, min(x.shape[1], len(x))), rng)
+    p = x.shape[1]
+    # The more columns, the fewer subsets are free of outliers.
+    subsets = int(np.clip(100 * p, 200, 500))
+    rows = draw_rows(weight, (subsets, min(p, len(x))), rng)
     planes = _planes_through(x[rows], y[rows])
-    for survivors in (subsets // 4, keep):
+    narrowing = (subsets // 4, keep)
+    if p > 2:
+        narrowing = (subsets // 5, 25, keep)
+    for survivors in narrowing:
         squares = (y - planes @ x.T) ** 2
         kept = weight * (squares <= weighted_median(squares, weight)[:, None])
         cost = (kept * squares).sum(axis=1) / kept.sum(axis=1)
