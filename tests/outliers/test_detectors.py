@@ -15,6 +15,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import keras_likelihood as kl
 from keras_likelihood.outliers import (
+    Auto,
     AutoencoderScale,
     OutlierDetector,
     PCAScale,
@@ -22,7 +23,7 @@ from keras_likelihood.outliers import (
 )
 from keras_likelihood.outliers.row_noise import RowNoise
 
-DETECTORS = [PCAScale, AutoencoderScale]
+DETECTORS = [PCAScale, AutoencoderScale, Auto]
 
 
 def quick(detector=PCAScale, **options):
