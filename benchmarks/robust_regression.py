@@ -50,9 +50,10 @@ METHODS = {
     "Huber": lambda: linear_model.HuberRegressor(max_iter=1000),
     "OLS": linear_model.LinearRegression,
 }
-SLOW = "Theil-Sen", "S"
-"""Left out where there are many columns: seconds a fit, or part of MM."""
+SLOW = "Theil-Sen", "S", "MM", "affine, xy"
+"""Left out where there are many columns: up to seconds a fit."""
 RIVALS = "LTS", "MM", "RANSAC"
+SETS = {"line": 200, "wide": 50, "fractions": 50, "pca": 100}
 KINDS = ("spread", "cluster", "random", "clean")
 
 
@@ -313,8 +314,7 @@ def run(study, seeds, kinds):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    studies = ("line", "wide", "fractions", "pca")
-    parser.add_argument("--study", choices=studies, default="line")
+    parser.add_argument("--study", choices=SETS, default="line")
     parser.add_argument("--sets", type=int)
     parser.add_argument("--first", type=int, help="the first seed")
     parser.add_argument("--kinds", nargs="+", choices=KINDS, default=KINDS)
@@ -325,7 +325,7 @@ def main():
         page_tables.fill("robust_regression", tables(results))
         return
     first = FIRST_SEED if options.first is None else options.first
-    sets = options.sets or (200 if options.study == "line" else 100)
+    sets = options.sets or SETS[options.study]
     # Huber's solver reports that it stopped early; its error says so too.
     warnings.simplefilter("ignore")
     # Threads that wait for one method's next product slow the next method.

@@ -18,12 +18,15 @@ and Van Driessen, 2006).
 import dataclasses
 
 import numpy as np
+from scipy import special
 
 from keras_likelihood.robust import starts
 
 _OUTLIER_PARAMETERS = 4
 _FAR = 2.5
 _SCREENING_ROWS = 500
+_HOPELESS = 5.0
+"""More than further steps of EM gain, in units of log-likelihood."""
 
 
 @dataclasses.dataclass
@@ -121,7 +124,7 @@ class Mixture:
     def _step(self, found):
         squares = (self.y - found.coefficients @ self.x.T) ** 2
         odds = found.log_odds(squares, self.distance, self.y)
-        outlier = 1 / (1 + np.exp(-np.clip(odds, -500, 500)))
+        outlier = special.expit(odds)
         inlier = self.weight * (1 - outlier)
         outlier = self.weight * outlier
         level, slope = self._gate(found, outlier)
@@ -149,7 +152,7 @@ class Mixture:
     def _gate(self, found, outlier):
         """One Newton step of a logistic regression on the distance."""
         d = self.distance
-        share = 1 / (1 + np.exp(-found.level - found.slope * d))
+        share = special.expit(found.level + found.slope * d)
         residual = outlier - self.weight * share
         curvature = self.weight * np.maximum(share * (1 - share), 1e-4)
         # A prior of deviation one on the slope.
@@ -162,8 +165,8 @@ class Mixture:
         level = (c * by_level - b * by_slope) / determinant
         slope = (a * by_slope - b * by_level) / determinant
         return (
-            found.level + np.clip(level, -2, 2),
-            found.slope + np.clip(slope, -2, 2),
+            found.level + _within(level, 2),
+            found.slope + _within(slope, 2),
         )
 
     def judge(self, found: Gated) -> Gated:
@@ -173,7 +176,7 @@ class Mixture:
         gate = found.level + found.slope * self.distance
         normal = squares / (2 * found.variance) + np.log(found.variance) / 2
         cost = normal + np.logaddexp(0, gate) - np.logaddexp(0, odds)
-        inlier = 1 / (1 + np.exp(np.clip(odds, -500, 500)))
+        inlier = special.expit(-odds)
         freedom = self.lost * np.log(found.variance[:, 0]) / 2
         return dataclasses.replace(
             found,
@@ -203,6 +206,11 @@ class Mixture:
             np.array([cost / 2]),
             np.ones(1),
         )
+
+
+def _within(values, reach):
+    # Quicker than `clip` for a few values.
+    return np.minimum(np.maximum(values, -reach), reach)
 
 
 class Distances:
@@ -250,8 +258,10 @@ def solve(x, y, weight, *, lowest, restraint, rng):
         drawn = np.sort(starts.draw_rows(weight, _SCREENING_ROWS, rng))
         sample = whole.at_rows(drawn)
     best = sample.best_of(_starts(sample, rng))
-    best = whole.judge(whole.descend(best, 50, tolerance=1e-5))
     cost = restraint * _OUTLIER_PARAMETERS / 2 * np.log(whole.total)
+    if sample is whole and best.cost[0] + cost > plain.cost[0] + _HOPELESS:
+        return plain, distances
+    best = whole.judge(whole.descend(best, 50, tolerance=1e-5))
     # A NaN, of data too large or too few for a mixture, is no better.
     found = best if best.cost[0] + cost < plain.cost[0] else plain
     return found, distances
