@@ -16,7 +16,7 @@ import tempfile
 import numpy as np
 from results import HERE, parser, pyplot, record
 
-OURS = {"PCAScale": "PCA+S", "AutoencoderScale": "AE+S"}
+OURS = {"PCAScale": "PCA+S", "AutoencoderScale": "AE+S", "Auto": "Auto"}
 
 
 def run_benchmark(seeds):
@@ -34,7 +34,7 @@ def made_up():
     """Results of the benchmark's form, for a smoke test."""
     rng = np.random.default_rng(0)
     return {
-        name: {f"set {i}": [rng.uniform(0.5, 1), 1.0] for i in range(4)}
+        name: {f"set {i}": {"auc": [rng.uniform(0.5, 1)]} for i in range(4)}
         for name in [*OURS, "KNN"]
     }
 
@@ -71,14 +71,17 @@ def main():
             found |= json.loads(pathlib.Path(path).read_text())
     else:
         found = run_benchmark(options.seeds)
-    found = {OURS.get(name, name): scores for name, scores in found.items()}
-    aucs = {n: [auc for auc, _ in s.values()] for n, s in found.items()}
+    found = {
+        OURS.get(name, name): {
+            key: np.mean(s["auc"]) for key, s in sets.items()
+        }
+        for name, sets in found.items()
+    }
+    aucs = {name: list(sets.values()) for name, sets in found.items()}
     order = sorted(aucs, key=lambda name: -np.median(aucs[name]))
     rows = {n: [np.median(aucs[n]), np.mean(aucs[n])] for n in order}
     keys = dict.fromkeys(key for scores in found.values() for key in scores)
-    per_set = {
-        key: [found[name].get(key, [None])[0] for name in order] for key in keys
-    }
+    per_set = {key: [found[name].get(key) for name in order] for key in keys}
     data = {
         "sets": len(per_set),
         "methods": len(order),

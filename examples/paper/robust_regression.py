@@ -24,6 +24,7 @@ METHODS = {
     "DPLS": robust.DataScaleRegressor,
     "MPLS-X": lambda: robust.PredictedScaleRegressor("x"),
     "MPLS-XY": lambda: robust.PredictedScaleRegressor("xy"),
+    "MPLS-XY, affine": robust.AffineScaleRegressor,
 }
 SLOPE, NOISE = 2.0, 0.3
 

@@ -33,7 +33,8 @@ def save_detector(detector, path):
         "columns": detector.n_features_in_,
     }
     arrays = io.BytesIO()
-    np.savez(arrays, **{n: getattr(detector, n) for n in (*_ARRAYS, *_NEWER)})
+    names = (*_ARRAYS, *_NEWER, *detector._more_arrays)
+    np.savez(arrays, **{n: getattr(detector, n) for n in names})
     with (
         replacing(path) as temporary,
         tempfile.TemporaryDirectory() as folder,
@@ -57,7 +58,7 @@ def load_detector(cls, path):
             )
         detector = cls(**about["options"])
         with np.load(io.BytesIO(file.read("arrays.npz"))) as arrays:
-            for name in _ARRAYS:
+            for name in (*_ARRAYS, *cls._more_arrays):
                 setattr(detector, name, arrays[name])
             # Endless spreads cut nothing, as that version did.
             endless = np.full_like(detector.mean_, np.inf)

@@ -59,6 +59,9 @@ class ScaleDetector(OutlierDetector):
             tables of more than 1000 columns.
     """
 
+    _more_arrays: tuple = ()
+    """Fitted arrays of a subclass, for files."""
+
     def __init__(
         self,
         *,

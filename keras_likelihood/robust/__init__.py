@@ -3,8 +3,14 @@
 Needs SciPy and scikit-learn.
 """
 
+from keras_likelihood.robust.affine_scale import AffineScaleRegressor
 from keras_likelihood.robust.dpls import DataScaleRegressor
 from keras_likelihood.robust.mpls import PredictedScaleRegressor
 from keras_likelihood.robust.robust_pca import RobustPCA
 
-__all__ = ["DataScaleRegressor", "PredictedScaleRegressor", "RobustPCA"]
+__all__ = [
+    "AffineScaleRegressor",
+    "DataScaleRegressor",
+    "PredictedScaleRegressor",
+    "RobustPCA",
+]

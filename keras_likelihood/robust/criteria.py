@@ -1,14 +1,14 @@
 """What an example costs, as a function of its squared residual.
 
-Both criteria are the complete negative log-likelihood of a Normal whose scale
-is at least a global floor, in units of that floor,
+A criterion is the complete negative log-likelihood of a Normal whose scale is
+at least a global floor, in units of that floor,
 
     q = (r / floor)^2,
     -log p(r) = log(floor) + rho(q, shape) + log_normaliser(shape),
 
-up to log(2 pi) / 2. A scale that may read y, or that belongs to one example,
-explains every residual by itself, so its likelihood does not integrate to one
-and has no best floor. What mends both is a prior on the scale, a power of
+up to log(2 pi) / 2. A scale that belongs to one example explains every
+residual by itself, so its likelihood does not integrate to one and has no
+best floor. What mends this is a prior on the scale, a power of
 `floor / scale`, and the normaliser that this prior makes finite.
 """
 
@@ -16,58 +16,6 @@ import numpy as np
 from scipy import special
 
 _SQRT_TWO_PI = np.sqrt(2 * np.pi)
-
-
-class PredictedScale:
-    """A scale predicted from x and y: `hypot(floor, k * r)`.
-
-        rho(q, k) = (1 + s) / 2 log(1 + k^2 q) + q / (2 (1 + k^2 q))
-        normaliser(k) = B(1/2, s/2) / (sqrt(2 pi) k)
-                        1F1(1/2; (1 + s) / 2; -1 / (2 k^2))
-
-    with the prior `(floor / scale)^s`, s = 1/4. `k = 0` is least squares; the
-    larger k, the more examples count as outliers. The tails fall as
-    1 / r^(1 + s), and the pull of a far example as (1 + s) / r: the smaller
-    s, the less do outliers that keep together bend the fit.
-    """
-
-    prior = 0.25
-    bounds = (0.0, 0.6)
-    plain_shape = 0.0
-    screening_shape = 0.5
-    grid = np.array([0.0, 0.1, 0.2, 0.25, 0.3, 0.35, 0.4, 0.5, 0.6])
-
-    def rho(self, q, k):
-        spread = 1 + k**2 * q
-        return (1 + self.prior) / 2 * np.log(spread) + q / (2 * spread)
-
-    def weight(self, q, k):
-        """`2 d rho / d q`, the weight of the example in least squares."""
-        spread = 1 + k**2 * q
-        return ((1 + self.prior) * k**2 + 1 / spread) / spread
-
-    def shape_slope(self, q, k):
-        """`d rho / d k`."""
-        spread = 1 + k**2 * q
-        return (1 + self.prior) * k * q / spread - k * (q / spread) ** 2
-
-    def log_normaliser(self, k):
-        """Value and slope in k."""
-        s = self.prior
-        if k < 2e-2:
-            # The first terms of the series in k, exact to 1e-8.
-            c = 1 - s / 2
-            d = 1.5 * c * (c + 1) - c**2 / 2
-            return c * k**2 + d * k**4, 2 * c * k + 4 * d * k**3
-        b, z = (1 + s) / 2, -1 / (2 * k**2)
-        value = special.hyp1f1(0.5, b, z)
-        slope = special.hyp1f1(1.5, b + 1, z) / (2 * b)
-        constant = special.beta(0.5, s / 2) / (_SQRT_TWO_PI * k)
-        return np.log(constant * value), slope / value / k**3 - 1 / k
-
-    def scale(self, q, k):
-        """The scale in units of the floor."""
-        return np.sqrt(1 + k**2 * q)
 
 
 class DataScale:

@@ -56,17 +56,12 @@ class RobustLinearRegressor(RegressorMixin, BaseEstimator):
         center, spread = _center_and_spread(x.T, weight)
         y_center, y_spread = _center_and_spread(y, weight)
         inputs = np.column_stack([(x - center) / spread, np.ones(len(x))])
-        problem = Problem(
-            inputs,
-            (y - y_center) / y_spread,
-            weight,
-            lowest=np.log(self.floor),
-            **settings,
-        )
-        self._criterion = problem.criterion
+        self._units = center, spread, y_center, y_spread
         rng = check_random_state(self.random_state)
         with one_blas_thread():
-            solution = solver.solve(problem, rng)
+            solution = self._solve(
+                inputs, (y - y_center) / y_spread, weight, settings, rng
+            )
         self.coef_ = y_spread / spread * solution.coefficients[:-1]
         self.intercept_ = float(
             y_center
@@ -79,6 +74,14 @@ class RobustLinearRegressor(RegressorMixin, BaseEstimator):
         )
         self.shape_ = float(solution.shape)
         self._lowest = self.floor * y_spread
+
+    def _solve(self, inputs, y, weight, settings, rng):
+        """A `Solution` in standardised units."""
+        problem = Problem(
+            inputs, y, weight, lowest=np.log(self.floor), **settings
+        )
+        self._criterion = problem.criterion
+        return solver.solve(problem, rng)
 
     def predict(self, X) -> np.ndarray:  # noqa: N803
         """Predictions `X @ coef_ + intercept_`, `(n,)`."""

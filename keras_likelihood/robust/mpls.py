@@ -2,41 +2,51 @@
 
 import numpy as np
 
-from keras_likelihood.robust.criteria import PredictedScale
+from keras_likelihood.robust import gated
+from keras_likelihood.robust.criteria import DataScale
 from keras_likelihood.robust.linear import (
     RobustLinearRegressor,
     check_settings,
 )
+from keras_likelihood.robust.problem import Solution
+
+_NO_OUTLIERS = 1e12
+"""A restraint of `DataScale` so large that it is a Normal."""
 
 
 class PredictedScaleRegressor(RobustLinearRegressor):
     """Linear regression whose scale is predicted (MPLS-X, MPLS-XY).
 
         y_i ~ Normal(x_i . b + a, scale_i)
-        inputs="xy":  scale_i = g([x_i, y_i] . w),  g(t) = hypot(floor, t)
+        inputs="xy":  scale_i = floor / sqrt(P(inlier | x_i, y_i))
         inputs="x":   scale_i = exp(x_i . v + c)
 
-    With y among its inputs, the scale tells outliers from inliers: it is
-    lowest on a plane and grows on both sides of it, which a scale monotone in
-    y could not. The plane is that of the predictions, so `w` has one free
-    number, the gain k, and
+    With y among its inputs, the scale tells outliers from inliers. It is that
+    of a mixture in which most targets lie near the plane and the others may
+    lie anywhere,
 
-        scale_i = hypot(floor, k (y_i - x_i . b - a)).
+        y ~ (1 - e(x)) Normal(x . b + a, floor) + e(x) Cauchy(middle, width)
 
-    A scale that reads y could explain any residual. What holds it back is
-    the prior `(floor / scale)^(1/4)` and the normaliser of the density,
-    which is a proper one: k = 0 is least squares, and with k > 0 the tails
-    fall as r^(-5/4), so that outliers that keep together hardly pull. a, b,
-    k <= 0.6 and the floor are learned together.
+    where the share of outliers e(x) is a logistic function of the distance of
+    x from the middle of the inputs. An example weighs 1 / scale_i^2 in least
+    squares: outliers weigh nothing. Everything is learned together, by
+    maximum likelihood (EM). Where the likelihood without outliers is the
+    better one by BIC, the result is least squares.
+
+    In the words of robust statistics this is a redescending M-estimator with
+    leverage; its starts are planes through small subsets that concentration
+    steps improve (FAST-LTS; Rousseeuw and Van Driessen, 2006). Mixtures for
+    outliers are from Aitkin and Wilson (1980) and MLESAC (Torr and Zisserman,
+    2000). The affine scale of the paper is `AffineScaleRegressor`.
 
     With x alone, the scale tells regions of much noise from those of little.
 
     Args:
         inputs: `"xy"` (default) or `"x"`.
-        restraint: strength of the prior `restraint * k^2`, respectively
-            `restraint * |v|^2` for standardised x, `>= 0`, counted once
-            against the sum over examples. Infinity is least squares.
-            Defaults to 1.
+        restraint: `>= 0`. For `"xy"`, the cost of having outliers at all, in
+            units of BIC's; for `"x"`, the strength of the prior
+            `restraint * |v|^2` for standardised x, counted once against the
+            sum over examples. Infinity is least squares. Defaults to 1.
         floor: least floor, in units of the spread of y. Defaults to 1e-4.
         random_state: seed of the subsets that starts are taken from.
             Defaults to 0.
@@ -44,10 +54,11 @@ class PredictedScaleRegressor(RobustLinearRegressor):
     Attributes:
         coef_: b, `(d,)`.
         intercept_: a.
-        scale_: scales of the training examples, `(n,)`; large for outliers.
+        scale_: scales of the training examples, `(n,)`; large for outliers,
+            at most their residuals or the floor.
         scale_coef_: v, `(d,)`; zeros for `inputs="xy"`.
-        scale_intercept_: c, the log of the floor.
-        shape_: k; 0 for `inputs="x"`.
+        scale_intercept_: c, the log of the floor: the noise of the inliers.
+        shape_: the share of outliers; 0 for `inputs="x"`.
 
     Example:
 
@@ -80,10 +91,49 @@ class PredictedScaleRegressor(RobustLinearRegressor):
             )
         check_settings(self.restraint, self.floor)
         rigid = np.isinf(self.restraint)
-        from_y = self.inputs == "xy"
         return {
-            "criterion": PredictedScale(),
-            "shape": None if from_y and not rigid else 0.0,
-            "slopes": not from_y and not rigid,
+            "criterion": DataScale(),
+            "shape": np.inf if rigid else _NO_OUTLIERS,
+            "slopes": not rigid,
             "restraint": 0.0 if rigid else self.restraint,
         }
+
+    def _solve(self, inputs, y, weight, settings, rng):
+        if self.inputs == "x":
+            solution = super()._solve(inputs, y, weight, settings, rng)
+            solution.shape = 0.0
+            return solution
+        self._mixture, self._distances = gated.solve(
+            inputs,
+            y,
+            weight,
+            lowest=self.floor**2,
+            restraint=self.restraint,
+            rng=rng,
+        )
+        return Solution(
+            self._mixture.coefficients[0],
+            np.zeros(inputs.shape[1] - 1),
+            np.log(self._mixture.variance[0, 0]) / 2,
+            1 - self._mixture.inliers[0],
+            self._mixture.cost[0],
+        )
+
+    def _scales(self, x, y):
+        floors = self._floors(x)
+        if self.inputs == "x":
+            return floors
+        center, spread, y_center, y_spread = self._units
+        residual = np.abs(y - x @ self.coef_ - self.intercept_)
+        odds = self._mixture.log_odds(
+            (residual / y_spread) ** 2,
+            self._distances((x - center) / spread),
+            (y - y_center) / y_spread,
+        )[0]
+        # One example by itself would have its residual as its scale.
+        return np.clip(residual, floors, floors * _root_of_odds(odds))
+
+
+def _root_of_odds(log_odds):
+    """`sqrt(1 + exp(log_odds))`, finite."""
+    return np.exp(np.minimum(np.logaddexp(0, log_odds), 1400) / 2)

@@ -89,7 +89,7 @@ def find_starts(x, y, weight, criterion, rng, *, keep=3):
     """
     p = x.shape[1]
     anchors = weighted_least_squares(
-        x, y, np.stack([weight, weight * _central(x, weight)])
+        x, y, np.stack([weight, weight * central(x, weight)])
     )
     rows = draw_rows(weight, (min(60 * p, 300), min(p, len(x))), rng)
     candidates = np.vstack([_planes_through(x[rows], y[rows]), anchors])
@@ -101,7 +101,7 @@ def find_starts(x, y, weight, criterion, rng, *, keep=3):
     return np.vstack([anchors, candidates])
 
 
-def _central(x, weight):
+def central(x, weight):
     """One for the half of the rows nearest to the medians, else zero."""
     distance = (x[:, :-1] ** 2).sum(axis=1)
     return (distance <= weighted_median(distance, weight)).astype(float)
@@ -125,3 +125,36 @@ def _weights_of_best(x, y, weight, candidates, criterion, survivors):
     floor2 = MIDDLE * weighted_median(best, weight) + 1e-300
     q = best / floor2[:, None]
     return weight * criterion.weight(q, criterion.screening_shape)
+
+
+def concentrated(x, y, weight, rng, *, keep=8):
+    """Planes through p rows, the best after concentration steps.
+
+    A concentration step is the plane of least squares of the half of the rows
+    that fit best; it never raises their mean square.
+
+    Args:
+        x: inputs, the last column ones, `(n, p)`, rows in canonical order.
+        y: targets, `(n,)`.
+        weight: positive, `(n,)`.
+        rng: a `numpy.random.RandomState`.
+        keep: how many to return.
+
+    Returns:
+        Coefficients, `(keep, p)`.
+    """
+    p = x.shape[1]
+    # The more columns, the fewer subsets are free of outliers.
+    subsets = int(np.clip(100 * p, 200, 500))
+    rows = draw_rows(weight, (subsets, min(p, len(x))), rng)
+    planes = _planes_through(x[rows], y[rows])
+    narrowing = (subsets // 4, keep)
+    if p > 2:
+        narrowing = (subsets // 5, 25, keep)
+    for survivors in narrowing:
+        squares = (y - planes @ x.T) ** 2
+        kept = weight * (squares <= weighted_median(squares, weight)[:, None])
+        cost = (kept * squares).sum(axis=1) / kept.sum(axis=1)
+        best = np.argsort(cost, kind="stable")[:survivors]
+        planes = weighted_least_squares(x, y, kept[best])
+    return planes

@@ -15,14 +15,17 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import keras_likelihood as kl
 from keras_likelihood.outliers import (
+    Auto,
     AutoencoderScale,
     OutlierDetector,
     PCAScale,
     ScoreDetector,
 )
+from keras_likelihood.outliers.marginals import fit_marginals, surprise
 from keras_likelihood.outliers.row_noise import RowNoise
+from keras_likelihood.outliers.tails import fit_tails, log_tails
 
-DETECTORS = [PCAScale, AutoencoderScale]
+DETECTORS = [PCAScale, AutoencoderScale, Auto]
 
 
 def quick(detector=PCAScale, **options):
@@ -123,6 +126,55 @@ def test_units_and_constant_columns_do_not_matter():
     np.testing.assert_allclose(found, plain, rtol=1e-2, atol=1e-2)
 
 
+def test_auto_sees_every_kind():
+    """Off the plane, in one column, and far away: each in the upper tenth."""
+    x, outlier = plane_with_outliers()
+    x, x_new = x[~outlier], x[outlier][:3].copy()
+    x_new[1] = x[0]
+    x_new[1, 2] += 6 * x[:, 2].std()
+    x_new[2] = 5 * x.std(axis=0)
+    fitted = quick(Auto, steps=60).fit(x)
+    scores = fitted.decision_function(x_new)
+    assert (scores > fitted.threshold_).all()
+    kinds = fitted.kinds(x_new)
+    assert list(kinds) == ["joint", "elements", "columns", "deep"]
+    # Column by column the first row is like the others.
+    assert kinds["elements"][0] > 2 * kinds["columns"][0]
+    np.testing.assert_allclose(
+        np.mean(list(kinds.values()), axis=0), scores, rtol=1e-5
+    )
+
+
+def test_tails_are_those_of_the_scores_seen(rng):
+    scores = np.column_stack(
+        [rng.exponential(size=5000), rng.integers(0, 3, 5000)]
+    )
+    quantiles = fit_tails(scores)
+    found = log_tails(scores, quantiles, 5000)
+    # An exponential is its own log tail, beyond the last row as well.
+    near = scores[:, 0] < 4
+    np.testing.assert_allclose(found[near, 0], scores[near, 0], atol=0.25)
+    far = log_tails(np.array([[20.0, 9.0]]), quantiles, 5000)[0]
+    assert far[0] == pytest.approx(20, rel=0.3) and far[1] > found[:, 1].max()
+    assert len(np.unique(found[:, 1].round(9))) == 3
+
+
+def test_marginals_are_densities(rng):
+    z = np.column_stack([rng.normal(size=2000), rng.standard_t(1, 2000)])
+    tables = fit_marginals(z[:, :1])
+    at = np.linspace(-3, 3, 601)[:, None]
+    density = np.exp(-surprise(at, **tables))
+    np.testing.assert_allclose(
+        density, np.exp(-(at[:, 0] ** 2) / 2) / np.sqrt(2 * np.pi), atol=0.05
+    )
+    assert density.sum() * 0.01 == pytest.approx(1, abs=0.03)
+    # One far value does not widen the kernels of the others.
+    tables = fit_marginals(z)
+    at = np.array([[0.0, 0.0], [0.0, 50.0]])
+    near, far = surprise(at, **tables)
+    assert far > near + 4
+
+
 def test_early_stopping_stops():
     x, _ = plane_with_outliers()
     fitted = quick(
@@ -147,7 +199,7 @@ def test_save_and_load(fitted, x, tmp_path):
 
 def test_load_as_another_detector_is_refused(fitted, tmp_path):
     fitted.save(tmp_path / "detector.zip")
-    (other,) = set(DETECTORS) - {type(fitted)}
+    other = next(d for d in DETECTORS if d is not type(fitted))
     with pytest.raises(ValueError, match=f"a {type(fitted).__name__}"):
         other.load(tmp_path / "detector.zip")
 

@@ -4,15 +4,10 @@ import numpy as np
 import pytest
 from scipy import integrate
 
-from keras_likelihood.robust.criteria import DataScale, PredictedScale
+from keras_likelihood.robust.criteria import DataScale
 from keras_likelihood.robust.problem import Problem
 
 CASES = [
-    (PredictedScale(), 0.005),
-    (PredictedScale(), 0.0199),
-    (PredictedScale(), 0.0201),
-    (PredictedScale(), 0.3),
-    (PredictedScale(), 0.6),
     (DataScale(), 0.5),
     (DataScale(), 4.0),
 ]
@@ -53,9 +48,6 @@ def test_slopes(criterion, shape):
 def test_rho_is_the_normal_with_its_prior():
     """-log N(r; 0, scale) - log prior, from their definitions."""
     q = np.array([0.01, 1.0, 30.0])
-    scale = PredictedScale().scale(q, 0.4)
-    expected = np.log(scale) + q / (2 * scale**2) + 0.25 * np.log(scale)
-    np.testing.assert_allclose(PredictedScale().rho(q, 0.4), expected)
     data = DataScale(dimensions=3)
     scale = data.scale(q, 2.0)
     expected = 3 * np.log(scale) + q / (2 * scale**2) + 2 * np.log(scale)
@@ -70,17 +62,15 @@ def test_data_scale_is_the_best_scale(other):
     assert np.all(moved > data.rho(q, 1.0))
 
 
-@pytest.mark.parametrize(
-    ("criterion", "shape"), [(PredictedScale(), 0.35), (DataScale(), 1.7)]
-)
-def test_gradient_of_the_objective(rng, criterion, shape):
+@pytest.mark.parametrize("shape", [1.7, 1e12])
+def test_gradient_of_the_objective(rng, shape):
     x = np.column_stack([rng.normal(size=(20, 2)), np.ones(20)])
     problem = Problem(
         x,
         x[:, 0] + rng.standard_t(2, size=20),
         rng.uniform(0.5, 2, 20),
-        criterion,
-        shape=None,
+        DataScale(),
+        shape=None if shape < 1e12 else shape,
         slopes=True,
         restraint=0.7,
         lowest=-9.0,

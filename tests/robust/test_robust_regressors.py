@@ -9,6 +9,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from keras_likelihood.robust import (
+    AffineScaleRegressor,
     DataScaleRegressor,
     PredictedScaleRegressor,
 )
@@ -68,10 +69,14 @@ def test_scales_name_the_outliers(model):
 def test_scale_formulas():
     x, y, *_ = contaminated(1)
     model = PredictedScaleRegressor().fit(x, y)
-    residual = y - model.predict(x)
+    residual = np.abs(y - model.predict(x))
     floor = np.exp(model.scale_intercept_)
-    expected = np.hypot(floor, model.shape_ * residual)
-    np.testing.assert_allclose(model.scale_, expected)
+    inlier = residual < floor
+    np.testing.assert_allclose(model.scale_[inlier], floor)
+    outlier = residual > 8 * floor
+    np.testing.assert_allclose(model.scale_[outlier], residual[outlier])
+    assert model.shape_ == pytest.approx(0.3, abs=0.05)
+    assert floor == pytest.approx(0.1, rel=0.3)
     model = DataScaleRegressor(restraint=1.0).fit(x, y)
     residual = np.abs(y - model.predict(x))
     floor = np.exp(model.scale_intercept_)
@@ -204,3 +209,52 @@ def test_bad_data(model):
         model.fit(x, y, sample_weight=np.zeros(8))
     with pytest.raises(ValueError, match="features"):
         model.fit(x, y).predict(np.ones((4, 2)))
+
+
+def test_the_scale_reads_x():
+    """Near the plane, but where all others are outliers."""
+    x, y, slopes, out = contaminated(2, "spread", d=1)
+    model = PredictedScaleRegressor().fit(x, y)
+    at = np.array([[0.0], [5.0]])
+    near = at @ slopes + 3 + 0.25
+    scale = model.predict_scale(at, near)
+    assert scale[1] > 1.5 * scale[0]
+
+
+def test_a_far_target_has_no_pull():
+    x, y, *_ = contaminated(6, "random", d=1)
+    fits = []
+    for far in (30.0, 3e6):
+        y[0] = far
+        fits.append(PredictedScaleRegressor().fit(x, y))
+    assert fits[0].coef_ == pytest.approx(fits[1].coef_, abs=1e-3)
+    assert np.isfinite(fits[1].scale_).all() and fits[1].scale_[0] > 1e6
+
+
+def test_affine_scale_follows_its_model(rng):
+    """It finds a scale within its model, and gives way to outliers."""
+    x = rng.normal(size=(800, 1))
+    y = 2 * x[:, 0] + np.logaddexp(0, x[:, 0]) * rng.normal(size=800)
+    model = AffineScaleRegressor("x", steps=800).fit(x, y)
+    expected = np.logaddexp(0, x[:, 0])
+    assert np.corrcoef(model.scale_, expected)[0, 1] > 0.98
+    assert model.coef_[0] == pytest.approx(2, abs=0.1)
+    x, y, slopes, _ = contaminated(0, "random", d=1)
+    errors = [
+        np.abs(make().fit(x, y).coef_ - slopes)[0]
+        for make in (AffineScaleRegressor, PredictedScaleRegressor)
+    ]
+    assert errors[0] > 5 * errors[1]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"inputs": "y"}, "`inputs` must be 'x' or 'xy'. Received: 'y'"),
+        ({"steps": 0}, "`steps` must be >= 1. Received: 0"),
+        ({"scale_rate": 0.0}, "`scale_rate` must be .* Received: 0.0"),
+    ],
+)
+def test_affine_scale_refuses(options, message):
+    with pytest.raises(ValueError, match=message):
+        AffineScaleRegressor(**options).fit(np.eye(3), np.arange(3.0))

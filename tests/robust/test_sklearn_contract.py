@@ -3,6 +3,7 @@
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from keras_likelihood.robust import (
+    AffineScaleRegressor,
     DataScaleRegressor,
     PredictedScaleRegressor,
     RobustPCA,
@@ -14,6 +15,7 @@ from keras_likelihood.robust import (
         PredictedScaleRegressor(),
         PredictedScaleRegressor("x"),
         DataScaleRegressor(),
+        AffineScaleRegressor(steps=100),
         RobustPCA(),
     ]
 )

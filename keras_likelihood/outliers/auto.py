@@ -1,0 +1,110 @@
+"""Several detectors as one, calibrated to each other without labels."""
+
+import numpy as np
+
+from keras_likelihood.outliers import marginals
+from keras_likelihood.outliers.autoencoder_scale import AutoencoderScale
+from keras_likelihood.outliers.linear_scores import (
+    LEVELS,
+    linear_scores,
+    robust_moments,
+)
+from keras_likelihood.outliers.tails import fit_tails, log_tails
+
+_MARGINALS = ("middle", "spread", "low", "step", "log_density")
+
+
+class Auto(AutoencoderScale):
+    """Finds outliers of any kind, by several likelihoods at once.
+
+    Which outliers a table holds is what one does not know, so four kinds of
+    score are averaged with equal weights:
+
+        joint     of the row under the best linear denoiser, two levels of
+                  noise
+        elements  of each column given the others, under the same; their mean
+                  and the largest
+        columns   -log density of each column by itself, summed
+        deep      log scale of `AutoencoderScale`
+
+    Each score is first turned into the logarithm of its own tail probability
+    among the training rows, which makes them comparable without labels. The
+    choices were made on generated tables (`benchmarks/generated_tables.py`).
+
+    Prior work: averages of calibrated detectors (Aggarwal and Sathe, 2015),
+    conditional residuals and tails by columns (Li and others, 2022, ECOD).
+
+    >>> detector = Auto(random_state=0).fit(x)
+    >>> strangest = detector.decision_scores_.argsort()[::-1][:10]
+    >>> detector.kinds(x_new)
+
+    Args:
+        **options: those of `AutoencoderScale`, for the deep part.
+    """
+
+    _more_arrays = (
+        "moments_mean_",
+        "moments_scatter_",
+        "element_tails_",
+        "part_tails_",
+        *(f"marginal_{name}_" for name in _MARGINALS),
+    )
+    KINDS = ("joint", "elements", "columns", "deep")
+
+    def _fit(self, x):
+        deep = super()._fit(x)
+        z, excess = self._standardise(x)
+        z = z.astype("float64")
+        self.moments_mean_, self.moments_scatter_ = robust_moments(z)
+        for name, value in marginals.fit_marginals(z).items():
+            setattr(self, f"marginal_{name}_", value)
+        _, elements = linear_scores(
+            z, self.moments_mean_, self.moments_scatter_
+        )
+        self.element_tails_ = fit_tails(elements)
+        self._rows = len(z)
+        parts = self._parts(z, deep - excess)
+        self.part_tails_ = fit_tails(parts)
+        return self._combine(parts).mean(axis=1) + excess
+
+    def _score(self, x):
+        z, excess = self._standardise(x)
+        return self._kinds(z).mean(axis=1) + excess
+
+    def kinds(self, X) -> dict:  # noqa: N803
+        """Scores of rows by kind of outlier.
+
+        Returns:
+            A dict of arrays `(n,)` by `"joint"`, `"elements"`, `"columns"`
+            and `"deep"`; about 1 on average for rows like those seen.
+        """
+        z, _ = self._standardise(self._check(X, reset=False))
+        return dict(zip(self.KINDS, self._kinds(z).T, strict=True))
+
+    def _kinds(self, z):
+        deep = super()._predict(z)
+        self._rows = len(self.decision_scores_)
+        return self._combine(self._parts(z.astype("float64"), deep))
+
+    def _parts(self, z, deep):
+        """Scores in their own units: levels of joint ones, of elements' means
+        and largest ones, then columns and deep."""
+        joint, elements = linear_scores(
+            z, self.moments_mean_, self.moments_scatter_
+        )
+        elements = log_tails(elements, self.element_tails_, self._rows)
+        elements = elements.reshape(len(z), len(LEVELS), -1)
+        tables = {n: getattr(self, f"marginal_{n}_") for n in _MARGINALS}
+        columns = marginals.surprise(z, **tables)
+        return np.column_stack(
+            [joint, elements.mean(axis=2), elements.max(axis=2), columns, deep]
+        )
+
+    def _combine(self, parts):
+        """Tails of the four kinds, `(n, 4)`."""
+        tails = log_tails(parts, self.part_tails_, self._rows)
+        levels = len(LEVELS)
+        joint, elements, others = np.split(tails, [levels, 3 * levels], axis=1)
+        return np.column_stack(
+            [joint.mean(axis=1), elements.mean(axis=1), others]
+        )

@@ -1,0 +1,276 @@
+"""A plane for most rows, and targets from anywhere for the others.
+
+    y ~ (1 - e(x)) Normal(x . b, floor) + e(x) Cauchy(middle, width)
+    log(e / (1 - e)) = level + slope distance(x)
+
+The share of outliers e may differ with the distance of x from the middle of
+the inputs: where most rows are outliers, one that lies near the plane by
+chance is known for what it is. An outlier's target has no part in the plane,
+so its pull vanishes. The mixture is fitted by EM. Its parameters are counted
+as BIC does, against a plain Normal without outliers; on clean data that is
+what is left, so that nothing of the efficiency of least squares is lost.
+
+Prior work: mixtures for outliers (Aitkin and Wilson, 1980; Torr and Zisserman,
+2000, MLESAC), gates (Jacobs and others, 1991), concentration steps (Rousseeuw
+and Van Driessen, 2006).
+"""
+
+import dataclasses
+
+import numpy as np
+from scipy import special
+
+from keras_likelihood.robust import starts
+
+_OUTLIER_PARAMETERS = 4
+_FAR = 2.5
+_SCREENING_ROWS = 500
+_HOPELESS = 5.0
+"""More than further steps of EM gain, in units of log-likelihood."""
+
+
+@dataclasses.dataclass
+class Gated:
+    """A fitted mixture, or stacks of them along the first axis.
+
+    Without outliers `level` is minus infinity.
+    """
+
+    coefficients: np.ndarray
+    variance: np.ndarray
+    level: np.ndarray
+    slope: np.ndarray
+    middle: np.ndarray
+    width2: np.ndarray
+    cost: np.ndarray | None = None
+    inliers: np.ndarray | None = None
+
+    def at(self, places):
+        """Some of the stack."""
+        fields = dataclasses.asdict(self)
+        return Gated(**{name: v[places] for name, v in fields.items()})
+
+    def log_odds(self, squares, distance, y):
+        """Of being an outlier, `(..., n)`."""
+        away = (y - self.middle) ** 2 / self.width2
+        gain = np.log(2 * self.variance / (np.pi * self.width2)) / 2
+        outlier = gain - np.log1p(away)
+        gate = self.level + self.slope * distance
+        return gate + outlier + squares / (2 * self.variance)
+
+
+class Mixture:
+    """The data of a mixture in standardised units.
+
+    Args:
+        x: inputs, the last column ones, `(n, p)`.
+        y: targets, `(n,)`.
+        weight: positive, of mean one, `(n,)`.
+        distance: of each row, `(n,)`; see `distances`.
+        lowest: of the variance.
+    """
+
+    def __init__(self, x, y, weight, distance, lowest):
+        self.x, self.y, self.weight = x, y, weight
+        self.distance, self.lowest = distance, lowest
+        n, self.p = x.shape
+        self.total = weight.sum()
+        self.lost = self.p * self.total / n
+
+    def at_rows(self, rows):
+        """The same on rows drawn by their weights."""
+        return Mixture(
+            self.x[rows],
+            self.y[rows],
+            np.ones(len(rows)),
+            self.distance[rows],
+            self.lowest,
+        )
+
+    def best_of(self, coefficients) -> Gated:
+        """The best mixture of those around planes, after a few steps."""
+        found = self.descend(self._begin(coefficients), 6)
+        found = self.judge(found)
+        # Outliers are the fewer: more could be any rows.
+        excess = np.maximum(0.5 - found.inliers, 0)
+        place = np.argmin(np.nan_to_num(found.cost, nan=np.inf) + 1e9 * excess)
+        return found.at(slice(place, place + 1))
+
+    def _begin(self, coefficients) -> Gated:
+        """Mixtures around planes, `(s, p)`, before any step."""
+        squares = (self.y - coefficients @ self.x.T) ** 2
+        middle = starts.weighted_median(squares, self.weight)
+        one = np.ones((len(coefficients), 1))
+        variance = starts.MIDDLE * middle[:, None]
+        return Gated(
+            coefficients,
+            np.maximum(variance, self.lowest),
+            -one,
+            0 * one,
+            0 * one,
+            _FAR**2 * one,
+        )
+
+    def descend(self, found: Gated, steps: int, tolerance=0.0) -> Gated:
+        """EM: the likelihood never falls but for the priors."""
+        for _ in range(steps):
+            before = found.coefficients
+            found = self._step(found)
+            moved = np.abs(found.coefficients - before).max(axis=-1)
+            if np.all(moved <= tolerance * np.sqrt(found.variance[:, 0])):
+                break
+        return found
+
+    def _step(self, found):
+        squares = (self.y - found.coefficients @ self.x.T) ** 2
+        odds = found.log_odds(squares, self.distance, self.y)
+        outlier = special.expit(odds)
+        inlier = self.weight * (1 - outlier)
+        outlier = self.weight * outlier
+        level, slope = self._gate(found, outlier)
+        away = (self.y - found.middle) ** 2
+        strength = outlier * (2 / (1 + away / found.width2))
+        # As if there were one outlier more, at the spread of y.
+        middle = (strength @ self.y)[:, None]
+        middle /= strength.sum(axis=1, keepdims=True) + 1
+        width2 = (strength * away).sum(axis=1, keepdims=True) + 1
+        width2 /= outlier.sum(axis=1, keepdims=True) + 1
+        coefficients = starts.weighted_least_squares(self.x, self.y, inlier)
+        squares = (self.y - coefficients @ self.x.T) ** 2
+        freedom = np.maximum(inlier.sum(axis=1, keepdims=True) - self.lost, 1)
+        variance = (inlier * squares).sum(axis=1, keepdims=True) / freedom
+        variance = np.maximum(variance, self.lowest)
+        return Gated(
+            coefficients,
+            variance,
+            level,
+            slope,
+            middle,
+            np.maximum(width2, variance),
+        )
+
+    def _gate(self, found, outlier):
+        """One Newton step of a logistic regression on the distance."""
+        d = self.distance
+        share = special.expit(found.level + found.slope * d)
+        residual = outlier - self.weight * share
+        curvature = self.weight * np.maximum(share * (1 - share), 1e-4)
+        # A prior of deviation one on the slope.
+        by_level = residual.sum(axis=1, keepdims=True)
+        by_slope = (residual @ d)[:, None] - found.slope
+        a = curvature.sum(axis=1, keepdims=True)
+        b = (curvature @ d)[:, None]
+        c = (curvature @ d**2)[:, None] + 1
+        determinant = a * c - b**2
+        level = (c * by_level - b * by_slope) / determinant
+        slope = (a * by_slope - b * by_level) / determinant
+        return (
+            found.level + _within(level, 2),
+            found.slope + _within(slope, 2),
+        )
+
+    def judge(self, found: Gated) -> Gated:
+        """With costs, negative log-likelihoods, and shares of inliers."""
+        squares = (self.y - found.coefficients @ self.x.T) ** 2
+        odds = found.log_odds(squares, self.distance, self.y)
+        gate = found.level + found.slope * self.distance
+        normal = squares / (2 * found.variance) + np.log(found.variance) / 2
+        cost = normal + np.logaddexp(0, gate) - np.logaddexp(0, odds)
+        inlier = special.expit(-odds)
+        freedom = self.lost * np.log(found.variance[:, 0]) / 2
+        return dataclasses.replace(
+            found,
+            cost=cost @ self.weight - freedom,
+            inliers=inlier @ self.weight / self.total,
+        )
+
+    def plain(self) -> Gated:
+        """Least squares: a Normal, and no outliers."""
+        root = np.sqrt(self.weight)
+        # Not by normal equations: of minimum norm where x is deficient.
+        b = np.linalg.lstsq(self.x * root[:, None], self.y * root, rcond=None)[
+            0
+        ]
+        squares = self.weight @ (self.y - self.x @ b) ** 2
+        freedom = self.total - self.lost
+        variance = max(squares / max(freedom, 1e-300), self.lowest)
+        cost = squares / variance + freedom * np.log(variance)
+        one = np.ones((1, 1))
+        return Gated(
+            b[None],
+            variance * one,
+            -np.inf * one,
+            0 * one,
+            0 * one,
+            one,
+            np.array([cost / 2]),
+            np.ones(1),
+        )
+
+
+def _within(values, reach):
+    # Quicker than `clip` for a few values.
+    return np.minimum(np.maximum(values, -reach), reach)
+
+
+class Distances:
+    """How far rows are from the middle of the inputs, standardised.
+
+    Args:
+        x: standardised inputs, `(n, d)`.
+        weight: positive, `(n,)`.
+    """
+
+    def __init__(self, x, weight):
+        distance = self._plain(x)
+        self.middle = starts.weighted_median(distance, weight)
+        away = np.abs(distance - self.middle)
+        self.spread = 1.4826 * starts.weighted_median(away, weight) or 1.0
+
+    def _plain(self, x):
+        # No columns are no distance.
+        return np.sqrt((x**2).sum(axis=1) / max(x.shape[1], 1))
+
+    def __call__(self, x):
+        # The farthest rows must not decide the gate by themselves.
+        return np.clip((self._plain(x) - self.middle) / self.spread, -3, 6)
+
+
+def solve(x, y, weight, *, lowest, restraint, rng):
+    """The best mixture from many starts, or least squares if that is better.
+
+    Args:
+        x, y, weight: as of `Mixture`, rows in canonical order.
+        lowest: of the variance.
+        restraint: times BIC's cost of the parameters of outliers.
+        rng: a `numpy.random.RandomState`.
+
+    Returns:
+        A `Gated` stack of one, and the `Distances`.
+    """
+    distances = Distances(x[:, :-1], weight)
+    whole = Mixture(x, y, weight, distances(x[:, :-1]), lowest)
+    plain = whole.plain()
+    if np.isinf(restraint) or len(x) <= x.shape[1] + 1:
+        return plain, distances
+    sample = whole
+    if len(x) > _SCREENING_ROWS:
+        drawn = np.sort(starts.draw_rows(weight, _SCREENING_ROWS, rng))
+        sample = whole.at_rows(drawn)
+    best = sample.best_of(_starts(sample, rng))
+    cost = restraint * _OUTLIER_PARAMETERS / 2 * np.log(whole.total)
+    if sample is whole and best.cost[0] + cost > plain.cost[0] + _HOPELESS:
+        return plain, distances
+    best = whole.judge(whole.descend(best, 50, tolerance=1e-5))
+    # A NaN, of data too large or too few for a mixture, is no better.
+    found = best if best.cost[0] + cost < plain.cost[0] else plain
+    return found, distances
+
+
+def _starts(data, rng):
+    """Planes of small subsets, of the central rows, and of all."""
+    central = starts.central(data.x, data.weight)
+    rows = np.stack([data.weight, data.weight * central])
+    anchors = starts.weighted_least_squares(data.x, data.y, rows)
+    subsets = starts.concentrated(data.x, data.y, data.weight, rng)
+    return np.vstack([anchors, subsets])

@@ -1,0 +1,74 @@
+"""Pages show what the benchmarks recorded; the baselines are what they say."""
+
+import json
+import pathlib
+import sys
+
+import numpy as np
+import pytest
+
+pytest.importorskip("sklearn")
+
+BENCHMARKS = pathlib.Path(__file__).parents[1] / "benchmarks"
+
+
+@pytest.fixture
+def benchmarks(monkeypatch):
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    yield
+    for name in ("robust_regression", "outliers", "page_tables"):
+        sys.modules.pop(name, None)
+
+
+def test_robust_regression_page(benchmarks):
+    import page_tables
+    import robust_regression
+
+    results = json.loads(robust_regression.RESULTS.read_text())
+    for name, table in robust_regression.tables(results).items():
+        assert page_tables.shown("robust_regression", name) == table.strip()
+    # What the page says of MPLS-XY.
+    for kind, rows in results["line"].items():
+        ours = rows["MPLS-XY"]
+        for rival in ("LTS", "RANSAC"):
+            behind = rows[rival]["behind_by_rms"][1]
+            assert behind > 0, (kind, rival)
+        if kind == "clean":
+            assert ours["efficiency"] > 0.95
+        else:
+            assert ours["ms"] < rows["RANSAC"]["ms"]
+
+
+def test_outliers_page(benchmarks):
+    import outliers
+    import page_tables
+
+    path = page_tables.DOCS / "outliers.json"
+    table = outliers.rank_table(json.loads(path.read_text()))
+    assert page_tables.shown("outliers", "ranks") == table.strip()
+
+
+@pytest.mark.parametrize("name", ["LTS", "S", "MM"])
+def test_baselines(benchmarks, rng, name):
+    """A plane of most rows is found, whatever the units."""
+    import robust_estimators
+
+    make = getattr(robust_estimators, name)
+    x = rng.normal(size=(60, 2))
+    y = x @ [1.0, -2.0] + 3
+    y[:25] = 50 * rng.normal(size=25)
+    np.testing.assert_allclose(make().fit(x, y).coef_, [1, -2], atol=1e-6)
+    y += rng.normal(size=60)
+    found = make().fit(x, y).coef_
+    moved = make().fit(x * [100, 0.01] + 5, 3 * y + x @ [1, 1]).coef_
+    np.testing.assert_allclose(moved, (3 * found + 1) / [100, 0.01], rtol=1e-6)
+
+
+def test_ranks(benchmarks):
+    import outliers
+
+    table = np.array([[0.9, 0.8, 0.7], [0.5, 0.8, 0.9], [0.1, 0.2, 0.3]])
+    mean, least = outliers.ranks(table)
+    np.testing.assert_allclose(mean, [1.5, 1.5, 3])
+    # Demsar (2006): q = 2.343 for three.
+    assert least == pytest.approx(2.343 * np.sqrt(12 / 18), rel=1e-3)
