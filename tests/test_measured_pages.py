@@ -9,14 +9,18 @@ import pytest
 
 pytest.importorskip("sklearn")
 
-BENCHMARKS = pathlib.Path(__file__).parents[1] / "benchmarks"
+ROOT = pathlib.Path(__file__).parents[1]
 
 
 @pytest.fixture
 def benchmarks(monkeypatch):
-    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    for folder in ("benchmarks", "examples"):
+        monkeypatch.syspath_prepend(str(ROOT / folder))
     yield
-    for name in ("robust_regression", "outliers", "page_tables"):
+    for name in (
+        *("robust_regression", "outliers", "page_tables"),
+        "uncertainty_page",
+    ):
         sys.modules.pop(name, None)
 
 
@@ -46,6 +50,19 @@ def test_outliers_page(benchmarks):
     path = page_tables.DOCS / "outliers.json"
     table = outliers.rank_table(json.loads(path.read_text()))
     assert page_tables.shown("outliers", "ranks") == table.strip()
+
+
+def test_uncertainty_page(benchmarks):
+    import page_tables
+    import uncertainty_page
+
+    results = json.loads(uncertainty_page.RESULTS.read_text())
+    for name, table in uncertainty_page.tables(results).items():
+        assert page_tables.shown("uncertainty", name) == table.strip()
+    # What the page says: there are ten sets, with at least ten splits.
+    for result in results.values():
+        splits = 20 if result["rows"] < 5000 else 10
+        assert len(result["methods"]["normal"]["nll"]) == splits
 
 
 @pytest.mark.parametrize("name", ["LTS", "S", "MM"])
