@@ -29,14 +29,14 @@ _ON_DEMAND = (
     "recalibration",
     "robust",
 )
-"""Rooms that few need or that need more: entered when first named."""
+"""Subpackages imported on first use: few need them, or they need extras."""
 
 _FUNCTIONS = {
     "audit": "auditing",
     "compare": "comparison",
     "diagnose": "diagnosis",
 }
-"""Functions of such rooms, and the room of each."""
+"""Functions of such subpackages, and the subpackage of each."""
 
 __all__ = [
     "DataParameter",
@@ -70,6 +70,6 @@ def __getattr__(name):
     if name in _ON_DEMAND:
         return importlib.import_module(f"{__name__}.{name}")
     if name in _FUNCTIONS:
-        room = importlib.import_module(f"{__name__}.{_FUNCTIONS[name]}")
-        return getattr(room, name)
+        module = importlib.import_module(f"{__name__}.{_FUNCTIONS[name]}")
+        return getattr(module, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,5 +1,6 @@
 """The documentation keeps its word: its code runs, its reference is whole."""
 
+import hashlib
 import importlib.util
 import re
 
@@ -9,15 +10,20 @@ import pytest
 from scipy import stats
 
 import keras_likelihood as kl
+from keras_likelihood import cli
 from tests import contracts
 from tests.kinds import WRAPPED
 from tests.test_package import ROOT
 
 DOCS = ROOT / "docs"
-GUIDES = [*sorted((DOCS / "guides").glob("*.md")), DOCS / "which_likelihood.md"]
+GUIDES = [
+    *sorted((DOCS / "guides").glob("*.md")),
+    *sorted((DOCS / "coming_from").glob("*.md")),
+    *(DOCS / "cheat_sheet.md", DOCS / "which_likelihood.md"),
+]
 NEEDS_SKLEARN = (
-    *("ensembles", "intervals", "label_noise", "outliers"),
-    *("recalibration", "workflows"),
+    *("cheat_sheet", "cleanlab", "ensembles", "intervals", "label_noise"),
+    *("mapie", "netcal", "outliers", "recalibration", "workflows"),
 )
 
 
@@ -49,6 +55,33 @@ def test_guide_runs(path, tmp_path, monkeypatch, capsys):
         pytest.importorskip("sklearn")
     monkeypatch.chdir(tmp_path)
     run_blocks(path, {"__name__": "guide"})
+
+
+def test_commands_of_the_cheat_sheet_run(rng, tmp_path, monkeypatch, capsys):
+    pytest.importorskip("sklearn")
+    monkeypatch.chdir(tmp_path)
+    x = rng.normal(size=(60, 3)).astype("float32")
+    dense = keras.layers.Dense(2, activation="softmax")
+    keras.Sequential([keras.Input((3,)), dense]).save("model.keras")
+    for name in ("val.npz", "train.npz"):
+        np.savez(name, x=x, y=(x[:, 0] > 0).astype("int32"))
+    page = (DOCS / "cheat_sheet.md").read_text()
+    (block,) = re.findall(r"```sh\n(.*?)```", page, flags=re.S)
+    for line in block.splitlines():
+        program, *arguments = line.split()
+        assert program == "keras-likelihood"
+        # The others train for a while and have tests of their own.
+        if "model.keras" not in arguments:
+            cli._parser().parse_args(arguments)
+        else:
+            assert cli.main(arguments) == 0, line
+
+
+def test_picture_of_the_cheat_sheet_is_of_this_page():
+    picture = (DOCS / "_static" / "cheat_sheet.png").read_bytes()
+    page = (DOCS / "cheat_sheet.md").read_bytes()
+    mark = hashlib.sha256(page).hexdigest()
+    assert mark.encode() in picture, "run tools/make_cheat_sheet.py"
 
 
 def test_home_and_questions_run(rng, capsys):
@@ -216,13 +249,13 @@ def test_decision_table_says_what_is():
             assert found == [p.name for p in made.parameters], name
 
 
-def test_reference_covers_every_room():
+def test_reference_covers_every_subpackage():
     pages = "".join(
         path.read_text() for path in (DOCS / "reference").glob("*.md")
     )
-    rooms = set(public_names.rooms()) - {"keras_likelihood"}
-    for room in rooms:
-        assert f"automodule:: {room}\n" in pages, room
+    names = set(public_names.subpackages()) - {"keras_likelihood"}
+    for name in names:
+        assert f"automodule:: {name}\n" in pages, name
 
 
 def test_every_public_name_has_a_docstring():

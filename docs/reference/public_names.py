@@ -1,4 +1,4 @@
-"""Every public name of the package, from the `__all__` of its rooms."""
+"""Every public name of the package, from its subpackages' `__all__`."""
 
 import importlib
 import inspect
@@ -7,7 +7,7 @@ import types
 PACKAGE = "keras_likelihood"
 
 
-def rooms() -> dict[str, types.ModuleType]:
+def subpackages() -> dict[str, types.ModuleType]:
     """The public modules by dotted name, the package itself first."""
     found = {}
     waiting = [PACKAGE]
@@ -22,7 +22,7 @@ def rooms() -> dict[str, types.ModuleType]:
 
 
 def members(module: types.ModuleType) -> dict[str, object]:
-    """Public classes and functions of a room, by name.
+    """Public classes and functions of a subpackage, by name.
 
     Without `__all__`, those defined there that have a docstring.
     """
@@ -46,22 +46,22 @@ def members(module: types.ModuleType) -> dict[str, object]:
 def public_names() -> dict[str, object]:
     """Public classes and functions by dotted name."""
     return {
-        f"{room}.{name}": value
-        for room, module in rooms().items()
+        f"{place}.{name}": value
+        for place, module in subpackages().items()
         for name, value in members(module).items()
     }
 
 
 def undocumented() -> list[str]:
-    """Public names and rooms without a docstring of their own."""
-    things = {**rooms(), **public_names()}
+    """Public names and subpackages without a docstring of their own."""
+    things = {**subpackages(), **public_names()}
     return sorted(name for name, value in things.items() if not value.__doc__)
 
 
 def missing(documented: set[str]) -> list[str]:
     """Public names that a reference with these entries leaves out.
 
-    A name at the top of the package may be documented in its room.
+    A name at the top of the package may be documented in its subpackage.
     """
     names = public_names()
     covered = {id(names[name]) for name in names if name in documented}

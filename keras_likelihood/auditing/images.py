@@ -5,8 +5,8 @@ import numpy as np
 from keras_likelihood.auditing.png import png_address
 
 LARGEST_SIDE = 192
-ROOM = 4_000_000
-"""Bytes of a page that its images may take."""
+MAX_IMAGE_BYTES = 4_000_000
+"""Bytes that all images of a page may take together."""
 
 
 class Images:
@@ -28,7 +28,7 @@ class Images:
         some = indices[:: -(-len(indices) // 16)]
         while min(self.x.shape[1:3]) > 32 * self.step:
             size = np.mean([len(self.describe(i)["image"]) for i in some])
-            if size * len(indices) <= ROOM:
+            if size * len(indices) <= MAX_IMAGE_BYTES:
                 break
             self.step += 1
 

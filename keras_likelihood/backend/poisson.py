@@ -15,7 +15,7 @@ def draw_poisson(mean, seed=None):
     if not isinstance(seed, keras.random.SeedGenerator):
         seed = keras.random.SeedGenerator(seed)
     small = ops.where(mean < 1e9, mean, ops.ones_like(mean))
-    drawn = _OF[keras.backend.backend()](small, seed.next())
+    drawn = _BY_BACKEND[keras.backend.backend()](small, seed.next())
     normal = keras.random.normal(ops.shape(mean), dtype=mean.dtype, seed=seed)
     large = ops.round(mean + ops.sqrt(mean) * normal)
     return ops.where(mean < 1e9, ops.cast(drawn, mean.dtype), large)
@@ -44,4 +44,4 @@ def _torch(mean, seed):
     return torch.poisson(mean.detach(), generator=generator)
 
 
-_OF = {"tensorflow": _tensorflow, "jax": _jax, "torch": _torch}
+_BY_BACKEND = {"tensorflow": _tensorflow, "jax": _jax, "torch": _torch}

@@ -17,7 +17,7 @@ def gather_rows(variable, index):
         variable: a `keras.Variable` `(rows, ...)`.
         index: integer tensor `(batch,)` of row numbers in range.
     """
-    return _OF[keras.backend.backend()].gather(variable, index)
+    return _BY_BACKEND[keras.backend.backend()].gather(variable, index)
 
 
 def scatter_rows(variable, index, rows):
@@ -29,7 +29,7 @@ def scatter_rows(variable, index, rows):
             equal rows.
         rows: tensor `(batch, ...)`.
     """
-    _OF[keras.backend.backend()].scatter(variable, index, rows)
+    _BY_BACKEND[keras.backend.backend()].scatter(variable, index, rows)
 
 
 def value_and_gradient(function, inputs: list) -> tuple:
@@ -45,7 +45,7 @@ def value_and_gradient(function, inputs: list) -> tuple:
     Returns:
         `(value, derivatives)`, the second a list like `inputs`.
     """
-    backend = _OF[keras.backend.backend()]
+    backend = _BY_BACKEND[keras.backend.backend()]
     return backend.value_and_gradient(function, inputs)
 
 
@@ -59,17 +59,17 @@ def sum_by_place(x, place):
     Returns:
         `(batch, ...)`: the total of each place, zero where there is none.
     """
-    return _OF[keras.backend.backend()].sum_by_place(x, place)
+    return _BY_BACKEND[keras.backend.backend()].sum_by_place(x, place)
 
 
 def replica_count() -> int:
     """Number of model replicas that train in step, each on its own batch."""
-    return _OF[keras.backend.backend()].replica_count()
+    return _BY_BACKEND[keras.backend.backend()].replica_count()
 
 
 def gather_replicas(x):
     """Joins the batches `(batch, ...)` of all replicas, in their order."""
-    return _OF[keras.backend.backend()].gather_replicas(x)
+    return _BY_BACKEND[keras.backend.backend()].gather_replicas(x)
 
 
 class _TensorFlow:
@@ -211,4 +211,8 @@ class _Torch:
         return x
 
 
-_OF: dict[str, Any] = {"tensorflow": _TensorFlow, "jax": _Jax, "torch": _Torch}
+_BY_BACKEND: dict[str, Any] = {
+    "tensorflow": _TensorFlow,
+    "jax": _Jax,
+    "torch": _Torch,
+}

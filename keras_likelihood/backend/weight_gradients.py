@@ -20,7 +20,7 @@ def fold_gradients(function, weights: list, state: list, seed, fold):
         `batches` is a nest of arrays `(count, ...)`, whose rows are the
         arguments of `function`.
     """
-    make = _OF[keras.backend.backend()]
+    make = _BY_BACKEND[keras.backend.backend()]
     return make(function, weights, state, seed, fold)
 
 
@@ -131,4 +131,4 @@ def _torch(function, weights, state, seed, fold):
     return _one_by_one(step)
 
 
-_OF = {"tensorflow": _tensorflow, "jax": _jax, "torch": _torch}
+_BY_BACKEND = {"tensorflow": _tensorflow, "jax": _jax, "torch": _torch}

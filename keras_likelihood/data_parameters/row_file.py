@@ -33,7 +33,7 @@ class RowFile:
     no completed `write` is lost. After a power failure that holds only with
     `sync=True`, which waits for the disk twice a batch.
 
-    The room of all rows is reserved when the file is made, so that a disk
+    The space of all rows is reserved when the file is made, so that a disk
     that is too small says so before the training. A disk that fills up later
     is an `OSError`, and all batches before it are kept.
 

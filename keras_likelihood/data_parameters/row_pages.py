@@ -13,9 +13,9 @@ from keras_likelihood.data_parameters.row_space import write_all
 class RowPages:
     """Fetches and stores rows, through a memory map or calls of the system.
 
-    A memory map is some ten times faster for narrow rows. But where room is
-    not reserved for the file, a full disk kills the process that uses it, and
-    calls of the system raise an `OSError`.
+    A memory map is some ten times faster for narrow rows. But where space
+    is not reserved for the file, a full disk kills the process that uses the
+    map. Calls of the system raise an `OSError` instead.
 
     Args:
         descriptor: of the open file.

@@ -1,4 +1,4 @@
-"""A new table's room on the disk."""
+"""The space of a new table on the disk."""
 
 import errno
 import os
@@ -9,13 +9,13 @@ from keras_likelihood.data_parameters.row_header import (
 )
 
 # File systems that write where they reserved. Others (btrfs, ZFS, APFS, those
-# of a network) may need new room for every write, and a store through a memory
+# of a network) may need new space for every write, and a store through a memory
 # map that finds none kills the process.
 _IN_PLACE = {"ext2", "ext3", "ext4", "xfs", "tmpfs"}
 
 
 def writes_in_place(path: str) -> bool:
-    """Whether room reserved for the file at `path` stays its own."""
+    """Whether space reserved for the file at `path` stays reserved."""
     if not hasattr(os, "posix_fallocate"):
         return False
     try:
@@ -38,7 +38,7 @@ def reserve(descriptor: int, start: int, length: int, path: str):
     """Makes the file reach `start + length` and reserves what can be.
 
     Raises:
-        OSError: if the disk has no room; the file may have grown by then.
+        OSError: if the disk has no space; the file may have grown by then.
     """
     try:
         if writes_in_place(path):
@@ -52,11 +52,11 @@ def reserve(descriptor: int, start: int, length: int, path: str):
 def explained(error: OSError, path: str) -> OSError:
     """The error, saying that all rows written before are safe."""
     full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-    advice = "make room and go on" if full else "mend this and go on"
+    advice = "free some space" if full else "mend this"
     return OSError(
         error.errno,
         f"{path} cannot be written ({error.strerror}). Every batch "
-        f"before this one is kept; {advice}",
+        f"before this one is kept; {advice} and continue",
     )
 
 

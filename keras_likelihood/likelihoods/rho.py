@@ -130,9 +130,9 @@ def differentiate(residuals, upstream, normalizer_slope=None):
         return weight * z * inverse_scale
 
     def by_shape():
-        bend = ops.sign(shape - 2) * e + _bend(value, h, b_over_a)
+        slope = ops.sign(shape - 2) * e + _second_order(value, h, b_over_a)
         gradient = inverse_a * (
-            sum_to(upstream * bend, shape)
+            sum_to(upstream * slope, shape)
             + (0.5 * (first_form * a - k)) * sum_to(weight_s, shape)
         )
         if normalizer_slope is None:
@@ -169,7 +169,7 @@ def sum_to(x, like):
     return x
 
 
-def _bend(value, h, b_over_a):
+def _second_order(value, h, b_over_a):
     """`(rho + b / a) h - rho`, by series where the difference loses digits.
 
     It equals `(b / a) (h e^h - expm1(h))`, of second order in h.
@@ -196,11 +196,11 @@ def _coefficients(shape):
 def _farthest(a, b, limits):
     """The `|x / scale|` from which on rho would leave the dtype's range.
 
-    There `(1 + s / b)^(a / 2) min(b, 1) = exp(room)`. Both rho and its
+    There `(1 + s / b)^(a / 2) min(b, 1) = exp(exponent)`. Both rho and its
     derivatives are at most a few hundred times that.
     """
-    room = limits.exact_exponent - 5 - ops.log(clip(b, limits.tiny, 1.0))
-    log_u = 2 * room / clip(a, 1.0, limits.huge)
+    exponent = limits.exact_exponent - 5 - ops.log(clip(b, limits.tiny, 1.0))
+    log_u = 2 * exponent / clip(a, 1.0, limits.huge)
     s = b * ops.expm1(clip(log_u, 0.0, limits.exact_exponent))
     return clip(ops.sqrt(s), 0.0, limits.ratio)
 
