@@ -84,7 +84,7 @@ def judge(case, clean) -> tuple[str, str]:
     if isinstance(status, str):
         return "traceback", status
     lines = [v for v in errors.splitlines() if not v.startswith("warning: ")]
-    if status not in case.expected:
+    if status not in case.expected or "unexpected" in errors:
         return "other fault", f"exit status {status}: {errors.strip()[-300:]}"
     if len(lines) != (status != 0):
         return "other fault", f"{len(lines)} lines on stderr: {errors[-300:]}"

@@ -2,8 +2,8 @@
 
 import pathlib
 
-from keras_likelihood.commands.command_error import CommandError
-from keras_likelihood.commands.options import add_force
+from keras_likelihood.commands.command_error import UsageError
+from keras_likelihood.commands.options import new_command
 from keras_likelihood.commands.outputs import check_outputs
 
 FIGURE = "demo.png"
@@ -12,10 +12,17 @@ PAGE = "demo_audit.html"
 
 def add_parser(subparsers):
     """Adds the command to an argparse subparsers object."""
-    parser = subparsers.add_parser(
+    parser = new_command(
+        subparsers,
         "demo",
         help="train likelihoods beside ordinary losses, draw the difference, "
         "and find wrong labels",
+        text=(
+            "Trains one small network with squared error and with two "
+            "likelihoods, and another one that finds wrong labels. Prints "
+            "and draws what came of it."
+        ),
+        example="keras-likelihood demo --output report",
     )
     parser.add_argument(
         "--output",
@@ -28,7 +35,6 @@ def add_parser(subparsers):
         action="store_true",
         help="a few epochs only, to see that everything runs",
     )
-    add_force(parser)
     parser.set_defaults(run=run)
     return parser
 
@@ -42,14 +48,15 @@ def run(args) -> int:
         check_outputs({"--output": path}, {}, args.force or _is_ours(path))
     from keras_likelihood import demo
 
-    return demo.run(*outputs.values(), quick=args.quick)
+    demo.run(*outputs.values(), quick=args.quick, console=args.console)
+    return 0
 
 
 def _make_folder(folder):
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise CommandError(
+        raise UsageError(
             f"--output must name a folder that exists or can be made "
             f"({error.strerror}). Received: {folder}"
         ) from error

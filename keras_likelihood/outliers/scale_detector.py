@@ -59,6 +59,9 @@ class ScaleDetector(OutlierDetector):
             tables of more than 1000 columns.
     """
 
+    callbacks = ()
+    """Further Keras callbacks of the training, which no file keeps."""
+
     def __init__(
         self,
         *,
@@ -136,7 +139,7 @@ class ScaleDetector(OutlierDetector):
 
     def _train(self, z, random):
         model = self._build(z.shape[1], random)
-        validation, callbacks = None, []
+        validation, callbacks = None, list(self.callbacks)
         if self.verbose or z.shape[1] > _WIDE:
             say = _print_line if self.verbose else warnings.warn
             callbacks.append(Forecast(self.steps, z.shape[1], say))
