@@ -106,15 +106,11 @@ def _load(path):
 def _examine(args, model, data, test):
     """All parts of the page, and the task of the model."""
     from keras_likelihood.commands import checkup_parts as parts
+    from keras_likelihood.commands.checkup_uncertainty import (
+        check_uncertainty,
+    )
 
-    rows = np.arange(len(data["y"]))
-    judged = rows if test is None else np.arange(len(test["y"]))
-    val = data
-    if test is None:
-        order = np.random.default_rng(0).permutation(rows)
-        half = len(order) // 2
-        rows, judged = np.sort(order[:half]), np.sort(order[half:])
-        val, test = _take(data, rows), _take(data, judged)
+    val, test, rows, judged = _split(data, test)
     call = Call(args)
     with args.console.progress("checking up") as on_progress:
         task = task_of_model(model, val, test, args)
@@ -132,15 +128,26 @@ def _examine(args, model, data, test):
 
         def on_round(round_, rounds):
             first, last = _SHARES["labels"], _SHARES["inputs"]
-            on_progress(first + (last - first) * round_ / rounds, 100)
+            on_progress(first + (last - first) * round_ // rounds, 100)
 
         found.append(parts.check_inputs(data["x"], rows, task, call, on_round))
         done("inputs")
-        found.append(parts.check_uncertainty(task, recalibrator, judged, call))
+        found.append(check_uncertainty(task, recalibrator, judged, call))
         done("uncertainty")
         found.append(parts.check_training(model, data, call))
         done("diagnosis")
     return found, task
+
+
+def _split(data, test):
+    """Data to fit to and to judge on, and the rows that these are."""
+    rows = np.arange(len(data["y"]))
+    if test is not None:
+        return data, test, rows, np.arange(len(test["y"]))
+    order = np.random.default_rng(0).permutation(rows)
+    half = len(order) // 2
+    rows, judged = np.sort(order[:half]), np.sort(order[half:])
+    return _take(data, rows), _take(data, judged), rows, judged
 
 
 def _take(data, rows):
@@ -159,6 +166,7 @@ class Call:
         self.data = shlex.quote(args.data)
         self.test = args.test and shlex.quote(args.test)
         self.judged = args.test or f"{args.data}, a half that was held out"
+        self.from_logits = False if args.probabilities else None
 
 
 def _facts(args, task):

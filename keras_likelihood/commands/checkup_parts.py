@@ -1,8 +1,5 @@
 """What a checkup looks at: one function for each part of its page."""
 
-import dataclasses
-from typing import Any
-
 import numpy as np
 
 from keras_likelihood.commands import pictures
@@ -12,7 +9,8 @@ from keras_likelihood.commands.detect import (
     fit_detector,
     strangest,
 )
-from keras_likelihood.commands.pictures import html_table
+from keras_likelihood.commands.part import Part
+from keras_likelihood.commands.pictures import escape, html_table
 from keras_likelihood.commands.recalibrate import gain
 
 _MOST = 10
@@ -23,36 +21,6 @@ _FAR = 6.0
 """Robust deviations above the median at which a score stands out."""
 _DIAGNOSED = 5000
 """Examples that a diagnosis looks at."""
-
-
-@dataclasses.dataclass
-class Part:
-    """One part of a checkup.
-
-    Args:
-        title: of the part.
-        verdict: "good", "look", "bad" or "unknown".
-        summary: what was found, in a sentence or two.
-        body: HTML of figures and tables.
-        advice: what to do, as the continuation of "First ...".
-        command: the command or line of Python that does it, or `None`.
-        numbers: what was measured, by name.
-        recalibrator: that was fitted, or `None`.
-    """
-
-    title: str
-    verdict: str
-    summary: str
-    body: str = ""
-    advice: str = ""
-    command: str | None = None
-    numbers: dict = dataclasses.field(default_factory=dict)
-    recalibrator: Any = None
-
-    def as_dict(self) -> dict:
-        """The part as JSON holds it."""
-        names = ("title", "verdict", "summary", "command", "numbers")
-        return {name: getattr(self, name) for name in names}
 
 
 def check_calibration(task, call) -> Part:
@@ -80,8 +48,8 @@ def check_calibration(task, call) -> Part:
     body = (
         f"<p>A perfectly calibrated model would have {task.gap} below "
         f"{chance:.4f} on so many examples, in 95 of 100 cases. Judged on "
-        f"{html_text(call.judged)}. Recalibration: "
-        f"{html_text(task.chosen(fitted))}.</p>"
+        f"{escape(call.judged)}. Recalibration: "
+        f"{escape(task.chosen(fitted))}.</p>"
         + html_table(
             ["", *task.scores],
             [
@@ -133,14 +101,19 @@ def check_labels(model, data, task, call) -> Part:
     from keras_likelihood.auditing.audit import audit
     from keras_likelihood.auditing.shown_inputs import show_inputs
 
+    what = "labels" if task.name == "classification" else "targets"
     classes = task.name == "classification"
-    what = "labels" if classes else "targets"
-    logits = None
-    if classes and not task.from_logits:
-        logits = False
-    report = audit(
-        model, data["x"], data["y"], None, task=task.name, from_logits=logits
-    )
+    try:
+        report = audit(
+            model,
+            data["x"],
+            data["y"],
+            None,
+            task=task.name,
+            from_logits=call.from_logits if classes else None,
+        )
+    except ValueError as error:
+        return Part(f"Doubtful {what}", "unknown", str(error))
     n, issues = len(report.scores), report.num_issues
     worst = worst_examples(report, most=_MOST)
     inputs = show_inputs(data["x"], None)
@@ -155,7 +128,7 @@ def check_labels(model, data, task, call) -> Part:
         f"{issues:,} of {n:,} {what} are suspected ({issues / n:.1%})."
         if issues
         else f"None of the {n:,} {what} is suspected.",
-        f"<p>{html_text(report.rule)}</p><h3>{kind}</h3>"
+        f"<p>{escape(report.rule)}</p><h3>{kind}</h3>"
         + html_table(["input", *worst[0]], rows, raw=1),
         f"look at the {what} on the page of an audit, and correct them",
         f"keras-likelihood audit {call.model} --data {call.data} "
@@ -247,132 +220,6 @@ def _table_of(x, rows, task):
     return table, numbers, names, "features of the model"
 
 
-def check_uncertainty(task, recalibrator, judged, call) -> Part:
-    """Where the recalibrated model is uncertain."""
-    if task.name == "regression":
-        return _uncertain_numbers(task, recalibrator, judged, call)
-    p = task.probabilities(recalibrator)
-    p = p.reshape(len(p), -1)
-    if np.ndim(task.judged_on["y"]) > 1:
-        return Part(
-            "Uncertainty",
-            "unknown",
-            "Outputs with more than one label for each example are not "
-            "looked at here.",
-        )
-    if p.shape[1] == 1:
-        p = np.concatenate([1 - p, p], axis=1)
-    y, answer, belief = task.judged_on["y"], p.argmax(axis=1), p.max(axis=1)
-    classes = []
-    for c in np.unique(answer):
-        of_class = answer == c
-        classes.append(
-            (
-                int(c),
-                int(of_class.sum()),
-                float(belief[of_class].mean()),
-                float(np.mean(y[of_class] == c)),
-            )
-        )
-    classes.sort(key=lambda row: row[2])
-    second = np.argsort(p, axis=1)[:, -2]
-    order = np.argsort(belief, kind="stable")[:_MOST]
-    unsure = float(np.mean(belief < 0.6))
-    body = (
-        "<h3>The classes, the least certain first</h3>"
-        + html_table(
-            ["predicted class", "examples", "mean probability", "right"],
-            [
-                [str(c), f"{n:,}", f"{b:.1%}", f"{r:.1%}"]
-                for c, n, b, r in classes[:_MOST]
-            ],
-        )
-        + "<h3>The least certain examples</h3>"
-        + html_table(
-            ["example", "given", "predicted", "probability", "second"],
-            [
-                [
-                    str(judged[i]),
-                    str(y[i]),
-                    str(answer[i]),
-                    f"{belief[i]:.1%}",
-                    f"{second[i]} ({p[i, second[i]]:.1%})",
-                ]
-                for i in order
-            ],
-        )
-    )
-    return Part(
-        "Uncertainty",
-        "look" if unsure > 0.1 else "good",
-        f"For {unsure:.1%} of the examples the recalibrated model gives its "
-        f"answer less than 60 %. It is least certain of class "
-        f"{classes[0][0]} ({classes[0][2]:.1%} on average).",
-        _rows_are_of(call) + body,
-        "let the model answer with sets of classes where it is unsure",
-        f"kl.recalibration.Conformal().fit({call.model!r}, x, y).model",
-        {"unsure": unsure, "examples": judged[order]},
-    )
-
-
-def _uncertain_numbers(task, recalibrator, judged, call):
-    import keras
-
-    distribution = task.distribution(recalibrator)
-    low, high = map(keras.ops.convert_to_numpy, distribution.interval(0.9))
-    width = np.ravel(high - low)
-    prediction = np.ravel(task.judged_on["prediction"])
-    y = np.ravel(task.judged_on["y"])
-    fifths = np.array_split(np.argsort(prediction, kind="stable"), 5)
-    order = np.argsort(-width, kind="stable")[:_MOST]
-    body = (
-        "<h3>Five groups of equal size, by prediction</h3>"
-        + html_table(
-            ["prediction from", "to", "mean width", "root mean square error"],
-            [
-                [
-                    f"{prediction[rows[0]]:.4g}",
-                    f"{prediction[rows[-1]]:.4g}",
-                    f"{width[rows].mean():.4g}",
-                    f"{np.sqrt(np.mean((y - prediction)[rows] ** 2)):.4g}",
-                ]
-                for rows in fifths
-            ],
-        )
-        + "<h3>The widest intervals</h3>"
-        + html_table(
-            ["example", "target", "prediction", "from", "to"],
-            [
-                [
-                    str(judged[i]),
-                    f"{y[i]:.4g}",
-                    f"{prediction[i]:.4g}",
-                    f"{np.ravel(low)[i]:.4g}",
-                    f"{np.ravel(high)[i]:.4g}",
-                ]
-                for i in order
-            ],
-        )
-    )
-    narrow, wide = np.quantile(width, [0.05, 0.95])
-    same = wide < 1.05 * narrow
-    return Part(
-        "Uncertainty",
-        "good",
-        f"90 % intervals of the recalibrated model have the width "
-        f"{np.median(width):.4g}, the same for all inputs."
-        if same
-        else f"The width of 90 % intervals is {np.median(width):.4g} for the "
-        f"typical input, {narrow:.4g} for the surest and {wide:.4g} for the "
-        "least sure 5 %.",
-        _rows_are_of(call) + body,
-        "ask for intervals with a guarantee",
-        f"kl.recalibration.regression.Conformal().fit({call.model!r}, x, y)"
-        ".model",
-        {"median_width": float(np.median(width)), "examples": judged[order]},
-    )
-
-
 def check_training(model, data, call) -> Part:
     """What `diagnose` finds."""
     from keras_likelihood.diagnosis import diagnose
@@ -383,7 +230,7 @@ def check_training(model, data, call) -> Part:
         found = diagnose(model, data["x"][rows], data["y"][rows])
     except ValueError as error:
         if "likelihood loss" not in str(error):
-            raise
+            return Part(title, "unknown", str(error))
         return Part(
             title,
             "unknown",
@@ -393,8 +240,8 @@ def check_training(model, data, call) -> Part:
     if not found:
         return Part(title, "good", "Nothing suspicious was found.")
     items = "".join(
-        f"<li><strong>{html_text(f.message)}</strong> {html_text(f.remedy)} "
-        f"<small>({html_text(evidence(f))})</small></li>"
+        f"<li><strong>{escape(f.message)}</strong> {escape(f.remedy)} "
+        f"<small>({escape(evidence(f))})</small></li>"
         for f in found
     )
     return Part(
@@ -413,15 +260,6 @@ def evidence(finding) -> str:
     return ", ".join(
         f"{name}={shown(value)}" for name, value in finding.evidence.items()
     )
-
-
-def html_text(text) -> str:
-    """Text that HTML shows as it is."""
-    return pictures.escape(text)
-
-
-def _rows_are_of(call):
-    return f"<p>Examples are rows of {html_text(call.judged)}.</p>"
 
 
 def _number(value):
