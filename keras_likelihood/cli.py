@@ -3,6 +3,7 @@
 import argparse
 import logging
 import os
+import re
 import sys
 import warnings
 
@@ -135,7 +136,8 @@ def _show_warning(message, *_, **__):
 
 def _one_line(text):
     """Text from files may hold line breaks and worse."""
-    line = " ".join(text.split())
+    # Keras colours a part of its messages.
+    line = " ".join(re.sub(r"\x1b\[[\d;]*m", "", text).split())
     line = "".join(c if c.isprintable() else "?" for c in line)
     if len(line) > LONGEST_LINE:
         line = f"{line[:LONGEST_LINE]}..."

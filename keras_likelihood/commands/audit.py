@@ -217,7 +217,7 @@ def _print(report, args, names):
         **files,
     )
     kind = f"worst suspected {what}" if issues else "highest scores"
-    console.say(f"\u2014 the {kind} \u2014", style="bold")
+    console.say(f"The {kind}:", style="bold")
     console.table(
         list(worst[0]), [[shown(v) for v in row.values()] for row in worst]
     )

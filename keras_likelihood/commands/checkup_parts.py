@@ -19,6 +19,10 @@ _WIDEST = 1000
 """Columns of a table that a detector takes in seconds."""
 _FAR = 6.0
 """Robust deviations above the median at which a score stands out."""
+_MANY = (
+    " So many mean that the classes overlap, or that the model is weak, rather "
+    "than that all of these are wrong."
+)
 _DIAGNOSED = 5000
 """Examples that a diagnosis looks at."""
 
@@ -126,6 +130,7 @@ def check_labels(model, data, task, call) -> Part:
         f"Doubtful {what}",
         "look" if issues else "good",
         f"{issues:,} of {n:,} {what} are suspected ({issues / n:.1%})."
+        f"{_MANY if issues > 0.2 * n else ''}"
         if issues
         else f"None of the {n:,} {what} is suspected.",
         f"<p>{escape(report.rule)}</p><h3>{kind}</h3>"

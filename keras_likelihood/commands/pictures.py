@@ -22,7 +22,11 @@ def html_table(columns, rows, raw: int = 0) -> str:
     """
     if raw and not any(row[0] for row in rows):
         columns, rows, raw = columns[1:], [row[1:] for row in rows], 0
-    head = "".join(f'<th scope="col">{escape(name)}</th>' for name in columns)
+    head = "".join(
+        f'<th scope="col"{_number_class(row[at] for row in rows)}>'
+        f"{escape(name)}</th>"
+        for at, name in enumerate(columns)
+    )
     body = "".join(
         "<tr>"
         + "".join(_cell(value, is_raw=at < raw) for at, value in enumerate(row))
@@ -38,8 +42,12 @@ def html_table(columns, rows, raw: int = 0) -> str:
 def _cell(value, is_raw):
     if is_raw:
         return f"<td>{value}</td>"
-    css = ' class="number"' if _NUMBER.fullmatch(value) else ""
-    return f"<td{css}>{escape(value)}</td>"
+    return f"<td{_number_class([value])}>{escape(value)}</td>"
+
+
+def _number_class(values):
+    is_number = all(_NUMBER.fullmatch(value) for value in values)
+    return ' class="number"' if is_number else ""
 
 
 def seen(inputs, index: int) -> str:
