@@ -70,10 +70,21 @@ def main(arguments: list[str] | None = None) -> int:
     options.console = Console(
         options.command, as_json=options.json, quiet=options.quiet
     )
+    try:
+        return _run(options)
+    except BrokenPipeError:
+        # Whoever read the output, such as `head`, has left.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+
+
+def _run(options):
     with warnings.catch_warnings():
         warnings.showwarning = _show_warning
         try:
             status = options.run(options)
+        except BrokenPipeError:
+            raise
         except (Exception, KeyboardInterrupt) as error:
             if options.traceback:
                 raise
@@ -82,6 +93,7 @@ def main(arguments: list[str] | None = None) -> int:
             print(text, file=sys.stderr)
             options.console.result(error=text, status=status)
     options.console.finish()
+    sys.stdout.flush()
     return status
 
 

@@ -115,10 +115,9 @@ def fit_detector(x, on_round, name: str = "PCAScale", **options):
     from keras_likelihood import outliers
 
     detector = getattr(outliers, name)(**options)
-    watcher = keras.callbacks.LambdaCallback(
-        on_epoch_end=lambda epoch, logs: on_round(
-            epoch + 1, watcher.params["epochs"]
-        )
+    watcher = keras.callbacks.LambdaCallback()
+    watcher.on_epoch_end = lambda epoch, logs=None: on_round(
+        epoch + 1, watcher.params["epochs"]
     )
     detector.callbacks = [watcher]
     return detector.fit(x)

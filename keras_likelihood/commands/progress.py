@@ -71,12 +71,12 @@ class _Lines:
         # The first step also compiles, and says little about the others.
         if self.first is None:
             self.first = done, now
-        if now - self.begun < self.after:
+        if now - self.begun < self.after or self.said >= total:
             return
         if done < total and done - self.said < total / 10 and done > 1:
             return
         self.said = done
-        line = f"{self.text}: {done} of {total}"
+        line = f"{self.text}: {done:.0f} of {total}"
         begun, since = self.first
         if begun < done < total:
             left = (now - since) / (done - begun) * (total - done)

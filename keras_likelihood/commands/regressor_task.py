@@ -52,7 +52,7 @@ class RegressorTask:
         started = time.perf_counter()
         if method == "auto":
             scores = {name: self._cross_validated(name) for name in METHODS}
-            method = min(scores, key=scores.get)
+            method = min(scores, key=lambda name: scores[name])
         fitted = self._fit(method, slice(None))
         fitted.report_["seconds"] = time.perf_counter() - started
         return fitted
