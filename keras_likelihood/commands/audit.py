@@ -170,7 +170,9 @@ def worst_examples(report, names=None, most: int = 8) -> list[dict]:
         names: of the classes, or `None`.
         most: how many examples.
     """
-    issues = report.label_issues
+    issues, columns = report.label_issues, dict(report.columns)
+    if report.score_name == "predicted scale":
+        del columns["scale"]
     chosen = report.suspects() if report.num_issues else report.ranked()
     chosen = chosen[:most]
 
@@ -186,7 +188,7 @@ def worst_examples(report, names=None, most: int = 8) -> list[dict]:
             "given": label(issues["given_label"][at]),
             "predicted": label(issues["predicted_label"][at]),
             "score": float(report.scores[at]),
-            **{k: float(v[at]) for k, v in report.columns.items()},
+            **{k: float(v[at]) for k, v in columns.items()},
         }
         for at in chosen
     ]

@@ -97,12 +97,12 @@ def reliability(curves: dict, expected: str, observed: str) -> str:
         f'text-anchor="middle">{escape(expected)}</text>'
     )
     keys = "".join(
-        f'<span class="key {name}"></span>{name} '
+        f'<span class="named"><span class="key {name}"></span> {name}</span>'
         for name, curve in curves.items()
         if curve
     )
     return (
-        f'<figure class="square"><svg viewBox="0 0 {right + 12} '
+        f'<figure class="square"><svg viewBox="0 0 {right + 28} '
         f'{bottom + _BOTTOM}" role="img" aria-label="{escape(observed)} '
         f'against {escape(expected)}">{"".join(parts)}</svg><figcaption>'
         f"{keys} ({escape(observed)} against {escape(expected)}; a calibrated "

@@ -150,6 +150,24 @@ def test_ctrl_c_while_writing_leaves_no_half_file(table, capsys, monkeypatch):
     assert len(list(table.parent.iterdir())) == 2
 
 
+def test_a_closed_pipe_is_no_traceback(table):
+    """As of `keras-likelihood ... | head -0`."""
+    program = (
+        "import os, sys; from keras_likelihood import cli;"
+        "from keras_likelihood.commands import detect;"
+        "detect.run = lambda args: args.console.say('text') or 0;"
+        f"sys.exit(cli.main(['detect', {str(table)!r}]))"
+    )
+    reading, writing = os.pipe()
+    os.close(reading)
+    # Nothing of Keras is needed to print.
+    arguments = [sys.executable, "-c", program, "-m", "keras_likelihood"]
+    found = subprocess.run(arguments, stdout=writing, stderr=subprocess.PIPE)
+    os.close(writing)
+    assert found.returncode == 1
+    assert found.stderr == b""
+
+
 def test_warnings_are_one_line(table, capsys, monkeypatch):
     import warnings
 
