@@ -87,11 +87,14 @@ def test_demo_draws_its_figure(tmp_path, capsys):
     pytest.importorskip("sklearn")
     assert cli.main(["demo", "--quick", "--output", str(tmp_path)]) == 0
     shown = capsys.readouterr()
-    assert shown.err.splitlines()[-1] == "training 7 models: 27 of 27"
+    assert shown.err.splitlines()[-1] == "training 9 models: 30 of 30"
     assert (tmp_path / "demo.png").stat().st_size > 10_000
     assert "keras_likelihood demo" in (tmp_path / "demo_audit.html").read_text(
         encoding="utf-8"
     )
+    stories = (tmp_path / "demo.html").read_text(encoding="utf-8")
+    assert stories.count("<section") == 4
+    assert "MultiLasso" in stories and "data:image/png" in stories
     printed = " ".join(shown.out.split())
     assert "robust rho" in printed
     assert "demo.png" in printed

@@ -53,6 +53,8 @@ def _verdict(at, part):
 
 
 def _badge(part):
+    if not part.verdict:
+        return ""
     return f'<b class="badge {part.verdict}">{_WORDS[part.verdict]}</b>'
 
 

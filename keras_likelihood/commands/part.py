@@ -1,4 +1,4 @@
-"""One part of a checkup."""
+"""One part of a page."""
 
 import dataclasses
 from typing import Any
@@ -6,11 +6,11 @@ from typing import Any
 
 @dataclasses.dataclass
 class Part:
-    """One part of a checkup.
+    """One part of the page of a checkup or demo.
 
     Args:
         title: of the part.
-        verdict: "good", "look", "bad" or "unknown".
+        verdict: "good", "look", "bad" or "unknown"; "" for none.
         summary: what was found, in a sentence or two.
         body: HTML of figures and tables.
         advice: what to do, as the continuation of "First ...".

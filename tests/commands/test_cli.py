@@ -186,11 +186,13 @@ def test_warnings_are_one_line(table, capsys, monkeypatch):
 def test_the_demo_replaces_its_own_files_only(tmp_path, capsys, monkeypatch):
     pytest.importorskip("matplotlib")
     from keras_likelihood import demo
+    from keras_likelihood.commands import demo_page
     from keras_likelihood.demo.figure import SOFTWARE
     from keras_likelihood.demo.page_title import TITLE
 
     drawn = []
     monkeypatch.setattr(demo, "run", lambda *paths, **_: drawn.extend(paths))
+    monkeypatch.setattr(demo_page, "write_stories", lambda *_: None)
     figure, page = tmp_path / "demo.png", tmp_path / "demo_audit.html"
     for path in (figure, page):
         path.write_bytes(b"precious")
