@@ -31,7 +31,7 @@ def write_stories(output, title, figure, labels, found) -> None:
             + _table(curve[1]),
         ),
         Part(
-            "Intervals keep their promise",
+            "How well intervals keep their promise",
             "",
             f"{diabetes[0]}. A 90 % interval should hold 90 % of new targets. "
             "The picture above, on the right, shows all levels.",
