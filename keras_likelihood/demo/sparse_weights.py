@@ -34,28 +34,28 @@ def learn_sparse_weights(on_epoch, quick: bool) -> Weights:
 
     Args:
         on_epoch: called with the epochs done, and of all.
-        quick: train for two epochs.
+        quick: train for a few steps.
     """
     random = np.random.default_rng(0)
     true = np.zeros((50, 1))
     true[::10, 0] = [1.5, -1.0, 2.0, 1.0, -1.5]
     x = random.normal(size=(200, 50)).astype("float32")
     y = (x @ true + random.normal(size=(200, 1))).astype("float32")
-    epochs = 2 if quick else 10
+    # Many full batches an epoch, to save Keras the bookkeeping.
+    epochs, copies = (1, 5) if quick else (10, 100)
     learned = []
     for at, regularizer in enumerate([None, MultiLasso(num_examples=len(x))]):
         keras.utils.set_random_seed(0)
         inputs = keras.Input((50,))
         dense = keras.layers.Dense(1, kernel_regularizer=regularizer)
         model = LikelihoodModel(inputs, dense(inputs))
-        decay = keras.optimizers.schedules.CosineDecay(0.05, 100 * epochs)
+        decay = keras.optimizers.schedules.CosineDecay(0.05, copies * epochs)
         model.compile(
             keras.optimizers.Adam(decay, beta_2=0.99), loss=NormalLoss()
         )
-        # A hundred full batches an epoch, to save Keras the bookkeeping.
         model.fit(
-            np.tile(x, (100, 1)),
-            np.tile(y, (100, 1)),
+            np.tile(x, (copies, 1)),
+            np.tile(y, (copies, 1)),
             batch_size=len(x),
             epochs=epochs,
             shuffle=False,
