@@ -44,6 +44,8 @@ COLUMNS = (
     "other fault",
     "silently wrong",
 )
+_MAY_BE = re.compile(r"warning: |[a-z ]+: \d+ of \d+")
+"""Lines of stderr that are no error: warnings and progress."""
 LONGEST = 60
 """Seconds after which a case counts as hanging."""
 
@@ -83,8 +85,8 @@ def judge(case, clean) -> tuple[str, str]:
         after = _snapshot()
     if isinstance(status, str):
         return "traceback", status
-    lines = [v for v in errors.splitlines() if not v.startswith("warning: ")]
-    if status not in case.expected:
+    lines = [v for v in errors.splitlines() if not _MAY_BE.match(v)]
+    if status not in case.expected or "unexpected" in errors:
         return "other fault", f"exit status {status}: {errors.strip()[-300:]}"
     if len(lines) != (status != 0):
         return "other fault", f"{len(lines)} lines on stderr: {errors[-300:]}"
@@ -127,7 +129,7 @@ def call(command: str) -> tuple[int | str, str, str]:
         signal.alarm(0)
     # How long a fit took differs from run to run.
     lines = [v for v in out.getvalue().splitlines() if "/step" not in v]
-    lines = [re.sub(r"\d+\.\d\d$", "", line) for line in lines]
+    lines = [re.sub(r" +\d+\.\d\d(  ◀ best)?$", r"\1", v) for v in lines]
     return status, "\n".join(lines), err.getvalue()
 
 

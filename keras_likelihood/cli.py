@@ -1,20 +1,45 @@
 """The `keras-likelihood` command."""
 
 import argparse
+import logging
 import os
+import re
 import sys
 import warnings
 
-from keras_likelihood.commands import audit, demo, detect, recalibrate
+from keras_likelihood.commands import (
+    audit,
+    checkup,
+    demo,
+    detect,
+    recalibrate,
+)
 from keras_likelihood.commands.command_error import CommandError
+from keras_likelihood.commands.console import Console
 from keras_likelihood.version import __version__
 
 COMMANDS = {
-    "demo": demo,
+    "checkup": checkup,
     "recalibrate": recalibrate,
     "audit": audit,
     "detect": detect,
+    "demo": demo,
 }
+EXAMPLES = """\
+examples:
+  keras-likelihood checkup model.keras --data data.npz
+  keras-likelihood recalibrate model.keras --data val.npz --output better.keras
+  keras-likelihood audit --data train.npz
+  keras-likelihood detect table.csv
+  keras-likelihood demo
+
+exit status:
+  0    everything is done
+  1    the data or the model cannot be used, or something else failed
+  2    the command line is wrong: an option, a missing file, an output
+       that exists or cannot be written
+  130  interrupted by Ctrl-C
+"""
 EXTRAS = {
     "tensorflow": "tensorflow",
     "jax": "jax",
@@ -37,39 +62,61 @@ def main(arguments: list[str] | None = None) -> int:
     """Runs one command.
 
     Returns:
-        The exit status: 0; 2 if something given to the command is wrong; 1
-        for a fault of the command itself; 130 after Ctrl-C.
+        The exit status: 0; 1 if the data cannot be used or something else
+        failed; 2 if the command line is wrong; 130 after Ctrl-C.
     """
     options = _parser().parse_args(arguments)
-    # TensorFlow logs its start to stderr, where users look for errors.
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+    _silence_backends()
+    options.console = Console(
+        options.command, as_json=options.json, quiet=options.quiet
+    )
+    try:
+        return _run(options)
+    except BrokenPipeError:
+        # Whoever read the output, such as `head`, has left.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+
+
+def _run(options):
     with warnings.catch_warnings():
         warnings.showwarning = _show_warning
         try:
-            return options.run(options)
+            status = options.run(options)
+        except BrokenPipeError:
+            raise
         except (Exception, KeyboardInterrupt) as error:
             if options.traceback:
                 raise
             status, text = describe(error)
-            _say(f"{options.command}: {text}")
-            return status
+            text = _one_line(f"{options.command}: {text}")
+            print(text, file=sys.stderr)
+            options.console.result(error=text, status=status)
+    options.console.finish()
+    sys.stdout.flush()
+    return status
+
+
+def _silence_backends():
+    """Keeps the backends' log off stderr, where users look for errors."""
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+    for name in ("tensorflow", "jax", "absl"):
+        logging.getLogger(name).setLevel(logging.ERROR)
 
 
 def _parser():
     parser = _Parser(
         prog="keras-likelihood",
         description="Your loss should be a likelihood.",
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action="version", version=__version__)
     commands = parser.add_subparsers(
         dest="command", required=True, metavar=f"{{{','.join(COMMANDS)}}}"
     )
     for command in COMMANDS.values():
-        command.add_parser(commands).add_argument(
-            "--traceback",
-            action="store_true",
-            help="show where in the program an error was raised",
-        )
+        command.add_parser(commands)
     return parser
 
 
@@ -80,27 +127,30 @@ def describe(error: BaseException) -> tuple[int, str]:
     if isinstance(error, ModuleNotFoundError):
         module = (error.name or "").partition(".")[0]
         if module in EXTRAS:
-            return 2, (
+            return 1, (
                 f"needs {module}, which comes with "
                 f'`pip install "keras-likelihood[{EXTRAS[module]}]"`'
             )
     if isinstance(error, MemoryError):
-        return 2, f"there is too little memory for this ({error})"
+        return 1, f"there is too little memory for this ({error})"
     if isinstance(error, OSError) and error.filename is not None:
-        return 2, f"{error.filename}: {error.strerror}"
-    if isinstance(error, CommandError | ValueError | OSError):
-        return 2, str(error)
+        return 1, f"{error.filename}: {error.strerror}"
+    if isinstance(error, CommandError):
+        return error.status, str(error)
+    if isinstance(error, ValueError | OSError):
+        return 1, str(error)
     return 1, (f"unexpected {type(error).__name__}, see --traceback: {error}")
 
 
 def _show_warning(message, *_, **__):
-    _say(f"warning: {message}")
+    print(_one_line(f"warning: {message}"), file=sys.stderr)
 
 
-def _say(text):
-    """Writes one line; text from files may hold line breaks and worse."""
-    line = " ".join(text.split())
+def _one_line(text):
+    """Text from files may hold line breaks and worse."""
+    # Keras colours a part of its messages.
+    line = " ".join(re.sub(r"\x1b\[[\d;]*m", "", text).split())
     line = "".join(c if c.isprintable() else "?" for c in line)
     if len(line) > LONGEST_LINE:
         line = f"{line[:LONGEST_LINE]}..."
-    print(line, file=sys.stderr)
+    return line

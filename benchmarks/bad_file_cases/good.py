@@ -46,7 +46,7 @@ class Case:
     kind: str
     command: str
     files: dict = dataclasses.field(default_factory=dict)
-    expected: tuple = (2,)
+    expected: tuple = (1, 2)
     outputs: tuple = ("page.html", "scores.csv", "out.npz", "out.keras")
     prepare: Callable | None = None
     same: bool = False

@@ -79,8 +79,8 @@ def _changes(key, x, y):
     fine_x += [np.asfortranarray(x)]
     fine_y = [y[:, None], np.eye(3)[y], y.astype(">i2"), y.astype("f8")]
     for values, name, expected in (
-        (bad_x, key, (2,)),
-        (bad_y, "y", (2,)),
+        (bad_x, key, (1,)),
+        (bad_y, "y", (1,)),
         (fine_x, key, (0,)),
         (fine_y, "y", (0,)),
     ):

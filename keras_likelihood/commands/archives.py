@@ -6,7 +6,7 @@ import pathlib
 import stat
 import zipfile
 
-from keras_likelihood.commands.command_error import CommandError
+from keras_likelihood.commands.command_error import CommandError, UsageError
 
 _MOST_DEFLATED = 1032
 """No byte of a deflated entry can stand for more bytes than this."""
@@ -18,9 +18,9 @@ def regular_file(path) -> pathlib.Path:
     try:
         found = os.stat(path)
     except OSError as error:
-        raise CommandError(f"There is no such file: {path}") from error
+        raise UsageError(f"There is no such file: {path}") from error
     if not stat.S_ISREG(found.st_mode):
-        raise CommandError(
+        raise UsageError(
             f"{path}: a file is needed. Received: a folder or device"
         )
     if found.st_size == 0:

@@ -3,28 +3,29 @@
 import pathlib
 
 from keras_likelihood.commands.archives import regular_file
-from keras_likelihood.commands.command_error import CommandError
+from keras_likelihood.commands.command_error import CommandError, UsageError
 from keras_likelihood.commands.data_files import read_arrays
 from keras_likelihood.commands.model_files import load_model, running
-from keras_likelihood.commands.options import add_force, at_least
+from keras_likelihood.commands.options import at_least, new_command
 from keras_likelihood.commands.outputs import check_outputs
-from keras_likelihood.commands.progress import showing_progress
 from keras_likelihood.own_command import import_core
 from keras_likelihood.whole_files import replacing
 
 
 def add_parser(subparsers):
     """Adds the command to an argparse subparsers object."""
-    parser = subparsers.add_parser(
+    parser = new_command(
+        subparsers,
         "audit",
         help="write a page on which bad labels and hard examples are seen",
-        description=(
+        text=(
             "Ranks examples by their learned or predicted temperature or "
             "scale, or by the likelihood of their labels, and writes one "
             "self-contained HTML page. Without a model it first trains a "
             "small network of its own on the data, in which every example "
             "has a temperature or scale."
         ),
+        example="keras-likelihood audit model.keras --data train.npz",
     )
     parser.add_argument(
         "model",
@@ -72,7 +73,6 @@ def add_parser(subparsers):
         "examples)",
     )
     parser.add_argument("--title", help="of the page")
-    add_force(parser)
     parser.set_defaults(run=run)
     return parser
 
@@ -90,7 +90,7 @@ def run(args) -> int:
         args.force,
     )
     if args.model and args.epochs:
-        raise CommandError(
+        raise UsageError(
             "--epochs is for the network that is trained without a model. "
             f"Received: {args.model}"
         )
@@ -108,7 +108,7 @@ def run(args) -> int:
     if args.issues:
         with replacing(args.issues) as temporary:
             report.to_csv(temporary)
-    _print(report, args)
+    _print(report, args, labels)
     return 0
 
 
@@ -117,7 +117,8 @@ def _with_model(args, **options):
     model = load_model(args.model)
     from keras_likelihood.auditing.audit import audit
 
-    with running(args.model, args.data):
+    running_model = running(args.model, args.data)
+    with running_model, args.console.progress("running the model"):
         return audit(model, data["x"], data["y"], **options)
 
 
@@ -132,7 +133,7 @@ def _with_own_network(args, **options):
     filled = fill_missing(x)
     labels = options["label_names"]
     check_names(x, y, args.task, labels, options["feature_names"])
-    with showing_progress("training a network") as on_epoch:
+    with args.console.progress("training a network", 0) as on_epoch:
         network = train_for_audit(
             filled,
             y,
@@ -161,17 +162,74 @@ def read_names(path) -> list[str] | None:
         raise CommandError(f"{path}: the file is not text ({error})") from error
 
 
-def _print(report, args):
+def worst_examples(report, names=None, most: int = 8) -> list[dict]:
+    """The worst suspects, or the highest scores if nothing is suspected.
+
+    Args:
+        report: an `AuditReport`.
+        names: of the classes, or `None`.
+        most: how many examples.
+    """
+    issues, columns = report.label_issues, dict(report.columns)
+    if report.score_name == "predicted scale":
+        del columns["scale"]
+    chosen = report.suspects() if report.num_issues else report.ranked()
+    chosen = chosen[:most]
+
+    def label(value):
+        value = value.item()
+        if report.task == "regression":
+            return value
+        return names[value] if names else value
+
+    return [
+        {
+            "example": int(at),
+            "given": label(issues["given_label"][at]),
+            "predicted": label(issues["predicted_label"][at]),
+            "score": float(report.scores[at]),
+            **{k: float(v[at]) for k, v in columns.items()},
+        }
+        for at in chosen
+    ]
+
+
+def _print(report, args, names):
+    console = args.console
     n, issues = len(report.scores), report.num_issues
     what = "targets" if report.task == "regression" else "labels"
-    lines = {
-        "examples": f"{n:,}",
-        "score": report.score_name,
-        f"suspected {what}": f"{issues:,} ({issues / n:.1%})",
-        "worst": ", ".join(map(str, report.suspects()[:8])) or "none",
-        "page": report.path,
-    }
+    files = {"page": report.path}
     if args.issues:
-        lines["table"] = args.issues
-    for name, value in lines.items():
-        print(f"{name:17} {value}")
+        files["table"] = args.issues
+    console.facts(
+        {
+            "examples": f"{n:,}",
+            "score": report.score_name,
+            f"suspected {what}": f"{issues:,} ({issues / n:.1%})",
+            **files,
+        }
+    )
+    worst = worst_examples(report, names)
+    console.result(
+        examples=n,
+        task=report.task,
+        score=report.score_name,
+        suspected=issues,
+        worst=worst,
+        **files,
+    )
+    kind = f"worst suspected {what}" if issues else "highest scores"
+    console.say(f"The {kind}:", style="bold")
+    console.table(
+        list(worst[0]), [[shown(v) for v in row.values()] for row in worst]
+    )
+    console.next_step(
+        f"open {report.path} in a browser, mark {what} as right or wrong, "
+        "export the decisions, and apply them in Python:",
+        'y, keep = kl.audit.apply(y, "decisions.csv")',
+    )
+
+
+def shown(value) -> str:
+    """A number or a name as text for a table."""
+    return f"{value:.4g}" if isinstance(value, float) else str(value)

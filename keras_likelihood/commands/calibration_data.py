@@ -5,64 +5,213 @@ import pathlib
 import numpy as np
 
 from keras_likelihood.commands.archives import regular_file
-from keras_likelihood.commands.command_error import CommandError
+from keras_likelihood.commands.classifier_task import ClassifierTask
+from keras_likelihood.commands.command_error import CommandError, UsageError
 from keras_likelihood.commands.csv_tables import read_table
 from keras_likelihood.commands.data_files import read_arrays
 from keras_likelihood.commands.model_files import load_model, running
+from keras_likelihood.commands.regressor_task import RegressorTask
 
 
-def load_all(args):
+def load_task(args):
     """Reads what to fit and what to judge on.
 
     Args:
         args: options of the command.
 
     Returns:
-        The frozen model or `None`, and twice a dict of `logits`, `y` (class
-        numbers) and perhaps `features`; `None` if there are no test data.
+        A `ClassifierTask` or a `RegressorTask`.
     """
-    wanted = ("x", "y") if args.model else ("logits", "y")
-    val = _load(args.data, wanted)
-    test = _load(args.test, wanted) if args.test else None
-    frozen = None
-    if args.model:
-        model = load_model(args.model)
-        from keras_likelihood.recalibration.classifier_graph import (
-            ClassifierGraph,
-        )
+    if not args.model:
+        return _task_of_arrays(args)
+    val = _load(args.data, ("x", "y"))
+    test = _load(args.test, ("x", "y")) if args.test else None
+    return task_of_model(load_model(args.model), val, test, args)
 
-        with running(args.model, args.data):
-            frozen = ClassifierGraph(
-                model,
-                val["x"],
-                from_logits=False if args.probabilities else None,
-                features=args.features,
-                with_features="optional",
-            )
-            val = _outputs(frozen, val)
-        if test:
-            with running(args.model, args.test):
-                test = _outputs(frozen, test)
+
+def task_of_model(model, val, test, args):
+    """Runs a model on its data, and finds out which task it has.
+
+    Args:
+        model: a `keras.Model`.
+        val: dict of `x` and `y`, to fit to.
+        test: the same, to judge on, or `None`.
+        args: options of the command.
+    """
+    with running(args.model, args.data):
+        task = args.task or find_task(model, val["x"], val["y"])
+        if task == "regression":
+            graph, val_outputs = None, _regressor_outputs(model, val, args)
+        else:
+            graph = _classifier_graph(model, val["x"], args)
+            val_outputs = _classifier_outputs(graph, val)
+    test_outputs = None
     if test:
-        _check_alike(args, val, test)
+        with running(args.model, args.test or args.data):
+            test_outputs = (
+                _regressor_outputs(model, test, args)
+                if task == "regression"
+                else _classifier_outputs(graph, test)
+            )
+    if task == "regression":
+
+        def refit(recalibrator):
+            options = {"features": args.features}
+            return recalibrator.fit(model, val["x"], val["y"], **options).model
+
+        return RegressorTask(val_outputs, test_outputs or val_outputs, refit)
+    return _classifier_task(args, val_outputs, test_outputs, graph)
+
+
+def find_task(model, x, y) -> str:
+    """Whether a model predicts classes or numbers, by a few examples."""
+    from keras_likelihood import likelihoods
+    from keras_likelihood.reading import read_output
+    from keras_likelihood.reading.stock_models import with_likelihood
+
+    reading = read_output(model, x[:32])
+    if reading.likelihood is None:
+        try:
+            reading = with_likelihood(reading, y, None, None)
+        except ValueError:
+            # Whole numbers and a linear output: taken for logits.
+            return "classification"
+    if reading.is_real:
+        return "regression"
+    known = (likelihoods.Softmax, likelihoods.Bernoulli)
+    pooled = getattr(reading.likelihood, "components", None)
+    if reading.likelihood in known or pooled is not None:
+        return "classification"
+    raise CommandError(
+        "The model must be a classifier, or a regressor with a "
+        "`LocationScale` likelihood, such as normal. "
+        f"Received: {reading.likelihood.name()}"
+    )
+
+
+def _classifier_graph(model, x, args):
+    from keras_likelihood.recalibration.classifier_graph import ClassifierGraph
+
+    return ClassifierGraph(
+        model,
+        x,
+        from_logits=False if args.probabilities else None,
+        features=args.features,
+        with_features="optional",
+    )
+
+
+def _classifier_outputs(graph, data):
+    logits, features, y, _ = graph.outputs(data["x"], data["y"])
+    return {"logits": logits, "features": features, "y": y}
+
+
+def _classifier_task(args, val, test, graph=None):
+    if test:
+        _check_alike(args, val, test, "logits")
     for data in filter(None, (val, test)):
         data["y"] = _class_numbers(data)
-    return frozen, val, test
+    from_logits = graph is not None or not args.probabilities
+    return ClassifierTask(val, test or val, graph, from_logits)
+
+
+def _regressor_outputs(model, data, args):
+    import keras
+
+    from keras_likelihood.reading import ModelGraph
+    from keras_likelihood.reading.targets import as_targets
+
+    graph = ModelGraph(model, data["x"], features=args.features)
+    shape = tuple(graph.prediction.shape)
+    if shape[1:] != (1,):
+        raise CommandError(
+            "A regressor must predict one number for each example, "
+            f"(n, 1). Received: a prediction of shape {shape}"
+        )
+    known = dict(graph.parameters)
+    tensors = {
+        name: value
+        for name, value in known.items()
+        if isinstance(value, keras.KerasTensor)
+    }
+    features = graph.features(optional=True)
+    if features is not None:
+        tensors["features"] = features
+    tensors["prediction"] = graph.prediction
+    found, y, _ = graph.run(tensors, data["x"], data["y"], batch_size=256)
+    features = found.pop("features", None)
+    prediction = found.pop("prediction")
+    known = {**known, **found}
+    own, names = (
+        None,
+        [p.name for p in getattr(graph.likelihood, "parameters", ())],
+    )
+    if names and known.keys() >= set(names):
+        own = graph.likelihood(prediction, **known)
+    scale = known.get("scale")
+    if scale is not None:
+        scale = np.broadcast_to(np.squeeze(scale), (len(y),))
+    return {
+        "prediction": prediction,
+        "y": as_targets(y, prediction.shape),
+        "scale": scale,
+        "features": features,
+        "own": own,
+    }
+
+
+def _task_of_arrays(args):
+    """Outputs of a model in files: logits, or predictions."""
+    val = _load_outputs(args.data)
+    test = _load_outputs(args.test) if args.test else None
+    if test and ("logits" in test) != ("logits" in val):
+        raise CommandError(
+            f"{args.test} must hold the arrays of {args.data}. "
+            f"Received: {sorted(test)}"
+        )
+    if "logits" in val:
+        return _classifier_task(args, val, test)
+    if test:
+        _check_alike(args, val, test, "scale")
+    for data in filter(None, (val, test)):
+        _add_own_distribution(data)
+    return RegressorTask(val, test or val)
+
+
+def _load_outputs(path):
+    if pathlib.Path(path).suffix != ".npz":
+        return _load(path, ("logits", "y"))
+    names = ("logits", "prediction", "scale", "features", "y")
+    found = read_arrays(path, (), names)
+    wanted = "prediction" if "prediction" in found else "logits"
+    if not found.keys() >= {wanted, "y"}:
+        return read_arrays(path, (wanted, "y"))
+    return found
+
+
+def _add_own_distribution(data):
+    from keras_likelihood.likelihoods import Normal
+
+    for name in ("prediction", "y", "scale"):
+        if name in data:
+            data[name] = data[name].astype("float32").ravel()
+    if "scale" in data and data["scale"].min() > 0:
+        data["own"] = Normal(data["prediction"], scale=data["scale"])
 
 
 def _load(path, wanted) -> dict:
-    """Reads the wanted arrays, and features if there are any.
+    """Reads the wanted arrays.
 
     A .csv holds logits, and the class number last.
     """
     suffix = pathlib.Path(path).suffix
     if suffix == ".npz":
-        return read_arrays(path, wanted, ("features",))
+        return read_arrays(path, wanted)
     regular_file(path)
     if suffix != ".csv":
-        raise CommandError(f"Data must be .npz or .csv. Received: {path}")
-    if "logits" not in wanted:
-        raise CommandError(f"A model needs data in an .npz. Received: {path}")
+        raise UsageError(f"Data must be .npz or .csv. Received: {path}")
+    if "x" in wanted:
+        raise UsageError(f"A model needs data in an .npz. Received: {path}")
     table, names = read_table(path)
     if len(names) < 2:
         raise CommandError(
@@ -72,18 +221,13 @@ def _load(path, wanted) -> dict:
     return {"logits": table[:, :-1], "y": table[:, -1]}
 
 
-def _outputs(frozen, data):
-    logits, features, y, _ = frozen.outputs(data["x"], data["y"])
-    return {"logits": logits, "features": features, "y": y}
-
-
-def _check_alike(args, val, test):
-    for name in ("logits", "features"):
+def _check_alike(args, val, test, first):
+    for name in (first, "features"):
         if val.get(name) is None:
             continue
         needed = np.shape(val[name])[1:]
         found = np.shape(test.get(name))[1:]
-        if needed != found:
+        if needed != found or test.get(name) is None:
             raise CommandError(
                 f"`{name}` must have the shape (n, ...) of {args.data} in "
                 f"{args.test} too, after n {needed}. Received: {found}"

@@ -1,9 +1,20 @@
-"""The error that ends a command."""
+"""The errors that end a command."""
 
 
 class CommandError(Exception):
-    """A command cannot do what it was asked to.
+    """A command cannot do what it was asked to, as the data are.
 
     Its message is for the user: `keras-likelihood` prints it as one line and
-    ends with exit status 2.
+    ends with exit status 1.
     """
+
+    status = 1
+
+
+class UsageError(CommandError):
+    """The command line itself is wrong, whatever the files hold.
+
+    The exit status is 2, as for an unknown option.
+    """
+
+    status = 2

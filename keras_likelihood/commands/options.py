@@ -3,11 +3,51 @@
 import argparse
 
 
-def add_force(parser):
-    """Adds `--force` to a command."""
+def new_command(subparsers, name: str, *, help: str, text: str, example: str):
+    """Adds a command with the options that every command has.
+
+    Args:
+        subparsers: argparse's object.
+        name: of the command.
+        help: half a line, for the list of commands.
+        text: what the command does, for its own help.
+        example: a command line.
+    """
+    parser = subparsers.add_parser(
+        name,
+        help=help,
+        description=text,
+        epilog=f"example:\n  {example}",
+        formatter_class=_Formatter,
+    )
+    parser.add_argument(
+        "--json",
+        action="store_true",
+        help="print one JSON document instead of text",
+    )
+    parser.add_argument(
+        "--quiet",
+        action="store_true",
+        help="print no text and no progress; errors are still printed",
+    )
+    parser.add_argument(
+        "--traceback",
+        action="store_true",
+        help="show where in the program an error was raised",
+    )
     parser.add_argument(
         "--force", action="store_true", help="replace outputs that exist"
     )
+    return parser
+
+
+class _Formatter(argparse.HelpFormatter):
+    """Wraps the description, and leaves the example as it is."""
+
+    def _fill_text(self, text, width, indent):
+        if text.startswith("example"):
+            return text
+        return super()._fill_text(text, width, indent)
 
 
 def at_least(least: int):

@@ -4,7 +4,7 @@ import os
 import stat
 import tempfile
 
-from keras_likelihood.commands.command_error import CommandError
+from keras_likelihood.commands.command_error import UsageError
 
 
 def check_outputs(outputs: dict, inputs: dict, force: bool) -> None:
@@ -27,11 +27,11 @@ def check_outputs(outputs: dict, inputs: dict, force: bool) -> None:
         _check_kind(flag, path)
         for other, known in seen.items():
             if _same_file(path, known):
-                raise CommandError(
+                raise UsageError(
                     f"{flag} must not be the file of {other}. Received: {path}"
                 )
         if os.path.lexists(path) and not force:
-            raise CommandError(
+            raise UsageError(
                 f"{flag}: the file exists; --force replaces it. "
                 f"Received: {path}"
             )
@@ -46,12 +46,12 @@ def _check_kind(flag, path):
     except FileNotFoundError:
         mode = stat.S_IFREG
     except OSError as error:
-        raise CommandError(
+        raise UsageError(
             f"{flag}: the file cannot be written ({error.strerror}). "
             f"Received: {path}"
         ) from error
     if not path or path.endswith(os.sep) or not stat.S_ISREG(mode):
-        raise CommandError(f"{flag} must name a file. Received: {path!r}")
+        raise UsageError(f"{flag} must name a file. Received: {path!r}")
 
 
 def _same_file(path, other):
@@ -64,12 +64,12 @@ def _same_file(path, other):
 def _try_folder(flag, path):
     folder = os.path.dirname(os.path.realpath(path))
     if not os.path.isdir(folder):
-        raise CommandError(f"{flag}: there is no such folder. Received: {path}")
+        raise UsageError(f"{flag}: there is no such folder. Received: {path}")
     try:
         with tempfile.NamedTemporaryFile(dir=folder, prefix="."):
             pass
     except OSError as error:
-        raise CommandError(
+        raise UsageError(
             f"{flag}: the folder cannot be written to ({error.strerror}). "
             f"Received: {path}"
         ) from error

@@ -5,34 +5,35 @@ import pathlib
 
 import numpy as np
 
-from keras_likelihood.commands.calibration_data import load_all
-from keras_likelihood.commands.command_error import CommandError
-from keras_likelihood.commands.options import add_force
+from keras_likelihood.commands import classifier_task, regressor_task
+from keras_likelihood.commands.calibration_data import load_task
+from keras_likelihood.commands.command_error import UsageError
+from keras_likelihood.commands.diagram import print_diagram
+from keras_likelihood.commands.options import new_command
 from keras_likelihood.commands.outputs import check_outputs
 from keras_likelihood.whole_files import replacing
 
 FIGURES = (".png", ".pdf", ".svg")
-METHODS = {
-    "global": "GlobalScaling",
-    "linear": "LinearScaling",
-    "features": "LinearFeatureScaling",
-    "deep": "DeepScaling",
-    "vector": "VectorScaling",
-    "matrix": "MatrixScaling",
-    "platt": "Platt",
-    "isotonic": "Isotonic",
-}
+METHODS = list(
+    dict.fromkeys([*classifier_task.METHODS, *regressor_task.METHODS])
+)
 
 
 def add_parser(subparsers):
     """Adds the command to an argparse subparsers object."""
-    parser = subparsers.add_parser(
+    parser = new_command(
+        subparsers,
         "recalibrate",
-        help="recalibrate a saved classifier, or logits in a file",
-        description=(
-            "Fits every recalibration, or the one named, to validation data, "
-            "prints NLL, ECE, accuracy and seconds, and writes the calibrated "
-            "model and, with matplotlib, a reliability diagram."
+        help="make the probabilities or intervals of a model reliable",
+        text=(
+            "Fits every recalibration, or the one named, to validation data. "
+            "Prints how good each one is and a reliability diagram, and "
+            "writes the calibrated model. Takes classifiers, and regressors "
+            "that predict one number, with or without a scale."
+        ),
+        example=(
+            "keras-likelihood recalibrate model.keras --data val.npz "
+            "\\\n      --test test.npz --output calibrated.keras"
         ),
     )
     parser.add_argument(
@@ -43,8 +44,9 @@ def add_parser(subparsers):
     parser.add_argument(
         "--data",
         required=True,
-        help="validation data: .npz with arrays x and y (or logits, y and "
-        "perhaps features), or a .csv of logits with the label last",
+        help="validation data: .npz with arrays x and y. Without a model: "
+        "logits and y, perhaps features; prediction and y, perhaps scale and "
+        "features; or a .csv of logits with the label last",
     )
     parser.add_argument("--test", help="data to judge on, in the same form")
     parser.add_argument(
@@ -55,8 +57,8 @@ def add_parser(subparsers):
     )
     parser.add_argument(
         "--output",
-        help="where to write: a .keras file, or an .npz of the probabilities "
-        "if the data are logits; nothing is written if unset",
+        help="where to write: a .keras file, or without a model an .npz of "
+        "the outputs; nothing is written if unset",
     )
     parser.add_argument("--figure", help="a .png; beside the output if unset")
     parser.add_argument("--features", help="name of the layer of features")
@@ -65,7 +67,11 @@ def add_parser(subparsers):
         action="store_true",
         help="the data hold probabilities instead of logits",
     )
-    add_force(parser)
+    parser.add_argument(
+        "--task",
+        choices=["classification", "regression"],
+        help="found from the model and the labels if unset",
+    )
     parser.set_defaults(run=run)
     return parser
 
@@ -79,13 +85,25 @@ def run(args) -> int:
         {"model": args.model, "--data": args.data, "--test": args.test},
         args.force,
     )
-    frozen, val, test = load_all(args)
-    from_logits = frozen is not None or not args.probabilities
-    fitted = _fit_all(val, test, args.method, from_logits)
+    console = args.console
+    with console.progress("running the model"):
+        task = load_task(args)
+    fitted, scores = _fit_all(task, args)
     chosen = fitted[args.method]
-    _write(args, chosen, frozen, test or val, from_logits)
-    if figure:
-        _draw(figure, chosen, test or val, from_logits)
+    judged = "test" if args.test else "data"
+    _say_gain(console, task, scores["none"], scores[args.method], judged)
+    curves = task.curve(None), task.curve(chosen)
+    print_diagram(console, task, *curves)
+    console.result(
+        task=task.name,
+        judged_on=judged,
+        scores=scores,
+        method=args.method,
+        reliability=dict(zip(("before", "after"), curves, strict=True)),
+    )
+    written = _write(args, task, chosen, figure)
+    console.result(written=written)
+    _say_next(args)
     return 0
 
 
@@ -94,12 +112,12 @@ def _check_suffixes(args):
     allowed = ".keras" if args.model else ".npz"
     if args.output and pathlib.Path(args.output).suffix != allowed:
         what = "a model" if args.model else "probabilities"
-        raise CommandError(
+        raise UsageError(
             f"--output must end in {allowed} for {what}. "
             f"Received: {args.output}"
         )
     if args.figure and pathlib.Path(args.figure).suffix not in FIGURES:
-        raise CommandError(
+        raise UsageError(
             f"--figure must end in one of {FIGURES}. Received: {args.figure}"
         )
 
@@ -113,97 +131,129 @@ def _figure(args):
     if not args.output:
         return None
     if importlib.util.find_spec("matplotlib") is None:
-        print("no figure: matplotlib is missing, the extra [plots] brings it")
+        args.console.say(
+            "no figure: matplotlib is missing, the extra [plots] brings it"
+        )
         return None
     return pathlib.Path(args.output).with_suffix(".png")
 
 
-def _fit_all(val, test, method, from_logits):
-    from keras_likelihood import recalibration
-
-    names = dict(METHODS)
-    if val.get("features") is None:
-        del names["features"], names["deep"]
-    if method not in (*names, "auto"):
-        raise CommandError(f"The method {method!r} needs `features`.")
-    names = {**names, "auto": "Auto"}
-    if method != "auto":
-        names = {method: names[method]}
-    print(f"{'method':10} {'NLL':>9} {'ECE':>8} {'accuracy':>9} {'seconds':>8}")
-    fitted = {}
-    for short, name in {"none": None, **names}.items():
-        recalibrator = name and getattr(recalibration, name)()
-        if recalibrator:
-            recalibrator.fit_arrays(
-                val["logits"],
-                val["y"],
-                val.get("features"),
-                from_logits=from_logits,
-            )
-        nll, ece, accuracy = _judge(recalibrator, test or val, from_logits)
-        seconds = recalibrator.report_["seconds"] if recalibrator else 0.0
-        row = f"{nll:9.4f} {ece:8.4f} {accuracy:9.4f} {seconds:8.2f}"
-        print(f"{short:10} {row}", flush=True)
-        fitted[short] = recalibrator
-    if test:
-        print("(on the test data)")
+def _fit_all(task, args):
+    """Fits the methods, and prints their scores in a table."""
+    names = list(task.methods()) if args.method == "auto" else [args.method]
+    fitted, scores = {}, {}
+    with args.console.progress("fitting") as on_method:
+        for number, name in enumerate(["none", *names]):
+            one = task.fit(name) if number else None
+            seconds = one.report_["seconds"] if one else 0.0
+            fitted[name] = one
+            scores[name] = {**task.judge(one), "seconds": seconds}
+            if number:
+                on_method(number, len(names))
+    rows = [
+        [
+            name,
+            *("-" if np.isnan(s[k]) else f"{s[k]:.4f}" for k in task.scores),
+            f"{s['seconds']:.2f}",
+        ]
+        for name, s in scores.items()
+    ]
+    nll = [s["NLL"] for s in scores.values()]
+    console = args.console
+    columns = ["method", *task.scores, "seconds"]
+    console.table(columns, rows, best=int(np.nanargmin(nll)))
+    if args.test:
+        console.say("(on the test data)")
     else:
-        print("(on the data they were fitted to; --test judges on others)")
-    if method == "auto":
-        print("auto chose", fitted["auto"].parameters_["method"])
-    return fitted
+        console.say(
+            "(on the data they were fitted to; --test judges on others)"
+        )
+    if args.method == "auto":
+        chosen = task.chosen(fitted["auto"])
+        console.result(auto=chosen)
+        console.say(f"auto chose {chosen} by cross-validation")
+    return fitted, scores
 
 
-def _judge(recalibrator, data, from_logits):
-    from keras_likelihood.metrics import functions
+def _say_gain(console, task, before, after, judged):
+    words = gain(task, before, after)
+    console.result(gain=words)
+    console.say(words, style="bold")
 
-    p, y = probabilities(recalibrator, data, from_logits), data["y"]
-    # One column, or a plain vector, is the probability of yes.
-    several = p.ndim > 1 and p.shape[-1] > 1
-    predicted = p.argmax(-1) if several else p.reshape(y.shape) > 0.5
+
+def gain(task, before: dict, after: dict) -> str:
+    """How much recalibration gained, in words.
+
+    Args:
+        task: a `ClassifierTask` or `RegressorTask`.
+        before: its scores before recalibration.
+        after: its scores after it.
+    """
+    if np.isnan(before["NLL"]):
+        return (
+            "The model predicted no intervals. Now its 90 % intervals hold "
+            f"{after['in 90 % band']:.1%} of the targets."
+        )
+    change = after["NLL"] - before["NLL"]
+    gap, new = before[task.gap], after[task.gap]
+    if change > -0.001 and new > 0.8 * gap:
+        return (
+            f"Recalibration gained nothing to speak of: the NLL is "
+            f"{after['NLL']:.4f}, it was {before['NLL']:.4f}."
+        )
+    factor = "" if new >= gap else f", {gap / max(new, 1e-6):.1f} times smaller"
+    verb = "fell" if change < 0 else "rose"
     return (
-        functions.negative_log_likelihood(y, p),
-        functions.expected_calibration_error(y, p),
-        float(np.mean(predicted == y)),
+        f"The NLL {verb} from {before['NLL']:.4f} to {after['NLL']:.4f}. The "
+        f"calibration error ({task.gap}) went from {gap:.4f} to {new:.4f}"
+        f"{factor}."
     )
 
 
-def probabilities(recalibrator, data, from_logits):
-    """Calibrated probabilities, or those of the data for `None`."""
-    from keras_likelihood.recalibration import GlobalScaling
-
-    if recalibrator is None:
-        recalibrator = GlobalScaling()
-        recalibrator.parameters_ = {"temperature": 1.0}
-    return recalibrator.calibrate(
-        data["logits"], data.get("features"), from_logits=from_logits
-    )
-
-
-def _write(args, chosen, frozen, judged, from_logits):
+def _write(args, task, chosen, figure):
     if not args.output:
-        print("nothing written; --output names a file")
-        return
-    with replacing(args.output) as temporary:
-        if frozen is not None:
-            frozen.extend(chosen).save(temporary)
-        else:
-            p = probabilities(chosen, judged, from_logits)
-            np.savez(temporary, probabilities=p)
-    print(f"wrote {args.output} ({args.method})")
+        args.console.say("nothing written; --output names a file")
+    else:
+        with replacing(args.output) as temporary:
+            if args.model:
+                task.calibrated_model(chosen).save(temporary)
+            else:
+                np.savez(temporary, **task.arrays(chosen))
+        args.console.say(f"wrote {args.output} ({args.method})")
+    if figure:
+        _draw(figure, task, chosen)
+        args.console.say(f"wrote {figure}")
+    return [str(path) for path in (args.output, figure) if path]
 
 
-def _draw(figure, chosen, judged, from_logits):
+def _draw(figure, task, chosen):
     import matplotlib
 
-    from keras_likelihood.plots.reliability import compare_reliability
-
     matplotlib.use("agg")
-    titles = {
-        "before": probabilities(None, judged, from_logits),
-        "after": probabilities(chosen, judged, from_logits),
-    }
-    drawing = compare_reliability(judged["y"], titles)
+    drawing = task.draw(chosen)
     with replacing(figure) as temporary:
         drawing.savefig(temporary, dpi=150)
-    print("wrote", figure)
+
+
+def _say_next(args):
+    console = args.console
+    model = f"{args.model} " if args.model else ""
+    command = f"keras-likelihood recalibrate {model}--data {args.data}"
+    if not args.test:
+        console.next_step(
+            "judge on data that nothing was fitted to:",
+            f"{command} --test test.npz",
+        )
+    elif not args.output:
+        output = "calibrated.keras" if args.model else "calibrated.npz"
+        console.next_step(
+            "write the result:",
+            f"{command} --test {args.test} --output {output}",
+        )
+    elif args.model:
+        console.next_step(
+            "load it in Python, after `import keras_likelihood`:",
+            f"keras.models.load_model({args.output!r})",
+        )
+    else:
+        console.next_step("load it in Python:", f"numpy.load({args.output!r})")

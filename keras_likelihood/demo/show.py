@@ -1,6 +1,7 @@
 """The demo as a person sees it: progress, tables and a figure."""
 
-import logging
+import dataclasses
+import itertools
 import os
 
 import numpy as np
@@ -8,98 +9,115 @@ from keras import ops
 
 from keras_likelihood.demo import data, study
 from keras_likelihood.demo.figure import draw
+from keras_likelihood.demo.sparse_weights import learn_sparse_weights
 from keras_likelihood.demo.wrong_labels import find_wrong_labels
 from keras_likelihood.whole_files import replacing
 
 DIGITS = 3
 """Time of the network for digits, in that of another."""
+SPARSE = 1
+"""Time of the two lines with many weights, likewise."""
 
 
 def run(
     figure: str | os.PathLike = "demo.png",
     page: str | os.PathLike = "demo_audit.html",
     *,
+    console,
     quick: bool = False,
-) -> int:
+) -> dict:
     """Trains, prints what came of it, draws a figure and writes a page.
 
     Args:
         figure: path of the figure, a .png in a folder that exists.
         page: path of the page of wrong labels.
+        console: the `Console` to print to.
         quick: train for a few epochs only.
 
     Returns:
-        Exit status, 0.
+        `scores` by data set and loss, `wrong_labels` (a `Found`) and
+        `weights` (`Weights`).
     """
-    from rich.console import Console
-    from rich.progress import Progress
-
-    # TensorFlow warns of retracing when models are made in a row.
-    logging.getLogger("tensorflow").setLevel(logging.ERROR)
-    console = Console()
-    console.print(
-        "[bold]Your loss should be a likelihood.[/bold] One small network, "
-        "trained with squared error and with two likelihoods; and a network "
-        "that finds wrong labels."
+    console.say("Your loss should be a likelihood.", style="bold")
+    console.say(
+        "One small network, trained with squared error and with two "
+        "likelihoods; and a network that finds wrong labels."
     )
     epochs = 3 if quick else 120
     splits = {
         "A curve with gross errors in one target of ten": data.noisy_curve(),
         "Diabetes progression, real patients": data.diabetes(),
     }
-    with Progress(console=console, transient=True) as progress:
-        models = 3 * len(splits)
-        task = progress.add_task(
-            f"training {models + 1} models", total=models + DIGITS
-        )
-        share = 1 / epochs
+    models = 3 * len(splits)
+    steps = (models + DIGITS + SPARSE) * epochs
+    with console.progress(f"training {models + 3} models", 0) as on_step:
+        ticks = itertools.count(1)
         fits = {
             title: study.regressors(
-                split, epochs, lambda: progress.advance(task, share)
+                split, epochs, lambda: on_step(next(ticks), steps)
             )
             for title, split in splits.items()
         }
         found = find_wrong_labels(
             page,
-            lambda done, all_: progress.update(
-                task, completed=models + DIGITS * done / all_
+            lambda done, all_: on_step(
+                epochs * (models + DIGITS * done / all_), steps
             ),
             quick,
         )
+        weights = learn_sparse_weights(
+            lambda done, all_: on_step(
+                steps - epochs * SPARSE * (1 - done / all_), steps
+            ),
+            quick,
+        )
+    scores: dict = {}
     for title, split in splits.items():
-        console.print(_table(title, split, fits[title]))
+        scores[title] = _scores(split, fits[title])
+        _print_scores(console, title, scores[title])
     with replacing(figure) as temporary:
         draw(temporary, list(splits.values()), list(fits.values()))
-    console.print(
-        "Held-out data. RMSE of the curve is against its truth. "
-        f"Figure: [bold]{figure}[/bold]"
+    console.say("Held-out data. RMSE of the curve is against its truth.")
+    console.say("Wrong labels among digits.", style="bold")
+    console.say(f"{found}")
+    console.say("Sparse weights.", style="bold")
+    console.say(
+        "Fifty weights, five of which matter. Root mean square error without "
+        f"a regularizer {weights.error('plain'):.3f}, with MultiLasso "
+        f"{weights.error('sparse'):.3f}."
     )
-    console.print(
-        f"[bold]Wrong labels among digits.[/bold] {found} "
-        f"Page: [bold]{page}[/bold]"
+    console.result(wrong_labels=dataclasses.asdict(found))
+    return {"scores": scores, "wrong_labels": found, "weights": weights}
+
+
+def _print_scores(console, title, scores):
+    names = list(next(iter(scores.values())))
+    console.say(title, style="bold")
+    nll = [row["NLL"] for row in scores.values()]
+    console.table(
+        ["loss", *names],
+        [
+            [name, *(f"{value:.3f}" for value in row.values())]
+            for name, row in scores.items()
+        ],
+        best=int(np.argmin(nll)),
     )
-    return 0
+    console.result(**{title: scores})
 
 
-def _table(title, split, fits):
-    from rich.table import Table
-
-    table = Table(title=title, title_justify="left", title_style="bold")
-    table.add_column("loss", min_width=26)
-    for column in ("RMSE", "NLL", "in 90 % band", "band width"):
-        table.add_column(column, justify="right")
+def _scores(split, fits):
     truth = split.y_test if split.truth is None else split.truth
+    scores = {}
     for fit in fits:
         distribution = fit.distribution(split.x_test)
         low, high = map(ops.convert_to_numpy, distribution.interval(0.9))
         prediction = ops.convert_to_numpy(distribution.prediction)
         nll = ops.convert_to_numpy(distribution.nll(split.y_test))
         inside = (low <= split.y_test) & (split.y_test <= high)
-        table.add_row(
-            fit.name,
-            f"{np.sqrt(np.mean((prediction - truth) ** 2)):.3f}",
-            f"{np.mean(nll):.3f}",
-            f"{np.mean(inside):.1%}",
-            f"{np.mean(high - low):.2f}",
-        )
-    return table
+        scores[fit.name] = {
+            "RMSE": float(np.sqrt(np.mean((prediction - truth) ** 2))),
+            "NLL": float(np.mean(nll)),
+            "in 90 % band": float(np.mean(inside)),
+            "band width": float(np.mean(high - low)),
+        }
+    return scores

@@ -61,6 +61,8 @@ class ScaleDetector(OutlierDetector):
 
     _more_arrays: tuple = ()
     """Fitted arrays of a subclass, for files."""
+    callbacks: tuple = ()
+    """Further Keras callbacks of the training, which no file keeps."""
 
     def __init__(
         self,
@@ -139,7 +141,7 @@ class ScaleDetector(OutlierDetector):
 
     def _train(self, z, random):
         model = self._build(z.shape[1], random)
-        validation, callbacks = None, []
+        validation, callbacks = None, list(self.callbacks)
         if self.verbose or z.shape[1] > _WIDE:
             say = _print_line if self.verbose else warnings.warn
             callbacks.append(Forecast(self.steps, z.shape[1], say))

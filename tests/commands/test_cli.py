@@ -23,7 +23,7 @@ def table(tmp_path):
     "arguments, status, words",
     [
         (["--version"], 0, "."),
-        (["--help"], 0, "recalibrate"),
+        (["--help"], 0, "exit status:"),
         (["audit", "--help"], 0, "--traceback"),
         (["detect"], 2, "required: data"),
         (["detect", "none.csv"], 2, "no such file"),
@@ -43,6 +43,31 @@ def test_answers_without_a_backend(arguments, status, words):
     assert len(found.stderr.splitlines()) == (status != 0)
 
 
+def test_help_imports_no_backend_and_has_examples(capsys):
+    """Modules are listed by a process that ends with the help."""
+    program = (
+        "import runpy, sys\n"
+        "sys.argv = ['keras-likelihood', '--help']\n"
+        "try: runpy.run_module('keras_likelihood', run_name='__main__')\n"
+        "except SystemExit: pass\n"
+        "print(*sys.modules, file=sys.stderr)\n"
+    )
+    found = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True
+    )
+    loaded = found.stderr.split()
+    assert "keras_likelihood.cli" in loaded
+    slow = ("keras", "tensorflow", "jax", "torch", "scipy", "sklearn", "rich")
+    assert not set(slow) & set(loaded)
+    for command in cli.COMMANDS:
+        assert f"\n  keras-likelihood {command}" in found.stdout
+        with pytest.raises(SystemExit):
+            cli.main([command, "--help"])
+        printed = capsys.readouterr().out
+        assert f"example:\n  keras-likelihood {command}" in printed
+        assert "--json" in printed and "--quiet" in printed
+
+
 def test_other_programs_import_all_of_the_package(monkeypatch):
     assert not is_own_command()
     monkeypatch.setattr(sys, "argv", ["/usr/bin/keras-likelihood"])
@@ -60,7 +85,7 @@ def test_a_missing_backend_is_one_line(table):
         text=True,
         env=environment,
     )
-    assert found.returncode == 2
+    assert found.returncode == 1
     assert len(found.stderr.splitlines()) == 1
     assert "backend" in found.stderr
 
@@ -71,7 +96,7 @@ def test_missing_extras_are_named(table, capsys, monkeypatch, module):
         raise ModuleNotFoundError(f"no {module}", name=module)
 
     monkeypatch.setattr(detect, "run", lost)
-    line = refusal(capsys, "detect", table)
+    line = refusal(capsys, "detect", table, statuses=(1,))
     assert f"needs {module}" in line
     assert f"keras-likelihood[{cli.EXTRAS[module]}]" in line
 
@@ -125,6 +150,24 @@ def test_ctrl_c_while_writing_leaves_no_half_file(table, capsys, monkeypatch):
     assert len(list(table.parent.iterdir())) == 2
 
 
+def test_a_closed_pipe_is_no_traceback(table):
+    """As of `keras-likelihood ... | head -0`."""
+    program = (
+        "import os, sys; from keras_likelihood import cli;"
+        "from keras_likelihood.commands import detect;"
+        "detect.run = lambda args: args.console.say('text') or 0;"
+        f"sys.exit(cli.main(['detect', {str(table)!r}]))"
+    )
+    reading, writing = os.pipe()
+    os.close(reading)
+    # Nothing of Keras is needed to print.
+    arguments = [sys.executable, "-c", program, "-m", "keras_likelihood"]
+    found = subprocess.run(arguments, stdout=writing, stderr=subprocess.PIPE)
+    os.close(writing)
+    assert found.returncode == 1
+    assert found.stderr == b""
+
+
 def test_warnings_are_one_line(table, capsys, monkeypatch):
     import warnings
 
@@ -143,11 +186,13 @@ def test_warnings_are_one_line(table, capsys, monkeypatch):
 def test_the_demo_replaces_its_own_files_only(tmp_path, capsys, monkeypatch):
     pytest.importorskip("matplotlib")
     from keras_likelihood import demo
+    from keras_likelihood.commands import demo_page
     from keras_likelihood.demo.figure import SOFTWARE
     from keras_likelihood.demo.page_title import TITLE
 
     drawn = []
-    monkeypatch.setattr(demo, "run", lambda *paths, quick: drawn.extend(paths))
+    monkeypatch.setattr(demo, "run", lambda *paths, **_: drawn.extend(paths))
+    monkeypatch.setattr(demo_page, "write_stories", lambda *_: None)
     figure, page = tmp_path / "demo.png", tmp_path / "demo_audit.html"
     for path in (figure, page):
         path.write_bytes(b"precious")

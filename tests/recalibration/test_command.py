@@ -72,6 +72,8 @@ def test_one_hot_labels_and_one_method(tmp_path, capsys):
     for name in ("plain", "one_hot"):
         call("--data", tmp_path / f"{name}.npz", "--method", "global")
         lines = capsys.readouterr().out.splitlines()
+        *lines, next_step = lines
+        assert name in next_step
         printed.append([line.split()[:4] for line in lines])
         assert "nothing written; --output names a file" in lines
     assert printed[0] == printed[1]
@@ -91,6 +93,8 @@ def test_labels_of_sequences_stay_class_numbers(tmp_path, capsys):
     for name in ("rows", "sequences"):
         call("--data", tmp_path / f"{name}.npz", "--method", "global")
         lines = capsys.readouterr().out.splitlines()
+        *lines, next_step = lines
+        assert name in next_step
         printed.append([line.split()[:4] for line in lines])
     assert printed[0] == printed[1]
 

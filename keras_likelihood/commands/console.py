@@ -1,0 +1,153 @@
+"""What commands print: text for people, or one JSON document."""
+
+import json
+import math
+import re
+import sys
+
+import numpy as np
+
+from keras_likelihood.commands.progress import showing_progress
+
+_WIDE = 10_000
+"""Columns of a pipe: no line of it is broken."""
+_NUMBER = re.compile(r"[-+\u2212]?[\d.,]+(e[-+]?\d+)?( ?%)?|-|")
+
+
+class Console:
+    """The one place through which commands print.
+
+    Text goes to stdout. In a terminal it has colours, unless the variable
+    `NO_COLOR` is set. In a pipe or a file it is plain. Progress goes to
+    stderr.
+
+    Args:
+        command: name of the command.
+        as_json: print one JSON document at the end and no text.
+        quiet: print neither text nor progress.
+    """
+
+    def __init__(
+        self, command: str, *, as_json: bool = False, quiet: bool = False
+    ):
+        self._results = {"command": command}
+        self._as_json = as_json
+        self._quiet = quiet
+
+    @property
+    def _is_silent(self):
+        return self._as_json or self._quiet
+
+    def say(self, text: str, style: str | None = None) -> None:
+        """Prints a sentence; a terminal breaks it between words."""
+        if not self._is_silent:
+            from rich.text import Text
+
+            _rich().print(Text(printable(text), style=style or ""))
+
+    def facts(self, facts: dict) -> None:
+        """Prints one name and value on each line."""
+        width = max(map(len, facts))
+        for name, value in facts.items():
+            self.say(f"{name:{width}}  {value}")
+
+    def table(self, columns, rows, *, best: int | None = None) -> None:
+        """Prints a table. Columns of numbers are aligned to the right.
+
+        Args:
+            columns: names of the columns.
+            rows: lists of texts.
+            best: number of the row to mark as the best, or `None`.
+        """
+        if self._is_silent:
+            return
+        from rich import box
+        from rich.table import Table
+        from rich.text import Text
+
+        console = _rich()
+        frame = box.SIMPLE_HEAD if console.is_terminal else None
+        table = Table(box=frame, pad_edge=False, header_style="bold")
+        rows = [[printable(cell) for cell in row] for row in rows]
+        for at, name in enumerate(columns):
+            is_number = all(_NUMBER.fullmatch(row[at]) for row in rows)
+            table.add_column(
+                Text(printable(name)),
+                justify="right" if is_number and rows else "left",
+            )
+        if best is not None:
+            table.add_column("")
+        mark = printable("◀ best", "< best")
+        for number, row in enumerate(rows):
+            is_best = number == best
+            cells = [*row, mark if is_best else ""]
+            cells = cells if best is not None else row
+            style = "bold green" if is_best else None
+            table.add_row(*map(Text, cells), style=style)
+        with console.capture() as captured:
+            console.print(table)
+        for line in captured.get().splitlines():
+            print(line.rstrip())
+
+    def next_step(self, text: str, command: str | None = None) -> None:
+        """Says what to do next; the last words of every command."""
+        self.result(next_step=text, next_command=command)
+        self.say(f"Next: {text}", style="bold")
+        if command:
+            self.say(f"  {command}", style="cyan")
+
+    def result(self, **values) -> None:
+        """Keeps values for the JSON document."""
+        self._results.update(values)
+
+    def progress(self, text: str, after: float = 2.0):
+        """Shows how far a piece of work is; see `showing_progress`."""
+        return showing_progress(text, after=after, quiet=self._quiet)
+
+    def finish(self) -> None:
+        """Prints the JSON document, if it was asked for."""
+        if self._as_json:
+            json.dump(_plain(self._results), sys.stdout, allow_nan=False)
+            print()
+
+
+def printable(text: str, otherwise: str | None = None) -> str:
+    """The text as stdout can show it.
+
+    Names from files may hold line breaks, or codes that change a terminal.
+
+    Args:
+        text: any text.
+        otherwise: what to print if stdout cannot encode the text. Defaults
+            to the text with question marks.
+    """
+    text = "".join(c if c.isprintable() else "?" for c in str(text))
+    encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
+    shown = text.encode(encoding, "replace").decode(encoding)
+    return shown if otherwise is None or shown == text else otherwise
+
+
+def _rich():
+    from rich.console import Console as RichConsole
+
+    console = RichConsole(markup=False, highlight=False, emoji=False)
+    if not console.is_terminal:
+        console.width = _WIDE
+    return console
+
+
+def _plain(value):
+    """Values as JSON knows them; it has no NaN and no infinity."""
+    if isinstance(value, dict):
+        return {str(k): _plain(v) for k, v in value.items()}
+    if isinstance(value, np.ndarray):
+        value = value.tolist()
+    if isinstance(value, list | tuple):
+        return [_plain(v) for v in value]
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    if value is None or isinstance(value, bool | int | float):
+        return value
+    return str(value)

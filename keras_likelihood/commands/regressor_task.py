@@ -1,0 +1,199 @@
+"""Recalibration of a regressor, as commands and pages show it."""
+
+import time
+
+import numpy as np
+
+from keras_likelihood.commands.command_error import CommandError, UsageError
+
+METHODS = {
+    "global": "GlobalScaling",
+    "linear": "LinearScaling",
+    "deep": "DeepScaling",
+}
+_FOLDS = 3
+_MOST_ROWS = 3000
+"""Rows that are enough to choose a method by cross-validation."""
+
+
+class RegressorTask:
+    """Fits recalibrators to a regressor's predictions and judges them.
+
+    Args:
+        fitted_to: dict of `prediction` and `y`, and perhaps `scale`,
+            `features` and `own`, the distribution that the model itself
+            predicts; to fit to.
+        judged_on: the same, to judge on.
+        refit: function of a recalibrator that fits it to the model itself,
+            or `None` if there is no model.
+    """
+
+    name = "regression"
+    scores = ("NLL", "CAL", "in 90 % band", "band width")
+    gap = "CAL"
+    expected, observed = "promised", "observed"
+
+    def __init__(self, fitted_to, judged_on, refit=None):
+        self.fitted_to = fitted_to
+        self.judged_on = judged_on
+        self._refit = refit
+
+    def methods(self) -> dict:
+        """Class names of the methods that these data allow."""
+        return {**METHODS, "auto": "Auto"}
+
+    def fit(self, method: str):
+        """Returns the fitted recalibrator of a method."""
+        if method not in self.methods():
+            raise UsageError(
+                "The method of a regressor must be one of "
+                f"{', '.join(self.methods())}. Received: {method}"
+            )
+        started = time.perf_counter()
+        if method == "auto":
+            scores = {name: self._cross_validated(name) for name in METHODS}
+            method = min(scores, key=lambda name: scores[name])
+        fitted = self._fit(method, slice(None))
+        fitted.report_["seconds"] = time.perf_counter() - started
+        return fitted
+
+    def _fit(self, method, rows):
+        from keras_likelihood.recalibration import regression
+
+        recalibrator = getattr(regression, METHODS[method])()
+        given = _options(self.fitted_to, rows)
+        return recalibrator.fit_arrays(
+            self.fitted_to["prediction"][rows],
+            self.fitted_to["y"][rows],
+            **given,
+        )
+
+    def _cross_validated(self, method):
+        """Mean NLL of rows that the recalibrator was not fitted to."""
+        y = self.fitted_to["y"]
+        if len(y) < _FOLDS:
+            raise CommandError(
+                f"{_FOLDS} folds need as many examples. Received: {len(y)}"
+            )
+        order = np.random.default_rng(0).permutation(len(y))[:_MOST_ROWS]
+        losses = []
+        for held in range(_FOLDS):
+            rows = order[held::_FOLDS]
+            fitted = self._fit(method, np.setdiff1d(order, rows))
+            distribution = fitted.calibrate(
+                self.fitted_to["prediction"][rows],
+                **_options(self.fitted_to, rows),
+            )
+            losses.append(
+                _numpy(distribution.nll(_like(distribution, y[rows])))
+            )
+        return float(np.concatenate(losses).mean())
+
+    def chosen(self, auto) -> str:
+        """What `auto` chose, in words."""
+        residuals = auto.parameters_["likelihood"]
+        return f"{type(auto).__name__} with {residuals} residuals"
+
+    def distribution(self, recalibrator):
+        """The calibrated one, or that of the model for `None`.
+
+        A model without a scale predicts no distribution: `None`.
+        """
+        if recalibrator is None:
+            return self.judged_on.get("own")
+        return recalibrator.calibrate(
+            self.judged_on["prediction"], **_options(self.judged_on)
+        )
+
+    def _cdf(self, recalibrator):
+        distribution = self.distribution(recalibrator)
+        y = _like(distribution, self.judged_on["y"])
+        return np.clip(_numpy(distribution.cdf(y)).ravel(), 0, 1)
+
+    def judge(self, recalibrator) -> dict:
+        """The scores on the data to judge on; `None` is the model itself."""
+        from keras_likelihood.metrics import functions
+
+        distribution = self.distribution(recalibrator)
+        if distribution is None:
+            return dict.fromkeys(self.scores, float("nan"))
+        y = _like(distribution, self.judged_on["y"])
+        cdf = self._cdf(recalibrator)
+        low, high = map(_numpy, distribution.interval(0.9))
+        return {
+            "NLL": float(_numpy(distribution.nll(y)).mean()),
+            "CAL": functions.calibration_error(cdf),
+            "in 90 % band": functions.interval_coverage(cdf, 0.9),
+            "band width": float(np.mean(high - low)),
+        }
+
+    def curve(self, recalibrator) -> list[dict]:
+        """The share of targets in the central interval of each coverage."""
+        from keras_likelihood.metrics.functions import interval_coverage
+
+        if self.distribution(recalibrator) is None:
+            return []
+        cdf = self._cdf(recalibrator)
+        return [
+            {
+                "name": f"{percent} %",
+                "expected": percent / 100,
+                "observed": interval_coverage(cdf, percent / 100),
+                "count": len(cdf),
+            }
+            for percent in range(10, 100, 10)
+        ]
+
+    def belief(self, recalibrator) -> str:
+        """Whether the model is too sure, in a sentence."""
+        if self.distribution(recalibrator) is None:
+            return "It predicts a number without an interval."
+        inside = self.judge(recalibrator)["in 90 % band"]
+        return f"Its 90 % intervals hold {inside:.1%} of the targets."
+
+    def calibrated_model(self, recalibrator):
+        """The Keras model with the distribution's parameters as output."""
+        return self._refit(recalibrator)
+
+    def arrays(self, recalibrator) -> dict:
+        """What is written if there is no model."""
+        distribution = self.distribution(recalibrator)
+        names = [p.name for p in type(distribution).parameters]
+        return {
+            "prediction": _numpy(distribution.prediction),
+            **{n: _numpy(getattr(distribution, n)) for n in names},
+        }
+
+    def draw(self, recalibrator):
+        """A Matplotlib figure of the calibration, before and after."""
+        from keras_likelihood.plots import plot_calibration_curve
+
+        shown = {"before": None, "after": recalibrator}
+        return plot_calibration_curve(
+            {
+                title: self._cdf(one)
+                for title, one in shown.items()
+                if self.distribution(one) is not None
+            }
+        )
+
+
+def _options(data, rows=slice(None)):
+    return {
+        "features": None
+        if data.get("features") is None
+        else data["features"][rows],
+        "scale": None if data.get("scale") is None else data["scale"][rows],
+    }
+
+
+def _like(distribution, y):
+    """The targets in the shape and type of the prediction."""
+    prediction = _numpy(distribution.prediction)
+    return np.reshape(y, prediction.shape).astype(prediction.dtype)
+
+
+def _numpy(tensor):
+    import keras
+
+    return keras.ops.convert_to_numpy(tensor)
