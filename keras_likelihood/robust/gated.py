@@ -16,6 +16,7 @@ and Van Driessen, 2006).
 """
 
 import dataclasses
+from typing import Any
 
 import numpy as np
 from scipy import special
@@ -42,8 +43,8 @@ class Gated:
     slope: np.ndarray
     middle: np.ndarray
     width2: np.ndarray
-    cost: np.ndarray | None = None
-    inliers: np.ndarray | None = None
+    cost: Any = None
+    inliers: Any = None
 
     def at(self, places):
         """Some of the stack."""
