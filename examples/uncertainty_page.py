@@ -132,17 +132,19 @@ def draw(results):
         key=lambda n: _gain(results[n], "Student's t, 5 members"),
     )
     figure, axes = plt.subplots(figsize=(7.2, 0.42 * len(names) + 1.4))
-    for place, name in enumerate(names):
-        for method, (colour, marker) in shown.items():
-            if method in results[name]["methods"]:
-                axes.plot(
-                    _gain(results[name], method),
-                    place,
-                    marker,
-                    color=colour,
-                    markersize=7,
-                    label=method if place == 0 else None,
-                )
+    for method, (colour, marker) in shown.items():
+        places = [
+            (_gain(results[name], method), place)
+            for place, name in enumerate(names)
+            if method in results[name]["methods"]
+        ]
+        axes.plot(
+            *np.transpose(places),
+            marker,
+            color=colour,
+            markersize=7,
+            label=method,
+        )
     axes.axvline(0, color="0.6", linewidth=1)
     axes.set_yticks(range(len(names)), names)
     axes.set_xlabel("NLL gained over squared error (nats per example)")
