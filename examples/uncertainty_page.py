@@ -37,18 +37,31 @@ def methods_of(results, names):
 
 
 def scores_table(results, names, key):
-    """Mean and standard error by set; the lowest mean of a row is bold."""
-    names = methods_of(results, names)
+    """Mean and standard error by set; the lowest mean of a row is bold.
+
+    A dash stands for a method that was not run on a set.
+    """
+    names = [
+        n for n in names if any(n in r["methods"] for r in results.values())
+    ]
     lines = [f"| | {' | '.join(names)} |", "|---|" + "---:|" * len(names)]
     for name, result in sorted(results.items()):
-        values = [result["methods"][n][key] for n in names]
-        means = [np.mean(v) for v in values]
-        digits = 3 if max(map(abs, means)) < 10 else 2
+        values = {
+            n: result["methods"][n][key]
+            for n in names
+            if n in result["methods"]
+        }
+        means = {n: np.mean(v) for n, v in values.items()}
+        digits = 3 if max(map(abs, means.values())) < 10 else 2
         cells = []
-        for mean, v in zip(means, values, strict=True):
-            text = f"{mean:.{digits}f}"
-            text = f"**{text}**" if mean == min(means) else text
-            cells.append(f"{text} ± {np.std(v, ddof=1) / len(v) ** 0.5:.2g}")
+        for n in names:
+            if n not in values:
+                cells.append("–")
+                continue
+            text = f"{means[n]:.{digits}f}"
+            text = f"**{text}**" if n == min(means, key=means.get) else text
+            error = np.std(values[n], ddof=1) / len(values[n]) ** 0.5
+            cells.append(f"{text} ± {error:.2g}")
         lines.append(f"| {name} | {' | '.join(cells)} |")
     return "\n".join(lines)
 
