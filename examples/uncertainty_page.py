@@ -165,7 +165,9 @@ def draw(results):
     axes.set_axisbelow(True)
     for side in ("top", "right", "left"):
         axes.spines[side].set_visible(False)
-    axes.legend(frameon=False, loc="lower right")
+    axes.legend(
+        frameon=False, loc="lower center", bbox_to_anchor=(0.45, 1.0), ncol=3
+    )
     figure.tight_layout()
     figure.savefig(FIGURE, dpi=150)
 
