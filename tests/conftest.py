@@ -2,7 +2,9 @@
 
 import contextlib
 import os
+import pathlib
 import shutil
+import sys
 import tempfile
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
@@ -54,6 +56,23 @@ def _same_seed():
 @pytest.fixture
 def rng():
     return np.random.default_rng(0)
+
+
+@pytest.fixture
+def import_from(monkeypatch):
+    """Lets a test import scripts from folders, and forgets them after."""
+    before, folders = set(sys.modules), []
+
+    def add(*paths):
+        for path in paths:
+            monkeypatch.syspath_prepend(str(path))
+            folders.append(path)
+
+    yield add
+    for name in set(sys.modules) - before:
+        path = getattr(sys.modules[name], "__file__", None)
+        if path and pathlib.Path(path).parent in folders:
+            del sys.modules[name]
 
 
 @pytest.fixture

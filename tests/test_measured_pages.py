@@ -2,7 +2,6 @@
 
 import json
 import pathlib
-import sys
 
 import numpy as np
 import pytest
@@ -13,15 +12,8 @@ ROOT = pathlib.Path(__file__).parents[1]
 
 
 @pytest.fixture
-def benchmarks(monkeypatch):
-    for folder in ("benchmarks", "examples"):
-        monkeypatch.syspath_prepend(str(ROOT / folder))
-    yield
-    for name in (
-        *("robust_regression", "outliers", "page_tables"),
-        "uncertainty_page",
-    ):
-        sys.modules.pop(name, None)
+def benchmarks(import_from):
+    import_from(ROOT / "benchmarks", ROOT / "examples")
 
 
 def test_robust_regression_page(benchmarks):

@@ -90,15 +90,9 @@ def jpeg(pixels):
 
 
 @pytest.fixture
-def beside(monkeypatch):
-    """Lets scripts import what lies beside them, and forgets it after."""
-    before = set(sys.modules)
-    monkeypatch.syspath_prepend(str(FOLDER))
-    yield
-    for name in set(sys.modules) - before:
-        path = getattr(sys.modules[name], "__file__", None)
-        if path and pathlib.Path(path).parent == FOLDER:
-            del sys.modules[name]
+def beside(import_from):
+    """Lets scripts import what lies beside them."""
+    import_from(FOLDER)
 
 
 @pytest.fixture
