@@ -9,9 +9,9 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
+from keras_likelihood.blas_threads import one_blas_thread
 from keras_likelihood.robust import solver, starts
 from keras_likelihood.robust.problem import Problem
-from keras_likelihood.robust.threads import one_blas_thread
 
 
 class RobustLinearRegressor(RegressorMixin, BaseEstimator):
