@@ -76,6 +76,19 @@ def import_from(monkeypatch):
 
 
 @pytest.fixture
+def beside(import_from):
+    """Lets studies of the paper import what lies beside them."""
+    import_from(pathlib.Path(__file__).parents[1] / "examples" / "paper")
+
+
+@pytest.fixture
+def render(beside):
+    import render
+
+    return render
+
+
+@pytest.fixture
 def double_precision():
     """Lets float64 tensors be float64 on JAX too."""
     with contextlib.ExitStack() as stack:

@@ -89,19 +89,6 @@ def jpeg(pixels):
     return np.frombuffer(file.getvalue(), "uint8")
 
 
-@pytest.fixture
-def beside(import_from):
-    """Lets scripts import what lies beside them."""
-    import_from(FOLDER)
-
-
-@pytest.fixture
-def render(beside):
-    import render
-
-    return render
-
-
 def run_quickly(name, folder, monkeypatch):
     """Runs a study as a smoke test; returns the path of its result."""
     monkeypatch.setattr(tempfile, "tempdir", str(folder))

@@ -16,19 +16,6 @@ DOCS = ROOT / "docs"
 
 
 @pytest.fixture
-def beside(import_from):
-    """Lets scripts import what lies beside them."""
-    import_from(FOLDER)
-
-
-@pytest.fixture
-def render(beside):
-    import render
-
-    return render
-
-
-@pytest.fixture
 def tables(beside):
     import tables
 

@@ -9,7 +9,7 @@ from keras_likelihood.commands.calibration_data import task_of_model
 from keras_likelihood.commands.command_error import CommandError
 from keras_likelihood.commands.data_files import read_arrays
 from keras_likelihood.commands.model_files import load_model, running
-from keras_likelihood.commands.options import new_command
+from keras_likelihood.commands.options import add_task, new_command
 from keras_likelihood.commands.outputs import check_outputs
 
 FEWEST = 20
@@ -59,11 +59,7 @@ def add_parser(subparsers):
         default="checkup.html",
         help="the page (default: %(default)s)",
     )
-    parser.add_argument(
-        "--task",
-        choices=["classification", "regression"],
-        help="found from the model and the labels if unset",
-    )
+    add_task(parser)
     parser.add_argument(
         "--probabilities",
         action="store_true",

@@ -41,6 +41,15 @@ def new_command(subparsers, name: str, *, help: str, text: str, example: str):
     return parser
 
 
+def add_task(parser):
+    """Adds the option that says what kind of model it is."""
+    parser.add_argument(
+        "--task",
+        choices=["classification", "regression"],
+        help="found from the model and the labels if unset",
+    )
+
+
 class _Formatter(argparse.HelpFormatter):
     """Wraps the description, and leaves the example as it is."""
 

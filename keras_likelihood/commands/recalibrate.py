@@ -9,7 +9,7 @@ from keras_likelihood.commands import classifier_task, regressor_task
 from keras_likelihood.commands.calibration_data import load_task
 from keras_likelihood.commands.command_error import UsageError
 from keras_likelihood.commands.diagram import print_diagram
-from keras_likelihood.commands.options import new_command
+from keras_likelihood.commands.options import add_task, new_command
 from keras_likelihood.commands.outputs import check_outputs
 from keras_likelihood.whole_files import replacing
 
@@ -67,11 +67,7 @@ def add_parser(subparsers):
         action="store_true",
         help="the data hold probabilities instead of logits",
     )
-    parser.add_argument(
-        "--task",
-        choices=["classification", "regression"],
-        help="found from the model and the labels if unset",
-    )
+    add_task(parser)
     parser.set_defaults(run=run)
     return parser
 

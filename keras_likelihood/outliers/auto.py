@@ -58,14 +58,11 @@ class Auto(AutoencoderScale):
         self.moments_mean_, self.moments_scatter_ = robust_moments(z)
         for name, value in marginals.fit_marginals(z).items():
             setattr(self, f"marginal_{name}_", value)
-        _, elements = linear_scores(
-            z, self.moments_mean_, self.moments_scatter_
-        )
-        self.element_tails_ = fit_tails(elements)
-        self._rows = len(z)
-        parts = self._parts(z, deep - excess)
+        linear = self._linear(z)
+        self.element_tails_ = fit_tails(linear[1])
+        parts = self._parts(z, linear, deep - excess, len(z))
         self.part_tails_ = fit_tails(parts)
-        return self._combine(parts).mean(axis=1) + excess
+        return self._combine(parts, len(z)).mean(axis=1) + excess
 
     def _score(self, x):
         z, excess = self._standardise(x)
@@ -83,16 +80,18 @@ class Auto(AutoencoderScale):
 
     def _kinds(self, z):
         deep = super()._predict(z)
-        self._rows = len(self.decision_scores_)
-        return self._combine(self._parts(z.astype("float64"), deep))
+        z, rows = z.astype("float64"), len(self.decision_scores_)
+        parts = self._parts(z, self._linear(z), deep, rows)
+        return self._combine(parts, rows)
 
-    def _parts(self, z, deep):
+    def _linear(self, z):
+        return linear_scores(z, self.moments_mean_, self.moments_scatter_)
+
+    def _parts(self, z, linear, deep, rows):
         """Scores in their own units: levels of joint ones, of elements' means
-        and largest ones, then columns and deep."""
-        joint, elements = linear_scores(
-            z, self.moments_mean_, self.moments_scatter_
-        )
-        elements = log_tails(elements, self.element_tails_, self._rows)
+        and largest ones, then columns and deep. `rows` were seen by `fit`."""
+        joint, elements = linear
+        elements = log_tails(elements, self.element_tails_, rows)
         elements = elements.reshape(len(z), len(LEVELS), -1)
         tables = {n: getattr(self, f"marginal_{n}_") for n in _MARGINALS}
         columns = marginals.surprise(z, **tables)
@@ -100,9 +99,9 @@ class Auto(AutoencoderScale):
             [joint, elements.mean(axis=2), elements.max(axis=2), columns, deep]
         )
 
-    def _combine(self, parts):
+    def _combine(self, parts, rows):
         """Tails of the four kinds, `(n, 4)`."""
-        tails = log_tails(parts, self.part_tails_, self._rows)
+        tails = log_tails(parts, self.part_tails_, rows)
         levels = len(LEVELS)
         joint, elements, others = np.split(tails, [levels, 3 * levels], axis=1)
         return np.column_stack(
