@@ -39,13 +39,14 @@ def audit(
 ) -> AuditReport:
     """Ranks examples by what a model says of them and writes a page.
 
-    The score of an example is, in this order, the value it learned (a
-    `DataParameter`), the temperature or scale the model predicts for it, or
-    the negative log-likelihood of its label. High is suspicious.
+    The score of an example is, in this order, what its training remembers of
+    it (`losses.NoisyLabelsLoss`), the value it learned (a `DataParameter`),
+    the temperature or scale the model predicts for it, or the negative
+    log-likelihood of its label. High is suspicious.
 
     ```python
-    temperature = kl.DataParameter(len(x), learning_rate=0.02)
-    model.compile("adam", loss=kl.losses.SoftmaxLoss(temperature=temperature))
+    memory = kl.DataParameter(len(x))
+    model.compile("adam", loss=kl.losses.NoisyLabelsLoss(memory))
     model.fit(x, kl.indexed(y))
     report = kl.audit(model, x, y, "audit.html", label_names=names)
     report.to_csv("issues.csv")
@@ -150,7 +151,7 @@ def _classes(reading: Reading, task, n) -> int | None:
         )
     if found == "regression":
         return None
-    if likelihood is not Softmax and shape[1] != 1:
+    if not issubclass(likelihood, Softmax) and shape[1] != 1:
         raise ValueError(
             "Independent yes/no outputs are no single label; audit one of "
             f"them at a time. Received: {shape[1]} outputs"

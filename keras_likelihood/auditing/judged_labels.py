@@ -5,7 +5,8 @@ import numpy as np
 
 from keras_likelihood.auditing.label_issues import find_label_issues
 from keras_likelihood.auditing.report import AuditReport
-from keras_likelihood.auditing.scores import score_of
+from keras_likelihood.auditing.scores import Score, remembered, score_of
+from keras_likelihood.auditing.true_classes import true_class_probabilities
 from keras_likelihood.reading.targets import as_labels
 
 
@@ -24,11 +25,43 @@ def judge_labels(reading, y, data_parameter) -> AuditReport:
     if p.shape[1] == 1:
         p = np.concatenate([1 - p, p], axis=1)
     nll = shared.nll(y)
+    memory = remembered(reading, data_parameter, len(y))
+    if memory is not None:
+        return _judge_by_memory(y, p, nll, memory)
     score = score_of(reading, data_parameter, nll)
     temperature = score.values if score.learned else None
     issues = find_label_issues(y, p, temperature)
     columns = {"p(given)": np.exp(-nll), "p(predicted)": p.max(axis=1)}
     rule = _rule(score.learned)
+    return score.report("classification", issues, nll, columns, rule)
+
+
+def _judge_by_memory(y, p, nll, memory):
+    truth = true_class_probabilities(y, memory)
+    rows = np.arange(len(y))
+    quality = truth[rows, y]
+    issues = {
+        "is_label_issue": quality < 0.5,
+        "label_quality": quality,
+        "given_label": y,
+        "predicted_label": truth.argmax(axis=1),
+    }
+    score = Score(
+        "doubt of the label",
+        "Minus the logarithm of two probabilities of the given label: the one "
+        "that the network gives it now, and the one that it gave it on "
+        "average while it trained.",
+        nll - np.log(np.clip(memory[rows, y], 1e-6, 1)),
+        learned=True,
+    )
+    wrong = (1 - quality).sum()
+    rule = (
+        "A label is suspected if the training's memory of the example makes "
+        "it more probable that the label is wrong than that it is right. "
+        f"In all, {wrong:,.0f} of the {len(y):,} labels are expected to be "
+        "wrong."
+    )
+    columns = {"p(given)": np.exp(-nll), "p(label is right)": quality}
     return score.report("classification", issues, nll, columns, rule)
 
 

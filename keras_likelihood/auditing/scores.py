@@ -94,6 +94,22 @@ def _parameter_score(conditioning, parameter, values):
     )
 
 
+def remembered(reading, data_parameter, n) -> np.ndarray | None:
+    """The memory of a `NoisyLabelsLoss`, `(n, classes)`, or `None`."""
+    found = data_parameter
+    if found is None:
+        found = reading.data_parameters.get("memory")
+        # Of another size, it belongs to other data than these.
+        if found is None or found.num_examples != n:
+            return None
+    if isinstance(found, DataParameter) and found.name == "memory":
+        found = found.values()
+    values = np.asarray(found) if not isinstance(found, DataParameter) else None
+    if values is None or values.shape != (n, reading.prediction.shape[1]):
+        return None
+    return values
+
+
 def learned_values(reading, data_parameter, n) -> np.ndarray | None:
     """What each example learned `(n,)`, or `None` if nothing is known."""
     if data_parameter is None:

@@ -1,12 +1,12 @@
 """A likelihood parameter with a value of its own for every example."""
 
-import dataclasses
 import os
 
 import keras
 import numpy as np
 
 from keras_likelihood import constraints
+from keras_likelihood.data_parameters.running_mean import RunningMean
 from keras_likelihood.data_parameters.saved_rows import read_rows
 from keras_likelihood.data_parameters.sparse_rms_prop import SparseRMSProp
 from keras_likelihood.data_parameters.trained_parameter import (
@@ -43,7 +43,8 @@ class DataParameter(TrainedParameter):
 
     Args:
         num_examples: rows of the table; indices lie in [0, num_examples).
-        learning_rate: step size. Defaults to 0.05.
+        learning_rate: step size. Defaults to what the likelihood says of the
+            parameter, such as 0.05 for a scale.
         rho: decay of the mean square gradient. Defaults to 0.9.
         epsilon: added to the mean square. Defaults to 1e-16.
         momentum: in [0, 1). Defaults to 0.
@@ -69,7 +70,7 @@ class DataParameter(TrainedParameter):
         self,
         num_examples: int,
         *,
-        learning_rate: float = 0.05,
+        learning_rate: float | None = None,
         rho: float = 0.9,
         epsilon: float = 1e-16,
         momentum: float = 0.0,
@@ -95,14 +96,16 @@ class DataParameter(TrainedParameter):
                 f"Received: {fallback!r}"
             )
         self.num_examples = int(num_examples)
-        self.optimizer = SparseRMSProp(
-            learning_rate=learning_rate,
-            rho=rho,
-            epsilon=epsilon,
-            momentum=momentum,
-            weight_decay=weight_decay,
-            clipnorm=clipnorm,
-        )
+        self.learning_rate = learning_rate
+        self._descent = {
+            "rho": rho,
+            "epsilon": epsilon,
+            "momentum": momentum,
+            "weight_decay": weight_decay,
+            "clipnorm": clipnorm,
+        }
+        rate = 1.0 if learning_rate is None else learning_rate
+        SparseRMSProp(learning_rate=rate, **self._descent)
         self.dimension = dimension
         self.initial = initial
         self.constraint = constraint and constraints.get(constraint)
@@ -110,6 +113,13 @@ class DataParameter(TrainedParameter):
         self.store = store if store is None else os.path.abspath(store)
         self.sync = sync
         self.tensorboard = tensorboard
+
+    def _rule(self, declared):
+        rate = self.learning_rate
+        rate = declared.rate if rate is None else rate
+        if declared.is_followed:
+            return RunningMean(rate)
+        return SparseRMSProp(learning_rate=rate, **self._descent)
 
     @property
     def is_open(self) -> bool:
@@ -199,7 +209,8 @@ class DataParameter(TrainedParameter):
     def get_config(self) -> dict:
         return {
             "num_examples": self.num_examples,
-            **dataclasses.asdict(self.optimizer),
+            "learning_rate": self.learning_rate,
+            **self._descent,
             "dimension": self.dimension,
             "initial": self.initial,
             "constraint": keras.saving.serialize_keras_object(self.constraint),

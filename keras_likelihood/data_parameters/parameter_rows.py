@@ -21,15 +21,28 @@ class ParameterRows:
 
     Args:
         table: a `DeviceTable` or `FileTable`.
-        optimizer: a `SparseRMSProp`.
+        optimizer: a `RowRule`.
         shape: of one example's parameter, such as `(1,)`.
         constraint: map from the reals to the domain.
         initial: the value of a row that was never visited.
-        name: of the parameter.
+        name: of the variables.
+        follows: the parameter's name if its rows average what the likelihood
+            gives as `followed`, else `None`: they descend the gradient.
     """
 
-    def __init__(self, table, optimizer, *, shape, constraint, initial, name):
+    def __init__(
+        self,
+        table,
+        optimizer,
+        *,
+        shape,
+        constraint,
+        initial,
+        name,
+        follows=None,
+    ):
         self.table = table
+        self.follows = follows
         self.shape = shape
         self._optimizer = optimizer
         self._constraint = constraint
@@ -91,6 +104,12 @@ class ParameterRows:
     def mean_value(self):
         """The stored mean of the table's values, `(1, *shape)`."""
         return ops.reshape(self.mean, (1, *self.shape))
+
+    def distance(self, distribution):
+        """How far the rows are from what they follow, `(batch, size)`."""
+        aim = ops.stop_gradient(distribution.followed(self.follows))
+        aim = ops.reshape(aim, ops.shape(self._current))
+        return self._current - ops.cast(aim, self._current.dtype)
 
     def step(self, by_row):
         """Moves the rows of the current batch and writes them back."""
@@ -155,15 +174,23 @@ def step_rows(loss, parameters: list, y_true, y_pred, sample_weight, weight):
         The loss before the move, times `weight`.
     """
 
+    descending = [rows for rows in parameters if rows.follows is None]
+
     def objective(*displacements):
         with contextlib.ExitStack() as stack:
-            for rows, d in zip(parameters, displacements, strict=True):
+            for rows, d in zip(descending, displacements, strict=True):
                 stack.enter_context(rows.displaced(d))
             value = loss(y_true, y_pred, sample_weight)
             return value if weight is None else value * weight
 
-    current = [rows.displacement for rows in parameters]
-    value, by_rows = value_and_gradient(objective, current)
-    for rows, by_row in zip(parameters, by_rows, strict=True):
+    if descending:
+        current = [rows.displacement for rows in descending]
+        value, by_rows = value_and_gradient(objective, current)
+    else:
+        value, by_rows = objective(), []
+    for rows, by_row in zip(descending, by_rows, strict=True):
         rows.step(by_row)
+    for rows in parameters:
+        if rows.follows is not None:
+            rows.step(rows.distance(loss.distribution(y_pred)))
     return value

@@ -44,6 +44,7 @@ class TrainedParameter(keras.callbacks.Callback):
         self._constraint = self.constraint or declared.constraint
         self.start = declared.initial if self.initial is None else self.initial
         self._constraint.inverse(self.start)
+        self.optimizer = self._rule(declared)
         return self
 
     @property
@@ -65,6 +66,7 @@ class TrainedParameter(keras.callbacks.Callback):
         if self.built:
             return
         name = f"data_{self.name}"
+        declared = self._likelihood.parameter(self.name)
         rows = (self.num_examples, self.optimizer.slots, int(np.prod(shape)))
         table = (
             DeviceTable(*rows, name=name)
@@ -78,6 +80,7 @@ class TrainedParameter(keras.callbacks.Callback):
             constraint=self._constraint,
             initial=self.start,
             name=name,
+            follows=self.name if declared.is_followed else None,
         )
 
     def _file_table(self, rows, name):

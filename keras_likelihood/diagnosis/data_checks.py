@@ -6,7 +6,7 @@ import keras
 import numpy as np
 
 from keras_likelihood.diagnosis.finding import Finding
-from keras_likelihood.likelihoods import Bernoulli, Softmax
+from keras_likelihood.likelihoods import Bernoulli, Likelihood, Softmax
 from keras_likelihood.reading.endings import PROBABILITIES
 from keras_likelihood.reading.targets import are_probabilities, in_range
 
@@ -97,10 +97,11 @@ def check_targets(output) -> Iterator[Finding]:
 def check_labels(output) -> Iterator[Finding]:
     """Findings about labels that are none of the classes."""
     y = output.y
-    if output.likelihood is Softmax and y.shape != output.prediction.shape:
+    likelihood = output.likelihood or Likelihood
+    if issubclass(likelihood, Softmax) and y.shape != output.prediction.shape:
         classes = output.prediction.shape[-1]
         wrong, allowed = ~in_range(y, classes), f"0 to {classes - 1}"
-    elif output.likelihood in (Softmax, Bernoulli):
+    elif issubclass(likelihood, Softmax | Bernoulli):
         # Between them are the labels of soft targets.
         wrong, allowed = (y < 0) | (y > 1), "0 to 1"
     else:
@@ -123,12 +124,13 @@ def check_labels(output) -> Iterator[Finding]:
 
 def check_logits(output) -> Iterator[Finding]:
     """Findings about probabilities in the place of logits."""
-    if output.likelihood not in (Softmax, Bernoulli):
+    likelihood = output.likelihood or Likelihood
+    if not issubclass(likelihood, Softmax | Bernoulli):
         return
     p = output.prediction
     # Values in [0, 1] may be logits; that a sigmoid made them cannot.
     told = output.kind in PROBABILITIES or (
-        output.likelihood is Softmax
+        issubclass(likelihood, Softmax)
         and are_probabilities(p.reshape(-1, p.shape[-1]))
     )
     if not told:

@@ -22,6 +22,7 @@ from keras_likelihood.likelihoods.multivariate_student_t import (
     MultivariateStudentT,
 )
 from keras_likelihood.likelihoods.negative_binomial import NegativeBinomial
+from keras_likelihood.likelihoods.noisy_labels import NoisyLabels
 from keras_likelihood.likelihoods.normal import Normal
 from keras_likelihood.likelihoods.ordinal import Ordinal
 from keras_likelihood.likelihoods.parameter import Parameter
@@ -60,6 +61,7 @@ __all__ = [
     "MultivariateNormal",
     "MultivariateStudentT",
     "NegativeBinomial",
+    "NoisyLabels",
     "Normal",
     "Ordinal",
     "Parameter",

@@ -249,6 +249,17 @@ class Likelihood:
         """
         raise self._undefined("information")
 
+    def followed(self, name: str):
+        """What the rows of a parameter with `is_followed` average.
+
+        Args:
+            name: of the parameter.
+
+        Returns:
+            Tensor of the parameter's shape, batch axis included.
+        """
+        raise self._undefined("followed")
+
     @classmethod
     def check_targets(cls, y, prediction_shape):
         """Raises a ValueError if `y` holds targets that cannot occur.

@@ -25,6 +25,11 @@ class Parameter:
             place of one number on the last axis: with one per unit that
             axis has length `units * size`.
         below: fixed values stay below it. Defaults to no bound.
+        rate: learning rate of a `DataParameter` that is given none. A row
+            moves once an epoch, so it is far above that of a network.
+        is_followed: whether each row of a `DataParameter` is a running mean
+            of what `Likelihood.followed` gives, instead of a value that
+            descends the gradient. The constraint is then the identity.
     """
 
     name: str
@@ -34,6 +39,8 @@ class Parameter:
     neutral: bool = False
     size: int | Callable[[int], int] | None = None
     below: float = math.inf
+    rate: float = 0.05
+    is_followed: bool = False
 
     def size_for(self, units: int) -> int | None:
         """Length of the vector beside a prediction of this many units."""

@@ -17,6 +17,7 @@ from keras_likelihood.losses.multivariate_student_t_loss import (
     MultivariateStudentTLoss,
 )
 from keras_likelihood.losses.negative_binomial_loss import NegativeBinomialLoss
+from keras_likelihood.losses.noisy_labels_loss import NoisyLabelsLoss
 from keras_likelihood.losses.normal_loss import NormalLoss
 from keras_likelihood.losses.ordinal_loss import OrdinalLoss
 from keras_likelihood.losses.poisson_loss import PoissonLoss
@@ -42,6 +43,7 @@ __all__ = [
     "LogNormalLoss",
     "LogisticLoss",
     "NegativeBinomialLoss",
+    "NoisyLabelsLoss",
     "NormalLoss",
     "OrdinalLoss",
     "PoissonLoss",

@@ -76,6 +76,6 @@ def as_logits(p, likelihood):
     """Logits of probabilities, finite where these are 0 or 1."""
     tiny = keras.config.epsilon()
     logs = ops.log(ops.maximum(p, tiny))
-    if likelihood is Softmax:
+    if issubclass(likelihood, Softmax):
         return logs
     return logs - ops.log(ops.maximum(1 - p, tiny))

@@ -1,0 +1,43 @@
+"""Which class each example truly has, by what a training remembers of it."""
+
+import numpy as np
+
+SHARPNESS = 1.5
+"""Power of the remembered probabilities; chosen on made-up wrong labels."""
+_ROUNDS = 60
+
+
+def true_class_probabilities(y, memory) -> np.ndarray:
+    """Probabilities of the true classes, from given labels and a memory.
+
+    The memory m of an example is what a training believed of it on average.
+    A label is drawn from the row of a confusion matrix C that belongs to the
+    true class, so by Bayes' rule
+
+        P(true class is k) ~ m_k^1.5 C[k, y]
+
+    C is not known. It is the one that makes the given labels most probable,
+    found by expectation maximisation (Dawid and Skene, 1979). One made-up
+    observation in each of its cells keeps rare classes away from zero.
+
+    Args:
+        y: given class numbers `(n,)`.
+        memory: `(n, classes)`, entries `>= 0`; see `NoisyLabels`.
+
+    Returns:
+        `(n, classes)`, rows that sum to one.
+    """
+    y, memory = np.asarray(y), np.asarray(memory, "float64")
+    classes = memory.shape[1]
+    left = np.clip(1 - memory.sum(axis=1, keepdims=True), 0, 1)
+    prior = np.clip(memory + left / classes, 1e-4, 1) ** SHARPNESS
+    prior /= prior.sum(axis=1, keepdims=True)
+    confusion = 0.8 * np.eye(classes) + 0.2 / classes
+    for _ in range(_ROUNDS):
+        confusion /= confusion.sum(axis=1, keepdims=True)
+        found = prior * confusion[:, y].T
+        found /= found.sum(axis=1, keepdims=True)
+        counts = np.ones((classes, classes))
+        np.add.at(counts.T, y, found)
+        confusion = counts
+    return found
