@@ -31,9 +31,7 @@ def test_a_fit_by_blocks_is_the_fit(stored, name, weighted, rng):
     found = method().fit_arrays(on_disk, labels, sample_weight=weight)
     for key in known.report_.keys() - {"seconds"}:
         atol = 1e-3 if "accuracy" in key or "ece" in key else 1e-5
-        assert found.report_[key] == pytest.approx(
-            known.report_[key], abs=atol
-        )
+        assert found.report_[key] == pytest.approx(known.report_[key], abs=atol)
     for key, value in known.parameters_.items():
         np.testing.assert_allclose(found.parameters_[key], value, atol=0.01)
 
