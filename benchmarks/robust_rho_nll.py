@@ -1,7 +1,8 @@
-"""Cost of a robust rho NLL and its gradients, beside the plain formula.
+r"""Cost of a robust rho NLL and its gradients, beside the plain formula.
 
     python benchmarks/robust_rho_nll.py
-    python benchmarks/robust_rho_nll.py --backends jax --size 10000000
+    KERAS_BACKEND=jax python benchmarks/robust_rho_nll.py \
+        --residuals 100000000 --passes
 
 Prints the time of one forward and backward pass (gradients by prediction,
 shape and scale of the mean NLL, float32) as users of each backend would run
@@ -9,11 +10,17 @@ it: `tf.function`, `jax.jit`, PyTorch eager. The plain formula is the power
 written out, with its special cases selected by `where`, and a cubic Hermite
 spline for the normalizer; gradients are left to automatic differentiation.
 Variants are timed in turn, round after round; the fastest round counts.
+
+On JAX with an accelerator a fourth variant, "library", is ours with XLA's own
+logarithm, exponential and division in place of those that XLA fuses freely.
+`--passes` prints, for JAX, how many kernels the compiled step has and how many
+bytes they read and write, in arrays of the residuals' size.
 """
 
 import argparse
 import json
 import os
+import re
 import subprocess
 import sys
 import time
@@ -89,6 +96,38 @@ def losses():
     return {"normal": normal, "ours": ours, "plain": plain}
 
 
+def with_library_functions(loss):
+    """`loss` with the backend's own logarithm, exponential and division."""
+    from keras_likelihood.backend import elementary, lookup
+
+    def traced(*arguments):
+        kept = elementary.repeats_cheaply
+        elementary.repeats_cheaply = lookup.repeats_cheaply = lambda: False
+        try:
+            return loss(*arguments)
+        finally:
+            elementary.repeats_cheaply = lookup.repeats_cheaply = kept
+
+    return traced
+
+
+def passes(text: str, size: int) -> tuple[int, int]:
+    """Kernels of a compiled JAX step, and the large arrays they touch."""
+    entry = text[text.index("ENTRY") :]
+    large = f"[{size}"
+    made = dict(re.findall(r"^\s*(?:ROOT )?%(\S+) = (.*)$", entry, re.M))
+    kernels = [v for v in made.values() if " fusion(" in v]
+    touched = 0
+    for line in kernels:
+        result, arguments = line.split(" fusion(", 1)
+        names = re.findall(r"%([\w.\-]+)", arguments.split(")", 1)[0])
+        touched += result.count(large)
+        touched += sum(
+            made.get(n, "").split("(")[0].count(large) for n in names
+        )
+    return len(kernels), touched
+
+
 def compiled_step(loss, arguments):
     """A function of no arguments that runs forward and backward, and waits."""
     import keras
@@ -111,9 +150,11 @@ def compiled_step(loss, arguments):
     if backend == "jax":
         import jax
 
-        y, *inputs = map(jax.device_put, (y, *inputs))
         step = jax.jit(jax.value_and_grad(loss, argnums=(1, 2, 3)))
-        return lambda: jax.block_until_ready(step(y, *inputs))
+        step = step.lower(y, *inputs).compile()
+        run = lambda: jax.block_until_ready(step(y, *inputs))  # noqa: E731
+        run.passes = passes(step.as_text(), len(y))
+        return run
     import torch
 
     device = "cuda" if torch.cuda.is_available() else "cpu"
@@ -129,22 +170,45 @@ def compiled_step(loss, arguments):
     return step
 
 
-def measure(size: int, rounds: int) -> dict[str, float]:
-    """Milliseconds of each variant on the current backend."""
+def residuals(size: int):
+    """`(y, prediction)` and the parameters by kind, on the device."""
+    import keras
+
     rng = np.random.default_rng(0)
-    y = rng.standard_t(3, size).astype("float32")
-    prediction = rng.normal(size=size).astype("float32")
-    parameters = {
+    # A million draws, repeated: drawing more takes longer than the study.
+    drawn = min(size, 1_000_000)
+
+    def repeated(values):
+        values = np.resize(values.astype("float32"), size)
+        if keras.backend.backend() != "jax":
+            return values
+        import jax
+
+        return jax.device_put(values)
+
+    y = repeated(rng.standard_t(3, drawn))
+    prediction = repeated(rng.normal(size=drawn))
+    return (y, prediction), {
         "scalar": (np.float32(1.2), np.float32(0.7)),
         "element-wise": (
-            rng.uniform(0, 3, size).astype("float32"),
-            rng.uniform(0.5, 2, size).astype("float32"),
+            repeated(rng.uniform(0, 3, drawn)),
+            repeated(rng.uniform(0.5, 2, drawn)),
         ),
     }
+
+
+def measure(size: int, rounds: int) -> dict:
+    """Milliseconds and passes of each variant on the current backend."""
+    from keras_likelihood.backend import elementary
+
+    targets, parameters = residuals(size)
+    variants = losses()
+    if elementary.repeats_cheaply():
+        variants["library"] = with_library_functions(variants["ours"])
     steps = {
-        f"{name}, {kind}": compiled_step(loss, (y, prediction, *values))
+        f"{name}, {kind}": compiled_step(loss, (*targets, *values))
         for kind, values in parameters.items()
-        for name, loss in losses().items()
+        for name, loss in variants.items()
     }
     best = dict.fromkeys(steps, np.inf)
     for step in steps.values():
@@ -154,10 +218,13 @@ def measure(size: int, rounds: int) -> dict[str, float]:
             start = time.perf_counter()
             step()
             best[name] = min(best[name], time.perf_counter() - start)
-    return {name: 1e3 * seconds for name, seconds in best.items()}
+    return {
+        name: (1e3 * seconds, getattr(steps[name], "passes", None))
+        for name, seconds in best.items()
+    }
 
 
-def run(backend: str, size: int, rounds: int) -> dict[str, float]:
+def run(backend: str, size: int, rounds: int) -> dict:
     """`measure` in a process of its own, on the named backend."""
     root = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
     paths = [root, os.environ.get("PYTHONPATH", "")]
@@ -167,30 +234,42 @@ def run(backend: str, size: int, rounds: int) -> dict[str, float]:
         "PYTHONPATH": os.pathsep.join(filter(None, paths)),
     }
     command = [sys.executable, os.path.abspath(__file__), "--measure"]
-    command += ["--size", str(size), "--rounds", str(rounds)]
+    command += ["--residuals", str(size), "--rounds", str(rounds)]
     done = subprocess.run(
         command, env=environment, check=True, stdout=subprocess.PIPE, text=True
     )
     return json.loads(done.stdout.splitlines()[-1])
 
 
-def report(backend: str, times: dict[str, float]) -> None:
-    for name, ms in times.items():
+def report(backend: str, measured: dict, show_passes: bool) -> None:
+    times = {name: ms for name, (ms, _) in measured.items()}
+    for name, (ms, counted) in measured.items():
         kind = name.split(", ")[1]
-        print(
+        line = (
             f"{backend:<11}{name:<22}{ms:9.3f} ms"
             f"{ms / times[f'normal, {kind}']:8.2f} x normal"
             f"{ms / times[f'plain, {kind}']:8.2f} x plain"
         )
+        if show_passes and counted:
+            line += f"{counted[0]:5} kernels, {counted[1]:3} arrays"
+        print(line)
 
 
-def main(argv: list[str] | None = None) -> dict[str, dict[str, float]]:
-    """Measures and prints; returns milliseconds by backend and variant."""
+def _default_backends() -> list[str]:
+    chosen = os.environ.get("KERAS_BACKEND")
+    return [chosen] if chosen else list(BACKENDS)
+
+
+def main(argv: list[str] | None = None) -> dict[str, dict]:
+    """Measures and prints; returns time and passes by backend, variant."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
-    parser.add_argument("--backends", nargs="+", default=list(BACKENDS))
-    parser.add_argument("--size", type=int, default=1_000_000)
+    parser.add_argument("--backends", nargs="+", default=_default_backends())
+    parser.add_argument(
+        "--residuals", "--size", dest="size", type=int, default=1_000_000
+    )
+    parser.add_argument("--passes", action="store_true")
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument(
         "--measure", action="store_true", help=argparse.SUPPRESS
@@ -202,7 +281,7 @@ def main(argv: list[str] | None = None) -> dict[str, dict[str, float]]:
     results = {}
     for backend in options.backends:
         results[backend] = run(backend, options.size, options.rounds)
-        report(backend, results[backend])
+        report(backend, results[backend], options.passes)
     return results
 
 

@@ -3,6 +3,8 @@
 import keras
 from keras import ops
 
+from keras_likelihood.backend.elementary import repeats_cheaply
+
 
 def lookup(rows, index):
     """Columns of `rows` at the given row numbers.
@@ -27,8 +29,14 @@ def _tensorflow(rows, index):
 
 
 def _jax(rows, index):
-    found = ops.convert_to_tensor(rows).at[index]
-    return ops.unstack(found.get(mode="promise_in_bounds"), axis=-1)
+    if repeats_cheaply():
+        # Rows would go through memory; columns are read where they are used.
+        return [
+            ops.convert_to_tensor(column).at[index].get(mode=_TRUSTED)
+            for column in rows.T.copy()
+        ]
+    found = ops.convert_to_tensor(rows).at[index].get(mode=_TRUSTED)
+    return ops.unstack(found, axis=-1)
 
 
 def _torch(rows, index):
@@ -39,4 +47,5 @@ def _torch(rows, index):
     ]
 
 
+_TRUSTED = "promise_in_bounds"
 _LOOKUP = {"tensorflow": _tensorflow, "jax": _jax, "torch": _torch}

@@ -7,11 +7,11 @@ from keras_likelihood.commands.audit import shown, worst_examples
 from keras_likelihood.commands.detect import (
     describe_columns,
     fit_detector,
-    strangest,
 )
 from keras_likelihood.commands.part import Part
 from keras_likelihood.commands.pictures import escape, html_table
 from keras_likelihood.commands.recalibrate import gain
+from keras_likelihood.commands.scored_table import strangest
 
 _MOST = 10
 """Examples in a table."""

@@ -1,6 +1,7 @@
 """Tables of numbers from .csv files."""
 
 import csv
+import itertools
 import warnings
 
 import numpy as np
@@ -16,37 +17,67 @@ def read_table(path):
     The first line may hold names. It is a line of names if none of its cells
     is a number, or if it begins with `#`.
     """
+    names, chunks = read_chunks(path)
+    table = np.concatenate(list(chunks))
+    refuse_nan(path, "the table", table)
+    return table, names
+
+
+def read_chunks(path, rows: int = 2**16):
+    """The names of the columns, and an iterator of parts of the table.
+
+    Args:
+        path: of the file.
+        rows: of a part; the last one has fewer.
+    """
     path = regular_file(path)
+    lines = _lines(path)
+    first = next(lines, None)
+    if first is None:
+        raise CommandError(f"{path}: the file holds no rows")
+    names, first = _split_names(first)
+    if first:
+        lines = itertools.chain([first], lines)
+    return names, _parsed(path, lines, len(names), rows)
+
+
+def _lines(path):
     try:
         with open(path, newline="", encoding="utf-8-sig") as file:
-            rows = [row for row in csv.reader(file) if row]
+            yield from (row for row in csv.reader(file) if row)
     except (UnicodeDecodeError, csv.Error) as error:
         raise CommandError(
             f"{path}: the file is not a .csv ({error})"
         ) from error
-    names, rows = _split_names(rows)
-    if not rows:
+
+
+def _parsed(path, lines, columns, count):
+    begin = 0
+    while part := list(itertools.islice(lines, count)):
+        yield np.array(
+            [
+                _numbers(path, at, row, columns)
+                for at, row in enumerate(part, start=begin)
+            ]
+        )
+        begin += len(part)
+    if not begin:
         raise CommandError(f"{path}: the file holds no rows")
-    table = np.array(
-        [_numbers(path, at, row, len(names)) for at, row in enumerate(rows)]
-    )
-    refuse_nan(path, "the table", table)
     if not _ends_with_newline(path):
         warnings.warn(
             f"{path} does not end with a line break, so its last row may be "
             "cut off",
             stacklevel=2,
         )
-    return table, names
 
 
-def _split_names(rows):
-    if rows and rows[0][0].startswith("#"):
-        first = [rows[0][0].lstrip("# "), *rows[0][1:]]
-        return first, rows[1:]
-    if rows and not any(map(_is_number, rows[0])):
-        return rows[0], rows[1:]
-    return [f"column {i}" for i in range(len(rows[0]) if rows else 0)], rows
+def _split_names(row):
+    """Names of the columns, and the first row again if it holds none."""
+    if row[0].startswith("#"):
+        return [row[0].lstrip("# "), *row[1:]], None
+    if not any(map(_is_number, row)):
+        return row, None
+    return [f"column {i}" for i in range(len(row))], row
 
 
 def _numbers(path, at, row, count):

@@ -89,13 +89,20 @@ def _only_misses(values, may_miss):
     return may_miss and values.ndim == 2 and not np.isinf(values).any()
 
 
-def refuse_nan(path, name, values):
-    """Refuses an array that holds NaN or infinite values."""
+def refuse_nan(path, name, values, begin: int = 0):
+    """Refuses an array that holds NaN or infinite values.
+
+    Args:
+        path: of the file.
+        name: of the array.
+        values: the array, or some rows of it.
+        begin: number of their first row.
+    """
     # The extremes tell, without a mask of the size of the data.
     if np.isfinite(values.min()) and np.isfinite(values.max()):
         return
     bad = ~np.isfinite(values.reshape(len(values), -1)).all(axis=1)
     raise CommandError(
         f"{path}: `{name}` must be finite. Received: NaN or infinite values "
-        f"in {int(bad.sum())} row(s), the first at {int(bad.argmax())}"
+        f"in {int(bad.sum())} row(s), the first at {begin + int(bad.argmax())}"
     )

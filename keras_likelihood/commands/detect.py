@@ -4,14 +4,10 @@ import argparse
 import csv
 import pathlib
 
-import numpy as np
-
-from keras_likelihood.commands.archives import regular_file
-from keras_likelihood.commands.command_error import CommandError, UsageError
-from keras_likelihood.commands.csv_tables import read_table
-from keras_likelihood.commands.data_files import NUMBERS, read_arrays
 from keras_likelihood.commands.options import at_least, new_command
 from keras_likelihood.commands.outputs import check_outputs
+from keras_likelihood.commands.scored_table import score_table
+from keras_likelihood.commands.table_files import TableFile
 from keras_likelihood.whole_files import replacing
 
 DETECTORS = {"pca": "PCAScale", "autoencoder": "AutoencoderScale"}
@@ -31,7 +27,9 @@ def add_parser(subparsers):
         example="keras-likelihood detect table.csv --contamination 0.02",
     )
     parser.add_argument(
-        "data", help="a .csv of numbers, or an .npz with an array X or x"
+        "data",
+        help="a .csv or .parquet of numbers, or an .npz with an array X or x; "
+        "a larger table than memory holds is read part by part",
     )
     parser.add_argument(
         "--detector", default="pca", choices=list(DETECTORS), help="default pca"
@@ -71,32 +69,25 @@ def run(args) -> int:
         {"data": args.data},
         args.force,
     )
-    x, columns = load_table(args.data)
-    with args.console.progress("fitting the detector") as on_round:
-        detector = fit_detector(
-            x,
-            on_round,
-            DETECTORS[args.detector],
-            contamination=args.contamination,
-            random_state=args.seed,
-        )
+    table = TableFile(args.data)
+
+    def fit(x):
+        with args.console.progress("fitting the detector") as on_round:
+            return fit_detector(
+                x,
+                on_round,
+                DETECTORS[args.detector],
+                contamination=args.contamination,
+                random_state=args.seed,
+            )
+
+    found = score_table(table, fit, args.top, args.seed, args.console)
     with replacing(output) as temporary:
-        _write_scores(temporary, detector)
+        _write_scores(temporary, found)
     if args.save:
-        detector.save(args.save)
-    _print_top(args.console, strangest(detector, x, columns, args.top))
-    flagged = int(detector.labels_.sum())
-    args.console.say(
-        f"{flagged} of {len(x)} rows flagged: their score is above the "
-        f"threshold {detector.threshold_:.3f}. Scores in {output}"
-    )
-    args.console.result(
-        rows=len(x),
-        flagged=flagged,
-        threshold=detector.threshold_,
-        output=output,
-        detector=args.save,
-    )
+        found.detector.save(args.save)
+    _print_top(args.console, found.strangest)
+    _print_result(args, found, output)
     _say_next(args, output)
     return 0
 
@@ -123,75 +114,37 @@ def fit_detector(x, on_round, name: str = "PCAScale", **options):
     return detector.fit(x)
 
 
-def load_table(path):
-    """Reads `(rows, columns)` numbers and the columns' names."""
-    suffix = pathlib.Path(path).suffix
-    if suffix == ".csv":
-        return read_table(path)
-    if suffix != ".npz":
-        regular_file(path)
-        raise UsageError(f"Data must be .npz or .csv. Received: {path}")
-    found = read_arrays(path, (), ("X", "x"))
-    if not found:
-        raise CommandError(f"{path}: the file needs an array `X` or `x`")
-    x = found.get("X", found.get("x"))
-    if x.ndim != 2 or x.dtype.kind not in NUMBERS:
-        raise CommandError(
-            f"{path}: the data must be a table of numbers. "
-            f"Received: shape {x.shape} of {x.dtype}"
-        )
-    return x, [f"column {i}" for i in range(x.shape[-1])]
-
-
-def _write_scores(path, detector):
+def _write_scores(path, found):
     with open(path, "w", newline="") as file:
         writer = csv.writer(file)
         writer.writerow(["row", "score", "outlier"])
-        rows = zip(detector.decision_scores_, detector.labels_, strict=True)
-        for number, (score, label) in enumerate(rows):
-            writer.writerow([number, f"{score:.6g}", label])
-
-
-def strangest(detector, x, columns, count: int) -> list[dict]:
-    """The strangest rows, each with the columns that make it strange.
-
-    Args:
-        detector: fitted to `x`.
-        x: the table.
-        columns: names of its columns.
-        count: how many rows.
-
-    Returns:
-        A dict for each row: `row`, `score`, `flagged`, and `columns`, up to
-        three dicts of `name`, `value` and `deviations` (robust deviations
-        from the median). These are the columns more than three deviations
-        away. If there are none, it is the one farthest away, and the row is
-        strange as a combination.
-    """
-    found = []
-    spread = np.where(detector.kept_, detector.spread_, np.inf)
-    for row in np.argsort(-detector.decision_scores_, kind="stable")[:count]:
-        with np.errstate(over="ignore"):
-            # Quotients first: the distance of two values may overflow.
-            away = x[row] / spread - detector.middle_ / spread
-        order = np.argsort(-np.abs(away), kind="stable")[:3]
-        far = [at for at in order if abs(away[at]) > 3] or order[:1]
-        found.append(
-            {
-                "row": int(row),
-                "score": float(detector.decision_scores_[row]),
-                "flagged": bool(detector.labels_[row]),
-                "columns": [
-                    {
-                        "name": columns[at],
-                        "value": float(x[row, at]),
-                        "deviations": float(away[at]),
-                    }
-                    for at in far
-                ],
-            }
+        rows = zip(found.scores, found.labels, strict=True)
+        writer.writerows(
+            (number, f"{score:.6g}", label)
+            for number, (score, label) in enumerate(rows)
         )
-    return found
+
+
+def _print_result(args, found, output):
+    rows, flagged = len(found.scores), int(found.labels.sum())
+    threshold = found.detector.threshold_
+    if found.fitted_rows < rows:
+        args.console.say(
+            f"The detector was fitted to {found.fitted_rows} rows, chosen at "
+            f"random from {rows}."
+        )
+    args.console.say(
+        f"{flagged} of {rows} rows flagged: their score is above the "
+        f"threshold {threshold:.3f}. Scores in {output}"
+    )
+    args.console.result(
+        rows=rows,
+        fitted_rows=found.fitted_rows,
+        flagged=flagged,
+        threshold=threshold,
+        output=output,
+        detector=args.save,
+    )
 
 
 def describe_columns(columns) -> str:

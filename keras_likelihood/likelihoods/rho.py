@@ -22,6 +22,12 @@ from keras import ops
 
 from keras_likelihood.backend.clip import clip
 from keras_likelihood.backend.custom_gradient import with_gradient
+from keras_likelihood.backend.elementary import (
+    expm1,
+    log1p,
+    reciprocal,
+    select,
+)
 from keras_likelihood.likelihoods.precision import widened
 
 _FORM_CHANGE = 1.7
@@ -75,20 +81,21 @@ def evaluate(x, shape, scale, *, exact_power=False):
     """
     a, b, k = _coefficients(shape)
     limits = _limits(shape)
-    inverse_a, inverse_b = 1 / a, 1 / b
-    z = clip(x / scale, -limits.ratio, limits.ratio)
+    inverse_a, inverse_b = reciprocal(a), reciprocal(b)
+    inverse_scale = reciprocal(scale)
+    z = clip(x * inverse_scale, -limits.ratio, limits.ratio)
     if exact_power:
         farthest = _farthest(a, b, limits)
         z = clip(z, -farthest, farthest)
     s = z * z
     ratio = s * inverse_b
-    log_u = ops.log1p(ratio)
+    log_u = log1p(ratio)
     k_log_u = k * log_u
     m = 0.5 * a - k
     exponent = m * log_u
     highest = limits.exact_exponent if exact_power else limits.exponent
     exponent = clip(exponent, -limits.exact_exponent, highest)
-    e = ops.expm1(exponent)
+    e = expm1(exponent)
     if exact_power:
         # The sum 1 + ratio loses the digits of a small ratio, and the power
         # of a large shape would multiply that loss.
@@ -100,7 +107,7 @@ def evaluate(x, shape, scale, *, exact_power=False):
     first_form = (1 - k) * inverse_b
     of_shape = (shape, a, k, inverse_a, b_over_a, first_form)
     h = exponent + k_log_u
-    return value, (scale, *of_shape, z, s, h, e, value)
+    return value, (inverse_scale, *of_shape, z, s, h, e, value)
 
 
 def differentiate(residuals, upstream, normalizer_slope=None):
@@ -120,10 +127,9 @@ def differentiate(residuals, upstream, normalizer_slope=None):
     Returns:
         `(by_x, by_shape, by_scale)`.
     """
-    scale, shape, a, k, inverse_a, b_over_a, first_form, *rest = residuals
-    z, s, h, e, value = rest
-    inverse_scale = 1 / scale
-    weight = upstream * ((1 + e) / (1 + first_form * s))
+    inverse_scale, shape, a, k, inverse_a, *rest = residuals
+    b_over_a, first_form, z, s, h, e, value = rest
+    weight = upstream * ((1 + e) * reciprocal(1 + first_form * s))
     weight_s = weight * s
 
     def by_x():
@@ -131,9 +137,9 @@ def differentiate(residuals, upstream, normalizer_slope=None):
 
     def by_shape():
         slope = ops.sign(shape - 2) * e + _second_order(value, h, b_over_a)
-        gradient = inverse_a * (
-            sum_to(upstream * slope, shape)
-            + (0.5 * (first_form * a - k)) * sum_to(weight_s, shape)
+        share = 0.5 * (first_form * a - k)
+        gradient = inverse_a * sum_to(
+            upstream * slope + share * weight_s, shape
         )
         if normalizer_slope is None:
             return gradient
@@ -141,8 +147,8 @@ def differentiate(residuals, upstream, normalizer_slope=None):
 
     def by_scale():
         if normalizer_slope is None:
-            return -sum_to(weight_s, scale) * inverse_scale
-        return sum_to(upstream - weight_s, scale) * inverse_scale
+            return -sum_to(weight_s, inverse_scale) * inverse_scale
+        return sum_to(upstream - weight_s, inverse_scale) * inverse_scale
 
     return by_x, by_shape, by_scale
 
@@ -178,11 +184,9 @@ def _second_order(value, h, b_over_a):
     h2 = h * h
     series = h2 * (0.5 + h * (1 / 3 + h * 0.125)) * b_over_a
     threshold = 1e-4 if ops.dtype(h) == "float64" else 0.03
-    # Arithmetic with zeros and ones: a selection is by far the slower pass.
     # What is not selected must vanish by itself: fused multiply-adds round
     # `direct` differently from one machine to the next.
-    small = ops.cast(h2 < threshold**2, ops.dtype(h))
-    return (1 - small) * direct + small * series
+    return select(h2 < threshold**2, series, direct)
 
 
 def _coefficients(shape):

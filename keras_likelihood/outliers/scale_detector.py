@@ -1,5 +1,6 @@
 """Auto-encoders whose predicted scale is an outlier score."""
 
+import contextlib
 import warnings
 
 import keras
@@ -7,6 +8,7 @@ import numpy as np
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
+from keras_likelihood.backend.threads import one_thread
 from keras_likelihood.constraints import Exp
 from keras_likelihood.layers import PredictedParameter
 from keras_likelihood.losses import LaplaceLoss
@@ -19,6 +21,8 @@ from keras_likelihood.outliers.saving import load_detector, save_detector
 
 _STEPS_A_ROUND = 50
 _SCORE_ROWS = 4096
+_FEW_COLUMNS = 300
+"""Columns up to which a step is faster on one thread."""
 _WIDE = 1000
 """Columns from which a step takes longer than what is between two steps."""
 
@@ -118,7 +122,9 @@ class ScaleDetector(OutlierDetector):
                 f"Received: {x.shape[1]} constant column(s)"
             )
         z, excess = self._standardise(x)
-        self.model_ = self._train(z, random)
+        small = z.shape[1] <= _FEW_COLUMNS
+        with one_thread() if small else contextlib.nullcontext():
+            self.model_ = self._train(z, random)
         return self._predict(z) + excess
 
     def _score(self, x):

@@ -11,6 +11,9 @@ from keras_likelihood.reading.targets import as_labels
 from keras_likelihood.recalibration import inputs
 from keras_likelihood.recalibration.classifier_graph import ClassifierGraph
 from keras_likelihood.recalibration.moments import softmax_moments
+from keras_likelihood.recalibration.stored_logits import StoredLogits, streams
+
+_BLOCK = 2**22
 
 
 class ClassifierRecalibrator:
@@ -38,6 +41,8 @@ class ClassifierRecalibrator:
     """Whether fitting needs features beside the logits; `"optional"` takes
     them where there are any."""
     questions_ = None
+    streams = False
+    """Whether fitting reads a large memory-mapped array block by block."""
     keeps_accuracy = True
     """Whether the predicted class stays, but for ties of a huge temperature."""
 
@@ -114,7 +119,10 @@ class ClassifierRecalibrator:
 
         Args:
             logits: `(n, ..., classes)`, or `(n,)` or `(n, ..., 1)` for a
-                yes/no question, or `(n, ..., questions)`.
+                yes/no question, or `(n, ..., questions)`. `GlobalScaling`
+                and `VectorScaling` read a memory-mapped `(n, classes)` array
+                (`numpy.load(path, mmap_mode="r")`) above 1 GiB block by
+                block; the other methods refuse it.
             y: class numbers `(n, ...)` or one-hot labels; 0 or 1 in the shape
                 of `logits` for several questions.
             features: `(n, ..., columns)`, for methods that use them.
@@ -133,12 +141,16 @@ class ClassifierRecalibrator:
             self.report_["seconds"] = time.perf_counter() - started
             return self
         self.questions_ = None
-        rows, shape = inputs.as_logits(logits, from_logits)
+        if streams(logits, self):
+            rows, shape = StoredLogits(logits, from_logits), logits.shape
+            rows.check()
+        else:
+            rows, shape = inputs.as_logits(logits, from_logits)
         leading = shape[:-1]
         weight = inputs.as_weight(sample_weight, leading)
         labels = as_labels(y, shape, weight)
         found = self._rows_of_features(features, leading)
-        if weight is not None:
+        if weight is not None and isinstance(rows, np.ndarray):
             kept = weight > 0
             rows, labels, weight = rows[kept], labels[kept], weight[kept]
             found = None if found is None else found[kept]
@@ -153,19 +165,26 @@ class ClassifierRecalibrator:
         }
         return self
 
-    def calibrate(self, logits, features=None, *, from_logits: bool = True):
+    def calibrate(
+        self, logits, features=None, *, from_logits: bool = True, out=None
+    ):
         """Returns calibrated probabilities, of the shape of `logits`.
 
         Args:
             logits: as in `fit_arrays`.
             features: as in `fit_arrays`.
             from_logits: `False` if `logits` are probabilities.
+            out: array of the shape of `logits` to write to, such as one of
+                `numpy.lib.format.open_memmap`. Rows are then read and
+                written in blocks. Defaults to `None`: a new array.
         """
         if not hasattr(self, "parameters_"):
             raise ValueError(
                 f"{type(self).__name__} must be fitted before `calibrate`. "
                 "Received: a recalibrator without `parameters_`"
             )
+        if out is not None:
+            return self._calibrate_into(out, logits, features, from_logits)
         if self.questions_ is not None:
             columns = np.split(np.asarray(logits), len(self.questions_), -1)
             answers = [
@@ -182,6 +201,21 @@ class ClassifierRecalibrator:
             calibrated = calibrated[:, 1:]
         result = calibrated.reshape(shape)
         return result[:, 0] if np.ndim(logits) == 1 else result
+
+    def _calibrate_into(self, out, logits, features, from_logits):
+        if out.shape != np.shape(logits):
+            raise ValueError(
+                f"`out` must have the shape of `logits`, {np.shape(logits)}. "
+                f"Received: {out.shape}"
+            )
+        step = max(1, _BLOCK // max(1, int(np.prod(out.shape[1:]))))
+        for at in range(0, len(out), step):
+            part = slice(at, at + step)
+            found = None if features is None else features[part]
+            out[part] = self.calibrate(
+                logits[part], found, from_logits=from_logits
+            )
+        return out
 
     def _fit_questions(self, logits, y, features, from_logits, weight):
         logits, y = np.asarray(logits), np.asarray(y)
@@ -223,7 +257,11 @@ class ClassifierRecalibrator:
         return inputs.as_features(features, leading)
 
     def _scores_after(self, logits, labels, features, weight):
-        return scores(self._apply(logits, features), labels, weight)
+        if isinstance(logits, StoredLogits):
+            after = logits.changed(lambda block: self._apply(block, None))
+        else:
+            after = self._apply(logits, features)
+        return scores(after, labels, weight)
 
     def _details(self):
         """What a method adds to its report."""
@@ -243,10 +281,9 @@ class ClassifierRecalibrator:
 
 def scores(logits, labels, weight, tau=1.0) -> dict:
     """NLL, ECE (15 equal-width bins) and accuracy of tempered logits."""
-    at = softmax_moments(logits, labels, tau)
-    right = logits.argmax(axis=1) == labels
+    at = softmax_moments(logits, labels, tau, right=True)
     return {
         "nll": float(np.average(at.nll, weights=weight)),
-        "ece": binned_error(right, at.confidence, weight),
-        "accuracy": float(np.average(right, weights=weight)),
+        "ece": binned_error(at.right, at.confidence, weight),
+        "accuracy": float(np.average(at.right, weights=weight)),
     }

@@ -23,6 +23,8 @@ class GlobalScaling(ClassifierRecalibrator):
     >>> scaling.parameters_["temperature"]
     """
 
+    streams = True
+
     def _fit(self, logits, labels, features, weight):
         temperature = solve_temperature(logits, labels, weight)
         self.parameters_ = {"temperature": temperature}

@@ -24,7 +24,7 @@ def solve_temperature(logits, labels, weight=None) -> float:
     that are constant in every row leave T = 1.
 
     Args:
-        logits: `(rows, classes)`.
+        logits: `(rows, classes)`, or `StoredLogits`.
         labels: class numbers `(rows,)`.
         weight: `(rows,)`, positive, or `None`.
     """
@@ -39,9 +39,11 @@ def solve_temperature(logits, labels, weight=None) -> float:
 
 def _told_apart(tau, logits):
     """tau, raised to where the largest gap of `tau logits` is not lost."""
-    # A few rows nearly always say that it is not; all are a pass more.
-    for rows in (logits[:_SAMPLE_ROWS], logits):
-        gap = float(np.max(np.ptp(rows, axis=-1)))
+    # The first rows almost always show it; all of them are a pass more.
+    gap = 0.0
+    for begin in range(0, len(logits), _SAMPLE_ROWS):
+        rows = logits[begin : begin + _SAMPLE_ROWS]
+        gap = max(gap, float(np.max(np.ptp(rows, axis=-1))))
         if tau * gap >= _LEAST_GAP:
             return tau
     return max(tau, _LEAST_GAP / max(gap, _LEAST_GAP))

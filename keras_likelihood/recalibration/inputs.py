@@ -58,6 +58,15 @@ def as_logits(values, from_logits: bool, name="logits"):
     return rows, values.shape
 
 
+def bounded_logits(rows, from_logits: bool):
+    """Logits of rows that were checked before, `(rows, classes)`."""
+    if rows.dtype.kind != "f" or rows.dtype.itemsize < 4:
+        rows = rows.astype("float32")
+    if not from_logits:
+        return _to_logits(rows)
+    return np.maximum(rows, rows.max(axis=1, keepdims=True) - SPREAD)
+
+
 def _check_kind(rows, low, high, from_logits, name):
     told = are_probabilities(rows, low, high)
     if from_logits and told:

@@ -23,11 +23,13 @@ from keras_likelihood.recalibration.mapped_softmax import map_logits
 from keras_likelihood.recalibration.steps import (
     MAPS,
     fit_map,
+    fit_stored_map,
     fit_temperature,
     for_map,
     map_strengths,
     temper,
 )
+from keras_likelihood.recalibration.stored_logits import StoredLogits
 
 
 class JointScaling(ClassifierRecalibrator):
@@ -98,6 +100,16 @@ class JointScaling(ClassifierRecalibrator):
 
     def _fit(self, logits, labels, features, weight):
         base = solve_temperature(logits, labels, weight)
+        if isinstance(logits, StoredLogits):
+            mapped = fit_stored_map(
+                logits.changed(lambda block: for_map(block / base)),
+                labels,
+                self.map,
+                self.strength,
+                weight,
+            )
+            self.parameters_ = {"temperature": base, **mapped}
+            return
         z = scaled(logits, base)
         columns = Columns(self._groups(), z, features, weight)
         x = columns(z, features)

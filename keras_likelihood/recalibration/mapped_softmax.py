@@ -10,6 +10,7 @@ they leave the probabilities as they are.
 import numpy as np
 
 from keras_likelihood.recalibration.evidence import Curvature
+from keras_likelihood.recalibration.stored_logits import each_block
 
 
 class MappedSoftmax:
@@ -89,6 +90,38 @@ class MappedSoftmax:
         return Curvature.of_product(
             inputs.astype("float64"), (matrix / doubt.sum()).astype("float64")
         )
+
+
+class StoredMap:
+    """`MappedSoftmax` of rows that are read block by block.
+
+    Args:
+        logits: `StoredLogits` whose blocks are `z` above.
+        labels: class numbers `(rows,)`.
+        groups: names among `"bias"` and `"vector"`.
+        weight: `(rows,)`, or `None`.
+    """
+
+    def __init__(self, logits, labels, groups, weight=None):
+        self.logits = logits
+        self.labels = labels
+        self.weight = weight
+        self.shapes = {name: (logits.shape[1],) for name in groups}
+
+    def evaluate(self, weights):
+        """Returns the NLL and its gradients by group."""
+
+        def block(part):
+            weight = None if self.weight is None else self.weight[part]
+            return MappedSoftmax(
+                self.logits[part], self.labels[part], self.shapes, weight=weight
+            ).evaluate(weights)
+
+        total, gradients = 0.0, dict.fromkeys(self.shapes, 0.0)
+        for nll, found in each_block(block, self.logits.blocks()):
+            total += nll
+            gradients = {k: gradients[k] + v for k, v in found.items()}
+        return total, gradients
 
 
 def map_logits(logits, weights, features=None):

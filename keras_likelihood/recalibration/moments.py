@@ -28,6 +28,7 @@ class Moments:
         curvature: second derivative.
         confidence: largest probability.
         third: third derivative, where it was asked for.
+        right: whether the label has the largest logit, likewise.
     """
 
     nll: np.ndarray
@@ -35,16 +36,20 @@ class Moments:
     curvature: np.ndarray
     confidence: np.ndarray
     third: np.ndarray | None = None
+    right: np.ndarray | None = None
 
 
-def softmax_moments(logits, labels, tau, *, third=False) -> Moments:
+def softmax_moments(
+    logits, labels, tau, *, third=False, right=False
+) -> Moments:
     """Evaluates `l` and its derivatives for every row.
 
     Args:
-        logits: `(rows, classes)`, float32 or float64.
+        logits: `(rows, classes)`, float32 or float64, or `StoredLogits`.
         labels: class numbers `(rows,)`.
         tau: inverse temperature, a number or `(rows,)`, `> 0`.
         third: whether the third derivative is wanted too. Defaults to False.
+        right: whether `right` is wanted too. Defaults to False.
 
     Returns:
         `Moments` in float64.
@@ -54,6 +59,8 @@ def softmax_moments(logits, labels, tau, *, third=False) -> Moments:
     found = Moments(*(np.empty(rows) for _ in range(4)))
     if third:
         found.third = np.empty(rows)
+    if right:
+        found.right = np.empty(rows, dtype=bool)
     step = max(1, _BLOCK // classes)
 
     def block(start):
@@ -65,7 +72,7 @@ def softmax_moments(logits, labels, tau, *, third=False) -> Moments:
         for start in starts:
             block(start)
     else:
-        with concurrent.futures.ThreadPoolExecutor(_threads()) as pool:
+        with concurrent.futures.ThreadPoolExecutor(threads()) as pool:
             list(pool.map(block, starts))
     return found
 
@@ -86,13 +93,16 @@ def _block_moments(z, y, tau, found, part):
     found.slope[part] = mean - label
     found.curvature[part] = np.maximum(square - mean * mean, 0.0)
     found.confidence[part] = 1.0 / total
+    if found.right is not None:
+        found.right[part] = z.argmax(axis=1) == y
     if found.third is not None:
         weight *= centred
         cube = np.einsum("ij,ij->i", weight, centred) / total
         found.third[part] = cube - mean * (3 * square - 2 * mean * mean)
 
 
-def _threads():
+def threads() -> int:
+    """Processors that this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return max(1, len(os.sched_getaffinity(0)))
     return os.cpu_count() or 1

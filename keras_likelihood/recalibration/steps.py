@@ -12,7 +12,10 @@ from keras_likelihood.recalibration.evidence import (
     fit_penalised,
     minimise,
 )
-from keras_likelihood.recalibration.mapped_softmax import MappedSoftmax
+from keras_likelihood.recalibration.mapped_softmax import (
+    MappedSoftmax,
+    StoredMap,
+)
 from keras_likelihood.recalibration.tempered_softmax import (
     TemperedSoftmax,
     linear_part,
@@ -25,6 +28,7 @@ MAPS = {
     "features": ("features",),
 }
 _SAMPLE_ROWS = 4096
+_CURVATURE_ROWS = 16384
 _ITERATIONS = 60
 _FEW_NUMBERS = 2**18
 
@@ -98,6 +102,30 @@ def fit_map(logs, labels, kind, strengths, x=None, weight=None, begin=None):
     """
     objective = MappedSoftmax(logs, labels, MAPS[kind], x, weight)
     return fit_penalised(objective, strengths, _ITERATIONS, begin)
+
+
+def fit_stored_map(logs, labels, kind, strength, weight=None):
+    """`fit_map` of log-probabilities that are read block by block.
+
+    The curvature of a sample of the rows sets the coordinates of the fit;
+    every step of it is a pass over all rows.
+    """
+    strengths = map_strengths(kind, strength, logs, labels)
+    stride = max(1, len(labels) // _CURVATURE_ROWS)
+    part = slice(None, None, stride)
+    sample = MappedSoftmax(
+        logs[part],
+        labels[part],
+        MAPS[kind],
+        weight=None if weight is None else weight[part],
+    )
+    scale = len(labels) / len(sample.labels)
+    weaker = {name: value / scale for name, value in strengths.items()}
+    weights = fit_penalised(sample, weaker, _ITERATIONS)
+    sample.evaluate(weights)
+    curvatures = {k: sample.curvature(k).scaled(scale) for k in weights}
+    full = StoredMap(logs, labels, MAPS[kind], weight)
+    return minimise(full, weights, curvatures, strengths, _ITERATIONS)
 
 
 def map_strengths(kind, strength, logs, labels, x=None, weight=None):

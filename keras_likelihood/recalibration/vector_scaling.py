@@ -15,5 +15,7 @@ class VectorScaling(JointScaling):
         strength: of the pull towards GlobalScaling, `> 0`. Defaults to 1.
     """
 
+    streams = True
+
     def __init__(self, *, strength: float = 1.0):
         super().__init__(map="vector", strength=strength)

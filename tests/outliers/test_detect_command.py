@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from keras_likelihood.cli import main
-from keras_likelihood.commands import detect
+from keras_likelihood.commands import scored_table
+from keras_likelihood.commands.table_files import TableFile
 from keras_likelihood.outliers import PCAScale
 from tests.refusals import refusal
 
@@ -16,6 +17,11 @@ def table(rows=80):
     x = random.normal(size=(rows, 3))
     x[7] = [30.0, -30.0, 30.0]
     return x
+
+
+def load_table(path):
+    file = TableFile(path)
+    return np.concatenate(list(file.chunks())), file.names
 
 
 def write_csv(path, x, header=None):
@@ -58,8 +64,8 @@ def test_npz(tmp_path):
 
 def test_header_is_optional(tmp_path):
     x = table()
-    plain = detect.load_table(write_csv(tmp_path / "plain.csv", x))
-    named = detect.load_table(write_csv(tmp_path / "named.csv", x, "abc"))
+    plain = load_table(write_csv(tmp_path / "plain.csv", x))
+    named = load_table(write_csv(tmp_path / "named.csv", x, "abc"))
     np.testing.assert_allclose(plain[0], x)
     np.testing.assert_allclose(named[0], x)
     assert named[1] == ["a", "b", "c"]
@@ -88,8 +94,11 @@ def test_pickles_and_unknown_files_are_refused(tmp_path, capsys):
     missing = refusal(capsys, "detect", tmp_path / "missing.csv")
     assert "no such file" in missing
     (tmp_path / "data.parquet").write_text("PAR1")
-    other = refusal(capsys, "detect", tmp_path / "data.parquet")
-    assert ".npz or .csv" in other
+    damaged = refusal(capsys, "detect", tmp_path / "data.parquet")
+    assert "not a .parquet" in damaged
+    (tmp_path / "data.xls").write_text("1")
+    other = refusal(capsys, "detect", tmp_path / "data.xls")
+    assert ".npz, .csv or .parquet" in other
 
 
 def test_inputs_and_old_scores_are_kept(tmp_path, capsys):
@@ -108,5 +117,68 @@ def test_a_table_that_may_be_cut_is_said(tmp_path):
     path = tmp_path / "data.csv"
     path.write_text("1,2\n3,4\n5,1")
     with pytest.warns(UserWarning, match="may be cut off"):
-        table, _ = detect.load_table(path)
+        table, _ = load_table(path)
     assert table.shape == (3, 2)
+
+
+def write_parquet(path, columns):
+    import pyarrow
+    import pyarrow.parquet
+
+    pyarrow.parquet.write_table(pyarrow.table(columns), path)
+    return str(path)
+
+
+def test_parquet_is_the_same_table(tmp_path, capsys):
+    x = table()
+    x[:, 2] = np.round(x[:, 2])
+    columns = {"a": x[:, 0], "b": x[:, 1], "c": x[:, 2].astype("int64")}
+    path = write_parquet(tmp_path / "data.parquet", columns)
+    found, names = load_table(path)
+    np.testing.assert_array_equal(found, x)
+    assert names == ["a", "b", "c"]
+    words = write_parquet(tmp_path / "words.parquet", {"a": ["x", "y"]})
+    assert "column `a` of string" in refusal(capsys, "detect", words)
+    missing = write_parquet(tmp_path / "gap.parquet", {"a": [1, None, 2]})
+    assert "the first at 1" in refusal(capsys, "detect", missing)
+
+
+def test_a_sample_is_fair_and_ordered(tmp_path, monkeypatch):
+    x = np.arange(3000.0)[:, None]
+    np.savez(tmp_path / "data.npz", X=x)
+    monkeypatch.setattr("keras_likelihood.commands.table_files.CHUNK_ROWS", 70)
+    kept = np.zeros(3000)
+    for seed in range(60):
+        random = np.random.default_rng(seed)
+        rows, count = TableFile(tmp_path / "data.npz").sample(100, random)
+        assert count == 3000 and rows.shape == (100, 1)
+        assert np.all(np.diff(rows[:, 0]) > 0)
+        kept[rows[:, 0].astype(int)] += 1
+    tenths = kept.reshape(10, 300).sum(axis=1)
+    # 600 expected in each tenth, with a deviation of 23.
+    assert np.all(np.abs(tenths - 600) < 100)
+    every, _ = TableFile(tmp_path / "data.npz").sample(3000, random)
+    np.testing.assert_array_equal(every, x)
+
+
+def test_a_large_table_is_scored_part_by_part(tmp_path, capsys, monkeypatch):
+    x = table(600)
+    columns = dict(zip("abc", x.T, strict=True))
+    path = write_parquet(tmp_path / "data.parquet", columns)
+    monkeypatch.setattr("keras_likelihood.commands.table_files.CHUNK_ROWS", 64)
+    monkeypatch.setattr(scored_table, "FIT_ROWS", 200)
+    saved = tmp_path / "detector.zip"
+    assert main(["detect", path, "--save", str(saved)]) == 0
+    printed = capsys.readouterr().out
+    assert "fitted to 200 rows" in printed and "60 of 600 rows" in printed
+    strange = next(v for v in printed.splitlines() if v.split()[:1] == ["7"])
+    assert "a = 30" in strange
+    with open(tmp_path / "data.scores.csv") as file:
+        rows = list(csv.DictReader(file))
+    detector = PCAScale.load(saved)
+    scores = [float(row["score"]) for row in rows]
+    np.testing.assert_allclose(
+        scores, detector.decision_function(x), rtol=1e-4, atol=1e-4
+    )
+    flags = np.array([int(row["outlier"]) for row in rows])
+    np.testing.assert_array_equal(flags, detector.predict(x))

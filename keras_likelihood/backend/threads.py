@@ -1,0 +1,25 @@
+"""How many threads a backend works with."""
+
+import contextlib
+
+import keras
+
+
+@contextlib.contextmanager
+def one_thread():
+    """A context in which PyTorch computes on one thread.
+
+    Handing small matrices from thread to thread takes longer than their
+    arithmetic. The compilers of the other backends know that by themselves.
+    """
+    if keras.backend.backend() != "torch":
+        yield
+        return
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)

@@ -1,0 +1,118 @@
+"""Scores of the rows of a table that may be larger than the memory."""
+
+import dataclasses
+
+import numpy as np
+
+FIT_ROWS = 2**18
+"""Rows that a detector is fitted to at most.
+
+Its training looks at 256,000 rows, however many there are.
+"""
+
+
+@dataclasses.dataclass
+class ScoredTable:
+    """What was found of all rows.
+
+    Args:
+        detector: fitted to the rows, or to a sample of them.
+        scores: of all rows, `(n,)`.
+        labels: 1 for rows above the detector's threshold, `(n,)`.
+        strangest: as `strangest` returns them.
+        fitted_rows: how many rows the detector was fitted to.
+    """
+
+    detector: object
+    scores: np.ndarray
+    labels: np.ndarray
+    strangest: list[dict]
+    fitted_rows: int
+
+
+def score_table(table, fit, top: int, seed: int, console) -> ScoredTable:
+    """Fits a detector to a table and scores all of its rows.
+
+    A table of more than `FIT_ROWS` rows is read twice: a sample for the fit,
+    then part by part for the scores. The threshold is that of all scores.
+
+    Args:
+        table: a `TableFile`.
+        fit: function of rows that returns the fitted detector.
+        top: how many of the strangest rows to describe.
+        seed: of the sample.
+        console: shows the progress.
+    """
+    x, count = table.sample(FIT_ROWS, np.random.default_rng(seed))
+    detector = fit(x)
+    if count == len(x):
+        found = strangest(detector, x, table.names, top)
+        return ScoredTable(
+            detector, detector.decision_scores_, detector.labels_, found, count
+        )
+    scores = np.empty(count)
+    numbers, rows, done = np.zeros(0, int), x[:0], 0
+    with console.progress("scoring the rows") as on_rows:
+        for part in table.chunks():
+            end = done + len(part)
+            scores[done:end] = detector.decision_function(part)
+            numbers = np.concatenate([numbers, np.arange(done, end)])
+            rows = np.concatenate([rows, part])
+            order = np.argsort(-scores[numbers], kind="stable")[:top]
+            numbers, rows, done = numbers[order], rows[order], end
+            on_rows(done, count)
+    detector.threshold_ = float(np.quantile(scores, 1 - detector.contamination))
+    detector.labels_ = detector._to_labels(detector.decision_scores_)
+    described = _describe(detector, rows, numbers, scores[numbers], table.names)
+    labels = detector._to_labels(scores)
+    return ScoredTable(detector, scores, labels, described, len(x))
+
+
+def strangest(detector, x, columns, count: int) -> list[dict]:
+    """The strangest rows, each with the columns that make it strange.
+
+    Args:
+        detector: fitted to `x`.
+        x: the table.
+        columns: names of its columns.
+        count: how many rows.
+
+    Returns:
+        A dict for each row: `row`, `score`, `flagged`, and `columns`, up to
+        three dicts of `name`, `value` and `deviations` (robust deviations
+        from the median). These are the columns more than three deviations
+        away. If there are none, it is the one farthest away, and the row is
+        strange as a combination.
+    """
+    scores = detector.decision_scores_
+    numbers = np.argsort(-scores, kind="stable")[:count]
+    return _describe(detector, x[numbers], numbers, scores[numbers], columns)
+
+
+def _describe(detector, rows, numbers, scores, columns):
+    spread = np.where(detector.kept_, detector.spread_, np.inf)
+    return [
+        {
+            "row": int(number),
+            "score": float(score),
+            "flagged": bool(score > detector.threshold_),
+            "columns": _unusual_columns(row, detector.middle_, spread, columns),
+        }
+        for row, number, score in zip(rows, numbers, scores, strict=True)
+    ]
+
+
+def _unusual_columns(row, middle, spread, columns):
+    with np.errstate(over="ignore"):
+        # Quotients first: the distance of two values may overflow.
+        away = row / spread - middle / spread
+    order = np.argsort(-np.abs(away), kind="stable")[:3]
+    far = [at for at in order if abs(away[at]) > 3] or order[:1]
+    return [
+        {
+            "name": columns[at],
+            "value": float(row[at]),
+            "deviations": float(away[at]),
+        }
+        for at in far
+    ]

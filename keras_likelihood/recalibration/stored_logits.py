@@ -1,0 +1,112 @@
+"""Logits that stay on disk and are read block by block."""
+
+import concurrent.futures
+import mmap
+
+import numpy as np
+
+from keras_likelihood.recalibration.inputs import (
+    as_logits,
+    bounded_logits,
+)
+from keras_likelihood.recalibration.moments import threads
+
+IN_MEMORY = 2**30
+"""Bytes of a file up to which any recalibrator reads it as a whole."""
+_BLOCK = 2**21
+"""Numbers of a block: it and its copies stay far below a gigabyte."""
+_KEPT = 2**28
+"""Bytes of a file that may stay mapped."""
+
+
+class StoredLogits:
+    """The rows of a memory-mapped array, made logits where they are read.
+
+    Args:
+        values: `numpy.memmap` of shape `(rows, classes)`.
+        from_logits: whether `values` are logits, or probabilities.
+        change: function of a block of logits, or `None`.
+    """
+
+    dtype = np.dtype("float32")
+
+    def __init__(self, values, from_logits=True, change=None):
+        self.values = values
+        self.from_logits = from_logits
+        self.change = change
+        self.shape = values.shape
+        self._served = 0
+
+    def __len__(self):
+        return self.shape[0]
+
+    def __getitem__(self, part):
+        raw = np.array(self.values[part])
+        self._forget(raw.nbytes)
+        block = bounded_logits(raw, self.from_logits)
+        block = block.astype(self.dtype, copy=False)
+        return block if self.change is None else self.change(block)
+
+    def check(self):
+        """Raises unless all rows are finite, and logits or probabilities.
+
+        Rows of logits may sum to one by chance, a whole file cannot: what
+        `from_logits` says must hold for the first block.
+        """
+        as_logits(np.array(self.values[self.blocks()[0]]), self.from_logits)
+
+        def count(part):
+            raw = np.array(self.values[part])
+            self._forget(raw.nbytes)
+            return int(np.size(raw) - np.isfinite(raw).sum())
+
+        wrong = sum(each_block(count, self.blocks()))
+        if wrong:
+            raise ValueError(
+                f"`logits` must be finite. Received: {wrong} NaN or infinite "
+                "values"
+            )
+
+    def changed(self, change):
+        """The same rows, each block of which goes through `change`."""
+        return StoredLogits(self.values, self.from_logits, change)
+
+    def blocks(self) -> list[slice]:
+        """The rows in pieces that fit the memory easily."""
+        step = max(1, _BLOCK // self.shape[1])
+        return [slice(at, at + step) for at in range(0, len(self), step)]
+
+    def _forget(self, count):
+        # Pages once read count as memory of the process until they are
+        # given back. Copies on write would be lost: those stay.
+        self._served += count
+        mapped = getattr(self.values, "_mmap", None)
+        if self._served < _KEPT or mapped is None or self.values.mode != "r":
+            return
+        self._served = 0
+        if hasattr(mmap, "MADV_DONTNEED"):
+            mapped.madvise(mmap.MADV_DONTNEED)
+
+
+def streams(logits, recalibrator) -> bool:
+    """Whether a recalibrator is to read these logits block by block.
+
+    Raises where it would have to and cannot.
+    """
+    if not isinstance(logits, np.memmap) or logits.nbytes <= IN_MEMORY:
+        return False
+    if recalibrator.streams and logits.ndim == 2 and logits.shape[1] > 1:
+        return True
+    raise ValueError(
+        f"{type(recalibrator).__name__} reads all logits into memory. Those of "
+        f"a memory-mapped file above {IN_MEMORY:,} bytes are read block by "
+        "block by GlobalScaling and VectorScaling, as (rows, classes). Pass "
+        "`numpy.array(logits)` if the memory is large enough. Received: "
+        f"{logits.nbytes:,} bytes of shape {logits.shape}"
+    )
+
+
+def each_block(function, blocks):
+    """The results of a function of blocks, which threads share."""
+    with concurrent.futures.ThreadPoolExecutor(threads()) as pool:
+        yield from pool.map(function, blocks)

@@ -1,0 +1,70 @@
+"""Functions that compilers fuse freely give the numbers of the stock ones."""
+
+import keras
+import numpy as np
+import pytest
+from keras import ops
+
+from keras_likelihood.backend import elementary, lookup
+from keras_likelihood.likelihoods import RobustRho
+from keras_likelihood.likelihoods.log_partition import tabulated
+from tests.autodiff import gradients
+
+POSITIVE = np.concatenate([[0.0], np.logspace(-30, 37, 20_001)])
+AROUND_ZERO = np.concatenate(
+    [np.linspace(-79, 79, 20_001), np.logspace(-20, 0, 2_001)]
+)
+CASES = {
+    "log1p": (elementary.log1p, np.log1p, POSITIVE),
+    "log": (elementary.log, np.log, np.logspace(-37, 38, 20_001)),
+    "expm1": (elementary.expm1, np.expm1, AROUND_ZERO),
+    "reciprocal": (
+        elementary.reciprocal,
+        np.reciprocal,
+        np.concatenate([-POSITIVE[1:-100], POSITIVE[1:-100]]),
+    ),
+}
+
+
+@pytest.fixture(params=[False, True], ids=["stored", "repeated"])
+def repeats(request, monkeypatch):
+    """The functions as they are on a CPU, and as on an accelerator."""
+    if request.param and keras.backend.backend() != "jax":
+        pytest.skip("JAX alone has functions for accelerators.")
+    for module in (elementary, lookup):
+        monkeypatch.setattr(module, "repeats_cheaply", lambda: request.param)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_they_are_exact_to_float32(name, repeats):
+    function, oracle, x = CASES[name]
+    x = x.astype("float32")
+    expected = oracle(x.astype("float64"))
+    found = ops.convert_to_numpy(function(ops.convert_to_tensor(x)))
+    # A logarithm near 0 has the absolute error of its argument.
+    atol = 1.2e-7 if name == "log" else 0
+    np.testing.assert_allclose(found, expected, rtol=3e-7, atol=atol)
+
+
+def test_the_likelihood_is_the_same(repeats, rng):
+    x, scale = rng.standard_cauchy(400), np.exp(rng.normal(size=400))
+    shape = np.round(rng.uniform(0, 3, size=400) * 4) / 4
+    inputs = [v.astype("float32")[:, None] for v in (x, shape, scale)]
+
+    def nll(x, shape, scale):
+        return RobustRho(0 * x, shape=shape, scale=scale).nll(x)
+
+    found = [ops.convert_to_numpy(nll(*inputs)), *gradients(nll, *inputs)]
+    wide = [v.astype("float64") for v in inputs]
+    s = (wide[0] / wide[2]) ** 2
+    b = np.maximum(np.abs(wide[1] - 2), 1e-9)
+    by_x = (1 + s / b) ** (wide[1] / 2 - 1) * wide[0] / wide[2] ** 2
+    np.testing.assert_allclose(found[1], by_x, rtol=2e-5, atol=1e-7)
+    np.testing.assert_allclose(
+        found[3], (1 - wide[0] * by_x) / wide[2], rtol=2e-5, atol=1e-5
+    )
+    a = np.maximum(wide[1], 1e-9)
+    rho = b / a * np.expm1(a / 2 * np.log1p(s / b))
+    expected = rho + np.log(wide[2]) + tabulated(wide[1])[0]
+    np.testing.assert_allclose(found[0], expected, rtol=3e-6, atol=1e-6)
+    assert np.all(np.isfinite(found[2]))
