@@ -3,7 +3,8 @@
 Every method trains the same network with the same schedule and is judged at
 its last epoch, without knowing how many labels are wrong: cross-entropy, the
 same stopped by held-out labels, label smoothing, GCE, data temperatures and
-`NoisyLabelsLoss`, which is ELR. cleanlab ranks labels by five out-of-fold networks.
+`NoisyLabelsLoss`, which is ELR. cleanlab ranks labels by five out-of-fold
+networks.
 
     python examples/label_noise.py
     KERAS_BACKEND=jax KERAS_LIKELIHOOD_DATA=... \\
