@@ -13,7 +13,7 @@ from keras_likelihood.auditing.own_data import (
     task_of,
 )
 from keras_likelihood.data_parameters import DataParameter, indexed
-from keras_likelihood.losses import SoftmaxLoss, StudentTLoss
+from keras_likelihood.losses import NoisyLabelsLoss, StudentTLoss
 from keras_likelihood.models import LikelihoodModel
 
 VISITS = 40_000
@@ -31,7 +31,7 @@ class OwnNetwork(NamedTuple):
     Attributes:
         model: the trained `LikelihoodModel`.
         data_parameter: what every example learned: the `DataParameter` of
-            the temperature of labels, or the scales `(n,)` of targets in the
+            the memory of labels, or the scales `(n,)` of targets in the
             targets' unit.
         history: `keras.callbacks.History` of the training.
     """
@@ -55,7 +55,7 @@ def train_for_audit(
 
     Images get a few convolutions with batch normalisation, tables get two
     hidden layers. Inputs are standardised inside the model. Labels are
-    learned with `SoftmaxLoss(temperature=DataParameter(n))`, targets with
+    learned with `NoisyLabelsLoss(DataParameter(n))`, targets with
     `StudentTLoss(scale=DataParameter(n))`.
 
     ```python
@@ -105,10 +105,10 @@ def train_for_audit(
 def _classify(x, labels, classes, epochs, on_epoch):
     inputs, features = _body(x)
     model = LikelihoodModel(inputs, keras.layers.Dense(classes)(features))
-    temperature = DataParameter(len(x))
-    loss = SoftmaxLoss(temperature=temperature)
+    memory = DataParameter(len(x))
+    loss = NoisyLabelsLoss(memory)
     history = _fit(model, loss, x, labels, epochs, on_epoch)
-    return OwnNetwork(model, temperature, history)
+    return OwnNetwork(model, memory, history)
 
 
 def _regress(x, targets, epochs, on_epoch):

@@ -28,7 +28,9 @@ class Softmax(Likelihood):
         temperature: `> 0`; its last axis is 1. Defaults to 1.
     """
 
-    parameters = (Parameter("temperature", ShiftedSoftplus(0.2), neutral=True),)
+    parameters = (
+        Parameter("temperature", ShiftedSoftplus(0.2), neutral=True, rate=0.5),
+    )
     event_rank = 1
 
     @property

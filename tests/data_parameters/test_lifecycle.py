@@ -89,7 +89,6 @@ def test_config_keeps_every_argument(tmp_path):
     assert not again.is_open
     assert list(tmp_path.iterdir()) == []
     assert again.constraint == scale.constraint
-    assert again.optimizer == scale.optimizer
 
 
 def test_backup_resumes_to_the_numbers_of_an_uninterrupted_run(data, tmp_path):

@@ -18,6 +18,8 @@ OF_ANY_LIKELIHOOD = ["LikelihoodLoss", "LocationScaleLoss"]
 # Their likelihoods are made from arguments; see `test_families.py`.
 OF_ANY_LIKELIHOOD += ["OrdinalLoss", "QuantilesLoss", "ZeroInflatedLoss"]
 OF_ANY_LIKELIHOOD += ["MultivariateNormalLoss", "MultivariateStudentTLoss"]
+# It has a memory of its examples; see `test_noisy_labels.py`.
+OF_ANY_LIKELIHOOD += ["NoisyLabelsLoss"]
 LOSSES = [
     getattr(losses, n) for n in losses.__all__ if n not in OF_ANY_LIKELIHOOD
 ]

@@ -11,7 +11,12 @@ from tests import contracts
 OF_ANY = {"LikelihoodLoss", "LocationScaleLoss"}
 OF_ANY |= {"MultivariateNormalLoss", "MultivariateStudentTLoss"}
 # Losses of families, whose likelihood is made from arguments.
-OF_ANY |= {"OrdinalLoss", "QuantilesLoss", "ZeroInflatedLoss"}
+OF_ANY |= {
+    "NoisyLabelsLoss",
+    "OrdinalLoss",
+    "QuantilesLoss",
+    "ZeroInflatedLoss",
+}
 LOSSES = [getattr(losses, n) for n in losses.__all__ if n not in OF_ANY]
 METRICS = {
     "calibration": lambda: metrics.CalibrationError(),

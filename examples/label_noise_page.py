@@ -1,0 +1,138 @@
+"""Tables and the figure of docs/label_noise.md from the study's results.
+
+python examples/label_noise_page.py
+"""
+
+import json
+import pathlib
+import sys
+
+import numpy as np
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+sys.path.append(str(ROOT / "benchmarks"))
+import page_tables  # noqa: E402
+
+RESULTS = ROOT / "docs" / "label_noise.json"
+FIGURE = ROOT / "docs" / "_static" / "label_noise.png"
+OURS = "NoisyLabelsLoss (ELR)"
+METHODS = (
+    *("cross-entropy", "stopped by held-out labels", "label smoothing", "GCE"),
+    *("data temperatures", OURS, "cleanlab, five folds"),
+)
+LABELS = {
+    "cifar10": ("clean", "aggre", "worse"),
+    "digits": ("0", "0.4", "pairs0.3"),
+}
+SHARES = {
+    "clean": "0 % wrong",
+    "aggre": "9 % wrong",
+    "worse": "40 % wrong",
+    "0": "0 % wrong",
+    "0.4": "40 % at random",
+    "pairs0.3": "30 % to the next class",
+}
+
+
+def select(results, data, labels, method, key):
+    """Values of the seeds, or an empty list."""
+    return [
+        r[key]
+        for r in results
+        if (r["data"], r["labels"], r["method"]) == (data, labels, method)
+        and r.get(key) is not None
+    ]
+
+
+def _cell(values, digits, scale=1.0):
+    if not values:
+        return "–"
+    values = scale * np.array(values)
+    text = f"{values.mean():.{digits}f}"
+    if len(values) > 1:
+        error = values.std(ddof=1) / np.sqrt(len(values))
+        text += f" ± {error:.{digits}f}"
+    return text
+
+
+def _table(results, data, cells):
+    labels = LABELS[data]
+    heads = " | ".join(f"{name}, {SHARES[name]}" for name in labels)
+    if data == "digits":
+        heads = " | ".join(SHARES[name] for name in labels)
+    lines = [f"| | {heads} |", "|---|" + "---:|" * len(labels)]
+    for method in METHODS:
+        row = [cells(results, data, name, method) for name in labels]
+        if set(row) != {"–"}:
+            lines.append(f"| {method} | {' | '.join(row)} |")
+    return "\n".join(lines)
+
+
+def _accuracy(results, data, labels, method):
+    return _cell(select(results, data, labels, method, "accuracy"), 1, 100)
+
+
+def _precision(results, data, labels, method):
+    return _cell(select(results, data, labels, method, "precision"), 3)
+
+
+def _count(results, data, labels, method):
+    found = select(results, data, labels, method, "found")
+    if not found:
+        return "–"
+    wrong = np.mean(select(results, data, labels, method, "wrong"))
+    return f"{np.mean(found):,.0f} of {wrong:,.0f}"
+
+
+def tables(results) -> dict:
+    """Markdown by the name of its place on the page."""
+    return {
+        f"{name} of {data}": _table(results, data, cells)
+        for data in LABELS
+        for name, cells in (
+            ("accuracy", _accuracy),
+            ("precision", _precision),
+            ("count", _count),
+        )
+    }
+
+
+def draw(results):
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    figure, axes = pyplot.subplots(1, 2, figsize=(9, 3.6))
+    panels = (
+        ("accuracy", "clean test images named rightly (%)", 100),
+        ("precision", "average precision of finding wrong labels", 1),
+    )
+    for axis, (key, title, scale) in zip(axes, panels, strict=True):
+        shown = [
+            m for m in METHODS if select(results, "cifar10", "worse", m, key)
+        ]
+        for at, method in enumerate(reversed(shown)):
+            values = select(results, "cifar10", "worse", method, key)
+            mean = scale * np.mean(values)
+            color = "#2b6cb0" if method == OURS else "#a0aec0"
+            axis.barh(at, mean, color=color)
+            text = f"{mean:.1f}" if scale == 100 else f"{mean:.3f}"
+            axis.text(mean, at, f" {text}", va="center", fontsize=9)
+        axis.set_yticks(range(len(shown)), list(reversed(shown)), fontsize=9)
+        axis.set_title(title, fontsize=10)
+        axis.set_xlim(0.5 * scale, scale)
+        axis.spines[["top", "right"]].set_visible(False)
+    figure.suptitle("CIFAR-10N, 40 % of the training labels are wrong")
+    figure.tight_layout()
+    figure.savefig(FIGURE, dpi=110)
+
+
+def main():
+    results = json.loads(RESULTS.read_text())
+    page_tables.fill("label_noise", tables(results))
+    draw(results)
+
+
+if __name__ == "__main__":
+    main()
