@@ -127,7 +127,7 @@ def build_from(name, prediction, *values):
 @pytest.mark.parametrize("name", ["beta", "gamma", "negative_binomial"])
 def test_the_cdf_has_every_gradient(name, rng, double_precision):
     """By the shapes too, of which backends know little."""
-    arrays = flat(*wide_case(name, rng, rows=4))
+    arrays = flat(*wide_case(name, rng, rows=5))
     y = draw_cheaply(name, rng, arrays[0], named(name, arrays[1:]))
 
     def cdf(*values):
