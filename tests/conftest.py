@@ -131,6 +131,20 @@ def double_precision():
         yield
 
 
+@pytest.fixture
+def step_by_step(monkeypatch):
+    """Lets models on TensorFlow run one operation after the other.
+
+    It is for tests in which the compiled step is not the point, as tracing
+    it takes most of their time. JAX compiles single operations too.
+    """
+    import keras
+
+    if keras.backend.backend() == "tensorflow":
+        always = property(lambda model: True, lambda model, value: None)
+        monkeypatch.setattr(keras.Model, "run_eagerly", always)
+
+
 @pytest.fixture(params=["mixed_float16", "mixed_bfloat16"])
 def mixed_precision(request):
     import keras

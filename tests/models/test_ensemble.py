@@ -233,6 +233,7 @@ def test_one_model_from_fit_to_file(regressor, tmp_path, capsys):
     assert "member_2" in capsys.readouterr().out
 
 
+@pytest.mark.usefixtures("step_by_step")
 def test_regressor_is_compared_and_calibrated(regressor, tmp_path):
     x, y = data()
     (row,) = kl.compare({"ensemble": regressor}, x, y)
@@ -271,6 +272,7 @@ def test_classifier():
     assert sets[np.arange(len(y)), y].mean() >= 0.8
 
 
+@pytest.mark.usefixtures("step_by_step")
 def test_temperatures_of_the_members_are_kept_in_recalibration():
     x, y = classes()
     model = kl.Ensemble(lone_logits, members=2)
@@ -287,6 +289,7 @@ def test_temperatures_of_the_members_are_kept_in_recalibration():
     np.testing.assert_allclose(served, tempered, atol=1e-5)
 
 
+@pytest.mark.usefixtures("step_by_step")
 def test_subclassed_and_sequential_members(tmp_path):
     x, y = data()
 
