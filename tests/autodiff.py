@@ -4,6 +4,15 @@ import keras
 import numpy as np
 
 
+def values(function, *arrays):
+    """`function(*tensors)` of NumPy arrays as a NumPy array."""
+    if keras.backend.backend() == "jax":
+        # One program compiles faster than each of its operations.
+        function = compiled(function)
+    found = function(*(keras.ops.convert_to_tensor(a) for a in arrays))
+    return keras.ops.convert_to_numpy(found)
+
+
 def gradients(function, *arrays):
     """Gradients of the sum of `function(*tensors)` by each NumPy array."""
     backend = keras.backend.backend()

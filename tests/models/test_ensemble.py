@@ -330,7 +330,7 @@ def test_masks_and_half_precision(rng):
         model = kl.Ensemble(build, members=2)
     finally:
         keras.config.set_dtype_policy(policy)
-    model.compile("sgd", loss=kl.losses.NormalLoss(), run_eagerly=True)
+    model.compile("sgd", loss=kl.losses.NormalLoss(), run_eagerly=EAGERLY)
     found = model.evaluate(x, y, verbose=0)
     law = model.predict_distribution(x, verbose=0)
     assert keras.backend.standardize_dtype(law.prediction.dtype) == "float32"
