@@ -1,6 +1,7 @@
 """Batches for trainings of many steps."""
 
 import keras
+import numpy as np
 
 
 class Repeated(keras.utils.PyDataset):
@@ -22,3 +23,14 @@ class Repeated(keras.utils.PyDataset):
 
     def __getitem__(self, step):
         return self.batch
+
+
+def many_times(count, *data):
+    """The rows of data `count` times, for an epoch in place of many.
+
+    Args:
+        count: how many times.
+        *data: arrays, or nests of arrays.
+    """
+    rows = np.tile(np.arange(len(keras.tree.flatten(data)[0])), count)
+    return keras.tree.map_structure(lambda array: array[rows], data)
