@@ -4,6 +4,15 @@ import keras
 import numpy as np
 
 
+def values(function, *arrays):
+    """`function(*tensors)` of NumPy arrays as a NumPy array."""
+    if keras.backend.backend() == "jax":
+        # One program compiles faster than each of its operations.
+        function = compiled(function)
+    found = function(*(keras.ops.convert_to_tensor(a) for a in arrays))
+    return keras.ops.convert_to_numpy(found)
+
+
 def gradients(function, *arrays):
     """Gradients of the sum of `function(*tensors)` by each NumPy array."""
     backend = keras.backend.backend()
@@ -38,13 +47,30 @@ def gradients(function, *arrays):
     ]
 
 
+def compiled(function):
+    """`function` of tensors as one program, where the backend has programs.
+
+    Called many times it is far cheaper than its operations one by one.
+    """
+    backend = keras.backend.backend()
+    if backend == "tensorflow":
+        import tensorflow as tf
+
+        return tf.function(function, autograph=False)
+    if backend == "jax":
+        import jax
+
+        return jax.jit(function)
+    return function
+
+
 def central_differences(function, *arrays, step=1e-5):
     """Slow oracle: moves one float64 entry at a time."""
     arrays = [np.array(a, dtype="float64") for a in arrays]
+    sum_of = compiled(lambda *tensors: keras.ops.sum(function(*tensors)))
 
     def total():
-        value = function(*(keras.ops.convert_to_tensor(a) for a in arrays))
-        return float(keras.ops.sum(value))
+        return float(sum_of(*(keras.ops.convert_to_tensor(a) for a in arrays)))
 
     found = []
     for array in arrays:
@@ -62,25 +88,32 @@ def central_differences(function, *arrays, step=1e-5):
 
 
 def value_and_gradients(function):
-    """`function` of one float64 vector, with its gradient, for SciPy.
+    """`function` of one float64 vector, with its gradient, for SciPy."""
 
-    It is compiled once on JAX, where compiling each call would take long.
-    """
-    backend = keras.backend.backend()
-    if backend == "jax":
-        import jax
+    def both(theta):
+        backend = keras.backend.backend()
+        if backend == "tensorflow":
+            import tensorflow as tf
 
-        compiled = jax.jit(jax.value_and_grad(function))
+            with tf.GradientTape() as tape:
+                tape.watch(theta)
+                value = function(theta)
+            return value, tape.gradient(value, theta)
+        if backend == "jax":
+            import jax
+
+            return jax.value_and_grad(function)(theta)
+        import torch
+
+        theta = theta.requires_grad_()
+        value = function(theta)
+        return value.detach(), torch.autograd.grad(value, theta)[0]
+
+    program = compiled(both)
 
     def call(theta):
-        if backend == "jax":
-            value, gradient = compiled(keras.ops.convert_to_tensor(theta))
-        else:
-            value = function(keras.ops.convert_to_tensor(theta))
-            (gradient,) = gradients(function, theta)
-        return (
-            float(keras.ops.convert_to_numpy(value)),
-            np.asarray(keras.ops.convert_to_numpy(gradient), "float64"),
-        )
+        found = program(keras.ops.convert_to_tensor(theta))
+        value, gradient = map(keras.ops.convert_to_numpy, found)
+        return float(value), np.asarray(gradient, "float64")
 
     return call

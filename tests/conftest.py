@@ -1,6 +1,7 @@
 """What every test starts from."""
 
 import contextlib
+import gc
 import os
 import pathlib
 import shutil
@@ -25,12 +26,22 @@ if os.environ.get("KERAS_BACKEND") == "jax":
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES", "-1")
 
-import keras
-import numpy as np
 import pytest
 
 
 def pytest_configure(config):
+    """Prepares the backend, but for a process that only hands out tests.
+
+    Importing a backend takes seconds of a processor.
+    """
+    share_programs(config)
+    hands_out = config.getoption("dist", "no") != "no"
+    if not hands_out or hasattr(config, "workerinput"):
+        compile_cheaply()
+        collect_rarely()
+
+
+def share_programs(config):
     """Lets JAX compile equal programs once in a run.
 
     Many are alike: those of a model and of the model loaded from its file,
@@ -38,23 +49,42 @@ def pytest_configure(config):
     inherit the environment.
     """
     name = "JAX_COMPILATION_CACHE_DIR"
-    if keras.backend.backend() != "jax" or name in os.environ:
-        return
-    import jax
+    if os.environ.get("KERAS_BACKEND") == "jax" and name not in os.environ:
+        folder = tempfile.mkdtemp(prefix="jax-programs-")
+        config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
+        os.environ[name] = folder
 
-    folder = tempfile.mkdtemp(prefix="jax-programs-")
-    config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
-    os.environ[name] = folder
-    jax.config.update("jax_compilation_cache_dir", folder)
+
+def compile_cheaply():
+    """Keeps TensorFlow from optimizing programs that run a few times."""
+    import keras
+
+    if keras.backend.backend() == "tensorflow":
+        import tensorflow as tf
+
+        tf.config.optimizer.set_experimental_options(
+            {"disable_meta_optimizer": True}
+        )
+
+
+def collect_rarely():
+    """Looks for garbage seldom, and never among the imported modules."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(100_000, 20, 50)
 
 
 @pytest.fixture(autouse=True)
 def _same_seed():
+    import keras
+
     keras.utils.set_random_seed(0)
 
 
 @pytest.fixture
 def rng():
+    import numpy as np
+
     return np.random.default_rng(0)
 
 
@@ -91,6 +121,8 @@ def render(beside):
 @pytest.fixture
 def double_precision():
     """Lets float64 tensors be float64 on JAX too."""
+    import keras
+
     with contextlib.ExitStack() as stack:
         if keras.backend.backend() == "jax":
             import jax
@@ -99,8 +131,24 @@ def double_precision():
         yield
 
 
+@pytest.fixture
+def step_by_step(monkeypatch):
+    """Lets models on TensorFlow run one operation after the other.
+
+    It is for tests in which the compiled step is not the point, as tracing
+    it takes most of their time. JAX compiles single operations too.
+    """
+    import keras
+
+    if keras.backend.backend() == "tensorflow":
+        always = property(lambda model: True, lambda model, value: None)
+        monkeypatch.setattr(keras.Model, "run_eagerly", always)
+
+
 @pytest.fixture(params=["mixed_float16", "mixed_bfloat16"])
 def mixed_precision(request):
+    import keras
+
     before = keras.config.dtype_policy()
     keras.config.set_dtype_policy(request.param)
     yield request.param

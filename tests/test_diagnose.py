@@ -7,6 +7,7 @@ import pytest
 import keras_likelihood as kl
 from keras_likelihood.diagnosis import diagnose
 from tests import kinds
+from tests.batches import many_times
 
 
 def linear_data(rng, count=400, noise=0.5):
@@ -23,7 +24,7 @@ def scale_model(**options):
 
 def fitted(model, loss, x, y):
     model.compile(keras.optimizers.Adam(0.05), loss=loss)
-    model.fit(x, y, batch_size=50, epochs=20, verbose=0)
+    model.fit(*many_times(20, x, y), batch_size=50, verbose=0)
     return model
 
 

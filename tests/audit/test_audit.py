@@ -12,6 +12,8 @@ import keras_likelihood as kl
 from keras_likelihood.auditing.audit import audit
 from keras_likelihood.auditing.report import AuditReport
 
+pytestmark = pytest.mark.usefixtures("step_by_step")
+
 
 def identity(units, activation=None):
     """A model whose logits are its inputs, so that oracles know them."""

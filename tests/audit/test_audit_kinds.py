@@ -9,6 +9,8 @@ import keras_likelihood as kl
 from keras_likelihood.auditing.audit import audit
 from tests import kinds
 
+pytestmark = pytest.mark.usefixtures("step_by_step")
+
 
 @pytest.mark.parametrize(
     "kind", ["backbone", "twice_nested", "cast", "subclassed"]

@@ -13,6 +13,8 @@ from keras_likelihood import cli
 from keras_likelihood.commands import regressor_task
 from tests.refusals import refusal
 
+pytestmark = pytest.mark.usefixtures("step_by_step")
+
 pytest.importorskip("scipy")
 pytest.importorskip("sklearn")
 

@@ -10,7 +10,8 @@ import keras_likelihood as kl
 from keras_likelihood import likelihoods
 from keras_likelihood.likelihoods import parametrized
 from tests.autodiff import central_differences, gradients
-from tests.contracts import as_numpy, assert_equal_outputs
+from tests.autodiff import values as values_of
+from tests.contracts import EAGERLY, as_numpy, assert_equal_outputs
 
 LEVELS = (0.1, 0.5, 0.8)
 QUANTILES = likelihoods.Quantiles(LEVELS)
@@ -251,7 +252,7 @@ def test_nothing_is_nan(name, dtype, rng):
         return ops.cast(made.nll(y), "float32")
 
     arrays = [prediction.astype("float32"), *parameters]
-    found = as_numpy(nll(*map(ops.convert_to_tensor, arrays)))
+    found = values_of(nll, *arrays)
     assert not np.any(np.isnan(found))
     for gradient in gradients(nll, *arrays):
         assert np.all(np.isfinite(gradient))
@@ -309,7 +310,7 @@ def test_a_saved_model_finds_its_likelihoods_by_name(
         "n": kl.losses.ZeroInflatedLoss(),
         "o": kl.losses.OrdinalLoss(classes=5),
     }
-    model.compile("sgd", loss=loss, run_eagerly=True)
+    model.compile("sgd", loss=loss, run_eagerly=EAGERLY)
     x = rng.normal(size=(8, 2)).astype("float32")
     count = rng.poisson(2, size=(8, 1)).astype("float32")
     model.train_on_batch(x, {"q": x[:, 0], "n": count, "o": count % 5})

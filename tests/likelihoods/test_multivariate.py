@@ -10,6 +10,7 @@ import keras_likelihood as kl
 from keras_likelihood.likelihoods import MultivariateNormal as Normal
 from keras_likelihood.likelihoods import MultivariateStudentT as StudentT
 from tests.autodiff import central_differences, gradients
+from tests.batches import Repeated
 from tests.contracts import as_numpy
 
 KINDS = [("full", None), ("diagonal", None), ("low_rank", 1), ("low_rank", 2)]
@@ -193,7 +194,7 @@ def test_the_loss_learns_a_covariance(rng):
     inputs = keras.Input((1,))
     model = kl.LikelihoodModel(inputs, keras.layers.Dense(3)(inputs))
     model.compile(keras.optimizers.Adam(0.1), loss=loss)
-    model.fit(x, y, batch_size=400, epochs=60, verbose=0)
+    model.fit(Repeated(60, x, y), verbose=0)
     found = model.predict_distribution(x[:1], verbose=0)
     np.testing.assert_allclose(
         as_numpy(found.scale_squared())[0], np.cov(y.T), atol=0.07

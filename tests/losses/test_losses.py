@@ -27,6 +27,8 @@ ignore_numpy_copies = pytest.mark.filterwarnings(
     # PyTorch's tensors under NumPy 2, inside Keras.
     "ignore:__array__ implementation:DeprecationWarning"
 )
+# One of numbers and one of classes; heads of the others are traced.
+TRACED = ("normal", "softmax")
 every_loss = pytest.mark.parametrize("cls", LOSSES, ids=lambda c: c.__name__)
 
 
@@ -93,7 +95,7 @@ def test_learns_its_parameters_and_saves_them(cls, rng, tmp_path):
     y, x = case(cls, rng)
     model = contracts.small_model(last_layer(cls), x)
     learned = [p.name for p in cls.likelihood.parameters]
-    eagerly = contracts.runs_eagerly(cls.likelihood)
+    eagerly = contracts.runs_eagerly(cls.likelihood, TRACED)
     model.compile("adam", loss=cls(), run_eagerly=eagerly)
     before = model.loss.parameter_values()
     contracts.training_moves_every_weight(model, x, y)
@@ -132,7 +134,7 @@ def test_options_off_default_survive_saving(cls, rng, tmp_path):
         dtype="float32",
     )
     model = contracts.small_model(last_layer(cls), x)
-    # The test above compiles the step of every loss.
+    # The tests of heads compile the steps of losses.
     model.compile(
         contracts.momentum(), loss=loss, run_eagerly=contracts.EAGERLY
     )
@@ -162,7 +164,8 @@ def test_a_stock_model_says_that_it_does_not_learn(cls, rng):
     model = keras.Sequential([keras.Input((UNITS,)), last_layer(cls)])
     if not contracts.stands_for_others(cls.likelihood):
         pytest.skip("all stock models are alike")
-    model.compile("sgd", loss=cls())
+    eagerly = contracts.runs_eagerly(cls.likelihood, TRACED)
+    model.compile("sgd", loss=cls(), run_eagerly=eagerly)
     if not cls.likelihood.parameters:
         # Nothing is left to learn, and nothing to warn about.
         model.fit(x, y, verbose=0)

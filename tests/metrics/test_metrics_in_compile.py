@@ -18,6 +18,8 @@ OF_ANY |= {
     "ZeroInflatedLoss",
 }
 LOSSES = [getattr(losses, n) for n in losses.__all__ if n not in OF_ANY]
+# One of numbers, one of counts and one of classes.
+TRACED = ("normal", "poisson", "softmax")
 METRICS = {
     "calibration": lambda: metrics.CalibrationError(),
     "coverage": lambda: metrics.IntervalCoverage(0.8),
@@ -109,6 +111,7 @@ def test_metrics_get_the_distribution(cls, kind, rng):
         loss=cls(),
         metrics=[make() for make in makers.values()],
         weighted_metrics=[make() for make in makers.values()],
+        run_eagerly=contracts.runs_eagerly(likelihood, TRACED),
     )
     weight = rng.uniform(0.2, 2.0, size=20).astype("float32")
     # The global cases see every metric with a last batch that is cut short;
@@ -119,6 +122,7 @@ def test_metrics_get_the_distribution(cls, kind, rng):
     )
 
 
+@pytest.mark.usefixtures("step_by_step")
 def test_stock_metrics_get_the_prediction_beside_ours(rng):
     x = rng.normal(size=(20, 4)).astype("float32")
     y = x[:, :1]
@@ -135,6 +139,7 @@ def test_stock_metrics_get_the_prediction_beside_ours(rng):
     assert {"interval_coverage", "val_interval_coverage"} <= set(history)
 
 
+@pytest.mark.usefixtures("step_by_step")
 def test_a_dict_of_outputs_has_metrics_by_output(rng, tmp_path):
     x = rng.normal(size=(20, 4)).astype("float32")
     y = {"value": x[:, :1], "label": rng.integers(0, 3, 20)}
@@ -174,6 +179,7 @@ def test_a_dict_of_outputs_has_metrics_by_output(rng, tmp_path):
     )
 
 
+@pytest.mark.usefixtures("step_by_step")
 def test_masked_outcomes_do_not_count(rng):
     inputs = keras.Input((4, 2))
     hidden = keras.layers.Masking(0.0)(inputs)
@@ -198,6 +204,7 @@ def test_masked_outcomes_do_not_count(rng):
         assert found[metric.name] == expected
 
 
+@pytest.mark.usefixtures("step_by_step")
 def test_labels_of_no_weight_may_be_anything(rng):
     x = rng.normal(size=(6, 4)).astype("float32")
     y = np.array([0, 1, -1, 2, -1, 0])

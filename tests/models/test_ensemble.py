@@ -233,6 +233,7 @@ def test_one_model_from_fit_to_file(regressor, tmp_path, capsys):
     assert "member_2" in capsys.readouterr().out
 
 
+@pytest.mark.usefixtures("step_by_step")
 def test_regressor_is_compared_and_calibrated(regressor, tmp_path):
     x, y = data()
     (row,) = kl.compare({"ensemble": regressor}, x, y)
@@ -271,6 +272,7 @@ def test_classifier():
     assert sets[np.arange(len(y)), y].mean() >= 0.8
 
 
+@pytest.mark.usefixtures("step_by_step")
 def test_temperatures_of_the_members_are_kept_in_recalibration():
     x, y = classes()
     model = kl.Ensemble(lone_logits, members=2)
@@ -287,6 +289,7 @@ def test_temperatures_of_the_members_are_kept_in_recalibration():
     np.testing.assert_allclose(served, tempered, atol=1e-5)
 
 
+@pytest.mark.usefixtures("step_by_step")
 def test_subclassed_and_sequential_members(tmp_path):
     x, y = data()
 
@@ -327,7 +330,7 @@ def test_masks_and_half_precision(rng):
         model = kl.Ensemble(build, members=2)
     finally:
         keras.config.set_dtype_policy(policy)
-    model.compile("sgd", loss=kl.losses.NormalLoss(), run_eagerly=True)
+    model.compile("sgd", loss=kl.losses.NormalLoss(), run_eagerly=EAGERLY)
     found = model.evaluate(x, y, verbose=0)
     law = model.predict_distribution(x, verbose=0)
     assert keras.backend.standardize_dtype(law.prediction.dtype) == "float32"

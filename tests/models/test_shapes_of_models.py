@@ -92,6 +92,7 @@ class MakesItsOwnGraph(kl.LikelihoodModel):
         return {"units": self.units}
 
 
+@pytest.mark.usefixtures("step_by_step")
 def test_a_subclass_may_give_its_graph_to_super(data, tmp_path):
     x, y = data
     model = MakesItsOwnGraph(units=5)
@@ -105,6 +106,7 @@ def test_a_subclass_may_give_its_graph_to_super(data, tmp_path):
     other.fit(x, y, verbose=0)
 
 
+@pytest.mark.usefixtures("step_by_step")
 @pytest.mark.parametrize("weights", [2.0, [2.0], {"y": 2.0}])
 def test_loss_weights_of_one_output(data, weights):
     x, y = data
@@ -115,6 +117,7 @@ def test_loss_weights_of_one_output(data, weights):
     assert model.evaluate(x, y, verbose=0) == pytest.approx(2 * plain, rel=1e-5)
 
 
+@pytest.mark.usefixtures("step_by_step")
 def test_loss_weights_of_several_outputs(data):
     x, y = data
     inputs = keras.Input((3,))
@@ -141,6 +144,7 @@ def test_summary_shows_what_the_loss_learns(data, capsys):
     assert "one for each of 9 examples" in capsys.readouterr().out
 
 
+@pytest.mark.usefixtures("step_by_step")
 def test_predictions_have_names(data):
     x, _ = data
     model = contracts.small_model(kl.layers.RobustRhoHead(1), x)
@@ -165,7 +169,8 @@ def test_the_wrappers_of_scikit_learn_take_a_head_model(data, kind):
         target = (y[:, 0] > 0).astype("int32")
     model = kl.LikelihoodModel(inputs, head(inputs))
     model.compile(keras.optimizers.Adam(0.1), loss=loss)
-    estimator = wrapper(model, fit_kwargs={"epochs": 60, "verbose": 0})
+    options = {"epochs": 15, "batch_size": 8, "verbose": 0}
+    estimator = wrapper(model, fit_kwargs=options)
     estimator.fit(x, target)
     assert estimator.predict(x).shape == (32,)
     assert estimator.score(x, target) > 0.8

@@ -8,7 +8,7 @@ from scipy import stats
 
 import keras_likelihood as kl
 from keras_likelihood import likelihoods
-from tests.contracts import as_numpy
+from tests.contracts import EAGERLY, as_numpy
 
 
 @pytest.fixture
@@ -21,7 +21,7 @@ def model_of(layer, loss, model=keras.Model, **options):
     inputs = keras.Input((2,))
     built = model(inputs, layer(inputs))
     built.compile(
-        keras.optimizers.SGD(0.05), loss=loss, run_eagerly=True, **options
+        keras.optimizers.SGD(0.05), loss=loss, run_eagerly=EAGERLY, **options
     )
     return built
 

@@ -24,6 +24,7 @@ from keras_likelihood.outliers import (
 from keras_likelihood.outliers.marginals import fit_marginals, surprise
 from keras_likelihood.outliers.row_noise import RowNoise
 from keras_likelihood.outliers.tails import fit_tails, log_tails
+from tests.batches import many_times
 
 DETECTORS = [PCAScale, AutoencoderScale, Auto]
 
@@ -320,7 +321,7 @@ def scale_model(x, y):
     outputs = kl.layers.ScaleHead(1)(h)
     model = kl.LikelihoodModel(inputs, outputs)
     model.compile(keras.optimizers.Adam(0.02), loss=kl.losses.NormalLoss())
-    model.fit(x, y, epochs=40, batch_size=64, verbose=0)
+    model.fit(*many_times(40, x, y), batch_size=64, verbose=0)
     return model
 
 
@@ -352,7 +353,10 @@ def test_score_detector_ranks_training_points_by_data_parameter():
     model.compile(
         keras.optimizers.Adam(0.05), loss=kl.losses.NormalLoss(scale=scale)
     )
-    model.fit(x, kl.indexed(y), epochs=40, callbacks=[scale], verbose=0)
+    inputs, targets, index = many_times(40, x, y, np.arange(64))
+    model.fit(
+        inputs, kl.indexed(targets, index=index), callbacks=[scale], verbose=0
+    )
     fitted = ScoreDetector(model).fit(x)
     assert set(np.argsort(fitted.decision_scores_)[-6:]) == set(range(6))
     with pytest.raises(ValueError, match="training examples alone"):

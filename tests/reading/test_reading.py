@@ -20,6 +20,8 @@ from keras_likelihood.reading.targets import (
 )
 from tests import kinds
 
+pytestmark = pytest.mark.usefixtures("step_by_step")
+
 
 def run(graph, x, **tensors):
     found, _, _ = graph.run(tensors, x, np.zeros(len(x)))

@@ -8,6 +8,8 @@ from keras_likelihood import cli
 from keras_likelihood.commands import recalibrate as command
 from tests.refusals import refusal
 
+pytestmark = pytest.mark.usefixtures("step_by_step")
+
 
 def call(*arguments):
     return cli.main(["recalibrate", *map(str, arguments)])

@@ -18,6 +18,8 @@ from keras_likelihood.models.conformal_distribution import (
 from keras_likelihood.reading import ModelGraph
 from keras_likelihood.recalibration import regression
 
+pytestmark = pytest.mark.usefixtures("step_by_step")
+
 
 def covered_by_chance(sets, size, calibration, coverage):
     """Range of hits in which an exact guarantee stays with p = 1 - 1e-6.

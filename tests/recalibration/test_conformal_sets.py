@@ -10,6 +10,8 @@ from keras_likelihood.models.class_scores import class_scores
 from keras_likelihood.recalibration import Conformal
 from tests import kinds
 
+pytestmark = pytest.mark.usefixtures("step_by_step")
+
 SCORES = ["aps", "raps", "lac"]
 
 

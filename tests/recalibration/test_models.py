@@ -6,6 +6,8 @@ import pytest
 
 from keras_likelihood import recalibration
 
+pytestmark = pytest.mark.usefixtures("step_by_step")
+
 METHODS = [
     "GlobalScaling",
     "LinearScaling",

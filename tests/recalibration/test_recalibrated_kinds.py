@@ -10,6 +10,8 @@ from keras_likelihood import recalibration
 from keras_likelihood.recalibration import GlobalScaling, regression
 from tests import kinds
 
+pytestmark = pytest.mark.usefixtures("step_by_step")
+
 
 @pytest.mark.parametrize("kind", kinds.KINDS)
 def test_every_shape_gives_the_calibration_of_its_arrays(kind, tmp_path):

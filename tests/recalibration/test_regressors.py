@@ -12,6 +12,8 @@ from keras_likelihood.recalibration.regression.residual_shape import (
     fit_shape,
 )
 
+pytestmark = pytest.mark.usefixtures("step_by_step")
+
 METHODS = [
     regression.GlobalScaling,
     regression.LinearScaling,

@@ -10,22 +10,11 @@ import pytest
 
 import keras_likelihood as kl
 from keras_likelihood import regularizers
+from tests.batches import Repeated
 
 SIZE, ON, STEPS = 120, 10, 800
 # PyTorch runs one step at a time.
 STEPS_PER_CALL = 1 if keras.backend.backend() == "torch" else 5
-
-
-class Repeated(keras.utils.PyDataset):
-    def __init__(self, *batch):
-        super().__init__()
-        self.batch = batch
-
-    def __len__(self):
-        return STEPS
-
-    def __getitem__(self, step):
-        return self.batch
 
 
 @pytest.fixture(scope="module")
@@ -55,7 +44,7 @@ def fit(regularizer, x, y, noise, kernel="glorot_uniform"):
         steps_per_execution=STEPS_PER_CALL,
     )
     regularizers.bind_noise(model)
-    model.fit(Repeated(x, y), verbose=0)
+    model.fit(Repeated(STEPS, x, y), verbose=0)
     found = keras.ops.convert_to_numpy(model.layers[-1].kernel)
     return found, float(model.loss.parameter_values()["scale"])
 

@@ -15,6 +15,7 @@ from keras_likelihood.regularizers.measured_evidence import (
     measured_smooth_evidence,
     measured_sparse_evidence,
 )
+from tests.batches import Repeated
 
 
 def correlated(rng, rows, columns, correlation=0.9):
@@ -41,7 +42,7 @@ def linear(x, y, regularizer, loss, steps, outputs=1, rate=0.05):
     model = kl.LikelihoodModel(inputs, dense(inputs))
     decay = keras.optimizers.schedules.CosineDecay(rate, steps)
     model.compile(keras.optimizers.Adam(decay, beta_2=0.99), loss=loss)
-    model.fit(x, y, batch_size=len(x), epochs=steps, verbose=0)
+    model.fit(Repeated(steps, x, y), verbose=0)
     return model, ops.convert_to_numpy(dense.kernel)
 
 

@@ -9,7 +9,11 @@ from scipy import stats
 import keras_likelihood as kl
 from keras_likelihood import regularizers
 from tests.autodiff import gradients
-from tests.contracts import model_survives_saving, training_moves_every_weight
+from tests.contracts import (
+    EAGERLY,
+    model_survives_saving,
+    training_moves_every_weight,
+)
 
 ALL = [
     getattr(regularizers, name)
@@ -143,7 +147,7 @@ def test_scales_are_trained_in_a_stock_sequential_model(cls, data):
 @every
 def test_scales_survive_saving(cls, data, tmp_path):
     model = functional(cls)
-    model.compile(keras.optimizers.Adam(0.02), loss="mse", run_eagerly=True)
+    model.compile(keras.optimizers.Adam(0.02), loss="mse", run_eagerly=EAGERLY)
     model.fit(*data, epochs=3, verbose=0)
     expected = scales(model)
     model.save(tmp_path / "model.keras")
@@ -157,10 +161,10 @@ def test_scales_survive_saving(cls, data, tmp_path):
 @every
 def test_clones_have_scales_of_their_own(cls, data):
     model = sequential(cls)
-    model.compile("adam", loss="mse", run_eagerly=True)
+    model.compile("adam", loss="mse", run_eagerly=EAGERLY)
     model.fit(*data, epochs=1, verbose=0)
     clone = keras.models.clone_model(model)
-    clone.compile(keras.optimizers.Adam(0.1), loss="mse", run_eagerly=True)
+    clone.compile(keras.optimizers.Adam(0.1), loss="mse", run_eagerly=EAGERLY)
     clone.set_weights(model.get_weights())
     for old, new in zip(scales(model), scales(clone), strict=True):
         np.testing.assert_allclose(new, old)
@@ -174,11 +178,11 @@ def test_clones_have_scales_of_their_own(cls, data):
 @every
 def test_weights_files_keep_the_scales(cls, data, tmp_path):
     model = sequential(cls)
-    model.compile("adam", loss="mse", run_eagerly=True)
+    model.compile("adam", loss="mse", run_eagerly=EAGERLY)
     model.fit(*data, epochs=2, verbose=0)
     model.save_weights(tmp_path / "model.weights.h5")
     fresh = sequential(cls)
-    fresh.compile("adam", loss="mse", run_eagerly=True)
+    fresh.compile("adam", loss="mse", run_eagerly=EAGERLY)
     fresh.fit(*data, epochs=1, verbose=0)
     fresh.load_weights(tmp_path / "model.weights.h5")
     for old, new in zip(scales(model), scales(fresh), strict=True):
@@ -214,7 +218,7 @@ def test_a_shared_layer_is_one_weight(data):
     )
     first, second = keras.Input((6,)), keras.Input((6,))
     model = keras.Model([first, second], [layer(first) + layer(second)])
-    model.compile("adam", loss="mse", run_eagerly=True)
+    model.compile("adam", loss="mse", run_eagerly=EAGERLY)
     model.fit([x, x], y, epochs=2, verbose=0)
     assert len(regularizers.adaptive_weights(model)) == 1
     assert len(model.losses) == 1
@@ -269,7 +273,7 @@ def test_groups_share_a_scale(cls, group, shape, rng):
         5, 3, kernel_regularizer=cls(num_examples=50, noise=1.0, group=group)
     )
     model = keras.Sequential([keras.Input((8, 4)), layer])
-    model.compile(keras.optimizers.Adam(0.05), loss="mse", run_eagerly=True)
+    model.compile(keras.optimizers.Adam(0.05), loss="mse", run_eagerly=EAGERLY)
     x = rng.normal(size=(16, 8, 4)).astype("float32")
     model.fit(x, x[:, :6, :1] * np.ones(5), epochs=5, verbose=0)
     found = layer.kernel_regularizer.scale()
