@@ -9,18 +9,24 @@ from typing import Any
 
 import keras
 
+from keras_likelihood.backend.sharding import gather_sharded, scatter_sharded
 
-def gather_rows(variable, index):
+
+def gather_rows(variable, index, layout=None):
     """Rows `variable[index]` as a tensor `(batch, ...)`.
 
     Args:
         variable: a `keras.Variable` `(rows, ...)`.
         index: integer tensor `(batch,)` of row numbers in range.
+        layout: `TensorLayout` of rows that lie on several devices, or
+            `None`.
     """
+    if layout is not None:
+        return gather_sharded(variable, index, layout)
     return _BY_BACKEND[keras.backend.backend()].gather(variable, index)
 
 
-def scatter_rows(variable, index, rows):
+def scatter_rows(variable, index, rows, layout=None):
     """Writes `variable[index] = rows`, in place.
 
     Args:
@@ -28,7 +34,11 @@ def scatter_rows(variable, index, rows):
         index: integer tensor `(batch,)`; repeated entries must come with
             equal rows.
         rows: tensor `(batch, ...)`.
+        layout: as in `gather_rows`.
     """
+    if layout is not None:
+        scatter_sharded(variable, index, rows, layout)
+        return
     _BY_BACKEND[keras.backend.backend()].scatter(variable, index, rows)
 
 

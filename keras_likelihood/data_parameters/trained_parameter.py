@@ -67,7 +67,7 @@ class TrainedParameter(keras.callbacks.Callback):
         name = f"data_{self.name}"
         rows = (self.num_examples, self.optimizer.slots, int(np.prod(shape)))
         table = (
-            DeviceTable(*rows, name=name)
+            DeviceTable(*rows, name=name, shard=self.shard)
             if self.store is None
             else self._file_table(rows, name)
         )
