@@ -59,6 +59,18 @@ def value_and_gradient(function, inputs: list) -> tuple:
     return backend.value_and_gradient(function, inputs)
 
 
+def places(index):
+    """A place for each entry, the same for equal entries.
+
+    Args:
+        index: integer tensor `(batch,)`.
+
+    Returns:
+        Integers `(batch,)` in [0, batch).
+    """
+    return _BY_BACKEND[keras.backend.backend()].places(index)
+
+
 def sum_by_place(x, place):
     """Sums the rows of `x` `(batch, ...)` that have the same place.
 
@@ -80,6 +92,12 @@ def replica_count() -> int:
 def gather_replicas(x):
     """Joins the batches `(batch, ...)` of all replicas, in their order."""
     return _BY_BACKEND[keras.backend.backend()].gather_replicas(x)
+
+
+def _places_in_order(index):
+    order = keras.ops.sort(index)
+    place = keras.ops.searchsorted(order, index)
+    return keras.ops.cast(place, "int32")
 
 
 class _TensorFlow:
@@ -128,6 +146,10 @@ class _TensorFlow:
         return value, by_inputs
 
     @staticmethod
+    def places(index):
+        return _places_in_order(index)
+
+    @staticmethod
     def sum_by_place(x, place):
         import tensorflow as tf
 
@@ -149,11 +171,12 @@ class _TensorFlow:
 class _Jax:
     @staticmethod
     def gather(variable, index):
-        return variable.value[index]
+        return variable.value.at[index].get(mode="promise_in_bounds")
 
     @staticmethod
     def scatter(variable, index, rows):
-        variable.assign(variable.value.at[index].set(rows))
+        rows_at = variable.value.at[index]
+        variable.assign(rows_at.set(rows, mode="promise_in_bounds"))
 
     @staticmethod
     def value_and_gradient(function, inputs):
@@ -169,6 +192,22 @@ class _Jax:
         # The step is itself differentiated: without the stop its tangents
         # would follow the rows into the table.
         return value, [jax.lax.stop_gradient(g) for g in by_inputs]
+
+    @staticmethod
+    def places(index):
+        # A search is a loop, and a GPU waits for each round of it: that took
+        # half a millisecond a step.
+        import jax
+        import jax.numpy as jnp
+
+        count = index.shape[0]
+        if count <= (128 if jax.default_backend() == "cpu" else 2048):
+            return jnp.argmax(index[:, None] == index[None, :], axis=1)
+        order = jnp.argsort(index)
+        ordered = index[order]
+        is_new = ordered[1:] != ordered[:-1]
+        place = jnp.pad(jnp.cumsum(is_new), (1, 0))
+        return jnp.zeros_like(place).at[order].set(place, unique_indices=True)
 
     @staticmethod
     def sum_by_place(x, place):
@@ -207,6 +246,10 @@ class _Torch:
                 value.sum(), leaves, retain_graph=True
             )
         return value, list(by_inputs)
+
+    @staticmethod
+    def places(index):
+        return _places_in_order(index)
 
     @staticmethod
     def sum_by_place(x, place):

@@ -4,7 +4,7 @@ import dataclasses
 
 from keras import ops
 
-from keras_likelihood.backend.rows import sum_by_place
+from keras_likelihood.backend.rows import places, sum_by_place
 
 
 @dataclasses.dataclass(frozen=True)
@@ -77,14 +77,12 @@ class SparseRMSProp:
             for equal rows, and booleans `(batch,)` for the entries whose row
             stays because it would not be finite.
         """
-        # Equal indices share the place of the first among the sorted ones;
-        # those that do not count share one of their own, of no row.
-        counted = ops.where(counts, index, -1)
-        order = ops.sort(counted)
-        total = sum_by_place(gradient, _place(order, counted))
-        place = ops.minimum(_place(order, index), ops.shape(index)[0] - 1)
-        visited = ops.equal(ops.take(order, place, axis=0), index)
-        total = self._clip(ops.take(total, place, axis=0), total, order >= 0)
+        place = places(index)
+        visits = sum_by_place(ops.cast(counts, "float32"), place)
+        visited = ops.take(visits, place, axis=0) > 0
+        counted = ops.where(counts[:, None], gradient, 0.0)
+        total = sum_by_place(counted, place)
+        total = self._clip(ops.take(total, place, axis=0), total)
         # Not finite either where the mean square would overflow.
         finite = ops.isfinite(ops.sum(ops.square(total), axis=1))
         moves = ops.logical_and(visited, finite)
@@ -102,15 +100,11 @@ class SparseRMSProp:
             move = move + self.learning_rate * self.weight_decay * value
         return ops.stack([value - move, square, *velocity], axis=1)
 
-    def _clip(self, gradient, total, counted):
+    def _clip(self, gradient, total):
         if self.clipnorm is None:
             return gradient
         energy = ops.sum(ops.square(total), axis=1)
         # One row that is not finite must not take the others with it.
-        known = ops.logical_and(counted, ops.isfinite(energy))
-        norm = ops.sqrt(ops.sum(ops.where(known, energy, 0.0)))
+        energy = ops.where(ops.isfinite(energy), energy, 0.0)
+        norm = ops.sqrt(ops.sum(energy))
         return gradient * (self.clipnorm / ops.maximum(norm, self.clipnorm))
-
-
-def _place(order, index):
-    return ops.cast(ops.searchsorted(order, index), "int32")

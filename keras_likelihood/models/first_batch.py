@@ -10,7 +10,13 @@ class FirstBatch(keras.callbacks.Callback):
 
     Compiled code cannot refuse a target. A label outside its range and a NaN
     target both give a loss of NaN, which would ruin every weight.
+
+    Keras waits for the device after every batch if a callback looks at each
+    of them, unless the callback may look a little later, in another thread.
+    So the error may come a few batches after the first.
     """
+
+    async_safe = True
 
     def __init__(self):
         super().__init__()

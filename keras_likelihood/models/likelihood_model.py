@@ -144,6 +144,10 @@ class LikelihoodModel(LossOwner):
         if kwargs.get("jit_compile") is True:
             _refuse_jit_with_store(losses)
         super().compile(optimizer=optimizer, loss=loss, **kwargs)
+        if losses.is_one:
+            # Keras would trace a loss that `compute_loss` does not ask, in
+            # every `fit` and `evaluate`.
+            self._compile_loss.built = True
         self._fitted.losses = losses
         self.loss_parameters.replace({}, {})
         outputs = self._known_outputs()
