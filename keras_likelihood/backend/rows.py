@@ -9,6 +9,7 @@ from typing import Any
 
 import keras
 
+from keras_likelihood.backend import processes
 from keras_likelihood.backend.sharding import gather_sharded, scatter_sharded
 
 
@@ -59,18 +60,6 @@ def value_and_gradient(function, inputs: list) -> tuple:
     return backend.value_and_gradient(function, inputs)
 
 
-def places(index):
-    """A place for each entry, the same for equal entries.
-
-    Args:
-        index: integer tensor `(batch,)`.
-
-    Returns:
-        Integers `(batch,)` in [0, batch).
-    """
-    return _BY_BACKEND[keras.backend.backend()].places(index)
-
-
 def sum_by_place(x, place):
     """Sums the rows of `x` `(batch, ...)` that have the same place.
 
@@ -94,10 +83,9 @@ def gather_replicas(x):
     return _BY_BACKEND[keras.backend.backend()].gather_replicas(x)
 
 
-def _places_in_order(index):
-    order = keras.ops.sort(index)
-    place = keras.ops.searchsorted(order, index)
-    return keras.ops.cast(place, "int32")
+def share_of_loss() -> float:
+    """Weight of the loss of one replica in that of the joint batch."""
+    return _BY_BACKEND[keras.backend.backend()].share_of_loss()
 
 
 class _TensorFlow:
@@ -146,10 +134,6 @@ class _TensorFlow:
         return value, by_inputs
 
     @staticmethod
-    def places(index):
-        return _places_in_order(index)
-
-    @staticmethod
     def sum_by_place(x, place):
         import tensorflow as tf
 
@@ -166,6 +150,11 @@ class _TensorFlow:
         import tensorflow as tf
 
         return tf.distribute.get_replica_context().all_gather(x, axis=0)
+
+    @staticmethod
+    def share_of_loss():
+        # Keras has divided the loss of a replica by their number already.
+        return 1
 
 
 class _Jax:
@@ -192,22 +181,6 @@ class _Jax:
         # The step is itself differentiated: without the stop its tangents
         # would follow the rows into the table.
         return value, [jax.lax.stop_gradient(g) for g in by_inputs]
-
-    @staticmethod
-    def places(index):
-        # A search is a loop, and a GPU waits for each round of it: that took
-        # half a millisecond a step.
-        import jax
-        import jax.numpy as jnp
-
-        count = index.shape[0]
-        if count <= (128 if jax.default_backend() == "cpu" else 2048):
-            return jnp.argmax(index[:, None] == index[None, :], axis=1)
-        order = jnp.argsort(index)
-        ordered = index[order]
-        is_new = ordered[1:] != ordered[:-1]
-        place = jnp.pad(jnp.cumsum(is_new), (1, 0))
-        return jnp.zeros_like(place).at[order].set(place, unique_indices=True)
 
     @staticmethod
     def sum_by_place(x, place):
@@ -248,20 +221,20 @@ class _Torch:
         return value, list(by_inputs)
 
     @staticmethod
-    def places(index):
-        return _places_in_order(index)
-
-    @staticmethod
     def sum_by_place(x, place):
         return x.new_zeros(x.shape).index_add_(0, place, x)
 
     @staticmethod
     def replica_count():
-        return 1
+        return processes.joint_count()
 
     @staticmethod
     def gather_replicas(x):
-        return x
+        return processes.gather(x)
+
+    @staticmethod
+    def share_of_loss():
+        return 1 / processes.joint_count()
 
 
 _BY_BACKEND: dict[str, Any] = {

@@ -4,7 +4,7 @@ import dataclasses
 
 from keras import ops
 
-from keras_likelihood.backend.rows import places, sum_by_place
+from keras_likelihood.backend.equal_entries import sums_of_equal
 
 
 @dataclasses.dataclass(frozen=True)
@@ -77,12 +77,12 @@ class SparseRMSProp:
             for equal rows, and booleans `(batch,)` for the entries whose row
             stays because it would not be finite.
         """
-        place = places(index)
-        visits = sum_by_place(ops.cast(counts, "float32"), place)
-        visited = ops.take(visits, place, axis=0) > 0
         counted = ops.where(counts[:, None], gradient, 0.0)
-        total = sum_by_place(counted, place)
-        total = self._clip(ops.take(total, place, axis=0), total)
+        total, visits = sums_of_equal(
+            [counted, ops.cast(counts, "float32")], index
+        )
+        visited = visits > 0
+        total = self._clip(total, visits)
         # Not finite either where the mean square would overflow.
         finite = ops.isfinite(ops.sum(ops.square(total), axis=1))
         moves = ops.logical_and(visited, finite)
@@ -100,11 +100,13 @@ class SparseRMSProp:
             move = move + self.learning_rate * self.weight_decay * value
         return ops.stack([value - move, square, *velocity], axis=1)
 
-    def _clip(self, gradient, total):
+    def _clip(self, total, visits):
         if self.clipnorm is None:
-            return gradient
+            return total
         energy = ops.sum(ops.square(total), axis=1)
-        # One row that is not finite must not take the others with it.
-        energy = ops.where(ops.isfinite(energy), energy, 0.0)
-        norm = ops.sqrt(ops.sum(energy))
-        return gradient * (self.clipnorm / ops.maximum(norm, self.clipnorm))
+        # One row that is not finite must not take the others with it, and a
+        # row counts once, however often it occurs.
+        known = ops.logical_and(visits > 0, ops.isfinite(energy))
+        shares = ops.where(known, energy, 0.0) / ops.maximum(visits, 1.0)
+        norm = ops.sqrt(ops.sum(shares))
+        return total * (self.clipnorm / ops.maximum(norm, self.clipnorm))

@@ -8,6 +8,7 @@ import keras
 from keras import ops
 
 from keras_likelihood.backend.kept_values import keeping_values
+from keras_likelihood.backend.processes import in_step, joint_count
 from keras_likelihood.data_parameters.indexed import split_index
 from keras_likelihood.data_parameters.parameter_rows import step_rows
 from keras_likelihood.data_parameters.weights import standardize_weights
@@ -229,7 +230,7 @@ class LikelihoodModel(LossOwner):
             given.update(zip(named, values, strict=True))
         build_optimizer(self)
         try:
-            with keeping_values(self):
+            with keeping_values(self), in_step(self):
                 return super().fit(*bound.args, **bound.kwargs)
         finally:
             for parameter in own:
@@ -239,6 +240,11 @@ class LikelihoodModel(LossOwner):
         self, x, y=None, sample_weight=None, class_weight=None, **kwargs
     ):
         """As `keras.Model.train_on_batch`; refuses what `fit` refuses."""
+        if joint_count() > 1:
+            raise ValueError(
+                "Within `joint_training` the processes train by `fit`. "
+                "Received: `train_on_batch`"
+            )
         own = self.data_parameters.values()
         if own:
             x, y, sample_weight, class_weight = standardize_weights(
