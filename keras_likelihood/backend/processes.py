@@ -124,6 +124,24 @@ def summed(variables: list):
             variable.assign(old)
 
 
+@contextlib.contextmanager
+def alone():
+    """Lets one of several JAX processes make variables without the others.
+
+    Keras makes some while it saves, and under a distribution each would wait
+    for the other processes.
+    """
+    distribution = keras.distribution.distribution()
+    if distribution is None or distribution.num_processes == 1:
+        yield
+        return
+    keras.distribution.set_distribution(None)
+    try:
+        yield
+    finally:
+        keras.distribution.set_distribution(distribution)
+
+
 def from_first_process(arrays):
     """A nest of NumPy arrays as the first process has it.
 

@@ -6,7 +6,7 @@ import os
 import keras
 
 from keras_likelihood.backend.kept_values import forget_gradients
-from keras_likelihood.backend.processes import summed
+from keras_likelihood.backend.processes import alone, summed
 from keras_likelihood.models.loss_parameters import LossParameters
 
 
@@ -90,7 +90,13 @@ class LossOwner(keras.Model):
                 "An .h5 file cannot hold what the loss has learned; save as "
                 f"'.keras'. Received: {os.fspath(filepath)!r}"
             )
-        return super().save(filepath, *args, **kwargs)
+        with alone():
+            return super().save(filepath, *args, **kwargs)
+
+    def save_weights(self, filepath, *args, **kwargs):
+        """As `keras.Model.save_weights`."""
+        with alone():
+            return super().save_weights(filepath, *args, **kwargs)
 
     def summary(self, *args, **kwargs):
         """As `keras.Model.summary`, with what the losses learn."""

@@ -11,7 +11,6 @@ import time
 
 import keras
 import numpy as np
-import pytest
 
 import keras_likelihood as kl
 
@@ -111,7 +110,9 @@ def finish(models, process, folder):
 
 def on_jax(process, ports, folder):
     keras.distribution.initialize(f"127.0.0.1:{ports[0]}", PROCESSES, process)
-    keras.distribution.set_distribution(keras.distribution.DataParallel())
+    # Each process gives `fit` its own examples.
+    distribution = keras.distribution.DataParallel(auto_shard_dataset=False)
+    keras.distribution.set_distribution(distribution)
     rows = part(process)
     models = train(rows, PROCESSES)
     made = finish(models, process, folder)
