@@ -124,6 +124,25 @@ def summed(variables: list):
             variable.assign(old)
 
 
+def refuse_workers(model):
+    """Refuses `fit` over several workers of TensorFlow, as Keras must.
+
+    Keras 3 cannot reduce what they return: a stock model's `fit` fails too,
+    with an error about `PerReplica`.
+    """
+    strategy = getattr(model, "distribute_strategy", None)
+    resolver = getattr(strategy, "cluster_resolver", None)
+    workers = resolver.cluster_spec().as_dict() if resolver else {}
+    if sum(map(len, workers.values())) > 1:
+        raise ValueError(
+            "`fit` of Keras 3 does not work with several workers of "
+            "`tf.distribute.MultiWorkerMirroredStrategy`. Run "
+            "`model.train_step` by `strategy.run`, as the guide to "
+            "distributed training shows, or use JAX. "
+            f"Received: workers {workers}"
+        )
+
+
 @contextlib.contextmanager
 def alone():
     """Lets one of several JAX processes make variables without the others.

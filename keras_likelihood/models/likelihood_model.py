@@ -8,7 +8,11 @@ import keras
 from keras import ops
 
 from keras_likelihood.backend.kept_values import keeping_values
-from keras_likelihood.backend.processes import in_step, joint_count
+from keras_likelihood.backend.processes import (
+    in_step,
+    joint_count,
+    refuse_workers,
+)
 from keras_likelihood.data_parameters.indexed import split_index
 from keras_likelihood.data_parameters.parameter_rows import step_rows
 from keras_likelihood.data_parameters.weights import standardize_weights
@@ -215,6 +219,7 @@ class LikelihoodModel(LossOwner):
         training. Should training stop by an error, the model keeps the
         values of the last good step.
         """
+        refuse_workers(self)
         bound = inspect.signature(super().fit).bind(*args, **kwargs)
         given = bound.arguments
         own = self.data_parameters.values()
@@ -371,7 +376,9 @@ class LikelihoodModel(LossOwner):
             weight = losses.weight("")
             total = total if weight is None else total * weight
         for added in self.losses:
-            total = total + ops.cast(ops.sum(added), total.dtype)
+            # Replicas add their losses up; each has its share of this one.
+            share = self._aggregate_additional_loss(added)
+            total = total + ops.cast(share, total.dtype)
         return total
 
     def _step_rows(self, key, y, y_pred, sample_weight):

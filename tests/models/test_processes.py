@@ -11,6 +11,7 @@ import time
 
 import keras
 import numpy as np
+import pytest
 
 import keras_likelihood as kl
 
@@ -35,6 +36,10 @@ def part(process):
 
 
 def fit(model, x, y, share, **options):
+    if keras.backend.backend() == "tensorflow" and strategy_has_workers():
+        with pytest.raises(ValueError, match="does not work with several"):
+            model.fit(x, y)
+        return fit_on_workers(model, x, y, **options)
     return model.fit(
         x,
         y,
@@ -44,6 +49,42 @@ def fit(model, x, y, share, **options):
         verbose=0,
         **options,
     ).history
+
+
+def strategy_has_workers():
+    import tensorflow as tf
+
+    strategy = tf.distribute.get_strategy()
+    return isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy)
+
+
+def fit_on_workers(model, x, y, callbacks=()):
+    """The training loop of the guide to distributed training."""
+    import tensorflow as tf
+
+    strategy = tf.distribute.get_strategy()
+    dataset = tf.data.Dataset.from_tensor_slices((x, y)).batch(BATCH)
+    dataset = strategy.experimental_distribute_dataset(dataset)
+
+    @tf.function
+    def train_step(batch):
+        strategy.run(model.train_step, args=(batch,))
+
+    callbacks = keras.callbacks.CallbackList(
+        [*callbacks, *model.data_parameters.values()],
+        add_history=True,
+        model=model,
+    )
+    callbacks.on_train_begin()
+    for epoch in range(EPOCHS):
+        model.reset_metrics()
+        for number, batch in enumerate(dataset):
+            callbacks.on_train_batch_begin(number)
+            train_step(batch)
+            callbacks.on_train_batch_end(number)
+        callbacks.on_epoch_end(epoch, model.get_metrics_result())
+    callbacks.on_train_end()
+    return model.history.history
 
 
 def layer(units, **options):
