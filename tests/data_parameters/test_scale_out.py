@@ -29,10 +29,12 @@ def train(shard=None):
         ROWS, dimension="element", momentum=0.5, shard=shard
     )
     inputs = keras.Input((3,))
-    outputs = keras.layers.Dense(2, kernel_initializer="ones")(inputs)
-    model = kl.LikelihoodModel(inputs, outputs)
+    dense = keras.layers.Dense(
+        2, kernel_initializer="ones", kernel_regularizer="l2"
+    )
+    model = kl.LikelihoodModel(inputs, dense(inputs))
     model.compile(
-        keras.optimizers.SGD(0.1), loss=kl.losses.NormalLoss(scale=scale)
+        keras.optimizers.SGD(0.1), loss=kl.losses.RobustRhoLoss(scale=scale)
     )
     model.fit(
         x,
@@ -48,7 +50,12 @@ def train(shard=None):
 
 def results(model):
     scale = model.data_parameters["scale"]
-    return {"values": scale.values(), "kernel": model.get_weights()[0]}
+    logs = model.history.history if hasattr(model, "history") else {}
+    return {
+        "values": scale.values(),
+        "kernel": model.get_weights()[0],
+        **{name: np.asarray(values) for name, values in logs.items()},
+    }
 
 
 def rows_a_device(model):
@@ -137,12 +144,14 @@ def test_data_parallel(tmp_path):
         JAX_ENABLE_COMPILATION_CACHE="false",
     )
     model = train()
-    for found in made.values():
-        assert_equals(found, results(model))
+    expected = results(model)
+    for kind in ("copies", "shares", "map"):
+        assert_equals(made[kind], expected)
     assert made["shares"]["rows"] == math.ceil(ROWS / DEVICES)
     assert made["map"]["rows"] == math.ceil(ROWS / 4)
     loaded = keras.saving.load_model(tmp_path / "model.keras")
     assert_equals(made["shares"], results(loaded))
+    assert_equals(made["loaded"], results(loaded))
     sizes = [exchanged(path) for path in programs(dump)]
     assert len(sizes) == 3
     # A row has 3 slots of 2 values.

@@ -74,6 +74,8 @@ def fit_on_workers(model, x, y, callbacks=()):
         [*callbacks, *model.data_parameters.values()],
         add_history=True,
         model=model,
+        epochs=EPOCHS,
+        steps=EXAMPLES // BATCH,
     )
     callbacks.on_train_begin()
     for epoch in range(EPOCHS):
