@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 import time
+import traceback
 
 import keras
 import numpy as np
@@ -199,6 +200,12 @@ def on_torch(process, ports, folder):
     with kl.models.joint_training():
         models = train(part(process), PROCESSES)
         made = finish(models, process, folder)
+        model, _ = models["data"]
+        with pytest.raises(ValueError, match="train by `fit`"):
+            model.train_on_batch(*data()[:2])
+        scale = kl.DataParameter(4, store=str(folder / "table.rows"))
+        with pytest.raises(ValueError, match="serves one device"):
+            model.compile("sgd", loss=kl.losses.RobustRhoLoss(scale=scale))
     torch.distributed.destroy_process_group()
     return made
 
@@ -277,7 +284,26 @@ def test_two_processes_train_to_the_numbers_of_one(tmp_path):
         np.testing.assert_allclose(table.values(), scale.values(), rtol=1e-5)
 
 
+def test_joint_training_is_for_processes_of_pytorch():
+    own = {
+        "jax": "use `keras.distribution` here",
+        "tensorflow": "use `tf.distribute.MultiWorkerMirroredStrategy` here",
+        "torch": "init_process_group",
+    }
+    with (
+        pytest.raises(ValueError, match=own[keras.backend.backend()]),
+        kl.models.joint_training(),
+    ):
+        pass
+
+
 if __name__ == "__main__":
     number, target = int(sys.argv[1]), pathlib.Path(sys.argv[2])
-    found = WORKERS[keras.backend.backend()](number, sys.argv[3:], target)
-    np.savez(target / f"{number}.npz", **found)
+    try:
+        found = WORKERS[keras.backend.backend()](number, sys.argv[3:], target)
+        np.savez(target / f"{number}.npz", **found)
+    except BaseException:
+        # Without waiting for the other process, which waits for this one.
+        traceback.print_exc()
+        sys.stderr.flush()
+        os._exit(1)
