@@ -5,18 +5,17 @@
     python benchmarks/scaling.py --parts file --folder /mnt/disk
     python benchmarks/scaling.py --plan 1e9 --devices 8 --disk-rate 1e9
 
-Every line is a process of its own on JAX. `devices` lays a table out over
-1, 2, 4 and 8 simulated devices of the CPU. They share the cores, so that a
-step over more devices takes longer by itself; a table of 100,000 rows beside
-the large one shows what the rows add. `rows` lets a table on one device grow,
-and `file` one on disk. The network is small: a step costs little beside its
-table. Times are of the fastest of some rounds.
+It runs on JAX. `devices` lays a table out over 1, 2, 4 and 8 simulated devices
+of the CPU. They share the cores, so that a step over more devices takes longer
+by itself; a table of 100,000 rows that trains in turns with the large one shows
+what the rows add, as a ratio of the time that the processors computed. `rows` lets a table on one device grow, and `file` one on
+disk. The network is small: a step costs little beside its table. Tables of a
+line or a part take turns, round after round; the fastest round counts.
 
 `--plan` computes what a table needs, from its rows and the rate of the disk.
 """
 
 import argparse
-import contextlib
 import json
 import math
 import os
@@ -77,45 +76,41 @@ def plan(count, devices, disk_rate):
 
 def devices(args):
     print(f"\nA table of {args.table:,.0f} rows over simulated devices")
-    head = ("devices", "ms a step", "small table", "ratio", "MB a device")
+    head = ("devices", "ms a step", "computed", "ratio", "MB a device")
     print("".join(f"{name:>14}" for name in head))
     for count in (1, 2, 4, 8):
-        large = elsewhere(args, count=args.table, devices=count)
-        small = elsewhere(args, count=SMALL, devices=count)
-        ratio = large["ms"] / small["ms"]
+        made = elsewhere(args, counts=[args.table, SMALL], devices=count)
+        large, small = made["tables"]
+        ratio = large["computed"] / small["computed"]
         print(
-            f"{count:14}{large['ms']:14.3f}{small['ms']:14.3f}{ratio:14.2f}"
-            f"{large['table'] / 1e6:14.1f}",
+            f"{count:14}{large['ms']:14.3f}{large['computed']:14.3f}"
+            f"{ratio:14.2f}{large['bytes'] / 1e6:14.1f}",
             flush=True,
         )
 
 
 def rows(args):
     print("\nTables in the memory of one device")
-    head = ("rows", "ms a step", "table MB", "process MB")
-    print("".join(f"{name:>14}" for name in head))
-    for count in args.rows or (1e5, 1e6, 1e7, 1e8):
-        made = elsewhere(args, count=count)
-        print(
-            f"{count:14,.0f}{made['ms']:14.3f}{made['table'] / 1e6:14.1f}"
-            f"{made['process'] / 1e6:14.0f}",
-            flush=True,
-        )
+    counts = args.rows or (1e5, 1e6, 1e7, 1e8)
+    report(elsewhere(args, counts=counts), counts)
 
 
 def file(args):
     print("\nTables in a file")
-    head = ("rows", "ms a step", "file MB", "process MB", "copy s", "MB/s")
+    counts = args.rows or (1e5, 1e7, 1e8)
+    report(elsewhere(args, counts=counts, on_disk=True), counts)
+
+
+def report(made, counts):
+    head = ("rows", "ms a step", "computed", "MB", "save s", "MB/s")
     print("".join(f"{name:>14}" for name in head))
-    for count in args.rows or (1e7, 1e8):
-        made = elsewhere(args, count=count, on_disk=True)
-        rate = made["table"] / made["copy"]
+    for count, table in zip(counts, made["tables"], strict=True):
         print(
-            f"{count:14,.0f}{made['ms']:14.3f}{made['table'] / 1e6:14.1f}"
-            f"{made['process'] / 1e6:14.0f}{made['copy']:14.1f}"
-            f"{rate / 1e6:14.0f}",
-            flush=True,
+            f"{count:14,.0f}{table['ms']:14.3f}{table['computed']:14.3f}"
+            f"{table['bytes'] / 1e6:14.1f}{table['save']:14.2f}{table['bytes'] / table['save'] / 1e6:14.0f}"
         )
+    print(f"Peak memory of the process: {made['process'] / 1e6:,.0f} MB")
+    sys.stdout.flush()
 
 
 def elsewhere(args, **case):
@@ -139,77 +134,75 @@ def elsewhere(args, **case):
     return json.loads(done.stdout.splitlines()[-1])
 
 
-def measure(args, count, devices=1, on_disk=False):
-    """Times steps of `fit`, and reads off the memory."""
+def measure(args, counts, devices=1, on_disk=False):
+    """Times steps of `fit` and a checkpoint, and reads off the memory."""
     import keras
     import numpy as np
+    from fit_overhead import Clock
 
     import keras_likelihood as kl
 
-    count = int(count)
     if devices > 1:
         keras.distribution.set_distribution(keras.distribution.DataParallel())
     rng = np.random.default_rng(0)
     examples = (args.steps + 2) * args.batch
     x = rng.normal(size=(examples, 8)).astype("float32")
     y = rng.normal(size=(examples, 1)).astype("float32")
-    with contextlib.ExitStack() as stack:
-        store = None
-        if on_disk:
-            folder = tempfile.TemporaryDirectory(dir=args.folder)
-            store = os.path.join(stack.enter_context(folder), "scale.rows")
-        scale = kl.DataParameter(
-            count,
-            momentum=0.9,
-            store=store,
-            shard="batch" if devices > 1 else None,
-        )
-        inputs = keras.Input((8,))
-        hidden = keras.layers.Dense(16, activation="relu")(inputs)
-        model = kl.LikelihoodModel(inputs, keras.layers.Dense(1)(hidden))
-        model.compile("adam", loss=kl.losses.NormalLoss(scale=scale))
-        times = []
+    shard = "batch" if devices > 1 else None
+    with tempfile.TemporaryDirectory(dir=args.folder) as folder:
+        models = [make(int(n), shard, on_disk and folder) for n in counts]
+        times: list = [[] for _ in counts]
         for _ in range(args.rounds + 1):
-            clock = make_clock()
-            index = rng.integers(0, count, examples)
-            fit(model, x, kl.indexed(y, index=index), args.batch, clock)
-            times.append(clock.seconds)
-        made = {"ms": 1e3 * min(times[1:])}
-        if on_disk:
-            made |= copied(scale, store)
-        else:
-            table = scale.variables[0].value
-            made["table"] = table.addressable_shards[0].data.nbytes
+            for (model, scale), seconds in zip(models, times, strict=True):
+                index = rng.integers(0, scale.num_examples, examples)
+                clock = Clock()
+                model.fit(
+                    x,
+                    kl.indexed(y, index=index),
+                    batch_size=args.batch,
+                    shuffle=False,
+                    verbose=0,
+                    callbacks=[clock],
+                )
+                seconds.append((clock.seconds, clock.computed))
+        tables = []
+        for (_, scale), seconds in zip(models, times, strict=True):
+            passed, computed = 1e3 * np.min(seconds[1:], axis=0)
+            table = {"ms": passed, "computed": computed}
+            tables.append(table | saved(scale, folder))
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return made | {"process": 1024 * peak}
+    return {"tables": tables, "process": 1024 * peak}
 
 
-def fit(model, x, y, batch, clock):
-    model.fit(
-        x,
-        y,
-        batch_size=batch,
-        shuffle=False,
-        verbose=0,
-        callbacks=[clock],
-    )
+def make(count, shard, folder):
+    import keras
+
+    import keras_likelihood as kl
+
+    store = os.path.join(folder, f"{count}.rows") if folder else None
+    scale = kl.DataParameter(count, momentum=0.9, store=store, shard=shard)
+    inputs = keras.Input((8,))
+    hidden = keras.layers.Dense(16, activation="relu")(inputs)
+    model = kl.LikelihoodModel(inputs, keras.layers.Dense(1)(hidden))
+    model.compile("adam", loss=kl.losses.NormalLoss(scale=scale))
+    return model, scale
 
 
-def copied(scale, store):
-    """What the file takes, and how long a checkpoint of it."""
+def saved(scale, folder):
+    """The bytes of a table on one device or in a file, and a checkpoint."""
+    path = os.path.join(folder, "checkpoint")
     start = time.perf_counter()
-    scale.save(f"{store}.copy")
-    return {
-        "table": os.path.getsize(store),
-        "copy": time.perf_counter() - start,
-    }
-
-
-def make_clock():
-    # Keras is imported in the children alone.
-    from fit_overhead import Clock
-
-    return Clock()
+    scale.save(path)
+    seconds = time.perf_counter() - start
+    for name in os.listdir(folder):
+        if name.startswith("checkpoint"):
+            os.remove(os.path.join(folder, name))
+    if scale.store:
+        size = os.path.getsize(scale.store)
+    else:
+        table = scale.variables[0].value
+        size = table.addressable_shards[0].data.nbytes
+    return {"bytes": size, "save": seconds}
 
 
 if __name__ == "__main__":
