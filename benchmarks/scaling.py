@@ -8,8 +8,8 @@
 It runs on JAX. `devices` lays a table out over 1, 2, 4 and 8 simulated devices
 of the CPU. They share the cores, so that a step over more devices takes longer
 by itself; a table of 100,000 rows that trains in turns with the large one shows
-what the rows add, as a ratio of the time that the processors computed. `rows` lets a table on one device grow, and `file` one on
-disk. The network is small: a step costs little beside its table. Tables of a
+what the rows add, as a ratio of the time that the processors computed. `rows`
+lets a table on one device grow, and `file` one on disk. The network is small: a step costs little beside its table. Tables of a
 line or a part take turns, round after round; the fastest round counts.
 
 `--plan` computes what a table needs, from its rows and the rate of the disk.
@@ -105,9 +105,11 @@ def report(made, counts):
     head = ("rows", "ms a step", "computed", "MB", "save s", "MB/s")
     print("".join(f"{name:>14}" for name in head))
     for count, table in zip(counts, made["tables"], strict=True):
+        megabytes = table["bytes"] / 1e6
         print(
             f"{count:14,.0f}{table['ms']:14.3f}{table['computed']:14.3f}"
-            f"{table['bytes'] / 1e6:14.1f}{table['save']:14.2f}{table['bytes'] / table['save'] / 1e6:14.0f}"
+            f"{megabytes:14.1f}{table['save']:14.2f}"
+            f"{megabytes / table['save']:14.0f}"
         )
     print(f"Peak memory of the process: {made['process'] / 1e6:,.0f} MB")
     sys.stdout.flush()
