@@ -9,18 +9,25 @@ from typing import Any
 
 import keras
 
+from keras_likelihood.backend import processes
+from keras_likelihood.backend.sharding import gather_sharded, scatter_sharded
 
-def gather_rows(variable, index):
+
+def gather_rows(variable, index, layout=None):
     """Rows `variable[index]` as a tensor `(batch, ...)`.
 
     Args:
         variable: a `keras.Variable` `(rows, ...)`.
         index: integer tensor `(batch,)` of row numbers in range.
+        layout: `TensorLayout` of rows that lie on several devices, or
+            `None`.
     """
+    if layout is not None:
+        return gather_sharded(variable, index, layout)
     return _BY_BACKEND[keras.backend.backend()].gather(variable, index)
 
 
-def scatter_rows(variable, index, rows):
+def scatter_rows(variable, index, rows, layout=None):
     """Writes `variable[index] = rows`, in place.
 
     Args:
@@ -28,7 +35,11 @@ def scatter_rows(variable, index, rows):
         index: integer tensor `(batch,)`; repeated entries must come with
             equal rows.
         rows: tensor `(batch, ...)`.
+        layout: as in `gather_rows`.
     """
+    if layout is not None:
+        scatter_sharded(variable, index, rows, layout)
+        return
     _BY_BACKEND[keras.backend.backend()].scatter(variable, index, rows)
 
 
@@ -70,6 +81,11 @@ def replica_count() -> int:
 def gather_replicas(x):
     """Joins the batches `(batch, ...)` of all replicas, in their order."""
     return _BY_BACKEND[keras.backend.backend()].gather_replicas(x)
+
+
+def share_of_loss() -> float:
+    """Weight of the loss of one replica in that of the joint batch."""
+    return _BY_BACKEND[keras.backend.backend()].share_of_loss()
 
 
 class _TensorFlow:
@@ -135,15 +151,21 @@ class _TensorFlow:
 
         return tf.distribute.get_replica_context().all_gather(x, axis=0)
 
+    @staticmethod
+    def share_of_loss():
+        # Keras has divided the loss of a replica by their number already.
+        return 1
+
 
 class _Jax:
     @staticmethod
     def gather(variable, index):
-        return variable.value[index]
+        return variable.value.at[index].get(mode="promise_in_bounds")
 
     @staticmethod
     def scatter(variable, index, rows):
-        variable.assign(variable.value.at[index].set(rows))
+        rows_at = variable.value.at[index]
+        variable.assign(rows_at.set(rows, mode="promise_in_bounds"))
 
     @staticmethod
     def value_and_gradient(function, inputs):
@@ -204,11 +226,15 @@ class _Torch:
 
     @staticmethod
     def replica_count():
-        return 1
+        return processes.joint_count()
 
     @staticmethod
     def gather_replicas(x):
-        return x
+        return processes.gather(x)
+
+    @staticmethod
+    def share_of_loss():
+        return 1 / processes.joint_count()
 
 
 _BY_BACKEND: dict[str, Any] = {

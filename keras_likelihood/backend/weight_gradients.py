@@ -50,44 +50,67 @@ def _one_by_one(step):
 def _tensorflow(function, weights, state, seed, fold):
     import tensorflow as tf
 
-    def step(total, inputs):
+    def step(total, draws, current, others, inputs):
         with tf.GradientTape() as tape:
-            value = function(inputs)
+            tape.watch(current)
+            value, draws = _value_of(
+                function, weights, current, state, others, seed, draws, inputs
+            )
         gradients = tape.gradient(
             value,
-            [w.value for w in weights],
+            current,
             unconnected_gradients=tf.UnconnectedGradients.ZERO,
         )
         # The gradient of an embedding comes as the rows that were read.
-        return fold(total, [tf.convert_to_tensor(g) for g in gradients])
+        return fold(total, [tf.convert_to_tensor(g) for g in gradients]), draws
 
     # One loop in the graph: thousands of calls would cost seconds.
     @tf.function(autograph=False, reduce_retracing=True)
-    def total_of(total, batches):
+    def compiled(total, draws, current, others, batches):
         count = tf.shape(tf.nest.flatten(batches)[0])[0]
 
-        def add(i, total):
+        def add(i, total, draws):
             batch = tf.nest.map_structure(lambda a: a[i], batches)
-            return i + 1, step(total, batch)
+            return i + 1, *step(total, draws, current, others, batch)
 
-        start = tf.constant(0), tf.nest.map_structure(tf.identity, total)
-        return tf.while_loop(lambda i, _: i < count, add, start)[1]
+        start = tf.nest.map_structure(tf.identity, total)
+        start = tf.constant(0), start, draws
+        return tf.while_loop(lambda i, *_: i < count, add, start)[1:]
+
+    def total_of(total, batches):
+        # A variable of several replicas cannot be differentiated by outside
+        # of them; its value can.
+        current, others = (
+            [tf.convert_to_tensor(v.value) for v in variables]
+            for variables in (weights, state)
+        )
+        draws = tf.convert_to_tensor(seed.state.value)
+        total, draws = compiled(total, draws, current, others, batches)
+        seed.state.assign(draws)
+        return total
 
     return total_of
+
+
+def _value_of(function, weights, current, state, others, seed, draws, inputs):
+    """`function` at given values of the variables, and the next draws."""
+    mapping = [
+        *zip(weights, current, strict=True),
+        *zip(state, others, strict=True),
+        (seed.state, draws),
+    ]
+    with keras.StatelessScope(state_mapping=mapping) as scope:
+        found = function(inputs)
+    return found, scope.get_current_value(seed.state)
 
 
 def _jax(function, weights, state, seed, fold):
     import jax
 
     def value(current, others, draws, inputs):
-        mapping = [
-            *zip(weights, current, strict=True),
-            *zip(state, others, strict=True),
-            (seed.state, draws),
-        ]
-        with keras.StatelessScope(state_mapping=mapping) as scope:
-            found = function(inputs)
-        return found, scope.get_current_value(seed.state)
+        return _value_of(
+            function, weights, current, state, others, seed, draws, inputs
+        )
 
     @jax.jit
     def compiled(total, current, others, draws, batches):

@@ -61,6 +61,11 @@ class DataParameter(TrainedParameter):
         store: path of a file for a table that outgrows memory, or `None`.
         sync: whether a table on disk waits for the disk with every batch,
             to survive a power failure. Defaults to False.
+        shard: axis of the device mesh of `keras.distribution` (JAX) that the
+            rows are laid out over, such as `"batch"`: each device then has
+            its share of the table. Defaults to `None`: what the `LayoutMap`
+            says of `data_` and the parameter's name, else a copy on every
+            device. On a single device it changes nothing.
         tensorboard: directory for a histogram of the values after every
             epoch (needs TensorFlow), or `None`. A loaded model has none
             until you set it.
@@ -82,6 +87,7 @@ class DataParameter(TrainedParameter):
         fallback: str = "initial",
         store: str | None = None,
         sync: bool = False,
+        shard: str | None = None,
         tensorboard: str | None = None,
     ):
         super().__init__()
@@ -112,6 +118,7 @@ class DataParameter(TrainedParameter):
         self.fallback = fallback
         self.store = store if store is None else os.path.abspath(store)
         self.sync = sync
+        self.shard = shard
         self.tensorboard = tensorboard
 
     def _rule(self, declared):
@@ -217,6 +224,7 @@ class DataParameter(TrainedParameter):
             "fallback": self.fallback,
             "store": self.store,
             "sync": self.sync,
+            "shard": self.shard,
             "tensorboard": self.tensorboard,
         }
 

@@ -46,12 +46,7 @@ class FileTable:
         owner: dict | None = None,
         sync: bool = False,
     ):
-        if keras.distribution.distribution() or replica_count() > 1:
-            raise ValueError(
-                "A table on disk serves one device; keep it in memory "
-                "(store=None) to train on several. "
-                f"Received: store={path!r}"
-            )
+        _refuse_several_devices(path)
         self.shape = (num_rows, slots, size)
         self._owner = {**(owner or {}), "slots": slots, "size": size}
         self._sync = sync
@@ -112,6 +107,7 @@ class FileTable:
 
     def open_for_training(self):
         """Takes the lock, makes the file if it may, and holds errors back."""
+        _refuse_several_devices(self.path)
         self._error = None
         self._writer()
         self.holds_errors = True
@@ -226,3 +222,11 @@ class FileTable:
     def __getstate__(self):
         # Another process opens the file for itself.
         return {**self.__dict__, "_file": None, "_error": None}
+
+
+def _refuse_several_devices(path):
+    if keras.distribution.distribution() or replica_count() > 1:
+        raise ValueError(
+            "A table on disk serves one device; keep it in memory "
+            f"(store=None) to train on several. Received: store={path!r}"
+        )

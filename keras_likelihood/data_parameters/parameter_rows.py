@@ -9,6 +9,7 @@ from keras import ops
 from keras_likelihood.backend.rows import (
     gather_replicas,
     replica_count,
+    share_of_loss,
     value_and_gradient,
 )
 from keras_likelihood.data_parameters.refusals import Refusals
@@ -122,6 +123,8 @@ class ParameterRows:
                 for x in (index, by_row, ops.cast(known, "int32"))
             )
             known = ops.cast(flags, "bool")
+            if self.follows is None:
+                by_row = by_row * share_of_loss()
             state = self.table.read(index)
         state, refused = self._optimizer.step(state, by_row, index, known)
         self.table.write(index, state)

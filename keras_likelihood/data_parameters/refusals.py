@@ -47,7 +47,7 @@ class Refusals:
         before = ops.convert_to_tensor(self.counts)
         number = before[_STEPS] + 1
         added = [ops.sum(ops.cast(x, "int32")) for x in (outside, not_finite)]
-        any_before = ops.sum(before[_OUTSIDE : _NOT_FINITE + 1]) > 0
+        any_before = before[_OUTSIDE] + before[_NOT_FINITE] > 0
         any_now = added[0] + added[1] > 0
         first = ops.logical_and(any_now, ops.logical_not(any_before))
         row = ops.max(ops.where(not_finite, ops.cast(index, "int32"), -1))

@@ -2,7 +2,7 @@
 
 from keras import ops
 
-from keras_likelihood.backend.rows import sum_by_place
+from keras_likelihood.backend.equal_entries import sums_of_equal
 
 
 class RowRule:
@@ -33,27 +33,29 @@ class RowRule:
             for equal rows, and booleans `(batch,)` for the entries whose row
             stays because it would not be finite.
         """
-        # Equal indices share the place of the first among the sorted ones;
-        # those that do not count share one of their own, of no row.
-        counted = ops.where(counts, index, -1)
-        order = ops.sort(counted)
-        total = sum_by_place(gradient, _place(order, counted))
-        place = ops.minimum(_place(order, index), ops.shape(index)[0] - 1)
-        visited = ops.equal(ops.take(order, place, axis=0), index)
-        total = self._clip(ops.take(total, place, axis=0), total, order >= 0)
+        counted = ops.where(counts[:, None], gradient, 0.0)
+        total, visits = sums_of_equal(
+            [counted, ops.cast(counts, "float32")], index
+        )
+        visited = visits > 0
+        total = self._clip(total, visits)
         # Not finite either where the mean square would overflow.
         finite = ops.isfinite(ops.sum(ops.square(total), axis=1))
         moves = ops.logical_and(visited, finite)
-        state = ops.where(moves[:, None, None], self._move(state, total), state)
+        moved = self._move(state, total, visits)
+        state = ops.where(moves[:, None, None], moved, state)
         return state, ops.logical_and(visited, ops.logical_not(finite))
 
-    def _move(self, state, gradient):
+    def _move(self, state, gradient, visits):
+        """The state after a step.
+
+        Args:
+            state: `(batch, slots, size)`.
+            gradient: `(batch, size)`, the sum over the row's entries.
+            visits: `(batch,)`, how many entries name the row.
+        """
         raise NotImplementedError
 
-    def _clip(self, gradient, total, counted):
-        """The gradients of the batch, bounded; `total` has each row once."""
-        return gradient
-
-
-def _place(order, index):
-    return ops.cast(ops.searchsorted(order, index), "int32")
+    def _clip(self, total, visits):
+        """The gradients of the batch, bounded if the rule says so."""
+        return total

@@ -31,13 +31,6 @@ class RunningMean(RowRule):
                 f"Received: {self.rate}"
             )
 
-    def step(self, state, gradient, index, counts):
-        # A column of ones becomes the number of times that a row occurs.
-        ones = ops.ones_like(gradient[:, :1])
-        gradient = ops.concatenate([gradient, ones], axis=1)
-        return super().step(state, gradient, index, counts)
-
-    def _move(self, state, gradient):
-        times = ops.maximum(gradient[:, -1:], 1.0)
-        distance = gradient[:, :-1] / times
+    def _move(self, state, gradient, visits):
+        distance = gradient / ops.maximum(visits, 1.0)[:, None]
         return state - self.rate * distance[:, None]

@@ -60,7 +60,7 @@ class SparseRMSProp(RowRule):
         """Numbers kept per value: displacement, mean square, momentum."""
         return 3 if self.momentum else 2
 
-    def _move(self, state, gradient):
+    def _move(self, state, gradient, visits):
         value, square, *velocity = ops.unstack(state, self.slots, axis=1)
         square = self.rho * square + (1 - self.rho) * ops.square(gradient)
         move = self.learning_rate * gradient / ops.sqrt(square + self.epsilon)
@@ -71,11 +71,13 @@ class SparseRMSProp(RowRule):
             move = move + self.learning_rate * self.weight_decay * value
         return ops.stack([value - move, square, *velocity], axis=1)
 
-    def _clip(self, gradient, total, counted):
+    def _clip(self, total, visits):
         if self.clipnorm is None:
-            return gradient
+            return total
         energy = ops.sum(ops.square(total), axis=1)
-        # One row that is not finite must not take the others with it.
-        known = ops.logical_and(counted, ops.isfinite(energy))
-        norm = ops.sqrt(ops.sum(ops.where(known, energy, 0.0)))
-        return gradient * (self.clipnorm / ops.maximum(norm, self.clipnorm))
+        # One row that is not finite must not take the others with it, and a
+        # row counts once, however often it occurs.
+        known = ops.logical_and(visits > 0, ops.isfinite(energy))
+        shares = ops.where(known, energy, 0.0) / ops.maximum(visits, 1.0)
+        norm = ops.sqrt(ops.sum(shares))
+        return total * (self.clipnorm / ops.maximum(norm, self.clipnorm))

@@ -26,7 +26,7 @@ class TrainedParameter(keras.callbacks.Callback):
         self.name: str | None = None
         self.rows = None
         self._confirmed = True
-        self._steps = 0
+        self._steps, self._next_check = 0, 1
 
     def bind(self, likelihood, name: str) -> "TrainedParameter":
         """Says which parameter of which likelihood this is; returns self."""
@@ -69,7 +69,7 @@ class TrainedParameter(keras.callbacks.Callback):
         declared = self._likelihood.parameter(self.name)
         rows = (self.num_examples, self.optimizer.slots, int(np.prod(shape)))
         table = (
-            DeviceTable(*rows, name=name)
+            DeviceTable(*rows, name=name, shard=self.shard)
             if self.store is None
             else self._file_table(rows, name)
         )
@@ -154,14 +154,15 @@ class TrainedParameter(keras.callbacks.Callback):
             )
         self.rows.refusals.reset()
         self.rows.table.open_for_training()
-        self._steps = 0
+        self._steps, self._next_check = 0, 1
 
     def on_train_batch_begin(self, batch, logs=None):
         with self._closing_on_error():
             self.rows.table.raise_error()
-        # Early and seldom: on JAX a look at the state costs a round trip.
-        if self._steps and self._steps & (self._steps - 1) == 0:
+        # Early and seldom: on JAX a look at the state waits for the device.
+        if self._steps == self._next_check:
             self._check_model()
+            self._next_check *= 8
         self._steps += 1
 
     def on_epoch_end(self, epoch, logs=None):

@@ -6,6 +6,7 @@ from keras_likelihood.likelihoods.ensemble_distribution import (
 from keras_likelihood.models.conformal_classifier import ConformalClassifier
 from keras_likelihood.models.conformal_regressor import ConformalRegressor
 from keras_likelihood.models.ensemble import Ensemble
+from keras_likelihood.models.joint_training import joint_training
 from keras_likelihood.models.likelihood_model import LikelihoodModel
 
 __all__ = [
@@ -14,4 +15,5 @@ __all__ = [
     "Ensemble",
     "EnsembleDistribution",
     "LikelihoodModel",
+    "joint_training",
 ]

@@ -1,8 +1,7 @@
 """Stops training whose first loss is not a number."""
 
-import math
-
 import keras
+import numpy as np
 
 
 class FirstBatch(keras.callbacks.Callback):
@@ -10,24 +9,36 @@ class FirstBatch(keras.callbacks.Callback):
 
     Compiled code cannot refuse a target. A label outside its range and a NaN
     target both give a loss of NaN, which would ruin every weight.
+
+    It looks before the second batch. Were it called after every batch, Keras
+    would wait for the device each time to show it the logs.
     """
 
     def __init__(self):
         super().__init__()
-        self._seen = False
+        self._begun = self._seen = False
 
     def on_train_begin(self, logs=None):
-        self._seen = False
+        self._begun = self._seen = False
 
-    def on_train_batch_end(self, batch, logs=None):
-        if self._seen or "loss" not in (logs or {}):
-            return
+    def on_train_batch_begin(self, batch, logs=None):
+        if self._begun and not self._seen:
+            # Asking for the model brings its variables up to date on JAX.
+            tracked = [m for m in self.model.metrics if m.name == "loss"]
+            self._check([v.numpy() for m in tracked for v in m.variables])
+        self._begun = True
+
+    def on_epoch_end(self, epoch, logs=None):
+        if not self._seen:
+            self._check([(logs or {}).get("loss", 0.0)])
+
+    def _check(self, values):
         self._seen = True
-        if math.isnan(float(logs["loss"])):
+        if any(np.isnan(value).any() for value in values):
             raise ValueError(
                 "The loss of the first batch is NaN. Look for NaN among inputs "
                 "and targets, for labels outside of their range, and for "
                 "predictions outside of theirs: a mean that must be positive "
                 "needs a head or an activation such as 'softplus'. "
-                f"Received: loss={float(logs['loss'])}"
+                "Received: loss=nan"
             )

@@ -15,7 +15,10 @@ class LatestValue(keras.metrics.Metric):
 
     def __init__(self, name: str, dtype=None):
         super().__init__(name=name, dtype=dtype)
-        self.value = self.add_variable((), "zeros", name="value")
+        # All replicas have the same value; Keras would add them up.
+        self.value = self.add_variable(
+            (), "zeros", aggregation="mean", name="value"
+        )
 
     def update_state(self, value, sample_weight=None):
         self.value.assign(ops.cast(ops.mean(value), self.value.dtype))

@@ -8,6 +8,11 @@ import keras
 from keras import ops
 
 from keras_likelihood.backend.kept_values import keeping_values
+from keras_likelihood.backend.processes import (
+    in_step,
+    joint_count,
+    refuse_workers,
+)
 from keras_likelihood.data_parameters.indexed import split_index
 from keras_likelihood.data_parameters.parameter_rows import step_rows
 from keras_likelihood.data_parameters.weights import standardize_weights
@@ -144,6 +149,10 @@ class LikelihoodModel(LossOwner):
         if kwargs.get("jit_compile") is True:
             _refuse_jit_with_store(losses)
         super().compile(optimizer=optimizer, loss=loss, **kwargs)
+        if losses.is_one:
+            # Keras would trace a loss that `compute_loss` does not ask, in
+            # every `fit` and `evaluate`.
+            self._compile_loss.built = True
         self._fitted.losses = losses
         self.loss_parameters.replace({}, {})
         outputs = self._known_outputs()
@@ -210,6 +219,7 @@ class LikelihoodModel(LossOwner):
         training. Should training stop by an error, the model keeps the
         values of the last good step.
         """
+        refuse_workers(self)
         bound = inspect.signature(super().fit).bind(*args, **kwargs)
         given = bound.arguments
         own = self.data_parameters.values()
@@ -225,7 +235,7 @@ class LikelihoodModel(LossOwner):
             given.update(zip(named, values, strict=True))
         build_optimizer(self)
         try:
-            with keeping_values(self):
+            with keeping_values(self), in_step(self):
                 return super().fit(*bound.args, **bound.kwargs)
         finally:
             for parameter in own:
@@ -235,6 +245,11 @@ class LikelihoodModel(LossOwner):
         self, x, y=None, sample_weight=None, class_weight=None, **kwargs
     ):
         """As `keras.Model.train_on_batch`; refuses what `fit` refuses."""
+        if joint_count() > 1:
+            raise ValueError(
+                "Within `joint_training` the processes train by `fit`. "
+                "Received: `train_on_batch`"
+            )
         own = self.data_parameters.values()
         if own:
             x, y, sample_weight, class_weight = standardize_weights(
@@ -361,7 +376,9 @@ class LikelihoodModel(LossOwner):
             weight = losses.weight("")
             total = total if weight is None else total * weight
         for added in self.losses:
-            total = total + ops.cast(ops.sum(added), total.dtype)
+            # Replicas add their losses up; each has its share of this one.
+            share = self._aggregate_additional_loss(added)
+            total = total + ops.cast(share, total.dtype)
         return total
 
     def _step_rows(self, key, y, y_pred, sample_weight):

@@ -6,6 +6,7 @@ import os
 import keras
 
 from keras_likelihood.backend.kept_values import forget_gradients
+from keras_likelihood.backend.processes import alone, summed
 from keras_likelihood.models.loss_parameters import LossParameters
 
 
@@ -31,6 +32,13 @@ class LossOwner(keras.Model):
     @property
     def metrics(self):
         return super().metrics + self.loss_parameters.metrics
+
+    def get_metrics_result(self):
+        """As `keras.Model.get_metrics_result`, over all joint processes."""
+        # What a loss learns is the same in each process.
+        counted = [v for m in super().metrics for v in m.variables]
+        with summed(counted):
+            return super().get_metrics_result()
 
     @property
     def trainable_variables(self):
@@ -82,7 +90,13 @@ class LossOwner(keras.Model):
                 "An .h5 file cannot hold what the loss has learned; save as "
                 f"'.keras'. Received: {os.fspath(filepath)!r}"
             )
-        return super().save(filepath, *args, **kwargs)
+        with alone():
+            return super().save(filepath, *args, **kwargs)
+
+    def save_weights(self, filepath, *args, **kwargs):
+        """As `keras.Model.save_weights`."""
+        with alone():
+            return super().save_weights(filepath, *args, **kwargs)
 
     def summary(self, *args, **kwargs):
         """As `keras.Model.summary`, with what the losses learn."""

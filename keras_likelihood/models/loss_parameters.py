@@ -121,7 +121,7 @@ class LossParameters(keras.Layer):
             store[f"{key}.value"] = np.asarray(parameter.latest)
         for name, parameter in self._current.data_parameters.items():
             for i, variable in enumerate(parameter.variables):
-                store[f"{_data_key(name)}.{i}"] = ops.convert_to_numpy(variable)
+                store[f"{_data_key(name)}.{i}"] = variable.numpy()
 
     def load_own_variables(self, store):
         keys = list(store.keys())
@@ -181,7 +181,7 @@ def _data_key(name):
 
 
 def _assign_all(variables, values, name):
-    shapes = [tuple(v.shape) for v in variables]
+    shapes = [tuple(getattr(v, "saved_shape", v.shape)) for v in variables]
     received = [np.shape(v) for v in values]
     if shapes != received:
         raise ValueError(

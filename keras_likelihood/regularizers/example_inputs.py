@@ -5,6 +5,8 @@ import types
 import keras
 import numpy as np
 
+from keras_likelihood.backend.processes import from_first_process
+
 
 class ExampleInputs:
     """Draws inputs from what is given to `fit` as `x`.
@@ -30,17 +32,22 @@ class ExampleInputs:
         return not isinstance(self._data, types.GeneratorType)
 
     def draw(self) -> tuple:
-        """Returns `(x, count)`, a nest of arrays with `count` rows."""
+        """Returns `(x, count)`, a nest of arrays with `count` rows.
+
+        Processes that train one model all get what the first one draws.
+        """
+        x = from_first_process(self._draw())
+        return x, len(keras.tree.flatten(x)[0])
+
+    def _draw(self):
         if self._is_set:
             self._data, self._is_set = self._first_batches(), False
         count = len(keras.tree.flatten(self._data)[0])
         if count <= self.largest:
-            return self._data, count
+            return self._data
         rows = self._random.choice(count, self.largest, replace=False)
         rows = np.sort(rows)
-        return keras.tree.map_structure(lambda a: a[rows], self._data), len(
-            rows
-        )
+        return keras.tree.map_structure(lambda a: a[rows], self._data)
 
     def _first_batches(self):
         found, count = [], 0

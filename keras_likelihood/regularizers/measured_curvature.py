@@ -160,11 +160,11 @@ class MeasuredCurvature(keras.callbacks.Callback):
             self._start()
 
     def _decay_of(self, regularizer, spread):
-        examples = regularizer.num_examples
-        per_epoch = self.params.get("steps") or max(examples / 128, 1)
+        examples, known = regularizer.num_examples, self.params or {}
+        per_epoch = known.get("steps") or max(examples / 128, 1)
         return decay_strength(
             self.model.optimizer,
-            int(self.params.get("epochs", 1) * per_epoch),
+            int(known.get("epochs", 1) * per_epoch),
             examples / per_epoch,
             spread,
         )

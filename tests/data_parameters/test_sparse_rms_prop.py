@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from keras import ops
 
+from keras_likelihood.backend.equal_entries import sums_of_equal
 from keras_likelihood.data_parameters.sparse_rms_prop import SparseRMSProp
 
 
@@ -122,3 +123,20 @@ def test_a_mean_over_many_pixels_still_takes_a_full_step():
 def test_refuses(name, value):
     with pytest.raises(ValueError, match=f"`{name}` must be .*Received"):
         SparseRMSProp(**{"learning_rate": 0.1, name: value})
+
+
+@pytest.mark.parametrize("count", [1, 7, 300])
+def test_sums_of_equal_entries(rng, count):
+    """Few entries and many, which JAX sums in two ways."""
+    index = rng.integers(0, 5, count).astype("int32")
+    one = rng.normal(size=count).astype("float32")
+    two = rng.normal(size=(count, 3)).astype("float32")
+    made = sums_of_equal(
+        [ops.convert_to_tensor(x) for x in (one, two)],
+        ops.convert_to_tensor(index),
+    )
+    equal = (index[:, None] == index).astype("float64")
+    for x, found in zip((one, two), made, strict=True):
+        np.testing.assert_allclose(
+            ops.convert_to_numpy(found), equal @ x, rtol=1e-5, atol=1e-5
+        )

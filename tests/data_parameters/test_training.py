@@ -440,3 +440,24 @@ class TestRefusals:
         scale = kl.DataParameter(4, initial=-1.0)
         with pytest.raises(ValueError, match="strictly between"):
             kl.losses.NormalLoss(scale=scale)
+
+
+@pytest.mark.skipif(
+    keras.backend.backend() == "torch",
+    reason="Keras has no `steps_per_execution` on PyTorch",
+)
+def test_several_steps_per_execution_change_nothing(data):
+    x, y = data
+    found = []
+    # The last execution has fewer steps.
+    for steps in (1, 4):
+        scale = kl.DataParameter(24, momentum=0.5)
+        loss = kl.losses.NormalLoss(scale=scale)
+        model = frozen_model(loss, steps_per_execution=steps)
+        fit(model, x, kl.indexed(y), [scale], shuffle=False, epochs=2)
+        found.append(scale.values())
+    np.testing.assert_allclose(found[1], found[0], rtol=1e-6)
+    index = np.arange(24)
+    index[7] = 99
+    with pytest.raises(ValueError, match="rows 0 to 23"):
+        fit(model, x, kl.indexed(y, index=index), [scale])

@@ -1,0 +1,182 @@
+"""Several processes that train one model.
+
+JAX and TensorFlow do this by themselves: a value of JAX may lie in several
+processes, and TensorFlow keeps its copies in step. PyTorch leaves it to the
+training loop, which is Keras' own; here are the parts that it lacks.
+"""
+
+import contextlib
+
+import keras
+import numpy as np
+
+_state = {"joint": False}
+
+
+@contextlib.contextmanager
+def joint():
+    """While this lasts, the processes of `torch.distributed` train jointly."""
+    _refuse_without_processes()
+    before, _state["joint"] = _state["joint"], True
+    try:
+        yield
+    finally:
+        _state["joint"] = before
+
+
+def _refuse_without_processes():
+    backend = keras.backend.backend()
+    if backend != "torch":
+        own = {
+            "jax": "`keras.distribution`",
+            "tensorflow": "`tf.distribute.MultiWorkerMirroredStrategy`",
+        }
+        raise ValueError(
+            "`joint_training` is for PyTorch; use "
+            f"{own.get(backend, 'what the backend offers')} here. "
+            f"Received: backend {backend!r}"
+        )
+    import torch
+
+    ready = torch.distributed.is_available()
+    if not ready or not torch.distributed.is_initialized():
+        raise ValueError(
+            "`joint_training` needs processes that know each other: call "
+            "`torch.distributed.init_process_group` first. "
+            "Received: no process group"
+        )
+
+
+def joint_count() -> int:
+    """Number of PyTorch processes that train jointly, else 1."""
+    if not _state["joint"]:
+        return 1
+    import torch
+
+    return torch.distributed.get_world_size()
+
+
+@contextlib.contextmanager
+def in_step(model):
+    """Starts all processes from the first and averages their gradients."""
+    if joint_count() == 1:
+        yield
+        return
+    import torch
+
+    count = joint_count()
+
+    def average(gradient):
+        gradient = gradient.contiguous() / count
+        torch.distributed.all_reduce(gradient)
+        return gradient
+
+    trainable = model.trainable_variables
+    held = [*trainable, *model.non_trainable_variables]
+    copy_from_first([*held, *model.optimizer.variables])
+    hooks = [v.value.register_hook(average) for v in trainable]
+    try:
+        yield
+    finally:
+        for hook in hooks:
+            hook.remove()
+    # Such as the statistics of a normalisation, each of its own examples.
+    copy_from_first(model.non_trainable_variables)
+
+
+def copy_from_first(variables: list):
+    """Gives variables the values that they have in the first process."""
+    import torch
+
+    for variable in variables:
+        value = variable.value.detach().contiguous()
+        torch.distributed.broadcast(value, src=0)
+        variable.assign(value)
+
+
+def gather(x):
+    """Joins tensors `(batch, ...)` of equal shape of all processes."""
+    import torch
+
+    parts = [torch.empty_like(x) for _ in range(joint_count())]
+    torch.distributed.all_gather(parts, x.contiguous())
+    return torch.cat(parts)
+
+
+@contextlib.contextmanager
+def summed(variables: list):
+    """Lets variables be sums over all processes for a while."""
+    if joint_count() == 1 or not variables:
+        yield
+        return
+    import torch
+
+    before = [v.value.detach().clone() for v in variables]
+    total = torch.cat([b.reshape(-1).double() for b in before])
+    torch.distributed.all_reduce(total)
+    parts = total.split([b.numel() for b in before])
+    for variable, part, old in zip(variables, parts, before, strict=True):
+        variable.assign(part.reshape(old.shape).to(old.dtype))
+    try:
+        yield
+    finally:
+        for variable, old in zip(variables, before, strict=True):
+            variable.assign(old)
+
+
+def refuse_workers(model):
+    """Refuses `fit` over several workers of TensorFlow, as Keras must.
+
+    Keras 3 cannot reduce what they return: a stock model's `fit` fails too,
+    with an error about `PerReplica`.
+    """
+    strategy = getattr(model, "distribute_strategy", None)
+    resolver = getattr(strategy, "cluster_resolver", None)
+    workers = resolver.cluster_spec().as_dict() if resolver else {}
+    if sum(map(len, workers.values())) > 1:
+        raise ValueError(
+            "`fit` of Keras 3 does not work with several workers of "
+            "`tf.distribute.MultiWorkerMirroredStrategy`. Run "
+            "`model.train_step` by `strategy.run`, as the guide to "
+            "distributed training shows, or use JAX. "
+            f"Received: workers {workers}"
+        )
+
+
+@contextlib.contextmanager
+def alone():
+    """Lets one of several JAX processes make variables without the others.
+
+    Keras makes some while it saves, and under a distribution each would wait
+    for the other processes.
+    """
+    distribution = keras.distribution.distribution()
+    if distribution is None or distribution.num_processes == 1:
+        yield
+        return
+    keras.distribution.set_distribution(None)
+    try:
+        yield
+    finally:
+        keras.distribution.set_distribution(distribution)
+
+
+def from_first_process(arrays):
+    """A nest of NumPy arrays as the first process has it.
+
+    Processes that have examples of their own must still agree.
+    """
+    if joint_count() > 1:
+        import torch
+
+        box = [arrays]
+        torch.distributed.broadcast_object_list(box, src=0)
+        return box[0]
+    if keras.backend.backend() == "jax":
+        import jax
+        from jax.experimental import multihost_utils
+
+        if jax.process_count() > 1:
+            shared = multihost_utils.broadcast_one_to_all(arrays)
+            return keras.tree.map_structure(np.asarray, shared)
+    return arrays

@@ -1,0 +1,309 @@
+"""Two processes train to the numbers of one."""
+
+import contextlib
+import json
+import os
+import pathlib
+import socket
+import subprocess
+import sys
+import time
+import traceback
+
+import keras
+import numpy as np
+import pytest
+
+import keras_likelihood as kl
+
+PROCESSES = 2
+EXAMPLES, BATCH, EPOCHS = 128, 16, 3
+SECONDS = 120
+
+
+def data():
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(EXAMPLES, 3)).astype("float32")
+    y = rng.normal(size=(EXAMPLES, 1)).astype("float32")
+    # Rows repeat within a batch, over the processes too.
+    return x, y, rng.integers(0, 50, EXAMPLES)
+
+
+def part(process):
+    """The examples of a process: its share of every batch, in order."""
+    share = BATCH // PROCESSES
+    rows = np.arange(EXAMPLES).reshape(-1, PROCESSES, share)
+    return rows[:, process].ravel()
+
+
+def fit(model, x, y, share, **options):
+    if keras.backend.backend() == "tensorflow" and strategy_has_workers():
+        with pytest.raises(ValueError, match="does not work with several"):
+            model.fit(x, y)
+        return fit_on_workers(model, x, y, **options)
+    return model.fit(
+        x,
+        y,
+        batch_size=BATCH // share,
+        epochs=EPOCHS,
+        shuffle=False,
+        verbose=0,
+        **options,
+    ).history
+
+
+def strategy_has_workers():
+    import tensorflow as tf
+
+    strategy = tf.distribute.get_strategy()
+    return isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy)
+
+
+def fit_on_workers(model, x, y, callbacks=()):
+    """The training loop of the guide to distributed training."""
+    import tensorflow as tf
+
+    strategy = tf.distribute.get_strategy()
+    dataset = tf.data.Dataset.from_tensor_slices((x, y)).batch(BATCH)
+    dataset = strategy.experimental_distribute_dataset(dataset)
+
+    @tf.function
+    def train_step(batch):
+        strategy.run(model.train_step, args=(batch,))
+
+    callbacks = keras.callbacks.CallbackList(
+        [*callbacks, *model.data_parameters.values()],
+        add_history=True,
+        model=model,
+        epochs=EPOCHS,
+        steps=EXAMPLES // BATCH,
+    )
+    callbacks.on_train_begin()
+    for epoch in range(EPOCHS):
+        model.reset_metrics()
+        for number, batch in enumerate(dataset):
+            callbacks.on_train_batch_begin(number)
+            train_step(batch)
+            callbacks.on_train_batch_end(number)
+        callbacks.on_epoch_end(epoch, model.get_metrics_result())
+    callbacks.on_train_end()
+    return model.history.history
+
+
+def layer(units, **options):
+    return keras.layers.Dense(units, kernel_initializer="ones", **options)
+
+
+def with_global_and_data(rows, share, shard=None):
+    """A global shape and a scale for each example."""
+    x, y, index = data()
+    scale = kl.DataParameter(51, momentum=0.5, shard=shard)
+    inputs = keras.Input((3,))
+    model = kl.LikelihoodModel(inputs, layer(1)(inputs))
+    loss = kl.losses.RobustRhoLoss(scale=scale)
+    model.compile(keras.optimizers.SGD(0.1), loss=loss)
+    history = fit(model, x[rows], kl.indexed(y[rows], index=index[rows]), share)
+    return model, history
+
+
+def with_predicted_and_adaptive(rows, share):
+    """A predicted scale, an adaptive regularizer, and metrics."""
+    x, y, _ = data()
+    regularizer = kl.regularizers.DRidge(num_examples=EXAMPLES)
+    inputs = keras.Input((3,))
+    hidden = layer(4, activation="tanh", kernel_regularizer=regularizer)
+    model = kl.LikelihoodModel(inputs, kl.layers.ScaleHead(1)(hidden(inputs)))
+    model.compile(
+        keras.optimizers.Adam(0.01),
+        loss=kl.losses.NormalLoss(),
+        metrics=[kl.metrics.NegativeLogLikelihood(), "mae"],
+    )
+    # All processes measure with the same inputs.
+    measured = kl.regularizers.MeasuredCurvature(x, examples=64)
+    history = fit(model, x[rows], y[rows], share, callbacks=[measured])
+    return model, history
+
+
+def results(models, prefix=""):
+    made = {}
+    for name, (model, history) in models.items():
+        # Values of a seed say nothing and may differ.
+        weights = [*model.trainable_variables, *model.non_trainable_variables]
+        for i, weight in enumerate(weights):
+            if "seed" not in weight.path:
+                made[f"{prefix}{name}_{i}"] = weight.numpy()
+        for key, values in history.items():
+            made[f"{prefix}{name}_{key}"] = np.asarray(values)
+    return made
+
+
+def train(rows=slice(None), share=1):
+    keras.utils.set_random_seed(0)
+    return {
+        "data": with_global_and_data(rows, share),
+        "head": with_predicted_and_adaptive(rows, share),
+    }
+
+
+def finish(models, process, folder):
+    if process == 0:
+        for name, (model, _) in models.items():
+            model.save(folder / f"{name}.keras")
+    return results(models)
+
+
+def on_jax(process, ports, folder):
+    keras.distribution.initialize(f"127.0.0.1:{ports[0]}", PROCESSES, process)
+    # Each process gives `fit` its own examples.
+    distribution = keras.distribution.DataParallel(auto_shard_dataset=False)
+    keras.distribution.set_distribution(distribution)
+    rows = part(process)
+    models = train(rows, PROCESSES)
+    made = finish(models, process, folder)
+    model, history = with_global_and_data(rows, PROCESSES, shard="batch")
+    scale = model.data_parameters["scale"]
+    here = scale.variables[0].value.addressable_shards
+    assert [shard.data.shape[0] for shard in here] == [26]
+    made["shares"] = scale.values()
+    made["some"] = scale.values([0, 30])
+    # Each process has a part of the table, so that each takes part.
+    model.save(folder / f"shares_{process}.keras")
+    return made
+
+
+def on_tensorflow(process, ports, folder):
+    addresses = [f"127.0.0.1:{port}" for port in ports]
+    os.environ["TF_CONFIG"] = json.dumps(
+        {
+            "cluster": {"worker": addresses},
+            "task": {"type": "worker", "index": process},
+        }
+    )
+    import tensorflow as tf
+
+    strategy = tf.distribute.MultiWorkerMirroredStrategy()
+    with strategy.scope():
+        # TensorFlow deals the examples out itself.
+        models = train()
+    return finish(models, process, folder)
+
+
+def on_torch(process, ports, folder):
+    import torch
+
+    torch.distributed.init_process_group(
+        "gloo",
+        init_method=f"tcp://127.0.0.1:{ports[0]}",
+        rank=process,
+        world_size=PROCESSES,
+    )
+    with kl.models.joint_training():
+        models = train(part(process), PROCESSES)
+        made = finish(models, process, folder)
+        model, _ = models["data"]
+        with pytest.raises(ValueError, match="train by `fit`"):
+            model.train_on_batch(*data()[:2])
+        scale = kl.DataParameter(4, store=str(folder / "table.rows"))
+        with pytest.raises(ValueError, match="serves one device"):
+            model.compile("sgd", loss=kl.losses.RobustRhoLoss(scale=scale))
+    torch.distributed.destroy_process_group()
+    return made
+
+
+WORKERS = {"jax": on_jax, "tensorflow": on_tensorflow, "torch": on_torch}
+
+
+def free_ports(count):
+    with contextlib.ExitStack() as stack:
+        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
+        for one in sockets:
+            one.bind(("127.0.0.1", 0))
+        return [str(one.getsockname()[1]) for one in sockets]
+
+
+def run_workers(folder):
+    """Runs the processes to their end, or ends them."""
+    ports = free_ports(PROCESSES)
+    environment = {
+        **os.environ,
+        "KERAS_BACKEND": keras.backend.backend(),
+        "PYTHONPATH": os.pathsep.join(sys.path),
+        "CUDA_VISIBLE_DEVICES": "",
+    }
+    with contextlib.ExitStack() as stack:
+        workers = []
+        for process in range(PROCESSES):
+            log = stack.enter_context(open(folder / f"{process}.log", "wb"))
+            worker = subprocess.Popen(
+                [sys.executable, __file__, str(process), str(folder), *ports],
+                env=environment,
+                stdout=log,
+                stderr=log,
+            )
+            stack.callback(worker.wait)
+            stack.callback(worker.kill)
+            workers.append(worker)
+        deadline = time.monotonic() + SECONDS
+        while any(worker.poll() is None for worker in workers):
+            failed = any(worker.poll() for worker in workers)
+            if failed or time.monotonic() > deadline:
+                break
+            time.sleep(0.1)
+    logs = [(folder / f"{p}.log").read_text()[-3000:] for p in range(PROCESSES)]
+    codes = [worker.returncode for worker in workers]
+    assert codes == [0] * PROCESSES, "\n\n".join(logs)
+    made = []
+    for process in range(PROCESSES):
+        with np.load(folder / f"{process}.npz") as archive:
+            made.append(dict(archive))
+    return made
+
+
+def test_two_processes_train_to_the_numbers_of_one(tmp_path):
+    made = run_workers(tmp_path)
+    models = train()
+    expected = results(models)
+    scale = models["data"][0].data_parameters["scale"]
+    if keras.backend.backend() == "jax":
+        expected["shares"] = scale.values()
+        expected["some"] = scale.values([0, 30])
+    for process in made:
+        assert sorted(process) == sorted(expected)
+        for name, value in expected.items():
+            np.testing.assert_allclose(
+                process[name], value, rtol=1e-5, atol=1e-5, err_msg=name
+            )
+    loaded = {
+        name: (keras.saving.load_model(tmp_path / f"{name}.keras"), history)
+        for name, (_, history) in models.items()
+    }
+    for name, value in results(loaded).items():
+        np.testing.assert_allclose(value, expected[name], rtol=1e-5, atol=1e-5)
+    for path in tmp_path.glob("shares_*.keras"):
+        table = keras.saving.load_model(path).data_parameters["scale"]
+        np.testing.assert_allclose(table.values(), scale.values(), rtol=1e-5)
+
+
+def test_joint_training_is_for_processes_of_pytorch():
+    own = {
+        "jax": "use `keras.distribution` here",
+        "tensorflow": "use `tf.distribute.MultiWorkerMirroredStrategy` here",
+        "torch": "init_process_group",
+    }
+    with (
+        pytest.raises(ValueError, match=own[keras.backend.backend()]),
+        kl.models.joint_training(),
+    ):
+        pass
+
+
+if __name__ == "__main__":
+    number, target = int(sys.argv[1]), pathlib.Path(sys.argv[2])
+    try:
+        found = WORKERS[keras.backend.backend()](number, sys.argv[3:], target)
+        np.savez(target / f"{number}.npz", **found)
+    except BaseException:
+        # Without waiting for the other process, which waits for this one.
+        traceback.print_exc()
+        sys.stderr.flush()
+        os._exit(1)
