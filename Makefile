@@ -56,7 +56,8 @@ release-test: $(VENV)/installed-test
 	cd build && KERAS_BACKEND=jax wheel-venv/bin/python ../tests/smoke.py
 
 clean:
-	rm -rf $(VENV) build dist report docs/auto_gallery *.egg-info
+	rm -rf $(VENV) build dist report docs/auto_gallery docs/auto_figures \
+		docs/reference/api *.egg-info
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)

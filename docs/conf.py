@@ -1,14 +1,21 @@
 """How the documentation is built: `python -m sphinx -W -b html docs ...`."""
 
 import inspect
+import logging as standard_logging
 import os
 import pathlib
 import sys
 
 HERE = pathlib.Path(__file__).parent
-sys.path[:0] = [str(HERE.parent), str(HERE / "reference")]
+sys.path[:0] = [
+    str(HERE.parent),
+    str(HERE / "reference"),
+    str(HERE / "extensions"),
+]
 os.environ.setdefault("KERAS_BACKEND", "tensorflow")
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+# Pages build many small models, and TensorFlow warns of each tracing.
+standard_logging.getLogger("tensorflow").setLevel("ERROR")
 
 from docstrings import as_restructured_text  # noqa: E402
 from public_names import missing, undocumented  # noqa: E402
@@ -25,16 +32,44 @@ release = version = __version__
 extensions = [
     "myst_parser",
     "sphinx.ext.autodoc",
+    "sphinx.ext.intersphinx",
     "sphinx.ext.napoleon",
+    "sphinx.ext.viewcode",
+    "sphinx_copybutton",
     "sphinx_gallery.gen_gallery",
+    # Ours, in the folder `extensions`.
+    "api_links",
+    "executed",
+    "reference_pages",
 ]
 exclude_patterns = [
     "gallery/*",
     "**/GALLERY_HEADER.rst",
     "paper/*",
     "reference/*.py",
+    "extensions/*",
 ]
 nitpicky = False
+# Pages whose Python blocks run, and whose outputs are shown.
+executed_pages = [
+    "guides/*",
+    "coming_from/*",
+    "tutorials/*",
+    "faq",
+]
+
+# The inventories are in the repository, so that a build needs no network.
+# tools/make_inventories.py writes them.
+intersphinx_mapping = {
+    name: (address, f"_inventories/{name}.inv")
+    for name, address in {
+        "python": "https://docs.python.org/3/",
+        "numpy": "https://numpy.org/doc/stable/",
+        "keras": "https://keras.io/",
+        "sklearn": "https://scikit-learn.org/stable/",
+    }.items()
+}
+copybutton_exclude = ".linenos, .gp, .go"
 
 myst_enable_extensions = ["deflist", "colon_fence"]
 myst_heading_anchors = 3
