@@ -86,11 +86,11 @@ html_theme = "furo"
 html_title = "keras_likelihood"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
-html_show_sourcelink = False
-html_copy_source = False
+html_logo = html_favicon = "_static/logo.svg"
 pygments_style = "friendly"
 pygments_dark_style = "monokai"
 html_theme_options = {
+    "top_of_page_buttons": ["view"],
     "light_css_variables": {
         "color-brand-primary": "#2b6cb0",
         "color-brand-content": "#2b6cb0",
@@ -100,6 +100,14 @@ html_theme_options = {
         "color-brand-content": "#7fb2e5",
     },
 }
+# A published site names its repository, and each page gets an edit link.
+if repository := os.environ.get("DOCS_REPOSITORY"):
+    html_theme_options |= {
+        "source_repository": repository,
+        "source_branch": os.environ.get("DOCS_BRANCH", "main"),
+        "source_directory": "docs/",
+        "top_of_page_buttons": ["view", "edit"],
+    }
 
 sphinx_gallery_conf = {
     "examples_dirs": "gallery",
@@ -116,6 +124,7 @@ sphinx_gallery_conf = {
     "matplotlib_animations": False,
     "remove_config_comments": True,
     "reset_modules": ("matplotlib", "seaborn"),
+    "thumbnail_size": (560, 300),
 }
 
 

@@ -2,6 +2,7 @@
 
 import hashlib
 import importlib.util
+import json
 import re
 
 import keras
@@ -27,8 +28,8 @@ NEEDS_SKLEARN = (
 )
 
 
-def reference_module(name):
-    path = DOCS / "reference" / f"{name}.py"
+def reference_module(name, folder="reference"):
+    path = DOCS / folder / f"{name}.py"
     spec = importlib.util.spec_from_file_location(name, path)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
@@ -37,6 +38,8 @@ def reference_module(name):
 
 public_names = reference_module("public_names")
 docstrings = reference_module("docstrings")
+executed = reference_module("executed", "extensions")
+api_names = reference_module("api_names", "extensions")
 
 
 def run_blocks(path, scope):
@@ -53,8 +56,11 @@ def run_blocks(path, scope):
 def test_guide_runs(path, tmp_path, monkeypatch, capsys):
     if path.stem in NEEDS_SKLEARN:
         pytest.importorskip("sklearn")
+    plt = pytest.importorskip("matplotlib.pyplot")
+    plt.switch_backend("agg")
     monkeypatch.chdir(tmp_path)
     run_blocks(path, {"__name__": "guide"})
+    plt.close("all")
 
 
 def test_commands_of_the_cheat_sheet_run(rng, tmp_path, monkeypatch, capsys):
@@ -296,6 +302,76 @@ def test_docstrings_become_restructured_text():
     assert ".. code-block:: text\n\n    a = b" in text
     assert ".. code-block:: python\n\n    x = `no`" in text
     assert "    x: a ``long name`` of it." in text
+
+
+PAGE = """# Title
+
+See [the guide](other.md) or [Keras](https://keras.io).
+
+```python
+import matplotlib.pyplot as plt
+
+number = 2
+```
+
+```python
+print(number)
+plt.plot([number])
+```
+
+```py
+never_run()
+```
+
+```{run} A line.
+plt.plot([number, 3])
+```
+"""
+
+
+def test_pages_show_what_their_code_prints_and_draws(tmp_path):
+    plt = pytest.importorskip("matplotlib.pyplot")
+    plt.switch_backend("agg")
+    shown = executed.Page("a/page", tmp_path, True).with_outputs(PAGE)
+    assert ":class: output\n\n2\n```" in shown
+    assert "plt.plot([number, 3])" not in shown and ":alt: A line." in shown
+    for path in tmp_path.iterdir():
+        assert f"/{executed.FIGURES}/{path.name}" in shown
+    assert len(list(tmp_path.iterdir())) == 2
+    assert plt.get_fignums() == []
+    with pytest.raises(NameError, match="never_run"):
+        broken = PAGE.replace("```py\n", "```python\n")
+        executed.Page("a/page", tmp_path, True).with_outputs(broken)
+
+
+def test_notebooks_install_and_hold_the_code():
+    cells = json.loads(executed.notebook(PAGE))["cells"]
+    code = [c["source"] for c in cells if c["cell_type"] == "code"]
+    assert code[0].startswith("%pip install")
+    assert code[-1] == "print(number)\nplt.plot([number])"
+    assert "See the guide or [Keras](https://keras.io)." in cells[1]["source"]
+
+
+def test_names_in_prose_are_understood():
+    known = {
+        *public_names.public_names(),
+        *("keras.layers.Dense", "numpy.savez", "keras.losses.Huber"),
+    }
+    for text, expected in {
+        "NormalLoss(beta=0.5)": "keras_likelihood.losses.NormalLoss",
+        "kl.audit": "keras_likelihood.audit",
+        "Dense": "keras.layers.Dense",
+        "np.savez": "numpy.savez",
+        "Huber": "keras_likelihood.likelihoods.Huber",
+        "regression.Isotonic": "keras_likelihood.recalibration.regression"
+        ".Isotonic",
+        "audit": None,
+        "kl.nothing": None,
+        "x + y": None,
+    }.items():
+        assert api_names.full_name(text, known) == expected, text
+    auto = api_names.full_name("Auto", known, "guides/outliers")
+    assert auto == "keras_likelihood.outliers.Auto"
 
 
 @pytest.fixture

@@ -52,7 +52,7 @@ class PublicNames(SphinxDirective):
         place = self.arguments[0]
         rows = [
             f"| [`{name}`](#{place}.{name}) | {first_sentence(value)} |"
-            for name, value in members(subpackages()[place]).items()
+            for name, value in sorted(members(subpackages()[place]).items())
             if f"{place}.{name}" in described()
         ]
         return self.parse_text_to_nodes(
