@@ -124,7 +124,7 @@ sphinx_gallery_conf = {
     "matplotlib_animations": False,
     "remove_config_comments": True,
     "reset_modules": ("matplotlib", "seaborn"),
-    "thumbnail_size": (560, 300),
+    "thumbnail_size": (800, 320),
 }
 
 

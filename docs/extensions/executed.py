@@ -24,6 +24,8 @@ import time
 
 BLOCK = re.compile(r"^```(python|\{run\}.*?)\n(.*?)^```\n", re.S | re.M)
 FIGURES = "auto_figures"
+WIDE = 88
+"""Longer lines of output are set in smaller letters."""
 INSTALL = '%pip install --quiet "keras-likelihood[tensorflow,demo]"'
 
 
@@ -57,9 +59,7 @@ class Page:
         alt = kind.removeprefix("{run}").strip() or "What the code above draws."
         parts = [] if hidden else [block[0]]
         if printed.strip():
-            parts.append(
-                f"```{{code-block}} text\n:class: output\n\n{printed}```\n"
-            )
+            parts.append(_output(printed))
         parts += [self._figure(figure, alt) for figure in _take_figures()]
         return "\n".join(parts)
 
@@ -72,6 +72,12 @@ class Page:
             f"```{{image}} /{FIGURES}/{file}\n"
             f":alt: {alt}\n:class: figure drawn\n```\n"
         )
+
+
+def _output(printed):
+    widest = max(map(len, printed.splitlines()))
+    style = "output wide" if widest > WIDE else "output"
+    return f"```{{code-block}} text\n:class: {style}\n\n{printed}```\n"
 
 
 def run(code, scope, name):
