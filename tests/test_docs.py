@@ -4,6 +4,7 @@ import hashlib
 import importlib.util
 import json
 import re
+import sys
 
 import keras
 import numpy as np
@@ -28,18 +29,18 @@ NEEDS_SKLEARN = (
 )
 
 
-def reference_module(name, folder="reference"):
-    path = DOCS / folder / f"{name}.py"
+def module_of(name, folder="docs/reference"):
+    path = ROOT / folder / f"{name}.py"
     spec = importlib.util.spec_from_file_location(name, path)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
 
 
-public_names = reference_module("public_names")
-docstrings = reference_module("docstrings")
-executed = reference_module("executed", "extensions")
-api_names = reference_module("api_names", "extensions")
+public_names = module_of("public_names")
+docstrings = module_of("docstrings")
+executed = module_of("executed", "docs/extensions")
+api_names = module_of("api_names", "docs/extensions")
 
 
 def run_blocks(path, scope):
@@ -372,6 +373,46 @@ def test_names_in_prose_are_understood():
         assert api_names.full_name(text, known) == expected, text
     auto = api_names.full_name("Auto", known, "guides/outliers")
     assert auto == "keras_likelihood.outliers.Auto"
+
+
+def site(folder, body):
+    """A built site of one page."""
+    names = set(public_names.public_names())
+    (folder / "reference" / "api").mkdir(parents=True)
+    for name in names:
+        (folder / "reference" / "api" / f"{name}.html").touch()
+    (folder / "page.html").write_text(f"<article>{body}</article>")
+    return folder
+
+
+def test_faults_of_the_site_are_counted(tmp_path, monkeypatch):
+    monkeypatch.setattr("sys.path", [*sys.path])
+    count_docs = module_of("count_docs", "tools")
+    good = """<h1><code>NormalLoss</code></h1><a href="https://keras.io"><code>
+        NormalLoss</code></a><code>x</code><pre><code>NormalLoss</code></pre>
+        <div class="output"></div>"""
+    bad = """<code><span>kl.audit</span>()</code><script
+        src="https://somewhere.org/code.js"></script>"""
+    for name, body, expected in (
+        ("a", good, [0] * 4),
+        ("b", bad, [1, 0, 1, 1]),
+    ):
+        faults = count_docs.count(site(tmp_path / name, body))
+        assert [len(places) for places in faults.values()] == expected, faults
+
+
+def test_hard_text_has_a_lower_score():
+    prose = module_of("check_prose", "tools")
+    code = "\n\n```python\nincomprehensibility = internationalisation\n```\n"
+    easy = "The cat sat on the mat. It was warm, and so it fell asleep. " * 4
+    hard = (
+        "Notwithstanding considerable methodological heterogeneity, "
+        "regularisation necessitates extraordinarily sophisticated "
+        "parametrisation of underlying probabilistic assumptions. "
+    ) * 4
+    assert prose.reading_ease(easy + code) > 90
+    assert prose.reading_ease(hard) < 0
+    assert prose.reading_ease(code) is None
 
 
 @pytest.fixture

@@ -83,9 +83,7 @@ def wrong_labels(axes):
 
 def sparse_weights(axes):
     found = example("sparse_weights")
-    axes.stem(
-        found["true"][:, 0], linefmt=GREY, markerfmt="none", basefmt=GREY
-    )
+    axes.stem(found["true"][:, 0], linefmt=GREY, markerfmt="none", basefmt=GREY)
     axes.plot(found["plain"], ".", color=ORANGE, label="no prior")
     axes.plot(found["sparse"], "o", mfc="none", color=BLUE, label="learned")
     axes.set_title("It switches off idle weights")
@@ -94,9 +92,7 @@ def sparse_weights(axes):
 
 
 def main():
-    figure, panels = plt.subplots(
-        1, 4, figsize=(14, 3.1), layout="constrained"
-    )
+    figure, panels = plt.subplots(1, 4, figsize=(14, 3.1), layout="constrained")
     draws = (robust_curve, calibrated, wrong_labels, sparse_weights)
     for draw, axes in zip(draws, panels, strict=True):
         draw(axes)
