@@ -69,7 +69,7 @@ intersphinx_mapping = {
         "sklearn": "https://scikit-learn.org/stable/",
     }.items()
 }
-copybutton_exclude = ".linenos, .gp, .go"
+copybutton_selector = "div:not(.output) > div.highlight > pre"
 
 myst_enable_extensions = ["deflist", "colon_fence"]
 myst_heading_anchors = 3
