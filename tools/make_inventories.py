@@ -67,6 +67,16 @@ KERAS = {
     "keras.utils.PyDataset": "api/utils/python_utils/",
     "keras.utils.set_random_seed": "api/utils/python_utils/",
 }
+# Where Keras defines them, which is what a list of base classes names.
+for public, private in {
+    "keras.Layer": "layers.layer.Layer",
+    "keras.Model": "models.model.Model",
+    "keras.callbacks.Callback": "callbacks.callback.Callback",
+    "keras.losses.Loss": "losses.loss.Loss",
+    "keras.metrics.Metric": "metrics.metric.Metric",
+    "keras.regularizers.Regularizer": "regularizers.regularizers.Regularizer",
+}.items():
+    KERAS[f"keras.src.{private}"] = KERAS[public]
 PYTHON = {
     **{
         name: f"library/exceptions.html#{name}"
