@@ -26,6 +26,8 @@ lint: $(VENV)/installed-lint
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/codespell
+	$(BIN)/python tools/check_prose.py
 
 # The whole suite on PyTorch with the oldest Keras that is supported, in an
 # environment of its own.
@@ -38,6 +40,7 @@ oldest-test: | $(BIN)/python
 
 docs: $(VENV)/installed-docs
 	TF_CPP_MIN_LOG_LEVEL=3 $(BIN)/python -m sphinx -W -b html docs build/docs
+	$(BIN)/python tools/count_docs.py build/docs
 
 # Every study of the paper that runs on a CPU; needs KERAS_LIKELIHOOD_DATA.
 paper: $(VENV)/installed-test $(VENV)/installed-jax
@@ -56,7 +59,8 @@ release-test: $(VENV)/installed-test
 	cd build && KERAS_BACKEND=jax wheel-venv/bin/python ../tests/smoke.py
 
 clean:
-	rm -rf $(VENV) build dist report docs/auto_gallery *.egg-info
+	rm -rf $(VENV) build dist report docs/auto_gallery docs/auto_figures \
+		docs/reference/api *.egg-info
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)

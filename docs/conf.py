@@ -1,14 +1,21 @@
 """How the documentation is built: `python -m sphinx -W -b html docs ...`."""
 
 import inspect
+import logging as standard_logging
 import os
 import pathlib
 import sys
 
 HERE = pathlib.Path(__file__).parent
-sys.path[:0] = [str(HERE.parent), str(HERE / "reference")]
+sys.path[:0] = [
+    str(HERE.parent),
+    str(HERE / "reference"),
+    str(HERE / "extensions"),
+]
 os.environ.setdefault("KERAS_BACKEND", "tensorflow")
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+# Pages build many small models, and TensorFlow warns of each tracing.
+standard_logging.getLogger("tensorflow").setLevel("ERROR")
 
 from docstrings import as_restructured_text  # noqa: E402
 from public_names import missing, undocumented  # noqa: E402
@@ -25,16 +32,44 @@ release = version = __version__
 extensions = [
     "myst_parser",
     "sphinx.ext.autodoc",
+    "sphinx.ext.intersphinx",
     "sphinx.ext.napoleon",
+    "sphinx.ext.viewcode",
+    "sphinx_copybutton",
     "sphinx_gallery.gen_gallery",
+    # Ours, in the folder `extensions`.
+    "api_links",
+    "executed",
+    "reference_pages",
 ]
 exclude_patterns = [
     "gallery/*",
     "**/GALLERY_HEADER.rst",
     "paper/*",
     "reference/*.py",
+    "extensions/*",
 ]
 nitpicky = False
+# Pages whose Python blocks run, and whose outputs are shown.
+executed_pages = [
+    "guides/*",
+    "coming_from/*",
+    "tutorials/*",
+    "faq",
+]
+
+# The inventories are in the repository, so that a build needs no network.
+# tools/make_inventories.py writes them.
+intersphinx_mapping = {
+    name: (address, f"_inventories/{name}.inv")
+    for name, address in {
+        "python": "https://docs.python.org/3/",
+        "numpy": "https://numpy.org/doc/stable/",
+        "keras": "https://keras.io/",
+        "sklearn": "https://scikit-learn.org/stable/",
+    }.items()
+}
+copybutton_selector = "div:not(.output) > div.highlight > pre"
 
 myst_enable_extensions = ["deflist", "colon_fence"]
 myst_heading_anchors = 3
@@ -51,11 +86,11 @@ html_theme = "furo"
 html_title = "keras_likelihood"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
-html_show_sourcelink = False
-html_copy_source = False
+html_logo = html_favicon = "_static/logo.svg"
 pygments_style = "friendly"
 pygments_dark_style = "monokai"
 html_theme_options = {
+    "top_of_page_buttons": ["view"],
     "light_css_variables": {
         "color-brand-primary": "#2b6cb0",
         "color-brand-content": "#2b6cb0",
@@ -65,6 +100,14 @@ html_theme_options = {
         "color-brand-content": "#7fb2e5",
     },
 }
+# A published site names its repository, and each page gets an edit link.
+if repository := os.environ.get("DOCS_REPOSITORY"):
+    html_theme_options |= {
+        "source_repository": repository,
+        "source_branch": os.environ.get("DOCS_BRANCH", "main"),
+        "source_directory": "docs/",
+        "top_of_page_buttons": ["view", "edit"],
+    }
 
 sphinx_gallery_conf = {
     "examples_dirs": "gallery",
@@ -81,6 +124,7 @@ sphinx_gallery_conf = {
     "matplotlib_animations": False,
     "remove_config_comments": True,
     "reset_modules": ("matplotlib", "seaborn"),
+    "thumbnail_size": (800, 320),
 }
 
 

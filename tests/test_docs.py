@@ -2,7 +2,9 @@
 
 import hashlib
 import importlib.util
+import json
 import re
+import sys
 
 import keras
 import numpy as np
@@ -28,16 +30,18 @@ NEEDS_SKLEARN = (
 )
 
 
-def reference_module(name):
-    path = DOCS / "reference" / f"{name}.py"
+def module_of(name, folder="docs/reference"):
+    path = ROOT / folder / f"{name}.py"
     spec = importlib.util.spec_from_file_location(name, path)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
 
 
-public_names = reference_module("public_names")
-docstrings = reference_module("docstrings")
+public_names = module_of("public_names")
+docstrings = module_of("docstrings")
+executed = module_of("executed", "docs/extensions")
+api_names = module_of("api_names", "docs/extensions")
 
 
 def run_blocks(path, scope):
@@ -54,8 +58,11 @@ def run_blocks(path, scope):
 def test_guide_runs(path, tmp_path, monkeypatch, capsys):
     if path.stem in NEEDS_SKLEARN:
         pytest.importorskip("sklearn")
+    plt = pytest.importorskip("matplotlib.pyplot")
+    plt.switch_backend("agg")
     monkeypatch.chdir(tmp_path)
     run_blocks(path, {"__name__": "guide"})
+    plt.close("all")
 
 
 def test_commands_of_the_cheat_sheet_run(rng, tmp_path, monkeypatch, capsys):
@@ -297,6 +304,116 @@ def test_docstrings_become_restructured_text():
     assert ".. code-block:: text\n\n    a = b" in text
     assert ".. code-block:: python\n\n    x = `no`" in text
     assert "    x: a ``long name`` of it." in text
+
+
+PAGE = """# Title
+
+See [the guide](other.md) or [Keras](https://keras.io).
+
+```python
+import matplotlib.pyplot as plt
+
+number = 2
+```
+
+```python
+print(number)
+plt.plot([number])
+```
+
+```py
+never_run()
+```
+
+```{run} A line.
+plt.plot([number, 3])
+```
+"""
+
+
+def test_pages_show_what_their_code_prints_and_draws(tmp_path):
+    plt = pytest.importorskip("matplotlib.pyplot")
+    plt.switch_backend("agg")
+    shown = executed.Page("a/page", tmp_path, True).with_outputs(PAGE)
+    assert ":class: output\n\n2\n```" in shown
+    assert "plt.plot([number, 3])" not in shown and ":alt: A line." in shown
+    for path in tmp_path.iterdir():
+        assert f"/{executed.FIGURES}/{path.name}" in shown
+    assert len(list(tmp_path.iterdir())) == 2
+    assert plt.get_fignums() == []
+    with pytest.raises(NameError, match="never_run"):
+        broken = PAGE.replace("```py\n", "```python\n")
+        executed.Page("a/page", tmp_path, True).with_outputs(broken)
+
+
+def test_notebooks_install_and_hold_the_code():
+    cells = json.loads(executed.notebook(PAGE))["cells"]
+    code = [c["source"] for c in cells if c["cell_type"] == "code"]
+    assert code[0].startswith("%pip install")
+    assert code[-1] == "print(number)\nplt.plot([number])"
+    assert "See the guide or [Keras](https://keras.io)." in cells[1]["source"]
+
+
+def test_names_in_prose_are_understood():
+    known = {
+        *public_names.public_names(),
+        *("keras.layers.Dense", "numpy.savez", "keras.losses.Huber"),
+    }
+    for text, expected in {
+        "NormalLoss(beta=0.5)": "keras_likelihood.losses.NormalLoss",
+        "kl.audit": "keras_likelihood.audit",
+        "Dense": "keras.layers.Dense",
+        "np.savez": "numpy.savez",
+        "Huber": "keras_likelihood.likelihoods.Huber",
+        "regression.Isotonic": "keras_likelihood.recalibration.regression"
+        ".Isotonic",
+        "audit": None,
+        "kl.nothing": None,
+        "x + y": None,
+    }.items():
+        assert api_names.full_name(text, known) == expected, text
+    auto = api_names.full_name("Auto", known, "guides/outliers")
+    assert auto == "keras_likelihood.outliers.Auto"
+
+
+def site(folder, body):
+    """A built site of one page."""
+    names = set(public_names.public_names())
+    (folder / "reference" / "api").mkdir(parents=True)
+    for name in names:
+        (folder / "reference" / "api" / f"{name}.html").touch()
+    (folder / "page.html").write_text(f"<article>{body}</article>")
+    return folder
+
+
+def test_faults_of_the_site_are_counted(tmp_path, monkeypatch):
+    monkeypatch.setattr("sys.path", [*sys.path])
+    count_docs = module_of("count_docs", "tools")
+    good = """<h1><code>NormalLoss</code></h1><a href="https://keras.io"><code>
+        NormalLoss</code></a><code>x</code><pre><code>NormalLoss</code></pre>
+        <div class="output"></div>"""
+    bad = """<code><span>kl.audit</span>()</code><script
+        src="https://somewhere.org/code.js"></script>"""
+    for name, body, expected in (
+        ("a", good, [0] * 4),
+        ("b", bad, [1, 0, 1, 1]),
+    ):
+        faults = count_docs.count(site(tmp_path / name, body))
+        assert [len(places) for places in faults.values()] == expected, faults
+
+
+def test_hard_text_has_a_lower_score():
+    prose = module_of("check_prose", "tools")
+    code = "\n\n```python\nincomprehensibility = internationalisation\n```\n"
+    easy = "The cat sat on the mat. It was warm, and so it fell asleep. " * 4
+    hard = (
+        "Notwithstanding considerable methodological heterogeneity, "
+        "regularisation necessitates extraordinarily sophisticated "
+        "parametrisation of underlying probabilistic assumptions. "
+    ) * 4
+    assert prose.reading_ease(easy + code) > 90
+    assert prose.reading_ease(hard) < 0
+    assert prose.reading_ease(code) is None
 
 
 @pytest.fixture
