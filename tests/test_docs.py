@@ -212,6 +212,8 @@ def test_links_between_pages_lead_somewhere():
 BASES = (
     *("Likelihood", "LocationScale", "CountLikelihood", "Multivariate"),
     *("PositiveLikelihood", "Parametrized", "Wrapper"),
+    # A softmax with a memory; the guide to wrong labels has it.
+    "NoisyLabels",
 )
 
 

@@ -44,6 +44,31 @@ def test_outliers_page(benchmarks):
     assert page_tables.shown("outliers", "ranks") == table.strip()
 
 
+def test_label_noise_page(benchmarks):
+    import label_noise_page
+    import page_tables
+
+    results = json.loads(label_noise_page.RESULTS.read_text())
+    for name, table in label_noise_page.tables(results).items():
+        assert page_tables.shown("label_noise", name) == table.strip()
+
+    def mean(labels, method, key):
+        found = label_noise_page.select(results, "cifar10", labels, method, key)
+        return np.mean(found)
+
+    ours = label_noise_page.OURS
+    # What the page says: nothing is lost on clean labels, few are suspected.
+    plain = mean("clean", "cross-entropy", "accuracy")
+    assert mean("clean", ours, "accuracy") > plain - 0.003
+    assert mean("clean", ours, "found") < 500
+    assert round(1 - mean("worse", ours, "found") / 20104, 2) == 0.13
+    assert round(1 - mean("aggre", ours, "found") / 4505, 2) == 0.21
+    assert mean("worse", ours, "precision") > 0.94
+    peers = {r["method"] for r in results} - {ours, "cleanlab, five folds"}
+    for peer in peers:
+        assert mean("worse", peer, "accuracy") < mean("worse", ours, "accuracy")
+
+
 def test_uncertainty_page(benchmarks):
     import page_tables
     import uncertainty_page
