@@ -4,17 +4,13 @@ import keras
 import numpy as np
 
 
-def values(function, *arrays):
-    """`function(*tensors)` of NumPy arrays as a NumPy array."""
-    if keras.backend.backend() == "jax":
-        # One program compiles faster than each of its operations.
-        function = compiled(function)
-    found = function(*(keras.ops.convert_to_tensor(a) for a in arrays))
-    return keras.ops.convert_to_numpy(found)
-
-
 def gradients(function, *arrays):
     """Gradients of the sum of `function(*tensors)` by each NumPy array."""
+    return values_and_gradients(function, *arrays)[1]
+
+
+def values_and_gradients(function, *arrays):
+    """`function(*tensors)` and the gradients of its sum by each array."""
     backend = keras.backend.backend()
     if backend == "tensorflow":
         import tensorflow as tf
@@ -23,28 +19,36 @@ def gradients(function, *arrays):
         with tf.GradientTape() as tape:
             for tensor in tensors:
                 tape.watch(tensor)
-            total = keras.ops.sum(function(*tensors))
+            values = function(*tensors)
+            total = keras.ops.sum(values)
         found = tape.gradient(total, tensors)
     elif backend == "jax":
         import jax
 
+        def total_and_values(*tensors):
+            values = function(*tensors)
+            return keras.ops.sum(values), values
+
         # One program compiles faster than each of its operations.
-        found = jax.jit(
+        found, values = jax.jit(
             jax.grad(
-                lambda *t: keras.ops.sum(function(*t)),
+                total_and_values,
                 argnums=tuple(range(len(arrays))),
+                has_aux=True,
             )
         )(*(keras.ops.convert_to_tensor(a) for a in arrays))
     else:
         import torch
 
         tensors = [torch.tensor(a, requires_grad=True) for a in arrays]
-        total = keras.ops.sum(function(*tensors))
+        values = function(*tensors)
+        total = keras.ops.sum(values)
         found = torch.autograd.grad(total, tensors, allow_unused=True)
-    return [
+    found = [
         np.zeros_like(a) if g is None else keras.ops.convert_to_numpy(g)
         for g, a in zip(found, arrays, strict=True)
     ]
+    return keras.ops.convert_to_numpy(values), found
 
 
 def compiled(function):
@@ -87,7 +91,7 @@ def central_differences(function, *arrays, step=1e-5):
     return found
 
 
-def value_and_gradients(function):
+def for_scipy(function):
     """`function` of one float64 vector, with its gradient, for SciPy."""
 
     def both(theta):

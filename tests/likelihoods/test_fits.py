@@ -6,7 +6,7 @@ from keras import ops
 from scipy import optimize, special, stats
 
 from keras_likelihood import likelihoods
-from tests.autodiff import value_and_gradients
+from tests.autodiff import for_scipy
 
 ROWS = 4000
 
@@ -107,7 +107,7 @@ def test_finds_the_true_parameters(name, double_precision):
         # `ops.mean` on PyTorch makes float32 of float64.
         return ops.sum(likelihood(prediction, **values).nll(y)) / ROWS
 
-    evaluate = value_and_gradients(mean_nll)
+    evaluate = for_scipy(mean_nll)
     start = [
         inverse(p.constraint, np.resize(p.initial, size))
         for p, size in zip(likelihood.parameters, sizes[1:], strict=True)
@@ -136,7 +136,7 @@ def test_quantiles_are_those_of_the_data(double_precision):
         scale = ops.exp(ops.reshape(theta[3:], (1, 1)))
         return ops.sum(made(quantiles, scale=scale).nll(y)) / ROWS
 
-    evaluate = value_and_gradients(mean_nll)
+    evaluate = for_scipy(mean_nll)
     start = np.array([-1.0, 0.2, 1.0, 0.0])
     found = optimize.minimize(evaluate, start, jac=True, tol=1e-9).x
     t = np.array(levels)
@@ -164,7 +164,7 @@ def test_negative_binomial_regression_is_that_of_statsmodels(double_precision):
         return ops.sum(made.nll(y))
 
     found = optimize.minimize(
-        value_and_gradients(total_nll), np.zeros(3), jac=True, tol=1e-8
+        for_scipy(total_nll), np.zeros(3), jac=True, tol=1e-8
     )
     np.testing.assert_allclose(found.fun, -log_likelihood, rtol=1e-9)
     found = [*found.x[:2], np.exp(found.x[2])]

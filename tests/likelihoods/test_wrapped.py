@@ -9,8 +9,7 @@ import keras_likelihood as kl
 from keras_likelihood import likelihoods
 from keras_likelihood.likelihoods.output import distribution_of, split_output
 from tests import contracts
-from tests.autodiff import gradients
-from tests.autodiff import values as values_of
+from tests.autodiff import values_and_gradients
 from tests.contracts import FEATURES, as_numpy
 from tests.kinds import WRAPPED
 
@@ -86,8 +85,9 @@ def test_half_precision(name, dtype, rng):
         return ops.cast(made.nll(y), "float32")
 
     arrays = [prediction, *parameters.values()]
-    assert np.all(np.isfinite(values_of(nll, *arrays)))
-    for gradient in gradients(nll, *arrays):
+    found, slopes = values_and_gradients(nll, *arrays)
+    assert np.all(np.isfinite(found))
+    for gradient in slopes:
         assert np.all(np.isfinite(gradient))
     draw = likelihood(ops.cast(prediction, dtype)).sample(2, seed=1)
     assert keras.backend.standardize_dtype(draw.dtype) == dtype
