@@ -5,6 +5,7 @@ import csv
 import numpy as np
 import pytest
 
+from keras_likelihood import outliers
 from keras_likelihood.cli import main
 from keras_likelihood.commands import scored_table
 from keras_likelihood.commands.table_files import TableFile
@@ -167,6 +168,8 @@ def test_a_large_table_is_scored_part_by_part(tmp_path, capsys, monkeypatch):
     path = write_parquet(tmp_path / "data.parquet", columns)
     monkeypatch.setattr("keras_likelihood.commands.table_files.CHUNK_ROWS", 64)
     monkeypatch.setattr(scored_table, "FIT_ROWS", 200)
+    quick = PCAScale(steps=60, batch_size=32, random_state=0)
+    monkeypatch.setattr(outliers, "PCAScale", lambda **options: quick)
     saved = tmp_path / "detector.zip"
     assert main(["detect", path, "--save", str(saved)]) == 0
     printed = capsys.readouterr().out
