@@ -18,6 +18,7 @@ The data are random and are removed afterwards; 1e6 rows of logits are 4 GB.
 """
 
 import argparse
+import itertools
 import json
 import os
 import pathlib
@@ -103,6 +104,10 @@ def detect(folder, rows, suffix):
     return ""
 
 
+def write_nothing(folder, rows):
+    """For tools whose data are made in their own process."""
+
+
 def audit(folder, rows):
     import keras
 
@@ -151,8 +156,8 @@ TOOLS = {
         lambda folder, rows: detect(folder, rows, "parquet"),
     ),
     "csv": (write_csv, lambda folder, rows: detect(folder, rows, "csv")),
-    "audit": (lambda folder, rows: None, audit),
-    "metrics": (lambda folder, rows: None, metrics),
+    "audit": (write_nothing, audit),
+    "metrics": (write_nothing, metrics),
 }
 
 
@@ -200,6 +205,10 @@ def run(tool, folder, rows):
     return json.loads(done.stdout.splitlines()[-1])
 
 
+def table_row(tool, rows, seconds, peak, found):
+    return f"| {tool} | {rows:,} | {seconds:.1f} | {peak:.2f} GiB | {found} |"
+
+
 def main(argv=None):
     """Measures and prints a table; returns its rows."""
     parser = argparse.ArgumentParser(
@@ -220,17 +229,14 @@ def main(argv=None):
         return []
     results = []
     print("| tool | rows | seconds | peak memory | |\n|---|---|---|---|---|")
-    for tool in options.tools:
-        for rows in options.sizes:
-            with tempfile.TemporaryDirectory(dir=options.folder) as folder:
-                TOOLS[tool][0](pathlib.Path(folder), rows)
-                found = run(tool, folder, rows)
-            results.append(found)
-            print(
-                f"| {tool} | {rows:,} | {found['seconds']:.1f} "
-                f"| {found['peak']:.2f} GiB | {found['found']} |",
-                flush=True,
-            )
+    writers = dict.fromkeys(TOOLS[tool][0] for tool in options.tools)
+    for writer, rows in itertools.product(writers, options.sizes):
+        with tempfile.TemporaryDirectory(dir=options.folder) as folder:
+            writer(pathlib.Path(folder), rows)
+            for tool in options.tools:
+                if TOOLS[tool][0] is writer:
+                    results.append(run(tool, folder, rows))
+                    print(table_row(**results[-1]), flush=True)
     return results
 
 

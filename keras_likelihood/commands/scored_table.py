@@ -61,11 +61,16 @@ def score_table(table, fit, top: int, seed: int, console) -> ScoredTable:
             order = np.argsort(-scores[numbers], kind="stable")[:top]
             numbers, rows, done = numbers[order], rows[order], end
             on_rows(done, count)
-    detector.threshold_ = float(np.quantile(scores, 1 - detector.contamination))
-    detector.labels_ = detector._to_labels(detector.decision_scores_)
-    described = _describe(detector, rows, numbers, scores[numbers], table.names)
-    labels = detector._to_labels(scores)
-    return ScoredTable(detector, scores, labels, described, len(x))
+    threshold = float(np.quantile(scores, 1 - detector.contamination))
+    detector.threshold_ = threshold
+    detector.labels_ = _flags(detector.decision_scores_, threshold)
+    found = _describe(detector, rows, numbers, scores[numbers], table.names)
+    labels = _flags(scores, threshold)
+    return ScoredTable(detector, scores, labels, found, len(x))
+
+
+def _flags(scores, threshold):
+    return (scores > threshold).astype("int64")
 
 
 def strangest(detector, x, columns, count: int) -> list[dict]:

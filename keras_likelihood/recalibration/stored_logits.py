@@ -41,11 +41,21 @@ class StoredLogits:
         return self.shape[0]
 
     def __getitem__(self, part):
-        raw = np.array(self.values[part])
-        self._forget(raw.nbytes)
-        block = bounded_logits(raw, self.from_logits)
+        block = bounded_logits(self._read(part), self.from_logits)
         block = block.astype(self.dtype, copy=False)
         return block if self.change is None else self.change(block)
+
+    def _read(self, part):
+        begin, end, step = part.indices(len(self))
+        size = self.values[:1].nbytes
+        # Far rows too bring their neighbours along from the disk.
+        span = max(1, _KEPT // (size * step)) * step
+        pieces = []
+        for at in range(begin, max(end, begin + 1), span):
+            last = min(at + span, end)
+            pieces.append(np.array(self.values[at:last:step]))
+            self._forget(size * (last - at))
+        return pieces[0] if len(pieces) == 1 else np.concatenate(pieces)
 
     def check(self):
         """Raises unless all rows are finite, and logits or probabilities.
@@ -53,11 +63,10 @@ class StoredLogits:
         Rows of logits may sum to one by chance, a whole file cannot: what
         `from_logits` says must hold for the first block.
         """
-        as_logits(np.array(self.values[self.blocks()[0]]), self.from_logits)
+        as_logits(self._read(self.blocks()[0]), self.from_logits)
 
         def count(part):
-            raw = np.array(self.values[part])
-            self._forget(raw.nbytes)
+            raw = self._read(part)
             return int(np.size(raw) - np.isfinite(raw).sum())
 
         wrong = sum(each_block(count, self.blocks()))

@@ -376,3 +376,22 @@ def test_score_detector_refuses_models_without_a_score():
         ScoreDetector(model).fit(np.zeros((3, 1), "float32"))
     with pytest.raises(ValueError, match="'scale'.*'shape'"):
         ScoreDetector(model, parameter="shape").fit(np.zeros((3, 1)))
+
+
+@pytest.mark.skipif(keras.backend.backend() != "torch", reason="about PyTorch")
+def test_small_networks_train_on_one_thread():
+    import torch
+
+    found = []
+    watcher = keras.callbacks.LambdaCallback(
+        on_epoch_begin=lambda epoch, logs: found.append(torch.get_num_threads())
+    )
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        detector = PCAScale(steps=1, batch_size=8, random_state=0)
+        detector.callbacks = [watcher]
+        detector.fit(np.random.default_rng(0).normal(size=(20, 3)))
+        assert found == [1] and torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(before)
