@@ -10,8 +10,8 @@ of the CPU. They share the cores, so that a step over more devices takes longer
 by itself; a table of 100,000 rows that trains in turns with the large one shows
 what the rows add, as a ratio of the time that the processors computed. `rows`
 lets a table on one device grow, and `file` one on disk. The network is small: a
-step costs little beside its table. Tables of a
-line or a part take turns, round after round; the fastest round counts.
+step costs little beside its table. Tables of a line or a part take turns, round
+after round; the fastest round counts.
 
 `--plan` computes what a table needs, from its rows and the rate of the disk.
 """
