@@ -1,6 +1,7 @@
 """Scores of the rows of a table that may be larger than the memory."""
 
 import dataclasses
+from typing import Any
 
 import numpy as np
 
@@ -23,7 +24,7 @@ class ScoredTable:
         fitted_rows: how many rows the detector was fitted to.
     """
 
-    detector: object
+    detector: Any
     scores: np.ndarray
     labels: np.ndarray
     strangest: list[dict]

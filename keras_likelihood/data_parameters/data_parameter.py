@@ -1,6 +1,7 @@
 """A likelihood parameter with a value of its own for every example."""
 
 import os
+from typing import Any
 
 import keras
 import numpy as np
@@ -103,7 +104,7 @@ class DataParameter(TrainedParameter):
             )
         self.num_examples = int(num_examples)
         self.learning_rate = learning_rate
-        self._descent = {
+        self._descent: dict[str, Any] = {
             "rho": rho,
             "epsilon": epsilon,
             "momentum": momentum,

@@ -13,8 +13,10 @@ class RowRule:
     gradients.
     """
 
-    slots: int
-    """Numbers kept per value; the first is the displacement."""
+    @property
+    def slots(self) -> int:
+        """Numbers kept per value; the first is the displacement."""
+        return 1
 
     def step(self, state, gradient, index, counts):
         """One step for the rows of a batch.

@@ -22,8 +22,6 @@ class RunningMean(RowRule):
 
     rate: float
 
-    slots = 1
-
     def __post_init__(self):
         if not 0 < self.rate <= 1:
             raise ValueError(

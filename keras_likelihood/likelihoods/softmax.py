@@ -1,6 +1,7 @@
 """The softmax likelihood: cross-entropy with its temperature set free."""
 
 import math
+from typing import ClassVar
 
 import keras
 import numpy as np
@@ -28,7 +29,7 @@ class Softmax(Likelihood):
         temperature: `> 0`; its last axis is 1. Defaults to 1.
     """
 
-    parameters = (
+    parameters: ClassVar[tuple[Parameter, ...]] = (
         Parameter("temperature", ShiftedSoftplus(0.2), neutral=True, rate=0.5),
     )
     event_rank = 1

@@ -285,5 +285,5 @@ def scores(logits, labels, weight, tau=1.0) -> dict:
     return {
         "nll": float(np.average(at.nll, weights=weight)),
         "ece": binned_error(at.right, at.confidence, weight),
-        "accuracy": float(np.average(at.right, weights=weight)),
+        "accuracy": float(np.average(np.asarray(at.right), weights=weight)),
     }
