@@ -335,6 +335,7 @@ plt.plot([number, 3])
 def test_pages_show_what_their_code_prints_and_draws(tmp_path):
     plt = pytest.importorskip("matplotlib.pyplot")
     plt.switch_backend("agg")
+    plt.close("all")  # what another test left open
     shown = executed.Page("a/page", tmp_path, True).with_outputs(PAGE)
     assert ":class: output\n\n2\n```" in shown
     assert "plt.plot([number, 3])" not in shown and ":alt: A line." in shown
