@@ -144,3 +144,11 @@ def one_idea():
     axes.text(
         5, 2, "likelihood", color="white", weight="bold", bbox=box, **style
     )
+
+
+def shares_of_a_table():
+    """Memory of a device against the number of devices."""
+    rows = table("scaling", "## Over devices")[1:]
+    figure, axes = plt.subplots(figsize=(6, 2.6))
+    axes.bar([row[0] for row in rows], [number(r[1]) for r in rows], color=BLUE)
+    axes.set(xlabel="devices", ylabel="MB a device")
