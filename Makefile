@@ -31,12 +31,17 @@ lint: $(VENV)/installed-lint
 
 # The whole suite on PyTorch with the oldest Keras that is supported, in an
 # environment of its own.
-oldest-test: | $(BIN)/python
-	$(PYTHON) -m venv build/oldest-venv
-	build/oldest-venv/bin/python -m pip install --quiet \
+OLDEST := build/oldest-venv
+
+oldest-test: $(OLDEST)/installed
+	KERAS_BACKEND=torch $(OLDEST)/bin/python -m pytest $(PYTEST_ARGS)
+
+$(OLDEST)/installed: pyproject.toml
+	$(PYTHON) -m venv $(OLDEST)
+	$(OLDEST)/bin/python -m pip install --quiet \
 		--disable-pip-version-check --editable ".[test]" \
 		"keras==3.15.0" $(TORCH)
-	KERAS_BACKEND=torch build/oldest-venv/bin/python -m pytest $(PYTEST_ARGS)
+	@touch $@
 
 docs: $(VENV)/installed-docs
 	TF_CPP_MIN_LOG_LEVEL=3 $(BIN)/python -m sphinx -W -b html docs build/docs

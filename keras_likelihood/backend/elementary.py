@@ -105,11 +105,14 @@ def _polynomial(coefficients, x):
 
 
 def _log1p_of_cpu(x):
-    return ops.where(x < 0.5, _log_near_one(x), ops.log(1 + x))
+    # Bounded, as a polynomial of a large number has no finite gradient.
+    small = _log_near_one(ops.minimum(x, 0.5))
+    return ops.where(x < 0.5, small, ops.log(1 + x))
 
 
 def _expm1_of_cpu(x):
-    small = x + x * x * _polynomial(_EXP, x)
+    near = ops.maximum(ops.minimum(x, 0.3466), -0.3466)
+    small = near + near * near * _polynomial(_EXP, near)
     return ops.where(ops.abs(x) < 0.3466, small, ops.exp(x) - 1)
 
 

@@ -46,6 +46,15 @@ def test_they_are_exact_to_float32(name, repeats):
     np.testing.assert_allclose(found, expected, rtol=3e-7, atol=atol)
 
 
+def test_gradients_are_finite_far_out():
+    x = np.array([0.0, 0.3, 2.0, 1e12, 1e30], "float32")
+    (by_x,) = gradients(elementary.log1p, x)
+    np.testing.assert_allclose(by_x, 1 / (1 + x.astype("float64")), rtol=1e-5)
+    x = np.array([-70.0, -0.1, 0.0, 0.2, 70.0], "float32")
+    (by_x,) = gradients(elementary.expm1, x)
+    np.testing.assert_allclose(by_x, np.exp(x.astype("float64")), 1e-5, 1e-7)
+
+
 def test_the_likelihood_is_the_same(repeats, rng):
     x, scale = rng.standard_cauchy(400), np.exp(rng.normal(size=400))
     shape = np.round(rng.uniform(0, 3, size=400) * 4) / 4
