@@ -96,18 +96,17 @@ def _parameter_score(conditioning, parameter, values):
 
 def remembered(reading, data_parameter, n) -> np.ndarray | None:
     """The memory of a `NoisyLabelsLoss`, `(n, classes)`, or `None`."""
-    found = data_parameter
-    if found is None:
-        found = reading.data_parameters.get("memory")
+    if data_parameter is None:
+        data_parameter = reading.data_parameters.get("memory")
         # Of another size, it belongs to other data than these.
-        if found is None or found.num_examples != n:
+        if data_parameter is None or data_parameter.num_examples != n:
             return None
-    if isinstance(found, DataParameter) and found.name == "memory":
-        found = found.values()
-    values = np.asarray(found) if not isinstance(found, DataParameter) else None
-    if values is None or values.shape != (n, reading.prediction.shape[1]):
-        return None
-    return values
+    if isinstance(data_parameter, DataParameter):
+        if data_parameter.name != "memory":
+            return None
+        data_parameter = data_parameter.values()
+    values = np.asarray(data_parameter)
+    return values if values.shape == (n, reading.prediction.shape[1]) else None
 
 
 def learned_values(reading, data_parameter, n) -> np.ndarray | None:
