@@ -92,8 +92,8 @@ def _crps(law, y):
     rank = np.arange(1, _DRAWS + 1).reshape(-1, *(1,) * y.ndim)
     # Of all pairs of draws, without those of a draw and itself.
     pairs = np.sum((2 * rank - _DRAWS - 1) * draws, axis=0)
-    spread = pairs / (_DRAWS * (_DRAWS - 1))
-    return np.abs(draws - y).mean(axis=0) - spread
+    half_distance = pairs / (_DRAWS * (_DRAWS - 1))
+    return np.abs(draws - y).mean(axis=0) - half_distance
 
 
 def average(values: dict) -> dict:

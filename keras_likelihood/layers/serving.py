@@ -35,23 +35,27 @@ class SecondClass(keras.Layer):
 
 @serializable
 class BoundedLogits(keras.Layer):
-    """Raises logits to at most `spread` below the largest of their row.
+    """Raises logits to at most `bound` below the largest of their row.
 
-    One column is bounded to `spread` in size.
+    The logit of a yes/no question is clipped to `[-bound, bound]`.
 
     Args:
-        spread: `> 0`.
+        bound: largest distance, `> 0`.
     """
 
-    def __init__(self, spread: float, **kwargs):
+    def __init__(self, bound: float, **kwargs):
         super().__init__(**kwargs)
-        self.spread = spread
+        self.bound = bound
 
     def call(self, logits):
         if logits.shape[-1] == 1:
-            return ops.clip(logits, -self.spread, self.spread)
+            return ops.clip(logits, -self.bound, self.bound)
         peak = ops.max(logits, axis=-1, keepdims=True)
-        return ops.maximum(logits, peak - self.spread)
+        return ops.maximum(logits, peak - self.bound)
+
+    @classmethod
+    def from_config(cls, config):
+        return cls(**_with_bound(config))
 
 
 @serializable
@@ -98,15 +102,19 @@ class LogProbabilities(keras.Layer):
     """`log p` of class probabilities, finite where `p` is zero.
 
     Args:
-        spread: half of the largest `-log p`.
+        bound: half of the largest `-log p`.
     """
 
-    def __init__(self, spread: float, **kwargs):
+    def __init__(self, bound: float, **kwargs):
         super().__init__(**kwargs)
-        self.spread = spread
+        self.bound = bound
 
     def call(self, probabilities):
-        return ops.log(ops.maximum(probabilities, np.exp(-2 * self.spread)))
+        return ops.log(ops.maximum(probabilities, np.exp(-2 * self.bound)))
+
+    @classmethod
+    def from_config(cls, config):
+        return cls(**_with_bound(config))
 
 
 @serializable
@@ -243,6 +251,12 @@ class OneVsRestTable(keras.Layer):
         y0, y1 = _at(self.values, low), _at(self.values, low + 1)
         share = ops.clip(ops.divide_no_nan(x - x0, x1 - x0), 0.0, 1.0)
         return y0 + share * (y1 - y0)
+
+
+def _with_bound(config):
+    # `bound` was named `spread` in files of version 0.1.
+    names = {"spread": "bound"}
+    return {names.get(name, name): value for name, value in config.items()}
 
 
 def _at(table, index):

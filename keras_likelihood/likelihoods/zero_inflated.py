@@ -83,8 +83,8 @@ class ZeroInflated(Wrapper, CountLikelihood):
 
     def variance(self):
         inner = self.inner
-        spread = inner.variance() + self._zero * ops.square(inner.prediction)
-        return (1 - self._zero) * spread
+        given = inner.variance() + self._zero * ops.square(inner.prediction)
+        return (1 - self._zero) * given
 
     def information(self):
         """Fisher information of the prediction, of its shape.

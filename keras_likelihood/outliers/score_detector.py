@@ -77,7 +77,7 @@ class ScoreDetector(OutlierDetector):
                 f"Received: loss={reading.loss}"
             )
         names = [p.name for p in reading.parameters]
-        name = self.parameter or reading.spread
+        name = self.parameter or reading.uncertainty_parameter
         if name not in names:
             raise ValueError(
                 f"`parameter` must be one of {names}. "

@@ -120,6 +120,6 @@ def _new_axes(count):
 def _wilson(hits, size, z=1.96):
     rate = hits / size
     centre = (rate + z**2 / (2 * size)) / (1 + z**2 / size)
-    spread = np.sqrt(rate * (1 - rate) / size + z**2 / (4 * size**2))
-    spread = z * spread / (1 + z**2 / size)
-    return centre - spread, centre + spread
+    half_width = np.sqrt(rate * (1 - rate) / size + z**2 / (4 * size**2))
+    half_width = z * half_width / (1 + z**2 / size)
+    return centre - half_width, centre + half_width

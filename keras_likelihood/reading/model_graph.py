@@ -115,7 +115,7 @@ class ModelGraph:
         self,
         from_logits: bool | None = None,
         multi_label: bool | None = None,
-        spread: float = 30.0,
+        bound: float = 30.0,
     ):
         """Logits, divided by the temperature that the model has.
 
@@ -124,7 +124,7 @@ class ModelGraph:
                 loss and the last layer.
             multi_label: whether the columns are independent yes/no
                 questions; `None` looks there too.
-            spread: see `LogProbabilities`.
+            bound: see `LogProbabilities`.
 
         Returns:
             `(logits, multi_label)`. A plain vector `(batch,)` gets an axis
@@ -145,7 +145,7 @@ class ModelGraph:
             logits, _ = open_ending(self.prediction, strip)
             if not from_logits and not (strip and logits is not None):
                 each = multi_label or not many
-                to_logits = LogOdds() if each else LogProbabilities(spread)
+                to_logits = LogOdds() if each else LogProbabilities(bound)
                 logits = to_logits(self.prediction)
             if len(logits.shape) == 1:
                 logits = keras.layers.Reshape((1,))(logits)

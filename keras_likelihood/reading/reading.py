@@ -94,7 +94,7 @@ class Reading:
         return {name: data for name, data in found.items() if data.is_open}
 
     @property
-    def spread(self) -> str:
+    def uncertainty_parameter(self) -> str:
         """Name of the parameter that says how unsure the model is."""
         names = [p.name for p in getattr(self.likelihood, "parameters", ())]
         for name in ("scale", "temperature"):

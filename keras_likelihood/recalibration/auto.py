@@ -149,7 +149,9 @@ class Auto(ClassifierRecalibrator):
                         candidate, whole.z[held], whole.labels[held], seen
                     )
                     losses.setdefault(candidate, np.empty(len(rows)))[at] = loss
-                    worse = loss.mean() > best and candidate.map == "matrix"
+                    worse = (
+                        loss.mean() > best and candidate.logit_map == "matrix"
+                    )
                     if worse and not number:
                         break
                     best = loss.mean()

@@ -30,16 +30,16 @@ class Candidate:
 
     Args:
         temperature: as in `JointScaling`.
-        map: as in `JointScaling`.
+        logit_map: as in `JointScaling`.
         strength: as in `JointScaling`.
     """
 
     temperature: str | None
-    map: str | None
+    logit_map: str | None
     strength: float
 
     def __str__(self):
-        if self.map is None:
+        if self.logit_map is None:
             return (
                 "PredictedTemperature" if self.temperature else "GlobalScaling"
             )
@@ -47,7 +47,7 @@ class Candidate:
             "vector": "VectorScaling",
             "matrix": f"MatrixScaling({self.strength:g})",
             "features": "FeatureMap",
-        }[self.map]
+        }[self.logit_map]
         return f"PredictedTemperature, {name}" if self.temperature else name
 
 
@@ -86,7 +86,7 @@ class FittedCandidates:
     def losses(self, candidate, z, labels, columns):
         """-log p of the labels of other rows."""
         z = self._tempered(candidate.temperature, z, columns)
-        if candidate.map is not None:
+        if candidate.logit_map is not None:
             weights = self._map(candidate)
             z = map_logits(for_map(z), weights, columns.get("features"))
         logs = log_softmax(z, axis=1)
@@ -104,7 +104,7 @@ class FittedCandidates:
         predicted = None
         if candidate.temperature:
             predicted = self._once("temperature", self._fit_temperature)
-        mapped = self._map(candidate) if candidate.map else {}
+        mapped = self._map(candidate) if candidate.logit_map else {}
         found._set_parameters(base, columns, predicted, mapped)
         return found
 
@@ -148,7 +148,7 @@ class FittedCandidates:
         weights = fit_map(
             self._logs(candidate.temperature),
             self.labels,
-            candidate.map,
+            candidate.logit_map,
             self._strengths(candidate),
             x,
             self.weight,
@@ -159,7 +159,7 @@ class FittedCandidates:
 
     def _simpler(self, candidate):
         """A map with stronger priors, fitted before, to begin with."""
-        if candidate.map != "matrix":
+        if candidate.logit_map != "matrix":
             return None
         return self._fitted.get(("last", candidate.temperature))
 
@@ -168,7 +168,7 @@ class FittedCandidates:
         return whole._once(
             ("strengths", candidate),
             lambda: map_strengths(
-                candidate.map,
+                candidate.logit_map,
                 candidate.strength,
                 whole._logs(candidate.temperature),
                 whole.labels,

@@ -8,7 +8,7 @@ from keras_likelihood.layers.serving import (
     SecondClass,
 )
 from keras_likelihood.reading import ModelGraph
-from keras_likelihood.recalibration.inputs import SPREAD
+from keras_likelihood.recalibration.inputs import LOGIT_BOUND
 
 
 class ClassifierGraph:
@@ -37,7 +37,7 @@ class ClassifierGraph:
         self._source = ModelGraph(model, x, **options)
         self._tensors = {}
         self._tensors["logits"], self.multi_label = self._source.logits(
-            from_logits, multi_label, SPREAD
+            from_logits, multi_label, LOGIT_BOUND
         )
         if with_features:
             optional = with_features == "optional"
@@ -107,7 +107,7 @@ class ClassifierGraph:
 
 
 def _add_layers(recalibrator, logits, features):
-    bounded = BoundedLogits(SPREAD, name="bounded_logits")(logits)
+    bounded = BoundedLogits(LOGIT_BOUND, name="bounded_logits")(logits)
     if logits.shape[-1] != 1:
         return recalibrator._graph(bounded, features)
     pair = PairedLogits(name="paired_logits")(bounded)

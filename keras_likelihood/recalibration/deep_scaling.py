@@ -52,8 +52,8 @@ class DeepScaling(ClassifierRecalibrator):
         def objective(eta, rows):
             temperature, slope = link(eta)
             at = softmax_moments(z[rows], labels[rows], 1 / temperature)
-            pull = at.slope * -slope / temperature**2
-            return weight[rows] * at.nll, weight[rows] * pull
+            gradient = at.slope * -slope / temperature**2
+            return weight[rows] * at.nll, weight[rows] * gradient
 
         parts, steps = fit_network(objective, x, self.hidden, self.seed)
         kernel, shift = basis.to_raw(parts[0])

@@ -103,7 +103,7 @@ def fit_by_evidence(
         else:
             previous = dict(strengths)
             for g in groups:
-                strengths[g], effective[g] = restrength(
+                strengths[g], effective[g] = updated_strength(
                     curvatures[g], weights[g], previous[g]
                 )
             settled = all(
@@ -139,7 +139,7 @@ def _typical(curvature):
     return float(max(values[len(values) // 10], 1e-3))
 
 
-def restrength(curvature, weights, alpha):
+def updated_strength(curvature, weights, alpha):
     """The fixed point of the quadratic model around the present fit.
 
     At precision `alpha'` that model puts the weights of eigenvalue lambda at

@@ -34,10 +34,12 @@ def solve_temperature(logits, labels, weight=None) -> float:
         part = slice(None, None, stride)
         sampled = None if weight is None else weight[part]
         tau = _halley(logits[part], labels[part], sampled, tau)
-    return 1.0 / _told_apart(_halley(logits, labels, weight, tau), logits)
+    return 1.0 / _raised_to_float32_gap(
+        _halley(logits, labels, weight, tau), logits
+    )
 
 
-def _told_apart(tau, logits):
+def _raised_to_float32_gap(tau, logits):
     """tau, raised to where the largest gap of `tau logits` is not lost."""
     # The first rows almost always show it; all of them are a pass more.
     gap = 0.0
@@ -81,5 +83,5 @@ def _step(slope, curvature, third):
         return np.inf
     newton = slope / curvature
     # Far from the minimum the third derivative may mislead.
-    bend = np.clip(newton * third / (2 * curvature), -0.5, 0.5)
-    return newton / (1 - bend)
+    correction = np.clip(newton * third / (2 * curvature), -0.5, 0.5)
+    return newton / (1 - correction)

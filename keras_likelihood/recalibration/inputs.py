@@ -7,7 +7,7 @@ from keras_likelihood.reading.targets import (
     log_probabilities,
 )
 
-SPREAD = 30.0
+LOGIT_BOUND = 30.0
 """Logits further than this below the largest of their row are raised to it.
 
 Their probabilities are below 1e-13 and their size is an accident, yet a few
@@ -19,8 +19,8 @@ def as_logits(values, from_logits: bool, name="logits"):
     """Returns `(rows, classes)` logits and the leading shape.
 
     One column, or a plain vector, is the logit (or probability) of yes and
-    becomes the pair `(-z/2, z/2)`. Logits are bounded to `SPREAD` below the
-    largest of their row.
+    becomes the pair `(-z/2, z/2)`. A logit that is more than `LOGIT_BOUND`
+    below the largest of its row is raised to that distance.
 
     Args:
         values: `(n, ..., classes)`, `(n, ..., 1)` or `(n,)`.
@@ -50,9 +50,9 @@ def as_logits(values, from_logits: bool, name="logits"):
     if not from_logits:
         rows = _to_logits(rows)
     elif rows.shape[1] == 1:
-        rows = np.clip(rows, -SPREAD, SPREAD)
-    elif (high - low).max() > SPREAD:
-        rows = np.maximum(rows, high[:, None] - SPREAD)
+        rows = np.clip(rows, -LOGIT_BOUND, LOGIT_BOUND)
+    elif (high - low).max() > LOGIT_BOUND:
+        rows = np.maximum(rows, high[:, None] - LOGIT_BOUND)
     if rows.shape[1] == 1:
         rows = np.concatenate([-0.5 * rows, 0.5 * rows], axis=1)
     return rows, values.shape
@@ -64,7 +64,7 @@ def bounded_logits(rows, from_logits: bool):
         rows = rows.astype("float32")
     if not from_logits:
         return _to_logits(rows)
-    return np.maximum(rows, rows.max(axis=1, keepdims=True) - SPREAD)
+    return np.maximum(rows, rows.max(axis=1, keepdims=True) - LOGIT_BOUND)
 
 
 def _check_kind(rows, low, high, from_logits, name):
@@ -86,8 +86,8 @@ def _check_kind(rows, low, high, from_logits, name):
 def _to_logits(rows):
     if rows.shape[1] == 1:
         return log_probabilities(rows, 1 / (1 + np.exp(16.0)))
-    logs = log_probabilities(rows, np.exp(-2 * SPREAD))
-    return np.maximum(logs, logs.max(axis=1, keepdims=True) - SPREAD)
+    logs = log_probabilities(rows, np.exp(-2 * LOGIT_BOUND))
+    return np.maximum(logs, logs.max(axis=1, keepdims=True) - LOGIT_BOUND)
 
 
 def as_weight(weight, shape):

@@ -73,12 +73,12 @@ class MappedSoftmax:
     def curvature(self, name):
         """Gauss-Newton curvature of a group at the last evaluation."""
         root = np.sqrt(self.weight)[:, None]
-        spread = self._probability * root
-        diagonal = spread * root
+        weighted = self._probability * root
+        diagonal = weighted * root
         if name == "vector":
-            spread = spread * self.logits
+            weighted = weighted * self.logits
             diagonal = diagonal * self.logits**2
-        matrix = np.diag(diagonal.sum(axis=0)) - spread.T @ spread
+        matrix = np.diag(diagonal.sum(axis=0)) - weighted.T @ weighted
         if name in ("bias", "vector"):
             return Curvature.of(matrix.astype("float64"))
         # The exact matrix has (columns x classes)^2 entries. This Kronecker

@@ -17,4 +17,4 @@ class MatrixScaling(JointScaling):
     """
 
     def __init__(self, *, strength: float = 1.0):
-        super().__init__(map="matrix", strength=strength)
+        super().__init__(logit_map="matrix", strength=strength)

@@ -37,10 +37,10 @@ class SmallNetwork:
         """Returns the output `(rows,)` and the activations of each layer."""
         return run_network(self.unpack(packed), x)
 
-    def backward(self, packed, activations, pull):
-        """Gradient of a loss whose derivative by the output is `pull`."""
+    def backward(self, packed, activations, slope):
+        """Gradient of a loss whose derivative by the output is `slope`."""
         parts = self.unpack(packed)
-        error = pull[:, None]
+        error = slope[:, None]
         gradients = []
         for index in range(len(activations) - 1, -1, -1):
             kernel = parts[2 * index]
@@ -109,8 +109,8 @@ def _path(network, objective, x, rows, iterations):
     def loss(packed):
         output, activations = network.forward(packed, inputs)
         values, slopes = objective(output, rows)
-        pull = slopes / len(rows)
-        gradient = network.backward(packed, activations, pull)
+        slope = slopes / len(rows)
+        gradient = network.backward(packed, activations, slope)
         # A touch of decay keeps unused weights from drifting.
         value = values.mean() + 0.5e-4 * packed @ packed
         return value, gradient + 1e-4 * packed

@@ -66,7 +66,7 @@ class OneVsRest(ClassifierRecalibrator):
         layer = OneVsRestTable(
             classes=scores.shape[0],
             knots=scores.shape[1],
-            bound=inputs.SPREAD,
+            bound=inputs.LOGIT_BOUND,
             mixture=self.parameters_["mixture"],
             name="calibrated",
         )
@@ -89,7 +89,7 @@ def log_odds(logits):
     others = np.sum(size * ~top, axis=1, keepdims=True)
     rest = others + (count - 1) + ~top * (1 - size)
     odds = shifted - np.log(np.maximum(rest, 1e-30))
-    return np.clip(odds, -inputs.SPREAD, inputs.SPREAD)
+    return np.clip(odds, -inputs.LOGIT_BOUND, inputs.LOGIT_BOUND)
 
 
 def _best_mixture(q, p, weight):

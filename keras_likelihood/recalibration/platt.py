@@ -21,7 +21,7 @@ class Platt(OneVsRest):
 
     def _curves(self, odds, labels, weight):
         weight = np.ones(len(odds)) if weight is None else weight
-        knots = np.linspace(-inputs.SPREAD, inputs.SPREAD, _KNOTS)
+        knots = np.linspace(-inputs.LOGIT_BOUND, inputs.LOGIT_BOUND, _KNOTS)
         tables = []
         for c in range(odds.shape[1]):
             slope, shift = _logistic(odds[:, c], labels == c, weight)

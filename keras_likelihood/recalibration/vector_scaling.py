@@ -18,4 +18,4 @@ class VectorScaling(JointScaling):
     streams = True
 
     def __init__(self, *, strength: float = 1.0):
-        super().__init__(map="vector", strength=strength)
+        super().__init__(logit_map="vector", strength=strength)

@@ -4,8 +4,10 @@ Needs SciPy and scikit-learn.
 """
 
 from keras_likelihood.robust.affine_scale import AffineScaleRegressor
-from keras_likelihood.robust.dpls import DataScaleRegressor
-from keras_likelihood.robust.mpls import PredictedScaleRegressor
+from keras_likelihood.robust.data_scale_regressor import DataScaleRegressor
+from keras_likelihood.robust.predicted_scale_regressor import (
+    PredictedScaleRegressor,
+)
 from keras_likelihood.robust.robust_pca import RobustPCA
 
 __all__ = [

@@ -172,12 +172,12 @@ class RegressorRecalibrator:
             )
         location, base = _location_and_scale(prediction, scale)
         p = self.parameters_
-        spread = base * self._relative(self._columns(location, features))
-        values = {"scale": _f64(spread * p["factor"])}
+        predicted = base * self._relative(self._columns(location, features))
+        values = {"scale": _f64(predicted * p["factor"])}
         if "df" in p:
             values["df"] = p["df"]
         kind = likelihoods.get(p["likelihood"])
-        return kind(_f64(location + spread * p["shift"]), **values)
+        return kind(_f64(location + predicted * p["shift"]), **values)
 
     def _columns(self, location, features):
         if not self.uses_features:
