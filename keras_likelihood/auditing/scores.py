@@ -73,9 +73,9 @@ def score_of(reading, data_parameter, nll) -> Score:
     meaning = (
         f"The negative log-likelihood of the given {label}, since the model "
         f"has no {reading.uncertainty_parameter} of each example. "
-        f"It is high where the model finds the {label} improbable. A network that was trained "
-        f"long on these very {label}s may have learned the wrong ones by "
-        "heart, and then scores them low."
+        f"It is high where the model finds the {label} improbable. "
+        f"A network that was trained long on these very {label}s may have "
+        "learned the wrong ones by heart, and then scores them low."
     )
     return Score(f"NLL of the given {label}", meaning, nll)
 
