@@ -2,6 +2,7 @@
 
 import importlib
 
+from keras_likelihood.extras import how_to_install
 from keras_likelihood.own_command import is_own_command
 from keras_likelihood.version import __version__
 
@@ -67,9 +68,15 @@ __all__ = [
 
 
 def __getattr__(name):
-    if name in _ON_DEMAND:
-        return importlib.import_module(f"{__name__}.{name}")
-    if name in _FUNCTIONS:
-        module = importlib.import_module(f"{__name__}.{_FUNCTIONS[name]}")
-        return getattr(module, name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    if name not in _ON_DEMAND and name not in _FUNCTIONS:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    place = f"{__name__}.{_FUNCTIONS.get(name, name)}"
+    try:
+        module = importlib.import_module(place)
+    except ModuleNotFoundError as error:
+        if advice := how_to_install(error):
+            raise ModuleNotFoundError(
+                f"kl.{name} {advice}", name=error.name
+            ) from error
+        raise
+    return getattr(module, name) if name in _FUNCTIONS else module

@@ -16,6 +16,7 @@ from keras_likelihood.commands import (
 )
 from keras_likelihood.commands.command_error import CommandError
 from keras_likelihood.commands.console import Console
+from keras_likelihood.extras import how_to_install
 from keras_likelihood.version import __version__
 
 COMMANDS = {
@@ -40,16 +41,6 @@ exit status:
        that exists or cannot be written
   130  interrupted by Ctrl-C
 """
-EXTRAS = {
-    "tensorflow": "tensorflow",
-    "jax": "jax",
-    "torch": "torch",
-    "matplotlib": "plots",
-    "rich": "demo",
-    "sklearn": "recalibration,outliers",
-    "scipy": "recalibration,outliers",
-}
-"""Extras that bring a module which commands need."""
 LONGEST_LINE = 600
 
 
@@ -125,12 +116,8 @@ def describe(error: BaseException) -> tuple[int, str]:
     if isinstance(error, KeyboardInterrupt):
         return 130, "interrupted; no half-written file is left"
     if isinstance(error, ModuleNotFoundError):
-        module = (error.name or "").partition(".")[0]
-        if module in EXTRAS:
-            return 1, (
-                f"needs {module}, which comes with "
-                f'`pip install "keras-likelihood[{EXTRAS[module]}]"`'
-            )
+        if advice := how_to_install(error):
+            return 1, advice
     if isinstance(error, MemoryError):
         return 1, f"there is too little memory for this ({error})"
     if isinstance(error, OSError) and error.filename is not None:

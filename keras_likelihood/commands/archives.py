@@ -12,6 +12,10 @@ _MOST_DEFLATED = 1032
 """No byte of a deflated entry can stand for more bytes than this."""
 
 
+_HOW = {".npz": ", as `numpy.savez('data.npz', x=x, y=y)` writes it"}
+"""How files of a kind are made."""
+
+
 def regular_file(path) -> pathlib.Path:
     """The path of a file that exists and is not empty; refused otherwise."""
     path = pathlib.Path(path)
@@ -39,6 +43,11 @@ def open_archive(path, kind: str):
     Whatever fails inside the block is refused as damage to the file.
     """
     path = regular_file(path)
+    if not zipfile.is_zipfile(path):
+        raise CommandError(
+            f"{path}: the file must be a {kind} file{_HOW.get(kind, '')}. "
+            "Received: a damaged file, or one of another kind"
+        )
     try:
         with zipfile.ZipFile(path) as archive:
             _check_entries(archive, path.stat().st_size)
