@@ -37,7 +37,7 @@ def open_archive(path, kind: str):
     """Opens a zip archive whose entries may be what they claim to be.
 
     Args:
-        path: of the archive.
+        path: the path of the archive.
         kind: what it should be, such as ".npz"; for the error.
 
     Whatever fails inside the block is refused as damage to the file.

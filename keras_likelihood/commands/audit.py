@@ -167,7 +167,7 @@ def worst_examples(report, names=None, most: int = 8) -> list[dict]:
 
     Args:
         report: an `AuditReport`.
-        names: of the classes, or `None`.
+        names: the names of the classes, or `None`.
         most: how many examples.
     """
     issues, columns = report.label_issues, dict(report.columns)

@@ -19,7 +19,7 @@ def write_page(output, title: str, parts: list, facts: dict) -> None:
 
     Args:
         output: path to write.
-        title: of the page.
+        title: the title of the page.
         parts: list of `Part`s.
         facts: what was checked, by name.
     """

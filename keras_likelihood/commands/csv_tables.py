@@ -27,8 +27,8 @@ def read_chunks(path, rows: int = 2**16):
     """The names of the columns, and an iterator of parts of the table.
 
     Args:
-        path: of the file.
-        rows: of a part; the last one has fewer.
+        path: the path of the file.
+        rows: the number of rows of a part; the last one has fewer.
     """
     path = regular_file(path)
     lines = _lines(path)

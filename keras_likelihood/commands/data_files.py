@@ -18,7 +18,7 @@ def read_arrays(path, required, optional=(), missing=()) -> dict:
     least one row.
 
     Args:
-        path: of the file.
+        path: the path of the file.
         required: names of arrays without which the file is refused.
         optional: names of further arrays to read.
         missing: names of arrays in which NaN is a missing value, if they
@@ -93,8 +93,8 @@ def refuse_nan(path, name, values, begin: int = 0):
     """Refuses an array that holds NaN or infinite values.
 
     Args:
-        path: of the file.
-        name: of the array.
+        path: the path of the file.
+        name: the name of the array.
         values: the array, or some rows of it.
         begin: number of their first row.
     """

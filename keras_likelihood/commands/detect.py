@@ -98,7 +98,7 @@ def fit_detector(x, on_round, name: str = "PCAScale", **options):
     Args:
         x: the table.
         on_round: called with the rounds of training done, and of all.
-        name: of the class in `keras_likelihood.outliers`.
+        name: the name of the class in `keras_likelihood.outliers`.
         **options: of the detector.
     """
     import keras

@@ -8,7 +8,7 @@ def new_command(subparsers, name: str, *, help: str, text: str, example: str):
 
     Args:
         subparsers: argparse's object.
-        name: of the command.
+        name: the name of the command.
         help: half a line, for the list of commands.
         text: what the command does, for its own help.
         example: a command line.

@@ -9,7 +9,7 @@ class Part:
     """One part of the page of a checkup or demo.
 
     Args:
-        title: of the part.
+        title: the title of the part.
         verdict: "good", "look", "bad" or "unknown"; "" for none.
         summary: what was found, in a sentence or two.
         body: HTML of figures and tables.

@@ -55,7 +55,7 @@ def seen(inputs, index: int) -> str:
 
     Args:
         inputs: from `show_inputs`.
-        index: of the example.
+        index: the index of the example.
     """
     told = inputs.describe(index)
     if "image" in told:

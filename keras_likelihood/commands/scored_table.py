@@ -18,7 +18,7 @@ class ScoredTable:
 
     Args:
         detector: fitted to the rows, or to a sample of them.
-        scores: of all rows, `(n,)`.
+        scores: the scores of all rows, `(n,)`.
         labels: 1 for rows above the detector's threshold, `(n,)`.
         strangest: as `strangest` returns them.
         fitted_rows: how many rows the detector was fitted to.
@@ -41,7 +41,7 @@ def score_table(table, fit, top: int, seed: int, console) -> ScoredTable:
         table: a `TableFile`.
         fit: function of rows that returns the fitted detector.
         top: how many of the strangest rows to describe.
-        seed: of the sample.
+        seed: the random seed of the sample.
         console: shows the progress.
     """
     x, count = table.sample(FIT_ROWS, np.random.default_rng(seed))

@@ -1,4 +1,4 @@
-"""The Laplace likelihood: absolute error with its scale set free."""
+"""The Laplace likelihood: absolute error with a learned scale."""
 
 import math
 

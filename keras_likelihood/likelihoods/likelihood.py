@@ -253,7 +253,7 @@ class Likelihood:
         """What the rows of a parameter with `is_followed` average.
 
         Args:
-            name: of the parameter.
+            name: the name of the parameter.
 
         Returns:
             Tensor of the parameter's shape, batch axis included.

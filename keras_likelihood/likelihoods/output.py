@@ -48,7 +48,7 @@ def distribution_of(
             returns its value. It is asked for the parameters that a lone
             prediction lacks. Without it, a parameter with a neutral value
             takes that, and any other raises.
-        dtype: of the computation. Defaults to the prediction's own.
+        dtype: the dtype of the computation. Defaults to the prediction's own.
     """
     known = known or {}
     prediction, rest = split_output(output)

@@ -11,7 +11,7 @@ def as_vector(parameter, value, prediction_shape):
     Args:
         parameter: a `Parameter`.
         value: tensor.
-        prediction_shape: of the prediction, batch axis included.
+        prediction_shape: the shape of the prediction, batch axis included.
     """
     if parameter.size is None or len(value.shape) > 1:
         return value

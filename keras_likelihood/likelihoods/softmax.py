@@ -1,4 +1,4 @@
-"""The softmax likelihood: cross-entropy with its temperature set free."""
+"""The softmax likelihood: cross-entropy with a learned temperature."""
 
 import math
 from typing import ClassVar

@@ -88,8 +88,14 @@ class Auto(AutoencoderScale):
         return linear_scores(z, self.moments_mean_, self.moments_scatter_)
 
     def _parts(self, z, linear, deep, rows):
-        """Scores in their own units: levels of joint ones, of elements' means
-        and largest ones, then columns and deep. `rows` were seen by `fit`."""
+        """All scores before they are combined, one in each column.
+
+        Args:
+            z: standardised rows.
+            linear: scores of whole rows and of elements.
+            deep: scores of the network.
+            rows: number of rows that `fit` has seen.
+        """
         joint, elements = linear
         elements = log_tails(elements, self.element_tails_, rows)
         elements = elements.reshape(len(z), len(LEVELS), -1)

@@ -17,8 +17,8 @@ class Forecast(keras.callbacks.Callback):
     The first step is not counted: it compiles.
 
     Args:
-        steps: of the whole training.
-        columns: of the data.
+        steps: the number of steps of the whole training.
+        columns: the number of columns of the data.
         say: called with the sentence, if there is one to say.
     """
 

@@ -16,7 +16,7 @@ class RowNoise(keras.Layer):
 
     Args:
         largest: `>= 0`.
-        seed: of the noise. Defaults to `None`.
+        seed: the random seed of the noise. Defaults to `None`.
 
     Input and output: `(batch, units)`.
     """

@@ -49,8 +49,8 @@ class ScaleDetector(OutlierDetector):
         scale_units: width of the two hidden layers of `s`. Defaults to 64.
         steps: most training steps. Defaults to 1000.
         batch_size: rows a step. Defaults to 256.
-        learning_rate: of Adam, decayed to 0 along a cosine. Defaults to
-            0.002.
+        learning_rate: the learning rate of Adam, decayed to 0 along a cosine.
+            Defaults to 0.002.
         early_stopping: hold out `validation_fraction` of the rows and stop
             once their loss has not fallen for `patience` rounds, of a pass
             over the rows or 50 steps if that is more. Defaults to False.

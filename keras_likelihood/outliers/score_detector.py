@@ -26,7 +26,7 @@ class ScoreDetector(OutlierDetector):
             head, or the path of a `.keras` file of one.
         parameter: its name. Defaults to the scale, or the temperature.
         contamination: share of outliers, in (0, 0.5]. Defaults to 0.1.
-        batch_size: of the prediction. Defaults to 256.
+        batch_size: the batch size of the prediction. Defaults to 256.
     """
 
     def __init__(

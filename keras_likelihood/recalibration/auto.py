@@ -49,7 +49,7 @@ class Auto(ClassifierRecalibrator):
         keep_accuracy: take only candidates that cannot change the predicted
             classes. Defaults to False.
         folds: number of folds, `>= 2`. Defaults to 3.
-        seed: of the folds. Defaults to 0.
+        seed: the random seed of the folds. Defaults to 0.
 
     Attributes set by fitting:
         weights_: dict of the candidates' names to their weights; also in

@@ -78,7 +78,7 @@ class ClassifierRecalibrator:
                 Defaults to the input of the layer of the logits.
             trainable: whether the layers of the original may be trained in
                 the result. Defaults to False: they are frozen.
-            batch_size: of the prediction.
+            batch_size: the batch size of the prediction.
 
         Returns:
             `self`, with `model` set.

@@ -69,7 +69,7 @@ class ClassifierGraph:
             recalibrator: a fitted `ClassifierRecalibrator`.
             trainable: whether the classifier's own layers may be trained.
                 Defaults to False.
-            model_class: of the result. Defaults to `keras.Model`.
+            model_class: the class of the result. Defaults to `keras.Model`.
         """
 
         def build():

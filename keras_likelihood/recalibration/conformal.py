@@ -53,7 +53,8 @@ class Conformal:
             the likeliest class is in all of them.
         allow_empty: whether a randomised or `"lac"` set may be empty.
             Defaults to False: the likeliest class is always in it.
-        seed: of the randomised scores of the calibration. Defaults to 0.
+        seed: the random seed of the randomised scores of the calibration.
+            Defaults to 0.
 
     Attributes set by fitting:
         scores_: sorted scores of the calibration examples.
@@ -126,7 +127,7 @@ class Conformal:
                 looks at its loss and its last layer.
             trainable: whether the layers of the original may be trained in
                 the result. Defaults to False: they are frozen.
-            batch_size: of the prediction.
+            batch_size: the batch size of the prediction.
 
         Returns:
             `self`, with `model` set.

@@ -29,8 +29,9 @@ class DeepScaling(ClassifierRecalibrator):
 
     Args:
         hidden: sizes of the hidden layers. Defaults to `(16,)`.
-        offset: of the softplus, `>= 0`. Defaults to 0.2.
-        seed: of the initial weights and the folds. Defaults to 0.
+        offset: the offset of the softplus, `>= 0`. Defaults to 0.2.
+        seed: the random seed of the initial weights and the folds. Defaults to
+            0.
     """
 
     uses_features = True

@@ -14,8 +14,8 @@ class LinearFeatureScaling(JointScaling):
     overfit. The predicted classes stay as they are.
 
     Args:
-        offset: of the softplus, `>= 0`; T stays above offset / (ln 2 +
-            offset) times the global temperature. Defaults to 0.2.
+        offset: the offset of the softplus, `>= 0`; T stays above offset / (ln
+            2 + offset) times the global temperature. Defaults to 0.2.
 
     >>> scaling = LinearFeatureScaling().fit_arrays(logits, y, features)
     >>> probabilities = scaling.calibrate(test_logits, test_features)

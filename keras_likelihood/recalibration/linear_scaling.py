@@ -13,8 +13,8 @@ class LinearScaling(JointScaling):
     likelihood. The predicted classes stay as they are.
 
     Args:
-        offset: of the softplus, `>= 0`; T stays above offset / (ln 2 +
-            offset) times the global temperature. Defaults to 0.2.
+        offset: the offset of the softplus, `>= 0`; T stays above offset / (ln
+            2 + offset) times the global temperature. Defaults to 0.2.
 
     >>> scaling = LinearScaling().fit_arrays(logits, y)
     >>> probabilities = scaling.calibrate(test_logits)

@@ -13,7 +13,8 @@ class MatrixScaling(JointScaling):
     classes.
 
     Args:
-        strength: of the pull towards GlobalScaling, `> 0`. Defaults to 1.
+        strength: the strength of the pull towards GlobalScaling, `> 0`.
+            Defaults to 1.
     """
 
     def __init__(self, *, strength: float = 1.0):

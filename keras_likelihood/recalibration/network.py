@@ -9,7 +9,7 @@ class SmallNetwork:
     Args:
         inputs: number of input columns.
         hidden: sizes of the hidden layers.
-        seed: of the initial hidden weights.
+        seed: the random seed of the initial hidden weights.
     """
 
     def __init__(self, inputs, hidden, seed):
@@ -75,7 +75,7 @@ def fit_network(objective, x, hidden, seed, folds=3, iterations=40):
             derivative of each of those rows.
         x: standardised inputs, `(rows, columns)`.
         hidden: sizes of the hidden layers.
-        seed: of the initial weights and of the folds.
+        seed: the random seed of the initial weights and of the folds.
 
     Returns:
         `(kernels_and_biases, iterations)`.

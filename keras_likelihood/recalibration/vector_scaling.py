@@ -12,7 +12,8 @@ class VectorScaling(JointScaling):
     predicted classes.
 
     Args:
-        strength: of the pull towards GlobalScaling, `> 0`. Defaults to 1.
+        strength: the strength of the pull towards GlobalScaling, `> 0`.
+            Defaults to 1.
     """
 
     streams = True

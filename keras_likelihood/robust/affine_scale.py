@@ -24,9 +24,10 @@ class AffineScaleRegressor(RegressorMixin, BaseEstimator):
 
     Args:
         inputs: what the scale reads, `"xy"` (default) or `"x"`.
-        steps: of Adam on all rows, `>= 1`. Defaults to 2000.
-        learning_rate: of b and a, `> 0`, decayed to 0 along a cosine.
-            Defaults to 0.05.
+        steps: the number of steps of Adam on all rows, `>= 1`. Defaults to
+            2000.
+        learning_rate: the learning rate of b and a, `> 0`, decayed to 0 along
+            a cosine. Defaults to 0.05.
         scale_rate: learning rate of w and c relative to it, `> 0`. Defaults
             to 0.1, as in the paper.
 

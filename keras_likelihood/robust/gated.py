@@ -67,8 +67,8 @@ class Mixture:
         x: inputs, the last column ones, `(n, p)`.
         y: targets, `(n,)`.
         weight: positive, of mean one, `(n,)`.
-        distance: of each row, `(n,)`; see `distances`.
-        lowest: of the variance.
+        distance: the distance of each row, `(n,)`; see `distances`.
+        lowest: the lowest value of the variance.
     """
 
     def __init__(self, x, y, weight, distance, lowest):
@@ -242,7 +242,7 @@ def solve(x, y, weight, *, lowest, restraint, rng):
 
     Args:
         x, y, weight: as of `Mixture`, rows in canonical order.
-        lowest: of the variance.
+        lowest: the lowest value of the variance.
         restraint: times BIC's cost of the parameters of outliers.
         rng: a `numpy.random.RandomState`.
 

@@ -62,7 +62,7 @@ class Conformal:
     Args:
         trust: `"auto"` (default), or a number in [0, 1]. At 1 the scales are
             taken as predicted; at 0 all intervals have the same width.
-        seed: of the choice of the fifth. Defaults to 0.
+        seed: the random seed of the choice of the fifth. Defaults to 0.
 
     Attributes set by fitting:
         scores_: sorted scores of the calibration examples.
@@ -110,7 +110,7 @@ class Conformal:
                 for a guarantee within every group. Defaults to none.
             trainable: whether the layers of the original may be trained in
                 the result. Defaults to False: they are frozen.
-            batch_size: of the prediction.
+            batch_size: the batch size of the prediction.
 
         Returns:
             `self`, with `model` set.

@@ -18,8 +18,9 @@ class DeepScaling(PredictedScaling):
     Args:
         likelihood: `"auto"` (default), `"normal"` or `"student_t"`.
         hidden: sizes of the hidden layers. Defaults to `(16,)`.
-        offset: of the softplus, `>= 0`. Defaults to 0.01.
-        seed: of the initial weights and the folds. Defaults to 0.
+        offset: the offset of the softplus, `>= 0`. Defaults to 0.01.
+        seed: the random seed of the initial weights and the folds. Defaults to
+            0.
     """
 
     def __init__(

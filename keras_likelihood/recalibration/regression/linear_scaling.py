@@ -19,7 +19,7 @@ class LinearScaling(PredictedScaling):
 
     Args:
         likelihood: `"auto"` (default), `"normal"` or `"student_t"`.
-        offset: of the softplus, `>= 0`. Defaults to 0.01.
+        offset: the offset of the softplus, `>= 0`. Defaults to 0.01.
     """
 
     def _fit_network(self, objective):

@@ -26,7 +26,7 @@ class PredictedScaling(RegressorRecalibrator):
 
     Args:
         likelihood: `"auto"`, `"normal"` or `"student_t"`.
-        offset: of the softplus, `>= 0`.
+        offset: the offset of the softplus, `>= 0`.
     """
 
     uses_features = True

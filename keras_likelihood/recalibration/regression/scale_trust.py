@@ -21,7 +21,7 @@ def choose_trust(distribution, y, trust, seed: int):
         distribution: a `Likelihood`.
         y: targets, of the prediction's shape.
         trust: `"auto"`, or a number in [0, 1].
-        seed: of the choice of the examples that decide.
+        seed: the random seed of the choice of the examples that decide.
 
     Returns:
         `(trust, units, kept)`: the first two as in `tempered`, with an entry
