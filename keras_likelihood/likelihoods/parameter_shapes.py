@@ -1,10 +1,10 @@
-"""Values of a parameter beside a prediction: which shapes fit."""
+"""Checks of the shapes of parameter values."""
 
 from keras import ops
 
 
 def as_vector(parameter, value, prediction_shape):
-    """A number, or one vector for all, with the prediction's rank.
+    """Gives a number or a vector the rank of the prediction.
 
     Only a parameter that is a vector is changed.
 
@@ -26,7 +26,7 @@ def as_vector(parameter, value, prediction_shape):
 
 
 def check_broadcasts(parameter, value, prediction_shape, event_rank):
-    """Refuses a value that would enlarge the prediction."""
+    """Raises an error if a value would enlarge the prediction."""
     outcome = prediction_shape
     if event_rank:
         outcome = outcome[:-1] + (1,)
