@@ -41,7 +41,7 @@ def write_page(output, title: str, parts: list, facts: dict) -> None:
         },
     )
     with replacing(output) as temporary:
-        # Names of files may hold what no encoding knows.
+        # Names of files may contain characters that cannot be encoded.
         temporary.write_text(page, encoding="utf-8", errors="replace")
 
 

@@ -6,18 +6,18 @@ from typing import Any
 import numpy as np
 
 FIT_ROWS = 2**18
-"""Rows that a detector is fitted to at most.
+"""Largest number of rows that a detector is fitted to.
 
-Its training looks at 256,000 rows, however many there are.
+Its training uses 256,000 rows in total.
 """
 
 
 @dataclasses.dataclass
 class ScoredTable:
-    """What was found of all rows.
+    """The scores of all rows.
 
     Args:
-        detector: fitted to the rows, or to a sample of them.
+        detector: a detector fitted to the rows, or to a sample of them.
         scores: the scores of all rows, `(n,)`.
         labels: 1 for rows above the detector's threshold, `(n,)`.
         strangest: as `strangest` returns them.
@@ -78,7 +78,7 @@ def strangest(detector, x, columns, count: int) -> list[dict]:
     """The strangest rows, each with the columns that make it strange.
 
     Args:
-        detector: fitted to `x`.
+        detector: a detector fitted to `x`.
         x: the table.
         columns: names of its columns.
         count: how many rows.
@@ -110,7 +110,8 @@ def _describe(detector, rows, numbers, scores, columns):
 
 def _unusual_columns(row, middle, spread, columns):
     with np.errstate(over="ignore"):
-        # Quotients first: the distance of two values may overflow.
+        # The division comes first, because the distance of two values may
+        # overflow.
         away = row / spread - middle / spread
     order = np.argsort(-np.abs(away), kind="stable")[:3]
     far = [at for at in order if abs(away[at]) > 3] or order[:1]

@@ -1,4 +1,4 @@
-"""Keras layers that carry weights fitted elsewhere."""
+"""Keras layers with given weights."""
 
 import keras
 import numpy as np

@@ -12,7 +12,7 @@ class DeepScaling(PredictedScaling):
         scale = g * f(network(x)) * base
 
     with `g` the factor of GlobalScaling and `f` the shifted softplus. The
-    network starts as GlobalScaling; held-out folds decide how long it is
+    network starts as GlobalScaling. Held-out folds decide how long it is
     trained.
 
     Args:

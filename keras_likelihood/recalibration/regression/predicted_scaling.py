@@ -1,4 +1,4 @@
-"""What regressors' scales that are predicted from features have in common."""
+"""Base of the recalibrators that predict a scale from features."""
 
 import numpy as np
 
