@@ -30,14 +30,16 @@ _ON_DEMAND = (
     "recalibration",
     "robust",
 )
-"""Subpackages imported on first use: few need them, or they need extras."""
+"""Subpackages that are imported when they are first used. Few programs need
+them, or they need extras.
+"""
 
 _FUNCTIONS = {
     "audit": "auditing",
     "compare": "comparison",
     "diagnose": "diagnosis",
 }
-"""Functions of such subpackages, and the subpackage of each."""
+"""Functions of these subpackages. The value is the name of the subpackage."""
 
 __all__ = [
     "DataParameter",

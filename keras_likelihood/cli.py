@@ -53,8 +53,9 @@ def main(arguments: list[str] | None = None) -> int:
     """Runs one command.
 
     Returns:
-        The exit status: 0; 1 if the data cannot be used or something else
-        failed; 2 if the command line is wrong; 130 after Ctrl-C.
+        The exit status. It is 0 if all went well, 1 if the data cannot be used
+        or something else failed, 2 if the command line is wrong and 130 after
+        Ctrl-C.
     """
     options = _parser().parse_args(arguments)
     _silence_backends()
@@ -64,7 +65,7 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         return _run(options)
     except BrokenPipeError:
-        # Whoever read the output, such as `head`, has left.
+        # The program that read the output, such as `head`, has ended.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
 
@@ -89,7 +90,7 @@ def _run(options):
 
 
 def _silence_backends():
-    """Keeps the backends' log off stderr, where users look for errors."""
+    """Hides the log lines of the backends: users look for errors on stderr."""
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     for name in ("tensorflow", "jax", "absl"):
         logging.getLogger(name).setLevel(logging.ERROR)
@@ -114,7 +115,7 @@ def _parser():
 def describe(error: BaseException) -> tuple[int, str]:
     """The exit status and the line that an error ends a command with."""
     if isinstance(error, KeyboardInterrupt):
-        return 130, "interrupted; no half-written file is left"
+        return 130, "interrupted; no unfinished file is left"
     if isinstance(error, ModuleNotFoundError):
         if advice := how_to_install(error):
             return 1, advice
@@ -134,7 +135,7 @@ def _show_warning(message, *_, **__):
 
 
 def _one_line(text):
-    """Text from files may hold line breaks and worse."""
+    """One line of printable text. Text from files may contain anything."""
     # Keras colours a part of its messages.
     line = " ".join(re.sub(r"\x1b\[[\d;]*m", "", text).split())
     line = "".join(c if c.isprintable() else "?" for c in line)

@@ -1,4 +1,4 @@
-"""What `keras-likelihood recalibrate` fits to."""
+"""Reads the data of `keras-likelihood recalibrate`."""
 
 import pathlib
 
@@ -14,7 +14,7 @@ from keras_likelihood.commands.regressor_task import RegressorTask
 
 
 def load_task(args):
-    """Reads what to fit and what to judge on.
+    """Reads the data to fit to and the data to judge on.
 
     Args:
         args: options of the command.
@@ -64,7 +64,7 @@ def task_of_model(model, val, test, args):
 
 
 def find_task(model, x, y) -> str:
-    """Whether a model predicts classes or numbers, by a few examples."""
+    """Finds out from a few examples whether a model predicts classes."""
     from keras_likelihood import likelihoods
     from keras_likelihood.reading import read_output
     from keras_likelihood.reading.stock_models import with_likelihood
@@ -74,7 +74,8 @@ def find_task(model, x, y) -> str:
         try:
             reading = with_likelihood(reading, y, None, None)
         except ValueError:
-            # Whole numbers and a linear output: taken for logits.
+            # With whole numbers and a linear output, the output counts as
+            # logits.
             return "classification"
     if reading.is_real:
         return "regression"
@@ -161,7 +162,7 @@ def _regressor_outputs(model, data, args):
 
 
 def _task_of_arrays(args):
-    """Outputs of a model in files: logits, or predictions."""
+    """The task of outputs in files, which are logits or predictions."""
     val = _load_outputs(args.data)
     test = _load_outputs(args.test) if args.test else None
     if test and ("logits" in test) != ("logits" in val):
@@ -202,7 +203,7 @@ def _add_own_distribution(data):
 def _load(path, wanted) -> dict:
     """Reads the wanted arrays.
 
-    A .csv holds logits, and the class number last.
+    A .csv holds logits, with the class number in the last column.
     """
     suffix = pathlib.Path(path).suffix
     if suffix == ".npz":
@@ -235,7 +236,7 @@ def _check_alike(args, val, test, first):
 
 
 def _class_numbers(data):
-    """The labels as numbers in the logits' shape, less its classes."""
+    """Class numbers in the shape of the logits without the class axis."""
     from keras_likelihood.reading.targets import as_labels
 
     shape = np.shape(data["logits"])

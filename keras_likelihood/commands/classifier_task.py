@@ -31,7 +31,7 @@ class ClassifierTask:
     name = "classification"
     scores = ("NLL", "ECE", "accuracy")
     gap = "ECE"
-    """The score that is zero for a calibrated model, but for chance."""
+    """The score that is close to zero for a calibrated model."""
     expected, observed = "confidence", "accuracy"
 
     def __init__(self, fitted_to, judged_on, graph=None, from_logits=True):
@@ -66,11 +66,11 @@ class ClassifierTask:
         )
 
     def chosen(self, auto) -> str:
-        """What `auto` chose, in words."""
+        """The choice of `auto`, in words."""
         return auto.parameters_["method"]
 
     def judge(self, recalibrator) -> dict:
-        """The scores on the data to judge on; `None` is the model itself."""
+        """Scores on the data to judge on. `None` means the model itself."""
         from keras_likelihood.metrics import functions
 
         p, y = self.probabilities(recalibrator), self.judged_on["y"]
@@ -131,7 +131,7 @@ class ClassifierTask:
         return self._graph.extend(recalibrator)
 
     def arrays(self, recalibrator) -> dict:
-        """What is written if there is no model."""
+        """The arrays that are written if there is no model."""
         return {"probabilities": self.probabilities(recalibrator)}
 
     def draw(self, recalibrator):

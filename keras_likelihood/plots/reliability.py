@@ -13,15 +13,15 @@ _BLUE, _GREY, _RED = "#2b6cb0", "#a0aec0", "#c05621"
 def plot_reliability(y_true, probabilities, *, bins=15, title=None, axes=None):
     """Draws accuracy against confidence, with bands and a histogram.
 
-    Points on the diagonal are calibrated. The bars are 95 % Wilson intervals
-    of each bin's accuracy: a point whose bar misses the diagonal is off by
-    more than chance.
+    The points of a calibrated model lie on the diagonal. The bars are 95 %
+    Wilson intervals of each bin's accuracy. If a bar does not reach the
+    diagonal, the gap is larger than chance would explain.
 
     Args:
         y_true: class numbers `(n, ...)`.
         probabilities: `(n, ..., classes)`, or `(n, ...)` of yes.
         bins: number of equal-width bins of the confidence. Defaults to 15.
-        title: of the diagram, or `None`.
+        title: the title of the diagram, or `None`.
         axes: pair of Matplotlib axes for the diagram and the histogram, or
             `None` for a new figure.
 

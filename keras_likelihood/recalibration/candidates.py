@@ -1,4 +1,4 @@
-"""The recalibrators that `Auto` stacks, fitted with shared steps."""
+"""The recalibrators that `Auto` combines. They share steps of the fit."""
 
 import dataclasses
 
@@ -52,15 +52,16 @@ class Candidate:
 
 
 class FittedCandidates:
-    """Candidates fitted to the same rows, each step only once.
+    """Candidates fitted to the same rows. Each step is done only once.
 
     Args:
         z: logits after GlobalScaling of all rows, `(rows, classes)`.
         labels: class numbers `(rows,)`.
         columns: dict of group names to `(rows, components)`.
         weight: `(rows,)`, or `None`.
-        whole: the same for all rows. It finds the strengths of the priors
-            that the marginal likelihood decides; `None` for itself.
+        whole: the same object for all rows. It finds the strengths of the
+            priors that maximise the marginal likelihood. `None` means this
+            object.
     """
 
     def __init__(self, z, labels, columns, weight, whole=None):
@@ -73,7 +74,7 @@ class FittedCandidates:
         self._fitted = {}
 
     def part(self, rows):
-        """The same for some rows, nothing fitted yet."""
+        """The same object for some rows, without any fit."""
         weight = None if self.weight is None else self.weight[rows]
         return FittedCandidates(
             self.z[rows],
@@ -96,7 +97,7 @@ class FittedCandidates:
         """A `JointScaling` with the fitted weights.
 
         Args:
-            candidate: which.
+            candidate: the candidate.
             base: the global temperature that `z` was divided by.
             columns: the `Columns` with the bases.
         """
@@ -120,7 +121,7 @@ class FittedCandidates:
         return temper(z, columns, fit.weights, self._link)
 
     def _fit_global(self):
-        # All rows together have been divided by theirs.
+        # All logits have already been divided by this temperature.
         if self._whole is None:
             return 1.0
         return solve_temperature(self.z, self.labels, self.weight)
@@ -158,7 +159,7 @@ class FittedCandidates:
         return weights
 
     def _simpler(self, candidate):
-        """A map with stronger priors, fitted before, to begin with."""
+        """A fitted map with stronger priors, to start from."""
         if candidate.logit_map != "matrix":
             return None
         return self._fitted.get(("last", candidate.temperature))

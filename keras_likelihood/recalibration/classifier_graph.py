@@ -1,4 +1,4 @@
-"""A trained classifier as logits and features, and back to a model."""
+"""Finds logits and features of a classifier and adds layers to it."""
 
 import keras
 
@@ -19,8 +19,8 @@ class ClassifierGraph:
         x: inputs, or batches; for models that were not built as a graph.
         from_logits: as in `ClassifierRecalibrator.fit`.
         multi_label: as in `ClassifierRecalibrator.fit`.
-        with_features: whether features are wanted: `True`, `False` or
-            `"optional"`, which takes them where they are found.
+        with_features: whether features are needed: `True`, `False` or
+            `"optional"`, which uses them if there are any.
         **options: `batched` and `features` of `ModelGraph`.
     """
 
@@ -69,7 +69,7 @@ class ClassifierGraph:
             recalibrator: a fitted `ClassifierRecalibrator`.
             trainable: whether the classifier's own layers may be trained.
                 Defaults to False.
-            model_class: of the result. Defaults to `keras.Model`.
+            model_class: the class of the result. Defaults to `keras.Model`.
         """
 
         def build():
@@ -92,7 +92,8 @@ class ClassifierGraph:
         for number, column in enumerate(columns):
             given = [column] if features is None else [column, features]
             inputs = [keras.Input(tensor.shape[1:]) for tensor in given]
-            # A model of its own, since names may not come twice in one.
+            # Names must be different within a model, so this is a separate
+            # model.
             part = keras.Model(
                 inputs,
                 _add_layers(

@@ -24,13 +24,14 @@ class DeepScaling(ClassifierRecalibrator):
         p = softmax(z / T(x)),    T(x) = f(network(x))
 
     with `z` the logits after GlobalScaling and `f` the shifted softplus. The
-    network starts as GlobalScaling; held-out folds decide how long it is
-    trained. The predicted classes stay as they are.
+    network starts as GlobalScaling. Held-out folds decide how long it is
+    trained. The predicted classes do not change.
 
     Args:
         hidden: sizes of the hidden layers. Defaults to `(16,)`.
-        offset: of the softplus, `>= 0`. Defaults to 0.2.
-        seed: of the initial weights and the folds. Defaults to 0.
+        offset: the offset of the softplus, `>= 0`. Defaults to 0.2.
+        seed: the random seed of the initial weights and the folds. Defaults to
+            0.
     """
 
     uses_features = True

@@ -1,4 +1,4 @@
-"""Checks and reshaping of what users hand to a recalibrator."""
+"""Checks and reshapes the inputs of recalibrators."""
 
 import numpy as np
 
@@ -10,8 +10,8 @@ from keras_likelihood.reading.targets import (
 LOGIT_BOUND = 30.0
 """Logits further than this below the largest of their row are raised to it.
 
-Their probabilities are below 1e-13 and their size is an accident, yet a few
-labels on such logits would rule a fit of the likelihood.
+Their probabilities are below 1e-13, and their exact size has no meaning. But a
+few labels on such logits would dominate a fit of the likelihood.
 """
 
 
@@ -24,7 +24,8 @@ def as_logits(values, from_logits: bool, name="logits"):
 
     Args:
         values: `(n, ..., classes)`, `(n, ..., 1)` or `(n,)`.
-        from_logits: whether `values` are logits; probabilities otherwise.
+        from_logits: whether `values` are logits. Otherwise they are
+            probabilities.
     """
     values = np.asarray(values)
     if not np.issubdtype(values.dtype, np.floating):
@@ -39,7 +40,7 @@ def as_logits(values, from_logits: bool, name="logits"):
     if values.ndim == 1:
         values = values[:, None]
     rows = values.reshape(-1, values.shape[-1])
-    # One pass for all checks: these arrays may fill the memory.
+    # All checks use one pass, because these arrays may fill the memory.
     low, high = rows.min(axis=1), rows.max(axis=1)
     if not (np.isfinite(low).all() and np.isfinite(high).all()):
         raise ValueError(
@@ -128,10 +129,10 @@ def as_features(features, shape):
 
 
 def refuse_weights(weight):
-    """Raises where weights come with data that must count alike."""
+    """Raises an error if examples have different weights."""
     if weight is not None and np.unique(weight).size > 1:
         raise ValueError(
-            "Conformal calibration counts every example once: its guarantee "
-            "is for examples that are exchangeable. Leave examples out "
-            "instead. Received: a sample_weight that differs"
+            "`sample_weight` must be the same for all examples: the guarantee "
+            "of a conformal calibration needs exchangeable examples. Leave "
+            "out examples instead. Received: different weights"
         )

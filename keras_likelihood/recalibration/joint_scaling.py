@@ -140,7 +140,7 @@ class JointScaling(ClassifierRecalibrator):
         self._set_parameters(base, columns, predicted, mapped)
 
     def _set_parameters(self, base, columns, predicted, mapped):
-        """Turns what was fitted in bases into weights of the raw columns."""
+        """Turns fitted weights in bases into weights of the raw columns."""
         self.parameters_ = {"temperature": base, **mapped}
         if "features" in mapped:
             kernel, shift = columns.bases["features"].to_raw(mapped["features"])
@@ -232,7 +232,7 @@ class JointScaling(ClassifierRecalibrator):
 
 
 def scaled(logits, base):
-    """`logits / base`, in float64 unless there are very many."""
+    """`logits / base`, in float64 if there are not too many."""
     if logits.size <= 2**22:
         logits = logits.astype("float64")
     return logits / base

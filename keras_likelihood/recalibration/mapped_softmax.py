@@ -2,9 +2,9 @@
 
     logits' = z (1 + v) + z D + b + x W
 
-`z` are log-probabilities and `x` standardised features. Each of `v`
-(vector), `D` (matrix), `b` (bias) and `W` (features) may be absent; at zero
-they leave the probabilities as they are.
+`z` are log-probabilities and `x` standardised features. Each of `v` (vector),
+`D` (matrix), `b` (bias) and `W` (features) may be absent. If they are zero,
+the probabilities do not change.
 """
 
 import numpy as np
@@ -82,7 +82,7 @@ class MappedSoftmax:
         if name in ("bias", "vector"):
             return Curvature.of(matrix.astype("float64"))
         # The exact matrix has (columns x classes)^2 entries. This Kronecker
-        # product has its trace, and weighs a row's input by its doubt.
+        # product has the same trace, and weights a row by its uncertainty.
         doubt = 1 - np.einsum("ij,ij->i", self._probability, self._probability)
         doubt = self.weight * np.maximum(doubt, 1e-12)
         x = self._inputs(name)

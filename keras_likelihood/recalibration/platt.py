@@ -14,9 +14,9 @@ class Platt(OneVsRest):
 
         g_c(o) = sigmoid(a_c o + b_c),    a_c > 0
 
-    fitted to Platt's smoothed targets by Newton's method. For yes/no
-    questions it is Platt scaling itself. The curve is kept as a table of 1025
-    knots. May change the predicted classes.
+    It is fitted to Platt's smoothed targets by Newton's method. For yes/no
+    questions it is Platt scaling itself. The curve is stored as a table of
+    1025 knots. It may change the predicted classes.
     """
 
     def _curves(self, odds, labels, weight):

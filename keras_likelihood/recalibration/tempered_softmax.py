@@ -3,8 +3,8 @@
     logits' = z / T,    T = f(sum_g x_g w_g + c)
 
 `z` are logits already divided by their global temperature and `x_g` are
-standardised columns, so that all weights at zero mean GlobalScaling.
-A kernel: the softmax together with its gradients, in one pass.
+standardised columns. If all weights are zero, the result is GlobalScaling. The
+softmax and its gradients are computed in one pass.
 """
 
 import numpy as np
@@ -55,7 +55,7 @@ class TemperedSoftmax:
         x = self.columns[name]
         root = np.sqrt(strength)[:, None].astype(x.dtype)
         weighted = x * root
-        # The intercept is free: what it explains is not the kernel's.
+        # The intercept has no prior. Its part is removed from the curvature.
         middle = root[:, 0] / max(np.sqrt(strength.sum()), 1e-30)
         weighted -= np.outer(middle, middle @ weighted)
         return Curvature.of((weighted.T @ weighted).astype("float64"))

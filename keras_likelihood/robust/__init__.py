@@ -1,6 +1,6 @@
-"""Robust classics with learned scales, as scikit-learn estimators.
+"""Robust regression and PCA with learned scales, for scikit-learn.
 
-Needs SciPy and scikit-learn.
+It needs SciPy and scikit-learn.
 """
 
 from keras_likelihood.robust.affine_scale import AffineScaleRegressor

@@ -1,6 +1,6 @@
 """The objective of a regressor's predicted scale.
 
-A kernel: the normal density together with its derivatives.
+The normal density and its derivatives are computed together.
 """
 
 import numpy as np
@@ -9,7 +9,7 @@ from keras_likelihood.recalibration.evidence import Curvature
 
 
 class NormalScale:
-    """Summed normal NLL of standardised residuals, in the scale's weights.
+    """Summed normal NLL as a function of the weights of the scale.
 
         nll = z^2 / (2 s^2) + log s,    s = f(x w + c)
 
