@@ -131,6 +131,28 @@ class Clock(keras.callbacks.Callback):
         self.seconds, self.computed = (now() - self.start) / steps
 
 
+class Halves(keras.callbacks.Callback):
+    """Seconds per step of both halves of an epoch, less the first two steps.
+
+    `halves[i]` are the seconds that passed and those computed, as in `Clock`.
+    """
+
+    def on_train_batch_begin(self, batch, logs=None):
+        if batch in (2, self.params["steps"] // 2):
+            # Asking for the model waits for the steps before.
+            float(self.model.metrics[0].result())
+            self.marks.append((batch, now()))
+
+    def on_epoch_begin(self, epoch, logs=None):
+        self.marks = []
+
+    def on_epoch_end(self, epoch, logs=None):
+        float(logs["loss"])
+        self.marks.append((self.params["steps"], now()))
+        (a, start), (b, middle), (c, end) = self.marks
+        self.halves = (middle - start) / (b - a), (end - middle) / (c - b)
+
+
 def now():
     return np.array([time.perf_counter(), time.process_time()])
 
