@@ -3,6 +3,7 @@
 import math
 
 import keras
+import numpy as np
 from keras import ops
 
 from keras_likelihood.backend.weight_gradients import fold_gradients
@@ -77,14 +78,17 @@ class FisherFactors:
             for pair in total
         ]
 
-    def scale_free(self, x, count: int) -> list:
+    def scale_free(self, x, count: int, weights=None) -> list:
         """For each weight, whether its size is free; see `scale_free`."""
+        weights = self._weights if weights is None else weights
+        chosen = {id(w) for w in weights}
+        fixed = [w for w in self._weights if id(w) not in chosen]
         # A normalisation over a batch needs several examples in it.
         batches = max(min(_TRAINING_BATCHES, count // 4), 1)
         return scale_free(
             lambda x: self._score_of(self._model(x, training=True)),
-            self._weights,
-            self._others,
+            weights,
+            [*fixed, *self._others],
             _stacked(x, batches, count // batches),
             self._seed,
         )
@@ -130,7 +134,11 @@ def _sides(shape):
 
 
 def _zeros(shape):
-    return [ops.zeros(side, "float32") for side in _sides(shape)]
+    # JAX compiles `ops.zeros` for each shape.
+    return [
+        ops.convert_to_tensor(np.zeros(side, "float32"))
+        for side in _sides(shape)
+    ]
 
 
 def _add_products(total, gradients):

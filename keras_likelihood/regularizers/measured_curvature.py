@@ -19,7 +19,11 @@ from keras_likelihood.regularizers.example_inputs import ExampleInputs
 from keras_likelihood.regularizers.fisher import FisherFactors
 from keras_likelihood.regularizers.learned_noise import bind_noise
 from keras_likelihood.regularizers.pruning import adaptive_weights
-from keras_likelihood.regularizers.scale_free import decay_strength
+from keras_likelihood.regularizers.scale_free import (
+    decay_strength,
+    known_by_graph,
+    rates,
+)
 
 _FIRST_STEP = 16
 _SHORTEST = 32
@@ -80,6 +84,7 @@ class MeasuredCurvature(keras.callbacks.Callback):
         if not known or not self._inputs.can_be_read:
             for weight in adaptive_weights(model):
                 weight.regularizer.speak_again()
+            self._let_callback_move(False)
             return
         self._weights = self._measured = adaptive_weights(model)
         if self._weights:
@@ -87,6 +92,20 @@ class MeasuredCurvature(keras.callbacks.Callback):
             self._next_measure, self._next_move = _FIRST_STEP, _FIRST_STEP
             self._start()
             self._is_sorted, self._decaying = False, []
+        self._let_callback_move(self._steps_ahead() >= _FIRST_STEP)
+
+    def _steps_ahead(self):
+        known = self.params or {}
+        return known.get("epochs", 1) * (known.get("steps") or 0)
+
+    def _let_callback_move(self, measured):
+        """Takes what moves the scales into or out of the training step."""
+        changed = [
+            w.regularizer.follow_measurements(measured)
+            for w in adaptive_weights(self.model)
+        ]
+        if any(changed) and getattr(self.model, "train_function", None):
+            self.model.make_train_function(force=True)
 
     def _start(self):
         self._curvatures = [
@@ -149,8 +168,7 @@ class MeasuredCurvature(keras.callbacks.Callback):
         # A kernel and its bias are a linear model, which normalises nothing.
         if len(others) <= 2:
             return
-        spreads = self._factors.scale_free(*self._inputs.draw())
-        for weight, spread in zip(self._weights, spreads, strict=True):
+        for weight, spread in self._spreads():
             strength = spread and self._decay_of(weight.regularizer, spread)
             if strength and weight.regularizer.decay(strength):
                 self._decaying.append((weight, strength))
@@ -158,6 +176,23 @@ class MeasuredCurvature(keras.callbacks.Callback):
         if known:
             self._measured = [w for w in self._weights if id(w) not in known]
             self._start()
+
+    def _spreads(self):
+        """`(weight, spread of its gradients)`, where its size is free."""
+        known = known_by_graph(self.model, self._weights)
+        if not isinstance(self.model.optimizer, keras.optimizers.SGD):
+            # The decay under other optimizers depends on the spread.
+            known = [free and None for free in known]
+        found = [
+            (w, 1.0) for w, k in zip(self._weights, known, strict=True) if k
+        ]
+        unclear = [
+            w for w, k in zip(self._weights, known, strict=True) if k is None
+        ]
+        if unclear:
+            spreads = self._factors.scale_free(*self._inputs.draw(), unclear)
+            found += zip(unclear, spreads, strict=True)
+        return found
 
     def _decay_of(self, regularizer, spread):
         examples, known = regularizer.num_examples, self.params or {}
@@ -203,7 +238,7 @@ class MeasuredCurvature(keras.callbacks.Callback):
         optimizer = getattr(self.model, "optimizer", None)
         if not isinstance(optimizer, keras.optimizers.SGD):
             return lambda regularizer: 0.0
-        rate = float(ops.convert_to_numpy(optimizer.learning_rate))
+        (rate,) = rates(optimizer, [0])
 
         def least(regularizer):
             # Below this one the step would overshoot zero by half.
