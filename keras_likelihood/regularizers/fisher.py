@@ -6,7 +6,10 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_likelihood.backend.weight_gradients import fold_gradients
+from keras_likelihood.backend.weight_gradients import (
+    compiled_beside,
+    fold_gradients,
+)
 from keras_likelihood.regularizers.curvature import (
     LARGEST_FACTOR,
     matrix_shape,
@@ -66,17 +69,26 @@ class FisherFactors:
         Returns:
             List of `(left, right)`, NumPy matrices or their diagonals.
         """
+        total, batches, examples = self._arguments(x, count)
+        total = self._total_of(total, batches)
+        return [
+            tuple(ops.convert_to_numpy(f) / examples for f in pair)
+            for pair in total
+        ]
+
+    def prepare(self, x, count: int):
+        """Begins to compile `measure` for such inputs, beside other work."""
+        total, batches, _ = self._arguments(x, count)
+        self._total_of = compiled_beside(self._total_of, total, batches)
+
+    def _arguments(self, x, count):
         batches = min(self.batches, count)
         size = count // batches
         if size < 4:
             # One by one no products of two examples blur the sum.
             batches, size = count, 1
         total = [_zeros(w.shape) for w in self._weights]
-        total = self._total_of(total, _stacked(x, batches, size))
-        return [
-            tuple(ops.convert_to_numpy(f) / (batches * size) for f in pair)
-            for pair in total
-        ]
+        return total, _stacked(x, batches, size), batches * size
 
     def scale_free(self, x, count: int, weights=None) -> list:
         """For each weight, whether its size is free; see `scale_free`."""

@@ -4,7 +4,6 @@ import math
 from typing import Any
 
 import keras
-from keras import ops
 
 from keras_likelihood import likelihoods
 from keras_likelihood.backend.weight_gradients import sync_variables
@@ -76,6 +75,7 @@ class MeasuredCurvature(keras.callbacks.Callback):
         self._seed = seed
         self._weights: list = []
         self._measured: list = []
+        self._drawn: tuple | None = None
 
     def on_train_begin(self, logs=None):
         model, self._weights = self.model, []
@@ -90,8 +90,11 @@ class MeasuredCurvature(keras.callbacks.Callback):
         if self._weights:
             self._step = self._offset = self._moved_at = 0
             self._next_measure, self._next_move = _FIRST_STEP, _FIRST_STEP
-            self._start()
             self._is_sorted, self._decaying = False, []
+            self._start()
+            if None not in known_by_graph(model, self._weights):
+                self._set_scale_free_apart()
+                self._prepare()
         self._let_callback_move(self._steps_ahead() >= _FIRST_STEP)
 
     def _steps_ahead(self):
@@ -137,6 +140,12 @@ class MeasuredCurvature(keras.callbacks.Callback):
                 w.regularizer.effective_weights(w) for w in self._weights
             )
 
+    def _prepare(self):
+        """Compiles the measurement while the training step is compiled."""
+        if self._measured and self._steps_ahead() >= _FIRST_STEP:
+            self._drawn = self._inputs.draw()
+            self._factors.prepare(*self._drawn)
+
     def _move(self):
         sync_variables(self.model)
         if not self._is_sorted:
@@ -176,6 +185,8 @@ class MeasuredCurvature(keras.callbacks.Callback):
         if known:
             self._measured = [w for w in self._weights if id(w) not in known]
             self._start()
+            # Most of the network runs for the sake of few weights.
+            self._pause *= 3
 
     def _spreads(self):
         """`(weight, spread of its gradients)`, where its size is free."""
@@ -210,7 +221,8 @@ class MeasuredCurvature(keras.callbacks.Callback):
             weight.regularizer.decay(strength)
 
     def _measure(self):
-        found = self._factors.measure(*self._inputs.draw())
+        drawn, self._drawn = self._drawn or self._inputs.draw(), None
+        found = self._factors.measure(*drawn)
         for weight, curvature, pair in zip(
             self._measured, self._curvatures, found, strict=True
         ):

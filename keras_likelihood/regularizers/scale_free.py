@@ -39,12 +39,10 @@ def known_by_graph(model, weights) -> list[bool | None]:
     readers: dict = {}
     owners: dict = {}
     for operation in getattr(model, "operations", None) or []:
-        try:
-            tensors = keras.tree.flatten(operation.input)
-        except (AttributeError, ValueError):
-            # A shared layer has several inputs, which Keras does not tell.
+        if len(getattr(operation, "_inbound_nodes", ())) != 1:
+            # Keras tells only the first of the inputs of a shared layer.
             return [None] * len(weights)
-        for tensor in tensors:
+        for tensor in keras.tree.flatten(operation.input):
             readers.setdefault(id(tensor), []).append(operation)
         if _is_linear(operation):
             owners[id(operation.kernel)] = operation
