@@ -88,7 +88,7 @@ def main(argv=None):
     if args.page:
         results = json.loads(pathlib.Path(args.page).read_text())
         RESULTS.write_text(json.dumps(results, indent=1))
-        page_tables.fill("data_scales", {"errors": table(results)})
+        page_tables.fill("data_parameters", {"errors": table(results)})
         return
     results = []
     for seed in args.seeds:

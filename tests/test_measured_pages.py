@@ -44,6 +44,29 @@ def test_outliers_page(benchmarks):
     assert page_tables.shown("outliers", "ranks") == table.strip()
 
 
+def test_rates_of_scales(benchmarks):
+    import data_scales
+    import page_tables
+
+    results = json.loads(data_scales.RESULTS.read_text())
+    table = data_scales.table(results)
+    assert page_tables.shown("data_parameters", "errors") == table.strip()
+
+    def mean(rate, epochs):
+        wanted = rate, epochs
+        return np.mean(
+            [r["error"] for r in results if (r["rate"], r["epochs"]) == wanted]
+        )
+
+    # What the page says.
+    for epochs in data_scales.EPOCHS:
+        plain, ours = mean("squared error", epochs), mean("default", epochs)
+        assert ours < 0.8 * plain
+        assert (mean("0.02", epochs) < ours) == (epochs >= 100)
+    x, y, *new = data_scales.generate(0, 64)
+    assert data_scales.error(0.0, 1, 0, (x, y, *new)) > 0
+
+
 def test_label_noise_page(benchmarks):
     import label_noise_page
     import page_tables
