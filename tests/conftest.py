@@ -42,6 +42,29 @@ def pytest_configure(config):
         collect_rarely()
 
 
+def pytest_addoption(parser):
+    parser.addoption(
+        "--every-test",
+        action="store_true",
+        help="run the tests that use no backend on this one too",
+    )
+
+
+def pytest_collection_modifyitems(config, items):
+    """Leaves the tests that use no backend to PyTorch, the fastest.
+
+    They would find the same on all three.
+    """
+    if config.getoption("every_test"):
+        return
+    if os.environ.get("KERAS_BACKEND") == "torch":
+        return
+    left = [i for i in items if i.get_closest_marker("one_backend")]
+    if left:
+        config.hook.pytest_deselected(items=left)
+        items[:] = [i for i in items if i not in set(left)]
+
+
 def share_programs(config):
     """Lets JAX compile equal programs once in a run.
 
@@ -92,6 +115,28 @@ def _same_seed():
     import keras
 
     keras.utils.set_random_seed(0)
+
+
+@pytest.fixture(autouse=True)
+def _one_backend(request):
+    """Fails a test of the mark `one_backend` that computes with PyTorch."""
+    import keras
+
+    marked = request.node.get_closest_marker("one_backend")
+    if not marked or keras.backend.backend() != "torch":
+        yield
+        return
+    from torch.utils import _python_dispatch
+
+    class Refuse(_python_dispatch.TorchDispatchMode):
+        def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+            raise AssertionError(
+                "A test of the mark `one_backend` must not use the backend. "
+                f"Received: {function}"
+            )
+
+    with Refuse():
+        yield
 
 
 @pytest.fixture

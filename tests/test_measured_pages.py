@@ -6,6 +6,8 @@ import pathlib
 import numpy as np
 import pytest
 
+pytestmark = pytest.mark.one_backend
+
 pytest.importorskip("sklearn")
 
 ROOT = pathlib.Path(__file__).parents[1]

@@ -14,6 +14,8 @@ from keras_likelihood.robust import (
     PredictedScaleRegressor,
 )
 
+pytestmark = pytest.mark.one_backend
+
 ROBUST = [PredictedScaleRegressor(), DataScaleRegressor()]
 ALL = [*ROBUST, PredictedScaleRegressor("x")]
 
