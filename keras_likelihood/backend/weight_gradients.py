@@ -1,5 +1,7 @@
 """Gradients by the weights of a model, outside of its training step."""
 
+import concurrent.futures
+
 import keras
 
 
@@ -22,6 +24,21 @@ def fold_gradients(function, weights: list, state: list, seed, fold):
     """
     make = _BY_BACKEND[keras.backend.backend()]
     return make(function, weights, state, seed, fold)
+
+
+def compiled_beside(total_of, total, batches):
+    """Begins to compile what `fold_gradients` returned, in a thread.
+
+    Args:
+        total_of: function made by `fold_gradients`.
+        total: its first argument, in shape.
+        batches: its second argument, in shape.
+
+    Returns:
+        A function like `total_of`, for arguments of these shapes.
+    """
+    begin = getattr(total_of, "begin", None)
+    return begin(total, batches) if begin else total_of
 
 
 def sync_variables(model):
@@ -123,15 +140,31 @@ def _jax(function, weights, state, seed, fold):
 
         return jax.lax.scan(step, (total, draws), batches)[0]
 
-    def total_of(total, batches):
+    def arguments(total, batches):
         current = [w.value for w in weights]
         others = [v.value for v in state]
-        total, draws = compiled(
-            total, current, others, seed.state.value, batches
-        )
-        seed.state.assign(draws)
-        return total
+        return total, current, others, seed.state.value, batches
 
+    def using(run):
+        def total_of(total, batches):
+            total, draws = run()(*arguments(total, batches))
+            seed.state.assign(draws)
+            return total
+
+        return total_of
+
+    def begin(total, batches):
+        # Only the lowered program is another thread's work: Keras' layers
+        # are traced in this one.
+        lowered = compiled.lower(*arguments(total, batches))
+        pool = concurrent.futures.ThreadPoolExecutor(1)
+        program = pool.submit(lowered.compile)
+        pool.shutdown(wait=False)
+        return using(program.result)
+
+    total_of = using(lambda: compiled)
+    if keras.distribution.distribution() is None:
+        total_of.begin = begin
     return total_of
 
 

@@ -15,6 +15,7 @@ from keras_likelihood.backend.processes import (
 )
 from keras_likelihood.data_parameters.indexed import split_index
 from keras_likelihood.data_parameters.parameter_rows import step_rows
+from keras_likelihood.data_parameters.rows_ahead import RowsAhead
 from keras_likelihood.data_parameters.weights import standardize_weights
 from keras_likelihood.likelihoods.output import split_output
 from keras_likelihood.losses.likelihood_loss import LikelihoodLoss
@@ -241,6 +242,22 @@ class LikelihoodModel(LossOwner):
         finally:
             for parameter in own:
                 parameter.close()
+
+    def make_train_function(self, force=False):
+        """As `keras.Model.make_train_function`; may read rows ahead."""
+        super().make_train_function(force)
+        self.train_function = RowsAhead.around(self.train_function, self)
+
+    def make_test_function(self, force=False):
+        """As `keras.Model.make_test_function`."""
+        # The steps ask the file for rows, and take what lies on the device.
+        RowsAhead.settle_all(self)
+        super().make_test_function(force)
+
+    def make_predict_function(self, force=False):
+        """As `keras.Model.make_predict_function`."""
+        RowsAhead.settle_all(self)
+        return super().make_predict_function(force)
 
     def train_on_batch(
         self, x, y=None, sample_weight=None, class_weight=None, **kwargs

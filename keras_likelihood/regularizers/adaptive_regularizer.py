@@ -122,6 +122,11 @@ class AdaptiveRegularizer(
         """The scales that the data support; shape of `scale`."""
         raise NotImplementedError
 
+    def _measured_target(self, weight, scale, evidence):
+        """`target_scale` of NumPy arrays."""
+        target = self.target_scale(*as_tensors((weight, scale, evidence)))
+        return ops.convert_to_numpy(target)
+
     def _strength_of(self, scale):
         raise NotImplementedError
 
@@ -194,12 +199,11 @@ class AdaptiveRegularizer(
 
     def __call__(self, weight):
         """The penalty of `weight`, a float32 scalar."""
-        owner = self._owner(weight)
+        was_built = self.built
+        owner = self.claim(weight)
         if owner is not self:
             return owner(weight)
-        if not self.built:
-            self.build(tuple(weight.shape))
-        elif self._links.weight is not None:
+        if was_built and self._links.weight is not None:
             self.say_what_is_assumed()
         weight = ops.cast(ops.convert_to_tensor(weight), "float32")
         log_scale = self._read_log_scale()
@@ -214,6 +218,9 @@ class AdaptiveRegularizer(
 
     def _unseen(self, weight, log_scale):
         """What moves the scales and the noise, worth nothing in value."""
+        if self._links.measured and self._links.noise is None:
+            # The callback moves the scales; a gradient of zero leaves them.
+            return ops.sum(log_scale) * 0.0
         log_noise = self._read_log_noise()
         fixed = map(ops.stop_gradient, (weight, log_scale, log_noise))
         target, freedom = self._targets(*fixed)
@@ -247,8 +254,7 @@ class AdaptiveRegularizer(
         scale = self.scale().astype("float64")
         noise = self._current_noise()
         found = self.measured_evidence(weight, scale, noise, curvature)
-        target = self.target_scale(*as_tensors((weight, scale, found)))
-        target = ops.convert_to_numpy(target)
+        target = self._measured_target(weight, scale, found)
         if scale.size == 1:
             target = target * self._leaning(scale, noise, curvature, found)
         move = np.log(np.maximum(target, least)) - np.log(scale)

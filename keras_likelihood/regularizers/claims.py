@@ -22,6 +22,7 @@ class ClaimsOneWeight:
             noise=None,
             most_freedom=self.num_examples,
             silent=False,
+            measured=False,
             pace=None,
         )
         self._copies = Copies()
@@ -38,6 +39,13 @@ class ClaimsOneWeight:
         self._links.weight = weight
         self._links.noise = original._links.noise
         self._links.silent = True
+
+    def claim(self, weight):
+        """The object that regularizes this weight, with its scales made."""
+        owner = self._owner(weight)
+        if not owner.built:
+            owner.build(tuple(weight.shape))
+        return owner
 
     def _owner(self, weight):
         # A compiled JAX step passes bare arrays; by then the symbolic build
@@ -81,6 +89,16 @@ class ClaimsOneWeight:
         )
         self.keep_silent()
 
+    def follow_measurements(self, measured: bool) -> bool:
+        """Says whether a callback will move the scales in this training.
+
+        Returns:
+            Whether a compiled training step assumes something else.
+        """
+        changed = self._links.measured != measured
+        self._links.measured = measured
+        return changed
+
     def keep_silent(self):
         """Turns `say_what_is_assumed` off."""
         self._links.silent = True
@@ -93,13 +111,15 @@ class ClaimsOneWeight:
 class Copies(keras.Layer):
     """Holds the copies that a regularizer makes of itself.
 
-    Keras forbids a built layer to take in new layers. This one is never
-    built, so that `enable_lora` after training finds it open.
+    Keras forbids a layer to take in new layers after its `build`. This one
+    has none, so that `enable_lora` after training finds it open.
     """
 
     def __init__(self):
         super().__init__(name="copies")
         self.made = []
+        # A model with an unbuilt layer is run once more before each use.
+        self.built = True
 
     def make(self, original, shape):
         """A copy of `original` for a weight of this shape."""

@@ -61,15 +61,13 @@ class DRidge(AdaptiveRegularizer):
         return measured_smooth_evidence(weight, scale, curvature, noise)
 
     def target_scale(self, weight, scale, evidence):
-        axes = [i for i, n in enumerate(scale.shape) if n == 1]
-        signal = evidence.precision * ops.square(scale)
-        known = ops.broadcast_to(signal / (1.0 + signal), weight.shape)
-        known = ops.mean(known, axis=axes, keepdims=True)
-        mean = ops.mean(ops.square(weight), axis=axes, keepdims=True)
-        # Below this scale all weights together use one degree of freedom.
-        total = float(math.prod(weight.shape))
-        least = 1.0 / (ops.mean(evidence.precision) * total)
-        return ops.sqrt(ops.maximum(mean / known, least))
+        return _fixed_point(ops, weight, scale, evidence)
+
+    def _measured_target(self, weight, scale, evidence):
+        if type(self).target_scale is not DRidge.target_scale:
+            return super()._measured_target(weight, scale, evidence)
+        # In NumPy: JAX would compile each operation for each shape.
+        return _fixed_point(np, weight, scale, evidence)
 
     def _accelerated(self, move):
         # The fixed point is approached slowly where the evidence is flat, so
@@ -95,8 +93,9 @@ class DRidge(AdaptiveRegularizer):
             return False
         scale = math.sqrt(self._factor / (strength * self.num_examples))
         log_scale = math.log(scale) / self.learning_rate_multiplier
-        self.log_scale.assign(ops.full(self.log_scale.shape, log_scale))
-        self.measured.assign(SCALE_FREE)
+        shape = tuple(self.log_scale.shape)
+        self.log_scale.assign(np.full(shape, log_scale, "float32"))
+        self.measured.assign(np.array(SCALE_FREE, "float32"))
         return True
 
     def _is_on(self, weight, scale, precision):
@@ -107,3 +106,16 @@ class DRidge(AdaptiveRegularizer):
 
     def _strength_of(self, scale):
         return 0.5 / (self.num_examples * scale**2)
+
+
+def _fixed_point(ops, weight, scale, evidence):
+    """MacKay's next scale, by the functions of `ops`: Keras' or NumPy's."""
+    axes = tuple(i for i, n in enumerate(scale.shape) if n == 1)
+    signal = evidence.precision * ops.square(scale)
+    known = ops.broadcast_to(signal / (1.0 + signal), weight.shape)
+    known = ops.mean(known, axis=axes, keepdims=True)
+    mean = ops.mean(ops.square(weight), axis=axes, keepdims=True)
+    # Below this scale all weights together use one degree of freedom.
+    total = float(math.prod(weight.shape))
+    least = 1.0 / (ops.mean(evidence.precision) * total)
+    return ops.sqrt(ops.maximum(mean / known, least))

@@ -3,9 +3,13 @@
 import math
 
 import keras
+import numpy as np
 from keras import ops
 
-from keras_likelihood.backend.weight_gradients import fold_gradients
+from keras_likelihood.backend.weight_gradients import (
+    compiled_beside,
+    fold_gradients,
+)
 from keras_likelihood.regularizers.curvature import (
     LARGEST_FACTOR,
     matrix_shape,
@@ -65,26 +69,38 @@ class FisherFactors:
         Returns:
             List of `(left, right)`, NumPy matrices or their diagonals.
         """
+        total, batches, examples = self._arguments(x, count)
+        total = self._total_of(total, batches)
+        return [
+            tuple(ops.convert_to_numpy(f) / examples for f in pair)
+            for pair in total
+        ]
+
+    def prepare(self, x, count: int):
+        """Begins to compile `measure` for such inputs, beside other work."""
+        total, batches, _ = self._arguments(x, count)
+        self._total_of = compiled_beside(self._total_of, total, batches)
+
+    def _arguments(self, x, count):
         batches = min(self.batches, count)
         size = count // batches
         if size < 4:
             # One by one no products of two examples blur the sum.
             batches, size = count, 1
         total = [_zeros(w.shape) for w in self._weights]
-        total = self._total_of(total, _stacked(x, batches, size))
-        return [
-            tuple(ops.convert_to_numpy(f) / (batches * size) for f in pair)
-            for pair in total
-        ]
+        return total, _stacked(x, batches, size), batches * size
 
-    def scale_free(self, x, count: int) -> list:
+    def scale_free(self, x, count: int, weights=None) -> list:
         """For each weight, whether its size is free; see `scale_free`."""
+        weights = self._weights if weights is None else weights
+        chosen = {id(w) for w in weights}
+        fixed = [w for w in self._weights if id(w) not in chosen]
         # A normalisation over a batch needs several examples in it.
         batches = max(min(_TRAINING_BATCHES, count // 4), 1)
         return scale_free(
             lambda x: self._score_of(self._model(x, training=True)),
-            self._weights,
-            self._others,
+            weights,
+            [*fixed, *self._others],
             _stacked(x, batches, count // batches),
             self._seed,
         )
@@ -130,7 +146,11 @@ def _sides(shape):
 
 
 def _zeros(shape):
-    return [ops.zeros(side, "float32") for side in _sides(shape)]
+    # JAX compiles `ops.zeros` for each shape.
+    return [
+        ops.convert_to_tensor(np.zeros(side, "float32"))
+        for side in _sides(shape)
+    ]
 
 
 def _add_products(total, gradients):

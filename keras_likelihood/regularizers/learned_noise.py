@@ -35,8 +35,8 @@ def bind_noise(model: keras.Model) -> int:
     for weight in adaptive_weights(model):
         weight.regularizer.keep_silent()
     if model.built:
-        # Asking for the penalties gives each weight an object of its own.
-        _ = model.losses
+        for weight in adaptive_weights(model):
+            weight.regularizer.claim(weight)
     weights = [
         w for w in adaptive_weights(model) if w.regularizer.loss == "nll"
     ]

@@ -4,7 +4,6 @@ import math
 from typing import Any
 
 import keras
-from keras import ops
 
 from keras_likelihood import likelihoods
 from keras_likelihood.backend.weight_gradients import sync_variables
@@ -19,7 +18,11 @@ from keras_likelihood.regularizers.example_inputs import ExampleInputs
 from keras_likelihood.regularizers.fisher import FisherFactors
 from keras_likelihood.regularizers.learned_noise import bind_noise
 from keras_likelihood.regularizers.pruning import adaptive_weights
-from keras_likelihood.regularizers.scale_free import decay_strength
+from keras_likelihood.regularizers.scale_free import (
+    decay_strength,
+    known_by_graph,
+    rates,
+)
 
 _FIRST_STEP = 16
 _SHORTEST = 32
@@ -72,6 +75,7 @@ class MeasuredCurvature(keras.callbacks.Callback):
         self._seed = seed
         self._weights: list = []
         self._measured: list = []
+        self._drawn: tuple | None = None
 
     def on_train_begin(self, logs=None):
         model, self._weights = self.model, []
@@ -80,13 +84,31 @@ class MeasuredCurvature(keras.callbacks.Callback):
         if not known or not self._inputs.can_be_read:
             for weight in adaptive_weights(model):
                 weight.regularizer.speak_again()
+            self._let_callback_move(False)
             return
         self._weights = self._measured = adaptive_weights(model)
         if self._weights:
             self._step = self._offset = self._moved_at = 0
             self._next_measure, self._next_move = _FIRST_STEP, _FIRST_STEP
-            self._start()
             self._is_sorted, self._decaying = False, []
+            self._start()
+            if None not in known_by_graph(model, self._weights):
+                self._set_scale_free_apart()
+                self._prepare()
+        self._let_callback_move(self._steps_ahead() >= _FIRST_STEP)
+
+    def _steps_ahead(self):
+        known = self.params or {}
+        return known.get("epochs", 1) * (known.get("steps") or 0)
+
+    def _let_callback_move(self, measured):
+        """Takes what moves the scales into or out of the training step."""
+        changed = [
+            w.regularizer.follow_measurements(measured)
+            for w in adaptive_weights(self.model)
+        ]
+        if any(changed) and getattr(self.model, "train_function", None):
+            self.model.make_train_function(force=True)
 
     def _start(self):
         self._curvatures = [
@@ -117,6 +139,12 @@ class MeasuredCurvature(keras.callbacks.Callback):
             logs["effective_weights"] = sum(
                 w.regularizer.effective_weights(w) for w in self._weights
             )
+
+    def _prepare(self):
+        """Compiles the measurement while the training step is compiled."""
+        if self._measured and self._steps_ahead() >= _FIRST_STEP:
+            self._drawn = self._inputs.draw()
+            self._factors.prepare(*self._drawn)
 
     def _move(self):
         sync_variables(self.model)
@@ -149,8 +177,7 @@ class MeasuredCurvature(keras.callbacks.Callback):
         # A kernel and its bias are a linear model, which normalises nothing.
         if len(others) <= 2:
             return
-        spreads = self._factors.scale_free(*self._inputs.draw())
-        for weight, spread in zip(self._weights, spreads, strict=True):
+        for weight, spread in self._spreads():
             strength = spread and self._decay_of(weight.regularizer, spread)
             if strength and weight.regularizer.decay(strength):
                 self._decaying.append((weight, strength))
@@ -158,6 +185,25 @@ class MeasuredCurvature(keras.callbacks.Callback):
         if known:
             self._measured = [w for w in self._weights if id(w) not in known]
             self._start()
+            # Most of the network runs for the sake of few weights.
+            self._pause *= 3
+
+    def _spreads(self):
+        """`(weight, spread of its gradients)`, where its size is free."""
+        known = known_by_graph(self.model, self._weights)
+        if not isinstance(self.model.optimizer, keras.optimizers.SGD):
+            # The decay under other optimizers depends on the spread.
+            known = [free and None for free in known]
+        found = [
+            (w, 1.0) for w, k in zip(self._weights, known, strict=True) if k
+        ]
+        unclear = [
+            w for w, k in zip(self._weights, known, strict=True) if k is None
+        ]
+        if unclear:
+            spreads = self._factors.scale_free(*self._inputs.draw(), unclear)
+            found += zip(unclear, spreads, strict=True)
+        return found
 
     def _decay_of(self, regularizer, spread):
         examples, known = regularizer.num_examples, self.params or {}
@@ -175,7 +221,8 @@ class MeasuredCurvature(keras.callbacks.Callback):
             weight.regularizer.decay(strength)
 
     def _measure(self):
-        found = self._factors.measure(*self._inputs.draw())
+        drawn, self._drawn = self._drawn or self._inputs.draw(), None
+        found = self._factors.measure(*drawn)
         for weight, curvature, pair in zip(
             self._measured, self._curvatures, found, strict=True
         ):
@@ -203,7 +250,7 @@ class MeasuredCurvature(keras.callbacks.Callback):
         optimizer = getattr(self.model, "optimizer", None)
         if not isinstance(optimizer, keras.optimizers.SGD):
             return lambda regularizer: 0.0
-        rate = float(ops.convert_to_numpy(optimizer.learning_rate))
+        (rate,) = rates(optimizer, [0])
 
         def least(regularizer):
             # Below this one the step would overshoot zero by half.

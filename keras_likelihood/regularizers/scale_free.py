@@ -22,6 +22,71 @@ DECAY_OF_A_TRAINING = 5.0
 _LARGEST_SHARE = 0.01
 
 
+def known_by_graph(model, weights) -> list[bool | None]:
+    """Reads from the graph of a functional model which weights are free.
+
+    It knows kernels whose output goes to a batch normalisation and nowhere
+    else, and kernels whose output is a prediction.
+
+    Args:
+        model: any model.
+        weights: the `keras.Variable`s in question.
+
+    Returns:
+        For each weight `True` if all its multiples make the same predictions
+        in training, `False` if its size matters, `None` if that is unclear.
+    """
+    readers: dict = {}
+    owners: dict = {}
+    for operation in getattr(model, "operations", None) or []:
+        if len(getattr(operation, "_inbound_nodes", ())) != 1:
+            # Keras tells only the first of the inputs of a shared layer.
+            return [None] * len(weights)
+        for tensor in keras.tree.flatten(operation.input):
+            readers.setdefault(id(tensor), []).append(operation)
+        if _is_linear(operation):
+            owners[id(operation.kernel)] = operation
+    predictions = {id(t) for t in keras.tree.flatten(model.outputs or [])}
+
+    def known(weight):
+        layer = owners.get(id(weight))
+        if layer is None:
+            return None
+        found = readers.get(id(layer.output), [])
+        if id(layer.output) in predictions:
+            return False if not found else None
+        free = found and all(_normalises(op, layer) for op in found)
+        return True if free else None
+
+    return [known(w) for w in weights]
+
+
+def _is_linear(operation):
+    return (
+        isinstance(operation, _LINEAR)
+        and operation.activation is keras.activations.linear
+        and not getattr(operation, "lora_enabled", False)
+    )
+
+
+def _normalises(operation, layer):
+    if not isinstance(operation, keras.layers.BatchNormalization):
+        return False
+    axis = len(layer.output.shape) - 1
+    last = getattr(layer, "data_format", "channels_last") == "channels_last"
+    # A mean of the channel takes the bias away as well.
+    per_unit = last and operation.axis in (-1, axis)
+    return operation.trainable and (per_unit or not layer.use_bias)
+
+
+_LINEAR = (
+    keras.layers.Dense,
+    keras.layers.Conv1D,
+    keras.layers.Conv2D,
+    keras.layers.Conv3D,
+)
+
+
 def scale_free(scores, weights, others, batches, seed) -> list[float | None]:
     """Tells which weights may be multiplied without any change.
 
@@ -88,7 +153,7 @@ def decay_strength(optimizer, steps: int, batch: float, spread: float):
     Returns:
         The strength; `None` for optimizers of another kind.
     """
-    gain = _mean_rate(optimizer, steps)
+    gain = float(np.mean(rates(optimizer, np.linspace(0, steps - 1, 64))))
     if isinstance(optimizer, keras.optimizers.SGD):
         gain /= 1.0 - float(optimizer.momentum)
     elif isinstance(optimizer, _NORMALISING):
@@ -105,20 +170,29 @@ _NORMALISING = (
 )
 
 
-def _mean_rate(optimizer, steps):
+def rates(optimizer, ahead) -> list[float]:
+    """The learning rates of an optimizer some steps ahead.
+
+    Args:
+        optimizer: a Keras optimizer.
+        ahead: numbers of steps.
+    """
     rate = optimizer.get_config()["learning_rate"]
     if not isinstance(rate, dict):
-        return float(rate)
+        return [float(rate)] * len(ahead)
     try:
         schedule = keras.optimizers.schedules.deserialize(rate)
     except (TypeError, ValueError):
         # The class of a user's own schedule may not be registered.
-        return float(ops.convert_to_numpy(optimizer.learning_rate))
+        now = float(ops.convert_to_numpy(optimizer.learning_rate))
+        return [now] * len(ahead)
     now = int(ops.convert_to_numpy(optimizer.iterations))
-    at = now + np.linspace(0, steps - 1, 64).astype("int64")
-    return float(
-        np.mean([ops.convert_to_numpy(schedule(int(step))) for step in at])
-    )
+    # A schedule is a few numbers, too little work for an accelerator.
+    with keras.device("cpu"):
+        return [
+            float(ops.convert_to_numpy(schedule(now + int(step))))
+            for step in ahead
+        ]
 
 
 def _direction(weight):

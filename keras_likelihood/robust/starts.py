@@ -149,7 +149,10 @@ def concentrated(x, y, weight, rng, *, keep=8):
     planes = _planes_through(x[rows], y[rows])
     narrowing = (subsets // 4, keep)
     if p > 2:
-        narrowing = (subsets // 5, 25, keep)
+        # With many columns hardly a subset is free of outliers: it takes more
+        # steps until they are gone.
+        planes = np.vstack([planes, _least_absolute(x, y, weight)])
+        narrowing = (subsets // 5, 25, *[keep] * 13)
     for survivors in narrowing:
         squares = (y - planes @ x.T) ** 2
         kept = weight * (squares <= weighted_median(squares, weight)[:, None])
@@ -157,3 +160,16 @@ def concentrated(x, y, weight, rng, *, keep=8):
         best = np.argsort(cost, kind="stable")[:survivors]
         planes = weighted_least_squares(x, y, kept[best])
     return planes
+
+
+def _least_absolute(x, y, weight, steps=10):
+    """About the plane of least absolute errors, `(1, p)`.
+
+    Outliers of y whose x are like the others' hardly bend it.
+    """
+    plane = weighted_least_squares(x, y, weight[None])
+    for _ in range(steps):
+        error = np.abs(y - plane @ x.T)
+        least = 1e-3 * weighted_median(error, weight)[:, None] + 1e-300
+        plane = weighted_least_squares(x, y, weight / np.maximum(error, least))
+    return plane
