@@ -9,11 +9,14 @@ examples (50, 100, 400) and a target:
   squared error of the weights is measured;
 - logistic, softmax (10 classes): such weights too; the log-loss on 2000 new
   examples;
+- poisson: such weights too, for the logarithm of the mean count; the negative
+  log-likelihood of 2000 new counts;
 - sparse: 10 of 100 weights are not zero, noise 1; the error of the weights.
 
 The printed ratio divides the mean error over seeds by that of the reference:
-for D-Ridge the better of cross-validation and BayesianRidge, for D-LASSO
-LassoCV, for Multi-LASSO least squares on the true support.
+for D-Ridge the better of cross-validation and BayesianRidge (for counts
+cross-validation of `PoissonRegressor`), for D-LASSO LassoCV, for Multi-LASSO
+least squares on the true support.
 
     python benchmarks/regularization_cells.py
     python benchmarks/regularization_cells.py --first-seed 100
@@ -27,7 +30,8 @@ import warnings
 import keras
 import numpy as np
 from adaptive_regularization import FullBatch
-from sklearn import linear_model
+from scipy import stats
+from sklearn import linear_model, model_selection
 from sklearn.exceptions import ConvergenceWarning
 
 import keras_likelihood as kl
@@ -36,7 +40,7 @@ from keras_likelihood import regularizers
 INPUTS, CLASSES, NEW = 100, 10, 2000
 DESIGNS = ("iid", "ar.5", "ar.9", "factor")
 EXAMPLES = (50, 100, 400)
-TARGETS = ("normal", "logistic", "softmax", "sparse")
+TARGETS = ("normal", "logistic", "softmax", "poisson", "sparse")
 
 
 def make_inputs(rng, rows, design):
@@ -63,8 +67,9 @@ def make_cell(seed, design, examples, target):
         on = rng.permutation(INPUTS) < 10
         weights = rng.uniform(1, 2, (INPUTS, 1)) * on[:, None]
     signal = x @ weights
-    if target in ("logistic", "softmax"):
-        weights = weights * 2 / signal.std()
+    spreads = {"logistic": 2, "softmax": 2, "poisson": 1}
+    if target in spreads:
+        weights = weights * spreads[target] / signal.std()
         signal = x @ weights
     if target == "logistic":
         y = rng.random(len(x)) < 1 / (1 + np.exp(-signal[:, 0]))
@@ -75,6 +80,8 @@ def make_cell(seed, design, examples, target):
         order = np.argsort(_place_in_class(y), kind="stable")
         order[examples:] = np.sort(order[examples:])
         x, y = x[order], y[order]
+    elif target == "poisson":
+        y = rng.poisson(np.exp(signal[:, 0]))
     else:
         noise = 1.0 if target == "sparse" else signal.std()
         y = signal[:, 0] + noise * rng.standard_normal(len(x))
@@ -94,11 +101,13 @@ def fit_keras(regularizer, x, y, target, steps):
     inputs = keras.Input((INPUTS,))
     outputs = keras.layers.Dense(
         CLASSES if target == "softmax" else 1,
+        "exponential" if target == "poisson" else None,
         use_bias=False,
         kernel_regularizer=regularizer(num_examples=len(x)),
     )(inputs)
     model = kl.LikelihoodModel(inputs, outputs)
     losses = {
+        "poisson": kl.losses.PoissonLoss,
         "logistic": lambda: kl.losses.BernoulliLoss(temperature=1.0),
         "softmax": lambda: kl.losses.SoftmaxLoss(temperature=1.0),
     }
@@ -117,7 +126,9 @@ def fit_sklearn(estimator, x, y):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         warnings.simplefilter("ignore", FutureWarning)
-        return np.atleast_2d(estimator.fit(x, y).coef_).T
+        found = estimator.fit(x, y)
+        found = getattr(found, "best_estimator_", found)
+        return np.atleast_2d(found.coef_).T
 
 
 def logistic_cv():
@@ -126,6 +137,15 @@ def logistic_cv():
         cv=3,
         fit_intercept=False,
         scoring="neg_log_loss",
+    )
+
+
+def poisson_cv():
+    return model_selection.GridSearchCV(
+        linear_model.PoissonRegressor(fit_intercept=False, max_iter=1000),
+        {"alpha": np.geomspace(1e-3, 1e2, 16)},
+        cv=3,
+        scoring="neg_mean_poisson_deviance",
     )
 
 
@@ -143,7 +163,7 @@ def references(target):
             ),
             "BayesianRidge": linear_model.BayesianRidge(fit_intercept=False),
         }
-    return {"CV": logistic_cv()}
+    return {"CV": poisson_cv() if target == "poisson" else logistic_cv()}
 
 
 def error(found, weights, x, y, target):
@@ -152,6 +172,8 @@ def error(found, weights, x, y, target):
     z = x @ found
     if target == "logistic":
         return np.mean(np.logaddexp(0, z[:, 0]) - y * z[:, 0])
+    if target == "poisson":
+        return -np.mean(stats.poisson.logpmf(y, np.exp(z[:, 0])))
     z = z - z.max(axis=1, keepdims=True)
     return np.mean(np.log(np.sum(np.exp(z), axis=1)) - z[np.arange(len(y)), y])
 

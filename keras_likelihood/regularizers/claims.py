@@ -96,8 +96,13 @@ class ClaimsOneWeight:
             Whether a compiled training step assumes something else.
         """
         changed = self._links.measured != measured
-        self._links.measured = measured
+        self._links.measured, self._links.pace = measured, None
         return changed
+
+    @property
+    def moves_in_training(self) -> bool:
+        """Whether a training step has gradients that move the scales."""
+        return not self._links.measured or self._links.noise is not None
 
     def keep_silent(self):
         """Turns `say_what_is_assumed` off."""

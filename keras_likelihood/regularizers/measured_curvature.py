@@ -136,8 +136,10 @@ class MeasuredCurvature(keras.callbacks.Callback):
         self._keep_decays()
         self._offset = self._step
         if logs is not None:
+            # Weights without a size count nothing. Each question to an
+            # accelerator makes it wait.
             logs["effective_weights"] = sum(
-                w.regularizer.effective_weights(w) for w in self._weights
+                w.regularizer.effective_weights(w) for w in self._measured
             )
 
     def _prepare(self):
@@ -216,9 +218,12 @@ class MeasuredCurvature(keras.callbacks.Callback):
         )
 
     def _keep_decays(self):
-        # What is left of a momentum still moves the scales.
+        # What is left of a momentum, or a decay of all variables, may still
+        # move the scales.
+        shrinks = getattr(self.model.optimizer, "weight_decay", None)
         for weight, strength in self._decaying:
-            weight.regularizer.decay(strength)
+            if shrinks or weight.regularizer.moves_in_training:
+                weight.regularizer.decay(strength)
 
     def _measure(self):
         drawn, self._drawn = self._drawn or self._inputs.draw(), None
