@@ -120,9 +120,7 @@ class RowsAhead:
 
     def _prepare(self, batches, most):
         indices = [np.asarray(split_index(batch[1])[2]) for batch in batches]
-        return batches, [
-            table.prepare(indices, most) for table in self._tables
-        ]
+        return batches, [table.prepare(indices, most) for table in self._tables]
 
     def settle(self):
         """Waits until the file has every row as it was trained last."""

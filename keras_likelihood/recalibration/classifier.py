@@ -121,8 +121,8 @@ class ClassifierRecalibrator:
             logits: `(n, ..., classes)`, or `(n,)` or `(n, ..., 1)` for a
                 yes/no question, or `(n, ..., questions)`. `GlobalScaling`
                 and `VectorScaling` read a memory-mapped `(n, classes)` array
-                (`numpy.load(path, mmap_mode="r")`) above 1 GiB block by
-                block; the other methods refuse it.
+                (`numpy.load(path, mmap_mode="r")`) above 128 MiB block by
+                block; the other methods refuse one above 1 GiB.
             y: class numbers `(n, ...)` or one-hot labels; 0 or 1 in the shape
                 of `logits` for several questions.
             features: `(n, ..., columns)`, for methods that use them.

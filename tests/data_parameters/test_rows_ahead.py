@@ -140,9 +140,7 @@ def test_full_disk(tmp_path, monkeypatch):
         raise OSError(errno.ENOSPC, "No space left on device")
 
     with pytest.raises(OSError, match="cannot be written"):
-        model.fit(
-            *example_data(), batch_size=4, verbose=0, callbacks=[Full()]
-        )
+        model.fit(*example_data(), batch_size=4, verbose=0, callbacks=[Full()])
     monkeypatch.undo()
     assert np.isfinite(rows(scale)).all()
     assert np.isfinite(model.get_weights()[0]).all()
