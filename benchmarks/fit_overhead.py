@@ -11,7 +11,8 @@ without. A multilayer perceptron with small inputs keeps the device busy; an
 autoencoder of 32x32x3 images has large ones. Its rivals are a stock model with
 the squared error, and a scale from a stock `Embedding`, which moves all rows
 each step. `file` has its table on disk, with `--batches-ahead` batches of rows
-on the device (default: what suits the device). Variants take turns, round after round; the fastest round counts.
+on the device (default: what suits the device). Variants take turns, round
+after round; the fastest round counts.
 `--steps-per-execution` lets Keras call its callbacks less often. `--count`
 counts the kernels of a compiled step (JAX), and `--profile` lists where Python
 spends its time.
@@ -24,8 +25,8 @@ hand shows what the arithmetic itself takes to compile. Medians over the rounds.
 import argparse
 import collections
 import cProfile
-import pstats
 import os
+import pstats
 import re
 import tempfile
 import time

@@ -14,11 +14,11 @@ lets a table on one device grow, and `file` one on disk. The network is small: a
 step costs little beside its table. Tables of a line or a part take turns, round
 after round; the fastest round counts.
 
-The second half of an epoch visits the rows of the first half again. In the first
-half a step meets pages of the disk that this process has not touched before
-(`first ms`); in the second half it meets none (`ms a step`). A whole epoch of a
-large table is nearly all like the second half: a page has some 250 rows, and
-only the first visit to one of them is a first touch.
+The second half of an epoch visits the rows of the first half again. In the
+first half a step meets pages of the disk that this process has not touched
+before (`first ms`); in the second half it meets none (`ms a step`). A whole
+epoch of a large table is nearly all like the second half: a page has some 250
+rows, and only the first visit to one of them is a first touch.
 
 `--plan` computes what a table needs, from its rows and the rate of the disk.
 """

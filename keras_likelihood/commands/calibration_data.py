@@ -1,5 +1,6 @@
 """Reads the data of `keras-likelihood recalibrate`."""
 
+import os
 import pathlib
 
 import numpy as np
@@ -11,6 +12,7 @@ from keras_likelihood.commands.csv_tables import read_table
 from keras_likelihood.commands.data_files import read_arrays
 from keras_likelihood.commands.model_files import load_model, running
 from keras_likelihood.commands.regressor_task import RegressorTask
+from keras_likelihood.commands.stored_task import StoredTask, read_folder
 
 
 def load_task(args):
@@ -113,7 +115,10 @@ def _classifier_task(args, val, test, graph=None):
     for data in filter(None, (val, test)):
         data["y"] = _class_numbers(data)
     from_logits = graph is not None or not args.probabilities
-    return ClassifierTask(val, test or val, graph, from_logits)
+    judged = test or val
+    if any(isinstance(d["logits"], np.memmap) for d in (val, judged)):
+        return StoredTask(val, judged, None, from_logits)
+    return ClassifierTask(val, judged, graph, from_logits)
 
 
 def _regressor_outputs(model, data, args):
@@ -180,6 +185,8 @@ def _task_of_arrays(args):
 
 
 def _load_outputs(path):
+    if os.path.isdir(path):
+        return read_folder(path)
     if pathlib.Path(path).suffix != ".npz":
         return _load(path, ("logits", "y"))
     names = ("logits", "prediction", "scale", "features", "y")

@@ -122,8 +122,8 @@ class ClassifierRecalibrator:
             logits: `(n, ..., classes)`, or `(n,)` or `(n, ..., 1)` for a
                 yes/no question, or `(n, ..., questions)`. `GlobalScaling` and
                 `VectorScaling` read a memory-mapped `(n, classes)` array
-                (`numpy.load(path, mmap_mode="r")`) above 1 GiB block by block.
-                The other methods raise an error.
+                (`numpy.load(path, mmap_mode="r")`) above 128 MiB block by
+                block. The other methods raise an error above 1 GiB.
             y: class numbers `(n, ...)` or one-hot labels. For several
                 questions, 0 or 1 in the shape of `logits`.
             features: `(n, ..., columns)`, for methods that use them.
