@@ -40,9 +40,9 @@ def generate(seed, rows=1000):
     return x, y.astype("float32")[:, None], new, _function(new)
 
 
-def error(rate, epochs, seed, data=None):
+def error(rate, epochs, seed):
     """Distance from the noise-free function after a training."""
-    x, y, new, truth = data or generate(seed)
+    x, y, new, truth = generate(seed)
     keras.utils.set_random_seed(seed)
     inputs = h = keras.Input(x.shape[1:])
     for _ in range(2):
