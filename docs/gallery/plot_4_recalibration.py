@@ -51,7 +51,7 @@ figure = kl.plots.compare_reliability(
 
 # %%
 # Points below the diagonal mean that the network is too sure of itself: of the
-# predictions made with 90 % confidence far fewer than 90 % were right. After recalibration the
-# points lie on the diagonal within their bars. The accuracy is the same to
-# the last digit, as dividing by a temperature changes no order. The histogram
-# shows what was given up: the pile of answers at 100 %.
+# predictions made with 90 % confidence far fewer than 90 % were right. After
+# recalibration the points lie on the diagonal within their bars. The accuracy
+# does not change, because dividing by a temperature changes no order. The
+# histogram shows the difference: fewer answers are given with 100 %.
