@@ -3,7 +3,7 @@ Which labels are wrong?
 =======================
 
 Three labels in ten are moved to another class. Every training example learns
-a temperature of its own, and the wrong ones give themselves away.
+its own temperature. The temperatures of wrong labels become high.
 """
 
 import keras
@@ -21,10 +21,10 @@ moved = rng.random(len(truth)) < 0.3
 y = np.where(moved, (truth + rng.integers(1, 10, len(truth))) % 10, truth)
 
 # %%
-# The temperature is given to the loss in place of a number and to ``fit`` as
-# a callback; ``kl.indexed`` tells it which example is which.
+# The temperature is given to the loss in place of a number. ``kl.indexed``
+# says which example is which.
 
-temperature = kl.DataParameter(len(x), learning_rate=0.02)
+temperature = kl.DataParameter(len(x))
 model = kl.LikelihoodModel.from_model(
     keras.Sequential(
         [
@@ -48,18 +48,18 @@ bins = np.geomspace(values.min(), values.max(), 40)
 ax.hist(values[~moved], bins, color="#2b6cb0", alpha=0.7, label="right label")
 ax.hist(values[moved], bins, color="#c05621", alpha=0.7, label="wrong label")
 ax.set(xscale="log", xlabel="learned temperature", ylabel="examples")
-ax.set_xticks([0.5, 1, 2], labels=["0.5", "1", "2"])
+ax.set_xticks([0.3, 1, 3, 10], labels=["0.3", "1", "3", "10"])
 ax.minorticks_off()
 ax.legend(frameon=False)
 for ax, i in zip(right.subplots(2, 5).flat, worst[:10], strict=True):
     ax.imshow(digits[i].reshape(8, 8), cmap="gray_r")
     ax.set_title(f"called {y[i]}", fontsize=9)
     ax.axis("off")
-print(f"wrong among the 100 hottest: {moved[worst[:100]].sum()}")
+print(f"wrong among the 100 highest: {moved[worst[:100]].sum()}")
 
 # %%
-# The model cannot make sense of a wrong label; the cheapest way out is a high
-# temperature for that one example, which also takes away its pull. Most wrong
-# labels end up hot, to the right of nearly all right ones. The ten hottest
-# are shown with the labels they were given. :doc:`/audit` makes a page of
-# such examples for a person to go through.
+# A wrong label does not fit what the model learns from the other examples. Its
+# loss falls if its temperature rises, and then the label has little influence.
+# Most wrong labels get a higher temperature than nearly all right ones. The
+# ten examples with the highest temperature are shown with the labels that
+# they were given. :doc:`/audit` makes a page of such examples for a person.

@@ -1,6 +1,6 @@
 """
-An honest classifier from an overconfident one
-==============================================
+A calibrated classifier from an overconfident one
+=================================================
 
 A network is trained for too long on little data. Its classes are usable, its
 probabilities are not, until a temperature is fitted to validation data.
@@ -50,8 +50,8 @@ figure = kl.plots.compare_reliability(
 )
 
 # %%
-# Points below the diagonal are promises not kept: of the predictions made
-# with 90 % confidence far fewer than 90 % were right. After recalibration the
-# points lie on the diagonal within their bars. The accuracy is the same to
-# the last digit, as dividing by a temperature changes no order. The histogram
-# shows what was given up: the pile of answers at 100 %.
+# Points below the diagonal mean that the network is too sure of itself: of the
+# predictions made with 90 % confidence far fewer than 90 % were right. After
+# recalibration the points lie on the diagonal within their bars. The accuracy
+# does not change, because dividing by a temperature changes no order. The
+# histogram shows the difference: fewer answers are given with 100 %.
