@@ -9,10 +9,15 @@ the true support, which no method can know.
 
     python benchmarks/adaptive_regularization.py
     python benchmarks/adaptive_regularization.py --seeds 1 --sparsities 0.1
+    python benchmarks/adaptive_regularization.py --json errors.json
+
+With `--json` the errors of every seed are kept and continued there.
 """
 
 import argparse
 import functools
+import json
+import pathlib
 import time
 import warnings
 
@@ -150,35 +155,48 @@ def adaptive(dense, steps):
     return methods
 
 
-def measure(sparsity, seeds, steps, skip):
-    """Rows `name -> (errors, seconds)`, and the errors of the references."""
+def measure(sparsity, seed, steps, skip):
+    """Error and seconds by method, and errors of the references."""
     dense = sparsity == 1
     methods = {**searched(dense), **adaptive(dense, steps)}
-    methods = {n: m for n, m in methods.items() if n not in skip}
-    rows = {name: ([], []) for name in methods}
-    references = {"oracle": [], "support": []}
-    for seed in seeds:
-        x, y, weights = make_study(seed, sparsity)
-        path = ridge_path(x, y) if dense else lasso_path(x, y)
-        on_support = least_squares_on_support(x, y, weights)
-        for name, found in (
-            ("oracle", oracle(path, weights)),
-            ("support", on_support),
-        ):
-            references[name].append(np.mean((found - weights) ** 2))
-        for name, method in methods.items():
-            keras.utils.set_random_seed(seed)
-            start = time.perf_counter()
-            found = method(x, y)
-            rows[name][1].append(time.perf_counter() - start)
-            rows[name][0].append(np.mean((found - weights) ** 2))
-            keras.backend.clear_session()
-    return rows, references
+    x, y, weights = make_study(seed, sparsity)
+    path = ridge_path(x, y) if dense else lasso_path(x, y)
+
+    def error(found):
+        return float(np.mean((found - weights) ** 2))
+
+    found = {
+        "oracle": error(oracle(path, weights)),
+        "support": error(least_squares_on_support(x, y, weights)),
+        "methods": {},
+    }
+    for name, method in methods.items():
+        if name in skip:
+            continue
+        keras.utils.set_random_seed(seed)
+        start = time.perf_counter()
+        weights_found = method(x, y)
+        seconds = time.perf_counter() - start
+        found["methods"][name] = [error(weights_found), seconds]
+        keras.backend.clear_session()
+    return found
 
 
-def report(sparsity, rows, references):
-    best = np.mean(references["oracle"])
-    limit = np.mean(references["support"])
+def measure_all(sparsity, seeds, steps, skip, path):
+    """What was measured, by seed; seeds in the file are not run again."""
+    kept = json.loads(path.read_text()) if path and path.exists() else {}
+    found = kept.setdefault(str(sparsity), {})
+    for seed in map(str, seeds):
+        if seed not in found:
+            found[seed] = measure(sparsity, int(seed), steps, skip)
+            if path:
+                path.write_text(json.dumps(kept, indent=1) + "\n")
+    return [found[str(seed)] for seed in seeds]
+
+
+def report(sparsity, seeds):
+    best = np.mean([seed["oracle"] for seed in seeds])
+    limit = np.mean([seed["support"] for seed in seeds])
     family = "ridge" if sparsity == 1 else "lasso"
     print(f"\n{sparsity:.0%} of the weights not zero")
     print(f"{'':26}{'MSE':>10}{'/ oracle':>10}{'/ limit':>10}{'seconds':>9}")
@@ -188,7 +206,8 @@ def report(sparsity, rows, references):
             f"{'least squares, support':26}{limit:10.5f}"
             f"{limit / best:10.2f}{1:10.2f}"
         )
-    for name, (errors, seconds) in rows.items():
+    for name in seeds[0]["methods"]:
+        errors, seconds = zip(*(s["methods"][name] for s in seeds), strict=True)
         error = np.mean(errors)
         print(
             f"{name:26}{error:10.5f}{error / best:10.2f}"
@@ -212,15 +231,18 @@ def main():
     parser.add_argument(
         "--skip", nargs="+", default=[], help="names of methods to leave out"
     )
+    parser.add_argument(
+        "--json", type=pathlib.Path, help="errors, continued where it exists"
+    )
     arguments = parser.parse_args()
     first = arguments.first_seed
     seeds = range(first, first + arguments.seeds)
     print(f"backend {keras.backend.backend()}, seeds {seeds}")
     for sparsity in arguments.sparsities:
-        rows, references = measure(
-            sparsity, seeds, arguments.steps, arguments.skip
+        found = measure_all(
+            sparsity, seeds, arguments.steps, arguments.skip, arguments.json
         )
-        report(sparsity, rows, references)
+        report(sparsity, found)
 
 
 if __name__ == "__main__":

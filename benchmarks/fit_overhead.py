@@ -2,13 +2,17 @@
 
     KERAS_BACKEND=jax python benchmarks/fit_overhead.py steps
     KERAS_BACKEND=jax python benchmarks/fit_overhead.py steps --count --profile
+    KERAS_BACKEND=jax python benchmarks/fit_overhead.py steps \\
+        --kinds fixed data file --batches-ahead 8
     KERAS_BACKEND=jax python benchmarks/fit_overhead.py first
 
 `steps` times a step of `fit` with a data parameter, relative to the same model
 without. A multilayer perceptron with small inputs keeps the device busy; an
 autoencoder of 32x32x3 images has large ones. Its rivals are a stock model with
 the squared error, and a scale from a stock `Embedding`, which moves all rows
-each step. Variants take turns, round after round; the fastest round counts.
+each step. `file` has its table on disk, with `--batches-ahead` batches of rows
+on the device (default: what suits the device). Variants take turns, round
+after round; the fastest round counts.
 `--steps-per-execution` lets Keras call its callbacks less often. `--count`
 counts the kernels of a compiled step (JAX), and `--profile` lists where Python
 spends its time.
@@ -21,8 +25,10 @@ hand shows what the arithmetic itself takes to compile. Medians over the rounds.
 import argparse
 import collections
 import cProfile
+import os
 import pstats
 import re
+import tempfile
 import time
 
 import keras
@@ -59,7 +65,7 @@ def gaussian_nll(y, output):
     return keras.ops.mean(0.5 * z**2 + keras.ops.log(scale))
 
 
-def make(kind, network, width, rows, **options):
+def make(kind, network, width, rows, ahead=None, **options):
     """A compiled model of one of the kinds below."""
     keras.utils.set_random_seed(0)
     inputs, h, size = network(width)
@@ -81,6 +87,9 @@ def make(kind, network, width, rows, **options):
         index = keras.Input((), dtype="int32")
         row = keras.ops.softplus(keras.layers.Embedding(rows, 1)(index))
         inputs, outputs = (inputs, index), (outputs, row)
+    elif kind == "file":
+        path = os.path.join(tempfile.mkdtemp(dir=FOLDER.name), "table.rows")
+        scale = kl.DataParameter(rows, store=path, batches_ahead=ahead)
     elif kind in ("data", "data element"):
         dimension = "scalar" if kind == "data" else "element"
         rows = rows if kind == "data" else min(rows, 20_000)
@@ -90,7 +99,16 @@ def make(kind, network, width, rows, **options):
     return model
 
 
-STEPS = ("stock", "fixed", "twin", "data", "data element", "embedding")
+STEPS = (
+    "stock",
+    "fixed",
+    "twin",
+    "data",
+    "data element",
+    "embedding",
+    "file",
+)
+FOLDER = tempfile.TemporaryDirectory()
 FIRST = ("stock", "by hand", "fixed", "global", "predicted", "data")
 
 
@@ -114,6 +132,28 @@ class Clock(keras.callbacks.Callback):
         self.seconds, self.computed = (now() - self.start) / steps
 
 
+class Halves(keras.callbacks.Callback):
+    """Seconds per step of both halves of an epoch, less the first two steps.
+
+    `halves[i]` are the seconds that passed and those computed, as in `Clock`.
+    """
+
+    def on_train_batch_begin(self, batch, logs=None):
+        if batch in (2, self.params["steps"] // 2):
+            # Asking for the model waits for the steps before.
+            float(self.model.metrics[0].result())
+            self.marks.append((batch, now()))
+
+    def on_epoch_begin(self, epoch, logs=None):
+        self.marks = []
+
+    def on_epoch_end(self, epoch, logs=None):
+        float(logs["loss"])
+        self.marks.append((self.params["steps"], now()))
+        (a, start), (b, middle), (c, end) = self.marks
+        self.halves = (middle - start) / (b - a), (end - middle) / (c - b)
+
+
 def now():
     return np.array([time.perf_counter(), time.process_time()])
 
@@ -125,7 +165,7 @@ def arguments(kind, x, y, rows, rng):
     index = rng.integers(0, rows, len(x)).astype("int32")
     if kind == "embedding":
         return (x, index), y
-    if kind.startswith("data"):
+    if kind.startswith(("data", "file")):
         return x, kl.indexed(y, index=index)
     return x, y
 
@@ -144,6 +184,7 @@ def measure_steps(args):
                 network,
                 width,
                 args.rows,
+                args.batches_ahead,
                 steps_per_execution=args.steps_per_execution,
             )
             for kind in args.kinds
@@ -168,7 +209,8 @@ def measure_steps(args):
                     times[kind].append((clock.seconds, clock.computed))
         report_steps(name, width, times, args)
         if args.profile:
-            profile(lambda: fit("data"))
+            kind = "data" if "data" in models else args.kinds[-1]
+            profile(lambda kind=kind: fit(kind))
         if args.count:
             for kind, model in models.items():
                 data = arguments(kind, x, y, args.rows, rng)
@@ -253,6 +295,7 @@ def main():
     parser.add_argument("--steps", type=int, default=100)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--steps-per-execution", type=int, default=1)
+    parser.add_argument("--batches-ahead", type=int, default=None)
     parser.add_argument("--count", action="store_true")
     parser.add_argument("--profile", action="store_true")
     args = parser.parse_args()

@@ -12,18 +12,38 @@ rare are what most public sets call outliers. Rows that are no outliers come
 from a few groups, each on a plane of fewer dimensions, bent, and with columns
 that are skewed or rounded. The detectors' choices that need labels were made
 on these tables alone.
+
+A table may have a shape that is harder (`make_table(kind, seed, shape)`):
+
+    few         40 to 150 rows
+    wide        100 to 300 columns
+    binary      most columns are 0 or 1
+    onehot      most columns are one-hot codes of categories
+    duplicated  most rows are there several times
+    heavy       most columns have tails of a Student's t of 1.5 degrees
+    sparse      most columns are zero in most rows
+    constant    some columns are constant, some all but one row
 """
 
 import numpy as np
 
 KINDS = "local global clustered dependency column rare".split()
+SHAPES = "few wide binary onehot duplicated heavy sparse constant".split()
 
 
-def make_table(kind, seed):
+def make_table(kind, seed, shape=None):
     """Rows `(n, d)` and labels `(n,)`, 1 for outliers."""
-    rng = np.random.default_rng([seed, KINDS.index(kind)])
-    n = int(np.exp(rng.uniform(np.log(200), np.log(3000))))
-    d = int(np.exp(rng.uniform(np.log(4), np.log(60))))
+    words = [seed, KINDS.index(kind)]
+    if shape is not None:
+        words.append(1 + SHAPES.index(shape))
+    rng = np.random.default_rng(words)
+    rows, columns = (200, 3000), (4, 60)
+    if shape == "few":
+        rows = (40, 150)
+    elif shape == "wide":
+        rows, columns = (150, 1500), (100, 300)
+    n = int(np.exp(rng.uniform(*np.log(rows))))
+    d = int(np.exp(rng.uniform(*np.log(columns))))
     m = max(4, round(rng.choice([0.02, 0.05, 0.1, 0.2]) * n))
     groups = _groups(rng, d)
     inliers, outliers = _latent(kind, groups, n - m, m, d, rng)
@@ -37,6 +57,7 @@ def make_table(kind, seed):
         x[n - m :] = rng.uniform(low - wide, high + wide, (m, d))
     elif kind == "column":
         _spoil(x[n - m :], x[: n - m].std(axis=0), rng)
+    x = _shaped(x, m, shape, rng)
     order = rng.permutation(n)
     return x[order], (order >= n - m).astype(int)
 
@@ -97,6 +118,42 @@ def _bent(x, rng):
         elif kind == 2:
             column[:] = np.round(2 * column / column.std())
     return x
+
+
+def _shaped(x, m, shape, rng):
+    """The table with columns or rows that make it harder."""
+    n, d = x.shape
+    most = rng.random(d) < 0.8
+    centred = (x - np.median(x, axis=0)) / x.std(axis=0)
+    if shape == "binary":
+        cut = np.quantile(centred, rng.uniform(0.3, 0.98, d))
+        x = np.where(most, centred > cut, x)
+    elif shape == "onehot":
+        x = np.hstack([x[:, ~most], *(_codes(c, rng) for c in x[:, most].T)])
+    elif shape == "duplicated":
+        # A twin of an outlier is an outlier: these are the last `m` rows.
+        first = np.where(np.arange(n) < n - m, 0, n - m)
+        twin = np.maximum(np.arange(n) - rng.integers(1, 6, n), first)
+        x = np.where(rng.random((n, 1)) < 0.7, x[twin], x)
+    elif shape == "heavy":
+        order = np.argsort(np.argsort(x, axis=0), axis=0)
+        tails = np.sort(rng.standard_t(1.5, (n, d)), axis=0)
+        x = np.where(most, np.take_along_axis(tails, order, axis=0), x)
+    elif shape == "sparse":
+        cut = np.quantile(x, 0.85, axis=0)
+        x = np.where(most, np.maximum(x - cut, 0), x)
+    elif shape == "constant":
+        x = np.where(rng.random(d) < 0.3, 7.0, x)
+        odd = rng.random(d) < 0.2
+        x[:, odd] = 1.0
+        x[rng.integers(n), odd] = 2.0
+    return x
+
+
+def _codes(column, rng):
+    levels = int(rng.integers(3, 8))
+    cuts = np.quantile(column, np.sort(rng.random(levels - 1)))
+    return np.eye(levels)[np.searchsorted(cuts, column)]
 
 
 def _spoil(x, deviation, rng):

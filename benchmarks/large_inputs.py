@@ -9,6 +9,8 @@ resident set, the libraries and mapped files included. The tools are
 
 - `temperature` and `vector`: GlobalScaling and VectorScaling of `n x 1,000`
   float32 logits in a memory-mapped .npy file;
+- `command`: `keras-likelihood recalibrate --method global` of the same file,
+  which also judges before and after;
 - `parquet` and `csv`: `keras-likelihood detect` of a table of ten columns;
 - `audit`: `keras_likelihood.audit` of `n` examples of 20 features in ten
   classes, with the size of its page;
@@ -51,17 +53,26 @@ def write_logits(folder, rows):
         labels[part] = (z / 1.7 + gumbel).argmax(axis=1)
         out[part] = z + favour
     out.flush()
-    np.save(folder / "labels.npy", labels)
+    np.save(folder / "y.npy", labels)
 
 
 def recalibrate(folder, rows, method):
     from keras_likelihood import recalibration
 
     logits = np.load(folder / "logits.npy", mmap_mode="r")
-    labels = np.load(folder / "labels.npy")
+    labels = np.load(folder / "y.npy")
     fitted = getattr(recalibration, method)().fit_arrays(logits, labels)
     report = fitted.report_
     return f"NLL {report['nll_before']:.4f} to {report['nll_after']:.4f}"
+
+
+def recalibrate_command(folder, rows):
+    from keras_likelihood.cli import main
+
+    options = ["--method", "global", "--quiet"]
+    if main(["recalibrate", "--data", str(folder), *options]):
+        raise SystemExit("recalibrate failed")
+    return ""
 
 
 def table_parts(rows):
@@ -151,6 +162,7 @@ TOOLS = {
         write_logits,
         lambda folder, rows: recalibrate(folder, rows, "VectorScaling"),
     ),
+    "command": (write_logits, recalibrate_command),
     "parquet": (
         write_parquet,
         lambda folder, rows: detect(folder, rows, "parquet"),

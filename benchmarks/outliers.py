@@ -13,8 +13,10 @@ labels. Detectors that draw random numbers run with `--seeds` seeds, ours and
 the others alike, and their mean counts. Printed are mean ranks over the sets
 with their critical difference (Friedman, Nemenyi), medians and means. A
 network of ours is scored by its reconstruction error too, to show what the
-scale adds. With `--json`, results are kept and continued there; `--page` puts
-those of `docs/outliers.json` on the page.
+scale adds. `Auto` holds an `AutoencoderScale` of the same seed, so its fit
+gives that detector's rows as well. With `--json`, results are kept and
+continued there, seed by seed; `--page` puts those of `docs/outliers.json` on
+the page.
 
 Of `Auto` nothing was chosen on sets with labels but those of `--sets
 generated`. The defaults of `PCAScale` and `AutoencoderScale` were chosen on
@@ -40,6 +42,8 @@ from sklearn.metrics import average_precision_score, roc_auc_score
 from sklearn.preprocessing import StandardScaler
 
 BY_ERROR = "reconstruction error"
+SHALLOW = "Auto without its deep part"
+MEASURED = ("seeds", "auc", "aupr", "seconds")
 OURS = ("Auto", "PCAScale", "AutoencoderScale")
 PEERS = {
     "LOF": "lof",
@@ -118,9 +122,11 @@ SETS = {
 
 def make(name, seed):
     """A detector at its defaults."""
-    if name in OURS:
+    if name in OURS or name == SHALLOW:
         from keras_likelihood import outliers
 
+        if name == SHALLOW:
+            return outliers.Auto(random_state=seed, steps=1)
         return getattr(outliers, name)(random_state=seed)
     module = importlib.import_module(f"pyod.models.{PEERS[name]}")
     options = {}
@@ -132,9 +138,9 @@ def make(name, seed):
 
 
 def measure(name, x, y, seeds):
-    """AUC, AUPR and seconds over the seeds, by what is scored."""
+    """AUC, AUPR and seconds by what is scored, lists over the seeds."""
     found = {}
-    for seed in range(seeds):
+    for seed in seeds:
         np.random.seed(seed)
         detector = make(name, seed)
         started = time.perf_counter()
@@ -145,14 +151,9 @@ def measure(name, x, y, seeds):
             print(f"{name}, seed {seed}: {error}", flush=True)
             continue
         seconds = time.perf_counter() - started
-        # PyOD's PCA has infinite scores where columns are constant.
-        scores = {name: np.nan_to_num(detector.decision_scores_)}
-        if name in OURS and name != "Auto":
-            scores[f"{name}, {BY_ERROR}"] = reconstruction_errors(detector, x)
-        for title, score in scores.items():
-            row = found.setdefault(
-                title, {"auc": [], "aupr": [], "seconds": []}
-            )
+        for title, score in scores_of(name, detector, x).items():
+            row = found.setdefault(title, {key: [] for key in MEASURED})
+            row["seeds"].append(seed)
             row["auc"].append(round(roc_auc_score(y, score), 5))
             row["aupr"].append(round(average_precision_score(y, score), 5))
             row["seconds"].append(round(seconds, 2))
@@ -163,31 +164,56 @@ def measure(name, x, y, seeds):
     return found
 
 
-def reconstruction_errors(detector, x):
-    """Mean absolute errors of the same network, without its scale."""
-    z, _ = detector._standardise(x)
+def scores_of(name, detector, x):
+    """Scores of the rows by what is scored, of one fitted detector."""
+    # PyOD's PCA has infinite scores where columns are constant.
+    scores = {name: np.nan_to_num(detector.decision_scores_)}
+    if name == SHALLOW:
+        *kinds, _ = detector.kinds(x).values()
+        scores[name] = np.mean(kinds, axis=0) + detector._standardise(x)[1]
+    if name not in OURS:
+        return scores
+    z, excess = detector._standardise(x)
+    deep = name
+    if name == "Auto":
+        deep = "AutoencoderScale"
+        scores[deep] = detector._predict(z) + excess
     decoded, _ = detector.model_.predict(z, batch_size=4096, verbose=0)
-    return np.abs(decoded - z).mean(axis=1)
+    scores[f"{deep}, {BY_ERROR}"] = np.abs(decoded - z).mean(axis=1)
+    return scores
 
 
 def run(names, sets, seeds, path):
-    """Results by detector and set; those in the file are not run again."""
+    """Results by detector and set; seeds in the file are not run again."""
     results = {}
     if path and path.exists():
         results = json.loads(path.read_text())
     for name in names:
+        drawn = seeds if name in OURS or name in RANDOM else 1
         for key, x, y in sets:
-            if key in results.get(name, {}):
+            known = results.get(name, {}).get(key, {}).get("seeds", ())
+            missing = [seed for seed in range(drawn) if seed not in known]
+            if not missing:
                 continue
             z = StandardScaler().fit_transform(x)
-            drawn = seeds if name in OURS or name in RANDOM else 1
-            for title, row in measure(name, z, y, drawn).items():
-                results.setdefault(title, {})[key] = row
+            for title, row in measure(name, z, y, missing).items():
+                merge(results.setdefault(title, {}), key, row)
                 auc, seconds = np.mean(row["auc"]), np.mean(row["seconds"])
-                print(f"{title:18}{key:14}{auc:7.3f}{seconds:8.1f} s")
+                print(
+                    f"{title:18}{key:14}{auc:7.3f}{seconds:8.1f} s", flush=True
+                )
             if path:
                 path.write_text(json.dumps(results))
     return results
+
+
+def merge(rows, key, new):
+    """Puts new seeds behind those of a set that are known."""
+    known = rows.setdefault(key, {name: [] for name in MEASURED})
+    for place, seed in enumerate(new["seeds"]):
+        if seed not in known["seeds"]:
+            for name in MEASURED:
+                known[name].append(new[name][place])
 
 
 def values(results, measure_name):
@@ -251,7 +277,7 @@ def rank_table(results):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--sets", choices=SETS, default="odds")
-    parser.add_argument("--only", nargs="+", default=[*OURS, *PEERS])
+    parser.add_argument("--only", nargs="+", default=[*OURS, SHALLOW, *PEERS])
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument(
         "--json", type=pathlib.Path, help="results, continued where it exists"

@@ -3,6 +3,7 @@
     python benchmarks/scaling.py
     python benchmarks/scaling.py --parts devices rows
     python benchmarks/scaling.py --parts file --folder /mnt/disk
+    python benchmarks/scaling.py --parts file --batches-ahead 8
     python benchmarks/scaling.py --plan 1e9 --devices 8 --disk-rate 1e9
 
 It runs on JAX. `devices` lays a table out over 1, 2, 4 and 8 simulated devices
@@ -12,6 +13,12 @@ what the rows add, as a ratio of the time that the processors computed. `rows`
 lets a table on one device grow, and `file` one on disk. The network is small: a
 step costs little beside its table. Tables of a line or a part take turns, round
 after round; the fastest round counts.
+
+The second half of an epoch visits the rows of the first half again. In the
+first half a step meets pages of the disk that this process has not touched
+before (`first ms`); in the second half it meets none (`ms a step`). A whole
+epoch of a large table is nearly all like the second half: a page has some 250
+rows, and only the first visit to one of them is a first touch.
 
 `--plan` computes what a table needs, from its rows and the rate of the disk.
 """
@@ -41,6 +48,7 @@ def main():
     parser.add_argument("--batch", type=int, default=512)
     parser.add_argument("--steps", type=int, default=100)
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--batches-ahead", type=int, default=None)
     parser.add_argument("--folder", help="where the tables on disk go")
     parser.add_argument("--plan", type=float, help="rows of a table to plan")
     parser.add_argument("--devices", type=int, default=8)
@@ -103,13 +111,13 @@ def file(args):
 
 
 def report(made, counts):
-    head = ("rows", "ms a step", "computed", "MB", "save s", "MB/s")
+    head = ("rows", "ms a step", "computed", "first ms", "MB", "save s", "MB/s")
     print("".join(f"{name:>14}" for name in head))
     for count, table in zip(counts, made["tables"], strict=True):
         megabytes = table["bytes"] / 1e6
         print(
             f"{count:14,.0f}{table['ms']:14.3f}{table['computed']:14.3f}"
-            f"{megabytes:14.1f}{table['save']:14.2f}"
+            f"{table['first']:14.3f}{megabytes:14.1f}{table['save']:14.2f}"
             f"{megabytes / table['save']:14.0f}"
         )
     print(f"Peak memory of the process: {made['process'] / 1e6:,.0f} MB")
@@ -141,24 +149,28 @@ def measure(args, counts, devices=1, on_disk=False):
     """Times steps of `fit` and a checkpoint, and reads off the memory."""
     import keras
     import numpy as np
-    from fit_overhead import Clock
+    from fit_overhead import Halves
 
     import keras_likelihood as kl
 
     if devices > 1:
         keras.distribution.set_distribution(keras.distribution.DataParallel())
     rng = np.random.default_rng(0)
-    examples = (args.steps + 2) * args.batch
+    examples = 2 * args.steps * args.batch
     x = rng.normal(size=(examples, 8)).astype("float32")
     y = rng.normal(size=(examples, 1)).astype("float32")
     shard = "batch" if devices > 1 else None
     with tempfile.TemporaryDirectory(dir=args.folder) as folder:
-        models = [make(int(n), shard, on_disk and folder) for n in counts]
+        models = [
+            make(int(n), shard, on_disk and folder, args.batches_ahead)
+            for n in counts
+        ]
         times: list = [[] for _ in counts]
         for _ in range(args.rounds + 1):
             for (model, scale), seconds in zip(models, times, strict=True):
-                index = rng.integers(0, scale.num_examples, examples)
-                clock = Clock()
+                half = rng.integers(0, scale.num_examples, examples // 2)
+                index = np.tile(half, 2)
+                clock = Halves()
                 model.fit(
                     x,
                     kl.indexed(y, index=index),
@@ -167,23 +179,26 @@ def measure(args, counts, devices=1, on_disk=False):
                     verbose=0,
                     callbacks=[clock],
                 )
-                seconds.append((clock.seconds, clock.computed))
+                seconds.append(np.ravel(clock.halves))
         tables = []
         for (_, scale), seconds in zip(models, times, strict=True):
-            passed, computed = 1e3 * np.min(seconds[1:], axis=0)
-            table = {"ms": passed, "computed": computed}
+            names = ("first", "first computed", "ms", "computed")
+            best = 1e3 * np.min(seconds[1:], axis=0)
+            table = dict(zip(names, best.tolist(), strict=True))
             tables.append(table | saved(scale, folder))
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return {"tables": tables, "process": 1024 * peak}
 
 
-def make(count, shard, folder):
+def make(count, shard, folder, ahead):
     import keras
 
     import keras_likelihood as kl
 
     store = os.path.join(folder, f"{count}.rows") if folder else None
-    scale = kl.DataParameter(count, momentum=0.9, store=store, shard=shard)
+    scale = kl.DataParameter(
+        count, momentum=0.9, store=store, shard=shard, batches_ahead=ahead
+    )
     inputs = keras.Input((8,))
     hidden = keras.layers.Dense(16, activation="relu")(inputs)
     model = kl.LikelihoodModel(inputs, keras.layers.Dense(1)(hidden))

@@ -2,9 +2,9 @@
 
 Every method trains the same network with the same schedule and is judged at
 its last epoch, without knowing how many labels are wrong: cross-entropy, the
-same stopped by held-out labels, label smoothing, GCE, data temperatures and
-`NoisyLabelsLoss`, which is ELR. cleanlab ranks labels by five out-of-fold
-networks.
+same stopped by held-out labels, the same on labels that an early network
+agrees with, label smoothing, GCE, data temperatures and `NoisyLabelsLoss`,
+which is ELR. cleanlab ranks labels by five out-of-fold networks.
 
     python examples/label_noise.py
     KERAS_BACKEND=jax KERAS_LIKELIHOOD_DATA=... \\
@@ -31,13 +31,16 @@ import numpy as np
 from label_noise_data import load
 
 STOPPED, FOLDS = "stopped by held-out labels", "cleanlab, five folds"
-NAMES = [*methods.LOSSES, STOPPED, FOLDS]
+SELECTED = "early selection"
+NAMES = [*methods.LOSSES, STOPPED, SELECTED, FOLDS]
 
 
 def run(name, data, args, seed):
     given = data, args.epochs, args.batch, seed
     if name == STOPPED:
         return methods.stopped(*given)
+    if name == SELECTED:
+        return methods.selected(*given)
     if name == FOLDS:
         probabilities, seconds = methods.out_of_fold(*given)
         if args.folds:

@@ -121,6 +121,26 @@ def stopped(data, epochs, size, seed):
     return {"accuracy": accuracy(model, data), "seconds": seconds}
 
 
+def selected(data, epochs, size, seed):
+    """A third of the epochs selects labels, the rest trains on these.
+
+    A label is kept if the first network predicts it. The second network
+    starts afresh.
+    """
+    loss, early = LOSSES["cross-entropy"], epochs // 3
+    first, seconds = train(loss(len(data.x)), data, early, size, seed)
+    agrees = _logits(first, data.x).argmax(axis=1) == data.given
+    rows = np.flatnonzero(agrees)
+    given = data, epochs - early, size, seed
+    model, more = train(loss(len(rows)), *given, rows=rows)
+    return {
+        "accuracy": accuracy(model, data),
+        "found": int(len(agrees) - len(rows)),
+        "wrong": int(data.wrong.sum()),
+        "seconds": seconds + more,
+    }
+
+
 class _Best(keras.callbacks.Callback):
     def __init__(self, x, y):
         super().__init__()

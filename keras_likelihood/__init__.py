@@ -2,6 +2,7 @@
 
 import importlib
 
+from keras_likelihood.extras import how_to_install
 from keras_likelihood.own_command import is_own_command
 from keras_likelihood.version import __version__
 
@@ -29,14 +30,16 @@ _ON_DEMAND = (
     "recalibration",
     "robust",
 )
-"""Subpackages imported on first use: few need them, or they need extras."""
+"""Subpackages that are imported when they are first used. Few programs need
+them, or they need extras.
+"""
 
 _FUNCTIONS = {
     "audit": "auditing",
     "compare": "comparison",
     "diagnose": "diagnosis",
 }
-"""Functions of such subpackages, and the subpackage of each."""
+"""Functions of these subpackages. The value is the name of the subpackage."""
 
 __all__ = [
     "DataParameter",
@@ -67,9 +70,15 @@ __all__ = [
 
 
 def __getattr__(name):
-    if name in _ON_DEMAND:
-        return importlib.import_module(f"{__name__}.{name}")
-    if name in _FUNCTIONS:
-        module = importlib.import_module(f"{__name__}.{_FUNCTIONS[name]}")
-        return getattr(module, name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    if name not in _ON_DEMAND and name not in _FUNCTIONS:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    place = f"{__name__}.{_FUNCTIONS.get(name, name)}"
+    try:
+        module = importlib.import_module(place)
+    except ModuleNotFoundError as error:
+        if advice := how_to_install(error):
+            raise ModuleNotFoundError(
+                f"kl.{name} {advice}", name=error.name
+            ) from error
+        raise
+    return getattr(module, name) if name in _FUNCTIONS else module

@@ -7,7 +7,7 @@ import threadpoolctl
 
 @functools.cache
 def _controller():
-    # Looking up the loaded libraries takes longer than a fit.
+    # Looking for the loaded libraries takes longer than a fit.
     return threadpoolctl.ThreadpoolController()
 
 

@@ -16,6 +16,7 @@ from keras_likelihood.commands import (
 )
 from keras_likelihood.commands.command_error import CommandError
 from keras_likelihood.commands.console import Console
+from keras_likelihood.extras import how_to_install
 from keras_likelihood.version import __version__
 
 COMMANDS = {
@@ -40,16 +41,6 @@ exit status:
        that exists or cannot be written
   130  interrupted by Ctrl-C
 """
-EXTRAS = {
-    "tensorflow": "tensorflow",
-    "jax": "jax",
-    "torch": "torch",
-    "matplotlib": "plots",
-    "rich": "demo",
-    "sklearn": "recalibration,outliers",
-    "scipy": "recalibration,outliers",
-}
-"""Extras that bring a module which commands need."""
 LONGEST_LINE = 600
 
 
@@ -62,8 +53,9 @@ def main(arguments: list[str] | None = None) -> int:
     """Runs one command.
 
     Returns:
-        The exit status: 0; 1 if the data cannot be used or something else
-        failed; 2 if the command line is wrong; 130 after Ctrl-C.
+        The exit status. It is 0 if all went well, 1 if the data cannot be used
+        or something else failed, 2 if the command line is wrong and 130 after
+        Ctrl-C.
     """
     options = _parser().parse_args(arguments)
     _silence_backends()
@@ -73,7 +65,7 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         return _run(options)
     except BrokenPipeError:
-        # Whoever read the output, such as `head`, has left.
+        # The program that read the output, such as `head`, has ended.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
 
@@ -98,7 +90,7 @@ def _run(options):
 
 
 def _silence_backends():
-    """Keeps the backends' log off stderr, where users look for errors."""
+    """Hides the log lines of the backends: users look for errors on stderr."""
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     for name in ("tensorflow", "jax", "absl"):
         logging.getLogger(name).setLevel(logging.ERROR)
@@ -123,14 +115,10 @@ def _parser():
 def describe(error: BaseException) -> tuple[int, str]:
     """The exit status and the line that an error ends a command with."""
     if isinstance(error, KeyboardInterrupt):
-        return 130, "interrupted; no half-written file is left"
+        return 130, "interrupted; no unfinished file is left"
     if isinstance(error, ModuleNotFoundError):
-        module = (error.name or "").partition(".")[0]
-        if module in EXTRAS:
-            return 1, (
-                f"needs {module}, which comes with "
-                f'`pip install "keras-likelihood[{EXTRAS[module]}]"`'
-            )
+        if advice := how_to_install(error):
+            return 1, advice
     if isinstance(error, MemoryError):
         return 1, f"there is too little memory for this ({error})"
     if isinstance(error, OSError) and error.filename is not None:
@@ -147,7 +135,7 @@ def _show_warning(message, *_, **__):
 
 
 def _one_line(text):
-    """Text from files may hold line breaks and worse."""
+    """One line of printable text. Text from files may contain anything."""
     # Keras colours a part of its messages.
     line = " ".join(re.sub(r"\x1b\[[\d;]*m", "", text).split())
     line = "".join(c if c.isprintable() else "?" for c in line)

@@ -12,8 +12,8 @@ _HOST_TYPES = (int, float, list, tuple, np.ndarray, np.generic)
 class Constraint:
     """A smooth, increasing map from the reals onto the interval (low, high).
 
-    A subclass gives `call`, its `inverse` and the ends of its range; it keeps
-    its arguments under their own names, which is all its config needs.
+    A subclass defines `call`, `inverse` and the ends of its range. It stores
+    its arguments under their own names. The config is made from these.
     """
 
     low: float = 0.0
@@ -26,8 +26,8 @@ class Constraint:
     def inverse(self, y):
         """Maps `y` back to the reals: `constraint(constraint.inverse(y)) == y`.
 
-        Numbers and NumPy arrays are checked against the domain and answered
-        in float64; tensors are answered as tensors.
+        Numbers and NumPy arrays are checked against the domain, and the result
+        is float64. For tensors the result is a tensor.
         """
         if isinstance(y, _HOST_TYPES):
             y = np.asarray(y, dtype="float64")
@@ -64,14 +64,13 @@ class Constraint:
 
 
 def _softplus_inverse(y, xp):
-    # log(exp(y) - 1), written so that neither a tiny nor a large y loses
-    # digits.
+    # log(exp(y) - 1), in a form that is exact for tiny and for large y.
     return y + xp.log(-xp.expm1(-y))
 
 
 @serializable
 class Identity(Constraint):
-    """`x` itself: for a parameter that may be any number."""
+    """The identity, for a parameter that may be any number."""
 
     low = float("-inf")
 
@@ -130,8 +129,9 @@ class Softplus(Constraint):
 class ShiftedSoftplus(Constraint):
     """`(ln(1 + e^x) + s) / (ln 2 + s)`, which is 1 at x = 0.
 
-    It grows linearly and levels off at `s / (ln 2 + s)` rather than at zero,
-    so neither a very large nor a very small value loses its gradient.
+    It grows linearly for large x. For small x it approaches `s / (ln 2 + s)`
+    and not zero. So the gradient stays useful for very large and very small
+    values.
 
     Args:
         offset: the `s` above, `>= 0`. Defaults to 0.01.
@@ -192,7 +192,7 @@ class AffineSigmoid(Constraint):
 
 @serializable
 class Increasing(Constraint):
-    """Rows that increase: each entry is the last one plus a softplus.
+    """Rows that increase: each entry is the one before plus a softplus.
 
         y_0 = x_0,    y_k = y_(k-1) + ln(1 + e^x_k)
 
@@ -202,7 +202,7 @@ class Increasing(Constraint):
     low = -float("inf")
 
     def __call__(self, x):
-        # `ops.cumsum` on PyTorch makes float32 of float64.
+        # On PyTorch `ops.cumsum` turns float64 into float32.
         first, *others = ops.unstack(x, axis=-1)
         rows = [first]
         for other in others:

@@ -1,4 +1,4 @@
-"""Whether the package is imported by its own command."""
+"""Tells whether the package was imported by its own command."""
 
 import importlib
 import os
@@ -19,9 +19,9 @@ _CORE = (
 def is_own_command() -> bool:
     """Whether this process is `keras-likelihood` or `python -m` of it.
 
-    The command imports Keras and its backend, which take seconds, only when
-    it has something to run: `--help`, `--version` and wrong options answer
-    at once.
+    Importing Keras and its backend takes seconds. The command imports them
+    only when it has something to run, so that `--help`, `--version` and wrong
+    options get an answer at once.
     """
     name = os.path.basename(sys.argv[0] if sys.argv else "")
     if name.removesuffix(".exe") == "keras-likelihood":
@@ -31,6 +31,6 @@ def is_own_command() -> bool:
 
 
 def import_core() -> None:
-    """Imports what `import keras_likelihood` does elsewhere."""
+    """Imports what `import keras_likelihood` imports in other programs."""
     for name in _CORE:
         importlib.import_module(f"{__package__}.{name}")

@@ -1,4 +1,4 @@
-"""How the package's classes find their way back from a saved file."""
+"""Registers the classes of the package, so that saved files can be loaded."""
 
 import keras
 

@@ -20,7 +20,7 @@ def replacing(path):
     ...     temporary.write_text("row,score")
 
     Args:
-        path: of the file to write. Its folder must exist.
+        path: the path of the file to write. Its folder must exist.
     """
     target = pathlib.Path(os.path.realpath(path))
     temporary = target.with_name(f".{secrets.token_hex(8)}{target.suffix}")
@@ -36,14 +36,15 @@ def replacing(path):
     except BaseException as error:
         temporary.unlink(missing_ok=True)
         if isinstance(error, OSError):
-            # Errors of a full disk name no file, others the temporary one.
+            # The error of a full disk names no file. Other errors name the
+            # temporary file.
             error.filename = os.fspath(path)
         raise
     _sync_folder(target.parent)
 
 
 def _sync_folder(folder):
-    # Windows cannot open folders; there the new name is safe without.
+    # Windows cannot open folders, and does not need it here.
     with contextlib.suppress(OSError):
         handle = os.open(folder, os.O_RDONLY)
         try:

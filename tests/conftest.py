@@ -1,6 +1,7 @@
 """What every test starts from."""
 
 import contextlib
+import functools
 import gc
 import os
 import pathlib
@@ -41,6 +42,29 @@ def pytest_configure(config):
         collect_rarely()
 
 
+def pytest_addoption(parser):
+    parser.addoption(
+        "--every-test",
+        action="store_true",
+        help="run the tests that use no backend on this one too",
+    )
+
+
+def pytest_collection_modifyitems(config, items):
+    """Leaves the tests that use no backend to PyTorch, the fastest.
+
+    They would find the same on all three.
+    """
+    if config.getoption("every_test"):
+        return
+    if os.environ.get("KERAS_BACKEND") == "torch":
+        return
+    left = [i for i in items if i.get_closest_marker("one_backend")]
+    if left:
+        config.hook.pytest_deselected(items=left)
+        items[:] = [i for i in items if i not in set(left)]
+
+
 def share_programs(config):
     """Lets JAX compile equal programs once in a run.
 
@@ -56,7 +80,12 @@ def share_programs(config):
 
 
 def compile_cheaply():
-    """Keeps TensorFlow from optimizing programs that run a few times."""
+    """Keeps backends from much work for programs that run a few times.
+
+    TensorFlow leaves out what makes them faster. JAX makes what holds a
+    program while it is translated once, and not for each program; that takes
+    a quarter of the time of a small one.
+    """
     import keras
 
     if keras.backend.backend() == "tensorflow":
@@ -65,6 +94,13 @@ def compile_cheaply():
         tf.config.optimizer.set_experimental_options(
             {"disable_meta_optimizer": True}
         )
+    elif keras.backend.backend() == "jax":
+        from jax._src.interpreters import mlir
+
+        # Not of the public surface: another version may lack it.
+        make = getattr(mlir, "make_ir_context", None)
+        if make is not None:
+            mlir.make_ir_context = functools.cache(make)
 
 
 def collect_rarely():
@@ -79,6 +115,28 @@ def _same_seed():
     import keras
 
     keras.utils.set_random_seed(0)
+
+
+@pytest.fixture(autouse=True)
+def _one_backend(request):
+    """Fails a test of the mark `one_backend` that computes with PyTorch."""
+    import keras
+
+    marked = request.node.get_closest_marker("one_backend")
+    if not marked or keras.backend.backend() != "torch":
+        yield
+        return
+    from torch.utils import _python_dispatch
+
+    class Refuse(_python_dispatch.TorchDispatchMode):
+        def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+            raise AssertionError(
+                "A test of the mark `one_backend` must not use the backend. "
+                f"Received: {function}"
+            )
+
+    with Refuse():
+        yield
 
 
 @pytest.fixture

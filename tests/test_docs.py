@@ -339,6 +339,7 @@ def test_pages_show_what_their_code_prints_and_draws(tmp_path):
     shown = executed.Page("a/page", tmp_path, True).with_outputs(PAGE)
     assert ":class: output\n\n2\n```" in shown
     assert "plt.plot([number, 3])" not in shown and ":alt: A line." in shown
+    assert ":alt: What the code above draws." in shown
     for path in tmp_path.iterdir():
         assert f"/{executed.FIGURES}/{path.name}" in shown
     assert len(list(tmp_path.iterdir())) == 2

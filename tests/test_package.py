@@ -53,6 +53,19 @@ def test_only_the_backend_room_imports_frameworks():
             assert not pattern.search(text), path
 
 
+def test_missing_extras_are_named(monkeypatch):
+    def lost(name):
+        missing = "scipy" if name.endswith("recalibration") else "unheard_of"
+        raise ModuleNotFoundError(f"no {missing}", name=missing)
+
+    monkeypatch.setattr("importlib.import_module", lost)
+    advice = r"kl.recalibration needs scipy.*\[all\]"
+    with pytest.raises(ModuleNotFoundError, match=advice):
+        kl.__getattr__("recalibration")
+    with pytest.raises(ModuleNotFoundError, match="no unheard_of"):
+        kl.__getattr__("compare")
+
+
 def readme_blocks():
     text = (ROOT / "README.md").read_text()
     return re.findall(r"```python\n(.*?)```", text, flags=re.S)
@@ -73,6 +86,22 @@ def test_readme_is_near_the_truth(capsys):
     assert 0.3 < distance < 0.5
 
 
+def test_readme_makes_intervals_from_a_table(tmp_path, monkeypatch, capsys):
+    """The block about a table of one's own, in units of its own."""
+    keras.utils.set_random_seed(0)
+    rng = np.random.default_rng(0)
+    x = rng.uniform([40, 1900], [250, 2020], size=(600, 2))
+    y = 1500 * x[:, 0] + rng.normal(size=600) * 100 * x[:, 0]
+    table = np.column_stack([x, y])
+    np.savetxt(tmp_path / "table.csv", table, "%.6g", ",", header="a,b,y")
+    monkeypatch.chdir(tmp_path)
+    exec(compile(readme_blocks()[1], "README.md", "exec"), scope := {})
+    inside = int(re.match(r"(\d+)%", capsys.readouterr().out)[1])
+    assert 80 <= inside <= 99
+    # Without inputs it would have to be about 280,000.
+    assert (scope["upper"] - scope["lower"]).mean() < 90_000
+
+
 def test_readme_runs(tmp_path):
     """The other blocks in order, as a reader would type them."""
     rng = np.random.default_rng(0)
@@ -86,7 +115,7 @@ def test_readme_runs(tmp_path):
         "features": keras.layers.Dense(4)(inputs),
         "maps": maps,
     }
-    blocks = readme_blocks()[1:]
+    blocks = readme_blocks()[2:]
     assert len(blocks) >= 4
     for block in blocks:
         if '"depth"' in block:

@@ -8,6 +8,8 @@ import shutil
 
 import pytest
 
+pytestmark = pytest.mark.one_backend
+
 pytest.importorskip("matplotlib")
 
 ROOT = pathlib.Path(__file__).parents[1]

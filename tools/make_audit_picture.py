@@ -2,38 +2,39 @@
 
     python tools/make_audit_picture.py
 
-The page is that of the gallery's example of wrong labels. Chromium has to be
-installed.
+The page is that of the tutorial about wrong labels in images. Chromium has to
+be installed.
 """
 
+import contextlib
 import io
 import pathlib
-import runpy
+import re
 import subprocess
 import tempfile
 
-import matplotlib
 from PIL import Image
-
-matplotlib.use("Agg")
-import keras_likelihood as kl  # noqa: E402
 
 DOCS = pathlib.Path(__file__).parents[1] / "docs"
 SIZE = (1100, 1300)
 
 
+def write_page():
+    """Runs the code of the tutorial until it has written the page."""
+    text = (DOCS / "tutorials" / "image_labels.md").read_text()
+    scope = {}
+    for block in re.findall(r"```python\n(.*?)```", text, flags=re.S):
+        exec(compile(block, "image_labels.md", "exec"), scope)
+        if "kl.audit(" in block:
+            return
+
+
 def main():
-    found = runpy.run_path(str(DOCS / "gallery" / "plot_3_wrong_labels.py"))
     with tempfile.TemporaryDirectory() as folder:
         page = pathlib.Path(folder) / "audit.html"
         picture = pathlib.Path(folder) / "page.png"
-        kl.audit(
-            found["model"],
-            found["x"],
-            found["y"],
-            page,
-            show=found["digits"].reshape(-1, 8, 8),
-        )
+        with contextlib.chdir(folder):
+            write_page()
         command = ["chromium", "--headless", "--no-sandbox", "--disable-gpu"]
         command += ["--hide-scrollbars", f"--window-size={SIZE[0]},{SIZE[1]}"]
         command += [f"--screenshot={picture}", page.as_uri()]

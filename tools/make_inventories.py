@@ -38,7 +38,7 @@ KERAS = {
     "keras.callbacks.ModelCheckpoint": "api/callbacks/model_checkpoint/",
     "keras.config.floatx": "api/utils/config_utils/",
     "keras.distribution": "api/distribution/",
-    "keras.distribution.DataParallel": "api/distribution/",
+    "keras.distribution.DataParallel": "api/distribution/data_parallel/",
     "keras.layers.Dense": "api/layers/core_layers/dense/",
     "keras.layers.EinsumDense": "api/layers/core_layers/einsum_dense/",
     "keras.layers.Embedding": "api/layers/core_layers/embedding/",

@@ -15,12 +15,13 @@ import numpy as np
 MODEL_CALIBRATION = "recalibrate model.keras --data val.npz --method global"
 CALIBRATION = "recalibrate --data logits.npz --method global"
 CSV_CALIBRATION = "recalibrate --data logits.csv --method global"
+CHECKUP = "checkup model.keras --data val.npz --output page.html"
 AUDIT = "audit model.keras --data val.npz --output page.html"
 DETECT = "detect table.npz --output scores.csv"
 CSV_DETECT = "detect table.csv --output scores.csv"
 READERS = {
-    "model.keras": (AUDIT, MODEL_CALIBRATION),
-    "val.npz": (AUDIT, MODEL_CALIBRATION),
+    "model.keras": (AUDIT, MODEL_CALIBRATION, CHECKUP),
+    "val.npz": (AUDIT, MODEL_CALIBRATION, CHECKUP),
     "logits.npz": (CALIBRATION,),
     "logits.csv": (CSV_CALIBRATION,),
     "table.npz": (DETECT,),

@@ -56,7 +56,8 @@ class Page:
         if not hidden and not self.shown:
             return block[0]
         printed = run(code, self.scope, self.name)
-        alt = kind.removeprefix("{run}").strip() or "What the code above draws."
+        alt = kind.removeprefix("{run}").strip() if hidden else ""
+        alt = alt or "What the code above draws."
         parts = [] if hidden else [block[0]]
         if printed.strip():
             parts.append(_output(printed))

@@ -10,7 +10,7 @@ import importlib.util
 
 import keras
 import numpy as np
-from results import HERE, parser, pyplot, record
+from results import HERE, WIDTH, parser, pyplot, record
 
 
 def example():
@@ -39,7 +39,7 @@ def main():
     module = example()
     plt = pyplot()
     keras.utils.set_random_seed(0)
-    figure, axes = plt.subplots(1, 3, figsize=(14, 4))
+    figure, axes = plt.subplots(1, 3, figsize=(WIDTH, 3.6))
     module.draw_ridge(axes[0], size, steps)
     module.draw_lasso(axes[1], size, steps)
     module.draw_sparsities(axes[2], size, steps, shares)
@@ -47,7 +47,7 @@ def main():
         axis.set(xscale="log")
     for axis in axes:
         axis.set(yscale="log")
-        axis.legend()
+        axis.legend(fontsize=9)
     axes[0].set(ylabel="mean squared error of the weights")
     ridge, lasso, sparse = map(heights, axes)
     rows = {}

@@ -9,7 +9,7 @@ import io
 import json
 
 from counting import column
-from results import FOLDER, as_png, pyplot
+from results import FOLDER, WIDTH, as_png, pyplot
 
 HASH = "numbers"
 
@@ -17,7 +17,7 @@ HASH = "numbers"
 def regressors(tables):
     """NLL of three methods, less that of a constant scale."""
     plt = pyplot()
-    figure, axes = plt.subplots(1, 2, figsize=(9.6, 3.6), sharey=True)
+    figure, axes = plt.subplots(1, 2, figsize=(WIDTH, 3.6), sharey=True)
     methods = {
         "predicted": ("the paper's: predicted scale", "o", "C0"),
         "beta-NLL": ("predicted scale, beta-NLL", "s", "C2"),
@@ -42,7 +42,7 @@ def recalibration_tables(tables):
     """ECE of three methods, and the gain of LS over GS by NLL."""
     plt = pyplot()
     figure, (left, right) = plt.subplots(
-        1, 2, figsize=(9.6, 3.6), sharey=True, width_ratios=(3, 2)
+        1, 2, figsize=(WIDTH, 3.6), sharey=True, width_ratios=(3, 2)
     )
     ece = tables["ece"]
     names = list(ece["rows"])
@@ -69,7 +69,7 @@ def temperatures_cifar10(tables):
     """Three detectors of three corruptions."""
     plt = pyplot()
     table = tables["aupr"]
-    figure, axis = plt.subplots(figsize=(9.6, 3))
+    figure, axis = plt.subplots(figsize=(WIDTH, 3))
     kinds, count = list(table["rows"]), len(table["columns"])
     for i, name in enumerate(table["columns"]):
         places = [k + (i - (count - 1) / 2) * 0.26 for k in range(len(kinds))]

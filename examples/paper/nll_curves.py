@@ -8,7 +8,7 @@ every size of error (every margin of the logits).
 
 import keras
 import numpy as np
-from results import parser, pyplot, record
+from results import WIDTH, parser, pyplot, record
 
 import keras_likelihood as kl
 
@@ -38,7 +38,8 @@ def softmax_nll(margin, temperatures):
 
 def draw(scales):
     plt = pyplot()
-    figure, axes = plt.subplots(1, 4, figsize=(11, 3))
+    figure, axes = plt.subplots(2, 2, figsize=(WIDTH, 6))
+    axes = axes.T.ravel()
     grid = np.linspace(-3, 3, 201, dtype="float32")
     for scale in (0.5, 1.0, 2.0):
         density = np.exp(-normal_nll_of_grid(grid, scale))
@@ -62,7 +63,7 @@ def draw(scales):
     axes[3].set(title="softmax NLL", xlabel="temperature", xscale="log")
     axes[3].set(ylim=(0, 4))
     for axis in axes:
-        axis.legend(fontsize=8)
+        axis.legend()
     return figure
 
 

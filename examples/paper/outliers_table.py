@@ -14,7 +14,7 @@ import sys
 import tempfile
 
 import numpy as np
-from results import HERE, parser, pyplot, record
+from results import HERE, WIDTH, parser, pyplot, record
 
 OURS = {"PCAScale": "PCA+S", "AutoencoderScale": "AE+S", "Auto": "Auto"}
 
@@ -41,18 +41,19 @@ def made_up():
 
 def draw(aucs):
     plt = pyplot()
-    figure, axis = plt.subplots(figsize=(2 + 0.5 * len(aucs), 4))
+    figure, axis = plt.subplots(figsize=(WIDTH, 1 + 0.26 * len(aucs)))
     order = sorted(aucs, key=lambda name: np.median(aucs[name]))
     boxes = axis.boxplot(
         [aucs[name] for name in order],
+        orientation="horizontal",
         patch_artist=True,
         medianprops={"color": "black"},
         flierprops={"markersize": 3},
     )
     for name, box in zip(order, boxes["boxes"], strict=True):
         box.set_facecolor("C1" if name in OURS.values() else "0.85")
-    axis.set_xticks(range(1, len(order) + 1), order, rotation=60, ha="right")
-    axis.set(ylabel="ROC-AUC over the sets")
+    axis.set_yticks(range(1, len(order) + 1), order)
+    axis.set(xlabel="ROC-AUC over the sets (high is good)")
     return figure
 
 

@@ -21,6 +21,10 @@ import numpy as np
 HERE = pathlib.Path(__file__).resolve().parent
 FOLDER = HERE.parents[1] / "docs" / "paper"
 LARGEST_PICTURE = 150_000
+WIDTH = 9.6
+"""Inches of the widest figures: more, and letters are small on the page."""
+BELOW = "outside lower center"
+"""Where a legend of all panels stands."""
 PACKAGES = "keras tensorflow jax torch numpy scipy scikit-learn".split()
 _started = time.perf_counter()
 

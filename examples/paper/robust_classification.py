@@ -10,7 +10,7 @@ second study a straight line can take the cluster's side at little cost.
 
 import keras
 import numpy as np
-from results import parser, pyplot, record
+from results import WIDTH, parser, pyplot, record
 
 import keras_likelihood as kl
 
@@ -62,7 +62,7 @@ def predict(model, x):
 
 def draw(x, y, outlier, models):
     plt = pyplot()
-    figure, axes = plt.subplots(1, 3, figsize=(13, 4), sharey=True)
+    figure, axes = plt.subplots(1, 3, figsize=(WIDTH, 3.4), sharey=True)
     across = np.linspace(*(x[:, 0].min() - 0.5, x[:, 0].max() + 0.5), 160)
     up = np.linspace(x[:, 1].min() - 0.5, x[:, 1].max() + 0.5, 160)
     grid = np.stack(np.meshgrid(across, up), -1).astype("float32")

@@ -11,7 +11,7 @@ import warnings
 
 import numpy as np
 import threadpoolctl
-from results import parser, pyplot, record
+from results import BELOW, WIDTH, parser, pyplot, record
 from sklearn import linear_model
 
 from keras_likelihood import robust
@@ -59,22 +59,22 @@ def slope_of(model):
 
 def draw(kinds):
     plt = pyplot()
-    figure, axes = plt.subplots(1, len(kinds), figsize=(14, 4))
+    figure, axes = plt.subplots(1, len(kinds), figsize=(WIDTH, 4.4))
     for axis, kind in zip(axes, kinds, strict=True):
         x, y = make_study(0, kind)
         axis.plot(x[:, 0], y, ".", color="0.6", ms=4)
         ends = np.array([[x.min()], [x.max()]])
         for place, (name, make) in enumerate(METHODS.items()):
-            model, seconds = fit(make, x, y)
+            model, _ = fit(make, x, y)
             axis.plot(
                 ends[:, 0],
                 model.predict(ends),
                 "-" if place > 3 else "--",
                 color=f"C{place}",
-                label=f"{name}, {1e3 * seconds:.1f} ms",
+                label=name,
             )
         axis.set(title=f"outliers: {kind}", ylim=(-12, 16))
-        axis.legend(fontsize=7, loc="upper left")
+    figure.legend(*axes[0].get_legend_handles_labels(), ncols=4, loc=BELOW)
     return figure
 
 

@@ -11,7 +11,7 @@ offsets and by the exponential, at several step sizes.
 import keras
 import numpy as np
 from datasets import logits
-from results import parser, pyplot, record
+from results import BELOW, WIDTH, parser, pyplot, record
 
 import keras_likelihood as kl
 
@@ -91,12 +91,15 @@ def describe(values):
 
 def draw(curves):
     plt = pyplot()
-    figure, axes = plt.subplots(1, len(curves), figsize=(14, 4), sharey=True)
+    figure, axes = plt.subplots(
+        1, len(curves), figsize=(WIDTH, 3.8), sharey=True
+    )
     for axis, (title, values) in zip(axes, curves.items(), strict=True):
         axis.plot(values, label=list(CONSTRAINTS))
-        axis.set(title=title, xlabel="epoch", yscale="log", ylim=(2.5, 30))
+        axis.set(title=title, xlabel="epoch", ylim=(2.5, 6))
     axes[0].set(ylabel="test NLL")
-    axes[2].legend(fontsize=8)
+    names = axes[0].get_legend_handles_labels()
+    figure.legend(*names, ncols=len(CONSTRAINTS), loc=BELOW)
     return figure
 
 

@@ -11,7 +11,7 @@ loss of the example) rank the examples.
 
 import keras
 import numpy as np
-from results import parser, pyplot, record
+from results import WIDTH, parser, pyplot, record
 from sklearn.datasets import load_digits
 from sklearn.metrics import average_precision_score
 
@@ -94,17 +94,17 @@ def compare(x, y, kinds, seeds, **options):
     return {"columns": list(METHODS.values()), "rows": rows}
 
 
-def draw(images, names, heat, count=12):
+def draw(images, names, heat, count=8):
     """The images of the lowest and of the highest temperature."""
     plt = pyplot()
     order = np.argsort(heat)
-    figure, axes = plt.subplots(2, count, figsize=(12, 2.6))
+    figure, axes = plt.subplots(2, count, figsize=(WIDTH, 3))
     for row, chosen in zip(
         axes, (order[:count], order[::-1][:count]), strict=True
     ):
         for axis, i in zip(row, chosen, strict=True):
             axis.imshow(images[i], cmap="gray_r")
-            axis.set_title(f"{names[i]}: {heat[i]:.2f}", fontsize=8)
+            axis.set_title(f"{names[i]}: {heat[i]:.2f}", fontsize=10)
             axis.set_axis_off()
     figure.suptitle("label: temperature, lowest above and highest below")
     return figure

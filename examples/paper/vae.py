@@ -1,6 +1,7 @@
 """Variational auto-encoders of faces under the robust loss.
 
     python examples/paper/vae.py
+    python examples/paper/vae.py --runs RUNS.jsonl --only "data HxWxC"
     python examples/paper/vae.py --size 32 --images 2000 --epochs 5
 
 A convolutional VAE of CelebA faces, trained with shape and scale of the
@@ -10,10 +11,17 @@ an image, or one for every pixel and channel. `weighted` is the last of these
 with `RobustRhoLoss(beta=1, balanced=True)`, so that pixels of large scale
 train the reconstruction as much as the others. The error is the squared error
 of a held-out face's reconstruction, summed over pixels in [0, 1]. Times and
-bytes are those beside a normal likelihood of scale 1. Meant for a GPU; the
-second command is for a CPU.
+bytes are those beside a normal likelihood of scale 1; a time is measured by
+itself, over a few epochs. Meant for a GPU; the last command is for a CPU.
+
+With `--runs`, every training is a line of that file and is not done again, so
+several processes, each with `--only` a few variants, may fill it side by side.
+The call without `--only` then writes the results.
 """
 
+import argparse
+import json
+import pathlib
 import time
 
 import keras
@@ -25,6 +33,7 @@ from results import Mosaic, parser, record
 import keras_likelihood as kl
 
 CODE = 16
+TIMED_EPOCHS = 4
 START = {"scale": 0.1}
 VARIANTS = [
     ("normal, scale 1", "normal", None),
@@ -37,6 +46,7 @@ VARIANTS = [
     ("predicted HxWxC", "predicted", "element"),
     ("weighted HxWxC", "weighted", "element"),
 ]
+SHOWN = "weighted HxWxC"
 
 
 def faces(size, count):
@@ -189,55 +199,137 @@ def maps(model, held):
     return Mosaic([list(row) for row in rows])
 
 
-def main():
+class Runs:
+    """Trainings by variant and seed, kept in a file where one is named.
+
+    Args:
+        path: of a file of JSON lines, or `None`.
+    """
+
+    def __init__(self, path):
+        self.path = path
+        self.lines = []
+        if path and path.exists():
+            self.lines = [json.loads(x) for x in path.read_text().splitlines()]
+
+    def find(self, variant, seed):
+        for line in self.lines:
+            if (line["variant"], line["seed"]) == (variant, seed):
+                return line
+        return None
+
+    def add(self, variant, seed, **found):
+        line = {"variant": variant, "seed": seed, **found}
+        self.lines.append(line)
+        if self.path:
+            with self.path.open("a") as file:
+                file.write(json.dumps(line) + "\n")
+        print(line, flush=True)
+
+
+def parse():
     options = parser(__doc__)
     options.add_argument("--size", type=int, default=64)
     options.add_argument("--images", type=int, default=10_000)
     options.add_argument("--epochs", type=int, default=30)
     options.add_argument("--batch", type=int, default=64)
-    options.add_argument("--seeds", type=int, default=2)
+    options.add_argument("--seeds", type=int, default=5)
+    options.add_argument("--runs", type=pathlib.Path)
+    options.add_argument("--only", nargs="+", default=[])
     options = options.parse_args()
     if options.quick:
         options.size, options.images, options.epochs = 16, 80, 1
         options.seeds = 1
-    images = faces(options.size, options.images)
-    cut = len(images) * 9 // 10
-    x, held = images[:cut], images[cut:]
-    rows, spread = {}, {}
-    for name, kind, dimension in VARIANTS:
-        errors = []
-        for seed in reversed(range(options.seeds)):
-            error, seconds, used, model = train(
+    return options
+
+
+def run_all(runs, x, held, options):
+    """Trains what is missing; returns the last model of `SHOWN`, or `None`.
+
+    All variants have a seed before the next one begins, so that results that
+    are cut short are still pairs.
+    """
+    shown = None
+    for seed in range(options.seeds):
+        for name, kind, dimension in VARIANTS:
+            left_out = options.only and name not in options.only
+            if left_out or runs.find(name, seed):
+                continue
+            error, _, used, model = train(
                 kind, dimension, x, held, options, seed
             )
-            errors.append(error)
-        if kind == "normal":
-            second, memory = seconds, used
-        rows[name] = [
-            float(np.mean(errors)),
-            seconds / second,
-            (used - memory) / 1e6,
-        ]
-        spread[name] = float(np.ptp(errors))
-        print(name, rows[name], spread[name], flush=True)
+            runs.add(name, seed, error=error, bytes=used)
+            shown = model if name == SHOWN else shown
+    return shown
+
+
+def time_all(runs, x, held, options):
+    """Seconds of an epoch; nothing else may use the device meanwhile."""
+    short = argparse.Namespace(**vars(options))
+    short.epochs = min(TIMED_EPOCHS, options.epochs)
+    for name, kind, dimension in VARIANTS:
+        if not runs.find(name, "time"):
+            _, seconds, _, _ = train(kind, dimension, x, held, short, 0)
+            runs.add(name, "time", seconds=seconds)
+
+
+def collect(runs, images, options):
+    """The results as `record` takes them."""
+    names = [name for name, _, _ in VARIANTS]
+    errors = {
+        name: [runs.find(name, s)["error"] for s in range(options.seeds)]
+        for name in names
+    }
+    second = runs.find(names[0], "time")["seconds"]
+    memory = runs.find(names[0], 0)["bytes"]
     table = {
         "columns": ["MSE", "time", "memory, MB"],
-        "rows": rows,
+        "rows": {
+            name: [
+                float(np.mean(errors[name])),
+                runs.find(name, "time")["seconds"] / second,
+                (runs.find(name, 0)["bytes"] - memory) / 1e6,
+            ]
+            for name in names
+        },
         "digits": 2,
         "paper": "tab:vae",
     }
-    data = {
-        "images": len(x),
+    per_seed = {
+        "columns": [f"seed {seed}" for seed in range(options.seeds)],
+        "rows": errors,
+        "digits": 1,
+    }
+    return {
+        "images": images,
         "size": options.size,
         "epochs": options.epochs,
         "code": CODE,
         "seeds": options.seeds,
-        "spread": max(spread.values()),
-        "milliseconds": 1e3 * second / -(-len(x) // options.batch),
-        "tables": {"errors": table},
+        "milliseconds": 1e3 * second / -(-images // options.batch),
+        "tables": {"errors": table, "seeds": per_seed},
     }
-    figures = {"maps": maps(model, held[:10])}
-    record("vae", data, figures, quick=options.quick)
+
+
+def main():
+    options = parse()
+    images = faces(options.size, options.images)
+    cut = len(images) * 9 // 10
+    x, held = images[:cut], images[cut:]
+    runs = Runs(options.runs)
+    shown = run_all(runs, x, held, options)
+    picture = options.runs and options.runs.with_suffix(".npy")
+    if shown is not None and picture:
+        np.save(picture, maps(shown, held[:10]).pixels)
+    if options.only:
+        return
+    time_all(runs, x, held, options)
+    if shown is not None:
+        mosaic = maps(shown, held[:10])
+    else:
+        mosaic = Mosaic([[np.load(picture)]])
+    data = collect(runs, len(x), options)
+    record("vae", data, {"maps": mosaic}, quick=options.quick)
 
 
 if __name__ == "__main__":

@@ -127,7 +127,7 @@ def _as_shown(x, show, n):
 def _classes(reading: Reading, task, n) -> int | None:
     """Number of classes, `None` for regression; refuses what has no audit."""
     shape, likelihood = reading.prediction.shape, reading.likelihood
-    found = TASKS[reading.spread != "temperature"]
+    found = TASKS[reading.uncertainty_parameter != "temperature"]
     if task not in (None, found):
         raise ValueError(
             f"The likelihood {likelihood.name()} is one of {found}. "

@@ -61,24 +61,30 @@ def score_of(reading, data_parameter, nll) -> Score:
     """
     values = learned_values(reading, data_parameter, len(nll))
     if values is not None:
-        return _parameter_score("learned", reading.spread, values)
+        return _parameter_score(
+            "learned", reading.uncertainty_parameter, values
+        )
     values = _predicted_spread(reading)
     if values is not None:
-        return _parameter_score("predicted", reading.spread, values)
+        return _parameter_score(
+            "predicted", reading.uncertainty_parameter, values
+        )
     label = "target" if reading.is_real else "label"
     meaning = (
         f"The negative log-likelihood of the given {label}, since the model "
-        f"has no {reading.spread} of each example. It is high where the "
-        f"model finds the {label} improbable. A network that was trained "
-        f"long on these very {label}s may have learned the wrong ones by "
-        "heart, and then scores them low."
+        f"has no {reading.uncertainty_parameter} of each example. "
+        f"It is high where the model finds the {label} improbable. "
+        f"A network that was trained long on these very {label}s may have "
+        "learned the wrong ones by heart, and then scores them low."
     )
     return Score(f"NLL of the given {label}", meaning, nll)
 
 
 def _predicted_spread(reading):
     """Temperature or scale of each example `(n,)`, if they differ."""
-    found = reading.without_data_parameters().parameter(reading.spread)
+    found = reading.without_data_parameters().parameter(
+        reading.uncertainty_parameter
+    )
     values = np.ones(()) if found is None else np.asarray(found.values)
     if values.ndim == 0 or len(values) != len(reading.prediction):
         return None
@@ -112,15 +118,16 @@ def remembered(reading, data_parameter, n) -> np.ndarray | None:
 def learned_values(reading, data_parameter, n) -> np.ndarray | None:
     """What each example learned `(n,)`, or `None` if nothing is known."""
     if data_parameter is None:
-        own = reading.data_parameters.get(reading.spread)
+        own = reading.data_parameters.get(reading.uncertainty_parameter)
         # Of another size, it belongs to other data than these.
         if own is None or own.num_examples != n:
             return None
         data_parameter = own
     if isinstance(data_parameter, DataParameter):
-        if data_parameter.name not in (None, reading.spread):
+        if data_parameter.name not in (None, reading.uncertainty_parameter):
             raise ValueError(
-                f"`data_parameter` must be of the {reading.spread}. "
+                "`data_parameter` must be of the "
+                f"{reading.uncertainty_parameter}. "
                 f"Received: one of the {data_parameter.name}"
             )
         data_parameter = data_parameter.values()

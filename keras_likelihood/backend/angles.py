@@ -14,7 +14,7 @@ def i1e(x):
 
 
 def sin(x):
-    """`sin(x)`. Stock `ops.sin` on JAX makes float32 of float64."""
+    """`sin(x)`. On JAX `ops.sin` turns float64 into float32."""
     return _functions()[2](x)
 
 

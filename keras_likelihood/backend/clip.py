@@ -7,9 +7,9 @@ from keras import ops
 def clip(x, low, high):
     """`x` held between two numbers or two tensors; same dtype.
 
-    Stock `ops.clip` on PyTorch makes float32 tensors of numbers, which is
-    several times slower and turns bounds beyond its range into 0 or infinity;
-    `ops.minimum` and `ops.maximum` there make float32 of float64.
+    On PyTorch `ops.clip` turns numbers into float32 tensors. This is several
+    times slower, and bounds beyond the range of float32 become 0 or infinity.
+    `ops.minimum` and `ops.maximum` there turn float64 into float32.
     """
     if keras.backend.backend() == "torch":
         return x.clamp(low, high)

@@ -37,8 +37,8 @@ def _tensorflow(forward, backward):
         output, residuals = forward(*inputs)
 
         def gradient(upstream):
-            # The tape holds the residuals as constants: differentiating
-            # once more would be silently wrong.
+            # The tape holds the residuals as constants. A second derivative
+            # would be wrong without a warning.
             return [
                 tf.raw_ops.PreventGradient(input=part(), message=_ONCE)
                 for part in backward(residuals, upstream)

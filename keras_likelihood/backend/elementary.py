@@ -1,10 +1,11 @@
 """Logarithm, exponential and reciprocal that a compiler can fuse freely.
 
-XLA takes its own `log1p`, `expm1` and division for expensive: it writes their
-results to memory rather than compute them twice, and a pass over memory costs
-far more than they do. On JAX float32 they are therefore sums, products and
-shifts of bits here, within two units of the last place. Elsewhere, where each
-operation is a pass of its own, they are the backend's.
+XLA assumes that its own `log1p`, `expm1` and division are expensive. It writes
+their results to memory instead of computing them twice, and a pass over memory
+takes far longer than they do. Here, on JAX in float32, they consist of sums,
+products and shifts of bits, and are exact to two units in the last place. On
+the other backends each operation is a pass of its own, and the backend's
+functions are used.
 """
 
 import math
@@ -68,7 +69,8 @@ def reciprocal(x):
     """`1 / x` for `|x|` from 1e-37 to 1e37."""
     if not _by_bits(x):
         return 1 / x
-    # The sign bit passes through; the rest is a guess within an eighth.
+    # The sign bit stays. The rest is a first estimate, with a relative error
+    # below 1/8.
     sign = _bits(x) & _bits_of(-0.0)
     y = _float((0x7EF311C7 - (_bits(x) ^ sign)) | sign)
     for _ in range(3):
@@ -80,7 +82,7 @@ def select(condition, x, y):
     """`x` where the condition holds, else `y`; both must be finite."""
     if keras.backend.backend() == "jax":
         return ops.where(condition, x, y)
-    # Arithmetic with zeros and ones: a selection is by far the slower pass.
+    # Arithmetic with zeros and ones is much faster than a selection.
     chosen = ops.cast(condition, ops.dtype(x))
     return (1 - chosen) * y + chosen * x
 
@@ -94,7 +96,7 @@ def _log_near_one(m):
 
 
 def _polynomial(coefficients, x):
-    """By halves: a chain of dependent steps would wait for each."""
+    """Evaluates by halves, so that few steps depend on each other."""
     terms = list(coefficients)
     while len(terms) > 1:
         pairs = zip(terms[::2], terms[1::2], strict=False)
@@ -105,7 +107,8 @@ def _polynomial(coefficients, x):
 
 
 def _log1p_of_cpu(x):
-    # Bounded, as a polynomial of a large number has no finite gradient.
+    # The argument is bounded, because the polynomial of a large number has no
+    # finite gradient.
     small = _log_near_one(ops.minimum(x, 0.5))
     return ops.where(x < 0.5, small, ops.log(1 + x))
 
@@ -119,8 +122,8 @@ def _expm1_of_cpu(x):
 def repeats_cheaply() -> bool:
     """Whether computing twice is cheaper than memory.
 
-    It should be on accelerators with JAX. Until that is measured, nobody gets
-    it but `benchmarks/robust_rho_nll.py`.
+    It should be true on accelerators with JAX. As long as this is not
+    measured, only `benchmarks/robust_rho_nll.py` uses it.
     """
     return False
 

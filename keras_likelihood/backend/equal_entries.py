@@ -29,8 +29,8 @@ def sums_of_equal(values: list, index) -> list:
 def _can_compare_all(values, index):
     """Whether each entry may look at all others, which takes one kernel.
 
-    A GPU is idle between two small kernels for as long as it takes to compare
-    a million pairs.
+    The pause of a GPU between two small kernels is as long as the comparison
+    of a million pairs.
     """
     import jax
 
@@ -49,8 +49,8 @@ def _compare_all(x, index):
 def _jax_places(index):
     """Integers `(batch,)` in [0, batch), the same for equal entries.
 
-    A search in the sorted entries would be a loop, and a GPU waits for each
-    round of it: that took half a millisecond a step.
+    A search in the sorted entries would be a loop. A GPU waits for each round
+    of it, which took half a millisecond in each step.
     """
     import jax.numpy as jnp
 

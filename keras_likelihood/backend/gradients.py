@@ -1,4 +1,4 @@
-"""Identities that change only what flows back through them."""
+"""Functions that change only the gradient."""
 
 import keras
 from keras import ops
@@ -7,8 +7,8 @@ from keras import ops
 def scale_step(weight, multiplier: float):
     """`multiplier * weight`, with the gradient of `weight` left as it is.
 
-    Training `weight` then moves the product by `multiplier` times the step
-    that any optimizer would have taken, be it SGD or Adam.
+    With any optimizer, such as SGD or Adam, the product then moves by
+    `multiplier` times the usual step.
     """
     if multiplier == 1.0:
         return weight
@@ -19,7 +19,7 @@ def scale_step(weight, multiplier: float):
 
 
 def clip_gradient(x, norm: float):
-    """`x` itself; its gradient is shrunk to at most `norm` in 2-norm."""
+    """`x`, with a gradient whose 2-norm is at most `norm`."""
     return _CLIP[keras.backend.backend()](x, norm)
 
 

@@ -15,7 +15,7 @@ def call_host(function, arguments: list, *, shape: tuple, dtype: str):
         arguments: tensors.
         shape: static shape of the result; `None` for an axis not known
             before the step runs (TensorFlow only).
-        dtype: of the result.
+        dtype: the dtype of the result.
 
     Returns:
         The result as a tensor.

@@ -1,4 +1,4 @@
-"""Keeps a model whole when training stops by an error."""
+"""Keeps the values of a model if an error stops the training."""
 
 import contextlib
 
@@ -7,7 +7,7 @@ import keras
 
 @contextlib.contextmanager
 def keeping_values(model):
-    """Gives a model its values back if what happens inside raises.
+    """A context that restores the values of a model after an error.
 
     JAX takes the values out of the variables while it trains, evaluates or
     predicts. An error in the first step would leave them empty.

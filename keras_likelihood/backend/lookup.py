@@ -1,4 +1,4 @@
-"""Reading a small table at many places, the fast way of each backend."""
+"""Reads a small table at many places, fast on each backend."""
 
 import keras
 from keras import ops
@@ -9,8 +9,8 @@ from keras_likelihood.backend.elementary import repeats_cheaply
 def lookup(rows, index):
     """Columns of `rows` at the given row numbers.
 
-    Stock `ops.take` repairs negative and overflowing indices in several
-    passes over them, which costs more than the reading.
+    `ops.take` corrects negative and too large indices in several passes, which
+    takes longer than the reading itself.
 
     Args:
         rows: NumPy array, `(count, width)`, with `width` small.
@@ -30,7 +30,8 @@ def _tensorflow(rows, index):
 
 def _jax(rows, index):
     if repeats_cheaply():
-        # Rows would go through memory; columns are read where they are used.
+        # Whole rows would be written to memory. Columns are read where they
+        # are used.
         return [
             ops.convert_to_tensor(column).at[index].get(mode=_TRUSTED)
             for column in rows.T.copy()

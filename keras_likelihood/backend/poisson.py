@@ -8,8 +8,8 @@ def draw_poisson(mean, seed=None):
     """Draws one Poisson number for every mean; same shape and dtype.
 
     Args:
-        mean: tensor, `>= 0`. One above 1e9 is drawn from the normal
-            distribution, whose error no float32 can tell.
+        mean: tensor, `>= 0`. Above 1e9 the normal distribution is used. Its
+            error is below the precision of float32.
         seed: an integer, a `keras.random.SeedGenerator` or `None`.
     """
     if not isinstance(seed, keras.random.SeedGenerator):

@@ -1,4 +1,4 @@
-"""The one door to TensorFlow Probability."""
+"""The only module that imports TensorFlow Probability."""
 
 import keras
 

@@ -1,8 +1,9 @@
 """Several processes that train one model.
 
 JAX and TensorFlow do this by themselves: a value of JAX may lie in several
-processes, and TensorFlow keeps its copies in step. PyTorch leaves it to the
-training loop, which is Keras' own; here are the parts that it lacks.
+processes, and TensorFlow keeps its copies in step. With PyTorch the training
+loop must do it. That loop belongs to Keras and lacks some parts, which are
+here.
 """
 
 import contextlib
@@ -15,7 +16,7 @@ _state = {"joint": False}
 
 @contextlib.contextmanager
 def joint():
-    """While this lasts, the processes of `torch.distributed` train jointly."""
+    """A context in which the processes of `torch.distributed` train jointly."""
     _refuse_without_processes()
     before, _state["joint"] = _state["joint"], True
     try:
@@ -41,14 +42,14 @@ def _refuse_without_processes():
     ready = torch.distributed.is_available()
     if not ready or not torch.distributed.is_initialized():
         raise ValueError(
-            "`joint_training` needs processes that know each other: call "
+            "`joint_training` needs a process group. Call "
             "`torch.distributed.init_process_group` first. "
             "Received: no process group"
         )
 
 
 def joint_count() -> int:
-    """Number of PyTorch processes that train jointly, else 1."""
+    """Number of PyTorch processes that train jointly, or 1."""
     if not _state["joint"]:
         return 1
     import torch
@@ -80,7 +81,8 @@ def in_step(model):
     finally:
         for hook in hooks:
             hook.remove()
-    # Such as the statistics of a normalisation, each of its own examples.
+    # These are, for example, the statistics of a normalisation, which each
+    # process computes from its own examples.
     copy_from_first(model.non_trainable_variables)
 
 
@@ -105,7 +107,7 @@ def gather(x):
 
 @contextlib.contextmanager
 def summed(variables: list):
-    """Lets variables be sums over all processes for a while."""
+    """A context in which variables are sums over all processes."""
     if joint_count() == 1 or not variables:
         yield
         return
@@ -125,10 +127,10 @@ def summed(variables: list):
 
 
 def refuse_workers(model):
-    """Refuses `fit` over several workers of TensorFlow, as Keras must.
+    """Raises an error for `fit` over several workers of TensorFlow.
 
-    Keras 3 cannot reduce what they return: a stock model's `fit` fails too,
-    with an error about `PerReplica`.
+    Keras 3 cannot reduce what the workers return. The `fit` of a stock model
+    fails too, with an error about `PerReplica`.
     """
     strategy = getattr(model, "distribute_strategy", None)
     resolver = getattr(strategy, "cluster_resolver", None)
@@ -147,7 +149,7 @@ def refuse_workers(model):
 def alone():
     """Lets one of several JAX processes make variables without the others.
 
-    Keras makes some while it saves, and under a distribution each would wait
+    Keras makes variables while it saves. Under a distribution this would wait
     for the other processes.
     """
     distribution = keras.distribution.distribution()
@@ -162,9 +164,9 @@ def alone():
 
 
 def from_first_process(arrays):
-    """A nest of NumPy arrays as the first process has it.
+    """The NumPy arrays of the first process.
 
-    Processes that have examples of their own must still agree.
+    Processes with different examples then use the same values.
     """
     if joint_count() > 1:
         import torch

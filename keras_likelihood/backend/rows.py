@@ -1,8 +1,8 @@
-"""Rows of a large variable, at the cost of the rows alone.
+"""Reads and writes a few rows of a large variable.
 
-Reading a variable as a tensor moves all of it. These functions touch only
-the rows named by an index: through the resource on TensorFlow, in the
-donated buffer of the compiled step on JAX, in place on PyTorch.
+Reading a variable as a tensor copies all of it. These functions read and write
+only the rows of an index: through the resource on TensorFlow, in the donated
+buffer of the compiled step on JAX and in place on PyTorch.
 """
 
 from typing import Any
@@ -46,8 +46,8 @@ def scatter_rows(variable, index, rows, layout=None):
 def value_and_gradient(function, inputs: list) -> tuple:
     """Evaluates a function and the derivatives of its sum by the inputs.
 
-    The value stays connected to whatever else `function` depends on, so
-    that training goes on through it; the derivatives are constants.
+    The value can still be differentiated by everything else that `function`
+    depends on. The derivatives are constants.
 
     Args:
         function: maps the inputs to one tensor.
@@ -74,7 +74,7 @@ def sum_by_place(x, place):
 
 
 def replica_count() -> int:
-    """Number of model replicas that train in step, each on its own batch."""
+    """Number of model replicas that train together, each on its own batch."""
     return _BY_BACKEND[keras.backend.backend()].replica_count()
 
 
@@ -84,7 +84,7 @@ def gather_replicas(x):
 
 
 def share_of_loss() -> float:
-    """Weight of the loss of one replica in that of the joint batch."""
+    """Weight of the loss of one replica in the loss of the joint batch."""
     return _BY_BACKEND[keras.backend.backend()].share_of_loss()
 
 
@@ -178,8 +178,8 @@ class _Jax:
         by_inputs, value = jax.grad(
             total, argnums=tuple(range(len(inputs))), has_aux=True
         )(*inputs)
-        # The step is itself differentiated: without the stop its tangents
-        # would follow the rows into the table.
+        # The step itself is differentiated. Without `stop_gradient` the
+        # derivatives would reach the table.
         return value, [jax.lax.stop_gradient(g) for g in by_inputs]
 
     @staticmethod
@@ -214,7 +214,7 @@ class _Torch:
         with torch.enable_grad():
             leaves = [x.detach().requires_grad_() for x in inputs]
             value = function(*leaves)
-            # The graph serves once more when the model is trained.
+            # The graph is needed again when the model is trained.
             by_inputs = torch.autograd.grad(
                 value.sum(), leaves, retain_graph=True
             )

@@ -1,9 +1,9 @@
 """Rows of a table that lie on several devices of JAX, each with a share.
 
 A step sends the numbers of its rows to every device. Each device reads and
-writes its own rows among them, so that only the rows of the batch travel. The
-partitioner of XLA would find this too, but it is free to copy the whole table
-instead; here it is written out.
+writes its own rows among them, so that only the rows of the batch are sent.
+The partitioner of XLA could find this too, but it might copy the whole table
+instead.
 """
 
 import types
@@ -16,9 +16,10 @@ def row_layout(name: str, axis: str | None):
     """Where the rows of a table go under the current distribution.
 
     Args:
-        name: of the table's variable, for the `LayoutMap` of a
+        name: the name of the table's variable, for the `LayoutMap` of a
             `ModelParallel`.
-        axis: of the device mesh, or `None` to let the distribution say.
+        axis: the axis of the device mesh. With `None` the distribution
+            decides.
 
     Returns:
         A `TensorLayout` whose first axis is of the mesh, or `None` for rows
@@ -48,9 +49,8 @@ def _refuse_replicas(axis):
 
     if tf.distribute.get_strategy().num_replicas_in_sync > 1:
         raise ValueError(
-            "`shard` lays rows out with `keras.distribution` on JAX; under "
-            "`tf.distribute` every replica has a copy of the table, because "
-            "its variables are copies. Leave `shard` at None. "
+            "`shard` must be None with `tf.distribute`, where every replica "
+            "has a copy of the table. It is for `keras.distribution` on JAX. "
             f"Received: shard={axis!r}"
         )
 
@@ -82,7 +82,7 @@ def gather_sharded(variable, index, layout):
 
 
 def scatter_sharded(variable, index, rows, layout):
-    """Lets every device write those of the rows that it has."""
+    """Lets every device write the rows that it holds."""
     import jax
 
     def write(part, index, rows):
@@ -101,7 +101,7 @@ def scatter_sharded(variable, index, rows, layout):
 def whole_table(variable) -> np.ndarray:
     """The values of a variable on the host.
 
-    If its rows lie in several processes, each of them must ask.
+    If the rows lie in several processes, each process must call this.
     """
     value = variable.value
     is_here = getattr(value, "is_fully_addressable", True)
@@ -113,7 +113,7 @@ def whole_table(variable) -> np.ndarray:
 
 
 def _place(part, index, axis):
-    """Where rows are in this device's part, and whether they are."""
+    """The places of rows in this device's part, and which rows are in it."""
     import jax
 
     local = index - jax.lax.axis_index(axis) * part.shape[0]
@@ -128,5 +128,5 @@ def _on_each(function, layout, inputs, output):
         from jax.experimental.shard_map import shard_map
     mesh = layout.backend_layout.mesh
     mapped = shard_map(function, mesh=mesh, in_specs=inputs, out_specs=output)
-    # Outside a compiled step the rows are asked for one batch at a time.
+    # Outside of a compiled step one batch of rows is read at a time.
     return jax.jit(mapped)

@@ -1,4 +1,4 @@
-"""The one door to TensorBoard, whose files TensorFlow writes."""
+"""The only module that writes files for TensorBoard."""
 
 import numpy as np
 

@@ -9,8 +9,8 @@ import keras
 def one_thread():
     """A context in which PyTorch computes on one thread.
 
-    Handing small matrices from thread to thread takes longer than their
-    arithmetic. The compilers of the other backends know that by themselves.
+    For small matrices the exchange between threads takes longer than the
+    arithmetic. The other backends handle this themselves.
     """
     if keras.backend.backend() != "torch":
         yield

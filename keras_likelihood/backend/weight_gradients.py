@@ -44,7 +44,7 @@ def compiled_beside(total_of, total, batches):
 def sync_variables(model):
     """Makes the variables of a model current in the middle of `fit`.
 
-    On JAX a training step carries them beside the model.
+    On JAX a training step keeps them outside of the model.
     """
     if hasattr(model, "jax_state_sync"):
         model.jax_state_sync()
@@ -78,10 +78,10 @@ def _tensorflow(function, weights, state, seed, fold):
             current,
             unconnected_gradients=tf.UnconnectedGradients.ZERO,
         )
-        # The gradient of an embedding comes as the rows that were read.
+        # The gradient of an embedding holds only the rows that were read.
         return fold(total, [tf.convert_to_tensor(g) for g in gradients]), draws
 
-    # One loop in the graph: thousands of calls would cost seconds.
+    # The loop is in the graph, because thousands of calls would take seconds.
     @tf.function(autograph=False, reduce_retracing=True)
     def compiled(total, draws, current, others, batches):
         count = tf.shape(tf.nest.flatten(batches)[0])[0]
@@ -95,8 +95,8 @@ def _tensorflow(function, weights, state, seed, fold):
         return tf.while_loop(lambda i, *_: i < count, add, start)[1:]
 
     def total_of(total, batches):
-        # A variable of several replicas cannot be differentiated by outside
-        # of them; its value can.
+        # Outside of the replicas one cannot differentiate by a variable of
+        # several replicas, but by its value.
         current, others = (
             [tf.convert_to_tensor(v.value) for v in variables]
             for variables in (weights, state)

@@ -1,1 +1,1 @@
-"""The commands of `keras-likelihood`, one file each."""
+"""The commands of `keras-likelihood`, one in each file."""

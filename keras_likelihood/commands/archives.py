@@ -1,4 +1,4 @@
-"""Zip archives from anyone, opened with care."""
+"""Opens zip archives of unknown origin safely."""
 
 import contextlib
 import os
@@ -9,11 +9,15 @@ import zipfile
 from keras_likelihood.commands.command_error import CommandError, UsageError
 
 _MOST_DEFLATED = 1032
-"""No byte of a deflated entry can stand for more bytes than this."""
+"""Largest number of bytes that one deflated byte can represent."""
+
+
+_HOW = {".npz": ", as `numpy.savez('data.npz', x=x, y=y)` writes it"}
+"""How to make a file of each kind, for the error message."""
 
 
 def regular_file(path) -> pathlib.Path:
-    """The path of a file that exists and is not empty; refused otherwise."""
+    """The path of a file. Raises an error if it is missing or empty."""
     path = pathlib.Path(path)
     try:
         found = os.stat(path)
@@ -30,15 +34,20 @@ def regular_file(path) -> pathlib.Path:
 
 @contextlib.contextmanager
 def open_archive(path, kind: str):
-    """Opens a zip archive whose entries may be what they claim to be.
+    """Opens a zip archive after a check of its entries.
 
     Args:
-        path: of the archive.
-        kind: what it should be, such as ".npz"; for the error.
+        path: the path of the archive.
+        kind: the expected kind, such as ".npz", for the error message.
 
-    Whatever fails inside the block is refused as damage to the file.
+    Any error inside the block is reported as a damaged file.
     """
     path = regular_file(path)
+    if not zipfile.is_zipfile(path):
+        raise CommandError(
+            f"{path}: the file must be a {kind} file{_HOW.get(kind, '')}. "
+            "Received: a damaged file, or one of another kind"
+        )
     try:
         with zipfile.ZipFile(path) as archive:
             _check_entries(archive, path.stat().st_size)
@@ -53,7 +62,7 @@ def open_archive(path, kind: str):
 
 
 def _check_entries(archive, size):
-    """Refuses entries that claim more bytes than the archive can hold."""
+    """Raises an error if entries claim more bytes than are possible."""
     entries = archive.infolist()
     names = [entry.filename for entry in entries]
     if len(set(names)) < len(names):

@@ -1,4 +1,4 @@
-"""`keras-likelihood audit`: the page of suspicious data, from the shell."""
+"""`keras-likelihood audit`: writes the page of suspicious data."""
 
 import pathlib
 
@@ -78,7 +78,7 @@ def add_parser(subparsers):
 
 
 def run(args) -> int:
-    """Runs the command; returns the exit status."""
+    """Runs the command and returns the exit status."""
     check_outputs(
         {"--output": args.output, "--issues": args.issues},
         {
@@ -153,7 +153,7 @@ def _with_own_network(args, **options):
 
 
 def read_names(path) -> list[str] | None:
-    """Reads one name a line; `None` for no path."""
+    """Reads one name from each line, or `None` without a path."""
     if path is None:
         return None
     try:
@@ -167,7 +167,7 @@ def worst_examples(report, names=None, most: int = 8) -> list[dict]:
 
     Args:
         report: an `AuditReport`.
-        names: of the classes, or `None`.
+        names: the names of the classes, or `None`.
         most: how many examples.
     """
     issues, columns = report.label_issues, dict(report.columns)

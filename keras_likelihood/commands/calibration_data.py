@@ -1,5 +1,6 @@
-"""What `keras-likelihood recalibrate` fits to."""
+"""Reads the data of `keras-likelihood recalibrate`."""
 
+import os
 import pathlib
 
 import numpy as np
@@ -11,10 +12,11 @@ from keras_likelihood.commands.csv_tables import read_table
 from keras_likelihood.commands.data_files import read_arrays
 from keras_likelihood.commands.model_files import load_model, running
 from keras_likelihood.commands.regressor_task import RegressorTask
+from keras_likelihood.commands.stored_task import StoredTask, read_folder
 
 
 def load_task(args):
-    """Reads what to fit and what to judge on.
+    """Reads the data to fit to and the data to judge on.
 
     Args:
         args: options of the command.
@@ -64,7 +66,7 @@ def task_of_model(model, val, test, args):
 
 
 def find_task(model, x, y) -> str:
-    """Whether a model predicts classes or numbers, by a few examples."""
+    """Finds out from a few examples whether a model predicts classes."""
     from keras_likelihood import likelihoods
     from keras_likelihood.reading import read_output
     from keras_likelihood.reading.stock_models import with_likelihood
@@ -74,7 +76,8 @@ def find_task(model, x, y) -> str:
         try:
             reading = with_likelihood(reading, y, None, None)
         except ValueError:
-            # Whole numbers and a linear output: taken for logits.
+            # With whole numbers and a linear output, the output counts as
+            # logits.
             return "classification"
     if reading.is_real:
         return "regression"
@@ -112,7 +115,10 @@ def _classifier_task(args, val, test, graph=None):
     for data in filter(None, (val, test)):
         data["y"] = _class_numbers(data)
     from_logits = graph is not None or not args.probabilities
-    return ClassifierTask(val, test or val, graph, from_logits)
+    judged = test or val
+    if any(isinstance(d["logits"], np.memmap) for d in (val, judged)):
+        return StoredTask(val, judged, None, from_logits)
+    return ClassifierTask(val, judged, graph, from_logits)
 
 
 def _regressor_outputs(model, data, args):
@@ -161,7 +167,7 @@ def _regressor_outputs(model, data, args):
 
 
 def _task_of_arrays(args):
-    """Outputs of a model in files: logits, or predictions."""
+    """The task of outputs in files, which are logits or predictions."""
     val = _load_outputs(args.data)
     test = _load_outputs(args.test) if args.test else None
     if test and ("logits" in test) != ("logits" in val):
@@ -179,6 +185,8 @@ def _task_of_arrays(args):
 
 
 def _load_outputs(path):
+    if os.path.isdir(path):
+        return read_folder(path)
     if pathlib.Path(path).suffix != ".npz":
         return _load(path, ("logits", "y"))
     names = ("logits", "prediction", "scale", "features", "y")
@@ -202,7 +210,7 @@ def _add_own_distribution(data):
 def _load(path, wanted) -> dict:
     """Reads the wanted arrays.
 
-    A .csv holds logits, and the class number last.
+    A .csv holds logits, with the class number in the last column.
     """
     suffix = pathlib.Path(path).suffix
     if suffix == ".npz":
@@ -235,7 +243,7 @@ def _check_alike(args, val, test, first):
 
 
 def _class_numbers(data):
-    """The labels as numbers in the logits' shape, less its classes."""
+    """Class numbers in the shape of the logits without the class axis."""
     from keras_likelihood.reading.targets import as_labels
 
     shape = np.shape(data["logits"])

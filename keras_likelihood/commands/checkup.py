@@ -13,7 +13,7 @@ from keras_likelihood.commands.options import add_task, new_command
 from keras_likelihood.commands.outputs import check_outputs
 
 FEWEST = 20
-"""Examples that are enough to say anything."""
+"""Smallest number of examples."""
 _SHARES = {
     "calibration": 55,
     "labels": 65,
@@ -70,7 +70,7 @@ def add_parser(subparsers):
 
 
 def run(args) -> int:
-    """Runs the command; returns the exit status."""
+    """Runs the command and returns the exit status."""
     check_outputs(
         {"--output": args.output},
         {"model": args.model, "--data": args.data, "--test": args.test},
@@ -136,7 +136,7 @@ def _examine(args, model, data, test):
 
 
 def _split(data, test):
-    """Data to fit to and to judge on, and the rows that these are."""
+    """Data to fit to and to judge on, with the numbers of their rows."""
     rows = np.arange(len(data["y"]))
     if test is not None:
         return data, test, rows, np.arange(len(test["y"]))

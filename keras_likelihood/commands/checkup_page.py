@@ -19,7 +19,7 @@ def write_page(output, title: str, parts: list, facts: dict) -> None:
 
     Args:
         output: path to write.
-        title: of the page.
+        title: the title of the page.
         parts: list of `Part`s.
         facts: what was checked, by name.
     """
@@ -41,7 +41,7 @@ def write_page(output, title: str, parts: list, facts: dict) -> None:
         },
     )
     with replacing(output) as temporary:
-        # Names of files may hold what no encoding knows.
+        # Names of files may contain characters that cannot be encoded.
         temporary.write_text(page, encoding="utf-8", errors="replace")
 
 

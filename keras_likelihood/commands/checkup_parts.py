@@ -1,4 +1,4 @@
-"""What a checkup looks at: one function for each part of its page."""
+"""The parts of a checkup, one function for each."""
 
 import numpy as np
 
@@ -14,9 +14,9 @@ from keras_likelihood.commands.recalibrate import gain
 from keras_likelihood.commands.scored_table import strangest
 
 _MOST = 10
-"""Examples in a table."""
+"""Number of examples in a table."""
 _WIDEST = 1000
-"""Columns of a table that a detector takes in seconds."""
+"""Largest number of columns for which a detector takes only seconds."""
 _FAR = 6.0
 """Robust deviations above the median at which a score stands out."""
 _MANY = (
@@ -24,11 +24,11 @@ _MANY = (
     "than that all of these are wrong."
 )
 _DIAGNOSED = 5000
-"""Examples that a diagnosis looks at."""
+"""Number of examples that a diagnosis uses."""
 
 
 def check_calibration(task, call) -> Part:
-    """Whether promises are kept, before and after recalibration."""
+    """Checks the calibration before and after recalibration."""
     fitted = task.fit("auto")
     before, after = task.judge(None), task.judge(fitted)
     chance = _gap_by_chance(task)
@@ -80,7 +80,7 @@ def check_calibration(task, call) -> Part:
 
 
 def _gap_by_chance(task, draws: int = 100):
-    """The gap that a calibrated model stays below in 95 of 100 cases."""
+    """95 of 100 calibrated models have a gap below this."""
     from keras_likelihood.metrics import functions
 
     random = np.random.default_rng(0)
@@ -101,7 +101,7 @@ def _gap_by_chance(task, draws: int = 100):
 
 
 def check_labels(model, data, task, call) -> Part:
-    """Which labels or targets are doubtful."""
+    """Finds doubtful labels or targets."""
     from keras_likelihood.auditing.audit import audit
     from keras_likelihood.auditing.shown_inputs import show_inputs
 
@@ -143,14 +143,15 @@ def check_labels(model, data, task, call) -> Part:
 
 
 def check_inputs(x, rows, task, call, on_round) -> Part:
-    """Which inputs are strange.
+    """Finds strange inputs.
 
     Args:
         x: inputs of all examples.
-        rows: numbers of those that the task is fitted to.
+        rows: numbers of the rows that the task is fitted to.
         task: a task, which may have features.
         call: files of the checkup.
-        on_round: called with the rounds of training done, and of all.
+        on_round: function of the finished rounds of training and of all
+            rounds.
     """
     table, numbers, names, source = _table_of(x, rows, task)
     title = "Strange inputs"
@@ -158,8 +159,8 @@ def check_inputs(x, rows, task, call, on_round) -> Part:
         return Part(
             title,
             "unknown",
-            "There is no detector for inputs of this kind: they are neither "
-            "a table, nor does the model have features of them.",
+            "There is no detector for such inputs: they are not a table, and "
+            "the model has no features of them.",
         )
     if not (np.ptp(table, axis=0) > 0).any():
         return Part(title, "unknown", "All inputs are the same.")
@@ -206,7 +207,7 @@ def check_inputs(x, rows, task, call, on_round) -> Part:
 
 
 def _table_of(x, rows, task):
-    """Numbers for a detector, the example of each row, names, and source."""
+    """A table for a detector, the example of each row, names and source."""
     is_table = x.ndim == 2 and x.dtype.kind in "biuf"
     if is_table and x.shape[1] <= _WIDEST:
         names = [f"column {i}" for i in range(x.shape[1])]
@@ -240,7 +241,7 @@ def check_training(model, data, call) -> Part:
             title,
             "unknown",
             "The model was not trained with a likelihood of this package, so "
-            "that there are no likelihood parameters to look at.",
+            "there are no likelihood parameters to check.",
         )
     if not found:
         return Part(title, "good", "Nothing suspicious was found.")
@@ -261,7 +262,7 @@ def check_training(model, data, call) -> Part:
 
 
 def evidence(finding) -> str:
-    """The numbers that a finding rests on."""
+    """The numbers that a finding is based on."""
     return ", ".join(
         f"{name}={shown(value)}" for name, value in finding.evidence.items()
     )

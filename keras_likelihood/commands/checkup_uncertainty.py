@@ -6,9 +6,9 @@ from keras_likelihood.commands.part import Part
 from keras_likelihood.commands.pictures import escape, html_table
 
 _MOST = 10
-"""Rows of a table."""
+"""Number of rows in a table."""
 _UNSURE = 0.6
-"""Probability of an answer below which the model counts as unsure."""
+"""If the probability of an answer is lower, the model counts as unsure."""
 
 
 def check_uncertainty(task, recalibrator, judged, call) -> Part:
@@ -22,7 +22,7 @@ def check_uncertainty(task, recalibrator, judged, call) -> Part:
             "Uncertainty",
             "unknown",
             "Outputs with more than one label for each example are not "
-            "looked at here.",
+            "checked here.",
         )
     if p.shape[1] == 1:
         p = np.concatenate([1 - p, p], axis=1)

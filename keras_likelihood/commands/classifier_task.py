@@ -31,7 +31,7 @@ class ClassifierTask:
     name = "classification"
     scores = ("NLL", "ECE", "accuracy")
     gap = "ECE"
-    """The score that is zero for a calibrated model, but for chance."""
+    """The score that is close to zero for a calibrated model."""
     expected, observed = "confidence", "accuracy"
 
     def __init__(self, fitted_to, judged_on, graph=None, from_logits=True):
@@ -66,11 +66,11 @@ class ClassifierTask:
         )
 
     def chosen(self, auto) -> str:
-        """What `auto` chose, in words."""
+        """The choice of `auto`, in words."""
         return auto.parameters_["method"]
 
     def judge(self, recalibrator) -> dict:
-        """The scores on the data to judge on; `None` is the model itself."""
+        """Scores on the data to judge on. `None` means the model itself."""
         from keras_likelihood.metrics import functions
 
         p, y = self.probabilities(recalibrator), self.judged_on["y"]
@@ -85,24 +85,30 @@ class ClassifierTask:
 
     def probabilities(self, recalibrator):
         """Calibrated probabilities, or those of the model for `None`."""
-        from keras_likelihood.recalibration import GlobalScaling
-
-        if recalibrator is None:
-            recalibrator = GlobalScaling()
-            recalibrator.parameters_ = {"temperature": 1.0}
+        recalibrator = recalibrator or self._unchanged()
         return recalibrator.calibrate(
             self.judged_on["logits"],
             self.judged_on.get("features"),
             from_logits=self.from_logits,
         )
 
-    def curve(self, recalibrator) -> list[dict]:
-        """Confidence and accuracy of the top class, in bins of confidence."""
+    def _unchanged(self):
+        """What leaves the probabilities of the model as they are."""
+        from keras_likelihood.recalibration import GlobalScaling
+
+        recalibrator = GlobalScaling()
+        recalibrator.parameters_ = {"temperature": 1.0}
+        return recalibrator
+
+    def _top_class(self, recalibrator):
+        """Whether the likeliest class is right, and its probability."""
         from keras_likelihood.metrics.functions import top_class
 
-        right, belief = top_class(
-            self.judged_on["y"], self.probabilities(recalibrator)
-        )
+        return top_class(self.judged_on["y"], self.probabilities(recalibrator))
+
+    def curve(self, recalibrator) -> list[dict]:
+        """Confidence and accuracy of the top class, in bins of confidence."""
+        right, belief = self._top_class(recalibrator)
         at = np.clip((belief * _BINS).astype(int), 0, _BINS - 1)
         return [
             {
@@ -116,11 +122,7 @@ class ClassifierTask:
 
     def belief(self, recalibrator) -> str:
         """Whether the model is too sure, in a sentence."""
-        from keras_likelihood.metrics.functions import top_class
-
-        right, belief = top_class(
-            self.judged_on["y"], self.probabilities(recalibrator)
-        )
+        right, belief = self._top_class(recalibrator)
         return (
             f"It gives its answers a probability of {belief.mean():.1%} on "
             f"average, and {right.mean():.1%} of them are right."
@@ -131,7 +133,7 @@ class ClassifierTask:
         return self._graph.extend(recalibrator)
 
     def arrays(self, recalibrator) -> dict:
-        """What is written if there is no model."""
+        """The arrays that are written if there is no model."""
         return {"probabilities": self.probabilities(recalibrator)}
 
     def draw(self, recalibrator):

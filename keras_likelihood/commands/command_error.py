@@ -2,9 +2,9 @@
 
 
 class CommandError(Exception):
-    """A command cannot do what it was asked to, as the data are.
+    """A command cannot do its work with these data.
 
-    Its message is for the user: `keras-likelihood` prints it as one line and
+    Its message is for the user. `keras-likelihood` prints it in one line and
     ends with exit status 1.
     """
 
@@ -12,7 +12,7 @@ class CommandError(Exception):
 
 
 class UsageError(CommandError):
-    """The command line itself is wrong, whatever the files hold.
+    """The command line itself is wrong.
 
     The exit status is 2, as for an unknown option.
     """

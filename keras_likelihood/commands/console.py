@@ -1,4 +1,4 @@
-"""What commands print: text for people, or one JSON document."""
+"""Prints text for people, or one JSON document."""
 
 import json
 import math
@@ -10,12 +10,12 @@ import numpy as np
 from keras_likelihood.commands.progress import showing_progress
 
 _WIDE = 10_000
-"""Columns of a pipe: no line of it is broken."""
+"""Width of a pipe. Lines in it are never wrapped."""
 _NUMBER = re.compile(r"[-+\u2212]?[\d.,]+(e[-+]?\d+)?( ?%)?|-|")
 
 
 class Console:
-    """The one place through which commands print.
+    """All commands print through this class.
 
     Text goes to stdout. In a terminal it has colours, unless the variable
     `NO_COLOR` is set. In a pipe or a file it is plain. Progress goes to
@@ -23,8 +23,8 @@ class Console:
 
     Args:
         command: name of the command.
-        as_json: print one JSON document at the end and no text.
-        quiet: print neither text nor progress.
+        as_json: whether to print one JSON document at the end and no text.
+        quiet: whether to print no text and no progress.
     """
 
     def __init__(
@@ -39,7 +39,7 @@ class Console:
         return self._as_json or self._quiet
 
     def say(self, text: str, style: str | None = None) -> None:
-        """Prints a sentence; a terminal breaks it between words."""
+        """Prints a sentence. In a terminal it is wrapped between words."""
         if not self._is_silent:
             from rich.text import Text
 
@@ -90,7 +90,7 @@ class Console:
             print(line.rstrip())
 
     def next_step(self, text: str, command: str | None = None) -> None:
-        """Says what to do next; the last words of every command."""
+        """Says what to do next. Every command ends with it."""
         self.result(next_step=text, next_command=command)
         self.say(f"Next: {text}", style="bold")
         if command:
@@ -101,18 +101,18 @@ class Console:
         self._results.update(values)
 
     def progress(self, text: str, after: float = 2.0):
-        """Shows how far a piece of work is; see `showing_progress`."""
+        """Shows the progress of some work; see `showing_progress`."""
         return showing_progress(text, after=after, quiet=self._quiet)
 
     def finish(self) -> None:
-        """Prints the JSON document, if it was asked for."""
+        """Prints the JSON document with `--json`."""
         if self._as_json:
             json.dump(_plain(self._results), sys.stdout, allow_nan=False)
             print()
 
 
 def printable(text: str, otherwise: str | None = None) -> str:
-    """The text as stdout can show it.
+    """The text without characters that stdout cannot show.
 
     Names from files may hold line breaks, or codes that change a terminal.
 
@@ -137,7 +137,7 @@ def _rich():
 
 
 def _plain(value):
-    """Values as JSON knows them; it has no NaN and no infinity."""
+    """Values for JSON, which has no NaN and no infinity."""
     if isinstance(value, dict):
         return {str(k): _plain(v) for k, v in value.items()}
     if isinstance(value, np.ndarray):

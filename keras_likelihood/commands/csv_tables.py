@@ -27,8 +27,8 @@ def read_chunks(path, rows: int = 2**16):
     """The names of the columns, and an iterator of parts of the table.
 
     Args:
-        path: of the file.
-        rows: of a part; the last one has fewer.
+        path: the path of the file.
+        rows: the number of rows in a part. The last part may have fewer.
     """
     path = regular_file(path)
     lines = _lines(path)
@@ -72,7 +72,7 @@ def _parsed(path, lines, columns, count):
 
 
 def _split_names(row):
-    """Names of the columns, and the first row again if it holds none."""
+    """Names of the columns, and the first row if it has no names."""
     if row[0].startswith("#"):
         return [row[0].lstrip("# "), *row[1:]], None
     if not any(map(_is_number, row)):

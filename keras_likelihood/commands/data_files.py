@@ -1,4 +1,4 @@
-"""Arrays from files, as the commands take them."""
+"""Reads arrays from files for the commands."""
 
 import math
 
@@ -12,14 +12,14 @@ NUMBERS = "biuf"
 
 
 def read_arrays(path, required, optional=(), missing=()) -> dict:
-    """Reads arrays from an .npz; everything else in it is left alone.
+    """Reads arrays from an .npz and ignores everything else in it.
 
     Every array must hold finite numbers, or text if it is `x`, and have at
     least one row.
 
     Args:
-        path: of the file.
-        required: names of arrays without which the file is refused.
+        path: the path of the file.
+        required: names of arrays that the file must have.
         optional: names of further arrays to read.
         missing: names of arrays in which NaN is a missing value, if they
             are tables.
@@ -47,9 +47,9 @@ def _read_entry(archive, entry, path):
     if dtype.hasobject:
         raise CommandError(
             f"{path}: pickled arrays are refused, since loading them may run "
-            f"any code; save plain arrays. Received: {entry.filename}"
+            f"any code. Save plain arrays. Received: {entry.filename}"
         )
-    # NumPy would allocate what the header claims before it reads anything.
+    # NumPy would allocate the memory that the header claims before reading.
     if math.prod(shape) * dtype.itemsize != held:
         raise ValueError(
             f"{entry.filename} claims shape {shape} of {dtype} in {held:,} "
@@ -74,14 +74,14 @@ def _checked(path, name, values, may_miss):
     allowed = NUMBERS + "SU" if name == "x" else NUMBERS
     if values.ndim == 0 or values.size == 0 or values.dtype.kind not in allowed:
         raise CommandError(
-            f"{path}: the array `{name}` must hold numbers, one row an "
-            f"example. Received: shape {values.shape} of {values.dtype}"
+            f"{path}: the array `{name}` must hold numbers, one row for "
+            f"each example. Received: shape {values.shape} of {values.dtype}"
         )
     if values.dtype.kind == "f" and not _only_misses(values, may_miss):
         refuse_nan(path, name, values)
     if values.dtype.kind == "f" and values.dtype.itemsize > 8:
         values = values.astype("float64")
-    # No backend takes numbers of a foreign byte order.
+    # Backends need numbers in the byte order of this machine.
     return values.astype(values.dtype.newbyteorder("="), copy=False)
 
 
@@ -90,15 +90,15 @@ def _only_misses(values, may_miss):
 
 
 def refuse_nan(path, name, values, begin: int = 0):
-    """Refuses an array that holds NaN or infinite values.
+    """Raises an error if an array has NaN or infinite values.
 
     Args:
-        path: of the file.
-        name: of the array.
+        path: the path of the file.
+        name: the name of the array.
         values: the array, or some rows of it.
         begin: number of their first row.
     """
-    # The extremes tell, without a mask of the size of the data.
+    # Minimum and maximum are enough, and need no mask.
     if np.isfinite(values.min()) and np.isfinite(values.max()):
         return
     bad = ~np.isfinite(values.reshape(len(values), -1)).all(axis=1)

@@ -25,7 +25,7 @@ def add_parser(subparsers):
         text=(
             "Trains one small network with squared error and with two "
             "likelihoods, and another one that finds wrong labels. Prints "
-            "and draws what came of it."
+            "and draws the results."
         ),
         example="keras-likelihood demo --output report",
     )
@@ -45,7 +45,7 @@ def add_parser(subparsers):
 
 
 def run(args) -> int:
-    """Runs the command; returns the exit status."""
+    """Runs the command and returns the exit status."""
     folder = pathlib.Path(args.output)
     _make_folder(folder)
     outputs = {name: folder / name for name in (FIGURE, PAGE, STORIES)}
@@ -69,7 +69,7 @@ def run(args) -> int:
 
 
 def _open(page):
-    """Opens the page if a person with a display waits for it."""
+    """Opens the page if there is a display and a terminal."""
     display = any(map(os.environ.get, ("DISPLAY", "WAYLAND_DISPLAY")))
     if display and sys.stdout.isatty():
         webbrowser.open(page.absolute().as_uri())

@@ -14,7 +14,7 @@ def write_stories(output, title, figure, labels, found) -> None:
 
     Args:
         output: path to write.
-        title: of the page.
+        title: the title of the page.
         figure: path of the figure of curves and calibration.
         labels: path of the page of wrong labels, in the same folder.
         found: what `keras_likelihood.demo.run` returned.

@@ -60,7 +60,7 @@ def _share(text):
 
 
 def run(args) -> int:
-    """Runs the command; returns the exit status."""
+    """Runs the command and returns the exit status."""
     output = args.output or str(
         pathlib.Path(args.data).with_suffix(".scores.csv")
     )
@@ -97,8 +97,9 @@ def fit_detector(x, on_round, name: str = "PCAScale", **options):
 
     Args:
         x: the table.
-        on_round: called with the rounds of training done, and of all.
-        name: of the class in `keras_likelihood.outliers`.
+        on_round: function of the finished rounds of training and of all
+            rounds.
+        name: the name of the class in `keras_likelihood.outliers`.
         **options: of the detector.
     """
     import keras

@@ -1,4 +1,4 @@
-"""A reliability diagram of characters."""
+"""Prints a reliability diagram as text."""
 
 from keras_likelihood.commands.console import printable
 
@@ -6,7 +6,7 @@ _WIDTH = 20
 
 
 def print_diagram(console, task, before: list, after: list) -> None:
-    """Prints what the model promises beside what is observed.
+    """Prints what the model predicts and what is observed.
 
     Args:
         console: a `Console`.

@@ -1,4 +1,4 @@
-"""Models from .keras files, as the commands take them."""
+"""Loads models from .keras files for the commands."""
 
 import contextlib
 import json
@@ -10,14 +10,14 @@ from keras_likelihood.commands.command_error import CommandError
 from keras_likelihood.own_command import import_core
 
 _WIDTHS = ("units", "filters", "input_dim", "output_dim")
-"""Names of a layer's widths: each counts a part of its weights."""
+"""Names of arguments that say how wide a layer is."""
 
 
 def load_model(path):
     """Loads a `.keras` file in safe mode.
 
-    A damaged file is refused first. Keras itself reads weights from an
-    archive without their checksum if the checked way fails.
+    First the checksums are tested. Keras itself may read weights without a
+    check of their checksums.
     """
     if pathlib.Path(path).suffix != ".keras":
         raise CommandError(f"The model must be a .keras file. Received: {path}")
@@ -27,7 +27,7 @@ def load_model(path):
             raise ValueError(f"the checksum of {damaged!r} is wrong")
         held = sum(entry.file_size for entry in archive.filelist)
         _refuse_giants(json.loads(archive.read("config.json")), held)
-    # Our layers and losses must be known to Keras before it meets them.
+    # Keras must know our layers and losses before it loads the file.
     import_core()
     import keras
 
@@ -38,7 +38,7 @@ def load_model(path):
     except MemoryError:
         raise
     except Exception as error:
-        # The kinds of error differ by what is wrong, backend and version.
+        # The type of error depends on the fault, the backend and the version.
         raise CommandError(
             f"{path}: Keras cannot load this model "
             f"({type(error).__name__}: {error})"
@@ -52,10 +52,10 @@ def load_model(path):
 
 
 def _refuse_giants(config, held):
-    """Refuses layers wider than the file has weights for.
+    """Raises an error if a layer is wider than the file has weights for.
 
-    Keras makes a layer's weights before it reads them. A width of 1e13 in
-    the configuration would take all memory and more.
+    Keras makes a layer's weights before it reads them. A width of 1e13 in the
+    configuration would need too much memory.
     """
     if isinstance(config, list):
         for part in config:
@@ -63,7 +63,7 @@ def _refuse_giants(config, held):
     if not isinstance(config, dict):
         return
     for name, part in config.items():
-        # Weights take at least four bits each.
+        # Each weight needs at least four bits.
         if name in _WIDTHS and isinstance(part, int) and part > 2 * held:
             raise ValueError(
                 f"a layer claims `{name}` {part:,} in {held:,} bytes"
@@ -73,7 +73,7 @@ def _refuse_giants(config, held):
 
 @contextlib.contextmanager
 def running(model_path, data_path):
-    """Refuses data on which the model fails, whatever the backend raises."""
+    """Turns any error of the model on these data into a command error."""
     try:
         yield
     except (CommandError, ValueError, OSError, MemoryError):

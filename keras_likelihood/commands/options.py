@@ -8,8 +8,8 @@ def new_command(subparsers, name: str, *, help: str, text: str, example: str):
 
     Args:
         subparsers: argparse's object.
-        name: of the command.
-        help: half a line, for the list of commands.
+        name: the name of the command.
+        help: a short text for the list of commands.
         text: what the command does, for its own help.
         example: a command line.
     """
@@ -51,7 +51,7 @@ def add_task(parser):
 
 
 class _Formatter(argparse.HelpFormatter):
-    """Wraps the description, and leaves the example as it is."""
+    """Wraps the description, but not the example."""
 
     def _fill_text(self, text, width, indent):
         if text.startswith("example"):
@@ -60,7 +60,7 @@ class _Formatter(argparse.HelpFormatter):
 
 
 def at_least(least: int):
-    """A type for argparse: whole numbers from `least` on."""
+    """A type for argparse: whole numbers that are at least `least`."""
 
     def whole_number(text):
         value = int(text)
@@ -70,6 +70,6 @@ def at_least(least: int):
             )
         return value
 
-    # Named in argparse's message for text that is no number.
+    # argparse shows this name if the text is not a number.
     whole_number.__name__ = f"whole number >= {least}"
     return whole_number

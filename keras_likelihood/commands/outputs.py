@@ -8,15 +8,14 @@ from keras_likelihood.commands.command_error import UsageError
 
 
 def check_outputs(outputs: dict, inputs: dict, force: bool) -> None:
-    """Refuses outputs that would cost the user a file, before any work.
+    """Raises an error before any work if an output would destroy a file.
 
     An output must not be an input or another output, under any name. It must
     not exist, unless `force` is given, and its folder must be writable.
 
     Args:
-        outputs: path of each output by its flag; `None` for one not asked
-            for.
-        inputs: path of each input by its flag, likewise.
+        outputs: path of each output by its flag, or `None`.
+        inputs: path of each input by its flag, or `None`.
         force: whether existing files may be replaced.
     """
     seen = {k: v for k, v in inputs.items() if v is not None}
@@ -32,7 +31,7 @@ def check_outputs(outputs: dict, inputs: dict, force: bool) -> None:
                 )
         if os.path.lexists(path) and not force:
             raise UsageError(
-                f"{flag}: the file exists; --force replaces it. "
+                f"{flag}: the file exists. --force replaces it. "
                 f"Received: {path}"
             )
         _try_folder(flag, path)
@@ -40,7 +39,7 @@ def check_outputs(outputs: dict, inputs: dict, force: bool) -> None:
 
 
 def _check_kind(flag, path):
-    """The path must name a regular file, or none."""
+    """The path must be a regular file, or not exist."""
     try:
         mode = os.stat(path).st_mode
     except FileNotFoundError:

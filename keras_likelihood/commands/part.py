@@ -9,14 +9,14 @@ class Part:
     """One part of the page of a checkup or demo.
 
     Args:
-        title: of the part.
+        title: the title of the part.
         verdict: "good", "look", "bad" or "unknown"; "" for none.
         summary: what was found, in a sentence or two.
         body: HTML of figures and tables.
         advice: what to do, as the continuation of "First ...".
         command: the command or line of Python that does it, or `None`.
         numbers: what was measured, by name.
-        recalibrator: that was fitted, or `None`.
+        recalibrator: the fitted recalibrator, or `None`.
     """
 
     title: str
@@ -29,6 +29,6 @@ class Part:
     recalibrator: Any = None
 
     def as_dict(self) -> dict:
-        """The part as JSON holds it."""
+        """The part as a dict for JSON."""
         names = ("title", "verdict", "summary", "command", "numbers")
         return {name: getattr(self, name) for name in names}

@@ -8,7 +8,7 @@ _NUMBER = re.compile(r"[-+]?[\d.,]+(e[-+]?\d+)?( ?%)?|none")
 
 
 def escape(text) -> str:
-    """Text that HTML shows as it is."""
+    """Text with escaped HTML characters."""
     return html.escape(str(text))
 
 
@@ -18,7 +18,7 @@ def html_table(columns, rows, raw: int = 0) -> str:
     Args:
         columns: names of the columns.
         rows: lists of texts.
-        raw: number of first columns that are HTML already. Defaults to 0.
+        raw: number of first columns that already are HTML. Defaults to 0.
     """
     if raw and not any(row[0] for row in rows):
         columns, rows, raw = columns[1:], [row[1:] for row in rows], 0
@@ -55,7 +55,7 @@ def seen(inputs, index: int) -> str:
 
     Args:
         inputs: from `show_inputs`.
-        index: of the example.
+        index: the index of the example.
     """
     told = inputs.describe(index)
     if "image" in told:

@@ -1,4 +1,4 @@
-"""How far a long piece of work is, on stderr."""
+"""Shows the progress of long work on stderr."""
 
 import contextlib
 import sys
@@ -57,7 +57,7 @@ def _bar(console):
 
 
 class _Lines:
-    """Prints where the work is, with the seconds that are left."""
+    """Prints the progress and the seconds that are left."""
 
     def __init__(self, text, after):
         self.text = text

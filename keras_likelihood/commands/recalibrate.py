@@ -1,6 +1,7 @@
 """`keras-likelihood recalibrate`: a calibrated model from the shell."""
 
 import importlib.util
+import os
 import pathlib
 
 import numpy as np
@@ -46,7 +47,8 @@ def add_parser(subparsers):
         required=True,
         help="validation data: .npz with arrays x and y. Without a model: "
         "logits and y, perhaps features; prediction and y, perhaps scale and "
-        "features; or a .csv of logits with the label last",
+        "features; or a .csv of logits with the label last; or a folder with "
+        "logits.npy, which is read block by block, and y.npy",
     )
     parser.add_argument("--test", help="data to judge on, in the same form")
     parser.add_argument(
@@ -58,7 +60,7 @@ def add_parser(subparsers):
     parser.add_argument(
         "--output",
         help="where to write: a .keras file, or without a model an .npz of "
-        "the outputs; nothing is written if unset",
+        "the outputs, for a folder an .npy; nothing is written if unset",
     )
     parser.add_argument("--figure", help="a .png; beside the output if unset")
     parser.add_argument("--features", help="name of the layer of features")
@@ -106,6 +108,8 @@ def run(args) -> int:
 def _check_suffixes(args):
     """Each file has the suffix of what it holds; none is added."""
     allowed = ".keras" if args.model else ".npz"
+    if not args.model and os.path.isdir(args.test or args.data):
+        allowed = ".npy"
     if args.output and pathlib.Path(args.output).suffix != allowed:
         what = "a model" if args.model else "probabilities"
         raise UsageError(
@@ -137,6 +141,12 @@ def _figure(args):
 def _fit_all(task, args):
     """Fits the methods, and prints their scores in a table."""
     names = list(task.methods()) if args.method == "auto" else [args.method]
+    if args.method not in names:
+        raise UsageError(
+            "Not every method can read so many logits block by block. "
+            f"Allowed here: --method {' or '.join(names)}. "
+            f"Received: {args.method}"
+        )
     fitted, scores = {}, {}
     with args.console.progress("fitting") as on_method:
         for number, name in enumerate(["none", *names]):
@@ -213,6 +223,8 @@ def _write(args, task, chosen, figure):
         with replacing(args.output) as temporary:
             if args.model:
                 task.calibrated_model(chosen).save(temporary)
+            elif args.output.endswith(".npy"):
+                task.write(chosen, temporary)
             else:
                 np.savez(temporary, **task.arrays(chosen))
         args.console.say(f"wrote {args.output} ({args.method})")
@@ -241,7 +253,8 @@ def _say_next(args):
             f"{command} --test test.npz",
         )
     elif not args.output:
-        output = "calibrated.keras" if args.model else "calibrated.npz"
+        suffix = "npy" if os.path.isdir(args.test) else "npz"
+        output = "calibrated.keras" if args.model else f"calibrated.{suffix}"
         console.next_step(
             "write the result:",
             f"{command} --test {args.test} --output {output}",

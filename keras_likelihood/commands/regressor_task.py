@@ -13,7 +13,7 @@ METHODS = {
 }
 _FOLDS = 3
 _MOST_ROWS = 3000
-"""Rows that are enough to choose a method by cross-validation."""
+"""Largest number of rows for the choice of a method."""
 
 
 class RegressorTask:
@@ -90,14 +90,14 @@ class RegressorTask:
         return float(np.concatenate(losses).mean())
 
     def chosen(self, auto) -> str:
-        """What `auto` chose, in words."""
+        """The choice of `auto`, in words."""
         residuals = auto.parameters_["likelihood"]
         return f"{type(auto).__name__} with {residuals} residuals"
 
     def distribution(self, recalibrator):
-        """The calibrated one, or that of the model for `None`.
+        """The calibrated distribution, or the model's own for `None`.
 
-        A model without a scale predicts no distribution: `None`.
+        It is `None` if the model has no scale.
         """
         if recalibrator is None:
             return self.judged_on.get("own")
@@ -111,7 +111,7 @@ class RegressorTask:
         return np.clip(_numpy(distribution.cdf(y)).ravel(), 0, 1)
 
     def judge(self, recalibrator) -> dict:
-        """The scores on the data to judge on; `None` is the model itself."""
+        """Scores on the data to judge on. `None` means the model itself."""
         from keras_likelihood.metrics import functions
 
         distribution = self.distribution(recalibrator)
@@ -156,7 +156,7 @@ class RegressorTask:
         return self._refit(recalibrator)
 
     def arrays(self, recalibrator) -> dict:
-        """What is written if there is no model."""
+        """The arrays that are written if there is no model."""
         distribution = self.distribution(recalibrator)
         names = [p.name for p in type(distribution).parameters]
         return {

@@ -6,19 +6,19 @@ from typing import Any
 import numpy as np
 
 FIT_ROWS = 2**18
-"""Rows that a detector is fitted to at most.
+"""Largest number of rows that a detector is fitted to.
 
-Its training looks at 256,000 rows, however many there are.
+Its training uses 256,000 rows in total.
 """
 
 
 @dataclasses.dataclass
 class ScoredTable:
-    """What was found of all rows.
+    """The scores of all rows.
 
     Args:
-        detector: fitted to the rows, or to a sample of them.
-        scores: of all rows, `(n,)`.
+        detector: a detector fitted to the rows, or to a sample of them.
+        scores: the scores of all rows, `(n,)`.
         labels: 1 for rows above the detector's threshold, `(n,)`.
         strangest: as `strangest` returns them.
         fitted_rows: how many rows the detector was fitted to.
@@ -41,7 +41,7 @@ def score_table(table, fit, top: int, seed: int, console) -> ScoredTable:
         table: a `TableFile`.
         fit: function of rows that returns the fitted detector.
         top: how many of the strangest rows to describe.
-        seed: of the sample.
+        seed: the random seed of the sample.
         console: shows the progress.
     """
     x, count = table.sample(FIT_ROWS, np.random.default_rng(seed))
@@ -78,7 +78,7 @@ def strangest(detector, x, columns, count: int) -> list[dict]:
     """The strangest rows, each with the columns that make it strange.
 
     Args:
-        detector: fitted to `x`.
+        detector: a detector fitted to `x`.
         x: the table.
         columns: names of its columns.
         count: how many rows.
@@ -110,7 +110,8 @@ def _describe(detector, rows, numbers, scores, columns):
 
 def _unusual_columns(row, middle, spread, columns):
     with np.errstate(over="ignore"):
-        # Quotients first: the distance of two values may overflow.
+        # The division comes first, because the distance of two values may
+        # overflow.
         away = row / spread - middle / spread
     order = np.argsort(-np.abs(away), kind="stable")[:3]
     far = [at for at in order if abs(away[at]) > 3] or order[:1]

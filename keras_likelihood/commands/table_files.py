@@ -55,8 +55,8 @@ class TableFile:
     def sample(self, most: int, random) -> tuple[np.ndarray, int]:
         """Some rows in their order, and how many the table has.
 
-        All rows, if they are not more than `most`. Otherwise each row has
-        the same chance: those with the smallest random numbers stay.
+        These are all rows if there are at most `most`. Otherwise each row has
+        the same chance: the rows with the smallest random numbers stay.
 
         Args:
             most: how many rows at most.
@@ -133,6 +133,6 @@ def _parquet_chunks(path):
 
 
 def _float_rows(batch):
-    # A missing value becomes NaN, which is refused with its row.
+    # A missing value becomes NaN, which raises an error with its row.
     columns = [c.to_numpy(zero_copy_only=False) for c in batch.columns]
     return np.stack(columns, axis=1).astype("float64")

@@ -1,4 +1,4 @@
-"""Models side by side, by the likelihood of data they have not seen."""
+"""Compares models by the likelihood of held-out data."""
 
 from keras_likelihood.comparison.compare import compare
 from keras_likelihood.comparison.comparison import Comparison, ComparisonRow

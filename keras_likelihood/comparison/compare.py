@@ -1,4 +1,4 @@
-"""From models and data to a table of scores."""
+"""Makes a table of scores from models and data."""
 
 import inspect
 import os
@@ -28,11 +28,11 @@ def compare(
 ) -> Comparison:
     """Compares models by their likelihood of data they have not seen.
 
-    Log-likelihoods are complete, so that they compare across likelihoods:
-    whichever gives the data the higher density describes them better. Beside
-    the NLL there are, for numbers, the CRPS, the coverage and mean width of
-    the interval and the RMSE; for classes the Brier score, the ECE and the
-    accuracy.
+    Log-likelihoods include all constants, so that different likelihoods can be
+    compared. The model that gives the data the higher density describes them
+    better. For numbers there are also the CRPS, the coverage and mean width of
+    the interval and the RMSE. For classes there are the Brier score, the ECE
+    and the accuracy.
 
     ```python
     fitted = {"normal": model_a, "student_t": model_b}
@@ -49,25 +49,26 @@ def compare(
     ```
 
     Args:
-        models: dict by name. Either fitted models or the paths of their
-            files, for which `x` and `y` must be held-out data; or functions,
-            which are cross-validated. A function without arguments returns a
-            compiled model, which is then fitted. A function of `(x, y)` is
-            given the training data of a fold and returns a fitted model.
+        models: dict by name. The values are fitted models or the paths of
+            their files. Then `x` and `y` must be held-out data. Or the values
+            are functions, which are cross-validated. A function without
+            arguments returns a compiled model, which is then fitted. A
+            function of `(x, y)` gets the training data of a fold and returns a
+            fitted model.
         x: inputs `(n, ...)`, as for `predict`.
         y: targets `(n, ...)` or labels.
         folds: number of folds of the cross-validation, `>= 2`. Defaults to
             5.
         fit: options of `model.fit` in the cross-validation.
-        coverage: of the interval whose coverage is counted. Defaults to 0.9.
-        batch_size: of the prediction. Defaults to 256.
-        seed: of the folds. Defaults to 0.
+        coverage: the coverage that the interval should have. Defaults to 0.9.
+        batch_size: the batch size of the prediction. Defaults to 256.
+        seed: the random seed of the folds. Defaults to 0.
 
     Returns:
         A `Comparison`: a list with a `ComparisonRow` for every model, the
-        least NLL first, which prints as a table. Standard errors are over
-        the folds or, for fitted models, over the examples. A stock regressor
-        has no likelihood, and so only an RMSE.
+        lowest NLL first. It prints as a table. Standard errors are over the
+        folds or, for fitted models, over the examples. A stock regressor has
+        no likelihood. It only gets an RMSE.
     """
     if not isinstance(models, dict) or not models:
         raise ValueError(
@@ -83,7 +84,8 @@ def compare(
     ):
         raise ValueError(
             "`models` must be all fitted models or all functions that make "
-            "them: held-out data and cross-validation do not compare. "
+            "them. Scores on held-out data and scores of a cross-validation "
+            "cannot be compared. "
             f"Received: {[type(m).__name__ for m in models.values()]}"
         )
     y = np.asarray(y)
@@ -154,10 +156,11 @@ def _cross_validated(found):
 def _table(means, errors, nll):
     if len({tuple(scores) for scores in means.values()}) > 1:
         raise ValueError(
-            "The models must be all of numbers or all of classes. Received: "
+            "All models must predict numbers, or all must predict classes. "
+            "Received: "
             f"{ {name: list(scores) for name, scores in means.items()} }"
         )
-    # NaN last: a model without likelihood.
+    # NaN comes last: it is a model without likelihood.
     names = sorted(
         means, key=lambda n: np.nan_to_num(means[n]["nll"], nan=1e99)
     )

@@ -10,13 +10,13 @@ class ComparisonRow(NamedTuple):
     """The scores of one model.
 
     Attributes:
-        name: of the model.
-        scores: dict of means by name of the score; NaN where the model has
-            none.
+        name: the name of the model.
+        scores: dict of means by name of the score. NaN means that the model
+            does not have this score.
         errors: dict of their standard errors.
-        behind: its NLL less that of the best model.
-        behind_error: standard error of that difference, in which what is
-            common to both models cancels.
+        behind: its NLL minus the NLL of the best model.
+        behind_error: standard error of that difference. What is common to both
+            models cancels in it.
     """
 
     name: str
@@ -27,7 +27,7 @@ class ComparisonRow(NamedTuple):
 
 
 class Comparison(list):
-    """A list of `ComparisonRow`s, the least NLL first, that prints a table.
+    """A list of `ComparisonRow`s, the lowest NLL first, that prints a table.
 
     The best value of a column has a star. A value is followed by its standard
     error.

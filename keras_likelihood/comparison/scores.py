@@ -1,4 +1,4 @@
-"""What is measured about one model on data that it has not seen."""
+"""The scores of one model on held-out data."""
 
 import keras
 import numpy as np
@@ -22,15 +22,15 @@ _DRAWS = 64
 def scores_by_example(model, x, y, coverage, batch_size) -> dict:
     """Scores of every example, `(n,)` each, by name.
 
-    `rmse` and `ece` are not means over examples: they are given as squared
-    errors and as `(right, confidence)`; see `average`.
+    `rmse` and `ece` are not means over examples. Here `rmse` holds squared
+    errors and `ece` holds `(right, confidence)`; see `average`.
 
     Args:
         model: a fitted model.
         x: inputs.
         y: targets or labels.
-        coverage: of the intervals.
-        batch_size: of the prediction.
+        coverage: the coverage of the intervals.
+        batch_size: the batch size of the prediction.
     """
     reading = read_output(model, x, batch_size=batch_size)
     y = np.asarray(y)
@@ -82,7 +82,7 @@ def _of_classes(law, y):
 
 
 def _crps(law, y):
-    """`E|X - y| - E|X - X'| / 2`, from draws unless it is in closed form."""
+    """`E|X - y| - E|X - X'| / 2`, in closed form or from draws."""
     if isinstance(law, Normal):
         scale = _numpy(law.scale)
         return scale * standard_normal_crps(
@@ -90,10 +90,10 @@ def _crps(law, y):
         )
     draws = np.sort(_numpy(law.sample(_DRAWS, seed=0)), axis=0)
     rank = np.arange(1, _DRAWS + 1).reshape(-1, *(1,) * y.ndim)
-    # Of all pairs of draws, without those of a draw and itself.
+    # The sum is over all pairs of two different draws.
     pairs = np.sum((2 * rank - _DRAWS - 1) * draws, axis=0)
-    spread = pairs / (_DRAWS * (_DRAWS - 1))
-    return np.abs(draws - y).mean(axis=0) - spread
+    half_distance = pairs / (_DRAWS * (_DRAWS - 1))
+    return np.abs(draws - y).mean(axis=0) - half_distance
 
 
 def average(values: dict) -> dict:
@@ -107,12 +107,12 @@ def average(values: dict) -> dict:
 
 
 def error_of_average(values: dict) -> dict:
-    """Standard errors of `average`, from the spread of the examples."""
+    """Standard errors of `average`, from the variance over the examples."""
     errors = {}
     for name, each in values.items():
         errors[name] = float(np.std(each) / np.sqrt(len(each)))
         if name == "rmse":
-            # The error of a root, to first order.
+            # This is the error of a root, to first order.
             errors[name] /= max(2 * np.sqrt(np.mean(each)), 1e-300)
         if name == "ece":
             errors[name] = _bootstrap(each)

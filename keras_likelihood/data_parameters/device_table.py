@@ -55,6 +55,7 @@ class DeviceTable:
     """
 
     needs_host = False
+    batches_ahead = 0
 
     def __init__(
         self,
@@ -122,6 +123,9 @@ class DeviceTable:
 
     def prefetch(self, index):
         """Nothing to prepare: the rows are already here."""
+
+    def settle(self):
+        """Nothing to wait for: there is no file."""
 
     def flush(self):
         """Nothing to write: the rows live and die with the process."""

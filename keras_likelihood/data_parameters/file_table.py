@@ -9,7 +9,9 @@ from keras import ops
 
 from keras_likelihood.backend.host_calls import call_host
 from keras_likelihood.backend.rows import replica_count
+from keras_likelihood.backend.staging import can_stage, default_batches_ahead
 from keras_likelihood.data_parameters.row_file import RowFile
+from keras_likelihood.data_parameters.row_stage import RowStage
 from keras_likelihood.data_parameters.table_files import copy_rows
 
 
@@ -31,6 +33,8 @@ class FileTable:
         name: of the table.
         owner: whose rows these are; see `RowHeader`.
         sync: wait for the disk with every batch. Defaults to False.
+        batches_ahead: how many batches have their rows on the device while
+            they train; see `RowsAhead`. `None` takes what suits the device.
     """
 
     needs_host = True
@@ -45,6 +49,7 @@ class FileTable:
         name: str,
         owner: dict | None = None,
         sync: bool = False,
+        batches_ahead: int | None = 0,
     ):
         _refuse_several_devices(path)
         self.shape = (num_rows, slots, size)
@@ -55,10 +60,22 @@ class FileTable:
         self.holds_errors = False
         self.name = name
         self.path, self._may_create = path, True
+        if batches_ahead is None:
+            batches_ahead = default_batches_ahead()
+        if sync or not can_stage(num_rows):
+            batches_ahead = 0
+        self.batches_ahead = batches_ahead
+        self.ahead = self.stage = None
+        self._in_stage = False
         # Orders the reads of a step after the writes of the one before.
-        self._writes = keras.Variable(
-            0, dtype="int32", trainable=False, name=f"{name}_writes"
-        )
+        writes = f"{name}_writes"
+        if batches_ahead:
+            self.stage = RowStage(self.shape, name=writes)
+            self._writes = self.stage.variable
+        else:
+            self._writes = keras.Variable(
+                0, dtype="int32", trainable=False, name=writes
+            )
 
     @property
     def variables(self) -> list:
@@ -120,8 +137,27 @@ class FileTable:
             self._file = file
         return self._file
 
+    @contextlib.contextmanager
+    def staged(self):
+        """The context in which steps find their rows on the device."""
+        self._in_stage = True
+        try:
+            yield
+        finally:
+            self._in_stage = False
+
+    def prepare(self, indices: list, most: int):
+        """As `RowStage.prepare`."""
+        return self.stage.prepare(self._writer(), indices, most)
+
+    def write_back(self):
+        """As `RowStage.write_back`."""
+        self.stage.write_back(self._writer())
+
     def read(self, index):
         """State `(batch, slots, size)` of the rows `index`."""
+        if self._in_stage:
+            return ops.reshape(self.stage.read(index), (-1, *self.shape[1:]))
         return call_host(
             self._read,
             [index, ops.convert_to_tensor(self._writes)],
@@ -131,10 +167,14 @@ class FileTable:
 
     def write(self, index, state):
         """Puts the state of the rows `index` back."""
+        if self._in_stage:
+            rows = ops.reshape(state, (-1, self.shape[1] * self.shape[2]))
+            self.stage.write(index, rows)
+            return
         count = call_host(
             self._write,
             [index, state, ops.convert_to_tensor(self._writes)],
-            shape=(),
+            shape=self._writes.shape,
             dtype="int32",
         )
         self._writes.assign(count)
@@ -175,6 +215,7 @@ class FileTable:
     def numpy(self, index=None) -> np.ndarray:
         """State `(rows, slots, size)` of some rows or all, on the host."""
         index = slice(None) if index is None else index
+        self.settle()
         file = self._reader()
         if file is None:
             numbers = np.empty((self.shape[0], 0))[index]
@@ -183,6 +224,7 @@ class FileTable:
 
     def save(self, path: str):
         """Copies the file."""
+        self.settle()
         file = self._reader()
         if file is None:
             raise ValueError(
@@ -193,6 +235,7 @@ class FileTable:
 
     def assign(self, state: np.ndarray):
         """Replaces every row by `state` `(rows, slots, size)`."""
+        self.settle()
         state = np.reshape(state, (len(state), -1))
         for start in range(0, len(state), 4096):
             part = np.asarray(state[start : start + 4096])
@@ -209,19 +252,30 @@ class FileTable:
         """Waits until every row is on the disk."""
         # Steps may still be under way; the counter knows the last.
         ops.convert_to_numpy(self._writes)
+        self.settle()
         if self._file is not None:
             self._file.flush()
 
     def close(self):
         """Closes the file; it is opened again when it is needed."""
         self.holds_errors = False
-        file, self._file = self._file, None
-        if file is not None:
-            file.close()
+        try:
+            self.settle()
+        finally:
+            if self.ahead is not None:
+                self.ahead.stop()
+            file, self._file = self._file, None
+            if file is not None:
+                file.close()
+
+    def settle(self):
+        """Lets the file have what lies on the device."""
+        if self.ahead is not None:
+            self.ahead.settle()
 
     def __getstate__(self):
         # Another process opens the file for itself.
-        return {**self.__dict__, "_file": None, "_error": None}
+        return {**self.__dict__, "_file": None, "_error": None, "ahead": None}
 
 
 def _refuse_several_devices(path):

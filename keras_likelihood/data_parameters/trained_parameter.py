@@ -92,7 +92,14 @@ class TrainedParameter(keras.callbacks.Callback):
             "constraint": repr(self._constraint),
         }
         path = self.store if self._confirmed else None
-        return FileTable(path, *rows, name=name, owner=owner, sync=self.sync)
+        return FileTable(
+            path,
+            *rows,
+            name=name,
+            owner=owner,
+            sync=self.sync,
+            batches_ahead=self.batches_ahead,
+        )
 
     @property
     def variables(self) -> list:

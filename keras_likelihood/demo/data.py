@@ -14,16 +14,16 @@ class Split:
     x_test: np.ndarray
     y_test: np.ndarray
     truth: np.ndarray | None = None
-    """What `y_test` would be without noise, where that is known."""
+    """`y_test` without noise, if it is known."""
 
 
 def curve(x):
-    """The truth behind `noisy_curve`."""
+    """`noisy_curve` without noise."""
     return np.sin(2 * x) + 0.5 * x
 
 
 def noisy_curve(seed: int = 0) -> Split:
-    """A curve whose noise grows to the right, with gross errors among it.
+    """A curve whose noise grows to the right, with some large errors.
 
     One target in ten is too large by several units, also in the held-out
     part.
@@ -60,10 +60,10 @@ def _split(x, y, count, seed):
 
 
 def wrong_digits(seed: int = 0, wrong: float = 0.15):
-    """1,797 digits of 8x8 pixels, some of whose labels are wrong.
+    """1,797 digits of 8x8 pixels. Some of the labels are wrong.
 
     Args:
-        seed: of the choice.
+        seed: the random seed of the choice.
         wrong: share of labels that are moved to another digit.
 
     Returns:

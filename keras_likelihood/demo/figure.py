@@ -6,12 +6,12 @@ from keras import ops
 from keras_likelihood.demo import data
 
 SOFTWARE = "keras_likelihood demo"
-"""What the figure says of its origin, in its first bytes."""
+"""Mark of the figure's origin, in its first bytes."""
 COLORS = ("tab:red", "tab:blue", "tab:green")
 
 
 def draw(path, splits, fits):
-    """Each model's curve and interval, and how well intervals keep word.
+    """Draws each model's curve, its interval and its calibration.
 
     Args:
         path: file to write.
@@ -28,7 +28,7 @@ def draw(path, splits, fits):
         axes.sharey(curves[0])
         axes.tick_params(labelleft=False)
     _draw_calibration(calibration, splits[1], fits[1])
-    # By this mark the command knows its own figure again.
+    # The command recognises its own figure by this mark.
     figure.savefig(path, dpi=130, metadata={"Software": SOFTWARE})
 
 

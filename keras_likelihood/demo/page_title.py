@@ -1,3 +1,3 @@
-"""What the demo's page is called; by it the command knows its own page."""
+"""The title of the demo's page, by which the command recognises it."""
 
 TITLE = "Digits with wrong labels (keras_likelihood demo)"

@@ -1,4 +1,4 @@
-"""The demo as a person sees it: progress, tables and a figure."""
+"""Shows the demo: progress, tables and a figure."""
 
 import dataclasses
 import itertools
@@ -14,9 +14,9 @@ from keras_likelihood.demo.wrong_labels import find_wrong_labels
 from keras_likelihood.whole_files import replacing
 
 DIGITS = 3
-"""Time of the network for digits, in that of another."""
+"""Time of the network for digits, in multiples of another network's."""
 SPARSE = 1
-"""Time of the two lines with many weights, likewise."""
+"""Time of the two models with many weights, in the same multiples."""
 
 
 def run(
@@ -26,13 +26,13 @@ def run(
     console,
     quick: bool = False,
 ) -> dict:
-    """Trains, prints what came of it, draws a figure and writes a page.
+    """Trains, prints the results, draws a figure and writes a page.
 
     Args:
         figure: path of the figure, a .png in a folder that exists.
         page: path of the page of wrong labels.
         console: the `Console` to print to.
-        quick: train for a few epochs only.
+        quick: whether to train for a few epochs only.
 
     Returns:
         `scores` by data set and loss, `wrong_labels` (a `Found`) and
@@ -40,8 +40,8 @@ def run(
     """
     console.say("Your loss should be a likelihood.", style="bold")
     console.say(
-        "One small network, trained with squared error and with two "
-        "likelihoods; and a network that finds wrong labels."
+        "One small network is trained with squared error and with two "
+        "likelihoods. Another network finds wrong labels."
     )
     epochs = 3 if quick else 120
     splits = {

@@ -15,9 +15,9 @@ class Weights:
     """Fifty weights, five of which matter.
 
     Args:
-        true: of which the targets were made.
-        plain: learned without a regularizer.
-        sparse: learned with `MultiLasso`.
+        true: the weights from which the targets were made.
+        plain: weights learned without a regularizer.
+        sparse: weights learned with `MultiLasso`.
     """
 
     true: np.ndarray
@@ -33,15 +33,15 @@ def learn_sparse_weights(on_epoch, quick: bool) -> Weights:
     """Learns the weights of a line from 200 noisy examples, twice.
 
     Args:
-        on_epoch: called with the epochs done, and of all.
-        quick: train for a few steps.
+        on_epoch: function of the number of finished epochs and of all epochs.
+        quick: whether to train for a few steps only.
     """
     random = np.random.default_rng(0)
     true = np.zeros((50, 1))
     true[::10, 0] = [1.5, -1.0, 2.0, 1.0, -1.5]
     x = random.normal(size=(200, 50)).astype("float32")
     y = (x @ true + random.normal(size=(200, 1))).astype("float32")
-    # Many full batches an epoch, to save Keras the bookkeeping.
+    # One epoch has many full batches, because each epoch costs Keras time.
     epochs, copies = (1, 5) if quick else (10, 100)
     learned = []
     for at, regularizer in enumerate([None, MultiLasso(num_examples=len(x))]):

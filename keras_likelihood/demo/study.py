@@ -27,7 +27,7 @@ class Fit:
 def regressors(split, epochs, tick) -> list[Fit]:
     """Squared error beside two likelihoods, on one architecture."""
     plain = _train(_network(split, 1), "mse", split, epochs, tick)
-    # Squared error says nothing of its own spread: its best guess is the
+    # Squared error predicts no scale. The best estimate of its scale is the
     # root mean squared residual.
     residual = split.y - _at_once(plain.predict, split.x)
     spread = float(np.sqrt(np.mean(residual**2)))
@@ -47,12 +47,12 @@ def regressors(split, epochs, tick) -> list[Fit]:
 
 _SHARED_SHAPE = {"shape": "global", "scale": "predicted"}
 _BATCH = 60
-"""Divides the rows to train and to validate on.
+"""Divides the numbers of rows for training and validation.
 
-JAX compiles a step again for a batch that is cut short.
+JAX would compile a step again for a smaller batch.
 """
 _AT_ONCE = 10_000
-"""Rows of a batch to predict: more than there are."""
+"""Rows in a batch of the prediction: all rows in one batch."""
 
 
 def _network(split, head):
@@ -84,7 +84,7 @@ def _train(model, loss, split, epochs, tick):
             ),
         ],
     )
-    # A bar that counts epochs goes to its end all the same.
+    # The progress bar counts the epochs that were not needed too.
     for _ in range(epochs - len(history.epoch)):
         tick()
     return model

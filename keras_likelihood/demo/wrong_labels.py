@@ -1,4 +1,4 @@
-"""Wrong labels: found by a network that was trained on them."""
+"""A network that was trained on wrong labels finds them."""
 
 import dataclasses
 
@@ -9,14 +9,14 @@ from keras_likelihood.demo.page_title import TITLE
 
 @dataclasses.dataclass
 class Found:
-    """What the audit found, beside what is true.
+    """What the audit found, and what is true.
 
     Args:
         examples: how many there are.
         wrong: how many labels are wrong.
         suspected: how many labels the audit suspects.
         hits: how many of those are wrong.
-        ranked: wrong labels among as many of the worst rank as are wrong.
+        ranked: number of wrong labels among the first `wrong` of the ranking.
     """
 
     examples: int
@@ -39,7 +39,7 @@ def find_wrong_labels(page, on_epoch, quick: bool) -> Found:
     Args:
         page: path of the page.
         on_epoch: as in `train_for_audit`.
-        quick: train on a few digits for two epochs.
+        quick: whether to train on a few digits for two epochs only.
     """
     x, y, wrong = wrong_digits()
     if quick:

@@ -1,4 +1,4 @@
-"""Why a likelihood parameter ran away, or never moved, in plain words."""
+"""Says in plain words what went wrong with a likelihood parameter."""
 
 from keras_likelihood.diagnosis.diagnose import diagnose
 from keras_likelihood.diagnosis.diagnosis import Diagnosis

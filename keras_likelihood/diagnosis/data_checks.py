@@ -1,4 +1,4 @@
-"""What is wrong with the numbers that go in and come out."""
+"""Checks of inputs, targets and predictions."""
 
 from collections.abc import Iterator
 
@@ -12,7 +12,7 @@ from keras_likelihood.reading.targets import are_probabilities, in_range
 
 
 def check_finite(model, x, outputs) -> Iterator[Finding]:
-    """Findings about NaN and infinity, in the order of cause and effect."""
+    """Findings about NaN and infinity, the cause first."""
     places: dict[str, int] = {}
     for array in keras.tree.flatten(x):
         if isinstance(array, np.ndarray) and array.dtype.kind == "f":
@@ -20,7 +20,7 @@ def check_finite(model, x, outputs) -> Iterator[Finding]:
     for output in outputs:
         y = output.y
         if output.likelihood.takes_bounds:
-            # Infinite ones are no bound.
+            # An infinite bound means that there is no bound.
             y = np.where(np.isinf(y), 0, y)
         places[f"targets{output.title}"] = _bad(y)
     places["weights"] = sum(
@@ -39,11 +39,11 @@ def check_finite(model, x, outputs) -> Iterator[Finding]:
     first = next(iter(found))
     yield Finding(
         "not_finite",
-        f"There are NaN or infinite numbers, first of all in the {first}.",
+        f"There are NaN or infinite numbers. The first are in the {first}.",
         found,
         "Remove or fill them."
         if first.startswith(("inputs", "targets"))
-        else "Make the model anew, as NaN weights do not recover; lower the "
+        else "Make a new model, as NaN weights do not recover. Lower the "
         "learning rate, standardise inputs and targets, or set the "
         "optimizer's `clipnorm`.",
     )
@@ -68,13 +68,13 @@ def check_targets(output) -> Iterator[Finding]:
         yield Finding(
             "constant_targets",
             f"The targets{output.title} are all the same in at least one "
-            "column, so that a scale can only collapse.",
+            "column, so the scale can only fall to zero.",
             evidence,
             "Check how the targets were read, or leave the column out.",
         )
         return
     if any(p.unit != 1 for p in output.parameters):
-        # Its head adapted to them.
+        # `adapt` of the head was called.
         return
     far = np.abs(mean) > 10 * sd
     if far.any():
@@ -85,8 +85,8 @@ def check_targets(output) -> Iterator[Finding]:
     yield Finding(
         "unscaled_targets",
         f"The targets{output.title} are not in units of their own spread, "
-        "but heads start at prediction 0 and scale 1: much of the training "
-        "goes into getting there.",
+        "but heads start at prediction 0 and scale 1. Much of the training "
+        "is needed to reach the targets.",
         evidence,
         "Call `model.adapt(y)` before `fit` if the model ends in a head. "
         "Otherwise train on `(y - y.mean()) / y.std()` and transform "
@@ -95,14 +95,14 @@ def check_targets(output) -> Iterator[Finding]:
 
 
 def check_labels(output) -> Iterator[Finding]:
-    """Findings about labels that are none of the classes."""
+    """Findings about labels outside of the classes."""
     y = output.y
     likelihood = output.likelihood or Likelihood
     if issubclass(likelihood, Softmax) and y.shape != output.prediction.shape:
         classes = output.prediction.shape[-1]
         wrong, allowed = ~in_range(y, classes), f"0 to {classes - 1}"
     elif issubclass(likelihood, Softmax | Bernoulli):
-        # Between them are the labels of soft targets.
+        # Soft targets lie between 0 and 1.
         wrong, allowed = (y < 0) | (y > 1), "0 to 1"
     else:
         return
@@ -111,7 +111,7 @@ def check_labels(output) -> Iterator[Finding]:
     yield Finding(
         "labels_out_of_range",
         f"{int(wrong.sum())} label(s){output.title} are not in {allowed}, so "
-        "that their loss means nothing.",
+        "that their loss has no meaning.",
         {
             "allowed": allowed,
             "received": np.unique(y[wrong])[:5].tolist(),
@@ -128,7 +128,7 @@ def check_logits(output) -> Iterator[Finding]:
     if not issubclass(likelihood, Softmax | Bernoulli):
         return
     p = output.prediction
-    # Values in [0, 1] may be logits; that a sigmoid made them cannot.
+    # Values in [0, 1] may be logits, but not if a sigmoid made them.
     told = output.kind in PROBABILITIES or (
         issubclass(likelihood, Softmax)
         and are_probabilities(p.reshape(-1, p.shape[-1]))
@@ -145,7 +145,7 @@ def check_logits(output) -> Iterator[Finding]:
 
 
 def check_outliers(output) -> Iterator[Finding]:
-    """Findings about few examples that rule the loss."""
+    """Findings about few examples that make most of the loss."""
     nll = output.nll(output.y)
     finite = np.isfinite(nll)
     if len(nll) < 50 or not finite.all():
@@ -155,7 +155,7 @@ def check_outliers(output) -> Iterator[Finding]:
     worst = np.argsort(excess)[::-1][:count]
     total = excess.sum()
     share = float(excess[worst].sum() / total) if total > 0 else 0.0
-    # Well below one nat on average, there is nothing to be ruled.
+    # If the mean loss is far below 1, no example matters much.
     if share < 0.5 or total < 0.1 * len(nll):
         return
     yield Finding(
@@ -172,6 +172,6 @@ def check_outliers(output) -> Iterator[Finding]:
         "`StudentTLoss` or `RobustRhoLoss`; if some labels may be wrong, "
         "`kl.audit` or a `kl.DataParameter`."
         if output.is_real
-        else "Look at these labels first; `kl.audit` shows them on a page, "
-        "and a `kl.DataParameter` lets wrong ones raise their temperature.",
+        else "Look at these labels first. `kl.audit` shows them on a page. "
+        "With a `kl.DataParameter` wrong labels get a high temperature.",
     )

@@ -1,4 +1,4 @@
-"""From a model and data to what went wrong."""
+"""Finds out what went wrong with a model."""
 
 import keras
 import numpy as np
@@ -19,22 +19,23 @@ from keras_likelihood.reading import load_model, read_model
 
 
 def diagnose(model: keras.Model, x, y, *, batch_size: int = 256) -> Diagnosis:
-    """Says why a likelihood parameter ran away or never moved.
+    """Says why a likelihood parameter grew too far or never changed.
 
-    It predicts once, changes nothing, and looks for NaN and infinity;
-    parameters that nobody trains or that never moved; a collapsed scale; a
-    saturated constraint; a scale that does not fit the errors; targets in
-    unsuitable units; labels outside their range; probabilities where logits
-    belong; and few examples that rule the loss.
+    The function predicts once and changes nothing. It looks for NaN and
+    infinity, for parameters that nothing trains or that never changed, for a
+    collapsed scale, for a saturated constraint and for a scale that does not
+    fit the errors. It also looks for targets in unsuitable units, labels
+    outside of their range, probabilities in place of logits, and few examples
+    that make most of the loss.
 
     ```python
     model.fit(x, y)
     print(kl.diagnose(model, x, y))
     ```
 
-    Findings are hints, with the numbers they rest on: thresholds are rules
-    of thumb. Where numbers are not finite, nothing else is looked for in the
-    values.
+    Findings are hints. Each has the numbers that it is based on. The
+    thresholds are rules of thumb. If numbers are not finite, the values are
+    not checked further.
 
     Args:
         model: a compiled `LikelihoodModel`, the path of its `.keras` file, or
@@ -42,11 +43,11 @@ def diagnose(model: keras.Model, x, y, *, batch_size: int = 256) -> Diagnosis:
         x: inputs `(n, ...)`, as for `predict`.
         y: targets `(n, ...)`, plain or from `kl.indexed`; a dict for a dict
             of outputs.
-        batch_size: of the prediction. Defaults to 256.
+        batch_size: the batch size of the prediction. Defaults to 256.
 
     Returns:
-        A `Diagnosis`: false if nothing was found, else a list of findings,
-        the gravest first.
+        A `Diagnosis`. It is false if nothing was found. Otherwise it is a list
+        of findings, the most serious first.
     """
     model = load_model(model)
     outputs = _with_targets(model, x, y, batch_size)
@@ -57,7 +58,7 @@ def diagnose(model: keras.Model, x, y, *, batch_size: int = 256) -> Diagnosis:
         wrong = [f for output in outputs for f in check_labels(output)]
         findings += wrong
         checks = [check_logits, check_ranges, check_targets, check_outliers]
-        # The loss of labels outside their range is no number to look at.
+        # The loss of labels outside of their range has no meaning.
         for check in checks[: -1 if wrong else None]:
             for output in outputs:
                 findings += check(output)

@@ -1,4 +1,4 @@
-"""All that was found about one model."""
+"""All findings about one model."""
 
 import dataclasses
 from collections.abc import Iterator
@@ -8,10 +8,10 @@ from keras_likelihood.diagnosis.finding import Finding
 
 @dataclasses.dataclass(frozen=True)
 class Diagnosis:
-    """The findings about a model, the gravest first.
+    """The findings about a model, the most serious first.
 
-    It is a sequence of `Finding`s, true if there is any, and prints as a
-    report.
+    It is a sequence of `Finding`s. It is true if there are any, and it prints
+    as a report.
 
     >>> print(Diagnosis([]))
     Nothing suspicious found.

@@ -1,4 +1,4 @@
-"""One thing that went wrong, with its numbers and its cure."""
+"""One finding, with its numbers and a remedy."""
 
 import dataclasses
 
@@ -10,7 +10,7 @@ class Finding:
     Args:
         name: a short name for programs, such as `"collapsed_scale"`.
         message: what is wrong, in plain words.
-        evidence: the numbers it rests on, by name.
+        evidence: the numbers that the finding is based on, by name.
         remedy: what to do about it.
     """
 

@@ -8,7 +8,7 @@ import numpy as np
 from keras_likelihood.diagnosis.finding import Finding
 
 _SHARE = 0.5
-"""Of the values that have to be affected."""
+"""Share of the values that must be affected."""
 _MARGIN = 0.01
 """Distance from the end of a range, relative to its width or start."""
 _MOST_ROWS = 4096
@@ -20,7 +20,7 @@ def check_ranges(output) -> Iterator[Finding]:
         if not parameter.learned or not np.isfinite(parameter.values).all():
             continue
         if parameter.constraint.low == -np.inf:
-            # Any number is as natural as any other.
+            # Every value is possible here.
             continue
         finding = (
             _collapsed(output, parameter)
@@ -55,7 +55,8 @@ def _collapsed(output, parameter):
     if parameter.name != "scale" or not output.is_real:
         return None
     spread = float(np.std(output.y))
-    # Below its start too: a scale that is yet to grow has not collapsed.
+    # The scale must be below its start too. A scale that still has to grow has
+    # not collapsed.
     bound = min(1e-3 * spread, 0.1 * parameter.initial * parameter.unit)
     tiny = float(np.mean(parameter.values < bound))
     share = max(_at_low_end(parameter) if parameter.constraint.low else 0, tiny)
@@ -93,7 +94,7 @@ def _saturated(output, parameter):
         "saturated_constraint",
         f"The {parameter.name}{output.title} is at the {end} end of what "
         f"{parameter.constraint} can reach for {share:.0%} of the values, "
-        "where its gradient has all but vanished.",
+        "where its gradient is almost zero.",
         {
             "median": float(np.median(parameter.values)),
             "low": float(parameter.constraint.low),
@@ -107,10 +108,10 @@ def _saturated(output, parameter):
 def _saturation_remedy(name, end):
     if name == "shape":
         return (
-            "The tails want to be as heavy as can be: look at the largest "
+            "The tails are as heavy as they can be. Look at the largest "
             "errors, or fix `shape=0.0`."
             if end == "lower"
-            else "The tails are lighter than a normal's: fix `shape=2.0` or "
+            else "The tails are lighter than normal tails. Fix `shape=2.0` or "
             "use `NormalLoss`."
         )
     return (
@@ -123,14 +124,15 @@ def _saturation_remedy(name, end):
 def _ran_away(output, parameter):
     unit = parameter.initial
     if parameter.name == "scale" and output.is_real:
-        # Relative to a robust spread: outliers justify large scales.
+        # The limit is relative to a robust spread, which outliers do not
+        # change.
         errors = np.abs(output.y - output.prediction)
         unit = max(float(np.std(output.y)), float(np.median(errors)), 1e-30)
     median = float(np.median(parameter.values))
     if median <= 100 * unit:
         return None
     if parameter.name == "df":
-        remedy = "Such tails are normal ones: use `NormalLoss`."
+        remedy = "Such tails are normal. Use `NormalLoss`."
     else:
         remedy = (
             "Lower the learning rate or `learning_rate_multiplier`, "
@@ -147,7 +149,7 @@ def _ran_away(output, parameter):
 
 
 def _misfit(output):
-    """Whether the middle half of the distribution holds half the targets."""
+    """Whether the central 50 % intervals contain half of the targets."""
     step = -(-len(output.y) // _MOST_ROWS)
     rows = slice(None, None, step)
     try:
@@ -166,7 +168,11 @@ def _misfit(output):
         "targets.",
         {"inside_central_half": inside, "targets": int(depth.size)},
         f"Train for longer if it still {'grows' if small else 'falls'}. "
-        + ("Else regularize, stop earlier, or fit" if small else "Else fit")
+        + (
+            "Otherwise regularize, stop earlier, or fit"
+            if small
+            else "Else fit"
+        )
         + " it to held-out data by "
         "`kl.recalibration.regression.GlobalScaling`.",
     )

@@ -1,4 +1,4 @@
-"""Parameters that nobody trains, and such as never moved."""
+"""Checks for parameters that are not trained or have not changed."""
 
 from collections.abc import Iterator
 
@@ -15,7 +15,7 @@ def check_training(model, outputs) -> Iterator[Finding]:
     trained = {id(v) for v in model.trainable_variables}
     steps = _steps(model)
     for output in outputs:
-        # What a head supplies is not learned by the loss.
+        # The loss does not learn what a head predicts.
         count = sum(p.source == "predicted" for p in output.parameters)
         for name, layer in output.loss.learned_beside(count).items():
             yield from _check_layer(name, layer, trained, steps, output)

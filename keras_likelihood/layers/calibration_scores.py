@@ -1,4 +1,4 @@
-"""How surprising calibration examples were, and the bound that follows."""
+"""Scores of calibration examples, and the bound that follows from them."""
 
 import math
 
@@ -12,9 +12,9 @@ class CalibrationScores:
 
         threshold = the k-th smallest score,    k = ceil((n + 1) coverage)
 
-    If a new example is exchangeable with the n calibration examples, its
-    score is at most the threshold with a probability of at least
-    `coverage`. Ties do no harm.
+    If a new example is exchangeable with the n calibration examples, its score
+    is at most the threshold with a probability of at least `coverage`. This
+    holds with equal scores too.
 
     Every entry of the last axes has a threshold of its own, and so has every
     group.
@@ -66,14 +66,14 @@ class CalibrationScores:
         if self.labels is None:
             if groups is not None:
                 raise ValueError(
-                    "`groups` are for a calibration that was fitted with "
-                    "groups. Received: groups, but fitted without"
+                    "`groups` must be None, because the calibration was "
+                    "fitted without groups. Received: groups"
                 )
             return self._of_group(0, coverage)[None]
         if groups is None:
             raise ValueError(
-                "The calibration was fitted with groups: give the group of "
-                f"every example, from {self.labels[:10]}. "
+                "The calibration was fitted with groups. Give the group of "
+                f"every example, one of {self.labels[:10]}. "
                 "Received: groups=None"
             )
         groups = as_groups(groups, count)
@@ -92,7 +92,8 @@ class CalibrationScores:
 
     def _of_group(self, position, coverage):
         count = self.sizes[position]
-        # Less a trifle, as (n + 1) coverage may be a whole number.
+        # A tiny amount is subtracted, because rounding may lift (n + 1)
+        # coverage above a whole number.
         rank = math.ceil((count + 1) * coverage - 1e-9)
         if rank > count:
             where = (
@@ -110,7 +111,7 @@ class CalibrationScores:
 
 
 def examples_needed(coverage: float) -> int:
-    """The least number of examples for which a coverage can be kept.
+    """The smallest number of examples that allows this coverage.
 
     >>> examples_needed(0.9), examples_needed(0.99)
     (9, 99)

@@ -16,9 +16,9 @@ class ConformalScores(keras.Layer):
     The scores are weights, so that they are saved and loaded with the model.
 
     Args:
-        shape: of the scores, `(n, ...)`.
-        settings: dict of what else is needed to make sets or intervals.
-        labels: of the groups, or `None`.
+        shape: the shape of the scores, `(n, ...)`.
+        settings: dict of the other values that sets or intervals need.
+        labels: the labels of the groups, or `None`.
         sizes: number of scores of every group.
     """
 
@@ -30,7 +30,7 @@ class ConformalScores(keras.Layer):
             "labels": None if labels is None else list(labels),
             "sizes": list(sizes),
         }
-        # A score in two parts has 48 bits on every backend.
+        # A score is stored as two float32 numbers, 48 bits on every backend.
         self.parts = self.add_weight(
             name="scores",
             shape=(2, *shape),
@@ -52,7 +52,7 @@ class ConformalScores(keras.Layer):
 
     @property
     def scores(self) -> CalibrationScores:
-        """The scores it keeps."""
+        """The scores that this layer keeps."""
         parts = keras.ops.convert_to_numpy(self.parts).astype("float64")
         saved: dict[str, Any] = self._saved
         return CalibrationScores(
@@ -73,7 +73,7 @@ class ConformalScores(keras.Layer):
 def split(values) -> np.ndarray:
     """`(2, ...)` float32 numbers whose sum is at least the values.
 
-    Rounding is upwards: a bound may grow by rounding, but not fall.
+    Rounding is upwards, so that a bound never gets smaller.
     """
     with np.errstate(over="ignore", invalid="ignore"):
         high = np.asarray(values, "float64").astype("float32")

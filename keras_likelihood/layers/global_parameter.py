@@ -15,7 +15,7 @@ class GlobalParameter(keras.Layer):
 
         value = constraint(u),    u learned, constraint(u at start) = initial
 
-    Given to a loss in place of `"global"`, it tells how to learn:
+    Give it to a loss in place of `"global"` to say how the value is learned:
 
     ```python
     scale = kl.layers.GlobalParameter(initial=0.1, dimension="channel")
@@ -31,7 +31,8 @@ class GlobalParameter(keras.Layer):
             example's prediction). Defaults to `"scalar"`.
         learning_rate_multiplier: factor on the optimizer's steps. Defaults
             to 1.
-        weight_decay: pull towards `initial`. Defaults to 0.
+        weight_decay: strength of an L2 penalty on the distance from `initial`.
+            Defaults to 0.
         clipnorm: largest norm of the gradient, or `None`.
     """
 
@@ -83,8 +84,8 @@ class GlobalParameter(keras.Layer):
     def build(self, input_shape):
         if self.likelihood is None:
             raise ValueError(
-                "A GlobalParameter belongs to a loss or a head, which tells "
-                "it what it parametrises. Received: a call of its own"
+                "A GlobalParameter must be given to a loss or a head before "
+                "it is called. Received: a call of a parameter without one"
             )
         if not self.built:
             self._add_weight(
@@ -106,9 +107,9 @@ class GlobalParameter(keras.Layer):
 
     @property
     def latest(self) -> float | tuple[float, ...] | np.ndarray:
-        """The current value as a number or NumPy array; the start if unbuilt.
+        """The current value as a number or NumPy array, or the initial value.
 
-        Assigning another value of the domain moves the parameter there.
+        Assign a value of the domain to set the parameter.
         """
         if not self.built:
             return self.start
@@ -125,7 +126,7 @@ class GlobalParameter(keras.Layer):
 
     @property
     def is_fresh(self) -> bool:
-        """Whether it stands where it starts by the likelihood's default."""
+        """Whether the value is still the initial one of the likelihood."""
         latest = self.latest
         return self.initial is None and np.allclose(
             latest, np.resize(self.start, np.shape(latest)), rtol=1e-6
@@ -139,7 +140,7 @@ class GlobalParameter(keras.Layer):
         return ops.broadcast_to(value, (batch, *shape))
 
     def get_build_config(self):
-        # The loss or head that owns it knows when and how to build it.
+        # The loss or head that owns this layer builds it.
         return None
 
     def get_config(self):

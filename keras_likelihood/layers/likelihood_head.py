@@ -1,4 +1,4 @@
-"""From features to a prediction and the parameters around it."""
+"""A layer that makes a prediction and likelihood parameters from features."""
 
 import keras
 import numpy as np
@@ -20,9 +20,9 @@ from keras_likelihood.registration import serializable
 class LikelihoodHead(keras.Layer):
     """Last layer of a model whose loss is a likelihood.
 
-    It answers `(prediction, parameter, ...)`, the parameters in the order in
-    which the likelihood declares them, or a lone prediction if there are
-    none.
+    Its output is `(prediction, parameter, ...)`, with the parameters in the
+    order of the likelihood. If the likelihood has no parameters, the output is
+    the prediction alone.
 
     ```python
     outputs = LikelihoodHead("normal", units=1)(features)
@@ -30,13 +30,13 @@ class LikelihoodHead(keras.Layer):
     model.compile("adam", loss=kl.losses.NormalLoss())
     ```
 
-    An option about parameters is one value for all of them or a dict by
-    parameter name, such as `conditioning={"shape": "global"}`; a name left
-    out of the dict keeps the default.
+    An option about parameters is one value for all of them, or a dict by
+    parameter name such as `conditioning={"shape": "global"}`. A name that is
+    not in the dict keeps the default.
 
-    The head starts at prediction 0 and scale 1. `adapt(y)` lets it start at
-    the centre and spread of the targets instead, so that they need not be
-    standardised.
+    Without `adapt` the head starts at prediction 0 and scale 1. With
+    `adapt(y)` it starts at the centre and spread of the targets, which then
+    need not be standardised.
 
     Args:
         likelihood: a `Likelihood` or its name.
@@ -44,26 +44,28 @@ class LikelihoodHead(keras.Layer):
         conditioning: `"predicted"` from the features (default) or `"global"`.
         dimension: `"scalar"` (one per example), `"channel"` (one per unit)
             or `"element"` (one per outcome, default).
-        isolated: stop the parameters' gradient at the features, so that they
-            do not shape the model. Defaults to False.
+        isolated: whether to stop the gradient of the parameters at the
+            features. The parameters then do not change the model below.
+            Defaults to False.
         normalize: `"layer"` or `"batch"` normalises the features before the
-            parameter layers; `None` is the default.
+            parameter layers. Defaults to `None`: no normalisation.
         constraint: map from the reals to the domain. Defaults to the
             likelihood's own.
         initial: value to start from. Defaults to the likelihood's own.
         learning_rate_multiplier: factor on the optimizer's steps for the
             parameters alone. Defaults to 1.
-        weight_decay: pull of the parameters' weights towards their start.
-            Defaults to 0.
+        weight_decay: strength of an L2 penalty on the distance of the
+            parameters' weights from their start. Defaults to 0.
         clipnorm: largest norm of the gradient of each of the parameters'
-            weights, or `None`. Not with a loss-scaling optimizer, which
-            clipping would see scaled.
+            weights, or `None`. It cannot be used with an optimizer that scales
+            the loss.
         activation: applied to the prediction. Defaults to the likelihood's
             `prediction_constraint`: softplus for the mean of counts and of
             positive numbers, sigmoid for that of shares, else none.
-        kernel_initializer: of the prediction's kernel. Defaults to
-            `"glorot_uniform"`.
-        kernel_regularizer: of the prediction's kernel. Defaults to none.
+        kernel_initializer: the initializer of the prediction's kernel.
+            Defaults to `"glorot_uniform"`.
+        kernel_regularizer: the regularizer of the prediction's kernel.
+            Defaults to none.
 
     Input: `(batch, features)` or feature maps `(batch, ..., features)`.
     Output: prediction `(batch, ..., units)` and parameters that broadcast
@@ -128,19 +130,20 @@ class LikelihoodHead(keras.Layer):
             prediction = centre + spread * prediction'
             scale = spread * scale'
 
-        The network then learns the primed numbers, which are those of
-        standardised targets, while predictions, scales and the loss are in
-        the units of `y`. `initial` values and constraints of the scale are
-        in units of the spread. The numbers are saved with the model.
+        The network then learns the primed numbers, as if the targets were
+        standardised. Predictions, scales and the loss are in the units of `y`.
+        The `initial` value and the constraint of the scale are in units of the
+        spread. Centre and spread are saved with the model.
 
-        The centre is the median and the spread 1.4826 times the median
-        absolute deviation, by channel, so that wrong targets do not matter.
-        Where more than half of the targets are equal, the spread is the
-        standard deviation. A scale of dimension `"scalar"` is shared by all
-        channels, and so is then the spread.
+        For each channel, the centre is the median and the spread is 1.4826
+        times the median absolute deviation. So a few wrong targets have little
+        effect. If more than half of the targets are equal, the spread is the
+        standard deviation. If the scale has the dimension `"scalar"`, all
+        channels share one spread.
 
-        A likelihood without location and scale that has a
-        `prediction_constraint` only starts its prediction at the mean.
+        A likelihood without a location and a scale may have a
+        `prediction_constraint`. Then only the prediction starts at the mean of
+        `y`.
 
         Args:
             y: targets `(n, ..., units)`, or `(n, ...)` for one unit; or a
@@ -200,8 +203,8 @@ class LikelihoodHead(keras.Layer):
             parameter = GlobalParameter(**options)
             return parameter.bind(self.likelihood, name)
         raise ValueError(
-            "`conditioning` must be 'predicted' or 'global'; data parameters "
-            f"belong to the loss. Received: {conditioning!r}"
+            "`conditioning` must be 'predicted' or 'global'. Give data "
+            f"parameters to the loss. Received: {conditioning!r}"
         )
 
     def build(self, input_shape):

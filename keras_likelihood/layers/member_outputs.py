@@ -10,19 +10,19 @@ from keras_likelihood.registration import serializable
 
 @serializable
 class MemberOutputs(keras.Layer):
-    """Joins what the members of an ensemble put out.
+    """Joins the outputs of the members of an ensemble.
 
     Input: a list of outputs, each a prediction `(batch, ..., units)` or
     `(prediction, parameter, ...)`.
 
-    Output: `(prediction, member, parameter, ...)`, which is the output for an
-    `EnsembleDistribution`: the mean prediction, then the predictions and the
-    parameters of all members, one member after the other on the last axis.
+    Output: `(prediction, member, parameter, ...)`, as `EnsembleDistribution`
+    needs it. First comes the mean prediction. Then come the predictions and
+    the parameters of all members, one member after the other on the last axis.
 
     Args:
-        likelihood: that of the members, or its name. It says how predictions
-            become one: logits by the mean of their probabilities. `None`
-            (default) means that they are averaged.
+        likelihood: the likelihood of the members, or its name. It says how
+            predictions are joined: for logits, by the mean of their
+            probabilities. With `None` (default) the predictions are averaged.
     """
 
     def __init__(self, likelihood=None, **kwargs):

@@ -15,13 +15,13 @@ class PredictedParameter(keras.Layer):
 
         value = constraint(features @ kernel + bias)
 
-    The kernel starts at zero and the bias at `constraint^-1(initial)`, so
+    The kernel starts at zero and the bias at `constraint^-1(initial)`, so that
     training starts from the ordinary loss. On feature maps the product is a
-    1x1 convolution; dimensions below `"element"` average over the positions
-    that are not masked.
+    1x1 convolution. With the dimensions `"scalar"` and `"channel"` it is
+    averaged over the positions that are not masked.
 
-    Heads are made of these. Alone, one lets a parameter see other features
-    than the prediction does:
+    Heads consist of such layers. Use one by itself if a parameter should
+    depend on other features than the prediction:
 
     ```python
     scale = kl.layers.PredictedParameter("normal", "scale", units=1)(inputs)
@@ -33,7 +33,8 @@ class PredictedParameter(keras.Layer):
         parameter: name of one of its parameters.
         units: size of the last axis of the prediction.
         dimension: `"scalar"`, `"channel"` or `"element"` (default).
-        isolated: stop the gradient at the features. Defaults to False.
+        isolated: whether to stop the gradient at the features. Defaults to
+            False.
         normalize: `"layer"` or `"batch"` normalises the features first;
             `None` (default) takes them as they are.
         constraint: map from the reals to the domain. Defaults to the
@@ -41,8 +42,8 @@ class PredictedParameter(keras.Layer):
         initial: value to start from. Defaults to the likelihood's own.
         learning_rate_multiplier: factor on the optimizer's steps. Defaults
             to 1.
-        weight_decay: pull of kernel and bias towards their start. Defaults
-            to 0.
+        weight_decay: strength of an L2 penalty on the distance of kernel and
+            bias from their start. Defaults to 0.
         clipnorm: largest norm of the gradient of kernel and of bias, or
             `None`.
 

@@ -7,10 +7,10 @@ from keras_likelihood.registration import serializable
 
 @serializable
 class QuantilesHead(LikelihoodHead):
-    """Features to `(quantiles, scale)`, for `QuantilesLoss`.
+    """Maps features to `(quantiles, scale)`, for `QuantilesLoss`.
 
-    The first quantile is a plain output; each other one is the one before
-    plus a softplus. So they increase whatever the features are.
+    The first quantile is a plain output. Each other quantile is the one before
+    plus a softplus. So the quantiles always increase.
 
     ```python
     levels = (0.05, 0.5, 0.95)

@@ -1,4 +1,4 @@
-"""A head that predicts a value, the tails around it and their scale."""
+"""A head that predicts a value, a tail shape and a scale."""
 
 from keras_likelihood.layers.likelihood_head import LikelihoodHead
 from keras_likelihood.registration import serializable
@@ -6,7 +6,7 @@ from keras_likelihood.registration import serializable
 
 @serializable
 class RobustRhoHead(LikelihoodHead):
-    """Features to `(prediction, shape, scale)`, for `RobustRhoLoss`.
+    """Maps features to `(prediction, shape, scale)`, for `RobustRhoLoss`.
 
     ```python
     outputs = kl.layers.RobustRhoHead(3, conditioning={"shape": "global"})(maps)

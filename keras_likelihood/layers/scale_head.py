@@ -1,4 +1,4 @@
-"""A head that predicts a value and how far off it may be."""
+"""A head that predicts a value and a scale."""
 
 from keras_likelihood.layers.likelihood_head import LikelihoodHead
 from keras_likelihood.registration import serializable
@@ -6,7 +6,7 @@ from keras_likelihood.registration import serializable
 
 @serializable
 class ScaleHead(LikelihoodHead):
-    """Features to `(prediction, scale)`, for normal or Laplace losses.
+    """Maps features to `(prediction, scale)`, for normal or Laplace losses.
 
     ```python
     outputs = kl.layers.ScaleHead(1)(features)
@@ -17,8 +17,8 @@ class ScaleHead(LikelihoodHead):
 
     Args:
         units: size of the prediction's last axis.
-        likelihood: `"normal"` (default), `"laplace"` or any other whose one
-            parameter is a scale.
+        likelihood: `"normal"` (default), `"laplace"` or another likelihood
+            whose only parameter is a scale.
         **options: those of `LikelihoodHead`.
     """
 

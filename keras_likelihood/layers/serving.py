@@ -1,6 +1,6 @@
-"""The layers a calibrated model is made of; all save, export and serve.
+"""The layers of calibrated models. They can be saved and exported.
 
-Keras saves the arguments of layers that do not say how: all are numbers.
+Their arguments are numbers, which Keras saves without a `get_config`.
 """
 
 import keras
@@ -16,7 +16,7 @@ from keras_likelihood.registration import serializable
 
 @serializable
 class PairedLogits(keras.Layer):
-    """One logit `z` of a yes/no question as the two logits `(-z/2, z/2)`.
+    """Turns the logit `z` of a yes/no question into two: `(-z/2, z/2)`.
 
     Input `(batch, ..., 1)`, output `(batch, ..., 2)`.
     """
@@ -27,7 +27,7 @@ class PairedLogits(keras.Layer):
 
 @serializable
 class SecondClass(keras.Layer):
-    """The probability of yes: `(batch, ..., 2)` to `(batch, ..., 1)`."""
+    """Takes the probability of yes, from `(batch, ..., 2)`."""
 
     def call(self, probabilities):
         return probabilities[..., 1:]
@@ -35,28 +35,32 @@ class SecondClass(keras.Layer):
 
 @serializable
 class BoundedLogits(keras.Layer):
-    """Raises logits to at most `spread` below the largest of their row.
+    """Raises logits to at most `bound` below the largest of their row.
 
-    One column is bounded to `spread` in size.
+    The logit of a yes/no question is clipped to `[-bound, bound]`.
 
     Args:
-        spread: `> 0`.
+        bound: largest distance, `> 0`.
     """
 
-    def __init__(self, spread: float, **kwargs):
+    def __init__(self, bound: float, **kwargs):
         super().__init__(**kwargs)
-        self.spread = spread
+        self.bound = bound
 
     def call(self, logits):
         if logits.shape[-1] == 1:
-            return ops.clip(logits, -self.spread, self.spread)
+            return ops.clip(logits, -self.bound, self.bound)
         peak = ops.max(logits, axis=-1, keepdims=True)
-        return ops.maximum(logits, peak - self.spread)
+        return ops.maximum(logits, peak - self.bound)
+
+    @classmethod
+    def from_config(cls, config):
+        return cls(**_with_bound(config))
 
 
 @serializable
 class LogSoftmax(keras.Layer):
-    """Logits to log-probabilities."""
+    """Turns logits into log-probabilities."""
 
     def call(self, logits):
         return ops.log_softmax(logits, axis=-1)
@@ -64,7 +68,7 @@ class LogSoftmax(keras.Layer):
 
 @serializable
 class SortedColumns(keras.Layer):
-    """The last axis in ascending order."""
+    """Sorts the last axis in ascending order."""
 
     def call(self, inputs):
         return ops.sort(inputs, axis=-1)
@@ -75,7 +79,7 @@ class LinearPool(keras.Layer):
     """Weighted mean of the probabilities of several classifiers.
 
     Args:
-        weights: one number `>= 0` a classifier, of sum one.
+        weights: one number `>= 0` for each classifier. Their sum is 1.
 
     Input: list of probabilities `(batch, ..., classes)`. Output: the same
     shape.
@@ -98,15 +102,19 @@ class LogProbabilities(keras.Layer):
     """`log p` of class probabilities, finite where `p` is zero.
 
     Args:
-        spread: half of the largest `-log p`.
+        bound: half of the largest `-log p`.
     """
 
-    def __init__(self, spread: float, **kwargs):
+    def __init__(self, bound: float, **kwargs):
         super().__init__(**kwargs)
-        self.spread = spread
+        self.bound = bound
 
     def call(self, probabilities):
-        return ops.log(ops.maximum(probabilities, np.exp(-2 * self.spread)))
+        return ops.log(ops.maximum(probabilities, np.exp(-2 * self.bound)))
+
+    @classmethod
+    def from_config(cls, config):
+        return cls(**_with_bound(config))
 
 
 @serializable
@@ -129,7 +137,7 @@ class LogOdds(keras.Layer):
 
 @serializable
 class TemperedLogits(keras.Layer):
-    """`(logits, temperature)` to logits of temperature one."""
+    """Divides logits by a temperature. Input: `(logits, temperature)`."""
 
     def call(self, inputs):
         logits, temperature = inputs
@@ -138,7 +146,7 @@ class TemperedLogits(keras.Layer):
 
 @serializable
 class TemperedProbabilities(TemperedLogits):
-    """`(logits, temperature)` to the probabilities of the softmax."""
+    """Softmax of logits over a temperature. Input: `(logits, temperature)`."""
 
     def call(self, inputs):
         return ops.softmax(super().call(inputs))
@@ -146,12 +154,12 @@ class TemperedProbabilities(TemperedLogits):
 
 @serializable
 class PooledLogits(keras.Layer):
-    """What the members of an ensemble say, to logits of temperature one.
+    """Turns the outputs of an ensemble's members into logits.
 
     Args:
         likelihood: name of the members' likelihood: softmax or bernoulli.
         components: number of members.
-        temperature: of the members, where it is not predicted.
+        temperature: the temperature of the members, where it is not predicted.
 
     Input: `[member]` or `[member, temperature]`, see `EnsembleDistribution`.
     Output: logits of the mean probabilities.
@@ -181,9 +189,9 @@ class PooledLogits(keras.Layer):
 class OneVsRestTable(keras.Layer):
     """Piecewise linear map of each class's log-odds, read from a table.
 
-    Bisection finds the interval of every score; outside of its knots a
-    class keeps the value at the end. The results are normalised over the
-    classes and mixed with the softmax of the logits.
+    Bisection finds the interval of every score. Outside of the table the value
+    at its end is used. The results are normalised over the classes and mixed
+    with the softmax of the logits.
 
     Args:
         classes: number of classes.
@@ -224,7 +232,8 @@ class OneVsRestTable(keras.Layer):
         top = ops.cast(shifted >= 0, size.dtype)
         count = ops.sum(top, axis=-1, keepdims=True)
         others = ops.sum(size * (1 - top), axis=-1, keepdims=True)
-        # Never the difference of near equals; see `one_vs_rest.log_odds`.
+        # This avoids a difference of nearly equal numbers; see
+        # `one_vs_rest.log_odds`.
         rest = others + (count - 1) + (1 - top) * (1 - size)
         odds = shifted - ops.log(ops.maximum(rest, 1e-30))
         return ops.clip(odds, -self.bound, self.bound)
@@ -245,6 +254,12 @@ class OneVsRestTable(keras.Layer):
         return y0 + share * (y1 - y0)
 
 
+def _with_bound(config):
+    # `bound` was named `spread` in files of version 0.1.
+    names = {"spread": "bound"}
+    return {names.get(name, name): value for name, value in config.items()}
+
+
 def _at(table, index):
-    # As a table of one column, which PyTorch can write to ONNX.
+    # PyTorch can export a lookup in a table of one column to ONNX.
     return ops.take(ops.reshape(table, (-1, 1)), index, axis=0)[..., 0]

@@ -1,4 +1,4 @@
-"""How fast and how far the weights behind a parameter may move."""
+"""Control of the steps that train the weights of one parameter."""
 
 import keras
 import numpy as np
@@ -10,11 +10,11 @@ from keras_likelihood.backend.gradients import clip_gradient, scale_step
 class StepControl:
     """Learning-rate multiplier, weight decay and gradient clipping.
 
-    They act on the weights of one likelihood parameter and on no other.
+    They act on the weights of one likelihood parameter only.
 
     Args:
-        learning_rate_multiplier: factor on every step the optimizer takes,
-            under SGD and Adam alike. Defaults to 1.
+        learning_rate_multiplier: factor on every step of the optimizer, with
+            SGD as with Adam. Defaults to 1.
         weight_decay: strength of `||weight - start||^2` added to the loss.
             Defaults to 0.
         clipnorm: largest 2-norm of each weight's gradient, or `None`.
@@ -50,8 +50,8 @@ class StepControl:
             keras.config.dtype_policy().name,
         ):
             raise ValueError(
-                "`clipnorm` sees the gradients of a scaled loss under "
-                "'mixed_float16'; use 'mixed_bfloat16' or the optimizer's own "
+                "`clipnorm` cannot be used with 'mixed_float16', which scales "
+                "the loss. Use 'mixed_bfloat16' or the optimizer's own "
                 f"clipping. Received: clipnorm={self.clipnorm}"
             )
         start = np.broadcast_to(np.asarray(start, "float64"), shape)

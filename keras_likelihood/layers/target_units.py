@@ -18,8 +18,8 @@ class TargetUnits(keras.Layer):
         prediction = centre + spread * prediction'
         scale = spread * scale'
 
-    with the primed ones in units of the spread. They start at 0 and 1 and
-    are not trained.
+    The primed numbers are in units of the spread. The centre starts at 0 and
+    the spread at 1. They are not trained.
 
     Args:
         units: number of channels.
@@ -38,7 +38,7 @@ class TargetUnits(keras.Layer):
         self.built = True
 
     def set(self, centre, spread):
-        """Sets both, `(units,)` or numbers."""
+        """Sets the centre and the spread, each `(units,)` or a number."""
         shape = (self.units,)
         self.centre.assign(np.broadcast_to(centre, shape).astype("float32"))
         self.spread.assign(np.broadcast_to(spread, shape).astype("float32"))
@@ -52,7 +52,8 @@ class TargetUnits(keras.Layer):
         return scale * (self.spread[:1] if one_for_all else self.spread)
 
     def load_own_variables(self, store):
-        # Files of version 0.1 have none: their heads start at 0 and 1.
+        # Files of version 0.1 have no such weights. Their heads start at 0 and
+        # 1.
         if len(store.keys()):
             super().load_own_variables(store)
 
@@ -85,15 +86,15 @@ def collect_targets(y, sample_weight=None):
 def centre_and_spread(y, units: int, weight=None, *, one_spread=False):
     """Median and scaled median deviation of every channel.
 
-    Half of the targets may be grossly wrong without much effect. Where more
-    than half are equal the spread is the standard deviation, and 1 where all
-    are.
+    Even if nearly half of the targets are wrong, the result changes little. If
+    more than half are equal, the spread is the standard deviation. If all are
+    equal, it is 1.
 
     Args:
         y: targets `(n, ..., units)`, or `(n, ...)` for one unit.
         units: number of channels.
-        weight: `(n,)` or `(n, ...)`, `>= 0`; targets of weight 0 may be
-            anything. `None` counts all alike.
+        weight: `(n,)` or `(n, ...)`, `>= 0`; targets of weight 0 may have any
+            value. `None` gives all the weight 1.
         one_spread: whether all channels share a spread.
 
     Returns:
@@ -144,7 +145,7 @@ def _row_weights(weight, shape, rows):
     if weight is None:
         return np.ones(rows)
     weight = np.asarray(weight, dtype="float64")
-    # One weight counts for all positions of a map.
+    # One weight of an example counts for all positions of its map.
     each = rows // max(weight.size, 1)
     if each * weight.size != rows or not (weight >= 0).all():
         raise ValueError(

@@ -1,4 +1,4 @@
-"""A classifier's head that predicts logits and how far to trust them."""
+"""A head for classifiers that predicts logits and a temperature."""
 
 from keras_likelihood.layers.likelihood_head import LikelihoodHead
 from keras_likelihood.registration import serializable
@@ -6,7 +6,7 @@ from keras_likelihood.registration import serializable
 
 @serializable
 class TemperatureHead(LikelihoodHead):
-    """Features to `(logits, temperature)`, for softmax or Bernoulli losses.
+    """Maps features to `(logits, temperature)`, for softmax or Bernoulli loss.
 
     ```python
     outputs = kl.layers.TemperatureHead(10)(features)

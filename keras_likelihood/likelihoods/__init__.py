@@ -1,4 +1,4 @@
-"""Distributions of the target, one file each."""
+"""Distributions of the target, one in each file."""
 
 from keras_likelihood.likelihoods.bernoulli import Bernoulli
 from keras_likelihood.likelihoods.beta import Beta

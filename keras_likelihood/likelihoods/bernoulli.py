@@ -34,7 +34,7 @@ class Bernoulli(Likelihood):
     def nll(self, y):
         """Negative log-likelihood of `y` in [0, 1]; shape of the logits.
 
-        It is NaN for any other `y`.
+        For any other `y` it is NaN.
         """
         y = self._check_target(y)
         nll = ops.softplus(self.logits) - y * self.logits

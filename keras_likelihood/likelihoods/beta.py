@@ -25,7 +25,7 @@ from keras_likelihood.likelihoods.special import (
 from keras_likelihood.likelihoods.tails import safe_log
 
 _NEAREST = 2.0**-24
-"""Distance of the mean from 1 that a float32 still tells."""
+"""Smallest distance of the mean from 1 in float32."""
 
 
 class Beta(Likelihood):
@@ -34,16 +34,17 @@ class Beta(Likelihood):
         nll(y) = log B(a, b) - (a - 1) log(y) - (b - 1) log(1 - y)
         a = prediction * concentration,    b = concentration - a
 
-    with B the beta function. The variance is
+    B is the beta function. The variance is
     `prediction (1 - prediction) / (1 + concentration)`. Targets of exactly 0
-    or 1 are not possible: move them inwards, or use `Bernoulli`, which
-    accepts shares too.
+    or 1 are not possible. Move them inwards, or use `Bernoulli`, which accepts
+    shares too.
 
     Args:
-        prediction: mean, in [0, 1], `(batch, ..., units)`. Heads see to it;
-            a stock model needs the activation `"sigmoid"`. Any other scores
-            NaN.
-        concentration: `> 0`. Defaults to 2, which is uniform at mean 1/2.
+        prediction: mean, in [0, 1], `(batch, ..., units)`. Heads make sure of
+            it. A stock model needs the activation `"sigmoid"`. For any other
+            prediction the NLL is NaN.
+        concentration: `> 0`. Defaults to 2, which is the uniform distribution
+            for the mean 1/2.
     """
 
     parameters = (
@@ -60,7 +61,7 @@ class Beta(Likelihood):
         return mean * self.concentration, rest * self.concentration
 
     def nll(self, y):
-        """Negative log-likelihood of shares in (0, 1); NaN for any other."""
+        """Negative log-likelihood of shares in (0, 1), and NaN for others."""
         y = self._check_target(y)
         possible = ops.logical_and(y > 0, y < 1)
         y = ops.where(possible, y, 0.5)
@@ -121,9 +122,9 @@ class Beta(Likelihood):
 
 
 def _nll(mean, rest, n, y, y_rest):
-    """NLL of the log-odds of y, whose density is `y (1 - y)` times as high."""
+    """NLL of the log-odds of y. Their density is `y (1 - y)` times as high."""
     a, b = mean * n, rest * n
-    # The two differences cancel; each keeps its series near y = mean.
+    # The two differences cancel. Near y = mean each is computed by a series.
     apart = y - mean
     entropy = relative_entropy(mean, y, apart)
     entropy = entropy + relative_entropy(rest, y_rest, -apart)

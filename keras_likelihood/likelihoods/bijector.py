@@ -1,4 +1,4 @@
-"""Fixed, increasing maps of a target, named so that files find them."""
+"""Fixed, increasing maps of a target. Saved files name them."""
 
 import dataclasses
 import math
@@ -17,9 +17,9 @@ _REGISTRY: dict[str, type["Bijector"]] = {}
 class Bijector:
     """A smooth, increasing map `u = map(y)` of targets in (low, high).
 
-    A subclass is a frozen dataclass whose fields are numbers. It writes
-    `__call__`, `inverse` and `log_slope`, and is found again by its
-    snake-case name with these numbers, such as `box_cox(0.5)`.
+    A subclass is a frozen dataclass whose fields are numbers. It defines
+    `__call__`, `inverse` and `log_slope`. Files refer to it by its snake-case
+    name with these numbers, such as `box_cox(0.5)`.
     """
 
     low: ClassVar[float] = -math.inf
@@ -54,7 +54,7 @@ class Bijector:
         return None
 
     def inside(self, y):
-        """`y` moved off the ends of the range, where the map is infinite."""
+        """`y`, moved away from the ends of the range of the map."""
         if self.low == -math.inf and self.high == math.inf:
             return y
         width = min(self.high - self.low, 1.0)
@@ -117,8 +117,8 @@ class Logit(Bijector):
 class BoxCox(Bijector):
     """`(y^power - 1) / power`, for targets `> 0`; `log(y)` at power 0.
 
-    Power 1 leaves the target as it is, up to a shift; 0.5 is the square
-    root; lower ones draw in long upper tails.
+    Power 1 only shifts the target. Power 0.5 is the square root. Lower powers
+    shorten long upper tails.
 
     Args:
         power: any number.
@@ -141,7 +141,7 @@ class BoxCox(Bijector):
     def inverse(self, u):
         if self.power == 0:
             return ops.exp(u)
-        # Beyond the image the target is at the end of its range.
+        # Outside of the image the target is at the end of its range.
         inside = clip(self.power * u, -1 + 1e-7, math.inf)
         return ops.exp(ops.log1p(inside) / self.power)
 
@@ -151,7 +151,7 @@ class BoxCox(Bijector):
     def inside(self, y):
         if self.power >= 0:
             return super().inside(y)
-        # Lower ones are so far out that a gradient would overflow.
+        # The gradient of smaller values would overflow.
         return clip(y, 10.0 ** (8 / self.power), math.inf)
 
     @property

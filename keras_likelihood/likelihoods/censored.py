@@ -13,7 +13,7 @@ from keras_likelihood.likelihoods.wrapper import Wrapper
 
 
 class Censored(Wrapper):
-    """Any likelihood, for targets of which some are known by bounds only.
+    """Any likelihood, if only bounds are known of some targets.
 
     A target is a pair `(lower, upper)`. With F the cdf of the likelihood:
 
@@ -22,9 +22,9 @@ class Censored(Wrapper):
         upper == inf                above lower      -log (1 - F(lower))
         otherwise                   between          -log (F(upper) - F(lower))
 
-    `kl.censored` makes such targets from survival times and their events,
-    from detection limits or from bounds. Where the likelihood counts, an
-    outcome may equal `upper` but not `lower`.
+    `kl.censored` makes such targets from survival times and their events, from
+    detection limits or from bounds. If outcomes are counts, an outcome may
+    equal `upper` but not `lower`.
 
     ```python
     survival = kl.likelihoods.Censored("weibull")
@@ -34,11 +34,11 @@ class Censored(Wrapper):
     model.fit(x, kl.censored(time, event=event))
     ```
 
-    `mean`, `quantile`, `interval`, `sample` and `information` are those of
-    the likelihood: they speak of the outcome, not of what is seen of it.
+    `mean`, `quantile`, `interval`, `sample` and `information` are those of the
+    likelihood. They are about the outcome itself and not about its bounds.
 
     Args:
-        likelihood: a `Likelihood` of numbers or its name; it needs a `cdf`.
+        likelihood: a `Likelihood` of numbers or its name. It needs a `cdf`.
 
     A call on the class that this makes takes the `prediction` and the
     parameters of the likelihood.
@@ -141,7 +141,7 @@ class Censored(Wrapper):
         return self.inner.variance()
 
     def information(self):
-        """That of an exact target."""
+        """The information of an exact target."""
         return self.inner.information()
 
     def scale_exponent(self):
@@ -152,7 +152,7 @@ class Censored(Wrapper):
 
 
 def _at_bound(cdf, bound):
-    """`cdf(bound)`, 0 and 1 at the infinite ones."""
+    """`cdf(bound)`, which is 0 or 1 for an infinite bound."""
     finite = ops.isfinite(bound)
     end = ops.cast(bound > 0, bound.dtype)
     found = cdf(ops.where(finite, bound, ops.zeros_like(bound)))

@@ -17,14 +17,15 @@ def censored(
 
     Args:
         y: values, `(examples, ...)`.
-        event: of the shape of `y`: 1 or True where `y` is the outcome itself,
-            0 or False where it is a time up to which nothing happened.
-        below: limit: a value at or below it only says that the outcome is at
-            most the limit. A number, or an array that broadcasts with `y`.
-        above: limit: a value at or above it only says that the outcome is at
-            least the limit.
-        lower, upper: bounds of every outcome, in place of `y`. Equal ones
-            are an exact outcome; `-inf` and `inf` are no bound.
+        event: array of the shape of `y`. It is 1 or True if `y` is the outcome
+            itself. It is 0 or False if nothing happened up to the time `y`.
+        below: a lower limit. A value at or below the limit only says that the
+            outcome is at most the limit. A number, or an array that broadcasts
+            with `y`.
+        above: an upper limit. A value at or above the limit only says that the
+            outcome is at least the limit.
+        lower, upper: bounds of every outcome, in place of `y`. Equal bounds
+            mean an exact outcome. `-inf` and `inf` mean no bound.
 
     Returns:
         Float32 array of the shape of `y` and a last axis of 2, which holds
@@ -41,7 +42,7 @@ def censored(
     limited = below is not None or above is not None
     if (y is None or limited) and (event is not None or y is None and limited):
         raise ValueError(
-            "`event` goes with `y` alone, and so do `below` and `above`. "
+            "Use either `event`, or `below` and `above`, and only with `y`. "
             f"Received: event={_shape(event)}, below={_shape(below)}, "
             f"above={_shape(above)}"
         )

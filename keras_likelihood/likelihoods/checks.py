@@ -1,10 +1,10 @@
-"""What is refused about names, targets and intervals."""
+"""Checks of names, targets and intervals."""
 
 from keras import ops
 
 
 def refuse_our_names(cls, registry):
-    """A class of ours keeps its name: saved files speak of it by that."""
+    """Raises an error if a class has the name of a class of this package."""
     package = __name__.split(".")[0]
     ours = {
         name: (known.__module__, known.__qualname__)
@@ -22,9 +22,9 @@ def refuse_our_names(cls, registry):
 
 
 def one_or_nan(possible, like):
-    """A factor that spoils value and gradient of what is not possible.
+    """A factor: 1 for possible targets, and NaN for others.
 
-    Compiled code cannot raise, and a finite score would hide the mistake.
+    Compiled code cannot raise an error, and a finite value would hide it.
     """
     return ops.where(possible, ops.ones_like(like), float("nan"))
 

@@ -18,12 +18,12 @@ from keras_likelihood.likelihoods.tails import safe_log
 class CountLikelihood(Likelihood):
     """A distribution of counts 0, 1, 2, ... whose mean is the prediction.
 
-    The prediction must be `>= 0`: heads see to it, and a stock model needs
-    an activation such as `"softplus"`. A negative one scores NaN; one below
-    1e-15 is read as 1e-15.
+    The prediction must be `>= 0`. Heads make sure of it. A stock model needs
+    an activation such as `"softplus"`. The NLL of a negative prediction is
+    NaN. A prediction below 1e-15 counts as 1e-15.
 
-    A subclass gives `count_nll`, `count_tails`, `variance`, `information` and
-    `sample`.
+    A subclass defines `count_nll`, `count_tails`, `variance`, `information`
+    and `sample`.
     """
 
     is_discrete = True
@@ -46,7 +46,7 @@ class CountLikelihood(Likelihood):
         return as_mean(self.prediction)
 
     def nll(self, y):
-        """Negative log-likelihood of counts; NaN for any other `y`."""
+        """Negative log-likelihood of counts, and NaN for any other `y`."""
         y = self._check_target(y)
         possible = ops.logical_and(y >= 0, floor(y) == y)
         possible = ops.logical_and(possible, y < math.inf)

@@ -1,4 +1,4 @@
-"""What the members of an ensemble predict together."""
+"""The joint distribution of the members of an ensemble."""
 
 import dataclasses
 import functools
@@ -16,7 +16,7 @@ from keras_likelihood.likelihoods.von_mises import VonMises
 
 
 class EnsembleDistribution(Mixed):
-    """The mixture of what several models predict, in equal shares.
+    """The mixture, in equal shares, of the predictions of several models.
 
         nll(y) = -log mean_j exp(-nll_j(y))
 
@@ -25,23 +25,24 @@ class EnsembleDistribution(Mixed):
     `mean`, `variance`, and for classes `class_probabilities`, which are the
     mean of the members' probabilities (Lakshminarayanan et al. 2017).
 
-    The uncertainty has two parts, whose sum is `total`. The noise in the
-    targets is `aleatoric`: more data do not reduce it. What the model does
-    not know is `epistemic`: there the members disagree.
+    The uncertainty has two parts, whose sum is `total`. The part `aleatoric`
+    is the noise in the targets. More data do not reduce it. The part
+    `epistemic` is what the model does not know. It is large where the members
+    disagree.
 
     Args:
-        likelihood: that of the members, or its name. Angles are refused:
-            their cdf depends on where the circle is cut.
+        likelihood: the likelihood of the members, or its name. Angles are not
+            allowed, because their cdf depends on where the circle is cut.
         components: number of members, `>= 2`. Defaults to 5.
 
     A call on the class that this makes takes
 
         prediction: mean of the members' predictions, `(batch, ..., units)`.
-            That of classes is computed anew: the logarithm of the mean
-            probability, or its log-odds for yes/no questions.
+            For classes it is computed again: as the logarithm of the mean
+            probability, or as its log-odds for yes/no questions.
         member: predictions of the members, one member after the other on the
             last axis, `(batch, ..., components * units)`.
-        **parameters: those of the members, likewise.
+        **parameters: parameters of the members, in the same order.
     """
 
     @classmethod
@@ -122,7 +123,7 @@ class EnsembleDistribution(Mixed):
 
     @property
     def _axis(self):
-        """The axis of the members, whatever stands behind it."""
+        """The axis of the members."""
         return len(self.prediction.shape) - 1
 
     def repeated_target(self, y):
@@ -137,8 +138,8 @@ class EnsembleDistribution(Mixed):
     def aleatoric(self):
         """The part of the uncertainty that is noise in the targets.
 
-        The mean of the members' variances; for classes the mean of their
-        entropies.
+        It is the mean of the members' variances. For classes it is the mean of
+        their entropies.
         """
         if hasattr(self, "class_probabilities"):
             return self.averaged(_entropy(self.inner.class_probabilities()))
@@ -148,7 +149,7 @@ class EnsembleDistribution(Mixed):
     def epistemic(self):
         """The part of the uncertainty that is lack of knowledge.
 
-        The variance of the members' means; for classes the mutual
+        It is the variance of the members' means. For classes it is the mutual
         information of class and member.
         """
         if hasattr(self, "class_probabilities"):

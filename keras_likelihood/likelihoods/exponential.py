@@ -13,8 +13,8 @@ class Exponential(PositiveLikelihood):
 
         nll(y) = y / prediction + log(prediction)
 
-    Beyond `y = e^40 prediction` it grows with `log(y)` only, so that nothing
-    overflows.
+    Beyond `y = e^40 prediction` the NLL grows with `log(y)` only, to avoid an
+    overflow.
 
     Args:
         prediction: mean, `>= 0`, `(batch, ..., units)`.

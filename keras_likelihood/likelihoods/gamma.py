@@ -1,4 +1,4 @@
-"""The gamma likelihood: positive numbers with a steady relative spread."""
+"""The gamma likelihood: positive numbers with a constant relative spread."""
 
 import math
 
@@ -28,10 +28,10 @@ class Gamma(PositiveLikelihood):
         nll(y) = shape (r - log(r)) + log(y) - shape log(shape)
                  + log G(shape),    r = y / prediction
 
-    with G the gamma function. The standard deviation is
-    `prediction / sqrt(shape)`; at shape 1 it is the exponential
-    distribution. Beyond `y = e^40 prediction` the NLL grows with `log(y)`
-    only, so that nothing overflows.
+    G is the gamma function. The standard deviation is
+    `prediction / sqrt(shape)`. At shape 1 it is the exponential distribution.
+    Beyond `y = e^40 prediction` the NLL grows with `log(y)` only, to avoid an
+    overflow.
 
     Args:
         prediction: mean, `>= 0`, `(batch, ..., units)`.
@@ -56,7 +56,7 @@ class Gamma(PositiveLikelihood):
             self.shape, self.shape * bounded_exp(log_ratio)
         )
         tail = ops.where(upper, above, lower)
-        # A tail too thin for a float32 is about as thin as its density.
+        # If the tail is too small for float32, its density is used instead.
         thin = -self.ratio_nll(log_ratio)
         return ops.where(tail > 1e-30, safe_log(tail), thin)
 

@@ -26,8 +26,8 @@ class Huber(LocationScale):
 
     Args:
         prediction: mean and median, `(batch, ..., units)`.
-        threshold: where the tails begin, in scales, `> 0`. Defaults to
-            1.345, which keeps 95 % of the efficiency on normal errors.
+        threshold: where the tails begin, in multiples of the scale, `> 0`.
+            Defaults to 1.345, which has 95 % efficiency for normal errors.
         scale: standard deviation of the centre, `> 0`. Defaults to 1.
     """
 
@@ -38,7 +38,7 @@ class Huber(LocationScale):
 
     @property
     def _threshold(self):
-        # From there on no float64 tells the centre from a normal.
+        # Beyond it the centre is a normal density to float64 precision.
         return clip(self.threshold, 1e-15, 30.0)
 
     def _masses(self):
@@ -89,7 +89,7 @@ class Huber(LocationScale):
         return moment / (centre + 2 * tail)
 
     def standard_information(self):
-        """Share of the centre: there the score has slope 1."""
+        """The probability of the centre, where the score has slope 1."""
         centre, tail = self._masses()
         return centre / (centre + 2 * tail)
 

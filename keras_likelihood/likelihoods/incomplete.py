@@ -1,10 +1,10 @@
 """The incomplete gamma and beta functions, with all their gradients.
 
-Both are tails of a density with one mode. The tail that lies away from the
-mode is integrated by the quadrature of `quadrature.tail`, in a coordinate in
-which it falls off without an abrupt end. So a small tail keeps its digits,
-and the gradient is exact by every argument, the shapes included. Backends
-lack some of these functions, and most of these gradients.
+Both are tails of a density with one mode. The tail on the other side of the
+mode is integrated by `quadrature.tail`, in a coordinate in which it decreases
+smoothly. So small tails are exact, and so are the gradients by all arguments,
+the shapes included. Backends lack some of these functions, and most of these
+gradients.
 """
 
 from keras import ops
@@ -69,7 +69,7 @@ def _beta_tails(a, b, x, rest):
         - HALF_LOG_2_PI
     )
     left = distance < 0
-    # By symmetry there is only a tail to the left.
+    # By symmetry only the tail to the left is needed.
     a, b = ops.where(left, a, b), ops.where(left, b, a)
     x, rest = ops.where(left, x, rest), ops.where(left, rest, x)
     step = 1 / (ops.abs(distance) + ops.sqrt(n * x * rest))
@@ -96,7 +96,7 @@ def _complete(is_below, below, above):
 
 
 gamma_tails = compiled(_gamma_tails, static=0)
-"""Of a gamma distribution of shape `a` and rate 1: `P(X <= x)`, `P(X > x)`."""
+"""`P(X <= x)` and `P(X > x)` of a gamma distribution of shape `a`, rate 1."""
 
 beta_tails = compiled(_beta_tails, static=0)
-"""Of a beta distribution: `P(X <= x)` and `P(X > x)`, given x and 1 - x."""
+"""`P(X <= x)` and `P(X > x)` of a beta distribution, from x and 1 - x."""

@@ -14,9 +14,9 @@ _HALVINGS_OF_COUNTS = 34
 def solve(tails, density, p, low, high):
     """The place v at which `tails(v)` are `p` and `1 - p`.
 
-    Bisection between two bounds, by whichever tail is the smaller one. Two
-    steps of Newton's method then bring the last digits and the gradient by
-    `p` and by whatever else `tails` depends on.
+    Bisection between two bounds uses the smaller of the two tails. Two steps
+    of Newton's method then give the last digits. They also give the gradient
+    by `p` and by everything else that `tails` depends on.
 
     Args:
         tails: maps v to `(P(V <= v), P(V > v))`.
@@ -44,7 +44,7 @@ def solve(tails, density, p, low, high):
         v = ops.stop_gradient(v)
         slope = clip(ops.stop_gradient(density(v)), 1e-30, math.inf)
         step = _excess(tails(v), p) / slope
-        # Where the density underflows, bisection alone has to do.
+        # If the density underflows, only bisection is used.
         size = ops.stop_gradient(ops.abs(step))
         v = v - ops.where(size < 0.1, step, ops.zeros_like(step))
     return v

@@ -1,4 +1,4 @@
-"""The Laplace likelihood: absolute error with its scale set free."""
+"""The Laplace likelihood: absolute error with a learned scale."""
 
 import math
 
@@ -27,7 +27,7 @@ class Laplace(LocationScale):
     parameters = (Parameter("scale", ShiftedSoftplus(0.01), initial=1.0),)
 
     def standard_nll(self, z):
-        # The slope of `ops.abs` at 0 is 1 on JAX; that of this is 0.
+        # On JAX the slope of `ops.abs` at 0 is 1. Here it is 0.
         return z * ops.stop_gradient(ops.sign(z)) + math.log(2.0)
 
     def standard_cdf(self, z):
@@ -35,19 +35,21 @@ class Laplace(LocationScale):
         return ops.where(z < 0, tail, 1 - tail)
 
     def standard_log_cdf(self, z):
-        # Bounds that no selected value meets: a tie would halve its gradient.
+        # No selected value equals the bound, because a tie would halve its
+        # gradient.
         lower = clip(z, -math.inf, 1.0) - math.log(2.0)
         upper = ops.log1p(-0.5 * ops.exp(-clip(z, -0.5, math.inf)))
         return ops.where(z < 0, lower, upper)
 
     def standard_quantile(self, p):
-        # Bounds that no selected value meets: a tie would halve its gradient.
+        # No selected value equals the bound, because a tie would halve its
+        # gradient.
         lower = ops.log(2 * clip(p, 0.0, 0.6))
         upper = -ops.log(2 - 2 * clip(p, 0.4, 1.0))
         return ops.where(p < 0.5, lower, upper)
 
     def standard_sample(self, shape, seed):
-        # The difference of two unit exponentials.
+        # It is the difference of two exponential variables of mean 1.
         uniform = keras.random.uniform(
             (2, *shape), dtype=self.prediction.dtype, seed=seed
         )

@@ -28,17 +28,18 @@ _REGISTRY: dict[str, type["Likelihood"]] = {}
 class Likelihood:
     """A distribution of the target, given a prediction and parameters.
 
-    A likelihood is one file: it names its `parameters` and writes `nll`, and
-    as many of `cdf`, `quantile`, `sample`, `mean`, `variance` and
-    `information` as it has. Naming a subclass registers it, so heads, losses
-    and saved files can speak of it by its snake-case name. Float16 and
-    bfloat16 are computed in float32; only results are narrow.
+    A likelihood is one file. It names its `parameters` and defines `nll`. It
+    may also define `cdf`, `quantile`, `sample`, `mean`, `variance` and
+    `information`. Defining a subclass registers it, so that heads, losses and
+    saved files can refer to it by its snake-case name. For float16 and
+    bfloat16 the computation is in float32, and the result has the narrow
+    dtype.
 
     Args:
         prediction: what the model predicts, `(batch, ..., units)`.
         **parameters: one value per entry of `parameters`, each a number or a
-            tensor that broadcasts against `prediction` without enlarging it.
-            One left out takes its initial value.
+            tensor that broadcasts against `prediction` without enlarging it. A
+            parameter that is left out has its initial value.
 
     >>> y = np.array([0.0, 3.0])
     >>> Normal(prediction=y, scale=2.0).cdf(y)
@@ -55,7 +56,7 @@ class Likelihood:
     prediction_constraint: ClassVar[Constraint | None] = None
     """Map from the reals to the predictions that are allowed, or `None`.
 
-    A head applies it unless it is given an `activation`. A stock model needs
+    A head applies this map unless it has an `activation`. A stock model needs
     an activation of that range.
     """
 
@@ -97,7 +98,7 @@ class Likelihood:
 
     @classmethod
     def from_arguments(cls, text: str) -> type["Likelihood"]:
-        """The class whose name is that of this one followed by `text`.
+        """The class whose name is the name of this class followed by `text`.
 
         Only a `Parametrized` likelihood has such classes.
         """
@@ -154,7 +155,7 @@ class Likelihood:
     def shape_of(cls, name: str, prediction_shape, dimension: str) -> tuple:
         """Shape of the parameter called `name`, without batch.
 
-        It is `parameter_shape`, with the last axis longer for a vector.
+        It is `parameter_shape`. For a vector the last axis is longer.
         """
         shape = cls.parameter_shape(prediction_shape, dimension)
         size = cls.parameter(name).size_for(prediction_shape[-1])
@@ -178,7 +179,7 @@ class Likelihood:
     def cdf_below(self, y):
         """Probability of an outcome less than `y`; shape of `y`.
 
-        It differs from `cdf` where outcomes are whole numbers.
+        It differs from `cdf` if outcomes are whole numbers.
         """
         return self.cdf(ops.subtract(y, 1) if self.is_discrete else y)
 
@@ -187,21 +188,21 @@ class Likelihood:
 
         Args:
             y: targets, of the prediction's shape.
-            upper: booleans that broadcast with `y`: whether the tail is that
-                of outcomes above `y`, or of those at most `y`.
+            upper: booleans that broadcast with `y`: whether the tail holds the
+                outcomes above `y`, or those at most `y`.
 
         Returns:
-            Tensor of the shape of `y`, finite also where the tail is empty.
+            Tensor of the shape of `y`. It is finite even if the tail is empty.
         """
         cdf = self.cdf(y)
         return safe_log(ops.where(upper, 1 - cdf, cdf))
 
     def log_cdf(self, y):
-        """Logarithm of `cdf(y)`, with all its digits in the lower tail."""
+        """Logarithm of `cdf(y)`, exact in the lower tail."""
         return self.log_tail(y, ops.zeros_like(self.prediction, dtype="bool"))
 
     def log_survival(self, y):
-        """Logarithm of `1 - cdf(y)`, with its digits in the upper tail."""
+        """Logarithm of `1 - cdf(y)`, exact in the upper tail."""
         return self.log_tail(y, ops.ones_like(self.prediction, dtype="bool"))
 
     def quantile(self, p):
@@ -209,7 +210,7 @@ class Likelihood:
         raise self._undefined("quantile")
 
     def interval(self, coverage: float = 0.9):
-        """Central interval holding `coverage` of the probability.
+        """Central interval that contains `coverage` of the probability.
 
         Returns:
             `(lower, upper)`, each of the prediction's shape.
@@ -223,15 +224,15 @@ class Likelihood:
         raise self._undefined("sample")
 
     def mean(self):
-        """Expected outcome; NaN where the distribution has none."""
+        """Expected outcome, or NaN if the distribution has no mean."""
         raise self._undefined("mean")
 
     def variance(self):
         """Variance of the outcome, of the shape of `mean()`.
 
-        It is infinite or NaN where the distribution has none. Without a
-        closed form it is computed from the quantiles between 3e-7 and
-        1 - 3e-7.
+        It is infinite or NaN if the distribution has no variance. Without a
+        closed form it is computed from the quantiles between 3e-7 and 1 -
+        3e-7.
         """
         return variance_by_quantiles(self)
 
@@ -239,21 +240,22 @@ class Likelihood:
         """Fisher information of the prediction.
 
         It is `E[(d nll / d prediction)^2]` over outcomes that follow this
-        distribution: how sharply one outcome determines the prediction.
+        distribution. It says how precisely one outcome determines the
+        prediction.
 
         Returns:
-            One value per entry of the prediction. Where several entries
-            form one outcome it is the diagonal of the information matrix;
-            the whole matrix is the covariance of `d nll(y) / d prediction`
-            over `y = sample()`.
+            One value per entry of the prediction. If several entries form one
+            outcome, it is the diagonal of the information matrix. The whole
+            matrix is the covariance of `d nll(y) / d prediction` over
+            `y = sample()`.
         """
         raise self._undefined("information")
 
     def followed(self, name: str):
-        """What the rows of a parameter with `is_followed` average.
+        """The values whose mean a parameter with `is_followed` keeps.
 
         Args:
-            name: of the parameter.
+            name: the name of the parameter.
 
         Returns:
             Tensor of the parameter's shape, batch axis included.
@@ -265,7 +267,7 @@ class Likelihood:
         """Raises a ValueError if `y` holds targets that cannot occur.
 
         Args:
-            y: NumPy array of targets, only those that count.
+            y: NumPy array of the targets whose weight is not 0.
             prediction_shape: shape of their predictions, batch axis
                 included.
         """
@@ -322,7 +324,7 @@ def get(identifier) -> type[Likelihood]:
         name, bracket, arguments = identifier.partition("(")
         if name in _REGISTRY:
             return _REGISTRY[name].from_arguments(bracket + arguments)
-    # A base class leaves the parameters to others.
+    # A base class does not define its parameters.
     known = sorted(k for k, v in _REGISTRY.items() if "parameters" in vars(v))
     raise ValueError(
         "A likelihood must be a `Likelihood` subclass or one of "

@@ -1,4 +1,4 @@
-"""Likelihoods that shift and stretch one standard density."""
+"""Likelihoods with a location and a scale."""
 
 import keras
 from keras import ops
@@ -20,8 +20,8 @@ class LocationScale(Likelihood):
         cdf(y)      = standard_cdf(z)
         quantile(p) = prediction + scale * standard_quantile(p)
 
-    A subclass needs `standard_nll` alone: the rest then comes from numerical
-    quadrature of it. Closed forms override.
+    A subclass only needs `standard_nll`. The rest is then computed from it by
+    numerical quadrature. A subclass may override it by closed forms.
     """
 
     def standard_nll(self, z):
@@ -31,7 +31,7 @@ class LocationScale(Likelihood):
     def prepared_nll(self):
         """`standard_nll` as a function for many z.
 
-        Override it where much of the work does not depend on z.
+        Override it if a large part of the work does not depend on z.
         """
         return self.standard_nll
 
@@ -40,7 +40,7 @@ class LocationScale(Likelihood):
 
     def standard_log_cdf(self, z):
         cdf = self.standard_cdf(z)
-        # A tail too thin for the cdf is about as thin as its density.
+        # If the tail is too small for the cdf, its density is used instead.
         return ops.where(cdf > 1e-30, safe_log(cdf), -self.standard_nll(z))
 
     def standard_quantile(self, p):
@@ -51,17 +51,17 @@ class LocationScale(Likelihood):
         return self._integrate(quadrature.score_moments, self.prediction)[0]
 
     def scale_exponent(self):
-        """The power of the scale that frees the pull from the scale.
+        """The power of the scale that cancels it in the gradients.
 
-        The pull of a residual r on the prediction is `psi(r / scale) / scale`
-        with `psi = d standard_nll / dz`. For residuals that follow this
-        distribution, the expected square of `scale^k * pull` does not change
-        with the scale to first order at
+        The gradient of a residual r by the prediction is
+        `psi(r / scale) / scale` with `psi = d standard_nll / dz`. For
+        residuals that follow this distribution, the expected square of
+        `scale^k * gradient` does not change with the scale, to first order, at
 
             k = 1 + E[z psi psi'] / E[psi^2] = (1 + E[z psi^3] / E[psi^2]) / 2
 
-        It is 2 for the normal and 1 for the Laplace distribution, where the
-        scale then cancels for every residual.
+        It is 2 for the normal and 1 for the Laplace distribution. For these
+        two the scale cancels for every residual.
         """
         second, third = self._integrate(
             quadrature.score_moments, self.prediction
@@ -74,7 +74,7 @@ class LocationScale(Likelihood):
         return _integrate(type(self), function, tensors, x)
 
     def standard_sample(self, shape, seed):
-        # The open interval: an exact 0 or 1 has an infinite quantile.
+        # The interval is open, because 0 and 1 have infinite quantiles.
         uniform = keras.random.uniform(
             shape, dtype=self.prediction.dtype, seed=seed
         )
@@ -107,7 +107,7 @@ class LocationScale(Likelihood):
 
     def interval(self, coverage=0.9):
         check_coverage(coverage)
-        # From the lower tail: 1 - tail has fewer digits.
+        # The lower tail is used, because 1 - tail is less exact.
         half = self.scale * self.standard_quantile(
             ops.convert_to_tensor(
                 (1 - coverage) / 2, dtype=self.prediction.dtype

@@ -6,10 +6,10 @@ ends are stretched out by the variable
 
     w = log(|shape - 2| / (min(shape, 2) + MARGIN))
 
-in which log Z - log Z(2) is smooth on each side of 2, and small where it
-should be. It is tabulated there as a piecewise polynomial of degree 7, so
-that `d log Z / d shape = (d log Z / d w) (d w / d shape)` keeps its relative
-accuracy all the way into the singularity.
+As a function of w, log Z - log Z(2) is smooth on each side of 2, and small
+near 2. The table holds it as a piecewise polynomial of degree 7. So
+`d log Z / d shape = (d log Z / d w) (d w / d shape)` keeps its relative
+accuracy close to the singularity.
 """
 
 import functools
@@ -64,8 +64,9 @@ def tabulated(shape: np.ndarray):
 def value_and_slope(shape):
     """`(log Z, d log Z / d shape)` of a tensor, without automatic gradient.
 
-    Float64 evaluates the stored table; float32 a cubic re-expansion of it,
-    whose error is below rounding at half the arithmetic.
+    For float64 the stored table is used. For float32 a cubic expansion of it
+    is used, which needs half the arithmetic. Its error is below the rounding
+    error.
     """
     wide = ops.dtype(shape) == "float64"
     return _interpolate(
@@ -88,8 +89,8 @@ _log_partition = with_gradient(_forward, _backward)
 class _Table:
     """Power coefficients of log Z on pieces of w, both sides stacked.
 
-    They are stored without the constant log Z(2), so that the slope keeps
-    its digits where log Z hardly differs from it.
+    They are stored without the constant log Z(2), so that the slope is exact
+    even if log Z is close to this constant.
     """
 
     def __init__(self, rows, pieces, positions, dtype):
@@ -106,9 +107,9 @@ class _Table:
 
 
 def _with_end(rows):
-    """Appends the last row once more, seen from the end of its piece.
+    """Appends the last row again, expanded at the end of its piece.
 
-    The end of the range then falls into a piece like any other position.
+    The end of the range is then inside a piece like any other value.
     """
     last = np.polynomial.Polynomial(rows[-1])
     shifted = last(np.polynomial.Polynomial([1.0, 1.0])).coef
@@ -169,7 +170,7 @@ def _polynomial(w, below, table, xp):
 
 
 def _indicator(condition, like, xp):
-    # Arithmetic with zeros and ones: a selection is by far the slower pass.
+    # Arithmetic with zeros and ones is much faster than a selection.
     if xp is np:
         return condition.astype(like.dtype)
     return ops.cast(condition, ops.dtype(like))

@@ -17,7 +17,7 @@ class Mixed(Wrapper):
         nll(y) = -log sum_j weight_j exp(-nll_j(y))
         cdf(y) = sum_j weight_j cdf_j(y)
 
-    A subclass writes `define`, `inner` (the components, on one more axis than
+    A subclass defines `define`, `inner` (the components, on one more axis than
     the prediction has), `log_weights` and `repeated_target`.
     """
 
@@ -69,7 +69,7 @@ class Mixed(Wrapper):
         return self.averaged(self.inner.variance()) + self.variance_of_means()
 
     def variance_of_means(self):
-        """How far the means of the components lie apart, squared."""
+        """The variance of the means of the components."""
         means = self.inner.mean()
         centre = self.averaged(means, keepdims=True)
         return self.averaged(ops.square(means - centre))
@@ -81,7 +81,7 @@ class Mixed(Wrapper):
         uniform = keras.random.uniform(
             shape[: len(shape) - self.event_rank],
             dtype=self.prediction.dtype,
-            # Numbers of their own, for a seed that is one.
+            # Each component gets its own seed.
             seed=seed + 1 if isinstance(seed, int) else seed,
         )
         # The component in whose part of (0, 1) the uniform number falls.
@@ -101,7 +101,7 @@ class Mixed(Wrapper):
     def quantile(self, p):
         """The value below which a fraction `p` of outcomes falls.
 
-        Found by bisection between the quantiles of the components.
+        It is found by bisection between the quantiles of the components.
         """
         p = ops.convert_to_tensor(p, dtype=self.prediction.dtype)
         names = ["prediction", *(q.name for q in self.parameters)]
@@ -137,7 +137,7 @@ class Mixed(Wrapper):
 
 
 def _no_slope(y):
-    """Stands for a density that is not known: `solve` then bisects only."""
+    """Replaces an unknown density, so that `solve` only uses bisection."""
     return ops.full_like(y, 1e30)
 
 

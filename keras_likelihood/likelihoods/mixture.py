@@ -19,7 +19,7 @@ class Mixture(Mixed):
         nll(y) = -log sum_j weight_j exp(-nll_j(y))
 
     With a head that predicts its parameters it is a mixture density network
-    (Bishop 1994): it tells apart answers of which several are right.
+    (Bishop 1994). It can represent several possible answers.
 
     ```python
     several = kl.likelihoods.Mixture("normal", components=3)
@@ -28,9 +28,10 @@ class Mixture(Mixed):
     model.compile("adam", loss=kl.losses.LikelihoodLoss(several))
     ```
 
-    The prediction stays the mean of the outcome. Component j lies at
-    `prediction + offset_j - sum_i weight_i offset_i`, or, where outcomes are
-    positive, at `prediction * exp(offset_j) / sum_i weight_i exp(offset_i)`.
+    The prediction is the mean of the outcome. Component j lies at
+    `prediction + offset_j - sum_i weight_i offset_i`. If outcomes are
+    positive, it lies at
+    `prediction * exp(offset_j) / sum_i weight_i exp(offset_i)`.
 
     Args:
         likelihood: a `Likelihood` of numbers or its name.
@@ -41,8 +42,8 @@ class Mixture(Mixed):
     `(batch, ..., components)`, else `(batch, ..., units * components)`.
 
     - `logit`: the weights are the softmax of these. They start equal.
-    - `offset`: where the components lie. They start from -1 to 1, so that
-      no two components are alike.
+    - `offset`: the places of the components. They start at different values
+      from -1 to 1.
     - the parameters of the likelihood, such as `scale`.
     """
 
@@ -109,5 +110,5 @@ class Mixture(Mixed):
         return ops.broadcast_to(y, (*ops.shape(y)[:-1], self.components))
 
     def information(self):
-        """By its definition, from the quantiles."""
+        """Computed from its definition, by quantiles."""
         return information_by_quantiles(self)

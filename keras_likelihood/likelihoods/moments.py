@@ -13,7 +13,7 @@ from keras_likelihood.backend.rows import value_and_gradient
 def _nodes():
     """Probabilities and weights: the trapezoidal rule in `Phi^-1(p)`.
 
-    They reach as far as a float32 below 1 does.
+    The largest is the largest float32 number below 1.
     """
     t = np.arange(-5, 5.01, 0.25)
     p = np.array([0.5 * math.erfc(-x / math.sqrt(2)) for x in t])
@@ -43,7 +43,7 @@ def mean_by_quantiles(distribution):
 def variance_by_quantiles(distribution):
     """Variance of the outcomes, of the prediction's shape.
 
-    The outer 3e-7 of each tail is left out, so that it is finite even where
+    The outer 3e-7 of each tail is left out. So the result is finite even if
     the variance is not.
     """
     p, weights = _on_first_axis(distribution)

@@ -20,16 +20,17 @@ _SHAPES = {"diagonal": Diagonal, "low_rank": LowRank, "full": Cholesky}
 class Multivariate(Parametrized):
     """A distribution of vectors, the last axis of the prediction.
 
-    The entries of a vector move together as `covariance` lets them:
+    The argument `covariance` says how the entries of a vector depend on each
+    other:
 
-    - `"diagonal"`: not at all; `scale` has an entry per coordinate.
-    - `"low_rank"`: by `diag(scale)^2 + W W^T`, with W of `rank` columns in
-      `factor`; for long vectors.
-    - `"full"`: as they like, by the Cholesky factor
-      `diag(scale) (1 + A)` with A below the diagonal in `lower`.
+    - `"diagonal"`: they are independent. `scale` has an entry per coordinate.
+    - `"low_rank"`: by `diag(scale)^2 + W W^T`. W has `rank` columns, which are
+      in `factor`. Use it for long vectors.
+    - `"full"`: in any way, by the Cholesky factor `diag(scale) (1 + A)` with A
+      below the diagonal in `lower`.
 
-    A subclass gives `own_parameters`, `nll`, `sample` and what `marginal`
-    and `conditional` are made of.
+    A subclass defines `own_parameters`, `nll`, `sample` and the methods that
+    `marginal` and `conditional` need.
     """
 
     own_parameters: ClassVar[tuple[Parameter, ...]] = ()
@@ -65,7 +66,7 @@ class Multivariate(Parametrized):
 
     @property
     def scale_matrix(self):
-        """The scale with its algebra, one of `scale_matrices`."""
+        """The matrix of the scale, one of `scale_matrices`."""
         own = len(self.own_parameters)
         values = [getattr(self, p.name) for p in self.parameters[own:]]
         return _SHAPES[self.covariance](*values)
@@ -80,7 +81,7 @@ class Multivariate(Parametrized):
         return ops.broadcast_to(matrix, (*shape, shape[-1]))
 
     def marginal(self, index):
-        """The distribution of some coordinates, whatever the others are.
+        """The distribution of some coordinates alone.
 
         Args:
             index: a coordinate, or a list of several.
@@ -163,7 +164,7 @@ class Multivariate(Parametrized):
         raise NotImplementedError
 
     def _after_seeing(self, count, distance):
-        """What `count` coordinates at a squared distance change.
+        """What changes when `count` coordinates are known.
 
         Returns:
             The factor on the matrix, and the own parameters.

@@ -18,8 +18,8 @@ class MultivariateStudentT(Multivariate):
         nll(y) = (df + d) / 2 * log(1 + r^T S^-1 r / df) + log det(S) / 2
                  + d log(df pi) / 2 + log G(df / 2) - log G((df + d) / 2)
 
-    with `r = y - prediction`, S the squared scale and G the gamma function.
-    A vector of which any entry is wrong counts less as a whole.
+    Here `r = y - prediction`, S is the squared scale and G the gamma function.
+    If one entry of a vector is wrong, the whole vector counts less.
 
     Args:
         covariance: `"full"` (default), `"low_rank"` or `"diagonal"`: the
@@ -64,7 +64,7 @@ class MultivariateStudentT(Multivariate):
         return ops.where(self.df > 1, self.prediction, float("nan"))
 
     def variance(self):
-        """Variances of the entries; infinite up to `df = 2`."""
+        """Variances of the entries. They are infinite up to `df = 2`."""
         square = ops.diagonal(self.scale_squared(), axis1=-2, axis2=-1)
         return square * StudentT(self.df, df=self.df).standard_variance()
 
@@ -86,7 +86,7 @@ class MultivariateStudentT(Multivariate):
 def _log_partition(df, d):
     """`d log(df pi) / 2 + log G(df / 2) - log G((df + d) / 2)`.
 
-    Through `G(a + 1) = a G(a)`, without a difference of large numbers.
+    It uses `G(a + 1) = a G(a)` and avoids differences of large numbers.
     """
     total = 0.5 * d * math.log(2 * math.pi) + 0.0 * df
     start = 0.5 * df

@@ -25,15 +25,14 @@ class NegativeBinomial(CountLikelihood):
                    - y log(dispersion * prediction)
                    + log G(r) + log(y!) - log G(y + r)
 
-    with `r = 1 / dispersion` and G the gamma function. It is a Poisson
-    distribution whose mean varies by a gamma distribution, and the Poisson
-    distribution itself as the dispersion goes to 0. Statistics packages
-    call this form NB2 and the dispersion alpha.
+    Here `r = 1 / dispersion` and G is the gamma function. It is a Poisson
+    distribution whose mean follows a gamma distribution. As the dispersion
+    goes to 0, it becomes the Poisson distribution. Statistics packages call
+    this form NB2 and the dispersion alpha.
 
     Args:
         prediction: mean, `>= 0`, `(batch, ..., units)`.
-        dispersion: `> 0`; values below 1e-12 are read as 1e-12. Defaults to
-            1.
+        dispersion: `> 0`. Values below 1e-12 count as 1e-12. Defaults to 1.
     """
 
     parameters = (Parameter("dispersion", Softplus(floor=1e-6), initial=1.0),)

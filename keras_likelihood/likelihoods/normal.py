@@ -1,4 +1,4 @@
-"""The normal likelihood: squared error with its scale set free."""
+"""The normal likelihood: squared error with a learned scale."""
 
 import math
 

@@ -10,17 +10,17 @@ from keras_likelihood.backend.clip import clip
 def normal_quantile(p):
     """Quantile of the standard normal, to nearly full precision of `p`.
 
-    Wichura's algorithm AS 241 (1988): one quotient of polynomials around the
-    median and two in `r = sqrt(-log(tail))`. It works from the smaller tail,
-    so that a small `p` keeps its digits.
+    This is Wichura's algorithm AS 241 (1988): one quotient of polynomials
+    around the median and two in `r = sqrt(-log(tail))`. It uses the smaller
+    tail, so that it is exact for small `p`.
     """
     centre = p - 0.5
     tail = ops.where(p < 0.5, p, 1 - p)
     middle = centre * _quotient(_MIDDLE, 0.180625 - ops.square(centre))
     smallest = 1e-37 if ops.dtype(p) == "float32" else 1e-300
     r = ops.sqrt(-ops.log(clip(tail, smallest, 0.5)))
-    # Each quotient is held to its own range: gradients of the others, which
-    # are not selected, stay finite.
+    # The argument of each quotient is clipped to its range. So the gradients
+    # of those that are not selected stay finite.
     near = _quotient(_NEAR, clip(r, 0.8, 5.0) - 1.6)
     far = _quotient(_FAR, clip(r, 5.0, 30.0) - 5.0)
     outer = ops.where(r < 5, near, far)

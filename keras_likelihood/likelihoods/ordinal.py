@@ -21,15 +21,15 @@ class Ordinal(Parametrized):
 
     The prediction is a score on a hidden scale, which increasing cut points
     divide into classes (proportional odds, McCullagh 1980). The parameter
-    `gaps` holds the distances between the cut points. Their middle is 0: the
-    bias of the score says where they lie.
+    `gaps` holds the distances between the cut points. Their middle is 0,
+    because the bias of the score already shifts them.
 
     ```python
     Ordinal(classes=5)
     ```
 
     Args:
-        classes: how many there are, at least 3. Two are `Bernoulli`.
+        classes: number of classes, at least 3. For two use `Bernoulli`.
 
     A call on the class that this makes takes
 
@@ -46,7 +46,7 @@ class Ordinal(Parametrized):
     def define(cls, classes):
         if classes != int(classes) or classes < 3:
             raise ValueError(
-                "`classes` must be a whole number >= 3; two classes are "
+                "`classes` must be a whole number >= 3. For two classes use "
                 f"Bernoulli. Received: {classes}"
             )
         gaps = Parameter("gaps", ShiftedSoftplus(0.01), size=int(classes) - 2)
@@ -92,7 +92,7 @@ class Ordinal(Parametrized):
         return ops.sum(ops.where(chosen, values, 0.0), axis=-1)
 
     def nll(self, y):
-        """Negative log-likelihood of class numbers; NaN for any other."""
+        """Negative log-likelihood of class numbers, and NaN for others."""
         y = self._check_target(y)
         possible = ops.logical_and(y >= 0, y <= self.classes - 1)
         possible = ops.logical_and(possible, floor(y) == y)

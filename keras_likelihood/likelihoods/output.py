@@ -1,4 +1,4 @@
-"""From a model's output to the distribution that it stands for.
+"""Makes a distribution from the output of a model.
 
 This is the only place that takes `(prediction, parameter, ...)` apart.
 """
@@ -36,7 +36,7 @@ def distribution_of(
     learned=None,
     dtype=None,
 ) -> Likelihood:
-    """The distribution that a model's output stands for.
+    """The distribution that the output of a model describes.
 
     Args:
         likelihood: a `Likelihood` class.
@@ -44,11 +44,11 @@ def distribution_of(
             parameters that are not in `known`, in the likelihood's order.
         known: values by name of parameters that the output never holds: the
             fixed ones and those of the training examples.
-        learned: function of a parameter's name and the prediction that
-            returns its value. It is asked for the parameters that a lone
-            prediction lacks. Without it, a parameter with a neutral value
-            takes that, and any other raises.
-        dtype: of the computation. Defaults to the prediction's own.
+        learned: function of a parameter's name and the prediction that returns
+            the value. It is used if the output is a prediction alone. Without
+            it a parameter takes its neutral value. If it has none, an error is
+            raised.
+        dtype: the dtype of the computation. Defaults to the prediction's own.
     """
     known = known or {}
     prediction, rest = split_output(output)
@@ -77,7 +77,7 @@ def distribution_of(
 
 
 def names_in_output(likelihood, known, count: int) -> list[str]:
-    """Names of the `count` parameters that stand beside a prediction.
+    """Names of the `count` parameters in an output.
 
     Args:
         likelihood: a `Likelihood` class.
@@ -91,8 +91,8 @@ def names_in_output(likelihood, known, count: int) -> list[str]:
         return free
     raise ValueError(
         f"The output for {likelihood.__name__} must be a prediction, alone or "
-        f"with the {len(free)} parameter(s) {free}; fix or learn the others "
-        "by naming them in the loss. "
+        f"with the {len(free)} parameter(s) {free}. Give the others to the "
+        "loss, as numbers or as 'global'. "
         f"Received: a prediction and {count} parameter(s)"
     )
 

@@ -12,21 +12,21 @@ class Parameter:
     """One parameter of a likelihood: its name, domain and start.
 
     Args:
-        name: the word users pass it by, such as `"scale"`.
+        name: the name of the argument, such as `"scale"`.
         constraint: map from the reals to the domain.
         initial: value at which learning starts. A vector may have a tuple,
             which is repeated or cut to its length.
-        includes_zero: whether a fixed value may be 0; negative ones never
-            are allowed.
-        neutral: whether a lone prediction means the initial value. Logits
-            are those of temperature 1; no scale can be taken for granted.
+        includes_zero: whether a fixed value may be 0. Negative values are
+            never allowed.
+        neutral: whether a prediction alone means the initial value. Logits
+            alone have the temperature 1. There is no such default for a scale.
         size: length of a vector, or a function of the prediction's units
             that gives it; `None` (default) for a number. A vector takes the
             place of one number on the last axis: with one per unit that
             axis has length `units * size`.
-        below: fixed values stay below it. Defaults to no bound.
-        rate: learning rate of a `DataParameter` that is given none. A row
-            moves once an epoch, so it is far above that of a network.
+        below: upper bound of fixed values. Defaults to no bound.
+        rate: default learning rate of a `DataParameter`. A row is updated once
+            in an epoch, so the rate is far higher than that of a network.
         is_followed: whether each row of a `DataParameter` is a running mean
             of what `Likelihood.followed` gives, instead of a value that
             descends the gradient. The constraint is then the identity.
@@ -43,13 +43,13 @@ class Parameter:
     is_followed: bool = False
 
     def size_for(self, units: int) -> int | None:
-        """Length of the vector beside a prediction of this many units."""
+        """Length of the vector for a prediction with so many units."""
         return self.size(units) if callable(self.size) else self.size
 
     def check(self, value):
         """Returns a fixed `value` as a float if the domain contains it.
 
-        That of a vector may be a list, which is returned as a tuple.
+        For a vector it may be a list. The result is then a tuple.
         """
         if self.size is not None and isinstance(value, list | tuple):
             return tuple(self.check(v) for v in value)

@@ -1,17 +1,17 @@
-"""Values of a parameter beside a prediction: which shapes fit."""
+"""Checks of the shapes of parameter values."""
 
 from keras import ops
 
 
 def as_vector(parameter, value, prediction_shape):
-    """A number, or one vector for all, with the prediction's rank.
+    """Gives a number or a vector the rank of the prediction.
 
     Only a parameter that is a vector is changed.
 
     Args:
         parameter: a `Parameter`.
         value: tensor.
-        prediction_shape: of the prediction, batch axis included.
+        prediction_shape: the shape of the prediction, batch axis included.
     """
     if parameter.size is None or len(value.shape) > 1:
         return value
@@ -26,7 +26,7 @@ def as_vector(parameter, value, prediction_shape):
 
 
 def check_broadcasts(parameter, value, prediction_shape, event_rank):
-    """Refuses a value that would enlarge the prediction."""
+    """Raises an error if a value would enlarge the prediction."""
     outcome = prediction_shape
     if event_rank:
         outcome = outcome[:-1] + (1,)

@@ -11,7 +11,7 @@ _MADE: dict[tuple, type["Parametrized"]] = {}
 
 
 class _Family(type):
-    """Lets a call on a family make a class, and a made class be pickled."""
+    """A call on a family makes a class, and this class can be pickled."""
 
     def __call__(cls, *args, **kwargs):
         if cls.arguments is None:
@@ -22,9 +22,9 @@ class _Family(type):
 class Parametrized(Likelihood, metaclass=_Family):
     """A family of likelihoods: calling it with arguments makes a class.
 
-    The same arguments give the same class. Its name tells how it was made,
-    so heads, losses and saved files find it again, in any process that has
-    imported the family and what it wraps:
+    The same arguments give the same class. Its name says how it was made. So
+    heads, losses and saved files can find it in any process that has imported
+    the family and what it wraps:
 
     ```python
     Censored(Normal) is Censored("normal")      # True
@@ -32,7 +32,7 @@ class Parametrized(Likelihood, metaclass=_Family):
     likelihoods.get("mixture(normal,components=3)")
     ```
 
-    A family of your own writes `define`. Its arguments are likelihoods,
+    A family of your own must define `define`. Its arguments are likelihoods,
     numbers, words and tuples of these.
 
     ```python
@@ -50,23 +50,23 @@ class Parametrized(Likelihood, metaclass=_Family):
     """
 
     arguments: ClassVar[tuple | None] = None
-    """Pairs of name and value of what a class was made from."""
+    """Arguments that a class was made from, as pairs of name and value."""
     family: ClassVar[type["Parametrized"]]
-    """What a class was made by."""
+    """The family that made a class."""
 
     @classmethod
     def define(cls, *args, **kwargs) -> dict[str, Any]:
         """Checks the arguments of a call on the family.
 
-        An argument that `define` lets be given by its place stands in the
-        name without a keyword. One that is `None` is left out of the name.
+        In the name, a positional argument of `define` has no keyword. An
+        argument that is `None` is left out of the name.
 
         Returns:
             Attributes of the class to make: `parameters`, `event_rank`, and
             each argument under its own name as a plain number, word, tuple,
             `Likelihood` class or `None`.
         """
-        raise NotImplementedError(f"{cls.__name__} must write `define`.")
+        raise NotImplementedError(f"{cls.__name__} must define `define`.")
 
     @classmethod
     def _make(cls, *args, **kwargs):
@@ -91,7 +91,7 @@ class Parametrized(Likelihood, metaclass=_Family):
 
     @classmethod
     def _listed(cls, arguments, text, comma):
-        """The arguments as they stand in a name or in a title."""
+        """The arguments as text, for a name or a title."""
         parameters = inspect.signature(cls.define).parameters
         return comma.join(
             f"{name}={text(value)}"
@@ -142,7 +142,7 @@ def _is_likelihood(value) -> bool:
 
 
 def _text(value: Any) -> str:
-    """An argument as it stands in a name; `_value` reads it back."""
+    """An argument as text in a name. `_value` reads it."""
     if isinstance(value, tuple):
         return f"[{','.join(_text(v) for v in value)}]"
     text = str(value.name() if _is_likelihood(value) else value)
@@ -155,7 +155,7 @@ def _text(value: Any) -> str:
 
 
 def _value(text: str):
-    """The number, word or tuple that a part of a name stands for."""
+    """The number, word or tuple in a part of a name."""
     if text.startswith("[") and text.endswith("]"):
         return tuple(_value(part) for part in _split(text[1:-1]))
     for number in (int, float):
@@ -167,7 +167,7 @@ def _value(text: str):
 
 
 def _split(text: str) -> list[str]:
-    """Parts of `text` between the commas that no bracket encloses."""
+    """Parts of `text` between commas that are not in brackets."""
     parts, depth = [""], 0
     for letter in text:
         depth += (letter in "([") - (letter in ")]")

@@ -18,8 +18,8 @@ class Poisson(CountLikelihood):
 
         nll(y) = prediction - y log(prediction) + log(y!)
 
-    Up to the last term, which the prediction does not change, it is Keras'
-    `"poisson"` loss.
+    Without the last term, which does not depend on the prediction, it is
+    Keras' `"poisson"` loss.
 
     Args:
         prediction: mean, `>= 0`, `(batch, ..., units)`.

@@ -23,11 +23,11 @@ class PositiveLikelihood(Likelihood):
         cdf(y)      = ratio_cdf(log r)
         quantile(p) = prediction * exp(log_ratio_quantile(p))
 
-    The prediction must be `>= 0`: heads see to it, and a stock model needs
-    an activation such as `"softplus"`. A negative one scores NaN; one below
-    1e-15 is read as 1e-15.
+    The prediction must be `>= 0`. Heads make sure of it. A stock model needs
+    an activation such as `"softplus"`. The NLL of a negative prediction is
+    NaN. A prediction below 1e-15 counts as 1e-15.
 
-    A subclass gives the three functions of the ratio and `information`.
+    A subclass defines the three functions of the ratio and `information`.
     """
 
     prediction_constraint = Softplus(floor=1e-8)
@@ -59,14 +59,14 @@ class PositiveLikelihood(Likelihood):
         positive = clip(positive, smallest(y), math.inf)
         mean = self._mean
         log_ratio = ops.log(positive) - ops.log(mean)
-        # A difference of two logarithms loses digits near y = mean.
+        # A difference of two logarithms is not exact near y = mean.
         is_near = ops.abs(positive - mean) < 0.5 * mean
         apart = ops.where(is_near, positive, mean) - mean
         digits = ops.where(is_near, ops.log1p(apart / mean) - log_ratio, 0.0)
         return log_ratio + ops.stop_gradient(digits)
 
     def nll(self, y):
-        """Negative log-likelihood of numbers `> 0`; NaN for any other."""
+        """Negative log-likelihood of numbers `> 0`, and NaN for others."""
         y = self._check_target(y)
         possible = y >= 0 if self.includes_zero else y > 0
         possible = ops.logical_and(possible, y < math.inf)
@@ -90,7 +90,7 @@ class PositiveLikelihood(Likelihood):
     def log_tail(self, y, upper):
         y = self._check_target(y)
         tail = self.ratio_log_tail(self._log_ratio(y, y > 0), upper)
-        # Of what is at most 0, and of what is above it.
+        # These are the tails of outcomes at most 0 and above 0.
         end = ops.where(upper, ops.zeros_like(y), safe_log(ops.zeros_like(y)))
         return ops.where(y > 0, tail, end)
 
@@ -104,7 +104,7 @@ class PositiveLikelihood(Likelihood):
         return ops.where(inside, found, end)
 
     def sample(self, count=None, seed=None):
-        # The open interval: an exact 0 or 1 has an infinite logarithm.
+        # The interval is open, because 0 and 1 have infinite logarithms.
         uniform = keras.random.uniform(
             self._sample_shape(count), dtype=self.prediction.dtype, seed=seed
         )

@@ -30,9 +30,9 @@ def widened(function):
 def widen_methods(likelihood):
     """Makes the methods that a likelihood class defines work in float32.
 
-    Half precision is too coarse for tails, logarithms and random numbers. A
-    method of a likelihood around a narrow prediction runs on a float32 copy,
-    and its result is cast back.
+    Half precision is not enough for tails, logarithms and random numbers. If
+    the prediction has half precision, a method runs on a float32 copy, and its
+    result is cast back.
     """
     for name in METHODS:
         if name in vars(likelihood):
@@ -59,7 +59,7 @@ def _wide_copy(likelihood):
 
 
 def _narrowed(x, dtype):
-    # Class numbers stay integers, and numbers of Python what they are.
+    # Class numbers stay integers, and Python numbers do not change.
     if ops.is_tensor(x) and ops.dtype(x) == "float32":
         return ops.cast(x, dtype)
     return x

@@ -5,10 +5,10 @@ substitution
 
     S(x) = integral of p(x + t) dt over t > 0,    t = max(x, 1) exp(C sinh(u))
 
-which makes algebraic tails (Cauchy), exponential ones and those that end
-almost abruptly all fall off doubly exponentially, so that one fixed set of
-nodes serves them all. Nodes are visited in a loop, a handful at a time: memory
-stays that of a few tensors, and eager backends run few operations.
+With it algebraic tails (Cauchy), exponential tails and tails that end almost
+abruptly all decrease doubly exponentially. So one fixed set of nodes is enough
+for all. A loop visits a few nodes at a time. So it needs the memory of a few
+tensors, and eager backends run few operations.
 """
 
 import dataclasses
@@ -24,7 +24,7 @@ from keras_likelihood.backend.rows import value_and_gradient
 _C = 0.7
 _GROUP = 8
 _SMALLEST = 1e-37
-"""Stands in for a probability of 0, which has no logarithm."""
+"""Replaces a probability of 0, which has no logarithm."""
 
 
 def cdf(standard_nll, z):
@@ -32,8 +32,8 @@ def cdf(standard_nll, z):
 
     The absolute error is below 1e-6 in float32 and 1e-9 in float64 for
     densities of about unit width that decrease from 0 on, with tails no
-    heavier than those of a Student's t with half a degree of freedom. One
-    that ends almost abruptly, such as `exp(-z^32)`, is within 1e-3 and 1e-4.
+    heavier than those of a Student's t with half a degree of freedom. For one
+    that ends almost abruptly, such as `exp(-z^32)`, it is below 1e-3 and 1e-4.
 
     Args:
         standard_nll: function of a tensor, elementwise; its result may
@@ -53,9 +53,9 @@ def cdf(standard_nll, z):
 def quantile(standard_nll, p):
     """Inverse of `cdf`, to the accuracy of `cdf`.
 
-    Solved for `log S` as a function of `log(1 + x)`, which is close to linear
-    for heavy tails and concave for light ones: Newton's method, held inside a
-    bracket, from a start found in one pass over the quadrature nodes.
+    Newton's method solves for `log S` as a function of `log(1 + x)`, which is
+    close to linear for heavy tails and concave for light ones. It stays inside
+    a bracket. One pass over the quadrature nodes finds the start.
 
     Args:
         standard_nll: as for `cdf`.
@@ -91,7 +91,7 @@ def quantile(standard_nll, p):
 def tail(nll, like):
     """Integral of `exp(-nll(t))` over `t > 0`.
 
-    The integrand falls from `t = 0` on, over a width of about 1; the
+    The integrand must decrease from `t = 0` on, over a width of about 1. The
     accuracy is that of `cdf`.
 
     Args:
@@ -118,7 +118,7 @@ def score_moments(standard_nll, like):
     z = z + ops.zeros_like(standard_nll(z))
     nll, (score,) = value_and_gradient(standard_nll, [z])
     weight = 2 * ops.exp(log_weights - nll)
-    # Far out the score may overflow where the density is nil.
+    # Far out, where the density is 0, the score may overflow.
     score = ops.where(weight > 0, score, 0.0)
     square = ops.square(score) * weight
     moments = ops.sum(square, axis=0), ops.sum(z * score * square, axis=0)
@@ -188,7 +188,7 @@ def _survival(standard_nll, x):
 
 
 def _bracket(standard_nll, target, rule):
-    """Ends of an interval of log(1 + x) that holds `S(x) = target`.
+    """Ends of an interval of log(1 + x) that contains `S(x) = target`.
 
     The partial sums of the quadrature from the far end inwards approximate
     the survival function at the nodes; the interval reaches two nodes to
@@ -208,7 +208,7 @@ def _bracket(standard_nll, target, rule):
     center = float(rule.u[0]) - rule.step * passed
     low = center - 2 * rule.step
     low = ops.where(low <= float(rule.u[-1]), 0.0, _at(low))
-    # A target that the farthest node does not reach may be anywhere beyond.
+    # A target beyond the last node may be anywhere behind it.
     high = _at(center + 2 * rule.step)
     return low, ops.where(passed > 2, high, math.log(rule.farthest))
 

@@ -18,11 +18,11 @@ class Quantiles(Parametrized):
         nll(y) = mean over levels t of
                  pinball_t(y - q_t) / scale + log(scale) - log(t (1 - t))
 
-    with `pinball_t(r) = max(t r, (t - 1) r)` and q_t the prediction for
-    level t. Each term is the NLL of an asymmetric Laplace distribution; at
-    its minimum a share t of the targets lies below q_t. The mean of several
-    is a composite likelihood: it compares models with the same levels, not
-    with other likelihoods.
+    with `pinball_t(r) = max(t r, (t - 1) r)` and q_t the prediction for level
+    t. Each term is the NLL of an asymmetric Laplace distribution. At its
+    minimum a share t of the targets lies below q_t. The mean of several terms
+    is a composite likelihood. Use it to compare models with the same levels,
+    and not with other likelihoods.
 
     `cdf` and `quantile` join the predictions by straight lines. Beyond the
     outer levels they follow the tails of the asymmetric Laplace. Predictions
@@ -76,7 +76,7 @@ class Quantiles(Parametrized):
         levels = ops.convert_to_tensor(self.levels, dtype=error.dtype)
         loss = ops.where(error < 0, levels - 1, levels) * error
         constant = -np.mean([math.log(t * (1 - t)) for t in self.levels])
-        # `ops.mean` on PyTorch makes float32 of float64.
+        # `ops.mean` on PyTorch turns float64 into float32.
         nll = ops.sum(loss / self.scale, axis=-1) / len(self.levels)
         return nll + float(constant) + ops.log(self._scale)
 

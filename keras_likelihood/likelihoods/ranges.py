@@ -9,21 +9,21 @@ from keras_likelihood.likelihoods.tails import log_one_minus_exp
 
 
 def typical_outcome(distribution):
-    """Some outcome that is possible, as a constant like the prediction."""
+    """A possible outcome, as a constant of the prediction's shape."""
     outcome = ops.stop_gradient(distribution.prediction)
     return floor(outcome) if distribution.is_discrete else outcome
 
 
 def log_probability(distribution, low, high):
-    """`log P(low < Y <= high)`, with all its digits in both tails.
+    """`log P(low < Y <= high)`, exact in both tails.
 
-    A range that is narrow beside the distribution is a point with a width:
-    the difference of two probabilities would lose its digits.
+    If the range is narrow compared to the distribution, the result is density
+    times width. A difference of two probabilities would not be exact.
 
     Args:
         distribution: a `Likelihood` of single numbers.
-        low, high: tensors of the prediction's shape. The result means
-            nothing unless `low < high`, but its gradient is finite.
+        low, high: tensors of the prediction's shape. If not `low < high`, the
+            result has no meaning, but its gradient is finite.
 
     Returns:
         Tensor of the prediction's shape.
@@ -31,7 +31,7 @@ def log_probability(distribution, low, high):
     has_low, has_high = low > -math.inf, high < math.inf
     both = ops.logical_and(has_low, has_high)
     is_range = ops.logical_and(both, low < high)
-    # What is not selected must be finite, or its gradient is NaN.
+    # Values that are not selected must be finite, or the gradient is NaN.
     typical = typical_outcome(distribution)
     finite = ops.where(has_low, low, ops.where(has_high, high, typical))
     low = ops.where(has_low, low, finite)

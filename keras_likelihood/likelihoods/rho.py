@@ -6,10 +6,10 @@ given, rho is either of
     (b / shape) E                 E = expm1(shape / 2 * L)
     (s + (s + b) E) / shape       E = expm1((shape / 2 - 1) L)
 
-which differ in where they lose digits: the first towards shape 2, the second
-towards shape 0. Both are `(k s + (k s + b) E) / shape` with k = 0 or 1, so the
-choice of form is a choice of two coefficients that depend on the shape alone:
-it costs nothing per residual when the shape is a scalar.
+They are equal, but the first is not exact near shape 2 and the second near
+shape 0. Both are `(k s + (k s + b) E) / shape` with k = 0 or 1, so the choice
+of form is a choice of two coefficients that depend on the shape alone: it
+costs nothing per residual when the shape is a scalar.
 """
 
 import dataclasses
@@ -45,8 +45,9 @@ def rho(x, shape=1.0, scale=1.0):
     of these are limits that the formula reaches continuously. Float32 results
     are within a relative 2e-6, gradients by x, shape and scale within 1e-4,
     for `|x| / scale` from 1e-4 to 1e4. The derivative by shape diverges
-    logarithmically at shape 2; a large finite value stands for it there.
-    Beyond the range of the dtype the loss saturates instead of overflowing.
+    logarithmically at shape 2, where a large finite value replaces it. Beyond
+    the range of the dtype the loss stays at its largest value and does not
+    overflow.
 
     Args:
         x: residuals, any shape.
@@ -68,13 +69,13 @@ def rho(x, shape=1.0, scale=1.0):
 
 
 def evaluate(x, shape, scale, *, exact_power=False):
-    """Rho and what `differentiate` needs to follow.
+    """Rho, and the values that `differentiate` needs.
 
     Args:
-        exact_power: spend one more pass on `pow` where the exponent is so
-            large that `exp` would multiply rounding errors, and follow rho
-            to the end of the dtype's range; only shapes above 3 have such
-            exponents at common residuals.
+        exact_power: whether to use `pow`, which takes one more pass, if the
+            exponent is so large that `exp` would multiply rounding errors. Rho
+            is then exact up to the end of the dtype's range. Only shapes above
+            3 have such exponents at common residuals.
 
     Returns:
         `(rho, residuals)`.
@@ -97,8 +98,8 @@ def evaluate(x, shape, scale, *, exact_power=False):
     exponent = clip(exponent, -limits.exact_exponent, highest)
     e = expm1(exponent)
     if exact_power:
-        # The sum 1 + ratio loses the digits of a small ratio, and the power
-        # of a large shape would multiply that loss.
+        # The sum 1 + ratio rounds a small ratio, and the power of a large
+        # shape would multiply this rounding error.
         use_power = ops.logical_and(exponent > 8, log_u > 1)
         e = ops.where(use_power, ops.power(1 + ratio, m) - 1, e)
     b_over_a = b * inverse_a
@@ -176,7 +177,7 @@ def sum_to(x, like):
 
 
 def _second_order(value, h, b_over_a):
-    """`(rho + b / a) h - rho`, by series where the difference loses digits.
+    """`(rho + b / a) h - rho`, by a series if the difference is not exact.
 
     It equals `(b / a) (h e^h - expm1(h))`, of second order in h.
     """
@@ -184,13 +185,13 @@ def _second_order(value, h, b_over_a):
     h2 = h * h
     series = h2 * (0.5 + h * (1 / 3 + h * 0.125)) * b_over_a
     threshold = 1e-4 if ops.dtype(h) == "float64" else 0.03
-    # What is not selected must vanish by itself: fused multiply-adds round
-    # `direct` differently from one machine to the next.
+    # The term that is not selected must be zero, because fused multiply-adds
+    # round `direct` differently on different machines.
     return select(h2 < threshold**2, series, direct)
 
 
 def _coefficients(shape):
-    """`(a, b, k)`: shape and |shape - 2| kept off 0 and infinity, the form."""
+    """`(a, b, k)`: shape, |shape - 2| (both bounded) and the form."""
     limits = _limits(shape)
     a = clip(shape, -limits.huge, limits.huge) + limits.tiny
     b = clip(ops.abs(shape - 2), limits.tiny, limits.huge)
@@ -198,7 +199,7 @@ def _coefficients(shape):
 
 
 def _farthest(a, b, limits):
-    """The `|x / scale|` from which on rho would leave the dtype's range.
+    """The `|x / scale|` above which rho would exceed the dtype's range.
 
     There `(1 + s / b)^(a / 2) min(b, 1) = exp(exponent)`. Both rho and its
     derivatives are at most a few hundred times that.
@@ -211,13 +212,13 @@ def _farthest(a, b, limits):
 
 @dataclasses.dataclass(frozen=True)
 class _Limits:
-    """What keeps every intermediate result finite.
+    """Limits that keep every intermediate result finite.
 
-    `tiny` stands in for 0 as a shape. It is far below the spacing of floats
-    near 1, so that adding it changes nothing else. `huge` stands in for an
-    infinite shape. Ratios of residual to scale end at `ratio` and exponents
-    at `exponent`, so that `ratio^2 exp(exponent)` still fits the dtype; with
-    exact powers rho itself ends near `exp(exact_exponent)`.
+    `tiny` replaces the shape 0. It is far below the spacing of floats near 1,
+    so that adding it changes nothing else. `huge` replaces an infinite shape.
+    Ratios of residual to scale are at most `ratio` and exponents at most
+    `exponent`, so that `ratio^2 exp(exponent)` still fits the dtype. With
+    exact powers rho itself is at most about `exp(exact_exponent)`.
     """
 
     tiny: float

@@ -24,10 +24,10 @@ class RobustRho(LocationScale):
 
         nll(y) = rho(y - prediction, shape, scale) + log(scale) + log Z(shape)
 
-    Shape 2 is the normal distribution with standard deviation `scale`, shape
-    1 has the tails of a Laplace, shape 0 is a Cauchy of scale
-    `sqrt(2) * scale`. Learned shapes stay between 0 and 3; fixed ones may be
-    any from 0 to infinity.
+    Shape 2 is the normal distribution with standard deviation `scale`, shape 1
+    has the tails of a Laplace, shape 0 is a Cauchy of scale `sqrt(2) * scale`.
+    Learned shapes stay between 0 and 3. Fixed shapes may be any number from 0
+    to infinity.
 
     Args:
         prediction: median, `(batch, ..., units)`.
@@ -54,14 +54,14 @@ class RobustRho(LocationScale):
         return _nll(x, self.shape, self.scale)
 
     def mean(self):
-        """The prediction; NaN at shape 0, where the integral diverges."""
+        """The prediction, or NaN at shape 0, where the integral diverges."""
         return ops.where(self.shape > 0, self.prediction, float("nan"))
 
     def scale_exponent(self):
         """From 1 at shape 0 over 2 at shape 2 to 3.92 at infinity.
 
-        It is read off a table, within 1e-4: the integrals would cost more
-        than the loss where every pixel has a shape of its own.
+        It is read from a table, with an error below 1e-4. If every pixel has
+        its own shape, the integrals would take longer than the loss.
         """
         table = _exponents().astype(ops.dtype(self.shape))
         position = (len(table) - 1) * (1 - 2 / (self.shape + 2))
@@ -72,7 +72,7 @@ class RobustRho(LocationScale):
     def prepared_nll(self):
         constant = log_partition.log_partition(self.shape)
         unit = ops.ones((), dtype=self.scale.dtype)
-        # From there on rho is level, which would look like a heavy tail.
+        # Beyond it rho is constant, which would look like a heavy tail.
         end = longest_ratio(self.scale)
 
         def nll(z):
@@ -92,7 +92,7 @@ def _exponents():
     log_z = np.linspace(-12, 24, 1441)
     z = np.exp(log_z)
     log_u = np.log1p(z * z / b)
-    # No density is left where the exponent has grown to 50.
+    # The density is 0 where the exponent is above 50.
     power = np.exp(np.minimum(0.5 * a * log_u, 50))
     weight = z * np.exp(-b / a * (power - 1))
     score = z * power * np.exp(-log_u)

@@ -14,16 +14,16 @@ class Rounded(Wrapper):
 
         nll(y) = -log P(y - step / 2 < Y <= y + step / 2)
 
-    The NLL of a density falls without end where targets repeat, as the
-    scale may shrink to fit them exactly. That of a bin is never below 0.
+    If targets repeat, the scale may shrink to fit them exactly, and the NLL of
+    a density falls without end. The NLL of a bin is never below 0.
 
     ```python
     loss = kl.losses.LikelihoodLoss(Rounded("normal", step=0.5))
     ```
 
-    `quantile` and `sample` are on the grid. `mean` and `information` are
-    those of the likelihood: rounding moves them little unless the step is
-    wider than the scale.
+    `quantile` and `sample` are on the grid. `mean` and `information` are those
+    of the likelihood. Rounding changes them little unless the step is larger
+    than the scale.
 
     Args:
         likelihood: a `Likelihood` of numbers that are not whole, or its
@@ -83,7 +83,7 @@ class Rounded(Wrapper):
         return self.inner.mean()
 
     def information(self):
-        """That of a target that is not rounded."""
+        """The information of a target that is not rounded."""
         return self.inner.information()
 
     def scale_exponent(self):

@@ -1,4 +1,4 @@
-"""Matrices that stretch and turn standard noise: three shapes of them.
+"""Matrices of the scale of vectors, in three shapes.
 
 With noise of covariance 1, `matrix` is the covariance of the result.
 """
@@ -21,7 +21,7 @@ def _one_per_unit(units):
 def _below_the_diagonal(units):
     if units < 2:
         raise ValueError(
-            "covariance='full' needs at least 2 units; use 'diagonal'. "
+            "covariance='full' needs at least 2 units. For one use 'diagonal'. "
             f"Received: {units}"
         )
     return units * (units - 1) // 2
@@ -31,7 +31,7 @@ _SCALE = Parameter("scale", ShiftedSoftplus(0.01), size=_one_per_unit)
 
 
 class Diagonal:
-    """`diag(scale)^2`: every coordinate has noise of its own.
+    """`diag(scale)^2`: the coordinates are independent.
 
     Args:
         scale: `(..., d)`.
@@ -78,7 +78,8 @@ class LowRank(Diagonal):
 
     @staticmethod
     def parameters_of(rank):
-        # Small and irregular: equal columns would stay equal for good.
+        # The start is small and irregular, because equal columns would stay
+        # equal.
         start = tuple(0.2 * math.sin(1 + k * k) for k in range(61))
         factor = Parameter(
             "factor", Identity(), initial=start, size=lambda d: d * rank
@@ -101,8 +102,8 @@ class LowRank(Diagonal):
         return super().log_determinant() + added
 
     def squared_distance(self, residual):
-        # A sum of squares: what the factors do not explain, and how far
-        # they are moved. The shorter formula is a difference.
+        # This is a sum of squares: the part that the factors do not explain,
+        # and the size of the factors. The shorter formula is a difference.
         stretched, small = self._small()
         white = residual / self.scale
         seen = ops.sum(stretched * white[..., None], axis=-2)
@@ -134,7 +135,7 @@ class Cholesky(Diagonal):
     """`L L^T` with `L = diag(scale) (1 + A)`, A below the diagonal.
 
     Args:
-        scale: `(..., d)`: the spread of each coordinate, given those before.
+        scale: `(..., d)`: the scale of each coordinate, given those before.
         lower: the rows of A one after the other, `(..., d (d - 1) / 2)`.
     """
 
@@ -183,9 +184,9 @@ def cholesky_parameters(covariance) -> dict:
 
 
 def _times(matrix, vector):
-    """Their product, in the precision that they have.
+    """The product of two matrices, in their precision.
 
-    `ops.matmul` on PyTorch makes float32 of float64.
+    `ops.matmul` on PyTorch turns float64 into float32.
     """
     return ops.sum(matrix * vector[..., None, :], axis=-1)
 
@@ -211,7 +212,7 @@ def _solve_upper(root, right):
 
 
 def _same_batch(root, right):
-    """Both repeated to each other's leading axes."""
+    """Repeats both to the same leading axes."""
     zeros = ops.zeros_like(root[..., :1, :1]) + ops.zeros_like(
         right[..., :1, :1]
     )

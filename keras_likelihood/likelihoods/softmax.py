@@ -1,4 +1,4 @@
-"""The softmax likelihood: cross-entropy with its temperature set free."""
+"""The softmax likelihood: cross-entropy with a learned temperature."""
 
 import math
 from typing import ClassVar
@@ -20,9 +20,9 @@ class Softmax(Likelihood):
 
         nll(y) = log sum_c exp(logits_c / temperature) - logits_y / temperature
 
-    At `temperature = 1` it is the cross-entropy. The temperature divides, so
-    a high one means uncertain; the literature also writes its inverse,
-    tau = 1 / temperature.
+    At `temperature = 1` it is the cross-entropy. The logits are divided by the
+    temperature, so a high temperature means uncertain. The literature also
+    uses its inverse, tau = 1 / temperature.
 
     Args:
         prediction: logits, `(batch, ..., classes)`.
@@ -42,7 +42,8 @@ class Softmax(Likelihood):
     def _bounded_logits(self):
         """Logits below 0 that give the same probabilities.
 
-        No temperature is too low for them: the largest is 0, not infinite.
+        The largest is 0, so that even a very low temperature gives finite
+        logits.
         """
         largest = ops.max(self.prediction, axis=-1, keepdims=True)
         distance = self.prediction - ops.stop_gradient(largest)
@@ -57,15 +58,15 @@ class Softmax(Likelihood):
                 or soft labels of the logits' shape.
 
         Returns:
-            One value per outcome, `(batch, ...)`; NaN for a number that is
-            no class.
+            One value per outcome, `(batch, ...)`. It is NaN if a number is not
+            a class.
         """
         y = ops.convert_to_tensor(y)
         shape, received = tuple(self.prediction.shape), tuple(y.shape)
         if len(shape) < 2 or shape[-1] == 1:
             raise ValueError(
                 "Softmax needs logits (batch, ..., classes) with at least two "
-                f"classes; one logit is Bernoulli. Received: {shape}"
+                f"classes. For one logit use Bernoulli. Received: {shape}"
             )
         logits = self._bounded_logits()
         if _matches(received, shape):
@@ -85,7 +86,7 @@ class Softmax(Likelihood):
     def _nll_of_classes(self, y, logits):
         index = ops.cast(y, "int32")
         possible = ops.logical_and(index >= 0, index < logits.shape[-1])
-        # A number such as 1.5 or NaN is no class either.
+        # Numbers such as 1.5 and NaN are not classes.
         possible = ops.logical_and(possible, ops.cast(index, y.dtype) == y)
         nll = ops.sparse_categorical_crossentropy(
             ops.where(possible, index, 0), logits, from_logits=True

@@ -1,8 +1,8 @@
 """Functions of statistics that `keras.ops` lacks, exact in float32.
 
-They are differentiable by every argument on every backend. None takes the
-difference of two large numbers: log-gammas enter by Stirling's formula and
-its remainder, as in Loader, "Fast and accurate computation of binomial
+They are differentiable by every argument on every backend. None uses a
+difference of two large numbers. Log-gammas are computed by Stirling's formula
+and its remainder, as in Loader, "Fast and accurate computation of binomial
 probabilities" (2000).
 """
 
@@ -14,27 +14,26 @@ from keras_likelihood.backend.clip import clip
 
 HALF_LOG_2_PI = 0.5 * math.log(2 * math.pi)
 SMALLEST_MEAN = 1e-15
-"""Smaller means are read as this one; no float32 gradient overflows at it."""
+"""Smaller means count as this one. Its gradients do not overflow in float32."""
 LARGEST_MEAN = 1e30
 _LARGEST_EXPONENT = 40.0
 
 
 def smallest(x) -> float:
-    """A number close to the smallest positive one of the dtype of `x`."""
+    """A number close to the smallest positive number of the dtype of `x`."""
     return 1e-300 if ops.dtype(x) == "float64" else 1e-37
 
 
 def relative_entropy(x, y, difference=None):
     """`x log(x / y) - x + y`, which is 0 at `x = y` and positive elsewhere.
 
-    Near `x = y` it is a series in `(y - x) / (y + x)`, which keeps all
-    digits where the three terms cancel.
+    Near `x = y`, where the three terms cancel, it is computed by a series in
+    `(y - x) / (y + x)`.
 
     Args:
         x: tensor, `>= 0`.
         y: tensor, `> 0`.
-        difference: `y - x`, where it is known to more digits than from
-            `x` and `y`.
+        difference: `y - x`, if it is known more exactly than from `x` and `y`.
     """
     if difference is None:
         difference = y - x
@@ -93,23 +92,23 @@ def trigamma(a):
 
 
 def bounded_exp(x):
-    """`exp(x)` up to `x = 40`, and its tangent from there on.
+    """`exp(x)` up to `x = 40`, and its tangent beyond.
 
-    A float32 would overflow, and so would its gradient.
+    In float32 the value and its gradient would overflow.
     """
     low = clip(x, -math.inf, _LARGEST_EXPONENT)
     return ops.exp(low) * (1 + ops.relu(x - _LARGEST_EXPONENT))
 
 
 def as_mean(prediction):
-    """`prediction` held in the range in which nothing overflows."""
+    """`prediction`, clipped to the range in which nothing overflows."""
     return clip(prediction, SMALLEST_MEAN, LARGEST_MEAN)
 
 
 def floor(x):
     """The largest whole number that is at most `x`; same dtype.
 
-    Stock `ops.floor` on PyTorch makes float32 of float64.
+    Stock `ops.floor` on PyTorch turns float64 into float32.
     """
     nearest = ops.round(x)
     return ops.where(nearest > x, nearest - 1, nearest)

@@ -1,4 +1,4 @@
-"""Student's t likelihood: tails as heavy as the data ask for."""
+"""Student's t likelihood, with learned tails."""
 
 import math
 
@@ -24,8 +24,8 @@ class StudentT(LocationScale):
 
     Args:
         prediction: median, `(batch, ..., units)`.
-        df: degrees of freedom, `> 0`; learned ones stay above 1. Defaults
-            to 4.
+        df: degrees of freedom, `> 0`. Learned ones stay above 1. Defaults to
+            4.
         scale: `> 0`. Defaults to 1.
     """
 
@@ -44,7 +44,7 @@ class StudentT(LocationScale):
     def standard_sample(self, shape, seed):
         seed = keras.random.SeedGenerator(seed)
         dtype = self.prediction.dtype
-        # More degrees of freedom than this no float32 tells from infinity.
+        # In float32 more degrees of freedom than this are like infinity.
         half_df = clip(0.5 * self.df, 0.0, 1e14)
         half_df = ops.broadcast_to(half_df, shape)
         normal = keras.random.normal(shape, dtype=dtype, seed=seed)
@@ -52,7 +52,7 @@ class StudentT(LocationScale):
         return normal * ops.sqrt(half_df / gamma)
 
     def standard_variance(self):
-        """`df / (df - 2)`; infinite from 2 on down, NaN from 1."""
+        """`df / (df - 2)`. It is infinite for df in (1, 2], and NaN up to 1."""
         finite = 1 + 2 / clip(self.df - 2, 1e-30, math.inf)
         variance = ops.where(self.df > 2, finite, math.inf)
         return ops.where(self.df > 1, variance, float("nan"))
@@ -75,14 +75,14 @@ class StudentT(LocationScale):
 def _loss(z, df):
     """`(df + 1) / 2 * log(1 + z^2 / df)`, for df up to infinity.
 
-    A ratio `z^2 / df` that is small may underflow; a series in it then gives
-    the factor by which the loss differs from `z^2 / 2`.
+    A small ratio `z^2 / df` may underflow. A series then gives the factor by
+    which the loss differs from `z^2 / 2`.
     """
     far = 1e7 if ops.dtype(z) == "float64" else 1e4
     finite_df = clip(df, 0.0, 1e36)
     x = z / ops.sqrt(finite_df)
     logarithm = ops.log1p(ops.square(clip(x, -far, far)))
-    # Beyond, where a square could overflow, 1 + x^2 is x^2.
+    # Beyond it, where a square could overflow, 1 + x^2 equals x^2.
     logarithm = logarithm + 2 * ops.log(clip(ops.abs(x) / far, 1.0, math.inf))
     direct = 0.5 * (finite_df + 1) * logarithm
 

@@ -1,4 +1,4 @@
-"""Logarithms of probabilities, with all digits far out in the tails."""
+"""Logarithms of probabilities, exact far out in the tails."""
 
 import math
 
@@ -7,11 +7,11 @@ from keras import ops
 from keras_likelihood.backend.clip import clip
 
 _SMALLEST = 1e-37
-"""Stands in for a probability of 0, which has no logarithm."""
+"""Replaces a probability of 0, which has no logarithm."""
 
 
 def safe_log(p):
-    """`log(p)` of a probability, finite where it is 0."""
+    """`log(p)` of a probability. It is finite even if p is 0."""
     return ops.log(clip(p, _SMALLEST, math.inf))
 
 
@@ -25,7 +25,8 @@ def log_normal_cdf(z):
     """
     far = -20.0 if ops.dtype(z) == "float64" else -10.0
     root = math.sqrt(0.5)
-    # Bounds that no selected value meets: a tie would halve its gradient.
+    # No selected value equals the bound, because a tie would halve its
+    # gradient.
     left = ops.log(0.5 * ops.erfc(-root * clip(z, far - 1, 1.0)))
     right = ops.log1p(-0.5 * ops.erfc(root * clip(z, -1.0, math.inf)))
     x = clip(z, -1e18, far + 1)

@@ -19,9 +19,9 @@ class Transformed(Wrapper):
 
         nll(y) = nll of map(y) - log map'(y)
 
-    so the NLL is that of the target in its own units and compares with that
-    of any other likelihood. The prediction is in these units too. For a
-    likelihood that is symmetric about its prediction it is the median.
+    The NLL is about the target in its own units, so that it can be compared
+    with other likelihoods. The prediction is in these units too. If the
+    likelihood is symmetric about its prediction, the prediction is the median.
 
     ```python
     Transformed("student_t", "log")
@@ -29,8 +29,8 @@ class Transformed(Wrapper):
     ```
 
     The parameters, such as the scale, are those of the mapped target. A
-    Box-Cox map does not reach every number; the likelihood is then truncated
-    to those that it reaches, so that probabilities still sum to 1.
+    Box-Cox map does not reach every number. The likelihood is then truncated
+    to the numbers that it reaches, so that probabilities still sum to 1.
 
     Args:
         likelihood: a `Likelihood` of real numbers or its name.
@@ -73,7 +73,7 @@ class Transformed(Wrapper):
         return ops.logical_and(y > self.bijector.low, y < self.bijector.high)
 
     def nll(self, y):
-        """Negative log-likelihood; NaN for targets out of the range."""
+        """Negative log-likelihood, and NaN for targets outside of the range."""
         y = self._check_target(y)
         inside = self.bijector.inside(y)
         nll = self.inner.nll(self.bijector(inside))
@@ -115,7 +115,7 @@ class Transformed(Wrapper):
         return mean_by_quantiles(self)
 
     def information(self):
-        """That of the mapped target, times the squared slope of the map."""
+        """That of the mapped target times the squared slope of the map."""
         inside = self.bijector.inside(self.prediction)
         slope = ops.exp(self.bijector.log_slope(inside))
         return self.inner.information() * ops.square(slope)

@@ -23,19 +23,19 @@ class Truncated(Wrapper):
 
         nll(y) = nll of the likelihood + log P(low <= Y <= high)
 
-    Outcomes beyond the range never enter the data. Where they do, as values
-    at the limit, the likelihood is `Censored`.
+    Outcomes outside of the range are never in the data. If they are in the
+    data, as values at the limit, use `Censored`.
 
     ```python
     loss = kl.losses.LikelihoodLoss(Truncated("normal", low=0.0))
     ```
 
-    The prediction is that of the likelihood without the range; `mean` is
-    that of the outcomes inside.
+    The prediction is the prediction of the likelihood without the range.
+    `mean` is the mean of the outcomes inside the range.
 
     Args:
-        likelihood: a `Likelihood` of numbers or its name; it needs a `cdf`.
-        low, high: ends of the range; `None` (default) for no end.
+        likelihood: a `Likelihood` of numbers or its name. It needs a `cdf`.
+        low, high: ends of the range. `None` (default) means no end.
     """
 
     @classmethod
@@ -74,7 +74,7 @@ class Truncated(Wrapper):
         return ops.logical_and(y >= low, y <= high)
 
     def nll(self, y):
-        """Negative log-likelihood of targets in the range; NaN elsewhere."""
+        """Negative log-likelihood of targets in the range, NaN for others."""
         y = self._check_target(y)
         inner = self.inner
         nll = inner.nll(y) + log_probability(inner, *self._ends())
@@ -94,7 +94,7 @@ class Truncated(Wrapper):
         y = clip(self._check_target(y), *self._range())
         start, end = ops.where(upper, y, low), ops.where(upper, high, y)
         empty = start >= end
-        # All of the range stands in for nothing of it.
+        # The whole range is used in place of an empty one.
         start, end = ops.where(empty, low, start), ops.where(empty, high, end)
         share = log_probability(inner, start, end)
         share = share - log_probability(inner, low, high)
@@ -103,7 +103,7 @@ class Truncated(Wrapper):
     def cdf(self, y):
         y = self._check_target(y)
         below = self.log_tail(y, ops.zeros_like(y, dtype="bool"))
-        # Below the range the tail is empty but its logarithm finite.
+        # Below the range the tail is empty, but its logarithm is finite.
         return ops.where(y < self._range()[0], 0.0, ops.exp(below))
 
     def quantile(self, p):
@@ -114,11 +114,11 @@ class Truncated(Wrapper):
             ops.where(ops.isfinite(x), ops.exp(_tail(inner, x, False)), end)
             for x, end in ((low, 0.0), (high, 1.0))
         )
-        # Below 1, whose quantile may be infinite.
+        # The probability stays below 1, whose quantile may be infinite.
         share = clip(at_low + p * (at_high - at_low), 0.0, 1 - 2.0**-24)
         found = inner.quantile(share)
         if isinstance(inner, LocationScale):
-            # From the upper tail, where that is the one with the digits.
+            # The upper tail is used if it is the more exact one.
             s_low, s_high = (
                 ops.where(ops.isfinite(x), ops.exp(_tail(inner, x, True)), end)
                 for x, end in ((low, 1.0), (high, 0.0))
@@ -127,7 +127,8 @@ class Truncated(Wrapper):
             mirrored = 2 * inner.prediction - inner.quantile(tail)
             found = ops.where(at_low > 0.5, mirrored, found)
         elif self.low is not None:
-            # So far out that all but nothing of the range is at its start.
+            # The range is so far out that almost all probability is at its
+            # start.
             found = ops.where(at_low > 1 - 2.0**-20, self.low, found)
         return clip(found, *self._range())
 
@@ -146,7 +147,7 @@ class Truncated(Wrapper):
 
 
 def _tail(distribution, x, upper):
-    """`log_tail` at finite `x`, and at some outcome for the others."""
+    """`log_tail` at finite `x`, and at a typical outcome for others."""
     finite = ops.where(ops.isfinite(x), x, distribution.prediction)
     flags = ops.ones_like if upper else ops.zeros_like
     return distribution.log_tail(finite, flags(finite, dtype="bool"))

@@ -28,10 +28,10 @@ class VonMises(Likelihood):
         nll(y) = concentration (1 - cos(y - prediction))
                  + log(2 pi exp(-concentration) I0(concentration))
 
-    with I0 the modified Bessel function. It is the normal distribution of
-    the circle: for a high concentration its standard deviation is
+    with I0 the modified Bessel function. It is like a normal distribution on
+    the circle. For a high concentration its standard deviation is
     `1 / sqrt(concentration)`. Any real number is an angle, in targets and in
-    predictions; whole turns do not matter.
+    predictions. Whole turns do not matter.
 
     `cdf` and `quantile` cut the circle opposite to the prediction. Quantiles
     lie within half a turn of the prediction, so that `lower < upper` in
@@ -80,7 +80,7 @@ class VonMises(Likelihood):
         return wrapped(self.prediction)
 
     def information(self):
-        """`concentration I1 / I0`, the Bessel functions of it."""
+        """`concentration I1 / I0`, Bessel functions of the concentration."""
         kappa = self.concentration
         each = kappa * i1e(kappa) / i0e(kappa)
         return ops.broadcast_to(each, ops.shape(self.prediction))
@@ -99,7 +99,7 @@ def wrapped(angle):
 def _rule(dtype, rank):
     """Groups of nodes and weights in [0, 1], on an axis before all others.
 
-    A group at a time: memory stays that of a few tensors.
+    One group is used at a time, so that memory stays small.
     """
     nodes, weights = np.polynomial.legendre.leggauss(_NODES)
     pairs = np.stack([0.5 * (nodes + 1), 0.5 * weights]).astype(dtype)
@@ -110,7 +110,7 @@ def _rule(dtype, rank):
 def _tails(kappa, angle):
     """Shares of the circle below and above an angle in [-pi, pi]."""
     size = ops.abs(angle)
-    # Nothing is left so many standard deviations away.
+    # The density is 0 so many standard deviations away.
     end = clip(_WIDTHS / ops.sqrt(kappa), 0.0, 4.0)
     share = _integral(kappa, ops.where(size < end, size, end))
     share = share / (2 * math.pi * i0e(kappa))

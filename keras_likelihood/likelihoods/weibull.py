@@ -16,9 +16,9 @@ class Weibull(PositiveLikelihood):
         nll(y) = z^shape - shape log(z) + log(y) - log(shape)
 
     with `z = y G(1 + 1 / shape) / prediction` and G the gamma function. The
-    hazard falls with time below shape 1 and rises above it; at 1 it is the
-    exponential distribution. Beyond `z^shape = e^40` the NLL grows with
-    `log(y)` only, so that nothing overflows.
+    hazard falls with time if the shape is below 1, and rises if it is above 1.
+    At 1 it is the exponential distribution. Beyond `z^shape = e^40` the NLL
+    grows with `log(y)` only, to avoid an overflow.
 
     Args:
         prediction: mean, `>= 0`, `(batch, ..., units)`.

@@ -9,16 +9,15 @@ from keras_likelihood.likelihoods.parametrized import Parametrized
 class Wrapper(Parametrized):
     """A family whose first argument is the likelihood that it changes.
 
-    A subclass writes `define`, which returns `likelihood`, and overrides
-    what the change touches. It speaks of the wrapped distribution as
-    `self.inner`.
+    A subclass defines `define`, which returns `likelihood`, and overrides the
+    methods that change. The wrapped distribution is `self.inner`.
     """
 
     likelihood: ClassVar[type[Likelihood]]
 
     @classmethod
     def attributes_of(cls, likelihood: type[Likelihood]) -> dict[str, Any]:
-        """What a class made by `define` takes over from the likelihood."""
+        """Attributes that a wrapped class takes from the likelihood."""
         names = [
             *("parameters", "event_rank", "is_discrete"),
             "prediction_constraint",
@@ -30,14 +29,14 @@ class Wrapper(Parametrized):
 
     @classmethod
     def require_numbers(cls, likelihood: type[Likelihood]):
-        """Refuses classes, vectors and targets that are bounds."""
+        """Raises an error for classes, vectors and targets that are bounds."""
         if (
             likelihood.event_rank
             or likelihood.takes_bounds
             or hasattr(likelihood, "class_probabilities")
         ):
             raise ValueError(
-                f"{cls.__name__} needs a likelihood of single numbers; "
+                f"{cls.__name__} needs a likelihood of single numbers. "
                 "`Censored` may only be the outermost one. "
                 f"Received: {likelihood.name()!r}"
             )

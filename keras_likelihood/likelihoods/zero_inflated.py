@@ -23,7 +23,7 @@ class ZeroInflated(Wrapper, CountLikelihood):
         P(y) = (1 - zero_probability) P_count(y)    for y > 0
 
     The prediction is the mean of all outcomes, so that metrics keep their
-    meaning; that of the counts alone is
+    meaning. The mean of the counts alone is
     `prediction / (1 - zero_probability)`.
 
     ```python
@@ -37,8 +37,8 @@ class ZeroInflated(Wrapper, CountLikelihood):
     A call on the class that this makes takes
 
         prediction: mean, `>= 0`, `(batch, ..., units)`.
-        **parameters: those of the likelihood, and last `zero_probability`,
-            in (0, 1). It defaults to 0.1.
+        **parameters: parameters of the likelihood, and `zero_probability` in
+            (0, 1), which defaults to 0.1.
     """
 
     @classmethod
@@ -83,13 +83,14 @@ class ZeroInflated(Wrapper, CountLikelihood):
 
     def variance(self):
         inner = self.inner
-        spread = inner.variance() + self._zero * ops.square(inner.prediction)
-        return (1 - self._zero) * spread
+        given = inner.variance() + self._zero * ops.square(inner.prediction)
+        return (1 - self._zero) * given
 
     def information(self):
         """Fisher information of the prediction, of its shape.
 
-        That of the counts alone less what the zeros no longer tell.
+        It is the information of the counts alone, minus what the additional
+        zeros hide.
         """
         inner, rest = self.inner, 1 - self._zero
         none = ops.zeros_like(self.prediction)

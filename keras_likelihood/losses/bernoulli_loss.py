@@ -1,4 +1,4 @@
-"""Binary cross-entropy with its temperature set free."""
+"""Binary cross-entropy with a learned temperature."""
 
 from keras_likelihood.likelihoods import Bernoulli
 from keras_likelihood.losses.likelihood_loss import LikelihoodLoss
@@ -17,8 +17,8 @@ class BernoulliLoss(LikelihoodLoss):
 
     Args:
         temperature: divides the logits: a number, `"global"`, a
-            `GlobalParameter`, or `None` (default) for the head's, else a
-            learned one.
+            `GlobalParameter`, or `None` (default). With `None` the head
+            predicts it, or else the loss learns it.
         **options: `dimension`, `reduction`, `name` and `dtype` of
             `LikelihoodLoss`.
     """

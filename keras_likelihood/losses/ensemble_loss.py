@@ -18,17 +18,17 @@ class EnsembleLoss(LikelihoodLoss):
         value    = mean over members of loss_j
         gradient = sum over members of the gradient of loss_j
 
-    So each member moves as if it were trained alone, and the value does not
-    depend on the number of members. It is not the NLL of the mixture, which
-    is lower; `kl.metrics.NegativeLogLikelihood` measures that.
+    So each member is trained as if it were alone, and the value does not
+    depend on the number of members. The value is not the NLL of the mixture,
+    which is lower. `kl.metrics.NegativeLogLikelihood` measures that NLL.
 
-    `kl.Ensemble.compile` makes it from the loss it is given.
+    `kl.Ensemble.compile` makes this loss from the loss that it is given.
 
     Args:
-        loss: a `LikelihoodLoss`: that of one member.
+        loss: a `LikelihoodLoss`, the loss of one member.
         members: number of members.
-        **parameters: those of the loss, by name. Defaults to what `loss` was
-            given. What it learns, it learns for each member.
+        **parameters: parameters of the loss, by name. By default they are
+            those of `loss`. Learned parameters are learned for each member.
     """
 
     def __init__(self, loss, members: int, **parameters):
@@ -46,7 +46,7 @@ class EnsembleLoss(LikelihoodLoss):
         )
         self.loss = loss
         self.members = members
-        # What weights its terms needs to know which outcomes count.
+        # A loss that weights its terms needs to know which outcomes count.
         loss._state = self._state
 
     def elementwise(self, distribution, y_true):
@@ -55,7 +55,7 @@ class EnsembleLoss(LikelihoodLoss):
             for member in distribution.members
         )
         mean = values / self.members
-        # Adds nothing but the gradient of the other members.
+        # This adds the gradient of the other members, and 0 to the value.
         return mean + (self.members - 1) * (mean - ops.stop_gradient(mean))
 
     def get_config(self):
@@ -67,13 +67,13 @@ class EnsembleLoss(LikelihoodLoss):
 
 
 def given_parameters(loss, members: int, alone: bool = False) -> dict:
-    """What a loss of one member was given, for all members.
+    """Parameters of the loss of one member, made for all members.
 
     Args:
         loss: a `LikelihoodLoss`.
         members: number of members.
-        alone: whether the members predict no parameters, so that the loss
-            learns those that were left out.
+        alone: whether the members predict no parameters. The loss then learns
+            the parameters that were left out.
     """
     config = loss.get_config()
     given = {p.name: config[p.name] for p in loss.likelihood.parameters}

@@ -1,4 +1,4 @@
-"""A loss for positive numbers with a steady relative spread."""
+"""A loss for positive numbers with a constant relative spread."""
 
 from keras_likelihood.likelihoods import Gamma
 from keras_likelihood.losses.likelihood_loss import LikelihoodLoss
@@ -20,9 +20,9 @@ class GammaLoss(LikelihoodLoss):
     ```
 
     Args:
-        shape: 1 / squared relative spread: a number, `"global"`, a
-            `GlobalParameter`, or `None` (default) for the head's, else a
-            learned one.
+        shape: 1 / (standard deviation / mean)^2: a number, `"global"`, a
+            `GlobalParameter`, or `None` (default). With `None` the head
+            predicts it, or else the loss learns it.
         **options: `dimension`, `reduction`, `name` and `dtype` of
             `LikelihoodLoss`.
     """

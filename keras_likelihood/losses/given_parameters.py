@@ -15,14 +15,14 @@ from keras_likelihood.likelihoods.output import (
 
 
 class GivenParameters:
-    """What a loss was told about each parameter of its likelihood.
+    """What the user of a loss said about each parameter of its likelihood.
 
     Args:
         likelihood: a `Likelihood` class.
-        given: by name: a number, `"global"`, a `GlobalParameter`, a
-            `DataParameter`, or `None` for a parameter that the output holds
-            or the loss learns.
-        dimension: of the parameters that the loss learns.
+        given: dict by name. A value is a number, `"global"`, a
+            `GlobalParameter`, a `DataParameter`, or `None` for a parameter
+            that the output holds or the loss learns.
+        dimension: the dimension of the parameters that the loss learns.
     """
 
     def __init__(self, likelihood, given: dict, dimension: str):
@@ -50,7 +50,7 @@ class GivenParameters:
         return names_in_output(self.likelihood, named, count)
 
     def learned_beside(self, count: int) -> dict:
-        """The `GlobalParameter`s in use beside `count` predicted ones."""
+        """The `GlobalParameter`s that are used if `count` are predicted."""
         predicted = self.predicted(count)
         return {k: v for k, v in self.learned.items() if k not in predicted}
 
@@ -62,7 +62,7 @@ class GivenParameters:
         return found | dict.fromkeys(self.predicted(count), "predicted")
 
     def build(self, prediction_shape, count: int):
-        """Makes what is learned beside `count` predicted parameters."""
+        """Makes the learned parameters if `count` parameters are predicted."""
         for parameter in self.learned_beside(count).values():
             if not parameter.built:
                 parameter.build(prediction_shape)
@@ -70,7 +70,7 @@ class GivenParameters:
             parameter.build(prediction_shape)
 
     def values(self) -> dict:
-        """The numbers, and the learned values as NumPy, by name."""
+        """The fixed and the learned values, as numbers or NumPy arrays."""
         values = {}
         for name, given in self.given.items():
             if name in self.learned:

@@ -1,4 +1,4 @@
-"""Huber's loss with its scale set free."""
+"""Huber's loss with a learned scale."""
 
 from keras_likelihood.likelihoods import Huber
 from keras_likelihood.losses.location_scale_loss import LocationScaleLoss
@@ -11,8 +11,8 @@ class HuberLoss(LocationScaleLoss):
 
         rho(z) + log(scale) + log Z(threshold),  z = (y - prediction) / scale
 
-    with rho Huber's loss: half the square up to the threshold, a straight
-    line from there on.
+    rho is Huber's loss. It is half the square up to the threshold and a
+    straight line beyond it.
 
     ```python
     model.compile("adam", loss=kl.losses.HuberLoss(threshold=1.345))
@@ -20,9 +20,9 @@ class HuberLoss(LocationScaleLoss):
 
     Args:
         threshold: where the tails begin, in scales: a number, `"global"`, a
-            `GlobalParameter`, or `None` (default) for the head's, else a
-            learned one.
-        scale: likewise.
+            `GlobalParameter`, or `None` (default). With `None` the head
+            predicts it, or else the loss learns it.
+        scale: the scale, given in the same ways.
         **options: `beta` and `balanced` of `LocationScaleLoss`; `dimension`,
             `reduction`, `name` and `dtype` of `LikelihoodLoss`.
     """

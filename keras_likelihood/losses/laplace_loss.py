@@ -1,4 +1,4 @@
-"""Absolute error with its scale set free."""
+"""Absolute error with a learned scale."""
 
 from keras_likelihood.likelihoods import Laplace
 from keras_likelihood.losses.location_scale_loss import LocationScaleLoss
@@ -11,8 +11,8 @@ class LaplaceLoss(LocationScaleLoss):
 
         |y - prediction| / scale + log(2 scale)
 
-    With `beta=1` and `ScaleHead(..., isolated=True)` the model is the one
-    that absolute error would train.
+    With `beta=1` and `ScaleHead(..., isolated=True)` the predictions are
+    trained exactly as by absolute error.
 
     ```python
     model.compile("adam", loss=kl.losses.LaplaceLoss())
@@ -20,8 +20,8 @@ class LaplaceLoss(LocationScaleLoss):
 
     Args:
         scale: mean absolute deviation: a number, `"global"`, a
-            `GlobalParameter`, or `None` (default) for the head's, else a
-            learned one.
+            `GlobalParameter`, or `None` (default). With `None` the head
+            predicts it, or else the loss learns it.
         **options: `beta` and `balanced` of `LocationScaleLoss`; `dimension`,
             `reduction`, `name` and `dtype` of `LikelihoodLoss`.
     """

@@ -28,21 +28,24 @@ class LikelihoodLoss(keras.losses.Loss):
     - left out: taken from the model's output `(prediction, parameter, ...)`
       if that has parameters, else learned by the loss.
 
-    What a loss learns has to be trained by someone. `LikelihoodModel` does
-    it. A training loop of your own calls `adopt()` once and then trains
-    `trainable_variables`. In a stock Keras model parameters left out keep
-    their values, with one warning, and `"global"` is an error.
+    Something must train what the loss learns. `LikelihoodModel` does. In a
+    training loop of your own, call `adopt()` once and then train
+    `trainable_variables`. A stock Keras model does not train it: parameters
+    that were left out keep their values, one warning says so, and `"global"`
+    is an error.
 
-    Like Keras' regression losses it averages over the last axis, then reduces
-    over the batch. The log-likelihood is complete: no constant is dropped.
+    Like Keras' regression losses, this loss averages over the last axis and
+    then reduces over the batch. The log-likelihood is complete: no constant is
+    dropped.
 
     Args:
         likelihood: a `Likelihood` or its name.
-        dimension: of the parameters the loss learns: `"scalar"` (default),
-            `"channel"` or `"element"`.
+        dimension: the dimension of the parameters the loss learns: `"scalar"`
+            (default), `"channel"` or `"element"`.
         reduction: as in `keras.losses.Loss`.
         name: name of the loss.
-        dtype: of the computation. Defaults to `keras.config.floatx()`.
+        dtype: the dtype of the computation. Defaults to
+            `keras.config.floatx()`.
         **parameters: the likelihood's parameters, by name.
     """
 
@@ -91,8 +94,8 @@ class LikelihoodLoss(keras.losses.Loss):
     def adopt(self) -> list:
         """Says that the caller trains what this loss learns.
 
-        A training loop of your own calls it once. `LikelihoodModel` has its
-        own way, `trained_by_model`.
+        Call it once in a training loop of your own. `LikelihoodModel` uses
+        `trained_by_model` instead.
 
         Returns:
             `trainable_variables`.
@@ -102,7 +105,7 @@ class LikelihoodLoss(keras.losses.Loss):
 
     @contextlib.contextmanager
     def trained_by_model(self):
-        """The time in which a model that trains this loss calls it."""
+        """A context in which a model calls this loss and trains it."""
         self._state.training_models += 1
         self._state.was_trained = True
         try:
@@ -122,14 +125,14 @@ class LikelihoodLoss(keras.losses.Loss):
         return self._parameters.sources(count)
 
     def learned_beside(self, count: int = 0) -> dict:
-        """The `GlobalParameter`s in use beside `count` predicted ones."""
+        """The `GlobalParameter`s that are used if `count` are predicted."""
         return self._parameters.learned_beside(count)
 
     def build(self, prediction_shape, count: int = 0):
         """Makes the learned parameters for predictions of this shape.
 
         Args:
-            prediction_shape: batch axis included.
+            prediction_shape: the shape, batch axis included.
             count: number of parameters in the model's output, which are not
                 learned.
         """
@@ -138,7 +141,7 @@ class LikelihoodLoss(keras.losses.Loss):
     def parameter_values(self) -> dict:
         """Current values of the fixed and the learned parameters, as NumPy.
 
-        Those of a `DataParameter` are its own `values()`.
+        The values of a `DataParameter` are in its `values()`.
         """
         return self._parameters.values()
 
@@ -168,7 +171,7 @@ class LikelihoodLoss(keras.losses.Loss):
         values = self.elementwise(distribution, y_true)
         if not self.likelihood.event_rank:
             return ops.mean(values, axis=-1)
-        # A label that does not count may be any number, such as -1.
+        # A label of weight 0 may be any number, such as -1.
         counts = self._weights(values) > 0
         return ops.where(counts, values, ops.zeros_like(values))
 
@@ -200,10 +203,10 @@ class LikelihoodLoss(keras.losses.Loss):
         asked += self._parameters.data
         if asked and not state.was_trained:
             raise ValueError(
-                f"{self.name}: {asked} are to be learned, but this model does "
+                f"{self.name}: {asked} should be learned, but this model does "
                 "not train its loss. Use `keras_likelihood.LikelihoodModel` "
-                "(or `LikelihoodModel.from_model(model)`), fix them by "
-                "numbers, or call `loss.adopt()` in a training loop of your "
+                "(or `LikelihoodModel.from_model(model)`), give numbers "
+                "instead, or call `loss.adopt()` in a training loop of your "
                 f"own. Received: {_describe(given, asked)}"
             )
         if unused:
@@ -213,8 +216,8 @@ class LikelihoodLoss(keras.losses.Loss):
                 kept = f"{list(unused)} stay as another model left them"
             warnings.warn(
                 f"{self.name}: this model does not train its loss, so {kept}. "
-                "Use `keras_likelihood.LikelihoodModel` to learn them or give "
-                "them as numbers to silence this.",
+                "Use `keras_likelihood.LikelihoodModel` to learn them, or give "
+                "them as numbers to avoid this warning.",
                 stacklevel=3,
             )
         state.warned = True
@@ -232,7 +235,7 @@ class LikelihoodLoss(keras.losses.Loss):
 
 
 class _WithParameters(keras.losses.Loss):
-    """The loss of a lone prediction, with the parameters set aside.
+    """The loss of a prediction alone. It keeps the parameters separately.
 
     Keras looks for a mask on the tensor it is given, not inside a tuple.
     """

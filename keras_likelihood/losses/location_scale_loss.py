@@ -1,4 +1,4 @@
-"""Losses of a location and a scale, with a say in who trains the location."""
+"""Losses of likelihoods with a location and a scale."""
 
 from keras import ops
 
@@ -12,35 +12,35 @@ class LocationScaleLoss(LikelihoodLoss):
 
         weight nll(y),    weight = scale^(beta k), held constant
 
-    With a predicted scale, large errors are excused as noise early in
-    training and such outcomes are then neglected. `beta` mends this: 0 is
-    the plain likelihood, 0.5 the usual compromise (beta-NLL, Seitzer et al.
-    2022, for the normal); at 1 the scale no longer decides who trains the
-    prediction.
+    If the scale is predicted, the model may explain large errors as noise
+    early in the training. It then neglects these outcomes. `beta` corrects
+    this. With 0 the loss is the plain likelihood. 0.5 is the usual compromise
+    (beta-NLL, Seitzer et al. 2022, for the normal). With 1 the scale does not
+    change how much an outcome trains the prediction.
 
-    The power k is `scale_exponent()` of the likelihood. It is chosen such
-    that at `beta=1` the pull of a residual on the prediction, which is the
-    gradient of its term, does not depend on the scale:
+    The power k is `scale_exponent()` of the likelihood. It is chosen so that
+    at `beta=1` the gradient of an outcome's term by the prediction does not
+    depend on the scale:
 
-    - Normal, k = 2: the pull is the residual, as under squared error.
-    - Laplace, k = 1: the pull is the residual's sign, as under absolute
+    - Normal, k = 2: the gradient is the residual, as with squared error.
+    - Laplace, k = 1: the gradient is the residual's sign, as with absolute
       error.
-    - Student's t, k = 2 (df + 2) / (df + 5); the robust loss, from k = 1 at
-      shape 0 to k = 2 at shape 2. No power of the scale frees every residual
-      here. What holds is the expectation: for residuals that follow the
-      likelihood, the expected squared pull has no first-order change with
-      the predicted scale.
+    - Student's t, k = 2 (df + 2) / (df + 5), and the robust loss, from k = 1
+      at shape 0 to k = 2 at shape 2. For these no power makes the gradient
+      independent of the scale for every residual. It holds on average: for
+      residuals that follow the likelihood, the expected squared gradient has
+      no first-order change with the predicted scale.
 
-    Any other likelihood gets its k by the last rule, which gives those of
-    the normal and of the Laplace distribution too.
+    Any other likelihood gets its k by the last rule. For the normal and the
+    Laplace distribution this rule gives the same k as above.
 
     Args:
         likelihood: one with a `scale`, or its name.
         beta: in [0, 1]. Defaults to 0.
-        balanced: divide the weights by their mean over the outcomes of the
-            batch that count, so that the loss keeps its size beside
-            regularizers and other added losses. Sample weights and masks
-            count in this mean. Defaults to False.
+        balanced: whether to divide the weights by their mean over the outcomes
+            of the batch that count. The loss then keeps its size relative to
+            regularizers and other added losses. Sample weights and masks count
+            in this mean. Defaults to False.
         **options: those of `LikelihoodLoss`.
     """
 

@@ -21,8 +21,8 @@ class LogNormalLoss(LikelihoodLoss):
 
     Args:
         scale: standard deviation of log(y): a number, `"global"`, a
-            `GlobalParameter`, or `None` (default) for the head's, else a
-            learned one.
+            `GlobalParameter`, or `None` (default). With `None` the head
+            predicts it, or else the loss learns it.
         **options: `dimension`, `reduction`, `name` and `dtype` of
             `LikelihoodLoss`.
     """

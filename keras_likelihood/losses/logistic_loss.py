@@ -11,16 +11,16 @@ class LogisticLoss(LocationScaleLoss):
 
         z + 2 log(1 + exp(-z)) + log(scale),    z = (y - prediction) / scale
 
-    Up to its scale and a constant it is Keras' `"log_cosh"` with the width
-    set free.
+    Up to its scale and a constant it is Keras' `"log_cosh"` with a learned
+    width.
 
     ```python
     model.compile("adam", loss=kl.losses.LogisticLoss())
     ```
 
     Args:
-        scale: a number, `"global"`, a `GlobalParameter`, or `None` (default)
-            for the head's, else a learned one.
+        scale: a number, `"global"`, a `GlobalParameter`, or `None` (default).
+            With `None` the head predicts it, or else the loss learns it.
         **options: `beta` and `balanced` of `LocationScaleLoss`; `dimension`,
             `reduction`, `name` and `dtype` of `LikelihoodLoss`.
     """

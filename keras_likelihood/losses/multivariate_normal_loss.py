@@ -1,4 +1,4 @@
-"""Squared error of vectors, with their covariance set free."""
+"""Squared error of vectors, with a learned covariance."""
 
 from keras_likelihood.likelihoods import MultivariateNormal
 from keras_likelihood.losses.multivariate_loss import MultivariateLoss

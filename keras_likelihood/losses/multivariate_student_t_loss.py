@@ -1,4 +1,4 @@
-"""A robust error of vectors, with their covariance set free."""
+"""A robust error of vectors, with a learned covariance."""
 
 from keras_likelihood.likelihoods import MultivariateStudentT
 from keras_likelihood.losses.multivariate_loss import MultivariateLoss

@@ -20,9 +20,9 @@ class NegativeBinomialLoss(LikelihoodLoss):
     ```
 
     Args:
-        dispersion: variance in excess of the mean, by the squared mean: a
-            number, `"global"`, a `GlobalParameter`, or `None` (default) for
-            the head's, else a learned one.
+        dispersion: (variance - mean) / mean^2: a number, `"global"`, a
+            `GlobalParameter`, or `None` (default). With `None` the head
+            predicts it, or else the loss learns it.
         **options: `dimension`, `reduction`, `name` and `dtype` of
             `LikelihoodLoss`.
     """

@@ -1,4 +1,4 @@
-"""Squared error with its scale set free."""
+"""Squared error with a learned scale."""
 
 from keras_likelihood.likelihoods import Normal
 from keras_likelihood.losses.location_scale_loss import LocationScaleLoss
@@ -11,9 +11,9 @@ class NormalLoss(LocationScaleLoss):
 
         (y - prediction)^2 / (2 scale^2) + log(scale) + log(2 pi) / 2
 
-    With `beta=1` and `ScaleHead(..., isolated=True)` this is the faithful
-    scheme: the model is the one that squared error would train and the scale
-    is fitted to its residuals.
+    With `beta=1` and `ScaleHead(..., isolated=True)` the predictions are
+    trained exactly as by squared error, and the scale is fitted to their
+    residuals.
 
     ```python
     model.compile("adam", loss=kl.losses.NormalLoss())           # from a head
@@ -22,7 +22,8 @@ class NormalLoss(LocationScaleLoss):
 
     Args:
         scale: standard deviation: a number, `"global"`, a `GlobalParameter`,
-            or `None` (default) for the head's, else a learned one.
+            or `None` (default). With `None` the head predicts it, or else the
+            loss learns it.
         **options: `beta` and `balanced` of `LocationScaleLoss`; `dimension`,
             `reduction`, `name` and `dtype` of `LikelihoodLoss`.
     """

@@ -11,8 +11,8 @@ class OrdinalLoss(LikelihoodLoss):
 
         P(y <= k) = 1 / (1 + exp(prediction - cut_k))
 
-    The model predicts one score for each target, by `Dense(1)`; the loss
-    learns where its scale is cut into classes.
+    The model predicts one score for each target, by `Dense(1)`. The loss
+    learns the cut points between the classes.
 
     ```python
     model = kl.LikelihoodModel(inputs, keras.layers.Dense(1)(features))
@@ -24,7 +24,8 @@ class OrdinalLoss(LikelihoodLoss):
         classes: how many there are, at least 3.
         gaps: distances between the cut points: a number, a tuple of
             `classes - 2` numbers, `"global"`, a `GlobalParameter`, or `None`
-            (default) for the head's, else learned ones.
+            (default). With `None` the head predicts them, or else the loss
+            learns them.
         **options: `dimension`, `reduction`, `name` and `dtype` of
             `LikelihoodLoss`.
     """

@@ -33,9 +33,9 @@ def outcome_weights(prediction, sample_weight=None, *, event_rank: int = 0):
 
 
 class _Ones(keras.losses.Loss):
-    """A loss of 1 everywhere, which Keras then weights and masks.
+    """A loss that is 1 everywhere. Keras then applies weights and masks.
 
-    Keras keeps the mask of a tensor where only its own code finds it.
+    Only Keras' own code can find the mask of a tensor.
     """
 
     def __init__(self, keeps_units):

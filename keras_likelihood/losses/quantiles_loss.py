@@ -1,4 +1,4 @@
-"""The pinball loss of several quantiles with its scale set free."""
+"""The pinball loss of several quantiles with a learned scale."""
 
 from keras_likelihood.likelihoods import Quantiles
 from keras_likelihood.losses.likelihood_loss import LikelihoodLoss
@@ -13,8 +13,8 @@ class QuantilesLoss(LikelihoodLoss):
         pinball_t(y - q_t) / scale + log(scale) - log(t (1 - t))
 
     `QuantilesHead` predicts quantiles that do not cross. A stock layer
-    `Dense(len(levels))` works too; what crosses is sorted where a
-    distribution is asked for.
+    `Dense(len(levels))` works too. Its quantiles may cross, and
+    `predict_distribution` sorts them.
 
     ```python
     levels = (0.05, 0.5, 0.95)
@@ -26,8 +26,8 @@ class QuantilesLoss(LikelihoodLoss):
 
     Args:
         levels: increasing, each in (0, 1).
-        scale: a number, `"global"`, a `GlobalParameter`, or `None` (default)
-            for the head's, else a learned one.
+        scale: a number, `"global"`, a `GlobalParameter`, or `None` (default).
+            With `None` the head predicts it, or else the loss learns it.
         **options: `dimension`, `reduction`, `name` and `dtype` of
             `LikelihoodLoss`.
     """

@@ -14,8 +14,9 @@ class RobustRhoLoss(LocationScaleLoss):
     `shape` sets the tails: 2 is normal, 1 a smooth absolute error, 0 Cauchy.
     A learned one stays in (0, 3).
 
-    At `beta=1` the expected pull on the prediction has no first-order change
-    with the scale; the weight follows `shape`, see `LocationScaleLoss`.
+    At `beta=1` the expected gradient by the prediction has no first-order
+    change with the scale. The weight depends on `shape`, see
+    `LocationScaleLoss`.
 
     ```python
     model.compile("adam", loss=kl.losses.RobustRhoLoss())           # both
@@ -23,9 +24,10 @@ class RobustRhoLoss(LocationScaleLoss):
     ```
 
     Args:
-        shape: alpha: a number, `"global"`, a `GlobalParameter`, or
-            `None` (default) for the head's, else a learned one.
-        scale: likewise.
+        shape: alpha: a number, `"global"`, a `GlobalParameter`, or `None`
+            (default). With `None` the head predicts it, or else the loss
+            learns it.
+        scale: the scale, given in the same ways.
         **options: `beta` and `balanced` of `LocationScaleLoss`; `dimension`,
             `reduction`, `name` and `dtype` of `LikelihoodLoss`.
     """

@@ -1,4 +1,4 @@
-"""Cross-entropy with its temperature set free."""
+"""Cross-entropy with a learned temperature."""
 
 from keras_likelihood.likelihoods import Softmax
 from keras_likelihood.losses.likelihood_loss import LikelihoodLoss
@@ -11,8 +11,8 @@ class SoftmaxLoss(LikelihoodLoss):
 
         log sum_c exp(logits_c / temperature) - logits_y / temperature
 
-    Targets are class numbers or one-hot (or soft) labels; the shape tells
-    which. The model gives logits, never probabilities.
+    Targets are class numbers or one-hot (or soft) labels. Their shape says
+    which. The model must give logits, not probabilities.
 
     ```python
     model.compile("adam", loss=kl.losses.SoftmaxLoss(), metrics=["accuracy"])
@@ -20,8 +20,8 @@ class SoftmaxLoss(LikelihoodLoss):
 
     Args:
         temperature: divides the logits: a number, `"global"`, a
-            `GlobalParameter`, or `None` (default) for the head's, else a
-            learned one.
+            `GlobalParameter`, or `None` (default). With `None` the head
+            predicts it, or else the loss learns it.
         **options: `dimension`, `reduction`, `name` and `dtype` of
             `LikelihoodLoss`.
     """

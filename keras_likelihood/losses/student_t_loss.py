@@ -13,18 +13,18 @@ class StudentTLoss(LocationScaleLoss):
 
     with `z = (y - prediction) / scale`.
 
-    At `beta=1` the expected pull on the prediction has no first-order change
-    with the scale; the weight follows `df`, see `LocationScaleLoss`.
+    At `beta=1` the expected gradient by the prediction has no first-order
+    change with the scale. The weight depends on `df`, see `LocationScaleLoss`.
 
     ```python
     model.compile("adam", loss=kl.losses.StudentTLoss(df=4.0))
     ```
 
     Args:
-        df: degrees of freedom: a number, `"global"`, a
-            `GlobalParameter`, or `None` (default) for the head's, else a
-            learned one.
-        scale: likewise.
+        df: degrees of freedom: a number, `"global"`, a `GlobalParameter`, or
+            `None` (default). With `None` the head predicts it, or else the
+            loss learns it.
+        scale: the scale, given in the same ways.
         **options: `beta` and `balanced` of `LocationScaleLoss`; `dimension`,
             `reduction`, `name` and `dtype` of `LikelihoodLoss`.
     """

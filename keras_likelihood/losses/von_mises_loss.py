@@ -19,8 +19,8 @@ class VonMisesLoss(LikelihoodLoss):
 
     Args:
         concentration: the higher, the narrower: a number, `"global"`, a
-            `GlobalParameter`, or `None` (default) for the head's, else a
-            learned one.
+            `GlobalParameter`, or `None` (default). With `None` the head
+            predicts it, or else the loss learns it.
         **options: `dimension`, `reduction`, `name` and `dtype` of
             `LikelihoodLoss`.
     """

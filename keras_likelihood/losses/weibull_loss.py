@@ -21,8 +21,8 @@ class WeibullLoss(LikelihoodLoss):
 
     Args:
         shape: below 1 the hazard falls with time, above 1 it rises: a number,
-            `"global"`, a `GlobalParameter`, or `None` (default) for the
-            head's, else a learned one.
+            `"global"`, a `GlobalParameter`, or `None` (default). With `None`
+            the head predicts it, or else the loss learns it.
         **options: `dimension`, `reduction`, `name` and `dtype` of
             `LikelihoodLoss`.
     """

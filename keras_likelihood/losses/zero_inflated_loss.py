@@ -24,8 +24,8 @@ class ZeroInflatedLoss(LikelihoodLoss):
         likelihood: a `CountLikelihood` or its name. Defaults to
             `"poisson"`.
         zero_probability: share of additional zeros: a number in (0, 1),
-            `"global"`, a `GlobalParameter`, or `None` (default) for the
-            head's, else a learned one.
+            `"global"`, a `GlobalParameter`, or `None` (default). With `None`
+            the head predicts it, or else the loss learns it.
         **options: further parameters of the likelihood; `dimension`,
             `reduction`, `name` and `dtype` of `LikelihoodLoss`.
     """

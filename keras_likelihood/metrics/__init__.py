@@ -4,8 +4,8 @@ In the `compile` of a `LikelihoodModel` they judge the distribution of its
 loss. Elsewhere they take a `Likelihood` or an output; see
 `DistributionMetric`.
 
-Streaming Keras metrics here; NumPy functions of whole data sets in
-`keras_likelihood.metrics.functions`.
+The classes are Keras metrics, which take batches one by one. The NumPy
+functions in `keras_likelihood.metrics.functions` take whole data sets.
 """
 
 from keras_likelihood.metrics import functions

@@ -11,14 +11,14 @@ from keras_likelihood.metrics.distribution_metric import DistributionMetric
 class ClassMetric(DistributionMetric):
     """A metric of class probabilities.
 
-    In the `compile` of a `LikelihoodModel` the loss says how the output is
-    to be read, its temperature included. The same holds for a `Likelihood`
-    and for `(logits, temperature)`. A lone output is read as `from_logits`
-    says, as in Keras' own metrics. One column is the answer to a yes/no
-    question.
+    In the `compile` of a `LikelihoodModel` the loss says what the output
+    means, and its temperature is used. A `Likelihood` and
+    `(logits, temperature)` can be given too. For a single output `from_logits`
+    says what it means, as in Keras' own metrics. One column is the answer to a
+    yes/no question.
 
     Args:
-        from_logits: whether a lone output holds logits; `None` (default) and
+        from_logits: whether a single output holds logits. `None` (default) and
             `False` mean probabilities.
         name, dtype: as in `keras.metrics.Metric`.
     """
@@ -35,7 +35,7 @@ class ClassMetric(DistributionMetric):
             )
         if self.from_logits is False:
             raise ValueError(
-                f"The loss says that the model gives logits; leave out "
+                f"The loss says that the model gives logits. Leave out "
                 f"`from_logits` of {self.name}. Received: from_logits=False"
             )
 
@@ -53,7 +53,7 @@ class ClassMetric(DistributionMetric):
         return distribution_of(likelihood, output, dtype=self.dtype)
 
     def outcomes(self, distribution, y_true, weights):
-        """Class numbers `(rows,)`, probabilities and weights, a row each."""
+        """Class numbers `(rows,)`, probabilities and weights, one row each."""
         p = ops.cast(distribution.class_probabilities(), self.dtype)
         classes = p.shape[-1]
         one_hot = distribution.event_rank and (
@@ -73,7 +73,7 @@ class ClassMetric(DistributionMetric):
 
 
 def as_logits(p, likelihood):
-    """Logits of probabilities, finite where these are 0 or 1."""
+    """Logits of probabilities. They are finite even for 0 and 1."""
     tiny = keras.config.epsilon()
     logs = ops.log(ops.maximum(p, tiny))
     if issubclass(likelihood, Softmax):

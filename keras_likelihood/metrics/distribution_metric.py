@@ -19,16 +19,16 @@ class DistributionMetric(keras.metrics.Metric):
     """A metric that judges a predicted distribution by its targets.
 
     In the `compile` of a `LikelihoodModel` it gets the distribution that the
-    loss gives to the model's output, with all its parameters. Elsewhere it is
-    given one of
+    loss makes from the model's output, with all its parameters. Elsewhere it
+    takes one of
 
     - a `Likelihood`, such as the result of `predict_distribution`;
     - `(prediction, parameter, ...)`, in the likelihood's order;
-    - a lone prediction, if the missing parameters are given as numbers.
+    - a prediction alone, if the missing parameters are given as numbers.
 
     A missing parameter is an error. Masked outcomes do not count.
 
-    A subclass gives `update_from(distribution, y_true, weights)`.
+    A subclass defines `update_from(distribution, y_true, weights)`.
 
     Args:
         likelihood: a `Likelihood` or its name; `None` (default) for that of
@@ -58,9 +58,9 @@ class DistributionMetric(keras.metrics.Metric):
         """
         if self._named not in (None, loss.likelihood) or self.parameters:
             raise ValueError(
-                f"The metric {self.name} judges the distribution of the "
+                f"The metric {self.name} uses the distribution of the "
                 f"model's loss, which is {loss.likelihood.name()} with its "
-                "own parameters: leave out `likelihood` and the parameters. "
+                "own parameters. Leave out `likelihood` and the parameters. "
                 f"Received: {self._described()}"
             )
 
@@ -70,10 +70,10 @@ class DistributionMetric(keras.metrics.Metric):
 
     @contextlib.contextmanager
     def already_counted(self):
-        """The time in which `update_state` does nothing.
+        """A context in which `update_state` does nothing.
 
-        A `LikelihoodModel` counts a batch where it computes the loss, as only
-        there the learned parameters can be read on every backend.
+        A `LikelihoodModel` counts a batch when it computes the loss. Only then
+        can the learned parameters be read on every backend.
         """
         self._is_counted = True
         try:
@@ -114,7 +114,7 @@ class DistributionMetric(keras.metrics.Metric):
         self.update_from(distribution, y_true, ops.cast(weights, self.dtype))
 
     def read(self, y_pred) -> Likelihood:
-        """The distribution that an output stands for by itself."""
+        """The distribution that is made from an output without a loss."""
         if isinstance(y_pred, Likelihood):
             return y_pred
         return distribution_of(
@@ -127,7 +127,7 @@ class DistributionMetric(keras.metrics.Metric):
         Args:
             distribution: a `Likelihood`.
             y_true: targets, with the rank of the prediction or of classes.
-            weights: of the outcomes; broadcasts with them.
+            weights: the weights of the outcomes; broadcasts with them.
         """
         raise NotImplementedError
 
@@ -159,7 +159,7 @@ class RunningMean(DistributionMetric):
 class MeanOverOutcomes(RunningMean):
     """The weighted mean over outcomes of what a subclass computes.
 
-    A subclass gives `values(distribution, y_true)`.
+    A subclass defines `values(distribution, y_true)`.
     """
 
     def values(self, distribution: Likelihood, y_true):
@@ -173,6 +173,6 @@ class MeanOverOutcomes(RunningMean):
             shape = shape[:-1]
         values = ops.broadcast_to(values, shape)
         weights = ops.broadcast_to(weights, shape)
-        # A target that does not count may be anything, NaN included.
+        # A target of weight 0 may be anything, even NaN.
         values = ops.where(weights > 0, values, ops.zeros_like(values))
         self.average_in(values, weights)

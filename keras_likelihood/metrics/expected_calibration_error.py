@@ -12,8 +12,8 @@ class ExpectedCalibrationError(ClassMetric):
 
         ECE = sum_b n_b / n |accuracy_b - confidence_b|
 
-    Three numbers a bin are kept, so any amount of data may stream through.
-    For adaptive bins and debiasing, which need all data at once, see
+    The metric keeps three numbers for each bin, whatever the amount of data.
+    Adaptive bins and debiasing need all data at once; see
     `keras_likelihood.metrics.expected_calibration_error`.
 
     ```python
@@ -22,8 +22,9 @@ class ExpectedCalibrationError(ClassMetric):
 
     Args:
         bins: number of bins of [0, 1]. Defaults to 15.
-        classwise: average over the classes of the error of each class's
-            probability, instead of that of the top class. Needs `classes`.
+        classwise: whether to average the errors of the probabilities of all
+            classes. The default is the error of the most probable class. Needs
+            `classes`.
         classes: number of classes, for `classwise`.
         from_logits: as in `ClassMetric`.
         name, dtype: as in `keras.metrics.Metric`.

@@ -28,10 +28,10 @@ def expected_calibration_error(
         bins: number of bins. Defaults to 15.
         scheme: `"uniform"` (equal widths of [0, 1], default) or
             `"adaptive"` (equal numbers of examples).
-        classwise: average over classes of the error of each class's
-            probability, instead of that of the top class.
-        debiased: subtract from each squared gap the variance that chance
-            alone gives it (needs `norm=2`).
+        classwise: whether to average the errors of the probabilities of all
+            classes. The default is the error of the most probable class.
+        debiased: whether to subtract from each squared gap the variance that
+            it has by chance alone (needs `norm=2`).
         norm: 1 (default), or 2 for the root of the mean squared gap.
         sample_weight: `(n, ...)`, or `None`.
 
@@ -98,19 +98,19 @@ def binned_error(
 def _bin_index(confidence, bins, scheme):
     if scheme == "uniform":
         return np.clip((confidence * bins).astype(int), 0, bins - 1)
-    # Ties stay together: equal confidences cannot be told apart.
+    # Equal confidences stay in one bin.
     edges = np.quantile(confidence, np.linspace(0, 1, bins + 1)[1:-1])
     return np.searchsorted(edges, confidence, side="left")
 
 
 def top_class(y_true, probabilities):
-    """Whether the likeliest class is right, and its probability, `(n,)`."""
+    """Whether the most probable class is right, and its probability, `(n,)`."""
     outcome, p = _outcomes(y_true, probabilities)
     return p.argmax(axis=1) == outcome, p.max(axis=1)
 
 
 def negative_log_likelihood(y_true, probabilities, sample_weight=None):
-    """Mean negative log of the probability given to what happened."""
+    """Mean negative log of the probability of the true class."""
     outcome, p = _outcomes(y_true, probabilities)
     chosen = p[np.arange(len(p)), outcome]
     tiny = np.finfo(p.dtype).tiny
@@ -131,7 +131,7 @@ def brier_score(y_true, probabilities, sample_weight=None) -> float:
 
 
 def calibration_error(cdf_values, *, levels: int = 20, weights="uniform"):
-    """CAL of a regressor: do intervals hold what they promise?
+    """Calibration error (CAL) of the intervals of a regressor.
 
         CAL = sum_j w_j (p_j - #{i: F_i(y_i) <= p_j} / n)^2
 
@@ -174,7 +174,7 @@ def interval_coverage(cdf_values, coverage: float = 0.9) -> float:
 
 
 def sharpness(scale) -> float:
-    """Mean predicted standard deviation; small is sharp."""
+    """Mean predicted standard deviation. A small value is sharp."""
     return float(np.mean(scale))
 
 

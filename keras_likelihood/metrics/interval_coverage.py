@@ -12,12 +12,12 @@ class IntervalCoverage(MeanOverOutcomes):
     """Share of targets inside the central interval of a given coverage.
 
     The interval includes both of its ends, which matters where outcomes are
-    whole numbers. A target known by bounds counts by the part of the
-    probability between them that lies inside.
+    whole numbers. A target that is known by bounds counts by the part of the
+    probability between the bounds that lies inside.
 
     Args:
-        coverage: probability the interval promises, in (0, 1). Defaults to
-            0.9.
+        coverage: the probability that the interval should contain the target,
+            in (0, 1). Defaults to 0.9.
         likelihood: as in `DistributionMetric`.
         name, dtype: as in `keras.metrics.Metric`.
         **parameters: fixed values of parameters that the output lacks.
@@ -44,7 +44,8 @@ class IntervalCoverage(MeanOverOutcomes):
             return inside
         below = distribution.cdf_below(y_true)
         if not distribution.takes_bounds:
-            # At most the upper quantile: less than it lies below the target.
+            # The target is at most the upper quantile if the probability below
+            # the target is less than that of the quantile.
             return ops.logical_and(cdf >= tail, below < 1 - tail)
         jump = cdf - below
         covered = ops.clip(cdf, tail, 1 - tail) - ops.clip(

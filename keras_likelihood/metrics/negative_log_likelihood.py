@@ -18,10 +18,11 @@ class NegativeLogLikelihood(MeanOverOutcomes):
     ```
 
     Args:
-        likelihood: as in `DistributionMetric`; `"softmax"` where no model's
-            loss says which.
-        from_logits: whether a lone prediction of softmax and Bernoulli holds
-            logits (default) or probabilities, as a recalibrated model's.
+        likelihood: as in `DistributionMetric`. It is `"softmax"` if no loss of
+            a model says which.
+        from_logits: whether a single prediction of softmax and Bernoulli holds
+            logits (default) or probabilities. A recalibrated model gives
+            probabilities.
         name, dtype: as in `keras.metrics.Metric`.
         **parameters: fixed values of parameters that the output lacks.
     """
@@ -49,7 +50,7 @@ class NegativeLogLikelihood(MeanOverOutcomes):
         super().bind(loss)
         if not self.from_logits:
             raise ValueError(
-                f"The loss says what the model gives; leave out `from_logits` "
+                f"The loss says what the model gives. Leave out `from_logits` "
                 f"of {self.name}. Received: from_logits=False"
             )
 

@@ -6,7 +6,7 @@ from keras_likelihood.registration import serializable
 
 @serializable
 class Sharpness(MeanOverOutcomes):
-    """Mean predicted scale; small is sharp.
+    """Mean predicted scale. A small value is sharp.
 
     Predictions: those of a likelihood with a `scale`.
     """

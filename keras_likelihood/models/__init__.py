@@ -1,4 +1,4 @@
-"""Models that train their likelihoods, or that are made of such."""
+"""Models that train their likelihoods, and models made from them."""
 
 from keras_likelihood.likelihoods.ensemble_distribution import (
     EnsembleDistribution,

@@ -7,10 +7,10 @@ from keras_likelihood.likelihoods.output import split_output
 
 
 def adapt_heads(model, y, sample_weight=None):
-    """Hands the targets of every output to its head.
+    """Passes the targets of every output to its head.
 
     Args:
-        model: a model whose outputs are heads'.
+        model: a model whose outputs are the outputs of heads.
         y, sample_weight: as in `LikelihoodModel.adapt`.
     """
     y, sample_weight = collect_targets(y, sample_weight)
@@ -32,7 +32,7 @@ def adapt_heads(model, y, sample_weight=None):
 
 
 def _heads(model):
-    """The heads behind the outputs, by key; `""` for the one output."""
+    """The heads that make the outputs, by key; `""` for a single one."""
     output = model.output if getattr(model, "outputs", None) else None
     if isinstance(output, dict):
         found = {key: _behind(part) for key, part in output.items()}

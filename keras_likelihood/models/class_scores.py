@@ -1,11 +1,11 @@
-"""How badly each class fits, given the probabilities of all."""
+"""Scores that say how badly each class fits."""
 
 import numpy as np
 
 SCORES = ("aps", "raps", "lac")
 
 _ROUNDING = 1e-5
-"""Relative error of a probability that a backend may make."""
+"""Largest relative rounding error of a probability on any backend."""
 
 
 def class_scores(
@@ -17,25 +17,26 @@ def class_scores(
     random=None,
     rounded: bool = False,
 ) -> np.ndarray:
-    """Scores of all classes; a larger one is a worse fit.
+    """Scores of all classes. A larger score is a worse fit.
 
         aps:  probability of the classes likelier than c, less 1
         raps: aps + penalty * max(0, rank of c - free_classes)
         lac:  -log(probability of c)
 
-    The first is computed as the mass of c and the less likely classes, summed
-    from the least likely up, so that it keeps its digits where the likeliest
-    class has probability 1. Randomised, only a part of the mass of c counts.
+    The score `aps` is computed from the probabilities of c and of the less
+    probable classes, added from the least probable up. So it is exact even if
+    the most probable class has probability 1. If the scores are randomised,
+    only a part of the probability of c counts.
 
     Args:
         probabilities: `(n, ..., classes)`.
         score: `"aps"`, `"raps"` or `"lac"`.
-        penalty: of a class for each class before it.
+        penalty: the penalty of a class for each more probable class.
         free_classes: number of classes without penalty.
         random: uniform numbers `(n, ..., 1)` for the randomised scores, or
             `None`.
-        rounded: whether to favour all classes by the rounding error of the
-            probabilities, so that equal inputs get equal sets.
+        rounded: whether to lower all scores by the rounding error of the
+            probabilities. Equal inputs then get equal sets.
     """
     p = np.asarray(probabilities, dtype="float64")
     slack = _ROUNDING if rounded else 0.0
@@ -62,14 +63,14 @@ def prediction_sets(
     """Which classes belong to the sets of a coverage.
 
     Args:
-        probabilities: `(n, ..., classes)`, or of yes, `(n,)` or
-            `(n, ..., 1)`.
+        probabilities: `(n, ..., classes)`, or the probability of yes, `(n,)`
+            or `(n, ..., 1)`.
         scores: the `CalibrationScores`.
-        settings: of the calibration: `score`, `penalty`, `free_classes`,
-            `randomized`, `allow_empty` and `by_class`.
+        settings: the settings of the calibration: `score`, `penalty`,
+            `free_classes`, `randomized`, `allow_empty` and `by_class`.
         coverage: in (0, 1).
         groups: label of every example, or `None`.
-        seed: of the randomised scores.
+        seed: the random seed of the randomised scores.
 
     Returns:
         Booleans `(n, ..., classes)`.
@@ -91,7 +92,7 @@ def prediction_sets(
         if groups is not None:
             raise ValueError(
                 "The groups of this calibration are the classes. "
-                "Received: `groups` as well"
+                "Leave out `groups`. Received: groups"
             )
         classes = p.shape[-1]
         bound = scores.threshold(coverage, np.arange(classes), classes)
@@ -106,7 +107,7 @@ def prediction_sets(
 
 
 def both_classes(probabilities) -> np.ndarray:
-    """Probabilities `(n, ..., classes)`, of no and yes for one column."""
+    """Probabilities `(n, ..., classes)`. One column becomes no and yes."""
     p = np.asarray(probabilities, dtype="float64")
     if p.ndim == 1:
         p = p[:, None]

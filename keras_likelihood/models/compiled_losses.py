@@ -1,4 +1,4 @@
-"""What a model is compiled with, by output."""
+"""The losses and metrics that a model is compiled with."""
 
 import keras
 
@@ -7,7 +7,7 @@ from keras_likelihood.metrics.distribution_metric import DistributionMetric
 
 
 def with_instances(loss):
-    """Puts an instance in the place of each likelihood loss class."""
+    """Replaces each class of a likelihood loss by an instance."""
     if isinstance(loss, type) and issubclass(loss, LikelihoodLoss):
         return loss()
     if isinstance(loss, dict):
@@ -55,7 +55,7 @@ class CompiledLosses:
         return weights
 
     def bind_metrics(self, output_names, metrics, weighted_metrics):
-        """Finds the metrics that judge distributions, by output.
+        """Finds the metrics that need distributions, by output.
 
         Args:
             output_names: names of the outputs, in the model's order.
@@ -73,7 +73,7 @@ class CompiledLosses:
             metric.bind(self.by_key[key])
 
     def count_batch(self, y, y_pred, sample_weight):
-        """Shows the metrics the distributions of a batch."""
+        """Updates the metrics with the distributions of a batch."""
         distributions = {
             key: self.by_key[key].distribution(entry(y_pred, key))
             for key in {key for key, *_ in self.metrics}
@@ -106,7 +106,7 @@ def _refuse_bounds(metric, likelihood):
 
 
 def _likelihood_losses(loss):
-    """The likelihood losses among `loss`, by output key ("" for the one)."""
+    """The likelihood losses in `loss`, by output key."""
     if isinstance(loss, LikelihoodLoss):
         return {"": loss}
     if isinstance(loss, dict):

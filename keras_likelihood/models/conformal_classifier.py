@@ -1,4 +1,4 @@
-"""A classifier whose prediction sets keep their coverage."""
+"""A classifier with calibrated prediction sets."""
 
 import keras
 import numpy as np
@@ -12,8 +12,8 @@ from keras_likelihood.registration import serializable
 class ConformalClassifier(keras.Model):
     """A Keras model with calibrated prediction sets.
 
-    `kl.recalibration.Conformal` makes it. Its output are probabilities. It
-    saves and loads like any Keras model.
+    `kl.recalibration.Conformal` makes it. Its outputs are probabilities. It is
+    saved and loaded like any Keras model.
 
     ```python
     model = keras.saving.load_model("conformal.keras")
@@ -24,14 +24,14 @@ class ConformalClassifier(keras.Model):
     def predict_set(
         self, x, coverage: float = 0.9, *, groups=None, seed=None, **kwargs
     ) -> np.ndarray:
-        """Sets of classes that hold the true one with the given probability.
+        """Sets that contain the true class with the given probability.
 
         Args:
             x: inputs `(n, ...)`, as for `predict`.
             coverage: in (0, 1). Defaults to 0.9.
             groups: label of every example, `(n,)`, if the model was
                 calibrated by groups of examples.
-            seed: of randomised sets. Defaults to a new one.
+            seed: the random seed of randomised sets. Defaults to a new one.
             **kwargs: passed on to `predict`.
 
         Returns:

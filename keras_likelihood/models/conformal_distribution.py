@@ -1,4 +1,4 @@
-"""Intervals around a distribution that keep their coverage."""
+"""A distribution with calibrated intervals."""
 
 import keras
 import numpy as np
@@ -7,19 +7,21 @@ from keras_likelihood.layers.calibration_scores import CalibrationScores
 from keras_likelihood.likelihoods import Likelihood, Quantiles
 
 _LEVEL = 0.998
-"""Up to this coverage intervals end at quantiles, further out they widen
-in proportion: there, a cdf in float32 no longer tells targets apart."""
+"""Up to this coverage intervals end at quantiles. Beyond it they are widened
+in proportion, because a cdf in float32 no longer separates such targets.
+"""
 
 _ROUNDING = 1e-3
-"""By this share of their probability the tails are cut short, so that the
-rounding of a quantile does not exclude a target of the same score."""
+"""Relative reduction of the tail probabilities. It makes sure that the
+rounding of a quantile does not exclude a target of the same score.
+"""
 
 
 class ConformalDistribution:
     """A distribution whose intervals were calibrated on held-out examples.
 
     Args:
-        distribution: a `Likelihood`: what the model predicts.
+        distribution: a `Likelihood`, which the model predicts.
         scores: the calibration's scores.
         groups: label of every example, or `None`.
     """
@@ -32,10 +34,11 @@ class ConformalDistribution:
         self.groups = groups
 
     def interval(self, coverage: float = 0.9):
-        """Interval that holds a new target with the given probability.
+        """Interval that contains a new target with the given probability.
 
-        The guarantee is on average over calibration sets and examples (of a
-        group, where there are groups), not for every single example.
+        The guarantee holds on average over calibration sets and examples (of
+        each group, if there are groups). It does not hold for every single
+        example.
 
         Args:
             coverage: in (0, 1). Defaults to 0.9.
@@ -48,7 +51,7 @@ class ConformalDistribution:
         inner = np.minimum(bound, _LEVEL)
         tail = 0.5 * (1 - inner) * (1 - _ROUNDING)
         if tail.size == 1:
-            # One quantile instead of two where the density is symmetric.
+            # If the density is symmetric, one quantile is enough.
             ends = self.distribution.interval(1 - 2 * tail.item())
             lower, upper = map(_numpy, ends)
         else:
@@ -63,13 +66,13 @@ class ConformalDistribution:
 
 
 def interval_scores(distribution: Likelihood, y) -> np.ndarray:
-    """The least coverage at which each target is in the central interval.
+    """The smallest coverage whose central interval contains each target.
 
         score = |2 cdf(y) - 1|
 
-    Beyond a coverage of 0.998 it grows with the distance from the interval
-    of that coverage, in widths of the interval, so that no two gross
-    outliers have equal scores.
+    Beyond a coverage of 0.998 the score grows with the distance from the
+    interval of that coverage, in widths of this interval. So different
+    outliers have different scores.
 
     Args:
         distribution: a `Likelihood` with `cdf` and `quantile`.
@@ -81,7 +84,7 @@ def interval_scores(distribution: Likelihood, y) -> np.ndarray:
     outside = np.maximum(lower - y, y - upper)
     within = np.clip(y, lower, upper).astype(dtype)
     at_most = _numpy(distribution.cdf(within))
-    # Less than: it differs for counts, if the likelihood tells it.
+    # The probability below y differs from the cdf for counts.
     less = at_most
     if getattr(distribution, "is_discrete", False):
         less = _numpy(distribution.cdf_below(within))
@@ -101,7 +104,7 @@ def tempered(distribution: Likelihood, trust, units: dict) -> Likelihood:
             `trust` is 1.
         trust: in [0, 1], a number or an array that broadcasts with the
             parameters.
-        units: the same by parameter: the values that stay as they are.
+        units: dict by parameter of the values that do not change.
     """
     trust = np.asarray(trust)
     if np.all(trust == 1):
@@ -131,7 +134,7 @@ def checked_targets(y, distribution: Likelihood) -> np.ndarray:
         raise ValueError(f"Targets must be numbers. Received: dtype {y.dtype}")
     y = y.astype("float64")
     given = y.shape
-    # A lone unit may have an axis or not.
+    # An output of one unit may have an axis for it or not.
     if y.shape in {shape[:-1], (*shape, 1)} and y.size == np.prod(shape):
         y = y.reshape(shape)
     if y.shape != shape or not np.isfinite(y).all():
@@ -144,7 +147,7 @@ def checked_targets(y, distribution: Likelihood) -> np.ndarray:
 
 
 def _targets_shape(distribution):
-    """That of the prediction, less the axis of the levels of quantiles."""
+    """The shape of the prediction without the axis of quantile levels."""
     shape = tuple(distribution.prediction.shape)
     return shape[: len(shape) - distribution.event_rank]
 
@@ -155,7 +158,7 @@ def _ends(distribution):
 
 
 def _spread(lower, upper):
-    # Counts that are nearly always the same have an interval of width 0.
+    # The interval of counts that are nearly always equal may have width 0.
     return np.where(upper > lower, upper - lower, 1.0)
 
 

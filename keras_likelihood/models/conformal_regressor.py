@@ -1,4 +1,4 @@
-"""A regressor whose intervals keep their coverage."""
+"""A regressor with calibrated intervals."""
 
 import keras
 import numpy as np
@@ -19,7 +19,7 @@ class ConformalRegressor(keras.Model):
 
     `kl.recalibration.regression.Conformal` makes it. Its outputs are those of
     the model that was calibrated: the prediction and the parameters of its
-    likelihood. It saves and loads like any Keras model.
+    likelihood. It is saved and loaded like any Keras model.
 
     ```python
     model = keras.saving.load_model("conformal.keras")
@@ -28,7 +28,7 @@ class ConformalRegressor(keras.Model):
     """
 
     def interval(self, x, coverage: float = 0.9, *, groups=None, **kwargs):
-        """Intervals that hold new targets with the given probability.
+        """Intervals that contain new targets with the given probability.
 
         Args:
             x: inputs `(n, ...)`, as for `predict`.

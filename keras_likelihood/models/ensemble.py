@@ -25,8 +25,8 @@ from keras_likelihood.regularizers.pruning import adaptive_weights
 class Ensemble(LikelihoodModel):
     """Several networks with different starts, trained in one `fit`.
 
-    Where the data say little, the members disagree, and so the ensemble
-    tells what it does not know (Lakshminarayanan et al. 2017).
+    The members disagree where there are few data. So the ensemble shows what
+    it does not know (Lakshminarayanan et al. 2017).
 
     ```python
     def build():
@@ -42,22 +42,23 @@ class Ensemble(LikelihoodModel):
     found.interval(0.9), found.aleatoric, found.epistemic
     ```
 
-    Each member trains exactly as it would alone on the same batches. The
-    loss that `fit` shows is the mean of the members' losses. Metrics of this
-    package judge the mixture, and ordinary metrics the mean prediction. What
-    the loss learns, it learns for each member.
+    Each member trains exactly as it would alone on the same batches. The loss
+    that `fit` shows is the mean of the members' losses. Metrics of this
+    package use the mixture. Ordinary metrics use the mean prediction. What the
+    loss learns, it learns for each member.
 
     `predict` returns `(prediction, member, parameter, ...)`: the mean, then
     what the members predict, one member after the other on the last axis.
 
     Args:
-        build: function without arguments that returns a new Keras model,
-            with a prediction or a head's output. It must not set the random
-            seed, or all members are the same.
+        build: function without arguments that returns a new Keras model, whose
+            output is a prediction or the output of a head. It must not set the
+            random seed: all members would be equal.
         members: number of models. Defaults to 5.
         inputs: `keras.Input`, or a structure of them. Only needed if the
-            models do not know the shape of their inputs, as subclassed ones.
-        name: of the model.
+            models do not know the shape of their inputs, as with subclassed
+            models.
+        name: the name of the model.
     """
 
     def __new__(cls, *args, **kwargs):
@@ -73,11 +74,11 @@ class Ensemble(LikelihoodModel):
 
     @classmethod
     def from_members(cls, models, *, inputs=None, name=None) -> "Ensemble":
-        """Joins models that exist, trained or not.
+        """Joins given models, trained or not.
 
-        The models become part of the ensemble, so training one trains the
-        other. What a *loss* learned for a model is not part of the model and
-        does not come along; a head's parameters do.
+        The models become part of the ensemble: training the ensemble trains
+        them. The parameters of a head are part of a model. What a *loss*
+        learned for a model is not, and the ensemble does not have it.
 
         Args:
             models: list of Keras models of the same kind.
@@ -95,7 +96,7 @@ class Ensemble(LikelihoodModel):
         return [v for v in self.layers if v.name.startswith(_NAME)]
 
     def adapt(self, y, *, sample_weight=None):
-        """Lets the heads of all members start at the targets' units.
+        """Lets the heads of all members start in the units of the targets.
 
         See `LikelihoodModel.adapt`.
         """
@@ -111,7 +112,8 @@ class Ensemble(LikelihoodModel):
         if isinstance(loss, LikelihoodLoss):
             if not isinstance(loss, EnsembleLoss):
                 count = len(self.members)
-                # Beside the prediction there are at least the members'.
+                # The output has the prediction and at least those of the
+                # members.
                 alone = len(split_output(self.output)[1]) == 1
                 given = given_parameters(loss, count, alone)
                 loss = EnsembleLoss(loss, count, **given)
@@ -143,7 +145,7 @@ _JOINT = "joint_output"
 
 
 def _is_loaded(args, kwargs):
-    """Whether Keras makes an ensemble anew, from its inputs and outputs."""
+    """Whether Keras loads an ensemble, from its inputs and outputs."""
     return len(args) == 2 or "outputs" in kwargs
 
 
@@ -216,7 +218,7 @@ def _warn_of_twins(models):
     )
     if first and all(map(np.array_equal, first, second)):
         warnings.warn(
-            "The members start from the same weights, so that they stay the "
-            "same: do not set a random seed inside of `build`.",
+            "The members start from the same weights, so they will stay "
+            "equal. Do not set a random seed inside of `build`.",
             stacklevel=4,
         )

@@ -7,11 +7,12 @@ import numpy as np
 class FirstBatch(keras.callbacks.Callback):
     """Raises if the loss of the first batch is NaN.
 
-    Compiled code cannot refuse a target. A label outside its range and a NaN
-    target both give a loss of NaN, which would ruin every weight.
+    Compiled code cannot raise an error about a target. A label outside of its
+    range and a NaN target both give a loss of NaN. This would turn every
+    weight into NaN.
 
-    It looks before the second batch. Were it called after every batch, Keras
-    would wait for the device each time to show it the logs.
+    The check runs before the second batch. A check after every batch would
+    make Keras wait for the device each time.
     """
 
     def __init__(self):
@@ -23,7 +24,7 @@ class FirstBatch(keras.callbacks.Callback):
 
     def on_train_batch_begin(self, batch, logs=None):
         if self._begun and not self._seen:
-            # Asking for the model brings its variables up to date on JAX.
+            # On JAX, reading `self.model` updates the variables of the model.
             tracked = [m for m in self.model.metrics if m.name == "loss"]
             self._check([v.numpy() for m in tracked for v in m.variables])
         self._begun = True

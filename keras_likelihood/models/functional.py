@@ -15,8 +15,8 @@ def describes_graph(args, kwargs) -> bool:
 def functional_class(cls, args, kwargs) -> type:
     """`cls` as a functional model.
 
-    Keras would put its functional class among the bases of `cls` for good,
-    and of `LikelihoodModel` with it, which breaks models that define `call`.
+    Keras would change the bases of `cls`, and of `LikelihoodModel` with it,
+    for all later models. This breaks models that define `call`.
     """
     functional: Any = type(keras.Model(*args, **kwargs))
     return _functional_class(cls, functional)

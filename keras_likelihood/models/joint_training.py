@@ -24,9 +24,9 @@ def joint_training() -> contextlib.AbstractContextManager:
 
     Every process gives `fit` its own part of the examples. All parts and
     batches must have the same size. Every process must call `fit` and
-    `evaluate`, because each waits for the others. Normalisation layers see
-    the examples of their own process, and the statistics of process 0 are
-    kept. A table on disk and `train_on_batch` serve one process.
+    `evaluate`, because each waits for the others. Normalisation layers see the
+    examples of their own process, and the statistics of process 0 are kept. A
+    table on disk and `train_on_batch` work with one process only.
 
     Returns:
         A context manager.

@@ -5,7 +5,7 @@ from keras import ops
 
 
 class LatestValue(keras.metrics.Metric):
-    """Reports the mean over elements of the value it was last given.
+    """Reports the mean over the elements of the latest value.
 
     >>> metric = LatestValue(name="scale")
     >>> metric.update_state([1.0, 3.0])
@@ -15,7 +15,7 @@ class LatestValue(keras.metrics.Metric):
 
     def __init__(self, name: str, dtype=None):
         super().__init__(name=name, dtype=dtype)
-        # All replicas have the same value; Keras would add them up.
+        # All replicas have the same value, and Keras would add these values.
         self.value = self.add_variable(
             (), "zeros", aggregation="mean", name="value"
         )

@@ -15,6 +15,7 @@ from keras_likelihood.backend.processes import (
 )
 from keras_likelihood.data_parameters.indexed import split_index
 from keras_likelihood.data_parameters.parameter_rows import step_rows
+from keras_likelihood.data_parameters.rows_ahead import RowsAhead
 from keras_likelihood.data_parameters.weights import standardize_weights
 from keras_likelihood.likelihoods.output import split_output
 from keras_likelihood.losses.likelihood_loss import LikelihoodLoss
@@ -43,11 +44,10 @@ from keras_likelihood.regularizers.pruning import adaptive_weights
 class LikelihoodModel(LossOwner):
     """A `keras.Model` that trains the parameters of its likelihood.
 
-    It differs from a stock model in three ways: the whole output
-    `(prediction, parameter, ...)` of a head reaches the one loss; what the
-    loss learns is trained, logged by `fit` and saved with the model; the
-    metrics of this package get the distribution, and ordinary metrics the
-    prediction alone.
+    It differs from a stock model in three ways. The loss gets the whole output
+    `(prediction, parameter, ...)` of a head. What the loss learns is trained,
+    logged by `fit` and saved with the model. The metrics of this package get
+    the distribution, and ordinary metrics get the prediction alone.
 
     ```python
     inputs = keras.Input((13,))
@@ -59,12 +59,14 @@ class LikelihoodModel(LossOwner):
     lower, upper = model.predict_distribution(x).interval(0.9)
     ```
 
-    Several outputs are a dict of predictions or heads, with a dict of losses
-    of the same keys; each loss then weighs its task by its own scale.
+    For several outputs, give a dict of predictions or heads, and a dict of
+    losses with the same keys. Each loss then weights its task by its own
+    scale.
 
-    What a loss learned outlives it: `compile` with a new loss of the same
-    likelihood goes on from there, also after `load_model(compile=False)` or
-    `load_weights`. `model.loss_parameters.forget()` starts over.
+    The model keeps what a loss has learned. After `compile` with a new loss of
+    the same likelihood, training continues from these values. This holds after
+    `load_model(compile=False)` and `load_weights` too.
+    `model.loss_parameters.forget()` removes these values.
 
     Args:
         inputs: as in `keras.Model`.
@@ -75,7 +77,7 @@ class LikelihoodModel(LossOwner):
         if describes_graph(args, kwargs):
             cls = functional_class(cls, args, kwargs)
         model = super().__new__(cls)
-        # A plain namespace, which Keras' attribute tracking leaves alone.
+        # Keras does not track the attributes of a plain namespace.
         model.__dict__["_fitted"] = types.SimpleNamespace(
             losses=CompiledLosses(),
             outputs=None,
@@ -87,7 +89,7 @@ class LikelihoodModel(LossOwner):
         if describes_graph(args, kwargs) and not hasattr(
             type(self), "_is_functional"
         ):
-            # A subclass that gives its graph to `super().__init__`.
+            # This is a subclass that passes its graph to `super().__init__`.
             self.__class__ = functional_class(type(self), args, kwargs)
         super().__init__(*args, **kwargs)
 
@@ -95,7 +97,7 @@ class LikelihoodModel(LossOwner):
     def from_model(cls, model: keras.Model) -> "LikelihoodModel":
         """Wraps the graph of a functional or sequential model.
 
-        The layers are shared, so training one trains the other.
+        Both models share the layers: training one trains the other.
         """
         if not getattr(model, "inputs", None):
             raise ValueError(
@@ -112,13 +114,13 @@ class LikelihoodModel(LossOwner):
     def adapt(self, y, *, sample_weight=None):
         """Lets the heads start at the centre and spread of the targets.
 
-        Call it before `fit`; targets then need not be standardised. See
+        Call it before `fit`. The targets then need not be standardised. See
         `LikelihoodHead.adapt`.
 
         Args:
             y: targets, or a data set of batches `(x, y)` or
-                `(x, y, sample_weight)`; a dict of targets for a dict of
-                outputs, in which classes are left out.
+                `(x, y, sample_weight)`; for a dict of outputs, a dict of
+                targets. Leave out the outputs that are classes.
             sample_weight: weights `>= 0`, or `None`.
         """
         adapt_heads(self, y, sample_weight)
@@ -137,7 +139,7 @@ class LikelihoodModel(LossOwner):
         return self._fitted.losses.weight(key)
 
     def compile(self, optimizer="rmsprop", loss=None, **kwargs):
-        """As `keras.Model.compile`; adopts what the losses learn."""
+        """Like `keras.Model.compile`. The model trains what losses learn."""
         loss = with_instances(loss)
         losses = CompiledLosses(loss, kwargs.get("loss_weights"))
         self._refuse_loss_of_lone_prediction(loss)
@@ -150,8 +152,8 @@ class LikelihoodModel(LossOwner):
             _refuse_jit_with_store(losses)
         super().compile(optimizer=optimizer, loss=loss, **kwargs)
         if losses.is_one:
-            # Keras would trace a loss that `compute_loss` does not ask, in
-            # every `fit` and `evaluate`.
+            # Keras would otherwise trace, in every `fit` and `evaluate`, a
+            # loss that `compute_loss` does not use.
             self._compile_loss.built = True
         self._fitted.losses = losses
         self.loss_parameters.replace({}, {})
@@ -161,7 +163,7 @@ class LikelihoodModel(LossOwner):
         bind_noise(self)
 
     def compile_from_config(self, config):
-        """Compiles as saved; Keras skips a model that overrides `compile`."""
+        """Compiles as saved, which Keras leaves to this class."""
         config = keras.saving.deserialize_keras_object(config)
         self.compile(**config)
         if self.optimizer is not None and self.built:
@@ -187,7 +189,7 @@ class LikelihoodModel(LossOwner):
         return outputs
 
     def _adopt(self, outputs):
-        """Makes and holds what the losses learn beside these outputs."""
+        """Makes and keeps what the losses learn for these outputs."""
         learned = {}
         for key, loss in self._fitted.losses.by_key.items():
             prediction, parameters = split_output(entry(outputs, key))
@@ -213,10 +215,10 @@ class LikelihoodModel(LossOwner):
             )
 
     def fit(self, *args, **kwargs):
-        """As `keras.Model.fit`; trains its own data parameters too.
+        """Like `keras.Model.fit`. It trains the data parameters too.
 
-        Targets that no likelihood of the model can have are refused before
-        training. Should training stop by an error, the model keeps the
+        Targets that are impossible under the likelihood raise an error before
+        the training. If an error stops the training, the model keeps the
         values of the last good step.
         """
         refuse_workers(self)
@@ -241,10 +243,26 @@ class LikelihoodModel(LossOwner):
             for parameter in own:
                 parameter.close()
 
+    def make_train_function(self, force=False):
+        """As `keras.Model.make_train_function`; may read rows ahead."""
+        super().make_train_function(force)
+        self.train_function = RowsAhead.around(self.train_function, self)
+
+    def make_test_function(self, force=False):
+        """As `keras.Model.make_test_function`."""
+        # The steps ask the file for rows, and take what lies on the device.
+        RowsAhead.settle_all(self)
+        super().make_test_function(force)
+
+    def make_predict_function(self, force=False):
+        """As `keras.Model.make_predict_function`."""
+        RowsAhead.settle_all(self)
+        return super().make_predict_function(force)
+
     def train_on_batch(
         self, x, y=None, sample_weight=None, class_weight=None, **kwargs
     ):
-        """As `keras.Model.train_on_batch`; refuses what `fit` refuses."""
+        """Like `keras.Model.train_on_batch`, with the same checks as `fit`."""
         if joint_count() > 1:
             raise ValueError(
                 "Within `joint_training` the processes train by `fit`. "
@@ -337,10 +355,10 @@ class LikelihoodModel(LossOwner):
     def compute_loss(
         self, x=None, y=None, y_pred=None, sample_weight=None, training=True
     ):
-        """The negative log-likelihood and what the layers add to it.
+        """The negative log-likelihood and the losses that layers add.
 
-        Data parameters are differentiated and moved here, as they enter
-        nothing but the loss.
+        Data parameters are trained here, because only the loss depends on
+        them.
         """
         y, sample_weight, index = split_index(y, sample_weight)
         with contextlib.ExitStack() as batch:
@@ -376,7 +394,8 @@ class LikelihoodModel(LossOwner):
             weight = losses.weight("")
             total = total if weight is None else total * weight
         for added in self.losses:
-            # Replicas add their losses up; each has its share of this one.
+            # The losses of the replicas are added. Each replica has a share of
+            # this one.
             share = self._aggregate_additional_loss(added)
             total = total + ops.cast(share, total.dtype)
         return total
@@ -402,7 +421,7 @@ class LikelihoodModel(LossOwner):
         elif isinstance(y_pred, dict):
             predictions = {k: split_output(v)[0] for k, v in y_pred.items()}
         if not self._fitted.is_counted:
-            # A step of the user's own, which computed the loss elsewhere.
+            # A training step of the user computed the loss in another way.
             losses.count_batch(y, y_pred, sample_weight)
         self._fitted.is_counted = False
         with contextlib.ExitStack() as counted:
@@ -411,7 +430,7 @@ class LikelihoodModel(LossOwner):
             return super().compute_metrics(x, y, predictions, sample_weight)
 
     def __reduce__(self):
-        """Pickles as this class: the functional one has no module to be in."""
+        """Pickles as this class, as the functional class is in no module."""
         unpickle, arguments = super().__reduce__()
         return getattr(LikelihoodModel, unpickle.__name__), arguments
 

@@ -11,10 +11,11 @@ from keras_likelihood.models.loss_parameters import LossParameters
 
 
 class LossOwner(keras.Model):
-    """Holds the variables of its losses beside those of its layers.
+    """A model that also holds the variables of its losses.
 
-    They are trained, counted among the weights of a checkpoint and saved.
-    Keras does not track them: a model around this one must not find them.
+    These variables are trained and saved, and they are part of checkpoints.
+    Keras does not track them, because a model that contains this model must
+    not find them.
     """
 
     def __new__(cls, *args, **kwargs):
@@ -26,7 +27,7 @@ class LossOwner(keras.Model):
 
     @property
     def loss_parameters(self) -> LossParameters:
-        """What the losses learn, and what former losses learned."""
+        """What the losses learn, and what earlier losses have learned."""
         return self.__dict__["_loss_parameters"]
 
     @property
@@ -78,12 +79,12 @@ class LossOwner(keras.Model):
         super().set_weights(weights)
 
     def zero_grad(self, *args, **kwargs):
-        """Asked for by PyTorch, which does not know the loss's variables."""
+        """Clears the gradients of the losses' variables too, for PyTorch."""
         super().zero_grad(*args, **kwargs)
         forget_gradients(self.loss_parameters.variables)
 
     def save(self, filepath, *args, **kwargs):
-        """As `keras.Model.save`; `.h5` files cannot hold what a loss learns."""
+        """Like `keras.Model.save`, without `.h5` files for learned losses."""
         legacy = str(filepath).endswith((".h5", ".hdf5"))
         if legacy and self.loss_parameters.variables:
             raise ValueError(

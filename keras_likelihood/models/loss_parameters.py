@@ -16,19 +16,18 @@ class LossParameters(keras.Layer):
     """Holds the learned parameters of the losses a model is compiled with.
 
     Losses change with every `compile`, and a model may be loaded before it is
-    compiled. So this layer also remembers values: those of the losses before,
-    and those of a file. A new loss of the same likelihood, whose parameters
-    are at their default start, takes them over. To start over, give the
-    parameter an `initial` value of its own, or call `forget` before
-    `compile`.
+    compiled. So this layer also keeps the values of earlier losses and of a
+    file. A new loss of the same likelihood takes these values if its
+    parameters have the default initial value. To start again, give the
+    parameter an `initial` value, or call `forget` before `compile`.
 
-    The model holds this layer without tracking it: a model inside another
-    model does not bring its loss along.
+    The model holds this layer without tracking it, because a model inside
+    another model does not use its own loss.
     """
 
     def __init__(self, **kwargs):
         super().__init__(**kwargs)
-        # A plain namespace, which Keras' attribute tracking leaves alone.
+        # Keras does not track the attributes of a plain namespace.
         self._current = types.SimpleNamespace(
             parameters={}, data_parameters={}, logs={}, remembered={}
         )
@@ -70,7 +69,7 @@ class LossParameters(keras.Layer):
         parameter.latest = value
 
     def forget(self):
-        """Forgets remembered values, so that the next loss starts anew."""
+        """Removes the kept values, so that the next loss starts again."""
         self._current.remembered = {}
         self.replace({}, {})
         self._current.remembered = {}

@@ -11,13 +11,13 @@ from keras_likelihood.likelihoods.output import split_output
 def named_output(output, names: list[str]):
     """`(prediction, parameter, ...)` as a tuple whose entries have names.
 
-    It unpacks like any tuple. Where one array is asked for, as by NumPy and
-    scikit-learn, it is the prediction.
+    It unpacks like any tuple. Converted to one array, as NumPy and
+    scikit-learn do, it is the prediction.
 
     Args:
         output: a prediction, which is returned as it is, or
             `(prediction, parameter, ...)`.
-        names: of the parameters.
+        names: the names of the parameters.
     """
     prediction, parameters = split_output(output)
     if not parameters:

@@ -10,16 +10,16 @@ from keras_likelihood.models.compiled_losses import entry
 def check_training_targets(
     losses, outputs, y=None, sample_weight=None, **others
 ):
-    """Refuses what cannot be right before training starts.
+    """Raises an error for impossible targets before the training starts.
 
-    Arrays are looked at whole, in one pass over the labels. What is wrong in
-    other data shows in the loss of the first batch.
+    Arrays are checked as a whole, in one pass over the labels. Errors in other
+    kinds of data show in the loss of the first batch.
 
     Args:
         losses: the `CompiledLosses` of the model.
         outputs: symbolic outputs of the model, or `None` if not known yet.
         y, sample_weight: as given to `fit`.
-        **others: further arguments of `fit`, not looked at.
+        **others: further arguments of `fit`, which are ignored.
     """
     if y is None:
         return

@@ -1,4 +1,4 @@
-"""Outlier detectors made of predicted scales and temperatures."""
+"""Outlier detectors that use predicted scales and temperatures."""
 
 from keras_likelihood.outliers.auto import Auto
 from keras_likelihood.outliers.autoencoder_scale import AutoencoderScale

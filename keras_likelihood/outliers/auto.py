@@ -1,4 +1,4 @@
-"""Several detectors as one, calibrated to each other without labels."""
+"""A detector that averages several detectors."""
 
 import numpy as np
 
@@ -15,9 +15,9 @@ _MARGINALS = ("middle", "spread", "low", "step", "log_density")
 
 
 class Auto(AutoencoderScale):
-    """Finds outliers of any kind, by several likelihoods at once.
+    """Finds outliers of several kinds, by several likelihoods.
 
-    Which outliers a table holds is what one does not know, so four kinds of
+    The kind of outliers in a table is not known beforehand. So four kinds of
     score are averaged with equal weights:
 
         joint     of the row under the best linear denoiser, two levels of
@@ -27,8 +27,8 @@ class Auto(AutoencoderScale):
         columns   -log density of each column by itself, summed
         deep      log scale of `AutoencoderScale`
 
-    Each score is first turned into the logarithm of its own tail probability
-    among the training rows, which makes them comparable without labels. The
+    Each score is first turned into the logarithm of its tail probability among
+    the training rows. So the scores can be compared without labels. The
     choices were made on generated tables (`benchmarks/generated_tables.py`).
 
     Prior work: averages of calibrated detectors (Aggarwal and Sathe, 2015),
@@ -72,8 +72,9 @@ class Auto(AutoencoderScale):
         """Scores of rows by kind of outlier.
 
         Returns:
-            A dict of arrays `(n,)` by `"joint"`, `"elements"`, `"columns"`
-            and `"deep"`; about 1 on average for rows like those seen.
+            A dict of arrays `(n,)` by `"joint"`, `"elements"`, `"columns"` and
+            `"deep"`. They are about 1 on average for rows like the training
+            rows.
         """
         z, _ = self._standardise(self._check(X, reset=False))
         return dict(zip(self.KINDS, self._kinds(z).T, strict=True))
@@ -88,8 +89,14 @@ class Auto(AutoencoderScale):
         return linear_scores(z, self.moments_mean_, self.moments_scatter_)
 
     def _parts(self, z, linear, deep, rows):
-        """Scores in their own units: levels of joint ones, of elements' means
-        and largest ones, then columns and deep. `rows` were seen by `fit`."""
+        """All scores before they are combined, one in each column.
+
+        Args:
+            z: standardised rows.
+            linear: scores of whole rows and of elements.
+            deep: scores of the network.
+            rows: number of rows that `fit` has seen.
+        """
         joint, elements = linear
         elements = log_tails(elements, self.element_tails_, rows)
         elements = elements.reshape(len(z), len(LEVELS), -1)

@@ -10,8 +10,8 @@ class AutoencoderScale(ScaleDetector):
 
         encode(x) = dropout(relu(x A)) B,    decode(c) = relu(c C) D + d
 
-    The code is as wide as the data: noise and dropout, not a bottleneck,
-    keep the network from copying its input.
+    The code is as wide as the data. Noise and dropout keep the network from
+    copying its input. There is no bottleneck.
 
     >>> detector = AutoencoderScale(random_state=0).fit(x)
     >>> detector.decision_function(x_new)
@@ -19,8 +19,8 @@ class AutoencoderScale(ScaleDetector):
     Args:
         hidden_units: width of the hidden layers of encoder and decoder.
             Defaults to 64.
-        noise: largest level of noise, `>= 0`. Defaults to 1: a curved map
-            needs less of it than a linear one not to copy its input.
+        noise: largest level of noise, `>= 0`. Defaults to 1, because a
+            nonlinear map needs less noise than a linear one.
         **options: those of `ScaleDetector`.
     """
 

@@ -1,28 +1,28 @@
-"""Columns of any size as numbers that a network can take."""
+"""Standardises columns whose values may be of any size."""
 
 import numpy as np
 
 FARTHEST = 1e6
-"""Robust deviations from the median at which a value is cut."""
+"""Distance from the median, in robust deviations, at which a value is cut."""
 
 
 def measure(x) -> dict:
     """Measures the columns of a table of float64, `(n, columns)`.
 
-    One value of 1e200 would overflow the deviation of its column and so hide
-    itself. Mean and deviation are those of values cut at `FARTHEST` robust
-    deviations from the median.
+    With one value of 1e200 the deviation of its column would overflow, and the
+    value would not be found. So mean and deviation are computed after values
+    are cut at `FARTHEST` robust deviations from the median.
 
     Returns:
         A dict of arrays `(columns,)`: `mean`, `deviation`, `kept` (false for
         constant columns), `middle` (the median) and `spread` (the robust
         deviation).
     """
-    # Halves, since the distance of two values may overflow.
+    # Halves are used, because the distance of two values may overflow.
     half = x / 2
     middle = np.median(half, axis=0)
     spread = 1.4826 * np.median(np.abs(half - middle), axis=0)
-    # A column that is mostly one value has no median deviation.
+    # If most values of a column are equal, its median deviation is 0.
     spread = np.where(spread > 0, spread, _moments(half)[1])
     with np.errstate(over="ignore"):
         middle, spread = 2 * middle, 2 * spread
@@ -31,7 +31,7 @@ def measure(x) -> dict:
     return {
         "mean": mean,
         "deviation": deviation,
-        # What rounding leaves of a constant column is not a deviation.
+        # Rounding errors of a constant column are not a deviation.
         "kept": deviation > 1e-7 * np.abs(x).max(axis=0),
         "middle": middle,
         "spread": spread,
@@ -39,8 +39,8 @@ def measure(x) -> dict:
 
 
 def _moments(x):
-    """Mean and deviation of each column, whatever the size of its values."""
-    # By powers of two: no overflow in the squares, and no rounding.
+    """Mean and deviation of each column, for values of any size."""
+    # Division by powers of two avoids overflow and rounding.
     exponent = np.frexp(np.abs(x).max(axis=0))[1]
     x = np.ldexp(x, -exponent)
     return np.ldexp(x.mean(axis=0), exponent), np.ldexp(x.std(axis=0), exponent)
@@ -61,17 +61,17 @@ def standardise(x, mean, deviation, kept, middle, spread):
         mean, deviation, kept, middle, spread: as `measure` returns them.
 
     Returns:
-        float32 `(n, kept columns)` of cut values, and the excess `(n,)` of
-        what was cut away, 0 for rows of which nothing was.
+        Cut values, float32 `(n, kept columns)`, and the excess `(n,)`, which
+        is 0 for rows of which nothing was cut.
     """
     with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
         cut = _cut(x, middle, spread)
         z = (cut - mean)[:, kept] / deviation[kept]
         beyond = ((cut != x) & kept).any(axis=1)
-        # Halves and logarithms, since the distance itself may overflow.
+        # Halves and logarithms are used, because the distance may overflow.
         away = np.log(np.abs(x[beyond] / 2 - middle / 2))[:, kept]
         away -= np.log(spread[kept] / 2) + np.log(FARTHEST)
     excess = np.zeros(len(x))
     excess[beyond] = away.max(axis=1, initial=0.0)
-    # Beyond this float32 arithmetic of the network could overflow.
+    # Beyond this the network's float32 arithmetic could overflow.
     return np.clip(z, -FARTHEST, FARTHEST).astype("float32"), excess

@@ -9,8 +9,9 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 class OutlierDetector(BaseEstimator):
     """Base of the detectors, with the contract of PyOD.
 
-    A subclass fits itself (`_fit`) and scores rows (`_score`), higher for
-    stranger ones. The rest is here: checks, threshold, labels, probabilities.
+    A subclass fits itself (`_fit`) and scores rows (`_score`). A higher score
+    means a stranger row. This class does the checks, the threshold, the labels
+    and the probabilities.
 
     Attributes set by fitting:
         decision_scores_: scores of the training rows, `(n,)`.
@@ -18,8 +19,8 @@ class OutlierDetector(BaseEstimator):
         labels_: 1 for training rows above it, 0 for the others.
 
     Args:
-        contamination: share of outliers in the training data, in (0, 0.5];
-            it sets the threshold and nothing else. Defaults to 0.1.
+        contamination: share of outliers in the training data, in (0, 0.5]. It
+            only sets the threshold. Defaults to 0.1.
     """
 
     def __init__(self, *, contamination: float = 0.1):
@@ -41,7 +42,7 @@ class OutlierDetector(BaseEstimator):
         return self
 
     def decision_function(self, X):  # noqa: N803
-        """Scores of rows, seen or not, `(n,)`; higher is stranger."""
+        """Scores of training or new rows, `(n,)`. Higher is stranger."""
         check_is_fitted(self, "decision_scores_")
         return self._score(self._check(X, reset=False))
 
@@ -54,9 +55,9 @@ class OutlierDetector(BaseEstimator):
 
         Args:
             X: rows.
-            method: `"linear"` maps the range of the training scores to
-                [0, 1]; `"unify"` takes the error function of the standardised
-                score, zero below the mean.
+            method: `"linear"` maps the range of the training scores to [0, 1].
+                `"unify"` uses the error function of the standardised score,
+                and zero below the mean.
         """
         scores = self.decision_function(X)
         known = self.decision_scores_

@@ -1,4 +1,4 @@
-"""How long a training will take, said while it has only begun."""
+"""An early estimate of the time that a training will take."""
 
 import time
 from collections.abc import Callable
@@ -6,20 +6,20 @@ from collections.abc import Callable
 import keras
 
 LONG = 60.0
-"""Seconds from which the user is told."""
+"""Trainings shorter than so many seconds are not announced."""
 MEASURED = 1.0
-"""Seconds of training that are enough to tell."""
+"""Seconds of training before the estimate."""
 
 
 class Forecast(keras.callbacks.Callback):
-    """Says after about a second of training that it will take minutes.
+    """Tells the user early that a training will take minutes.
 
-    The first step is not counted: it compiles.
+    The first step is not counted, because it compiles.
 
     Args:
-        steps: of the whole training.
-        columns: of the data.
-        say: called with the sentence, if there is one to say.
+        steps: the number of steps of the whole training.
+        columns: the number of columns of the data.
+        say: function that gets the sentence.
     """
 
     def __init__(self, steps: int, columns: int, say: Callable[[str], None]):

@@ -3,7 +3,7 @@
 import numpy as np
 
 LEVELS = (0.25, 1.0)
-"""Of the noise, relative to the deviation of a column."""
+"""Levels of noise, relative to the deviation of a column."""
 _FREEDOM = 4.0
 _STEPS = 10
 
@@ -11,7 +11,7 @@ _STEPS = 10
 def robust_moments(z):
     """Mean and scatter of rows `(n, d)` under a multivariate Student's t.
 
-    Far rows weigh little. The scatter has a mean variance of one.
+    Rows far away get a low weight. The mean variance of the scatter is 1.
     """
     n, d = z.shape
     weight = np.ones(n)
@@ -38,8 +38,8 @@ def linear_scores(z, mean, scatter):
         joint = (z - mean)' (scatter + level^2)^-1 (z - mean)
         element_j = |z_j - E[z_j | the others]| / its deviation
 
-    in which columns are seen with noise of the level: little noise finds rows
-    that break fine correlations, much noise rows far away.
+    Noise of the given level is added to the columns. Little noise finds rows
+    that break fine correlations. Much noise finds rows far away.
 
     Returns:
         Joint errors `(n, levels)` and element-wise ones `(n, levels * d)`.

@@ -1,4 +1,4 @@
-"""How likely each value is in its own column."""
+"""Densities of the values in each column."""
 
 import numpy as np
 
@@ -8,8 +8,8 @@ _POINTS = 256
 def fit_marginals(z) -> dict:
     """Kernel densities of the columns of `z`, `(n, d)`.
 
-    The kernels have one width after the logarithm has drawn in the far
-    values, `u = asinh((z - middle) / spread)`.
+    All kernels have the same width in `u = asinh((z - middle) / spread)`,
+    which moves far values closer.
 
     Returns:
         A dict of arrays: `middle`, `spread`, `low` and `step` of the grid,
@@ -42,7 +42,7 @@ def _log_density(u, begin, step, wide):
     kernel = np.exp(-(np.concatenate([-reach[:0:-1], reach]) ** 2) / 2)
     density = np.convolve(count, kernel, "full")
     density = density[_POINTS - 1 : 2 * _POINTS - 1] / kernel.sum()
-    # As if one row were spread over the whole grid.
+    # This adds one row that is spread over the whole grid.
     return np.log(density + 1 / _POINTS) - np.log((len(u) + 1) * step)
 
 

@@ -5,7 +5,7 @@ import keras
 from keras_likelihood.outliers.scale_detector import ScaleDetector, dense
 
 _WIDEST_CODE = 256
-"""Directions enough for any table; time grows with columns times these."""
+"""Largest number of directions. The time grows with it."""
 
 
 class PCAScale(ScaleDetector):
@@ -13,8 +13,8 @@ class PCAScale(ScaleDetector):
 
         decode(encode(x)) = dropout(x) A B + b
 
-    `A` has a column for every second column of the data, at most 256: the
-    directions of PCA, but found under a loss in which outliers weigh little.
+    `A` has half as many columns as the data, at most 256. They are like the
+    directions of PCA, but outliers have little influence on them.
 
     >>> detector = PCAScale(random_state=0).fit(x)
     >>> strangest = detector.decision_scores_.argsort()[::-1][:10]

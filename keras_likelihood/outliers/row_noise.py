@@ -1,4 +1,4 @@
-"""Noise of a level that differs from row to row."""
+"""Noise whose level differs between rows."""
 
 import keras
 
@@ -11,12 +11,13 @@ class RowNoise(keras.Layer):
 
         x' = x + level e,    level ~ uniform(0, largest),    e ~ normal(0, 1)
 
-    Weak noise keeps a denoiser honest about fine structure in the data,
-    strong noise about coarse; a row draws its level anew each time.
+    With weak noise a denoiser must learn fine structure in the data, and with
+    strong noise coarse structure. The level of a row is drawn again in each
+    step.
 
     Args:
         largest: `>= 0`.
-        seed: of the noise. Defaults to `None`.
+        seed: the random seed of the noise. Defaults to `None`.
 
     Input and output: `(batch, units)`.
     """

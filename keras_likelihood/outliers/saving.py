@@ -1,7 +1,7 @@
-"""Detectors as files: a zip of the Keras model, arrays and options.
+"""Saves detectors as a zip of the Keras model, arrays and options.
 
-Nothing in the file can run code when it is read: the model is loaded in safe
-mode, the arrays without pickle, the options are JSON.
+Nothing in the file can run code when it is read. The model is loaded in safe
+mode, the arrays without pickle, and the options are JSON.
 """
 
 import io
@@ -24,7 +24,7 @@ def save_detector(detector, path):
     """Writes a fitted `ScaleDetector`."""
     options = detector.get_params()
     if not isinstance(options["random_state"], int | None):
-        # Used up by fitting: what it would draw next is nobody's concern.
+        # A random state is not saved, because a fitted detector needs none.
         options["random_state"] = None
     about = {
         "detector": type(detector).__name__,
@@ -60,7 +60,7 @@ def load_detector(cls, path):
         with np.load(io.BytesIO(file.read("arrays.npz"))) as arrays:
             for name in (*_ARRAYS, *cls._more_arrays):
                 setattr(detector, name, arrays[name])
-            # Endless spreads cut nothing, as that version did.
+            # With infinite spreads nothing is cut, as in that version.
             endless = np.full_like(detector.mean_, np.inf)
             detector.middle_ = arrays.get("middle_", detector.mean_)
             detector.spread_ = arrays.get("spread_", endless)

@@ -22,51 +22,52 @@ from keras_likelihood.outliers.saving import load_detector, save_detector
 _STEPS_A_ROUND = 50
 _SCORE_ROWS = 4096
 _FEW_COLUMNS = 300
-"""Columns up to which a step is faster on one thread."""
+"""Up to so many columns a step is faster on one thread."""
 _WIDE = 1000
-"""Columns from which a step takes longer than what is between two steps."""
+"""From so many columns on a step takes longer than the pause between two."""
 
 
 class ScaleDetector(OutlierDetector):
-    """Scores a row by the scale an auto-encoder predicts for its errors.
+    """Scores a row by the scale that an auto-encoder predicts for its error.
 
         x' = x + level e,    level ~ uniform(0, noise),    e ~ normal(0, 1)
         loss = -log Laplace(x | decode(encode(x')), s(x')),    score = log s(x)
 
-    Rows are standardised; constant columns are left out. A value more than a
+    Rows are standardised. Constant columns are left out. A value more than a
     million robust deviations from the median of its column is cut there, and
-    the logarithm of what is cut away is added to the score. The auto-encoder
-    must bring each row back from a noisy copy, so it learns what the rows
-    have in common, and the scale learns where that fails. A row of large
-    scale weighs little in the loss: outliers hardly bend the model that is
-    to find them. The score needs the row alone, so new rows have one too.
+    the logarithm of the excess is added to the score. The auto-encoder must
+    restore each row from a noisy copy, so it learns what the rows have in
+    common. The scale learns where this fails. A row with a large scale has
+    little weight in the loss, so outliers have little influence on the model.
+    The score depends on the row alone, so new rows have a score too.
 
     Args:
         noise: largest level of noise, relative to the deviation of a column,
             `>= 0`. Defaults to 2.
-        dropout: share of the inputs of the code dropped, in [0, 1). Defaults
-            to 0.2.
+        dropout: share of the inputs of the code that are dropped, in [0, 1).
+            Defaults to 0.2.
         scale_units: width of the two hidden layers of `s`. Defaults to 64.
-        steps: most training steps. Defaults to 1000.
-        batch_size: rows a step. Defaults to 256.
-        learning_rate: of Adam, decayed to 0 along a cosine. Defaults to
-            0.002.
-        early_stopping: hold out `validation_fraction` of the rows and stop
-            once their loss has not fallen for `patience` rounds, of a pass
-            over the rows or 50 steps if that is more. Defaults to False.
+        steps: largest number of training steps. Defaults to 1000.
+        batch_size: rows in each step. Defaults to 256.
+        learning_rate: the learning rate of Adam, decayed to 0 along a cosine.
+            Defaults to 0.002.
+        early_stopping: whether to hold out `validation_fraction` of the rows
+            and to stop when their loss has not fallen for `patience` rounds. A
+            round is a pass over the rows, or 50 steps if that is more.
+            Defaults to False.
         patience: see `early_stopping`. Defaults to 5.
         validation_fraction: see `early_stopping`. Defaults to 0.1.
         contamination: share of outliers, in (0, 0.5]. Defaults to 0.1.
         random_state: seed, `RandomState` or `None`. Defaults to `None`.
-        verbose: show Keras' progress bar, and how long a long training will
-            take. Defaults to False; the time is said in a warning then, for
+        verbose: whether to show Keras' progress bar and the expected time of a
+            long training. Defaults to False. Then a warning gives the time for
             tables of more than 1000 columns.
     """
 
     _more_arrays: tuple = ()
     """Fitted arrays of a subclass, for files."""
     callbacks: tuple = ()
-    """Further Keras callbacks of the training, which no file keeps."""
+    """Further Keras callbacks of the training, which are not saved."""
 
     def __init__(
         self,
@@ -177,9 +178,9 @@ class ScaleDetector(OutlierDetector):
     def _rounds(self, z, random):
         """Rows of a round in random order, and how many rounds to train.
 
-        A round takes all rows at least once and has no batch cut short:
-        Keras' work between short rounds would cost more than the training,
-        and a second shape of batch a second compilation.
+        A round uses all rows at least once, and all its batches are full. With
+        short rounds Keras' own work would take longer than the training. A
+        batch of another size would need another compilation.
         """
         shortest = max(len(z), _STEPS_A_ROUND * self.batch_size)
         rounds = max(1, self.steps * self.batch_size // shortest)
@@ -217,8 +218,8 @@ class ScaleDetector(OutlierDetector):
         return model
 
     def _steps_per_execution(self, units):
-        # PyTorch runs one step at a time. Steps on a wide table are long
-        # themselves, and `Forecast` is to see the first ones end.
+        # PyTorch runs one step at a time. Steps on a wide table are long, and
+        # `Forecast` must see the end of the first ones.
         if keras.backend.backend() == "torch" or units > _WIDE:
             return 1
         return min(_STEPS_A_ROUND, self.steps)
@@ -246,17 +247,17 @@ class ScaleDetector(OutlierDetector):
 
 
 def dense(units, activation, **options):
-    """A `Dense` layer; `ScaleDetector` draws its start."""
+    """A `Dense` layer. `ScaleDetector` draws its initial weights."""
     return keras.layers.Dense(
         units, activation=activation, kernel_initializer="zeros", **options
     )
 
 
 def _print_line(text):
-    # The line before holds Keras' progress bar.
+    # Keras' progress bar is in the line before.
     print(f"\n{text}", flush=True)
 
 
 def _start(shape, random):
-    # By NumPy: JAX would compile a sampler for every shape.
+    # NumPy is used, because JAX would compile a sampler for every shape.
     return random.normal(scale=shape[0] ** -0.5, size=shape)

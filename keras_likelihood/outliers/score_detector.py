@@ -1,4 +1,4 @@
-"""Any fitted likelihood model as an outlier detector."""
+"""Uses a fitted likelihood model as an outlier detector."""
 
 import numpy as np
 
@@ -8,15 +8,15 @@ from keras_likelihood.reading.reading import per_example
 
 
 class ScoreDetector(OutlierDetector):
-    """Scores an example by the likelihood parameter a model has for it.
+    """Scores an example by its likelihood parameter in a model.
 
         score = mean over elements of log parameter
 
-    which is the logarithm of the score that `kl.audit` shows.
+    It is the logarithm of the score that `kl.audit` shows.
 
-    `fit` does not train: it scores the examples it is given and sets the
-    threshold. With a `DataParameter` the scores are its learned values, which
-    belong to the training examples; there are none for others.
+    `fit` does not train. It scores the given examples and sets the threshold.
+    With a `DataParameter` the scores are its learned values. They exist for
+    the training examples only.
 
     >>> detector = ScoreDetector(model).fit(x_train)
     >>> suspicious = detector.decision_scores_.argsort()[::-1][:20]
@@ -24,9 +24,10 @@ class ScoreDetector(OutlierDetector):
     Args:
         model: a fitted, compiled `LikelihoodModel`, a model that ends in a
             head, or the path of a `.keras` file of one.
-        parameter: its name. Defaults to the scale, or the temperature.
+        parameter: name of the parameter. Defaults to the scale, or the
+            temperature.
         contamination: share of outliers, in (0, 0.5]. Defaults to 0.1.
-        batch_size: of the prediction. Defaults to 256.
+        batch_size: the batch size of the prediction. Defaults to 256.
     """
 
     def __init__(
@@ -43,7 +44,7 @@ class ScoreDetector(OutlierDetector):
         self.batch_size = batch_size
 
     def _check(self, x, reset):
-        # Images and other arrays: the model knows what it takes.
+        # Images and other arrays are allowed. The model checks its inputs.
         if len(x) == 0:
             raise ValueError("`X` must have examples. Received: none")
         return x
@@ -54,7 +55,7 @@ class ScoreDetector(OutlierDetector):
         if data is not None and len(x) != data.num_examples:
             raise ValueError(
                 f"The {name} belongs to the {data.num_examples} training "
-                f"examples; fit to these. Received: {len(x)} examples"
+                f"examples. Give these to `fit`. Received: {len(x)} examples"
             )
         return _scores(reading, name)
 
@@ -62,8 +63,9 @@ class ScoreDetector(OutlierDetector):
         reading, name = self._read(x)
         if name in reading.data_parameters:
             raise ValueError(
-                f"A data {name} is known for training examples alone, in "
-                "`decision_scores_`; predict it with a head to score others. "
+                f"A data {name} is known for training examples only: their "
+                "scores are in `decision_scores_`. To score others, predict "
+                f"the {name} with a head. "
                 f"Received: {len(x)} examples"
             )
         return _scores(reading, name)
@@ -77,7 +79,7 @@ class ScoreDetector(OutlierDetector):
                 f"Received: loss={reading.loss}"
             )
         names = [p.name for p in reading.parameters]
-        name = self.parameter or reading.spread
+        name = self.parameter or reading.uncertainty_parameter
         if name not in names:
             raise ValueError(
                 f"`parameter` must be one of {names}. "

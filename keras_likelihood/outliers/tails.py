@@ -1,4 +1,4 @@
-"""Scores of any unit as tail probabilities, so that they can be averaged."""
+"""Turns scores of any unit into tail probabilities, to average them."""
 
 import numpy as np
 
@@ -9,7 +9,7 @@ def fit_tails(scores) -> np.ndarray:
     """Quantiles of scores, `(n, k)`, at tails that fall by equal factors.
 
     Returns:
-        `(k, _POINTS)`, not falling along the last axis; see `log_tails`.
+        `(k, _POINTS)`, increasing along the last axis; see `log_tails`.
     """
     quantiles = np.quantile(scores, -np.expm1(-_levels(len(scores))), axis=0)
     return np.ascontiguousarray(quantiles.T)
@@ -18,13 +18,12 @@ def fit_tails(scores) -> np.ndarray:
 def log_tails(scores, quantiles, rows: int) -> np.ndarray:
     """`-log P(S >= score)` under a smooth fit of the scores seen.
 
-    Between quantiles the logarithm is linear, and so it goes on beyond the
-    largest one.
+    The logarithm is linear between quantiles, and beyond the largest one.
 
     Args:
         scores: `(n, k)`.
         quantiles: those of `fit_tails`, `(k, points)`.
-        rows: how many scores were seen.
+        rows: number of scores in the fit.
 
     Returns:
         `(n, k)`, `>= 0`.
@@ -39,7 +38,7 @@ def _levels(rows):
 
 
 def _log_tail(scores, quantiles, levels):
-    # Values that many rows share differ by rounding alone: one point for all.
+    # Equal values of many rows may differ by rounding. They become one point.
     tie = 1e-6 * max(np.ptp(quantiles), 1e-300)
     group = np.concatenate([[0], np.cumsum(np.diff(quantiles) > tie)])
     count = np.bincount(group)
@@ -47,7 +46,8 @@ def _log_tail(scores, quantiles, levels):
     level = np.bincount(group, levels) / count
     found = np.interp(scores, at, level)
     if len(at) > 1:
-        # The slope of the upper tenth: the last points are few rows.
+        # The slope of the upper tenth is used, because the last points come
+        # from few rows.
         low = min(np.searchsorted(level, np.log(10)), len(at) - 2)
         slope = (level[-1] - level[low]) / (at[-1] - at[low])
         found += slope * np.maximum(scores - at[-1], 0)

@@ -1,4 +1,4 @@
-"""Figures; Matplotlib is imported when one is drawn."""
+"""Figures. Matplotlib is imported when a figure is drawn."""
 
 from keras_likelihood.plots.calibration_curve import (
     plot_calibration_curve,

@@ -10,8 +10,9 @@ _COLOURS = ("#c05621", "#2b6cb0", "#2f855a", "#6b46c1")
 def plot_calibration_curve(cdf_values, *, axes=None):
     """Draws observed against predicted frequencies.
 
-    A curve on the diagonal is calibrated; the grey band holds 95 % of the
-    curves (pointwise) that calibrated predictions of so many data give.
+    The curve of a calibrated model follows the diagonal. The grey band
+    contains 95 % (pointwise) of the curves of calibrated models on as many
+    data.
 
     Args:
         cdf_values: the predicted cdf at the targets, F_i(y_i), or a dict of
@@ -48,8 +49,9 @@ def plot_calibration_curve(cdf_values, *, axes=None):
 def plot_pit_histogram(cdf_values, *, bins: int = 20, axes=None):
     """Draws the histogram of F_i(y_i), which is flat if calibrated.
 
-    A hump means scales too large, a trough too small, a slope a bias. The
-    grey band holds 95 % of the bars (each alone) that chance gives.
+    If the middle is high, the scales are too large. If the middle is low, they
+    are too small. A slope is a bias. The grey band contains 95 % of the bars
+    (each by itself) of a calibrated model.
 
     Args:
         cdf_values: the predicted cdf at the targets.

@@ -11,9 +11,9 @@ _MOST = 2000
 def plot_prior_scales(model: keras.Layer, ax=None):
     """Plots the learned prior scale of every weight over the weight's size.
 
-    All layers are drawn, each in its colour. Weights on a horizontal line
-    share a scale. Those that the prior has switched off are drawn hollow. Of
-    a large weight 2000 entries are drawn.
+    All layers are drawn, each in its own colour. Weights on a horizontal line
+    share a scale. Weights that the prior has switched off are drawn hollow. At
+    most 2000 entries of each weight are drawn.
 
     Args:
         model: a fitted model or layer with adaptive regularizers.

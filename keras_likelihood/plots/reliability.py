@@ -13,15 +13,15 @@ _BLUE, _GREY, _RED = "#2b6cb0", "#a0aec0", "#c05621"
 def plot_reliability(y_true, probabilities, *, bins=15, title=None, axes=None):
     """Draws accuracy against confidence, with bands and a histogram.
 
-    Points on the diagonal are calibrated. The bars are 95 % Wilson intervals
-    of each bin's accuracy: a point whose bar misses the diagonal is off by
-    more than chance.
+    The points of a calibrated model lie on the diagonal. The bars are 95 %
+    Wilson intervals of each bin's accuracy. If a bar does not reach the
+    diagonal, the gap is larger than chance would explain.
 
     Args:
         y_true: class numbers `(n, ...)`.
         probabilities: `(n, ..., classes)`, or `(n, ...)` of yes.
         bins: number of equal-width bins of the confidence. Defaults to 15.
-        title: of the diagram, or `None`.
+        title: the title of the diagram, or `None`.
         axes: pair of Matplotlib axes for the diagram and the histogram, or
             `None` for a new figure.
 
@@ -120,6 +120,6 @@ def _new_axes(count):
 def _wilson(hits, size, z=1.96):
     rate = hits / size
     centre = (rate + z**2 / (2 * size)) / (1 + z**2 / size)
-    spread = np.sqrt(rate * (1 - rate) / size + z**2 / (4 * size**2))
-    spread = z * spread / (1 + z**2 / size)
-    return centre - spread, centre + spread
+    half_width = np.sqrt(rate * (1 - rate) / size + z**2 / (4 * size**2))
+    half_width = z * half_width / (1 + z**2 / size)
+    return centre - half_width, centre + half_width

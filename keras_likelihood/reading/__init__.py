@@ -1,4 +1,4 @@
-"""Any model, or its file, as likelihood, prediction, parameters and features.
+"""Reads a model or its file: likelihood, prediction, parameters, features.
 
 Nothing else in the package inspects models.
 """

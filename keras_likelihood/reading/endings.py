@@ -1,4 +1,4 @@
-"""How a graph ends: which layer decides what its output means."""
+"""The last layers of a graph, which decide what its output means."""
 
 import keras
 
@@ -29,8 +29,8 @@ _SHAPE_ONLY = (
 def producer(tensor):
     """The layer that made a symbolic tensor, its inputs and its position.
 
-    `layer.output` is that of a layer's first call only; a layer may be
-    called twice, and a model within a model is.
+    `layer.output` is the output of the first call only. A layer may be called
+    twice, and a model inside a model always is.
     """
     layer, node, position = tensor._keras_history
     return layer, list(layer._inbound_nodes[node].input_tensors), position
@@ -39,7 +39,8 @@ def producer(tensor):
 def last_layer(tensor):
     """The layer that decides what a symbolic output means.
 
-    Models are entered, and layers that leave the values alone are passed.
+    The search goes into nested models, and skips layers that do not change the
+    values.
     """
     layer, inputs, position = producer(tensor)
     if is_graph(layer):
@@ -73,11 +74,12 @@ def open_ending(tensor, strip: bool):
 
     Args:
         tensor: the output of a graph that `open_models` returned.
-        strip: whether to take off the softmax or sigmoid at its end.
+        strip: whether to remove the softmax or sigmoid at its end.
 
     Returns:
-        `(logits, features)`. The logits are `None` if the activation could
-        not be taken off, the features if the layer has not one input.
+        `(logits, features)`. The logits are `None` if the activation could not
+        be removed. The features are `None` if the layer does not have one
+        input.
     """
     layer, inputs, _ = producer(tensor)
     if _passes(layer, tensor, inputs):
@@ -98,7 +100,8 @@ def open_models(graph, name: str | None = None) -> keras.Model:
 
     Args:
         graph: a model.
-        name: of a layer that must not be inside a nested model either.
+        name: the name of a layer that must not be inside a nested model
+            either.
     """
     while True:
         nested = _nested_at_end(keras.tree.flatten(graph.output)[0])
@@ -118,7 +121,7 @@ def _with_layers_of(graph, nested):
             layer.name = f"{nested.name}_{layer.name}"
 
     def call(layer, *args, **kwargs):
-        # `call` runs the layers within, and leaves the model itself out.
+        # `call` runs the layers inside the model without the model itself.
         return (layer.call if layer is nested else layer)(*args, **kwargs)
 
     return keras.models.clone_model(
@@ -127,7 +130,7 @@ def _with_layers_of(graph, nested):
 
 
 def rename_twins(graph, outputs):
-    """Renames layers of a graph whose names come again in what follows.
+    """Renames layers of a graph whose names occur again in its outputs.
 
     A model that is recalibrated twice has layers of the same names.
 
@@ -153,7 +156,7 @@ def rename_twins(graph, outputs):
 
 
 def layer_output(graph, name: str):
-    """What a layer puts out in a graph, the latest that calls it."""
+    """The output of a layer in a graph, from its latest call."""
     return graph.get_layer(name)._inbound_nodes[-1].output_tensors[0]
 
 
@@ -174,10 +177,10 @@ def _holds(layer, name):
 
 def _passes(layer, tensor, inputs):
     if type(layer).__name__ in _SHAPE_ONLY:
-        # A softmax is over the last axis: that one must be left as it was.
+        # A softmax is over the last axis, which must not change.
         kept = tensor.shape[-1:] == inputs[0].shape[-1:]
         return kept or kind_of(inputs[0]) != "softmax"
-    # As at the end of a model in mixed precision.
+    # This occurs at the end of a model in mixed precision.
     return (
         isinstance(layer, keras.layers.Activation)
         and layer.activation is keras.activations.linear

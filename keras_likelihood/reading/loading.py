@@ -1,4 +1,4 @@
-"""Models from files, and models of one's own from other people's."""
+"""Loads models from files and copies models."""
 
 import os
 import pathlib
@@ -31,7 +31,8 @@ def load_model(model) -> keras.Model:
         raise ValueError(f"There is no such file. Received: {path!r}")
     loaded = keras.models.load_model(path, compile=False, safe_mode=True)
     if isinstance(loaded, LikelihoodModel):
-        # Its loss holds what it learned; other losses may be anyone's code.
+        # The loss of our model holds what it learned. Other losses may be any
+        # code and are not loaded.
         loaded = keras.models.load_model(path, safe_mode=True)
     return loaded
 
@@ -44,11 +45,11 @@ def copy_model(model, example=None) -> tuple[keras.Model, bool]:
         example: inputs; a model that was not built as a graph needs them.
 
     Returns:
-        `(graph, is_copy)`. A model that does not say how to make it anew is
-        used as it is, with a warning.
+        `(graph, is_copy)`. A model that cannot be made again from its config
+        is used itself, with a warning.
     """
     if is_graph(model):
-        # Without what a loss learns, and without a class of the user's.
+        # The copy has no learned loss parameters and no class of the user.
         graph = keras.Model(
             _structure(model, "input"), output_of(model), name=model.name
         )
@@ -63,9 +64,9 @@ def copy_model(model, example=None) -> tuple[keras.Model, bool]:
     if copy is not None and (example is None or _agree(graph, copy, example)):
         return copy, True
     warnings.warn(
-        f"{type(model).__name__} has no `get_config` by which a copy becomes "
-        "its like: what is made of it shares its layers, so that training "
-        "one changes the other.",
+        f"{type(model).__name__} has no `get_config` from which a copy can "
+        "be made. The new model shares its layers: training one changes the "
+        "other.",
         stacklevel=2,
     )
     return graph, False
@@ -108,8 +109,8 @@ def _inputs_like(model, example):
 
 
 def _copy_weights(model, copy):
-    # By a file: layers such as Normalization do more on loading than
-    # `set_weights` does.
+    # A file is used, because `set_weights` is not enough for layers such as
+    # Normalization.
     with tempfile.TemporaryDirectory() as folder:
         path = pathlib.Path(folder) / "copy.weights.h5"
         model.save_weights(path)

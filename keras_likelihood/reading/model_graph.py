@@ -41,10 +41,9 @@ from keras_likelihood.reading.stock_losses import (
 
 
 class ModelGraph:
-    """A copy of a trained model whose tensors can be built upon.
+    """A copy of a trained model to which new layers can be added.
 
-    The copy has weights of its own, so that whatever is made of it leaves
-    the model as it is.
+    The copy has its own weights, so that the original model never changes.
 
     Args:
         model: a `keras.Model` or the path of a `.keras` file.
@@ -90,7 +89,7 @@ class ModelGraph:
         self._example = None
 
     def _pool_classes(self):
-        """Makes one classifier of an ensemble of them."""
+        """Turns an ensemble of classifiers into one classifier."""
         pooled, likelihood = self.likelihood, self.likelihood
         if pooled is not None and issubclass(pooled, EnsembleDistribution):
             likelihood = pooled.likelihood
@@ -115,16 +114,16 @@ class ModelGraph:
         self,
         from_logits: bool | None = None,
         multi_label: bool | None = None,
-        spread: float = 30.0,
+        bound: float = 30.0,
     ):
         """Logits, divided by the temperature that the model has.
 
         Args:
-            from_logits: whether the output is logits; `None` looks at the
-                loss and the last layer.
-            multi_label: whether the columns are independent yes/no
-                questions; `None` looks there too.
-            spread: see `LogProbabilities`.
+            from_logits: whether the output is logits. With `None` the loss and
+                the last layer decide.
+            multi_label: whether the columns are independent yes/no questions.
+                With `None` the loss and the last layer decide.
+            bound: see `LogProbabilities`.
 
         Returns:
             `(logits, multi_label)`. A plain vector `(batch,)` gets an axis
@@ -145,7 +144,7 @@ class ModelGraph:
             logits, _ = open_ending(self.prediction, strip)
             if not from_logits and not (strip and logits is not None):
                 each = multi_label or not many
-                to_logits = LogOdds() if each else LogProbabilities(spread)
+                to_logits = LogOdds() if each else LogProbabilities(bound)
                 logits = to_logits(self.prediction)
             if len(logits.shape) == 1:
                 logits = keras.layers.Reshape((1,))(logits)
@@ -157,8 +156,8 @@ class ModelGraph:
         ):
             return
         raise ValueError(
-            "`model` must be a classifier with one output; for regressors "
-            "there is `keras_likelihood.recalibration.regression`. "
+            "`model` must be a classifier with one output. For regressors use "
+            "`keras_likelihood.recalibration.regression`. "
             f"Received: a prediction with {sorted(self.parameters)}"
         )
 
@@ -175,7 +174,7 @@ class ModelGraph:
         """The tensor of the features.
 
         Args:
-            optional: whether to return `None` where there are none.
+            optional: whether to return `None` if there are no features.
         """
         names = [layer.name for layer in self.graph.layers]
         name = self._feature_layer
@@ -187,7 +186,7 @@ class ModelGraph:
             if found is not None or optional:
                 return found
         raise ValueError(
-            "The layer of the features was not found; name it by "
+            "The layer of the features was not found. Give its name as "
             f"`features=`. Received: {names}"
         )
 
@@ -199,7 +198,8 @@ class ModelGraph:
             x: inputs, or batches `(x, y)` or `(x, y, sample_weight)`.
             y: targets; `None` for batches.
             weight: sample weights, or `None`.
-            batch_size: of the prediction; batches keep their own.
+            batch_size: the batch size of the prediction. Batches keep their
+                own size.
 
         Returns:
             `(arrays by name, y, sample_weight or None)` as NumPy.
@@ -237,7 +237,7 @@ class ModelGraph:
             build: function that makes the output.
             trainable: whether the layers below `base` may be trained.
                 Defaults to False.
-            model_class: of the result. Defaults to `keras.Model`.
+            model_class: the class of the result. Defaults to `keras.Model`.
         """
         if self._is_copy:
             below = keras.Model(self.graph.input, keras.tree.flatten(base))
@@ -249,7 +249,7 @@ class ModelGraph:
         name = f"{self.graph.name}_calibrated"
         model = model_class(self.graph.input, output, name=name)
         if self._example is not None:
-            # Some exports ask for a model that has been called.
+            # Some exports need a model that has been called.
             model(
                 keras.tree.map_structure(
                     keras.ops.convert_to_tensor, self._example
@@ -270,7 +270,7 @@ def full_precision():
 
 
 def _first_input(batches):
-    # An iterator would lose the batch that is looked at.
+    # An iterator would lose the batch that is read here.
     if isinstance(batches, Iterator):
         return None
     return next(numpy_batches(batches))[0]

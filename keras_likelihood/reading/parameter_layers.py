@@ -26,12 +26,13 @@ def parameter_layers(model) -> Iterator[tuple[str, keras.Layer]]:
 
 
 def head_behind(model, beside, key="") -> LikelihoodHead | None:
-    """The head that a model's output is that of, if it is.
+    """The head that makes the output of a model, or `None`.
 
     Args:
         model: the model.
-        beside: the parameters in its output; without any there is no head.
-        key: of the output, or `""`.
+        beside: the parameters in its output. Without parameters there is no
+            head.
+        key: the key of the output, or `""`.
     """
     if not beside:
         return None
@@ -41,18 +42,18 @@ def head_behind(model, beside, key="") -> LikelihoodHead | None:
 
 
 def likelihood_by_names(model, beside, key=""):
-    """The likelihood of a recalibrated regressor, which has no head or loss.
+    """The likelihood of a recalibrated regressor without head and loss.
 
-    Its outputs have the names of the parameters, and a conformal one has the
-    likelihood's name in its layer.
+    Its outputs have the names of the parameters. In a conformal model a layer
+    has the name of the likelihood.
 
     Args:
         model: the model.
         beside: the parameters in its output.
-        key: of the output, or `""`.
+        key: the key of the output, or `""`.
 
     Returns:
-        A `Likelihood` class, or `None` if it is none of these.
+        A `Likelihood` class, or `None` for other models.
     """
     if not beside or not is_graph(model):
         return None
@@ -67,7 +68,7 @@ def likelihood_by_names(model, beside, key=""):
 
 
 def unit_of(head: LikelihoodHead | None) -> float:
-    """The mean spread of the targets that a head adapted to, else 1."""
+    """The mean spread of the targets of a head's `adapt`, or 1."""
     units = getattr(head, "target_units", None)
     if units is None:
         return 1.0
@@ -81,9 +82,10 @@ def constraint_and_start(
 
     Args:
         model: the model.
-        reading: of its output.
-        name: of the parameter.
-        position: of the parameter in the output, `None` if it is not there.
+        reading: the reading of its output.
+        name: the name of the parameter.
+        position: the position of the parameter in the output, `None` if it is
+            not there.
     """
     declared = reading.likelihood.parameter(name)
     layer = reading.data_parameters.get(name)
@@ -101,7 +103,7 @@ def constraint_and_start(
 
 
 def too_many_outputs(count):
-    """The error of a model that is not of one likelihood."""
+    """The error for a model with several outputs."""
     return ValueError(
         "`model` must have one output, a prediction alone or with the "
         f"parameters of one head. Received: {count} outputs"
@@ -109,7 +111,7 @@ def too_many_outputs(count):
 
 
 def _layer_behind(model, key, position):
-    """The layer of a tensor in the output; the model itself if unknown."""
+    """The layer that makes a tensor of the output, or the model itself."""
     if not is_graph(model):
         return model
     output = output_of(model)

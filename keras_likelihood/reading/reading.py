@@ -1,4 +1,4 @@
-"""What a trained model says about data, whatever kind it is."""
+"""What a trained model of any kind says about data."""
 
 import dataclasses
 from typing import Any
@@ -30,12 +30,12 @@ class ReadParameter:
     """Values of one parameter, and where they come from.
 
     Args:
-        name: of the parameter.
+        name: the name of the parameter.
         source: `"fixed"`, `"global"`, `"data"` or `"predicted"`.
         values: a number or an array that broadcasts with the prediction.
         constraint: map from the reals to its domain.
         initial: value at which its learning starts.
-        unit: of the values, where its head adapted to the targets: the
+        unit: the unit of the values, if `adapt` of the head was called. The
             constraint and `initial` are in multiples of it.
     """
 
@@ -56,7 +56,7 @@ class Reading:
     """One output of a model as the pieces of a likelihood.
 
     Args:
-        key: of the output, `""` for the only one.
+        key: the key of the output, `""` for the only one.
         prediction: logits or predicted values, `(n, ..., units)`.
         likelihood: class of the likelihood, or `None` if unknown.
         parameters: list of `ReadParameter`s in the likelihood's order.
@@ -76,7 +76,7 @@ class Reading:
 
     @property
     def title(self) -> str:
-        """How to speak of it: nothing for the only output."""
+        """The name of the output in a sentence, empty for the only output."""
         return f" of output {self.key!r}" if self.key else ""
 
     @property
@@ -94,7 +94,7 @@ class Reading:
         return {name: data for name, data in found.items() if data.is_open}
 
     @property
-    def spread(self) -> str:
+    def uncertainty_parameter(self) -> str:
         """Name of the parameter that says how unsure the model is."""
         names = [p.name for p in getattr(self.likelihood, "parameters", ())]
         for name in ("scale", "temperature"):
@@ -108,7 +108,7 @@ class Reading:
         )
 
     def without_data_parameters(self) -> "Reading":
-        """The same, less what each training example learned for itself."""
+        """The same reading without the data parameters."""
         shared = [p for p in self.parameters if p.source != "data"]
         return dataclasses.replace(self, parameters=shared)
 
@@ -138,23 +138,24 @@ class Reading:
 def per_example(values) -> np.ndarray:
     """A temperature or scale of each example, `(n,)`, from `(n, ...)`.
 
-    The mean is geometric, as scales enter a likelihood by their logarithm.
+    The mean is geometric, because a likelihood contains the logarithm of a
+    scale.
     """
     logs = np.log(np.asarray(values, "float64"))
     return np.exp(logs.reshape(len(logs), -1).mean(axis=1))
 
 
 def read_model(model, x, *, batch_size: int = 256) -> list[Reading]:
-    """Runs a model once and takes every output apart.
+    """Runs a model once and reads every output.
 
     Args:
         model: a `keras.Model`, or the path of a `.keras` file.
         x: inputs as for `predict`.
-        batch_size: of the prediction. Defaults to 256.
+        batch_size: the batch size of the prediction. Defaults to 256.
 
     Returns:
-        One `Reading` an output; that of an output without a likelihood has
-        none and no parameters.
+        One `Reading` for each output. If an output has no likelihood, its
+        reading has no likelihood and no parameters.
     """
     model = load_model(model)
     output = model.predict(x, batch_size=batch_size, verbose=0)

@@ -1,10 +1,10 @@
-"""What a compiled Keras loss says about the output it is for."""
+"""What a compiled Keras loss says about its output."""
 
 _REGRESSION = ("squared", "absolute", "mse", "mae", "huber", "cosh")
 
 
 def task_of_loss(loss) -> str | None:
-    """The task a compiled Keras loss is of, if its name tells."""
+    """The task of a compiled Keras loss, if its name says so."""
     name = _name(loss)
     if "crossentropy" in name or "cross_entropy" in name:
         return "classification"
@@ -17,16 +17,16 @@ def puts_out_logits(kind, loss, layer: str) -> bool:
     """Whether a classifier's output is logits.
 
     Args:
-        kind: of its last layer, see `kind_of`.
-        loss: that it was compiled with, or `None`.
-        layer: what its last layer is, for the error if neither tells.
+        kind: the kind of its last layer, see `kind_of`.
+        loss: the loss that it was compiled with, or `None`.
+        layer: the name of its last layer, for the error message.
     """
     if kind is not None:
         return kind == "linear"
     if task_of_loss(loss) != "classification":
         raise ValueError(
-            "The last layer must be a softmax, a sigmoid or linear to be "
-            "recognised; say `from_logits=True` or `False` for others. "
+            "The last layer must be a softmax, a sigmoid or linear. For other "
+            "layers give `from_logits=True` or `from_logits=False`. "
             f"Received: {layer}"
         )
     config = loss.get_config() if hasattr(loss, "get_config") else {}
@@ -34,7 +34,7 @@ def puts_out_logits(kind, loss, layer: str) -> bool:
 
 
 def asks_questions(kind, loss) -> bool:
-    """Whether a classifier's outputs are yes/no questions, by themselves."""
+    """Whether a classifier's outputs are independent yes/no questions."""
     return kind == "sigmoid" or (kind is None and "binary" in _name(loss))
 
 

@@ -1,4 +1,4 @@
-"""Which likelihood the output of a model without one stands for."""
+"""The likelihood of a model that was compiled without one."""
 
 import dataclasses
 
@@ -23,8 +23,8 @@ def with_likelihood(
     """Returns a reading with a likelihood, in which classes are logits.
 
     Args:
-        reading: a `Reading`; one that has a likelihood is returned as it is.
-        y: targets, which may tell classes from numbers.
+        reading: a `Reading`. If it has a likelihood, it is returned unchanged.
+        y: targets, which may show whether they are classes or numbers.
         task: `"classification"`, `"regression"`, or `None` if unknown.
         from_logits: whether a classifier puts out logits, or `None`.
     """
@@ -74,7 +74,8 @@ def _task(reading, from_logits, output, y):
     if output.shape[-1] > 1 and (y.size == len(y) or one_hot):
         return "classification"
     raise ValueError(
-        "Whole numbers may be classes or targets of a linear output of shape "
-        f"{output.shape}; say `task='classification'` or "
-        "`task='regression'`. Received: task=None"
+        "Targets that are whole numbers may be classes or quantities. The "
+        f"output of shape {output.shape} is linear and does not say which. "
+        "Give `task='classification'` or `task='regression'`. "
+        "Received: task=None"
     )

@@ -1,4 +1,4 @@
-"""Checks of labels and targets, and of what is taken for probabilities."""
+"""Checks of labels, targets and probabilities."""
 
 import numpy as np
 
@@ -6,8 +6,8 @@ import numpy as np
 def are_probabilities(rows, low=None, high=None) -> bool:
     """Whether rows lie in [0, 1] and sum to one.
 
-    One column in [0, 1] may well be logits, so that it never is: only rows
-    of several columns cannot sum to one by chance.
+    The answer for one column is always False, because logits may lie in [0, 1]
+    too. Rows of several columns do not sum to one by chance.
 
     Args:
         rows: `(rows, columns)`.
@@ -26,7 +26,7 @@ def log_probabilities(p, least: float):
 
     Args:
         p: `(..., columns)`.
-        least: probabilities are taken to be at least this.
+        least: smaller probabilities are raised to this.
     """
     if p.shape[-1] > 1:
         return np.log(np.maximum(p, least))
@@ -39,7 +39,8 @@ def as_labels(labels, shape, weight=None) -> np.ndarray:
 
     Args:
         labels: class numbers, or one-hot rows of the logits' shape.
-        shape: of the logits, classes last; one column is a yes/no question.
+        shape: the shape of the logits, classes last; one column is a yes/no
+            question.
         weight: `(rows,)` or `None`; labels of weight zero are not checked.
     """
     labels = np.asarray(labels)
@@ -47,8 +48,8 @@ def as_labels(labels, shape, weight=None) -> np.ndarray:
     classes = max(shape[-1], 2)
     if labels.dtype.kind not in "biuf":
         raise ValueError(
-            "Labels must be class numbers; an audit takes their names as "
-            f"`label_names`. Received: dtype {labels.dtype}"
+            "Labels must be class numbers. Give the names of the classes to "
+            f"an audit as `label_names`. Received: dtype {labels.dtype}"
         )
     if labels.shape == shape and shape[-1] > 1:
         binary = np.isin(labels, (0, 1)).all()
@@ -84,7 +85,7 @@ def as_targets(y, shape) -> np.ndarray:
 
     Args:
         y: `shape`, or without its unit axis if that is 1.
-        shape: of the predictions, `(n, ..., units)`.
+        shape: the shape of the predictions, `(n, ..., units)`.
     """
     if y.dtype.kind not in "biuf":
         raise ValueError(f"Targets must be numbers. Received: dtype {y.dtype}")

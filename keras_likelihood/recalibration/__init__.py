@@ -1,6 +1,6 @@
 """Recalibration of trained classifiers and, in `regression`, regressors.
 
-Needs SciPy; `Isotonic` needs scikit-learn.
+It needs SciPy. `Isotonic` needs scikit-learn.
 """
 
 from keras_likelihood.recalibration import regression

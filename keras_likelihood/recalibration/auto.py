@@ -29,31 +29,31 @@ _LEAST_WEIGHT = 0.01
 
 
 class Auto(ClassifierRecalibrator):
-    """Stacks recalibrators: their weighted mean, by cross-validated NLL.
+    """Combines recalibrators by weights that minimise cross-validated NLL.
 
         p = sum_c w_c p_c,    w_c >= 0,    sum_c w_c = 1
 
-    The candidates are GlobalScaling and a temperature predicted from the
-    log-probabilities, these sorted, and the features; a vector map and
-    matrix maps of falling strength on top of each of the two; and a map of
-    the features. The weights minimise the NLL of rows that were held out
-    (a linear pool, fitted by EM); the candidates are then fitted to all
-    rows. A mean of candidates is never worse than the mean of their NLLs.
-    Beyond 200 classes the matrices and the map of the features are left
-    out.
+    The candidates are GlobalScaling and a temperature that is predicted from
+    the log-probabilities, the sorted log-probabilities and the features. Each
+    of the two may be followed by a vector map, or by matrix maps of falling
+    strength. A map of the features is a candidate too. The weights minimise
+    the NLL of held-out rows (a linear pool, fitted by EM). The candidates are
+    then fitted to all rows. The NLL of the mean is never above the mean of the
+    candidates' NLLs. Beyond 200 classes the matrices and the map of the
+    features are left out.
 
-    Stacking is Wolpert's (1992), matrix maps with strength 1 are structured
+    Stacking is from Wolpert (1992). Matrix maps with strength 1 are structured
     matrix scaling (Berta, Holzmueller, Jordan and Bach, 2026).
 
     Args:
-        keep_accuracy: take only candidates that cannot change the predicted
-            classes. Defaults to False.
+        keep_accuracy: whether to use only candidates that cannot change the
+            predicted classes. Defaults to False.
         folds: number of folds, `>= 2`. Defaults to 3.
-        seed: of the folds. Defaults to 0.
+        seed: the random seed of the folds. Defaults to 0.
 
     Attributes set by fitting:
-        weights_: dict of the candidates' names to their weights; also in
-            `report_`.
+        weights_: dict of the candidates' names to their weights. It is in
+            `report_` too.
         cross_validated_nll_: dict of names to the NLL of each candidate on
             rows held out.
 
@@ -75,7 +75,7 @@ class Auto(ClassifierRecalibrator):
         self.seed = seed
 
     def _fit(self, logits, labels, features, weight):
-        # The many small products take twice as long on two threads.
+        # Many small products take twice as long on two threads.
         with one_blas_thread():
             self._fit_candidates(logits, labels, features, weight)
 
@@ -128,9 +128,9 @@ class Auto(ClassifierRecalibrator):
         return chains
 
     def _held_out(self, whole, chains):
-        """The NLL of each candidate, by row, where the row was held out.
+        """The NLL of each candidate on every row when it was held out.
 
-        The first fold ends a chain where a weaker prior no longer helps.
+        In the first fold a chain ends when a weaker prior no longer helps.
         """
         rows = self._rows(whole.labels, whole.z.shape[1])
         places = {row: place for place, row in enumerate(rows)}
@@ -149,7 +149,9 @@ class Auto(ClassifierRecalibrator):
                         candidate, whole.z[held], whole.labels[held], seen
                     )
                     losses.setdefault(candidate, np.empty(len(rows)))[at] = loss
-                    worse = loss.mean() > best and candidate.map == "matrix"
+                    worse = (
+                        loss.mean() > best and candidate.logit_map == "matrix"
+                    )
                     if worse and not number:
                         break
                     best = loss.mean()
@@ -170,7 +172,8 @@ class Auto(ClassifierRecalibrator):
             )
         random = np.random.default_rng(self.seed)
         order = random.permutation(rows)
-        # Sorted by class, so that every fold sees the rare ones.
+        # The rows are sorted by class, so that every fold has the rare
+        # classes.
         order = order[np.argsort(labels[order], kind="stable")]
         return [np.sort(order[i :: self.folds]) for i in range(self.folds)]
 
@@ -191,7 +194,8 @@ class Auto(ClassifierRecalibrator):
         outputs = []
         for number, member in enumerate(self.members_):
             inputs = [keras.Input(tensor.shape[1:]) for tensor in given]
-            # A model of its own, since names may not come twice in one.
+            # Names must be different within a model, so this is a separate
+            # model.
             part = keras.Model(
                 inputs,
                 member._graph(*inputs, *([None] * (features is None))),

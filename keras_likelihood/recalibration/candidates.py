@@ -1,4 +1,4 @@
-"""The recalibrators that `Auto` stacks, fitted with shared steps."""
+"""The recalibrators that `Auto` combines. They share steps of the fit."""
 
 import dataclasses
 
@@ -30,16 +30,16 @@ class Candidate:
 
     Args:
         temperature: as in `JointScaling`.
-        map: as in `JointScaling`.
+        logit_map: as in `JointScaling`.
         strength: as in `JointScaling`.
     """
 
     temperature: str | None
-    map: str | None
+    logit_map: str | None
     strength: float
 
     def __str__(self):
-        if self.map is None:
+        if self.logit_map is None:
             return (
                 "PredictedTemperature" if self.temperature else "GlobalScaling"
             )
@@ -47,20 +47,21 @@ class Candidate:
             "vector": "VectorScaling",
             "matrix": f"MatrixScaling({self.strength:g})",
             "features": "FeatureMap",
-        }[self.map]
+        }[self.logit_map]
         return f"PredictedTemperature, {name}" if self.temperature else name
 
 
 class FittedCandidates:
-    """Candidates fitted to the same rows, each step only once.
+    """Candidates fitted to the same rows. Each step is done only once.
 
     Args:
         z: logits after GlobalScaling of all rows, `(rows, classes)`.
         labels: class numbers `(rows,)`.
         columns: dict of group names to `(rows, components)`.
         weight: `(rows,)`, or `None`.
-        whole: the same for all rows. It finds the strengths of the priors
-            that the marginal likelihood decides; `None` for itself.
+        whole: the same object for all rows. It finds the strengths of the
+            priors that maximise the marginal likelihood. `None` means this
+            object.
     """
 
     def __init__(self, z, labels, columns, weight, whole=None):
@@ -73,7 +74,7 @@ class FittedCandidates:
         self._fitted = {}
 
     def part(self, rows):
-        """The same for some rows, nothing fitted yet."""
+        """The same object for some rows, without any fit."""
         weight = None if self.weight is None else self.weight[rows]
         return FittedCandidates(
             self.z[rows],
@@ -86,7 +87,7 @@ class FittedCandidates:
     def losses(self, candidate, z, labels, columns):
         """-log p of the labels of other rows."""
         z = self._tempered(candidate.temperature, z, columns)
-        if candidate.map is not None:
+        if candidate.logit_map is not None:
             weights = self._map(candidate)
             z = map_logits(for_map(z), weights, columns.get("features"))
         logs = log_softmax(z, axis=1)
@@ -96,7 +97,7 @@ class FittedCandidates:
         """A `JointScaling` with the fitted weights.
 
         Args:
-            candidate: which.
+            candidate: the candidate.
             base: the global temperature that `z` was divided by.
             columns: the `Columns` with the bases.
         """
@@ -104,7 +105,7 @@ class FittedCandidates:
         predicted = None
         if candidate.temperature:
             predicted = self._once("temperature", self._fit_temperature)
-        mapped = self._map(candidate) if candidate.map else {}
+        mapped = self._map(candidate) if candidate.logit_map else {}
         found._set_parameters(base, columns, predicted, mapped)
         return found
 
@@ -120,7 +121,7 @@ class FittedCandidates:
         return temper(z, columns, fit.weights, self._link)
 
     def _fit_global(self):
-        # All rows together have been divided by theirs.
+        # All logits have already been divided by this temperature.
         if self._whole is None:
             return 1.0
         return solve_temperature(self.z, self.labels, self.weight)
@@ -148,7 +149,7 @@ class FittedCandidates:
         weights = fit_map(
             self._logs(candidate.temperature),
             self.labels,
-            candidate.map,
+            candidate.logit_map,
             self._strengths(candidate),
             x,
             self.weight,
@@ -158,8 +159,8 @@ class FittedCandidates:
         return weights
 
     def _simpler(self, candidate):
-        """A map with stronger priors, fitted before, to begin with."""
-        if candidate.map != "matrix":
+        """A fitted map with stronger priors, to start from."""
+        if candidate.logit_map != "matrix":
             return None
         return self._fitted.get(("last", candidate.temperature))
 
@@ -168,7 +169,7 @@ class FittedCandidates:
         return whole._once(
             ("strengths", candidate),
             lambda: map_strengths(
-                candidate.map,
+                candidate.logit_map,
                 candidate.strength,
                 whole._logs(candidate.temperature),
                 whole.labels,

@@ -20,17 +20,17 @@ class ClassifierRecalibrator:
     """Base of the recalibrators of classifiers.
 
     A subclass fits its parameters to logits (`_fit`), applies them in NumPy
-    (`_apply`) and writes them as Keras layers (`_graph`). The rest is here:
-    models, files and arrays as input, binary and dense outputs, the report.
+    (`_apply`) and makes Keras layers of them (`_graph`). This class handles
+    models, files, arrays, binary and dense outputs and the report.
 
     Attributes set by fitting:
         parameters_: dict of the fitted values.
         report_: dict of NLL, ECE and accuracy on the data given, `_before`
             and `_after`, and `seconds`.
-        questions_: fitted recalibrators, one a column, of independent yes/no
-            questions; `None` for classes.
-        model: Keras model with calibrated probabilities (after `fit`). It is
-            a copy: training it leaves the original as it is.
+        questions_: for independent yes/no questions, one fitted recalibrator
+            for each column. `None` for classes.
+        model: Keras model with calibrated probabilities (after `fit`). It is a
+            copy. Training it does not change the original.
 
     >>> fitted = GlobalScaling().fit("model.keras", x_val, y_val)
     >>> fitted.model.save("calibrated.keras")
@@ -38,13 +38,14 @@ class ClassifierRecalibrator:
 
     uses_features: bool | str = False
     report_: dict
-    """Whether fitting needs features beside the logits; `"optional"` takes
-    them where there are any."""
+    """Whether fitting needs features besides the logits. With `"optional"`
+    features are used if there are any.
+    """
     questions_ = None
     streams = False
     """Whether fitting reads a large memory-mapped array block by block."""
     keeps_accuracy = True
-    """Whether the predicted class stays, but for ties of a huge temperature."""
+    """Whether predicted classes stay, except for ties at a huge temperature."""
 
     def fit(
         self,
@@ -62,23 +63,23 @@ class ClassifierRecalibrator:
         """Recalibrates a trained Keras model.
 
         Args:
-            model: a `keras.Model`, or the path of a `.keras` file. What a
-                `LikelihoodModel` learned of the temperature is included.
+            model: a `keras.Model`, or the path of a `.keras` file. A
+                temperature that a `LikelihoodModel` learned is used.
             x: inputs as for `model.predict`, or an iterable of `(x, y)` or
                 `(x, y, sample_weight)` batches such as a `tf.data.Dataset`.
-            y: class numbers or one-hot labels; left out for batches.
-            sample_weight: one weight an example, or `None`.
-            from_logits: whether the model puts out logits. `None` (default)
-                looks at its loss and its last layer.
+            y: class numbers or one-hot labels. Leave them out for batches.
+            sample_weight: one weight for each example, or `None`.
+            from_logits: whether the output of the model is logits. With `None`
+                (default) the loss and the last layer decide.
             multi_label: whether the columns of the output are independent
-                yes/no questions, with labels 0 or 1 of the output's shape;
-                each is then recalibrated by itself. `None` (default) takes
-                several sigmoid outputs for such.
+                yes/no questions, with labels 0 or 1 of the output's shape.
+                Each is then recalibrated separately. With `None` (default)
+                several sigmoid outputs count as such questions.
             features: name of the layer whose output are the features.
                 Defaults to the input of the layer of the logits.
             trainable: whether the layers of the original may be trained in
                 the result. Defaults to False: they are frozen.
-            batch_size: of the prediction.
+            batch_size: the batch size of the prediction.
 
         Returns:
             `self`, with `model` set.
@@ -119,12 +120,12 @@ class ClassifierRecalibrator:
 
         Args:
             logits: `(n, ..., classes)`, or `(n,)` or `(n, ..., 1)` for a
-                yes/no question, or `(n, ..., questions)`. `GlobalScaling`
-                and `VectorScaling` read a memory-mapped `(n, classes)` array
-                (`numpy.load(path, mmap_mode="r")`) above 1 GiB block by
-                block; the other methods refuse it.
-            y: class numbers `(n, ...)` or one-hot labels; 0 or 1 in the shape
-                of `logits` for several questions.
+                yes/no question, or `(n, ..., questions)`. `GlobalScaling` and
+                `VectorScaling` read a memory-mapped `(n, classes)` array
+                (`numpy.load(path, mmap_mode="r")`) above 128 MiB block by
+                block. The other methods raise an error above 1 GiB.
+            y: class numbers `(n, ...)` or one-hot labels. For several
+                questions, 0 or 1 in the shape of `logits`.
             features: `(n, ..., columns)`, for methods that use them.
             from_logits: `False` if `logits` are probabilities.
             multi_label: whether columns are independent yes/no questions.
@@ -251,7 +252,7 @@ class ClassifierRecalibrator:
             return None
         if features is None:
             raise ValueError(
-                f"{type(self).__name__} needs `features` beside the logits. "
+                f"{type(self).__name__} needs `features` besides the logits. "
                 "Received: features=None"
             )
         return inputs.as_features(features, leading)
@@ -264,7 +265,7 @@ class ClassifierRecalibrator:
         return scores(after, labels, weight)
 
     def _details(self):
-        """What a method adds to its report."""
+        """Entries that a method adds to its report."""
         return {}
 
     def _fit(self, logits, labels, features, weight):

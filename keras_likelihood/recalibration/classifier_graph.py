@@ -1,4 +1,4 @@
-"""A trained classifier as logits and features, and back to a model."""
+"""Finds logits and features of a classifier and adds layers to it."""
 
 import keras
 
@@ -8,7 +8,7 @@ from keras_likelihood.layers.serving import (
     SecondClass,
 )
 from keras_likelihood.reading import ModelGraph
-from keras_likelihood.recalibration.inputs import SPREAD
+from keras_likelihood.recalibration.inputs import LOGIT_BOUND
 
 
 class ClassifierGraph:
@@ -19,8 +19,8 @@ class ClassifierGraph:
         x: inputs, or batches; for models that were not built as a graph.
         from_logits: as in `ClassifierRecalibrator.fit`.
         multi_label: as in `ClassifierRecalibrator.fit`.
-        with_features: whether features are wanted: `True`, `False` or
-            `"optional"`, which takes them where they are found.
+        with_features: whether features are needed: `True`, `False` or
+            `"optional"`, which uses them if there are any.
         **options: `batched` and `features` of `ModelGraph`.
     """
 
@@ -37,7 +37,7 @@ class ClassifierGraph:
         self._source = ModelGraph(model, x, **options)
         self._tensors = {}
         self._tensors["logits"], self.multi_label = self._source.logits(
-            from_logits, multi_label, SPREAD
+            from_logits, multi_label, LOGIT_BOUND
         )
         if with_features:
             optional = with_features == "optional"
@@ -69,7 +69,7 @@ class ClassifierGraph:
             recalibrator: a fitted `ClassifierRecalibrator`.
             trainable: whether the classifier's own layers may be trained.
                 Defaults to False.
-            model_class: of the result. Defaults to `keras.Model`.
+            model_class: the class of the result. Defaults to `keras.Model`.
         """
 
         def build():
@@ -92,7 +92,8 @@ class ClassifierGraph:
         for number, column in enumerate(columns):
             given = [column] if features is None else [column, features]
             inputs = [keras.Input(tensor.shape[1:]) for tensor in given]
-            # A model of its own, since names may not come twice in one.
+            # Names must be different within a model, so this is a separate
+            # model.
             part = keras.Model(
                 inputs,
                 _add_layers(
@@ -107,7 +108,7 @@ class ClassifierGraph:
 
 
 def _add_layers(recalibrator, logits, features):
-    bounded = BoundedLogits(SPREAD, name="bounded_logits")(logits)
+    bounded = BoundedLogits(LOGIT_BOUND, name="bounded_logits")(logits)
     if logits.shape[-1] != 1:
         return recalibrator._graph(bounded, features)
     pair = PairedLogits(name="paired_logits")(bounded)

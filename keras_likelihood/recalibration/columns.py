@@ -1,4 +1,4 @@
-"""What predicted temperatures and maps are linear in."""
+"""The columns from which temperatures and maps are predicted."""
 
 import numpy as np
 from scipy.special import log_softmax
@@ -17,13 +17,13 @@ SOURCES = {
 class Columns:
     """Standardised columns of the logits and of the features, by group.
 
-    The bases look at no label, so that all folds of a cross-validation share
-    them and each row is projected once.
+    The bases do not depend on labels. So all folds of a cross-validation share
+    them, and each row is projected once.
 
     Args:
         groups: names among `"logits"`, `"sorted"` and `"features"`.
         z: logits after GlobalScaling, `(rows, classes)`.
-        features: `(rows, columns)`, or `None`: then that group is left out.
+        features: `(rows, columns)`. With `None` this group is left out.
         weight: `(rows,)`, or `None`.
     """
 
@@ -45,10 +45,11 @@ class Columns:
 
 
 def raw_columns(groups, z, features):
-    """The columns of each group as they are."""
+    """The columns of each group, not standardised."""
     found = {}
     if "logits" in groups or "sorted" in groups:
-        # The softmax does not see a constant added to a row; nor may this.
+        # A constant added to a row must not change the result, as in a
+        # softmax.
         logs = log_softmax(z, axis=1)
     for name in groups:
         if name == "logits":

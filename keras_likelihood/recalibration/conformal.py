@@ -20,40 +20,42 @@ from keras_likelihood.recalibration.classifier_graph import ClassifierGraph
 
 
 class Conformal:
-    """Makes sets of classes that hold the true one as often as they say.
+    """Makes sets of classes with a guaranteed coverage.
 
         set(coverage) = {c: score_c <= q},
             q = the ceil((n + 1) coverage)-th smallest score of true classes
 
-    The scores are those of adaptive prediction sets (`"aps"`, Romano et al.
-    2020), of regularised ones (`"raps"`, Angelopoulos et al. 2021), which
-    hold fewer unlikely classes, or of least ambiguous ones (`"lac"`, Sadinle
+    Three scores are available: adaptive prediction sets (`"aps"`, Romano et
+    al. 2020), regularised ones (`"raps"`, Angelopoulos et al. 2021), which
+    contain fewer unlikely classes, and least ambiguous ones (`"lac"`, Sadinle
     et al. 2019), which are the smallest on average but too small for hard
     examples.
 
-    A set then holds the class of a new example with a probability of at
-    least `coverage`, whatever the model and the distribution of the data. The
-    one assumption is that calibration examples and new ones are exchangeable.
-    It fails if the data drift, if the calibration examples were used to train
-    or recalibrate the model, or if they were chosen otherwise than the new
-    ones. The guarantee is on average over calibration sets and examples; with
-    `groups` it holds within every group, or within every class.
+    A set then contains the class of a new example with a probability of at
+    least `coverage`. This holds for any model and any distribution of the
+    data. The only assumption is that calibration examples and new examples are
+    exchangeable. It fails if the data drift, if the calibration examples were
+    used to train or recalibrate the model, or if they were chosen in another
+    way than the new ones. The guarantee holds on average over calibration sets
+    and examples. With `groups` it holds within every group, or within every
+    class.
 
-    Positions of a dense prediction have a threshold each.
+    In a dense prediction each position has its own threshold.
 
     Args:
         score: `"aps"` (default), `"raps"` or `"lac"`.
-        penalty: of `"raps"`: what each further class costs, `>= 0`. Defaults
-            to 0.01, as in the paper.
-        free_classes: of `"raps"`: number of classes without penalty.
+        penalty: for `"raps"`, the penalty of each further class, `>= 0`.
+            Defaults to 0.01, as in the paper.
+        free_classes: for `"raps"`, the number of classes without penalty.
             Defaults to 5, as in the paper.
-        randomized: whether to break the steps of the scores by chance, so
-            that the coverage is exact. Defaults to False: sets are always
-            the same and may hold the true class more often than asked, since
-            the likeliest class is in all of them.
-        allow_empty: whether a randomised or `"lac"` set may be empty.
-            Defaults to False: the likeliest class is always in it.
-        seed: of the randomised scores of the calibration. Defaults to 0.
+        randomized: whether to randomise the scores, so that the coverage is
+            exact. Defaults to False. Then sets are always the same, and they
+            may contain the true class more often than asked, because the most
+            probable class is in all of them.
+        allow_empty: whether a randomised or `"lac"` set may be empty. Defaults
+            to False: the most probable class is always in it.
+        seed: the random seed of the randomised scores of the calibration.
+            Defaults to 0.
 
     Attributes set by fitting:
         scores_: sorted scores of the calibration examples.
@@ -116,17 +118,17 @@ class Conformal:
                 of a recalibrated model.
             x: inputs as for `model.predict`, or an iterable of `(x, y)`
                 batches. They must not have been used for training or
-                recalibration. Weights are refused: they have no meaning for
-                the guarantee.
-            y: class numbers or one-hot labels; left out for batches.
+                recalibration. Weights raise an error, because they have no
+                meaning for the guarantee.
+            y: class numbers or one-hot labels. Leave them out for batches.
             groups: label of every example, `(n,)` whole numbers or strings,
-                for a guarantee within every group; `"class"` for one within
-                every class. Defaults to none.
-            from_logits: whether the model puts out logits. `None` (default)
-                looks at its loss and its last layer.
+                for a guarantee within every group. `"class"` gives a guarantee
+                within every class. Defaults to no groups.
+            from_logits: whether the output of the model is logits. With `None`
+                (default) the loss and the last layer decide.
             trainable: whether the layers of the original may be trained in
                 the result. Defaults to False: they are frozen.
-            batch_size: of the prediction.
+            batch_size: the batch size of the prediction.
 
         Returns:
             `self`, with `model` set.
@@ -185,7 +187,7 @@ class Conformal:
             "accuracy": float(np.mean(p.argmax(axis=-1) == labels)),
             "seconds": time.perf_counter() - started,
         }
-        # A model of a former fit would have other sets.
+        # A model of an earlier fit would have other sets.
         self.__dict__.pop("model", None)
         return self
 
@@ -195,7 +197,7 @@ class Conformal:
         """Sets of new inputs; see `ConformalClassifier.predict_set`."""
         if not hasattr(self, "model"):
             raise ValueError(
-                "`predict_set` needs a model; after `fit_arrays` there is "
+                "`predict_set` needs a model. After `fit_arrays` use "
                 "`predict_set_arrays`. Received: no call of `fit`"
             )
         return self.model.predict_set(x, coverage, groups=groups, seed=seed)
@@ -244,7 +246,7 @@ class Conformal:
 
 
 def _probabilities(logits, from_logits):
-    """`(n, ..., classes)` and the shape of the logits, classes last."""
+    """Probabilities `(n, ..., classes)` and the shape of the logits."""
     rows, shape = inputs.as_logits(logits, from_logits)
     p = softmax(rows.astype("float64"), axis=1)
     return p.reshape(*shape[:-1], p.shape[1]), shape

@@ -24,13 +24,14 @@ class DeepScaling(ClassifierRecalibrator):
         p = softmax(z / T(x)),    T(x) = f(network(x))
 
     with `z` the logits after GlobalScaling and `f` the shifted softplus. The
-    network starts as GlobalScaling; held-out folds decide how long it is
-    trained. The predicted classes stay as they are.
+    network starts as GlobalScaling. Held-out folds decide how long it is
+    trained. The predicted classes do not change.
 
     Args:
         hidden: sizes of the hidden layers. Defaults to `(16,)`.
-        offset: of the softplus, `>= 0`. Defaults to 0.2.
-        seed: of the initial weights and the folds. Defaults to 0.
+        offset: the offset of the softplus, `>= 0`. Defaults to 0.2.
+        seed: the random seed of the initial weights and the folds. Defaults to
+            0.
     """
 
     uses_features = True
@@ -52,8 +53,8 @@ class DeepScaling(ClassifierRecalibrator):
         def objective(eta, rows):
             temperature, slope = link(eta)
             at = softmax_moments(z[rows], labels[rows], 1 / temperature)
-            pull = at.slope * -slope / temperature**2
-            return weight[rows] * at.nll, weight[rows] * pull
+            gradient = at.slope * -slope / temperature**2
+            return weight[rows] * at.nll, weight[rows] * gradient
 
         parts, steps = fit_network(objective, x, self.hidden, self.seed)
         kernel, shift = basis.to_raw(parts[0])

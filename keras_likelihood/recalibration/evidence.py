@@ -1,14 +1,14 @@
-"""Penalised fits whose penalties the data themselves choose.
+"""Penalised fits. The strength of the penalties comes from the data.
 
 Every group of weights theta_g has a normal prior of precision alpha_g around
-zero, which stands for the simplest recalibration. Its strength maximises the
-marginal likelihood in Laplace's approximation, by MacKay's fixed point:
+zero. Weights of zero mean the simplest recalibration. Its strength maximises
+the marginal likelihood in Laplace's approximation, by MacKay's fixed point:
 
     gamma = sum_j lambda_j / (lambda_j + alpha),    alpha = gamma / |theta|^2
 
-where lambda_j are the eigenvalues of the group's curvature. `gamma` counts
-the weights that the data determine. No data are held out and no test set is
-looked at; one fit finds the strengths.
+where lambda_j are the eigenvalues of the group's curvature. `gamma` counts the
+weights that the data determine. No data are held out, and no test set is used.
+One fit finds the strengths.
 """
 
 import dataclasses
@@ -85,9 +85,9 @@ def fit_by_evidence(
         objective: has `shapes` (group name to shape, ungrouped free weights
             under `"free"`), `evaluate(weights) -> (nll, gradients)` summed
             over rows, and `curvature(name)` at the last evaluation.
-        rounds: most re-estimations of the strengths.
-        fixed: strengths of groups that keep theirs.
-        weights: where to begin, by group; zero where left out.
+        rounds: largest number of updates of the strengths.
+        fixed: strengths of groups whose strength does not change.
+        weights: weights to start from, by group. The default is zero.
     """
     fixed = fixed or {}
     weights = starting_weights(objective, weights)
@@ -103,7 +103,7 @@ def fit_by_evidence(
         else:
             previous = dict(strengths)
             for g in groups:
-                strengths[g], effective[g] = restrength(
+                strengths[g], effective[g] = updated_strength(
                     curvatures[g], weights[g], previous[g]
                 )
             settled = all(
@@ -120,7 +120,7 @@ def fit_by_evidence(
 
 
 def fit_penalised(objective, strengths, iterations, weights=None):
-    """Fits the weights where the strengths are known."""
+    """Fits the weights with known strengths."""
     weights = starting_weights(objective, weights)
     objective.evaluate(weights)
     curvatures = {name: objective.curvature(name) for name in weights}
@@ -134,17 +134,17 @@ def starting_weights(objective, weights=None):
 
 
 def _typical(curvature):
-    """A strength that lets the strongest tenth of the directions move."""
+    """A strength at which a tenth of the directions can change."""
     values = np.sort(curvature.values.ravel())[::-1]
     return float(max(values[len(values) // 10], 1e-3))
 
 
-def restrength(curvature, weights, alpha):
+def updated_strength(curvature, weights, alpha):
     """The fixed point of the quadratic model around the present fit.
 
-    At precision `alpha'` that model puts the weights of eigenvalue lambda at
-    (lambda + alpha) / (lambda + alpha') of their present value, so the fixed
-    point needs no new fit.
+    In that model, a precision of `alpha'` multiplies the weights of eigenvalue
+    lambda by (lambda + alpha) / (lambda + alpha'). So the fixed point needs no
+    new fit.
     """
     values = curvature.values
     present = curvature.to_coordinates(weights)
@@ -154,7 +154,7 @@ def restrength(curvature, weights, alpha):
         moved = present * (values + alpha) / (values + new)
         target = effective / max(np.sum(moved**2), 1e-12)
         target = float(np.clip(target, 1e-6, STRONGEST))
-        # The quadratic model is not to be trusted far from here.
+        # The quadratic model is not valid far from here.
         target = float(np.clip(target, alpha / 100, alpha * 100))
         if abs(np.log(target / new)) < 1e-3:
             return target, float(effective)

@@ -1,4 +1,4 @@
-"""Standardised features, reduced where they are too many to decompose."""
+"""Standardised features, reduced if they are too many."""
 
 import numpy as np
 
@@ -9,11 +9,11 @@ _SAMPLE_ROWS = 8192
 class FeatureBasis:
     """Centres and scales features; projects them on principal directions.
 
-    Features of at most 256 columns keep all of them. More are projected on
-    their 256 strongest principal directions, found by subspace iteration
-    from a fixed start. A prior of equal precision in every direction looks
-    the same in any such basis, and the directions left out are those it
-    would have shrunk to nothing.
+    Up to 256 columns are all kept. More columns are projected on their 256
+    strongest principal directions, which are found by subspace iteration from
+    a fixed start. A prior of equal precision in every direction is the same in
+    any such basis. It would shrink the directions that are left out to almost
+    zero.
 
     Args:
         features: `(rows, columns)`; constant columns are ignored.
@@ -22,7 +22,7 @@ class FeatureBasis:
 
     def __init__(self, features, weight=None):
         self.mean = np.average(features, axis=0, weights=weight)
-        # In one product: a squared copy of wide features is costly.
+        # One product is used, because a squared copy of wide features is slow.
         stride = max(1, len(features) // _SAMPLE_ROWS)
         sample = features[::stride].astype("float64") - self.mean
         sampled = None if weight is None else weight[::stride]
@@ -64,7 +64,7 @@ class FeatureBasis:
 
 
 def _principal(sample, components):
-    # Products with the sample itself: its Gram matrix would cost more.
+    # The sample itself is used, because its Gram matrix would take longer.
     start = np.random.default_rng(0).standard_normal(
         (sample.shape[1], components + 32), dtype="float32"
     )

@@ -1,4 +1,4 @@
-"""Keras layers that carry weights fitted elsewhere."""
+"""Keras layers with given weights."""
 
 import keras
 import numpy as np
@@ -14,12 +14,12 @@ def predicted_parameter(
 
     Args:
         likelihood: name of the likelihood.
-        name: of its parameter.
+        name: the name of its parameter.
         features: symbolic tensor `(batch, ..., columns)`.
         kernel: `(columns,)` or `(columns, 1)`.
         bias: a number or `(1,)`.
         units: size of the last axis of the prediction.
-        offset: of the shifted softplus.
+        offset: the offset of the shifted softplus.
 
     Returns:
         Symbolic tensor of the parameter.

@@ -17,7 +17,7 @@ class GlobalScaling(ClassifierRecalibrator):
         p = softmax(logits / T)
 
     T minimises the validation NLL, which is convex in 1 / T and solved
-    exactly. The predicted classes stay as they are.
+    exactly. The predicted classes do not change.
 
     >>> scaling = GlobalScaling().fit_arrays(logits, y)
     >>> scaling.parameters_["temperature"]
@@ -33,7 +33,7 @@ class GlobalScaling(ClassifierRecalibrator):
         return logits / self.parameters_["temperature"]
 
     def _scores_after(self, logits, labels, features, weight):
-        # Without a tempered copy of all logits.
+        # This avoids a tempered copy of all logits.
         tau = 1 / self.parameters_["temperature"]
         return scores(logits, labels, weight, tau)
 

@@ -1,4 +1,4 @@
-"""The one temperature that minimises the likelihood, solved exactly."""
+"""Finds the temperature that minimises the NLL."""
 
 import numpy as np
 
@@ -12,16 +12,16 @@ _LEAST_GAP = 1e-3
 def solve_temperature(logits, labels, weight=None) -> float:
     """Returns the T that minimises the mean NLL of `logits / T`.
 
-    The NLL is convex in tau = 1 / T, so a Halley step that is kept inside
-    the bracket of slopes of opposite sign always ends at the minimum. A
-    sample of the rows finds the neighbourhood first; the full data then
-    needs one or two passes.
+    The NLL is convex in tau = 1 / T. Halley steps that stay between slopes of
+    opposite sign always reach the minimum. A sample of the rows gives the
+    start, and the full data then need one or two passes.
 
-    Where no finite minimum exists (every label has the largest logit: T to
-    0; the logits know nothing: T to infinity) T ends at 1e-6, or at a
-    thousand times the largest gap between two logits of a row: almost
-    uniform probabilities, in which float32 still tells the largest. Logits
-    that are constant in every row leave T = 1.
+    There may be no finite minimum. If every label has the largest logit, T
+    would go to 0, and T ends at 1e-6. If the logits carry no information, T
+    would go to infinity. T then ends at a thousand times the largest gap
+    between two logits of a row. The probabilities are almost uniform, but
+    float32 still shows which is the largest. If the logits are constant in
+    every row, T is 1.
 
     Args:
         logits: `(rows, classes)`, or `StoredLogits`.
@@ -34,12 +34,14 @@ def solve_temperature(logits, labels, weight=None) -> float:
         part = slice(None, None, stride)
         sampled = None if weight is None else weight[part]
         tau = _halley(logits[part], labels[part], sampled, tau)
-    return 1.0 / _told_apart(_halley(logits, labels, weight, tau), logits)
+    return 1.0 / _raised_to_float32_gap(
+        _halley(logits, labels, weight, tau), logits
+    )
 
 
-def _told_apart(tau, logits):
-    """tau, raised to where the largest gap of `tau logits` is not lost."""
-    # The first rows almost always show it; all of them are a pass more.
+def _raised_to_float32_gap(tau, logits):
+    """tau, raised until the largest gap of `tau logits` shows in float32."""
+    # The first rows are almost always enough. All rows take another pass.
     gap = 0.0
     for begin in range(0, len(logits), _SAMPLE_ROWS):
         rows = logits[begin : begin + _SAMPLE_ROWS]
@@ -50,9 +52,9 @@ def _told_apart(tau, logits):
 
 
 def _halley(logits, labels, weight, tau):
-    # The error after a Halley step is of the order of the step's cube, and
-    # that of the NLL of its sixth power: a relative step of 0.01 leaves the
-    # NLL exact to rounding.
+    # After a Halley step the error is of the order of the step's cube. The
+    # error of the NLL is of the order of its sixth power. So with a relative
+    # step of 0.01 the NLL is exact up to rounding.
     low, high = _LOWEST, _HIGHEST
     for _ in range(100):
         at = softmax_moments(logits, labels, tau, third=True)
@@ -68,7 +70,8 @@ def _halley(logits, labels, weight, tau):
             slope, curvature, np.average(at.third, weights=weight)
         )
         if not low < target < high:
-            # Geometric, since tau may lie orders of magnitude away.
+            # The mean is geometric, because tau may be orders of magnitude
+            # away.
             target = np.sqrt(low * high)
         moved, tau = abs(target / tau - 1), target
         if moved < 0.01:
@@ -80,6 +83,6 @@ def _step(slope, curvature, third):
     if not curvature > 0:
         return np.inf
     newton = slope / curvature
-    # Far from the minimum the third derivative may mislead.
-    bend = np.clip(newton * third / (2 * curvature), -0.5, 0.5)
-    return newton / (1 - bend)
+    # Far from the minimum the third derivative may be misleading.
+    correction = np.clip(newton * third / (2 * curvature), -0.5, 0.5)
+    return newton / (1 - correction)

@@ -1,4 +1,4 @@
-"""Checks and reshaping of what users hand to a recalibrator."""
+"""Checks and reshapes the inputs of recalibrators."""
 
 import numpy as np
 
@@ -7,11 +7,11 @@ from keras_likelihood.reading.targets import (
     log_probabilities,
 )
 
-SPREAD = 30.0
+LOGIT_BOUND = 30.0
 """Logits further than this below the largest of their row are raised to it.
 
-Their probabilities are below 1e-13 and their size is an accident, yet a few
-labels on such logits would rule a fit of the likelihood.
+Their probabilities are below 1e-13, and their exact size has no meaning. But a
+few labels on such logits would dominate a fit of the likelihood.
 """
 
 
@@ -19,12 +19,13 @@ def as_logits(values, from_logits: bool, name="logits"):
     """Returns `(rows, classes)` logits and the leading shape.
 
     One column, or a plain vector, is the logit (or probability) of yes and
-    becomes the pair `(-z/2, z/2)`. Logits are bounded to `SPREAD` below the
-    largest of their row.
+    becomes the pair `(-z/2, z/2)`. A logit that is more than `LOGIT_BOUND`
+    below the largest of its row is raised to that distance.
 
     Args:
         values: `(n, ..., classes)`, `(n, ..., 1)` or `(n,)`.
-        from_logits: whether `values` are logits; probabilities otherwise.
+        from_logits: whether `values` are logits. Otherwise they are
+            probabilities.
     """
     values = np.asarray(values)
     if not np.issubdtype(values.dtype, np.floating):
@@ -39,7 +40,7 @@ def as_logits(values, from_logits: bool, name="logits"):
     if values.ndim == 1:
         values = values[:, None]
     rows = values.reshape(-1, values.shape[-1])
-    # One pass for all checks: these arrays may fill the memory.
+    # All checks use one pass, because these arrays may fill the memory.
     low, high = rows.min(axis=1), rows.max(axis=1)
     if not (np.isfinite(low).all() and np.isfinite(high).all()):
         raise ValueError(
@@ -50,9 +51,9 @@ def as_logits(values, from_logits: bool, name="logits"):
     if not from_logits:
         rows = _to_logits(rows)
     elif rows.shape[1] == 1:
-        rows = np.clip(rows, -SPREAD, SPREAD)
-    elif (high - low).max() > SPREAD:
-        rows = np.maximum(rows, high[:, None] - SPREAD)
+        rows = np.clip(rows, -LOGIT_BOUND, LOGIT_BOUND)
+    elif (high - low).max() > LOGIT_BOUND:
+        rows = np.maximum(rows, high[:, None] - LOGIT_BOUND)
     if rows.shape[1] == 1:
         rows = np.concatenate([-0.5 * rows, 0.5 * rows], axis=1)
     return rows, values.shape
@@ -64,7 +65,7 @@ def bounded_logits(rows, from_logits: bool):
         rows = rows.astype("float32")
     if not from_logits:
         return _to_logits(rows)
-    return np.maximum(rows, rows.max(axis=1, keepdims=True) - SPREAD)
+    return np.maximum(rows, rows.max(axis=1, keepdims=True) - LOGIT_BOUND)
 
 
 def _check_kind(rows, low, high, from_logits, name):
@@ -86,8 +87,8 @@ def _check_kind(rows, low, high, from_logits, name):
 def _to_logits(rows):
     if rows.shape[1] == 1:
         return log_probabilities(rows, 1 / (1 + np.exp(16.0)))
-    logs = log_probabilities(rows, np.exp(-2 * SPREAD))
-    return np.maximum(logs, logs.max(axis=1, keepdims=True) - SPREAD)
+    logs = log_probabilities(rows, np.exp(-2 * LOGIT_BOUND))
+    return np.maximum(logs, logs.max(axis=1, keepdims=True) - LOGIT_BOUND)
 
 
 def as_weight(weight, shape):
@@ -128,10 +129,10 @@ def as_features(features, shape):
 
 
 def refuse_weights(weight):
-    """Raises where weights come with data that must count alike."""
+    """Raises an error if examples have different weights."""
     if weight is not None and np.unique(weight).size > 1:
         raise ValueError(
-            "Conformal calibration counts every example once: its guarantee "
-            "is for examples that are exchangeable. Leave examples out "
-            "instead. Received: a sample_weight that differs"
+            "`sample_weight` must be the same for all examples: the guarantee "
+            "of a conformal calibration needs exchangeable examples. Leave "
+            "out examples instead. Received: different weights"
         )

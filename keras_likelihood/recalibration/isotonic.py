@@ -1,4 +1,4 @@
-"""A free rising curve for each class."""
+"""A rising curve of any shape for each class."""
 
 import numpy as np
 
@@ -8,7 +8,8 @@ from keras_likelihood.recalibration.one_vs_rest import OneVsRest
 class Isotonic(OneVsRest):
     """Isotonic regression of each class's probability (scikit-learn's).
 
-    May change the predicted classes, and needs many examples of each.
+    It may change the predicted classes, and it needs many examples of each
+    class.
 
     >>> probabilities = Isotonic().fit_arrays(logits, y).calibrate(logits)
     """

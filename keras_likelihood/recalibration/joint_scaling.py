@@ -38,41 +38,52 @@ class JointScaling(ClassifierRecalibrator):
         u = log_softmax(z / T(x)),    T(x) = f(x w + c)
         p = softmax(u (1 + v) + u D + b + x W)
 
-    `z` are the logits after GlobalScaling and `f` is the shifted softplus
-    with f(0) = 1, so every weight pulls away from GlobalScaling and its prior
-    pulls back. The temperature is fitted first and the map to what it
-    leaves. The strengths of the priors of the temperature and of `W`
-    maximise the marginal likelihood; the others grow with the number of
-    weights, 2 k `strength` for the k entries of `v` and `b`, 2 k (k - 1)
-    `strength` for those of `D`. These are the penalties of structured matrix
-    scaling (Berta, Holzmueller, Jordan and Bach, 2026), which is
-    `map="matrix"` with strength 1.
+    `z` are the logits after GlobalScaling. `f` is the shifted softplus, with
+    f(0) = 1. If all weights are zero, the result is GlobalScaling. Each
+    group of weights has a prior around zero.
+
+    The temperature is fitted first. The map is fitted to the tempered
+    logits. The strengths of the priors of `w` and `W` maximise the marginal
+    likelihood. The other strengths grow with the number k of classes: they
+    are 2 k `strength` for `v` and `b`, and 2 k (k - 1) `strength` for `D`.
+    These are the penalties of structured matrix scaling (Berta, Holzmueller,
+    Jordan and Bach, 2026), which is `logit_map="matrix"` with strength 1.
 
     Args:
-        map: `None` (default), `"vector"` (`v` and `b`), `"matrix"` (`v`,
-            `b` and `D`) or `"features"` (`W`). A map may change the
-            predicted classes.
-        temperature: `None` (default), `"logits"`, `"features"` or `"all"`:
-            what `x` is. `"all"` are the log-probabilities as they are and
-            sorted, and the features where there are any, each group with a
-            strength of its own.
-        strength: of the priors of `v`, `b` and `D`, `> 0`. Defaults to 1.
-        offset: of the softplus, `>= 0`; T stays above offset / (ln 2 +
-            offset) times the global temperature. Defaults to 0.2.
+        logit_map: `None` (default), `"vector"` (`v` and `b`), `"matrix"`
+            (`v`, `b` and `D`) or `"features"` (`W`). With a map the
+            predicted classes may change.
+        temperature: what the temperature is predicted from: `None`
+            (default, one temperature for all), `"logits"`, `"features"` or
+            `"all"`. `"all"` takes the log-probabilities, the sorted
+            log-probabilities and, if there are any, the features. Each of
+            these groups has its own strength.
+        strength: strength of the priors of `v`, `b` and `D`, `> 0`. Defaults
+            to 1.
+        offset: offset of the softplus, `>= 0`. T is always above offset /
+            (ln 2 + offset) times the global temperature. Defaults to 0.2.
+        map: the name of `logit_map` before version 0.2. It still works.
     """
 
     def __init__(
         self,
         *,
-        map: str | None = None,
+        logit_map: str | None = None,
         temperature: str | None = None,
         strength: float = 1.0,
         offset: float = 0.2,
+        map: str | None = None,
     ):
-        if map not in MAPS:
+        if map is not None and logit_map is not None:
             raise ValueError(
-                "`map` must be None, 'vector', 'matrix' or 'features'. "
-                f"Received: {map!r}"
+                "`map` is the old name of `logit_map`: give only one of "
+                f"them. Received: map={map!r}, logit_map={logit_map!r}"
+            )
+        logit_map = map if logit_map is None else logit_map
+        if logit_map not in MAPS:
+            raise ValueError(
+                "`logit_map` must be None, 'vector', 'matrix' or 'features'. "
+                f"Received: {logit_map!r}"
             )
         if temperature not in SOURCES:
             raise ValueError(
@@ -83,18 +94,18 @@ class JointScaling(ClassifierRecalibrator):
             raise ValueError(f"`strength` must be > 0. Received: {strength}")
         if not offset >= 0:
             raise ValueError(f"`offset` must be >= 0. Received: {offset}")
-        self.map = map
+        self.logit_map = logit_map
         self.temperature = temperature
         self.strength = strength
         self.offset = offset
-        self.uses_features = "features" in (map, temperature)
-        if temperature == "all" and map != "features":
+        self.uses_features = "features" in (logit_map, temperature)
+        if temperature == "all" and logit_map != "features":
             self.uses_features = "optional"
-        self.keeps_accuracy = map is None
+        self.keeps_accuracy = logit_map is None
 
     def _groups(self):
         groups = SOURCES[self.temperature]
-        if self.map == "features" and "features" not in groups:
+        if self.logit_map == "features" and "features" not in groups:
             groups = (*groups, "features")
         return groups
 
@@ -104,7 +115,7 @@ class JointScaling(ClassifierRecalibrator):
             mapped = fit_stored_map(
                 logits.changed(lambda block: for_map(block / base)),
                 labels,
-                self.map,
+                self.logit_map,
                 self.strength,
                 weight,
             )
@@ -118,16 +129,18 @@ class JointScaling(ClassifierRecalibrator):
         if sources:
             predicted = fit_temperature(z, labels, sources, link, weight)
             z = temper(z, sources, predicted.weights, link)
-        if self.map is not None:
+        if self.logit_map is not None:
             logs, inputs = for_map(z), x.get("features")
             strengths = map_strengths(
-                self.map, self.strength, logs, labels, inputs, weight
+                self.logit_map, self.strength, logs, labels, inputs, weight
             )
-            mapped = fit_map(logs, labels, self.map, strengths, inputs, weight)
+            mapped = fit_map(
+                logs, labels, self.logit_map, strengths, inputs, weight
+            )
         self._set_parameters(base, columns, predicted, mapped)
 
     def _set_parameters(self, base, columns, predicted, mapped):
-        """Turns what was fitted in bases into weights of the raw columns."""
+        """Turns fitted weights in bases into weights of the raw columns."""
         self.parameters_ = {"temperature": base, **mapped}
         if "features" in mapped:
             kernel, shift = columns.bases["features"].to_raw(mapped["features"])
@@ -157,7 +170,7 @@ class JointScaling(ClassifierRecalibrator):
             linear = x @ p["kernel"] + p["intercept"]
             predicted, _ = SoftplusLink(self.offset)(linear)
             z = z / predicted[:, None]
-        if self.map is None:
+        if self.logit_map is None:
             return z
         return map_logits(for_map(z), self._map_weights(), features)
 
@@ -188,7 +201,7 @@ class JointScaling(ClassifierRecalibrator):
                 offset=self.offset,
             )
             z = TemperedLogits(name="tempered")([z, temperature])
-        if self.map is not None:
+        if self.logit_map is not None:
             z = self._map_layer(LogSoftmax(name="log_softmax")(z), features)
         return keras.layers.Softmax(name="calibrated")(z)
 
@@ -206,20 +219,20 @@ class JointScaling(ClassifierRecalibrator):
     def _map_layer(self, z, features):
         p, classes = self.parameters_, z.shape[-1]
         layer = keras.layers.Dense(classes, name="logit_map")
-        if self.map == "features":
+        if self.logit_map == "features":
             mapped = layer(features)
             layer.set_weights([p["features"], p["bias"]])
             return keras.layers.Add(name="mapped")([z, mapped])
         mapped = layer(z)
         kernel = np.diag(1 + p["vector"])
-        if self.map == "matrix":
+        if self.logit_map == "matrix":
             kernel = kernel + p["matrix"]
         layer.set_weights([kernel, p["bias"]])
         return mapped
 
 
 def scaled(logits, base):
-    """`logits / base`, in float64 unless there are very many."""
+    """`logits / base`, in float64 if there are not too many."""
     if logits.size <= 2**22:
         logits = logits.astype("float64")
     return logits / base

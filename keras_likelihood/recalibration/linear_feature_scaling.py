@@ -9,13 +9,13 @@ class LinearFeatureScaling(JointScaling):
         p = softmax(z / T(x)),    T(x) = f(x w + c)
 
     with `z` the logits after GlobalScaling, `x` the penultimate features and
-    `f` the shifted softplus. A prior pulls towards GlobalScaling with the
-    strength of largest marginal likelihood, so thousands of features do not
-    overfit. The predicted classes stay as they are.
+    `f` the shifted softplus. The weights have a prior around zero, which means
+    GlobalScaling. Its strength maximises the marginal likelihood, so that
+    thousands of features do not overfit. The predicted classes do not change.
 
     Args:
-        offset: of the softplus, `>= 0`; T stays above offset / (ln 2 +
-            offset) times the global temperature. Defaults to 0.2.
+        offset: the offset of the softplus, `>= 0`. T is always above offset /
+            (ln 2 + offset) times the global temperature. Defaults to 0.2.
 
     >>> scaling = LinearFeatureScaling().fit_arrays(logits, y, features)
     >>> probabilities = scaling.calibrate(test_logits, test_features)

@@ -8,13 +8,13 @@ class LinearScaling(JointScaling):
 
         p = softmax(z / T(z)),    T(z) = f(log_softmax(z) w + c)
 
-    with `z` the logits after GlobalScaling and `f` the shifted softplus. A
-    prior pulls towards GlobalScaling with the strength of largest marginal
-    likelihood. The predicted classes stay as they are.
+    with `z` the logits after GlobalScaling and `f` the shifted softplus. The
+    weights have a prior around zero, which means GlobalScaling. Its strength
+    maximises the marginal likelihood. The predicted classes do not change.
 
     Args:
-        offset: of the softplus, `>= 0`; T stays above offset / (ln 2 +
-            offset) times the global temperature. Defaults to 0.2.
+        offset: the offset of the softplus, `>= 0`. T is always above offset /
+            (ln 2 + offset) times the global temperature. Defaults to 0.2.
 
     >>> scaling = LinearScaling().fit_arrays(logits, y)
     >>> probabilities = scaling.calibrate(test_logits)

@@ -2,9 +2,9 @@
 
     logits' = z (1 + v) + z D + b + x W
 
-`z` are log-probabilities and `x` standardised features. Each of `v`
-(vector), `D` (matrix), `b` (bias) and `W` (features) may be absent; at zero
-they leave the probabilities as they are.
+`z` are log-probabilities and `x` standardised features. Each of `v` (vector),
+`D` (matrix), `b` (bias) and `W` (features) may be absent. If they are zero,
+the probabilities do not change.
 """
 
 import numpy as np
@@ -73,16 +73,16 @@ class MappedSoftmax:
     def curvature(self, name):
         """Gauss-Newton curvature of a group at the last evaluation."""
         root = np.sqrt(self.weight)[:, None]
-        spread = self._probability * root
-        diagonal = spread * root
+        weighted = self._probability * root
+        diagonal = weighted * root
         if name == "vector":
-            spread = spread * self.logits
+            weighted = weighted * self.logits
             diagonal = diagonal * self.logits**2
-        matrix = np.diag(diagonal.sum(axis=0)) - spread.T @ spread
+        matrix = np.diag(diagonal.sum(axis=0)) - weighted.T @ weighted
         if name in ("bias", "vector"):
             return Curvature.of(matrix.astype("float64"))
         # The exact matrix has (columns x classes)^2 entries. This Kronecker
-        # product has its trace, and weighs a row's input by its doubt.
+        # product has the same trace, and weights a row by its uncertainty.
         doubt = 1 - np.einsum("ij,ij->i", self._probability, self._probability)
         doubt = self.weight * np.maximum(doubt, 1e-12)
         x = self._inputs(name)

@@ -8,13 +8,14 @@ class MatrixScaling(JointScaling):
 
         p = softmax(z (1 + v) + z D + b)
 
-    with `z` the log-probabilities after GlobalScaling. The diagonal, the
-    bias and the rest have priors of their own. May change the predicted
+    `z` are the log-probabilities after GlobalScaling. The diagonal, the bias
+    and the other entries have separate priors. It may change the predicted
     classes.
 
     Args:
-        strength: of the pull towards GlobalScaling, `> 0`. Defaults to 1.
+        strength: strength of the prior, which favours GlobalScaling, `> 0`.
+            Defaults to 1.
     """
 
     def __init__(self, *, strength: float = 1.0):
-        super().__init__(map="matrix", strength=strength)
+        super().__init__(logit_map="matrix", strength=strength)

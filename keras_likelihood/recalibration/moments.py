@@ -1,12 +1,12 @@
-"""Passes over the logits: the likelihood and its derivatives in 1 / T.
+"""The likelihood and its derivatives by 1 / T, in one pass.
 
 With tau = 1 / T a row costs l(tau) = logsumexp(tau z) - tau z_y, and
 
     l'(tau) = E[z] - z_y,    l''(tau) = Var[z],    l'''(tau) = E[(z - E[z])^3]
 
-under the tempered softmax. All need one exponential a logit. The rows are
-taken in blocks that stay in cache and shared among threads (NumPy lets go of
-the interpreter lock), so that a pass reads the logits from memory once.
+under the tempered softmax. All need one exponential for each logit. Blocks of
+rows stay in the cache, and several threads share the blocks (NumPy releases
+the interpreter lock). So a pass reads the logits from memory once.
 """
 
 import concurrent.futures
@@ -20,15 +20,15 @@ _BLOCK = 2**16
 
 @dataclasses.dataclass
 class Moments:
-    """What one pass finds, each of shape `(rows,)`.
+    """The results of one pass, each of shape `(rows,)`.
 
     Args:
         nll: negative log-likelihood.
         slope: derivative of `nll` in tau.
         curvature: second derivative.
         confidence: largest probability.
-        third: third derivative, where it was asked for.
-        right: whether the label has the largest logit, likewise.
+        third: third derivative, or `None`.
+        right: whether the label has the largest logit, or `None`.
     """
 
     nll: np.ndarray
@@ -48,8 +48,8 @@ def softmax_moments(
         logits: `(rows, classes)`, float32 or float64, or `StoredLogits`.
         labels: class numbers `(rows,)`.
         tau: inverse temperature, a number or `(rows,)`, `> 0`.
-        third: whether the third derivative is wanted too. Defaults to False.
-        right: whether `right` is wanted too. Defaults to False.
+        third: whether to compute the third derivative. Defaults to False.
+        right: whether to compute `right`. Defaults to False.
 
     Returns:
         `Moments` in float64.
@@ -79,8 +79,8 @@ def softmax_moments(
 
 def _block_moments(z, y, tau, found, part):
     peak = z.max(axis=1, keepdims=True)
-    # Centring on the largest logit keeps the variance free of cancellation
-    # and every exponent at or below zero.
+    # The largest logit is subtracted. So the variance has no cancellation, and
+    # no exponent is above zero.
     centred = z - peak
     label = centred[np.arange(len(y)), y]
     weight = centred * tau[:, None]

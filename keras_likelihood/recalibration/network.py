@@ -1,4 +1,4 @@
-"""A small network that predicts a likelihood parameter, by L-BFGS."""
+"""A small network that predicts a parameter, fitted by L-BFGS."""
 
 import numpy as np
 
@@ -9,7 +9,7 @@ class SmallNetwork:
     Args:
         inputs: number of input columns.
         hidden: sizes of the hidden layers.
-        seed: of the initial hidden weights.
+        seed: the random seed of the initial hidden weights.
     """
 
     def __init__(self, inputs, hidden, seed):
@@ -37,10 +37,10 @@ class SmallNetwork:
         """Returns the output `(rows,)` and the activations of each layer."""
         return run_network(self.unpack(packed), x)
 
-    def backward(self, packed, activations, pull):
-        """Gradient of a loss whose derivative by the output is `pull`."""
+    def backward(self, packed, activations, slope):
+        """Gradient of a loss whose derivative by the output is `slope`."""
         parts = self.unpack(packed)
-        error = pull[:, None]
+        error = slope[:, None]
         gradients = []
         for index in range(len(activations) - 1, -1, -1):
             kernel = parts[2 * index]
@@ -63,19 +63,19 @@ def run_network(parts, x):
 
 
 def fit_network(objective, x, hidden, seed, folds=3, iterations=40):
-    """Fits a network, stopping where held-out examples stop to gain.
+    """Fits a network and stops when held-out examples stop improving.
 
-    The loss on each of `folds` held-out parts is followed along the
-    iterations of L-BFGS on the others; all data are then fitted for the
-    number of iterations that was best on average. Zero is among them: the
-    network that predicts nothing new.
+    The loss on each of `folds` held-out parts is measured after each iteration
+    of L-BFGS on the others. All data are then fitted for the number of
+    iterations that was best on average. This number may be zero, which means
+    GlobalScaling.
 
     Args:
         objective: function of `(eta, rows)` that gives the loss and its
             derivative of each of those rows.
         x: standardised inputs, `(rows, columns)`.
         hidden: sizes of the hidden layers.
-        seed: of the initial weights and of the folds.
+        seed: the random seed of the initial weights and of the folds.
 
     Returns:
         `(kernels_and_biases, iterations)`.
@@ -109,9 +109,9 @@ def _path(network, objective, x, rows, iterations):
     def loss(packed):
         output, activations = network.forward(packed, inputs)
         values, slopes = objective(output, rows)
-        pull = slopes / len(rows)
-        gradient = network.backward(packed, activations, pull)
-        # A touch of decay keeps unused weights from drifting.
+        slope = slopes / len(rows)
+        gradient = network.backward(packed, activations, slope)
+        # A little weight decay keeps unused weights from drifting.
         value = values.mean() + 0.5e-4 * packed @ packed
         return value, gradient + 1e-4 * packed
 

@@ -1,4 +1,4 @@
-"""Recalibrators that treat each class as a yes/no question of its own."""
+"""Recalibrators that treat each class as a separate yes/no question."""
 
 import numpy as np
 from scipy.optimize import minimize_scalar
@@ -16,16 +16,16 @@ class OneVsRest(ClassifierRecalibrator):
         result = (1 - m) q + m p
 
     The share `m` of the probabilities before recalibration minimises the
-    validation NLL and is at least 1 / (n + 2): normalising may make the NLL
-    worse, and curves may reach zero. A subclass gives `_curves`.
+    validation NLL. It is at least 1 / (n + 2), because normalising may raise
+    the NLL and curves may reach zero. A subclass defines `_curves`.
 
-    The curves are tables between whose knots values are linear.
+    The curves are tables. Between two knots the values are linear.
     """
 
     keeps_accuracy = False
 
     def _curves(self, odds, labels, weight):
-        """Returns `[(scores, values)]`, one rising table a class."""
+        """Returns `[(scores, values)]`, one rising table for each class."""
         raise NotImplementedError
 
     def _fit(self, logits, labels, features, weight):
@@ -66,7 +66,7 @@ class OneVsRest(ClassifierRecalibrator):
         layer = OneVsRestTable(
             classes=scores.shape[0],
             knots=scores.shape[1],
-            bound=inputs.SPREAD,
+            bound=inputs.LOGIT_BOUND,
             mixture=self.parameters_["mixture"],
             name="calibrated",
         )
@@ -77,10 +77,10 @@ class OneVsRest(ClassifierRecalibrator):
 
 
 def log_odds(logits):
-    """`z_c - logsumexp(z without c)`, no larger than 30 in size.
+    """`z_c - logsumexp(z without c)`, between -30 and 30.
 
-    The exponentials of the others are summed without the largest; taking the
-    largest out of the whole sum would leave nothing but rounding.
+    The largest exponential is left out of the sum of the others. Subtracting
+    it from the whole sum would leave only rounding errors.
     """
     shifted = logits.astype("float64")
     shifted = shifted - shifted.max(axis=1, keepdims=True)
@@ -89,7 +89,7 @@ def log_odds(logits):
     others = np.sum(size * ~top, axis=1, keepdims=True)
     rest = others + (count - 1) + ~top * (1 - size)
     odds = shifted - np.log(np.maximum(rest, 1e-30))
-    return np.clip(odds, -inputs.SPREAD, inputs.SPREAD)
+    return np.clip(odds, -inputs.LOGIT_BOUND, inputs.LOGIT_BOUND)
 
 
 def _best_mixture(q, p, weight):
@@ -99,5 +99,5 @@ def _best_mixture(q, p, weight):
         return -np.average(np.log((1 - m) * q + m * p), weights=weight)
 
     found = minimize_scalar(nll, bounds=(least, 1.0), method="bounded")
-    # The search stays inside of its bounds; identity is one of them.
+    # The search does not reach its bounds. One of them is the identity.
     return float(min((found.x, 1.0, least), key=nll))

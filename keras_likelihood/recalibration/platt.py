@@ -14,14 +14,14 @@ class Platt(OneVsRest):
 
         g_c(o) = sigmoid(a_c o + b_c),    a_c > 0
 
-    fitted to Platt's smoothed targets by Newton's method. For yes/no
-    questions it is Platt scaling itself. The curve is kept as a table of 1025
-    knots. May change the predicted classes.
+    It is fitted to Platt's smoothed targets by Newton's method. For yes/no
+    questions it is Platt scaling itself. The curve is stored as a table of
+    1025 knots. It may change the predicted classes.
     """
 
     def _curves(self, odds, labels, weight):
         weight = np.ones(len(odds)) if weight is None else weight
-        knots = np.linspace(-inputs.SPREAD, inputs.SPREAD, _KNOTS)
+        knots = np.linspace(-inputs.LOGIT_BOUND, inputs.LOGIT_BOUND, _KNOTS)
         tables = []
         for c in range(odds.shape[1]):
             slope, shift = _logistic(odds[:, c], labels == c, weight)

@@ -8,14 +8,14 @@ _PRIOR_ROWS = 1.0
 def pool_weights(losses, weight=None, iterations=2000):
     """The weights of a mixture of fixed distributions, by EM.
 
-    Minimises the mean of -log sum_c w_c p_c over the simplex, which is
-    convex. One row that all candidates explain alike is added, half of it
-    for the first candidate, the simplest.
+    It minimises the mean of -log sum_c w_c p_c over the simplex, which is
+    convex. One row is added that all candidates explain equally well. Half of
+    it counts for the first candidate, the simplest.
 
     Args:
         losses: -log p_c of every row's label, `(rows, candidates)`.
         weight: `(rows,)`, or `None`.
-        iterations: at most.
+        iterations: largest number of iterations.
     """
     rows, candidates = losses.shape
     likelihood = np.exp(losses.min(axis=1, keepdims=True) - losses)

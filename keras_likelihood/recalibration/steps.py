@@ -1,8 +1,8 @@
 """The two steps of a recalibration: a temperature, then a map.
 
-The temperature comes first and the map is fitted to what it leaves, as in
-structured matrix scaling (Berta and others, 2026), whose penalties of the
-map these are. Fitted together, each would undo the shrinkage of the other.
+The temperature is fitted first. Then the map is fitted to the tempered logits,
+with the penalties of structured matrix scaling (Berta and others, 2026). If
+both were fitted together, each would undo the shrinkage of the other.
 """
 
 from scipy.special import log_softmax
@@ -36,8 +36,8 @@ _FEW_NUMBERS = 2**18
 def fit_temperature(z, labels, columns, link, weight=None):
     """Strengths and weights of a predicted temperature.
 
-    The strengths come from a sample where there are many rows; all rows
-    then finish the fit from there.
+    If there are many rows, the strengths come from a sample. All rows then
+    finish the fit.
 
     Args:
         z: logits after GlobalScaling, `(rows, classes)`.
@@ -75,7 +75,7 @@ def refit_temperature(z, labels, columns, link, strengths, weight=None):
 
 
 def temper(z, columns, weights, link):
-    """Divides logits by the predicted temperature; `None` leaves them."""
+    """Divides logits by the predicted temperature, if there is one."""
     if weights is None:
         return z
     temperature, _ = link(linear_part(columns, weights))
@@ -83,7 +83,7 @@ def temper(z, columns, weights, link):
 
 
 def for_map(z):
-    """What a map takes: log-probabilities, in float32 if there are many."""
+    """The input of a map: log-probabilities, in float32 if there are many."""
     few = z.size <= _FEW_NUMBERS
     return log_softmax(z, axis=1).astype("float64" if few else "float32")
 
@@ -107,8 +107,8 @@ def fit_map(logs, labels, kind, strengths, x=None, weight=None, begin=None):
 def fit_stored_map(logs, labels, kind, strength, weight=None):
     """`fit_map` of log-probabilities that are read block by block.
 
-    The curvature of a sample of the rows sets the coordinates of the fit;
-    every step of it is a pass over all rows.
+    The curvature of a sample of the rows sets the coordinates of the fit.
+    Every step of the fit is a pass over all rows.
     """
     strengths = map_strengths(kind, strength, logs, labels)
     stride = max(1, len(labels) // _CURVATURE_ROWS)
@@ -131,8 +131,8 @@ def fit_stored_map(logs, labels, kind, strength, weight=None):
 def map_strengths(kind, strength, logs, labels, x=None, weight=None):
     """Precisions of a map's priors, by group.
 
-    Those of a vector or matrix map grow with the number of weights, that of
-    a map of the features maximises the marginal likelihood.
+    The precisions of a vector or matrix map grow with the number of weights.
+    The precision of a map of the features maximises the marginal likelihood.
     """
     if kind == "features":
         objective = MappedSoftmax(logs, labels, MAPS[kind], x, weight)

@@ -13,6 +13,8 @@ from keras_likelihood.recalibration.moments import threads
 
 IN_MEMORY = 2**30
 """Bytes of a file up to which any recalibrator reads it as a whole."""
+_COPIES = 8
+"""Times that a fit may hold all logits; who can read blocks saves that."""
 _BLOCK = 2**21
 """Numbers of a block: it and its copies stay far below a gigabyte."""
 _KEPT = 2**28
@@ -41,11 +43,12 @@ class StoredLogits:
         return self.shape[0]
 
     def __getitem__(self, part):
-        block = bounded_logits(self._read(part), self.from_logits)
+        block = bounded_logits(self.read(part), self.from_logits)
         block = block.astype(self.dtype, copy=False)
         return block if self.change is None else self.change(block)
 
-    def _read(self, part):
+    def read(self, part: slice) -> np.ndarray:
+        """Copy of some rows as the file has them."""
         begin, end, step = part.indices(len(self))
         size = self.values[:1].nbytes
         # Far rows too bring their neighbours along from the disk.
@@ -63,10 +66,10 @@ class StoredLogits:
         Rows of logits may sum to one by chance, a whole file cannot: what
         `from_logits` says must hold for the first block.
         """
-        as_logits(self._read(self.blocks()[0]), self.from_logits)
+        as_logits(self.read(self.blocks()[0]), self.from_logits)
 
         def count(part):
-            raw = self._read(part)
+            raw = self.read(part)
             return int(np.size(raw) - np.isfinite(raw).sum())
 
         wrong = sum(each_block(count, self.blocks()))
@@ -97,15 +100,22 @@ class StoredLogits:
             mapped.madvise(mmap.MADV_DONTNEED)
 
 
+def fits_memory(logits) -> bool:
+    """Whether every method may read these logits."""
+    return not isinstance(logits, np.memmap) or logits.nbytes <= IN_MEMORY
+
+
 def streams(logits, recalibrator) -> bool:
     """Whether a recalibrator is to read these logits block by block.
 
     Raises where it would have to and cannot.
     """
-    if not isinstance(logits, np.memmap) or logits.nbytes <= IN_MEMORY:
+    if not isinstance(logits, np.memmap):
         return False
     if recalibrator.streams and logits.ndim == 2 and logits.shape[1] > 1:
-        return True
+        return _COPIES * logits.nbytes > IN_MEMORY
+    if fits_memory(logits):
+        return False
     raise ValueError(
         f"{type(recalibrator).__name__} reads all logits into memory. Those of "
         f"a memory-mapped file above {IN_MEMORY:,} bytes are read block by "

@@ -3,8 +3,8 @@
     logits' = z / T,    T = f(sum_g x_g w_g + c)
 
 `z` are logits already divided by their global temperature and `x_g` are
-standardised columns, so that all weights at zero mean GlobalScaling.
-A kernel: the softmax together with its gradients, in one pass.
+standardised columns. If all weights are zero, the result is GlobalScaling. The
+softmax and its gradients are computed in one pass.
 """
 
 import numpy as np
@@ -39,12 +39,12 @@ class TemperedSoftmax:
         self._tau_slope = -slope / temperature**2
         at = softmax_moments(self.logits, self.labels, 1 / temperature)
         self._curvature = at.curvature
-        pull = self.weight * at.slope * self._tau_slope
+        gradient = self.weight * at.slope * self._tau_slope
         gradients = {
-            name: (x.T @ pull.astype(x.dtype)).astype("float64")
+            name: (x.T @ gradient.astype(x.dtype)).astype("float64")
             for name, x in self.columns.items()
         }
-        gradients["free"] = np.array([pull.sum()])
+        gradients["free"] = np.array([gradient.sum()])
         return float(self.weight @ at.nll), gradients
 
     def curvature(self, name):
@@ -54,11 +54,11 @@ class TemperedSoftmax:
             return Curvature.of(np.array([[strength.sum()]]) + 1e-12)
         x = self.columns[name]
         root = np.sqrt(strength)[:, None].astype(x.dtype)
-        spread = x * root
-        # The intercept is free: what it explains is not the kernel's.
+        weighted = x * root
+        # The intercept has no prior. Its part is removed from the curvature.
         middle = root[:, 0] / max(np.sqrt(strength.sum()), 1e-30)
-        spread -= np.outer(middle, middle @ spread)
-        return Curvature.of((spread.T @ spread).astype("float64"))
+        weighted -= np.outer(middle, middle @ weighted)
+        return Curvature.of((weighted.T @ weighted).astype("float64"))
 
 
 def linear_part(columns, weights):

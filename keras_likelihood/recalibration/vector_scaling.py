@@ -4,18 +4,19 @@ from keras_likelihood.recalibration.joint_scaling import JointScaling
 
 
 class VectorScaling(JointScaling):
-    """Weighs and shifts each class's logit.
+    """Multiplies each logit by a weight and adds a bias.
 
         p = softmax(z (1 + v) + b)
 
-    with `z` the log-probabilities after GlobalScaling. May change the
+    `z` are the log-probabilities after GlobalScaling. It may change the
     predicted classes.
 
     Args:
-        strength: of the pull towards GlobalScaling, `> 0`. Defaults to 1.
+        strength: strength of the prior, which favours GlobalScaling, `> 0`.
+            Defaults to 1.
     """
 
     streams = True
 
     def __init__(self, *, strength: float = 1.0):
-        super().__init__(map="vector", strength=strength)
+        super().__init__(logit_map="vector", strength=strength)

@@ -1,11 +1,13 @@
-"""Robust classics with learned scales, as scikit-learn estimators.
+"""Robust regression and PCA with learned scales, for scikit-learn.
 
-Needs SciPy and scikit-learn.
+It needs SciPy and scikit-learn.
 """
 
 from keras_likelihood.robust.affine_scale import AffineScaleRegressor
-from keras_likelihood.robust.dpls import DataScaleRegressor
-from keras_likelihood.robust.mpls import PredictedScaleRegressor
+from keras_likelihood.robust.data_scale_regressor import DataScaleRegressor
+from keras_likelihood.robust.predicted_scale_regressor import (
+    PredictedScaleRegressor,
+)
 from keras_likelihood.robust.robust_pca import RobustPCA
 
 __all__ = [

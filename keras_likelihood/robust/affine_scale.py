@@ -1,4 +1,4 @@
-"""The paper's predicted scale, as it is written there."""
+"""The predicted scale exactly as in the paper."""
 
 import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin
@@ -14,19 +14,20 @@ class AffineScaleRegressor(RegressorMixin, BaseEstimator):
         y_i ~ Normal(x_i . b + a, scale_i)
         scale_i = softplus([x_i, y_i] . w + c), shifted to be at least 0.01
 
-    in standardised units, from b = w = 0 and a scale of one, all by Adam at
-    once. This is the model of the paper (Hamilton, Shelhamer and Freeman,
-    2020) to the letter, so that its claim can be checked. It is no robust
-    estimator: the scale grows along one direction of x and y and cannot be
-    large on both sides of the plane, and one that reads y can shrink on
-    whatever targets the mean then follows. `PredictedScaleRegressor` mends
-    this.
+    Units are standardised. The start is b = w = 0 and a scale of one, and Adam
+    trains all together. This is exactly the model of the paper (Hamilton,
+    Shelhamer and Freeman, 2020), so that its claim can be checked. It is not a
+    robust estimator. The scale grows along one direction of x and y, so it
+    cannot be large on both sides of the plane. A scale that depends on y can
+    become small for some targets, and the mean then follows these targets. Use
+    `PredictedScaleRegressor` instead.
 
     Args:
-        inputs: what the scale reads, `"xy"` (default) or `"x"`.
-        steps: of Adam on all rows, `>= 1`. Defaults to 2000.
-        learning_rate: of b and a, `> 0`, decayed to 0 along a cosine.
-            Defaults to 0.05.
+        inputs: the inputs of the scale, `"xy"` (default) or `"x"`.
+        steps: the number of steps of Adam on all rows, `>= 1`. Defaults to
+            2000.
+        learning_rate: the learning rate of b and a, `> 0`, decayed to 0 along
+            a cosine. Defaults to 0.05.
         scale_rate: learning rate of w and c relative to it, `> 0`. Defaults
             to 0.1, as in the paper.
 
@@ -138,12 +139,12 @@ class AffineScaleRegressor(RegressorMixin, BaseEstimator):
 
 
 def _scale(read):
-    """Softplus with a least value, one where softplus is one."""
+    """Softplus with a smallest value. It is 1 where softplus is 1."""
     return _LEAST + (1 - _LEAST) * np.logaddexp(0, read)
 
 
 def _gradient(x, read, y, point, split):
-    """Of the mean negative log-likelihood."""
+    """Gradient of the mean negative log-likelihood."""
     residual = y - x @ point[:split]
     t = read @ point[split:]
     scale = _scale(t)

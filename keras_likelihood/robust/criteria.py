@@ -1,4 +1,4 @@
-"""What an example costs, as a function of its squared residual.
+"""The loss of an example as a function of its squared residual.
 
 A criterion is the complete negative log-likelihood of a Normal whose scale is
 at least a global floor, in units of that floor,
@@ -6,10 +6,10 @@ at least a global floor, in units of that floor,
     q = (r / floor)^2,
     -log p(r) = log(floor) + rho(q, shape) + log_normaliser(shape),
 
-up to log(2 pi) / 2. A scale that belongs to one example explains every
-residual by itself, so its likelihood does not integrate to one and has no
-best floor. What mends this is a prior on the scale, a power of
-`floor / scale`, and the normaliser that this prior makes finite.
+up to log(2 pi) / 2. If each example has its own scale, every residual can be
+explained. The likelihood then does not integrate to one, and there is no best
+floor. A prior on the scale, a power of `floor / scale`, solves this: with it
+the normaliser is finite.
 """
 
 import numpy as np
@@ -21,19 +21,19 @@ _SQRT_TWO_PI = np.sqrt(2 * np.pi)
 class DataScale:
     """One scale per example, at its own optimum `max(floor, ...)`.
 
-    With `m` residuals an example, q their sum of squares and the prior
+    With `m` residuals for each example, their sum of squares q and the prior
     `(floor / scale)^shape`, the best scale is
 
         scale = floor max(1, sqrt(q / a)),  a = m + shape
 
-    and, that put in,
+    With this scale,
 
         rho(q, shape) = q / 2                   where q <= a
                       = a / 2 (1 + log(q / a))  beyond.
 
     Args:
-        dimensions: `m`, residuals an example. Defaults to 1; only then is
-            the normaliser given, which learning the shape needs.
+        dimensions: `m`, the number of residuals for each example. Defaults to
+            1. Only then there is a normaliser, which learning the shape needs.
     """
 
     bounds = (0.5, 30.0)

@@ -1,14 +1,14 @@
-"""A plane for most rows, and targets from anywhere for the others.
+"""A plane for most rows, and outliers with targets anywhere.
 
     y ~ (1 - e(x)) Normal(x . b, floor) + e(x) Cauchy(middle, width)
     log(e / (1 - e)) = level + slope distance(x)
 
-The share of outliers e may differ with the distance of x from the middle of
-the inputs: where most rows are outliers, one that lies near the plane by
-chance is known for what it is. An outlier's target has no part in the plane,
-so its pull vanishes. The mixture is fitted by EM. Its parameters are counted
-as BIC does, against a plain Normal without outliers; on clean data that is
-what is left, so that nothing of the efficiency of least squares is lost.
+The share of outliers e may depend on the distance of x from the middle of the
+inputs. So an outlier that lies near the plane by chance is recognised if most
+rows near it are outliers. Outliers have no influence on the plane. The mixture
+is fitted by EM. BIC compares it with a plain Normal without outliers. On clean
+data the plain Normal is chosen, so that the result is as efficient as least
+squares.
 
 Prior work: mixtures for outliers (Aitkin and Wilson, 1980; Torr and Zisserman,
 2000, MLESAC), gates (Jacobs and others, 1991), concentration steps (Rousseeuw
@@ -27,12 +27,12 @@ _OUTLIER_PARAMETERS = 4
 _FAR = 2.5
 _SCREENING_ROWS = 500
 _HOPELESS = 5.0
-"""More than further steps of EM gain, in units of log-likelihood."""
+"""More log-likelihood than further steps of EM can gain."""
 
 
 @dataclasses.dataclass
 class Gated:
-    """A fitted mixture, or stacks of them along the first axis.
+    """A fitted mixture, or several along the first axis.
 
     Without outliers `level` is minus infinity.
     """
@@ -47,12 +47,12 @@ class Gated:
     inliers: Any = None
 
     def at(self, places):
-        """Some of the stack."""
+        """Some of the mixtures."""
         fields = dataclasses.asdict(self)
         return Gated(**{name: v[places] for name, v in fields.items()})
 
     def log_odds(self, squares, distance, y):
-        """Of being an outlier, `(..., n)`."""
+        """Log-odds of being an outlier, `(..., n)`."""
         away = (y - self.middle) ** 2 / self.width2
         gain = np.log(2 * self.variance / (np.pi * self.width2)) / 2
         outlier = gain - np.log1p(away)
@@ -67,8 +67,8 @@ class Mixture:
         x: inputs, the last column ones, `(n, p)`.
         y: targets, `(n,)`.
         weight: positive, of mean one, `(n,)`.
-        distance: of each row, `(n,)`; see `distances`.
-        lowest: of the variance.
+        distance: the distance of each row, `(n,)`; see `distances`.
+        lowest: the lowest value of the variance.
     """
 
     def __init__(self, x, y, weight, distance, lowest):
@@ -79,7 +79,7 @@ class Mixture:
         self.lost = self.p * self.total / n
 
     def at_rows(self, rows):
-        """The same on rows drawn by their weights."""
+        """The same data with rows drawn by their weights."""
         return Mixture(
             self.x[rows],
             self.y[rows],
@@ -89,10 +89,10 @@ class Mixture:
         )
 
     def best_of(self, coefficients) -> Gated:
-        """The best mixture of those around planes, after a few steps."""
+        """The best of the mixtures around planes, after a few steps."""
         found = self.descend(self._begin(coefficients), 6)
         found = self.judge(found)
-        # Outliers are the fewer: more could be any rows.
+        # Outliers are fewer than half of the rows.
         excess = np.maximum(0.5 - found.inliers, 0)
         place = np.argmin(np.nan_to_num(found.cost, nan=np.inf) + 1e9 * excess)
         return found.at(slice(place, place + 1))
@@ -113,7 +113,7 @@ class Mixture:
         )
 
     def descend(self, found: Gated, steps: int, tolerance=0.0) -> Gated:
-        """EM: the likelihood never falls but for the priors."""
+        """Runs EM. Apart from the priors, the likelihood never falls."""
         for _ in range(steps):
             before = found.coefficients
             found = self._step(found)
@@ -131,7 +131,7 @@ class Mixture:
         level, slope = self._gate(found, outlier)
         away = (self.y - found.middle) ** 2
         strength = outlier * (2 / (1 + away / found.width2))
-        # As if there were one outlier more, at the spread of y.
+        # This adds one outlier at the spread of y.
         middle = (strength @ self.y)[:, None]
         middle /= strength.sum(axis=1, keepdims=True) + 1
         width2 = (strength * away).sum(axis=1, keepdims=True) + 1
@@ -156,7 +156,7 @@ class Mixture:
         share = special.expit(found.level + found.slope * d)
         residual = outlier - self.weight * share
         curvature = self.weight * np.maximum(share * (1 - share), 1e-4)
-        # A prior of deviation one on the slope.
+        # The slope has a normal prior of deviation 1.
         by_level = residual.sum(axis=1, keepdims=True)
         by_slope = (residual @ d)[:, None] - found.slope
         a = curvature.sum(axis=1, keepdims=True)
@@ -171,7 +171,7 @@ class Mixture:
         )
 
     def judge(self, found: Gated) -> Gated:
-        """With costs, negative log-likelihoods, and shares of inliers."""
+        """Computes costs (negative log-likelihoods) and shares of inliers."""
         squares = (self.y - found.coefficients @ self.x.T) ** 2
         odds = found.log_odds(squares, self.distance, self.y)
         gate = found.level + found.slope * self.distance
@@ -188,7 +188,8 @@ class Mixture:
     def plain(self) -> Gated:
         """Least squares: a Normal, and no outliers."""
         root = np.sqrt(self.weight)
-        # Not by normal equations: of minimum norm where x is deficient.
+        # Not by normal equations: the solution of minimum norm is needed if x
+        # is rank-deficient.
         b = np.linalg.lstsq(self.x * root[:, None], self.y * root, rcond=None)[
             0
         ]
@@ -210,12 +211,12 @@ class Mixture:
 
 
 def _within(values, reach):
-    # Quicker than `clip` for a few values.
+    # This is faster than `clip` for a few values.
     return np.minimum(np.maximum(values, -reach), reach)
 
 
 class Distances:
-    """How far rows are from the middle of the inputs, standardised.
+    """Standardised distances of rows from the middle of the inputs.
 
     Args:
         x: standardised inputs, `(n, d)`.
@@ -229,11 +230,11 @@ class Distances:
         self.spread = 1.4826 * starts.weighted_median(away, weight) or 1.0
 
     def _plain(self, x):
-        # No columns are no distance.
+        # Without columns the distance is 0.
         return np.sqrt((x**2).sum(axis=1) / max(x.shape[1], 1))
 
     def __call__(self, x):
-        # The farthest rows must not decide the gate by themselves.
+        # The farthest rows alone must not decide the gate.
         return np.clip((self._plain(x) - self.middle) / self.spread, -3, 6)
 
 
@@ -242,8 +243,8 @@ def solve(x, y, weight, *, lowest, restraint, rng):
 
     Args:
         x, y, weight: as of `Mixture`, rows in canonical order.
-        lowest: of the variance.
-        restraint: times BIC's cost of the parameters of outliers.
+        lowest: the lowest value of the variance.
+        restraint: factor on BIC's cost of the parameters of outliers.
         rng: a `numpy.random.RandomState`.
 
     Returns:
@@ -263,7 +264,7 @@ def solve(x, y, weight, *, lowest, restraint, rng):
     if sample is whole and best.cost[0] + cost > plain.cost[0] + _HOPELESS:
         return plain, distances
     best = whole.judge(whole.descend(best, 50, tolerance=1e-5))
-    # A NaN, of data too large or too few for a mixture, is no better.
+    # A NaN means that data are too large or too few for a mixture.
     found = best if best.cost[0] + cost < plain.cost[0] else plain
     return found, distances
 

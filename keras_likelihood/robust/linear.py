@@ -15,11 +15,11 @@ from keras_likelihood.robust.problem import Problem
 
 
 class RobustLinearRegressor(RegressorMixin, BaseEstimator):
-    """Least squares whose examples have scales of their own.
+    """Least squares in which each example has its own scale.
 
-    A subclass gives `_settings`, the criterion and what of it is learned.
-    Columns are brought to median 0 and a common spread before the fit, so
-    that the results follow the units of x and y.
+    A subclass defines `_settings`: the criterion and what of it is learned.
+    Before the fit all columns get the median 0 and the same spread, so that
+    the units of x and y do not matter.
     """
 
     def fit(self, X, y, sample_weight=None):  # noqa: N803
@@ -28,8 +28,8 @@ class RobustLinearRegressor(RegressorMixin, BaseEstimator):
         Args:
             X: inputs, `(n, d)`, two rows or more.
             y: targets, `(n,)`.
-            sample_weight: weights `>= 0`, `(n,)`, up to a common factor; a
-                weight of 2 is the row twice. Defaults to ones.
+            sample_weight: weights `>= 0`, `(n,)`. A common factor does not
+                matter. A weight of 2 is like the row twice. Defaults to ones.
 
         Returns:
             self
@@ -94,8 +94,8 @@ class RobustLinearRegressor(RegressorMixin, BaseEstimator):
 
         Args:
             X: inputs, `(n, d)`.
-            y: targets, `(n,)`. Without them, the scale that an example has
-                whose target is the prediction: the floor.
+            y: targets, `(n,)`. Without targets the result is the floor, which
+                is the scale if the target equals the prediction.
         """
         check_is_fitted(self)
         if y is None:
@@ -133,11 +133,11 @@ def check_settings(restraint, floor):
 
 
 def _center_and_spread(rows, weight):
-    """Median and spread along the last axis; a spread of 0 becomes 1."""
+    """Median and spread along the last axis. A spread of 0 becomes 1."""
     center = starts.weighted_median(rows, weight)
     distance = np.abs(rows - center[..., None])
     spread = 1.4826 * starts.weighted_median(distance, weight)
-    # More than half of the values agree: the spread of all is what is left.
+    # If more than half of the values are equal, the spread of all is used.
     rms = np.sqrt(distance**2 @ weight / weight.sum())
     spread = np.where(spread > 1e-9 * rms, spread, rms)
     return center, np.where(spread > 1e-12 * np.abs(center), spread, 1.0)

@@ -10,17 +10,17 @@ import numpy as np
 class Problem:
     """A robust linear regression in standardised units.
 
-    Its objective is the negative log-likelihood, with log(floor) counted only
-    for the degrees of freedom that the coefficients leave, and a prior on
-    what the scale reads from x and y:
+    The objective is the negative log-likelihood. In it log(floor) counts only
+    for the degrees of freedom that the coefficients leave. There is a prior on
+    the weights of the scale:
 
         sum_i w_i [ (1 - p / n) log(floor_i) + rho(q_i, shape) + log C(shape) ]
             + restraint (|v|^2 + shape^2)
         floor_i = max(exp(c + v . x_i), exp(lowest))
         q_i = ((y_i - x_i . b) / floor_i)^2
 
-    Without the correction for degrees of freedom a plane through p of the
-    examples, with a floor that vanishes, would be the most likely.
+    Without the correction for degrees of freedom, a plane through p of the
+    examples with a floor of 0 would be the best.
 
     Args:
         x: inputs, the last column ones, `(n, p)`.

@@ -17,7 +17,7 @@ from keras_likelihood.robust.linear import check_settings
 class RobustPCA(
     ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
 ):
-    """Principal components of examples that have scales of their own.
+    """Principal components with a scale for each example.
 
         x_i ~ Normal(mean + z_i V, scale_i),  scale_i >= floor
 
@@ -32,13 +32,13 @@ class RobustPCA(
     scales and floor are learned together.
 
     Args:
-        n_components: dimension of the subspace, from 1 to
-            `min(n - 1, d)`. With all d there is no distance to learn from
-            and the result is that of plain PCA. Defaults to 2.
+        n_components: dimension of the subspace, from 1 to `min(n - 1, d)`.
+            With all d there are no distances, and the result is plain PCA.
+            Defaults to 2.
         restraint: exponent of the prior, `> 0`. Infinity is plain PCA.
             Defaults to 1.
-        floor: least floor, in units of the spread of X. Defaults to 1e-4.
-        random_state: seed of the subsets that starts are taken from.
+        floor: smallest floor, in units of the spread of X. Defaults to 1e-4.
+        random_state: seed of the random subsets from which the fit starts.
             Defaults to 0.
 
     Attributes:
@@ -49,7 +49,7 @@ class RobustPCA(
             `(n_components,)`.
         explained_variance_ratio_: their share of the weighted variance of X.
         scale_: scales of the training examples, `(n,)`; large for outliers.
-        floor_: the least of the scales.
+        floor_: the smallest possible scale.
 
     Example:
 
@@ -128,7 +128,7 @@ class RobustPCA(
         return np.asarray(X) @ self.components_ + self.mean_
 
     def predict_scale(self, X) -> np.ndarray:  # noqa: N803
-        """The scales that these examples would be given, `(n,)`."""
+        """The scales of these examples, `(n,)`."""
         check_is_fitted(self)
         X = validate_data(self, X, dtype="float64", reset=False)  # noqa: N806
         across = X.shape[1] - len(self.components_)

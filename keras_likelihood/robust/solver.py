@@ -14,11 +14,12 @@ _SCREENING_ROWS = 500
 def solve(problem: Problem, rng) -> Solution:
     """The minimum reached from the best of several starts.
 
-    The starts are followed on a sample of the rows. Where the scale may read
-    y, the best of the minima is the one with the least trimmed squares, which
-    up to half of the rows cannot spoil: by the objective itself, outliers
-    that keep together would win from about a third of the rows on. With a
-    scale that reads x alone it is that of the least objective.
+    A sample of the rows finds a minimum from each start. If the scale depends
+    on y, the minimum with the smallest trimmed squares is chosen. Outliers
+    cannot change this choice if they are fewer than half of the rows. By the
+    objective itself a cluster of outliers would win from about a third of the
+    rows on. If the scale depends on x alone, the minimum with the smallest
+    objective is chosen.
     """
     plain = problem.shape == problem.criterion.plain_shape
     if problem.freedom == 0 or (plain and not problem.slopes):
@@ -27,8 +28,8 @@ def solve(problem: Problem, rng) -> Solution:
     if len(problem.x) > _SCREENING_ROWS:
         rows = starts.draw_rows(problem.weight, _SCREENING_ROWS, rng)
         sample = problem.at_rows(np.sort(rows))
-    # The shape is fixed meanwhile: learned from a bad start, it would call
-    # everything an inlier and make that start a minimum.
+    # The shape is fixed here. From a bad start a learned shape would treat all
+    # rows as inliers, and the start would become a minimum.
     screening = problem.criterion.screening_shape
     guide = dataclasses.replace(sample, shape=screening)
     candidates = starts.find_starts(
@@ -45,7 +46,7 @@ def solve(problem: Problem, rng) -> Solution:
 
 
 def _least_objective(problem, sample, minima):
-    """Follows every minimum on the sample and the best on all rows."""
+    """Continues every minimum on the sample, and the best on all rows."""
     followed = [
         _polish(
             sample,
@@ -58,13 +59,14 @@ def _least_objective(problem, sample, minima):
 
 
 def _least_squares(problem):
-    """Nothing to learn for the scale but its floor."""
+    """Fits least squares, where only the floor of the scale is learned."""
     shape = problem.criterion.plain_shape
     if problem.shape is not None:
         shape = problem.shape
     slopes = np.zeros(problem.x.shape[1] - 1)
     root = np.sqrt(problem.weight)
-    # Not by normal equations: of minimum norm where x is deficient in rank.
+    # Not by normal equations: the solution of minimum norm is needed if x is
+    # rank-deficient.
     coefficients = np.linalg.lstsq(
         problem.x * root[:, None], problem.y * root, rcond=None
     )[0]
@@ -76,12 +78,12 @@ def _least_squares(problem):
 
 
 def _reweight(problem, coefficients, steps=12):
-    """Alternates coefficients, floor and shape; the cost never rises.
+    """Updates coefficients, floor and shape in turn. The cost never rises.
 
     Args:
         problem: its `slopes` are not used.
         coefficients: starts, `(s, p)`, followed side by side.
-        steps: how many alternations.
+        steps: number of updates.
 
     Returns:
         A list of s solutions.

@@ -1,9 +1,8 @@
-"""Where to start: planes through many small subsets, the best few kept.
+"""Starts of a fit: the best of many planes through small subsets.
 
-The criteria have many local minima, one for each way of calling some of the
-examples outliers. Rows are drawn by their place in sorted order and by their
-weight, so that neither the order of the rows nor writing a row twice instead
-of weighting it by two changes what is drawn.
+The criteria have many local minima, one for each choice of outliers. Rows are
+drawn by their place in sorted order and by their weight. So the order of the
+rows does not matter, and a weight of two is the same as a row twice.
 """
 
 import numpy as np
@@ -63,8 +62,8 @@ def trimmed_squares(squares, weight):
 
 def solve_normal_equations(gram, moment):
     """`gram^-1 moment` for stacks `(..., p, p)` and `(..., p)`."""
-    # The ridge is at the level of rounding: it decides only for directions
-    # in which there are no data.
+    # The ridge has the size of rounding errors. It only matters in directions
+    # without data.
     trace = np.trace(gram, axis1=-2, axis2=-1)[..., None, None]
     ridge = (1e-13 * trace + 1e-300) * np.eye(gram.shape[-1])
     return np.linalg.solve(gram + ridge, moment[..., None])[..., 0]
@@ -77,7 +76,7 @@ def weighted_least_squares(x, y, weight):
 
 
 def find_starts(x, y, weight, criterion, rng, *, keep=3):
-    """Promising coefficients, `(keep + 2, p)`; the first is least squares.
+    """Good starts, `(keep + 2, p)`. The first is least squares.
 
     Args:
         x: inputs, the last column ones, `(n, p)`, rows in canonical order.
@@ -102,7 +101,7 @@ def find_starts(x, y, weight, criterion, rng, *, keep=3):
 
 
 def central(x, weight):
-    """One for the half of the rows nearest to the medians, else zero."""
+    """1 for the half of the rows nearest to the medians, and 0 for others."""
     distance = (x[:, :-1] ** 2).sum(axis=1)
     return (distance <= weighted_median(distance, weight)).astype(float)
 
@@ -116,8 +115,8 @@ def _planes_through(x, y):
 def _weights_of_best(x, y, weight, candidates, criterion, survivors):
     """The weights that the best candidates give the rows.
 
-    They are ranked by their least trimmed squares, which bear almost half of
-    the rows being outliers.
+    They are ranked by trimmed squares, which almost half of the rows cannot
+    change.
     """
     squares = (y - candidates @ x.T) ** 2
     cost = trimmed_squares(squares, weight)
@@ -130,8 +129,8 @@ def _weights_of_best(x, y, weight, candidates, criterion, survivors):
 def concentrated(x, y, weight, rng, *, keep=8):
     """Planes through p rows, the best after concentration steps.
 
-    A concentration step is the plane of least squares of the half of the rows
-    that fit best; it never raises their mean square.
+    A concentration step fits a plane by least squares to the half of the rows
+    that fit best. It never raises their mean square.
 
     Args:
         x: inputs, the last column ones, `(n, p)`, rows in canonical order.
@@ -144,13 +143,16 @@ def concentrated(x, y, weight, rng, *, keep=8):
         Coefficients, `(keep, p)`.
     """
     p = x.shape[1]
-    # The more columns, the fewer subsets are free of outliers.
+    # With more columns fewer subsets have no outliers.
     subsets = int(np.clip(100 * p, 200, 500))
     rows = draw_rows(weight, (subsets, min(p, len(x))), rng)
     planes = _planes_through(x[rows], y[rows])
     narrowing = (subsets // 4, keep)
     if p > 2:
-        narrowing = (subsets // 5, 25, keep)
+        # With many columns hardly a subset is free of outliers: it takes more
+        # steps until they are gone.
+        planes = np.vstack([planes, _least_absolute(x, y, weight)])
+        narrowing = (subsets // 5, 25, *[keep] * 13)
     for survivors in narrowing:
         squares = (y - planes @ x.T) ** 2
         kept = weight * (squares <= weighted_median(squares, weight)[:, None])
@@ -158,3 +160,16 @@ def concentrated(x, y, weight, rng, *, keep=8):
         best = np.argsort(cost, kind="stable")[:survivors]
         planes = weighted_least_squares(x, y, kept[best])
     return planes
+
+
+def _least_absolute(x, y, weight, steps=10):
+    """About the plane of least absolute errors, `(1, p)`.
+
+    Outliers of y whose x are like the others' hardly bend it.
+    """
+    plane = weighted_least_squares(x, y, weight[None])
+    for _ in range(steps):
+        error = np.abs(y - plane @ x.T)
+        least = 1e-3 * weighted_median(error, weight)[:, None] + 1e-300
+        plane = weighted_least_squares(x, y, weight / np.maximum(error, least))
+    return plane

@@ -30,8 +30,8 @@ def squared_distances(x, mean, basis):
 def solve(x, components, restraint, floor, rng) -> Subspace:
     """The minimum with the least median distance, of several starts.
 
-    By cost alone a tight cluster of outliers would often buy a direction of
-    its own, as each outlier costs `m + restraint` logarithms.
+    By cost alone a dense cluster of outliers would often get its own
+    direction, because each outlier costs `m + restraint` logarithms.
     """
     unit = np.ones(len(x))
     mean, basis = _principal(x, unit, components)
@@ -67,7 +67,7 @@ def _principal(x, weight, components):
         basis = vectors[:, ::-1].T[:components]
     else:
         basis = np.linalg.svd(rows, full_matrices=False)[2][:components]
-    # The sign that scikit-learn gives: the largest entry is positive.
+    # The sign is that of scikit-learn: the largest entry is positive.
     largest = np.abs(basis).argmax(axis=1, keepdims=True)
     return mean, basis * np.sign(np.take_along_axis(basis, largest, axis=1))
 
@@ -101,10 +101,10 @@ def _through_subsets(x, components, rng):
 
 
 def _descend(x, mean, basis, restraint, least, steps=200):
-    """Alternates scales, floor and subspace; the cost never rises.
+    """Updates scales, floor and subspace in turn. The cost never rises.
 
-    The floor is counted once for each degree of freedom that the subspace
-    leaves, or a subspace through a few of the examples would be the best.
+    The floor counts once for each degree of freedom that the subspace leaves.
+    Otherwise a subspace through a few examples would be the best.
     """
     components, d = basis.shape
     criterion = DataScale(d - components)

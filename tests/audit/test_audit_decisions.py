@@ -8,6 +8,8 @@ import pytest
 import keras_likelihood as kl
 from keras_likelihood.auditing.decisions import mark_of
 
+pytestmark = pytest.mark.one_backend
+
 LABELS = np.array([0, 1, 2, 0, 1, 2, 0])
 HEAD = ("index", "decision", "label", "given", "audit")
 

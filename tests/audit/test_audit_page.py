@@ -14,6 +14,8 @@ from keras_likelihood.auditing.report import AuditReport
 from keras_likelihood.auditing.shown_inputs import show_inputs
 from tests.audit.chromium import rendered
 
+pytestmark = pytest.mark.one_backend
+
 NASTY = [
     "</script><script>document.title='owned'</script>",
     "<img src=x onerror=\"document.title='owned'\">",

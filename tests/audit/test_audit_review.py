@@ -15,6 +15,8 @@ from keras_likelihood.auditing.shown_inputs import show_inputs
 from tests.audit.chromium import acted, on_a_phone, rendered
 from tests.audit.test_audit_page import NASTY, N, embedded, images, report_of
 
+pytestmark = pytest.mark.one_backend
+
 NAMES = ['=HYPERLINK("http:x")', "+dog;=1+1", "<b>bird</b>"]
 SUSPECTS = report_of().suspects()
 GIVEN = report_of().label_issues["given_label"]

@@ -9,6 +9,8 @@ from keras_likelihood.auditing.label_issues import (
     find_label_issues,
 )
 
+pytestmark = pytest.mark.one_backend
+
 
 def noisy_labels(rng, n=300, classes=4):
     truth = rng.integers(0, classes, n)

@@ -9,6 +9,7 @@ import pytest
 
 from keras_likelihood import cli, outliers
 from keras_likelihood.commands import detect
+from keras_likelihood.extras import EXTRAS
 from keras_likelihood.own_command import is_own_command
 from tests.refusals import refusal
 
@@ -98,7 +99,13 @@ def test_missing_extras_are_named(table, capsys, monkeypatch, module):
     monkeypatch.setattr(detect, "run", lost)
     line = refusal(capsys, "detect", table, statuses=(1,))
     assert f"needs {module}" in line
-    assert f"keras-likelihood[{cli.EXTRAS[module]}]" in line
+    assert f"keras-likelihood[{EXTRAS[module]}]" in line
+
+
+def test_a_table_in_place_of_an_archive_is_told_apart(tmp_path, capsys):
+    (tmp_path / "data.csv").write_text("a,b\n1,2\n")
+    line = refusal(capsys, "audit", "--data", tmp_path / "data.csv")
+    assert "must be a .npz file, as `numpy.savez(" in line
 
 
 def test_faults_of_our_own_can_be_found(table, capsys, monkeypatch):

@@ -13,6 +13,8 @@ from keras_likelihood.commands.command_error import CommandError, UsageError
 from keras_likelihood.commands.console import Console, printable
 from keras_likelihood.commands.diagram import bar
 
+pytestmark = pytest.mark.one_backend
+
 
 def printed_to(monkeypatch, *, is_terminal):
     """What a console prints to a terminal or a pipe."""

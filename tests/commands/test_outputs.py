@@ -10,6 +10,8 @@ from keras_likelihood.commands.command_error import CommandError
 from keras_likelihood.commands.outputs import check_outputs
 from keras_likelihood.whole_files import replacing
 
+pytestmark = pytest.mark.one_backend
+
 
 def names(folder):
     return sorted(path.name for path in folder.iterdir())

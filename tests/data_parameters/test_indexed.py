@@ -223,6 +223,7 @@ class Uneven(Batches):
 class TestPyDataset:
     y = np.linspace(-3, 3.3, 10, dtype="float32")[:, None]
 
+    @pytest.mark.usefixtures("step_by_step")
     @pytest.mark.parametrize("workers", [1, 3])
     def test_numbers_batches_in_any_order(self, workers):
         scale = kl.DataParameter(10)
@@ -270,6 +271,7 @@ class TestPyDataset:
 
 
 class TestTorch:
+    @pytest.mark.usefixtures("step_by_step")
     def test_numbers_a_dataset_before_its_loader(self):
         data = pytest.importorskip("torch.utils.data")
         torch = pytest.importorskip("torch")

@@ -16,6 +16,8 @@ from keras_likelihood import data_parameters
 from keras_likelihood.data_parameters import row_file, row_pages, row_space
 from keras_likelihood.data_parameters.row_file import RowFile
 
+pytestmark = pytest.mark.one_backend
+
 FAULTS = pathlib.Path(__file__).parents[2] / "benchmarks" / "faults.py"
 OWNER = {"likelihood": "normal", "parameter": "scale", "initial": 1.0}
 

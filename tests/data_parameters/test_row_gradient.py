@@ -54,6 +54,7 @@ def row_gradients(loss_class, names, dimension, data, options):
     moves against its sign.
     """
     x, y, weight = data
+    traced = len(names) > 1 and dimension == "element" and weight is not None
     parameters = {
         n: kl.DataParameter(ROWS, dimension=dimension, rho=0.0) for n in names
     }
@@ -63,8 +64,8 @@ def row_gradients(loss_class, names, dimension, data, options):
     model.compile(
         keras.optimizers.SGD(0.0),
         loss=loss_class(**parameters, **options),
-        # A traced step of two parameters stands for the others.
-        run_eagerly=EAGERLY and len(names) == 1,
+        # One traced step of two parameters, with weights, stands for all.
+        run_eagerly=EAGERLY and not traced,
     )
     model.fit(
         x,
@@ -120,6 +121,7 @@ def test_follows_the_reduction():
     )
 
 
+@pytest.mark.usefixtures("step_by_step")
 def test_loss_weight_counts():
     loss_class, names, shape = CASES["normal"]
     x, y, _ = example_data("normal", shape, None)

@@ -54,6 +54,7 @@ def test_equals_the_table_in_memory(tmp_path):
         np.testing.assert_allclose(disk, memory, rtol=1e-6, atol=1e-7)
 
 
+@pytest.mark.usefixtures("step_by_step")
 def test_goes_on_from_the_file(tmp_path):
     model, scale = make(tmp_path / "scale.rows")
     fit(model, scale)
@@ -71,6 +72,7 @@ def test_goes_on_from_the_file(tmp_path):
     )
 
 
+@pytest.mark.usefixtures("step_by_step")
 def test_making_a_model_touches_no_file(tmp_path):
     model, scale = make(tmp_path / "folder" / "scale.rows")
     np.testing.assert_allclose(scale.values(), 1.0, rtol=1e-6)
@@ -83,6 +85,7 @@ def test_making_a_model_touches_no_file(tmp_path):
     assert os.listdir(tmp_path / "folder") == ["scale.rows"]
 
 
+@pytest.mark.usefixtures("step_by_step")
 def test_refuses_the_table_of_another_parameter(tmp_path):
     model, scale = make(tmp_path / "scale.rows")
     fit(model, scale)
@@ -94,6 +97,7 @@ def test_refuses_the_table_of_another_parameter(tmp_path):
     fit(model, scale)
 
 
+@pytest.mark.usefixtures("step_by_step")
 def test_one_training_at_a_time(tmp_path):
     model, scale = make(tmp_path / "scale.rows")
     other, second = make(tmp_path / "scale.rows")
@@ -148,6 +152,7 @@ def test_full_disk_ends_a_fit_with_every_batch_before(tmp_path, monkeypatch):
     assert np.all(scale.rows.table.numpy()[:, 1, 0] > 0)
 
 
+@pytest.mark.usefixtures("step_by_step")
 class TestLoading:
     def saved(self, folder, **options):
         model, scale = make(folder / "scale.rows", **options)
@@ -265,6 +270,7 @@ def test_trains_on_batches_read_ahead(tmp_path):
     )
 
 
+@pytest.mark.usefixtures("step_by_step")
 @pytest.mark.parametrize("several", [False, True], ids=["threads", "forks"])
 def test_batches_made_by_workers(tmp_path, several):
     if several and keras.backend.backend() != "torch":
@@ -296,6 +302,7 @@ def test_explicit_xla_is_refused_on_tensorflow(tmp_path):
         model.compile(loss=kl.losses.NormalLoss(scale=scale), jit_compile=True)
 
 
+@pytest.mark.usefixtures("step_by_step")
 def test_save_copies_between_two_batches(tmp_path):
     model, scale = make(tmp_path / "scale.rows")
 
@@ -329,6 +336,7 @@ class _DieAfter(keras.callbacks.Callback):
             os.kill(os.getpid(), signal.SIGKILL)
 
 
+@pytest.mark.usefixtures("step_by_step")
 def test_killed_in_mid_epoch_and_resumed(tmp_path):
     path = tmp_path / "scale.rows"
     done = subprocess.run(

@@ -52,6 +52,7 @@ def in_tensorflow(labels):
     return tf.data.Dataset.from_tensor_slices((INPUTS, labels))
 
 
+@pytest.mark.usefixtures("step_by_step")
 @pytest.mark.parametrize(
     "data",
     [
@@ -92,6 +93,7 @@ def test_refusals():
         standardize_weights(INPUTS, y, None, CLASS_WEIGHT)
 
 
+@pytest.mark.usefixtures("step_by_step")
 def test_weights_by_output():
     y = INPUTS[:, :1]
 

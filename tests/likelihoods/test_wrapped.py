@@ -1,5 +1,7 @@
 """What every likelihood that is made from arguments has in common."""
 
+import functools
+
 import keras
 import numpy as np
 import pytest
@@ -30,8 +32,13 @@ BASES = (
 )
 
 
-def case(name, rng, rows=6):
-    """`(likelihood, y, prediction, parameters)`, parameters off default."""
+@functools.cache
+def case(name, rows=6):
+    """`(likelihood, y, prediction, parameters)`, parameters off default.
+
+    It is made once for all tests, as JAX compiles most of its operations.
+    """
+    rng = np.random.default_rng(0)
     likelihood = likelihoods.get(name)
     values = rng.normal(size=(rows, UNITS)).astype("float32")
     prediction = contracts.predictions_for(likelihood, values)
@@ -60,8 +67,8 @@ def test_every_family_has_a_kind():
 
 
 @every_kind
-def test_name_and_targets(name, rng):
-    likelihood, y, prediction, _ = case(name, rng)
+def test_name_and_targets(name):
+    likelihood, y, prediction, _ = case(name)
     assert likelihood.name() == name
     likelihood.check_targets(y, prediction.shape)
     with pytest.raises(ValueError, match="Received"):
@@ -72,9 +79,9 @@ def test_name_and_targets(name, rng):
 
 @every_kind
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
-def test_half_precision(name, dtype, rng):
+def test_half_precision(name, dtype):
     """Samples, NLL and gradients are finite, and in the narrow dtype."""
-    likelihood, y, prediction, parameters = case(name, rng)
+    likelihood, y, prediction, parameters = case(name)
     names = list(parameters)
 
     def nll(prediction, *values):
@@ -96,7 +103,7 @@ def test_half_precision(name, dtype, rng):
 
 @every_kind
 def test_loss_weights_and_head(name, rng):
-    likelihood, y, prediction, parameters = case(name, rng)
+    likelihood, y, prediction, parameters = case(name)
     y_pred = [prediction, *parameters.values()]
     loss = kl.losses.LikelihoodLoss(name, reduction="sum")
     contracts.sample_weight_counts_examples(loss, y, y_pred)
@@ -115,12 +122,12 @@ def test_loss_weights_and_head(name, rng):
 
 @one_of_each_family
 def test_trains_and_survives_saving(name, rng, tmp_path):
-    likelihood, y, _, _ = case(name, rng)
+    likelihood, y, _, _ = case(name)
     x = rng.normal(size=(6, 2)).astype("float32")
     head = kl.layers.LikelihoodHead(name, UNITS)
     model = contracts.small_model(head, x)
     model.compile(
-        "adam",
+        contracts.momentum(),
         loss=kl.losses.LikelihoodLoss(name),
         weighted_metrics=[kl.metrics.NegativeLogLikelihood()],
     )
@@ -139,8 +146,8 @@ def test_trains_and_survives_saving(name, rng, tmp_path):
 
 
 @every_kind
-def test_the_loss_learns_what_the_output_lacks(name, rng):
-    likelihood, y, prediction, _ = case(name, rng)
+def test_the_loss_learns_what_the_output_lacks(name):
+    likelihood, y, prediction, _ = case(name)
     loss = kl.losses.LikelihoodLoss(name)
     variables = loss.adopt()
     found = as_numpy(loss(y, prediction))
@@ -153,8 +160,8 @@ def test_the_loss_learns_what_the_output_lacks(name, rng):
 @pytest.mark.parametrize(
     "name", ["censored(normal)", "mixture(normal,components=3)"]
 )
-def test_other_rooms_handle_or_refuse_it(name, rng):
-    likelihood, y, prediction, _ = case(name, rng)
+def test_other_rooms_handle_or_refuse_it(name):
+    likelihood, y, prediction, _ = case(name)
     model = contracts.small_model(
         kl.layers.LikelihoodHead(name, UNITS), prediction
     )

@@ -96,7 +96,7 @@ def test_learns_its_parameters_and_saves_them(cls, rng, tmp_path):
     model = contracts.small_model(last_layer(cls), x)
     learned = [p.name for p in cls.likelihood.parameters]
     eagerly = contracts.runs_eagerly(cls.likelihood, TRACED)
-    model.compile("adam", loss=cls(), run_eagerly=eagerly)
+    model.compile(contracts.momentum(), loss=cls(), run_eagerly=eagerly)
     before = model.loss.parameter_values()
     contracts.training_moves_every_weight(model, x, y)
     after = model.loss.parameter_values()

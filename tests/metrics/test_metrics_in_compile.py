@@ -264,7 +264,7 @@ def test_a_missing_parameter_is_an_error():
         (
             "normal",
             lambda: metrics.IntervalCoverage(likelihood="laplace"),
-            "leave out `likelihood`.*'laplace'",
+            "Leave out `likelihood`.*'laplace'",
         ),
         (
             "softmax",

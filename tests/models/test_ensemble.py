@@ -246,7 +246,7 @@ def test_regressor_is_compared_and_calibrated(regressor, tmp_path):
     fitted.model.save(tmp_path / "c.keras")
     loaded = keras.models.load_model(tmp_path / "c.keras")
     np.testing.assert_allclose(loaded.interval(x, 0.8)[0], lower, rtol=1e-5)
-    with pytest.raises(ValueError, match="An ensemble takes .*Conformal"):
+    with pytest.raises(ValueError, match="for ensembles use .*Conformal"):
         kl.recalibration.regression.GlobalScaling().fit(regressor, x, y)
 
 

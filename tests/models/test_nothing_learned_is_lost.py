@@ -9,6 +9,8 @@ import pytest
 import keras_likelihood as kl
 from tests import contracts
 
+pytestmark = pytest.mark.usefixtures("step_by_step")
+
 
 @pytest.fixture
 def data(rng):

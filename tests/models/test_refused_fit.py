@@ -77,6 +77,7 @@ class Stops(keras.callbacks.Callback):
             raise self.error
 
 
+@pytest.mark.usefixtures("step_by_step")
 @pytest.mark.parametrize("batch", [0, 1])
 @pytest.mark.parametrize("error", [KeyboardInterrupt, ValueError])
 def test_an_interrupted_fit_keeps_the_last_step(data, error, batch):
@@ -156,6 +157,7 @@ def test_train_on_batch_refuses_indices_outside(data):
     assert np.isfinite(scale.values()).all()
 
 
+@pytest.mark.usefixtures("step_by_step")
 def test_reading_a_strangers_model_touches_no_file(data, tmp_path):
     """Audit, diagnosis and recalibration open no table that a file names."""
     x, y = data

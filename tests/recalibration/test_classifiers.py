@@ -6,6 +6,7 @@ from scipy.optimize import minimize_scalar
 from scipy.special import log_softmax, logsumexp, softmax
 
 from keras_likelihood import recalibration
+from keras_likelihood.layers.serving import BoundedLogits, LogProbabilities
 from keras_likelihood.recalibration.links import SoftplusLink
 from keras_likelihood.recalibration.mapped_softmax import MappedSoftmax
 from keras_likelihood.recalibration.moments import softmax_moments
@@ -332,8 +333,28 @@ def test_errors_say_what_was_received():
         recalibration.LinearFeatureScaling().fit_arrays(logits, y)
     with pytest.raises(ValueError, match="`features` must have shape"):
         recalibration.LinearFeatureScaling().fit_arrays(logits, y, features[:9])
-    with pytest.raises(ValueError, match="`map` must be"):
-        recalibration.JointScaling(map="cubic")
+    with pytest.raises(ValueError, match="`logit_map` must be"):
+        recalibration.JointScaling(logit_map="cubic")
+    with pytest.raises(ValueError, match="only one of them. Received: map="):
+        recalibration.JointScaling(map="vector", logit_map="vector")
+
+
+def test_joint_scaling_takes_the_old_name_of_its_map():
+    old, new = (
+        recalibration.JointScaling(**{name: "vector"})
+        for name in ("map", "logit_map")
+    )
+    assert vars(old) == vars(new)
+
+
+@pytest.mark.parametrize("kind", [BoundedLogits, LogProbabilities])
+def test_layers_of_old_files_load(kind):
+    config = kind(20.0, name="old").get_config()
+    config["spread"] = config.pop("bound")
+    assert (
+        kind.from_config(config).get_config()
+        == kind(20.0, name="old").get_config()
+    )
 
 
 def test_log_odds_leave_one_class_out():

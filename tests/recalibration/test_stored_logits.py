@@ -1,10 +1,13 @@
 """Logits in a memory-mapped file give what logits in memory give."""
 
+import json
+
 import numpy as np
 import pytest
 
-from keras_likelihood import recalibration
+from keras_likelihood import cli, recalibration
 from keras_likelihood.recalibration import stored_logits
+from tests.refusals import refusal
 
 
 @pytest.fixture
@@ -77,3 +80,70 @@ def test_bad_values_are_found_in_any_block(stored, tmp_path):
     bad = np.load(tmp_path / "bad.npy", mmap_mode="r")
     with pytest.raises(ValueError, match="Received: 1 NaN"):
         recalibration.GlobalScaling().fit_arrays(bad, labels)
+
+
+def test_methods_that_read_blocks_do_so_before_the_others_refuse(
+    stored, monkeypatch
+):
+    _, on_disk, _ = stored
+    monkeypatch.setattr(stored_logits, "IN_MEMORY", on_disk.nbytes)
+    assert stored_logits.streams(on_disk, recalibration.VectorScaling())
+    assert not stored_logits.streams(on_disk, recalibration.MatrixScaling())
+    monkeypatch.setattr(stored_logits, "IN_MEMORY", 8 * on_disk.nbytes)
+    assert not stored_logits.streams(on_disk, recalibration.VectorScaling())
+    assert not stored_logits.streams(
+        np.asarray(on_disk), recalibration.VectorScaling()
+    )
+
+
+class TestCommand:
+    """`keras-likelihood recalibrate` of a folder of .npy files."""
+
+    @pytest.fixture
+    def folder(self, stored, tmp_path):
+        logits, _, labels = stored
+        np.save(tmp_path / "y.npy", labels)
+        np.savez(tmp_path / "same.npz", logits=logits, y=labels)
+        return tmp_path
+
+    def test_equals_the_command_on_arrays(self, folder, capsys, monkeypatch):
+        rows = []
+        calibrate = recalibration.VectorScaling.calibrate
+
+        def counted(recalibrator, logits, *args, **options):
+            rows.append(len(logits))
+            return calibrate(recalibrator, logits, *args, **options)
+
+        monkeypatch.setattr(recalibration.VectorScaling, "calibrate", counted)
+        scores = []
+        for data, output in (("same.npz", "a.npz"), (".", "b.npy")):
+            status = cli.main(
+                [
+                    *("recalibrate", "--data", str(folder / data)),
+                    *("--method", "vector", "--json"),
+                    *("--output", str(folder / output)),
+                ]
+            )
+            assert status == 0
+            scores.append(json.loads(capsys.readouterr().out)["scores"])
+            assert rows[0] == (5000 if data == "same.npz" else 500)
+            rows.clear()
+        for method in ("none", "vector"):
+            known, found = (score[method] for score in scores)
+            for name in ("NLL", "ECE", "accuracy"):
+                assert found[name] == pytest.approx(known[name], abs=1e-3)
+        p = np.load(folder / "b.npy", mmap_mode="r")
+        with np.load(folder / "a.npz") as arrays:
+            np.testing.assert_allclose(p, arrays["probabilities"], atol=0.01)
+
+    def test_says_which_methods_can(self, folder, capsys):
+        line = refusal(capsys, "recalibrate", "--data", folder)
+        assert "--method global or vector" in line
+        line = refusal(
+            *(capsys, "recalibrate", "--data", folder, "--method", "global"),
+            *("--output", folder / "p.npz"),
+        )
+        assert "must end in .npy" in line
+        np.save(folder / "y.npy", np.zeros(3, "int64"))
+        line = refusal(capsys, "recalibrate", "--data", folder)
+        assert "Received: shape (3,)" in line

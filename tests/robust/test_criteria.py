@@ -7,6 +7,8 @@ from scipy import integrate
 from keras_likelihood.robust.criteria import DataScale
 from keras_likelihood.robust.problem import Problem
 
+pytestmark = pytest.mark.one_backend
+
 CASES = [
     (DataScale(), 0.5),
     (DataScale(), 4.0),

@@ -7,6 +7,8 @@ from sklearn.decomposition import PCA
 
 from keras_likelihood.robust import RobustPCA
 
+pytestmark = pytest.mark.one_backend
+
 
 def contaminated(seed, share, kind="spread", n=200, d=6, q=2):
     """Rows near a subspace, the subspace and which rows are outliers."""

@@ -1,5 +1,6 @@
 """The scikit-learn contract, by scikit-learn's own checks."""
 
+import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from keras_likelihood.robust import (
@@ -8,6 +9,8 @@ from keras_likelihood.robust import (
     PredictedScaleRegressor,
     RobustPCA,
 )
+
+pytestmark = pytest.mark.one_backend
 
 
 @parametrize_with_checks(

@@ -31,38 +31,38 @@ from keras_likelihood.recalibration.regression.scale_trust import (
 
 
 class Conformal:
-    """Widens or narrows predicted intervals until they hold what they say.
+    """Calibrates predicted intervals, so that they have the asked coverage.
 
         score_i = |2 F_i(y_i) - 1|
         interval(coverage) = quantiles (1 -+ q) / 2,
             q = the ceil((n + 1) coverage)-th smallest score
 
-    with `F_i` the predicted cdf (split conformal prediction; the score is
-    that of distributional conformal prediction, Chernozhukov et al. 2021).
-    Targets beyond the central 99.8 % are ranked by their distance from it.
+    `F_i` is the predicted cdf. This is split conformal prediction, with the
+    score of distributional conformal prediction (Chernozhukov et al. 2021).
+    Targets outside of the central 99.8 % are ranked by their distance from it.
 
-    An interval then holds a new target with a probability of at least
-    `coverage` and, without ties, at most `coverage + 1 / (n + 1)`, whatever
-    the model and the distribution of the data. The one assumption is that
-    calibration examples and new ones are exchangeable. It fails if the data
-    drift, if they are a time series, if the calibration examples were used
-    for training, or if they were chosen otherwise than the new ones. The
-    guarantee is on average over calibration sets and examples; with `groups`
-    it holds within every group.
+    An interval then contains a new target with a probability of at least
+    `coverage` and, without ties, at most `coverage + 1 / (n + 1)`. This holds
+    for any model and any distribution of the data. The only assumption is that
+    calibration examples and new examples are exchangeable. It fails if the
+    data drift, if they are a time series, if the calibration examples were
+    used for training, or if they were chosen in another way than the new ones.
+    The guarantee holds on average over calibration sets and examples. With
+    `groups` it holds within every group.
 
-    Several outputs (`units > 1`, maps) have a threshold each, and the
-    guarantee is for each output by itself.
+    If there are several outputs (`units > 1`, maps), each has its own
+    threshold, and the guarantee holds for each output separately.
 
-    Networks overfit their scales, which makes intervals wide where they need
-    not be. So a predicted scale is first raised to a power, its `trust`, and
-    other parameters are drawn to their median by as much. A fifth of the
-    calibration examples decides it and then does not count for the
+    Networks overfit their scales, and intervals then become wider than needed.
+    So a predicted scale is first raised to a power, its `trust`. Other
+    parameters are moved towards their median by the same share. A fifth of the
+    calibration examples decides the trust, and these do not count for the
     guarantee. Fewer than 25 examples are not split.
 
     Args:
-        trust: `"auto"` (default), or a number in [0, 1]. At 1 the scales are
-            taken as predicted; at 0 all intervals have the same width.
-        seed: of the choice of the fifth. Defaults to 0.
+        trust: `"auto"` (default), or a number in [0, 1]. With 1 the scales are
+            used as predicted. With 0 all intervals have the same width.
+        seed: the random seed of the choice of the fifth. Defaults to 0.
 
     Attributes set by fitting:
         scores_: sorted scores of the calibration examples.
@@ -104,13 +104,13 @@ class Conformal:
                 model without a likelihood gets intervals of equal width.
             x: inputs as for `model.predict`, or an iterable of `(x, y)`
                 batches. They must not have been used for training. Weights
-                are refused: they have no meaning for the guarantee.
-            y: targets; left out for batches.
+                raise an error, because they have no meaning for the guarantee.
+            y: targets. Leave them out for batches.
             groups: label of every example, `(n,)` whole numbers or strings,
                 for a guarantee within every group. Defaults to none.
             trainable: whether the layers of the original may be trained in
                 the result. Defaults to False: they are frozen.
-            batch_size: of the prediction.
+            batch_size: the batch size of the prediction.
 
         Returns:
             `self`, with `model` set.
@@ -189,14 +189,14 @@ class Conformal:
             "trust": float(np.mean(self.trust_)),
             "seconds": time.perf_counter() - started,
         }
-        # A model of a former fit would have other intervals.
+        # A model of an earlier fit would have other intervals.
         self.__dict__.pop("model", None)
         return self
 
     def calibrate(
         self, prediction, *, scale=None, groups=None
     ) -> ConformalDistribution:
-        """Returns what has the calibrated `interval(coverage)`.
+        """Returns a distribution with a calibrated `interval(coverage)`.
 
         Args:
             prediction: a `Likelihood`, or as in `fit_arrays`.
@@ -216,7 +216,7 @@ class Conformal:
         """Intervals of new inputs; see `ConformalRegressor.interval`."""
         if not hasattr(self, "model"):
             raise ValueError(
-                "`interval` needs a model; after `fit_arrays` there is "
+                "`interval` needs a model. After `fit_arrays` use "
                 "`calibrate(prediction).interval(coverage)`. "
                 "Received: no call of `fit`"
             )
@@ -236,12 +236,12 @@ class Conformal:
             if isinstance(value, keras.KerasTensor):
                 outputs.append(value)
             else:
-                # A constant that follows the batch.
+                # A constant with one entry for each example of the batch.
                 constant = np.asarray(value, "float64").tolist()
                 layer = keras.layers.Rescaling(
                     0.0, constant, name=f"constant_{name}"
                 )
-                # A vector has another length than the prediction.
+                # A vector does not have the length of the prediction.
                 vector = likelihood.parameter(name).size is not None
                 like = outputs[0][..., :1] if vector else outputs[0]
                 outputs.append(layer(like))
@@ -257,8 +257,8 @@ def _in_order(likelihood, given):
     if missing:
         raise ValueError(
             f"Intervals of a {likelihood.__name__} model need a value of "
-            f"{missing} for new examples; values learned for each training "
-            f"example do not carry over. Received: {sorted(given)}"
+            f"{missing} for new examples. Values learned for each training "
+            f"example cannot be used. Received: {sorted(given)}"
         )
     return {p.name: given[p.name] for p in likelihood.parameters}
 

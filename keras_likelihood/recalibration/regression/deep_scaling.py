@@ -12,14 +12,15 @@ class DeepScaling(PredictedScaling):
         scale = g * f(network(x)) * base
 
     with `g` the factor of GlobalScaling and `f` the shifted softplus. The
-    network starts as GlobalScaling; held-out folds decide how long it is
+    network starts as GlobalScaling. Held-out folds decide how long it is
     trained.
 
     Args:
         likelihood: `"auto"` (default), `"normal"` or `"student_t"`.
         hidden: sizes of the hidden layers. Defaults to `(16,)`.
-        offset: of the softplus, `>= 0`. Defaults to 0.01.
-        seed: of the initial weights and the folds. Defaults to 0.
+        offset: the offset of the softplus, `>= 0`. Defaults to 0.01.
+        seed: the random seed of the initial weights and the folds. Defaults to
+            0.
     """
 
     def __init__(

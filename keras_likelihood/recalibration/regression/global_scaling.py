@@ -12,7 +12,7 @@ class GlobalScaling(RegressorRecalibrator):
 
         scale = s * base,    s^2 = mean((y - prediction)^2 / base^2)
 
-    which is closed form for normal residuals.
+    This is the exact solution for normal residuals.
 
     Args:
         likelihood: `"auto"` (default), `"normal"` or `"student_t"`.

@@ -14,7 +14,7 @@ class Isotonic:
 
         F'(y) = R(F(y)),    R isotonic, R(F_i(y_i)) ~ rank_i / n
 
-    The result is a cdf, not a density: it has no NLL and no Keras model.
+    The result is a cdf without a density. So it has no NLL and no Keras model.
 
     >>> fitted = Isotonic().fit_arrays(prediction, y, scale=scale)
     >>> fitted.calibrate(prediction, scale=scale).cdf(y)
@@ -48,7 +48,7 @@ class Isotonic:
 
 
 class MappedNormal:
-    """A normal distribution whose cdf goes through a rising table.
+    """A normal distribution whose cdf is mapped by a rising table.
 
     Args:
         location: `(n,)`.
@@ -69,7 +69,7 @@ class MappedNormal:
 
     def quantile(self, p):
         """The value below which a fraction `p` of outcomes falls."""
-        # Flat steps of the table have no inverse: keep their left ends.
+        # Flat steps of the table have no inverse. Their left ends are kept.
         rising = np.concatenate([[True], np.diff(self._frequency) > 0])
         level = np.interp(p, self._frequency[rising], self._cdf[rising])
         return self.location + self.scale * stats.norm.ppf(level)

@@ -13,13 +13,13 @@ class LinearScaling(PredictedScaling):
 
         scale = g * f(x w + c) * base
 
-    with `g` the factor of GlobalScaling and `f` the shifted softplus. A
-    prior pulls towards GlobalScaling with the strength of largest marginal
-    likelihood.
+    with `g` the factor of GlobalScaling and `f` the shifted softplus. The
+    weights have a prior around zero, which means GlobalScaling. Its strength
+    maximises the marginal likelihood.
 
     Args:
         likelihood: `"auto"` (default), `"normal"` or `"student_t"`.
-        offset: of the softplus, `>= 0`. Defaults to 0.01.
+        offset: the offset of the softplus, `>= 0`. Defaults to 0.01.
     """
 
     def _fit_network(self, objective):

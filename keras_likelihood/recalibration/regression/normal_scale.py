@@ -1,6 +1,6 @@
 """The objective of a regressor's predicted scale.
 
-A kernel: the normal density together with its derivatives.
+The normal density and its derivatives are computed together.
 """
 
 import numpy as np
@@ -9,7 +9,7 @@ from keras_likelihood.recalibration.evidence import Curvature
 
 
 class NormalScale:
-    """Summed normal NLL of standardised residuals, in the scale's weights.
+    """Summed normal NLL as a function of the weights of the scale.
 
         nll = z^2 / (2 s^2) + log s,    s = f(x w + c)
 
@@ -30,13 +30,13 @@ class NormalScale:
     def evaluate(self, weights):
         """Returns the NLL and its gradients by group."""
         eta = self.x @ weights["scale"] + weights["free"][0]
-        nll, pull = self.by_row(eta, slice(None))
+        nll, gradient = self.by_row(eta, slice(None))
         # Fisher information of log s is 2 for every row.
         scale, slope = self.link(eta)
         self._information = 2 * self.weight * (slope / scale) ** 2
         return nll.sum(), {
-            "scale": self.x.T @ pull,
-            "free": np.array([pull.sum()]),
+            "scale": self.x.T @ gradient,
+            "free": np.array([gradient.sum()]),
         }
 
     def by_row(self, eta, rows):
@@ -44,8 +44,8 @@ class NormalScale:
         scale, slope = self.link(eta)
         square, weight = self.square[rows], self.weight[rows]
         nll = 0.5 * square / scale**2 + np.log(scale)
-        pull = (1 - square / scale**2) * slope / scale
-        return weight * nll, weight * pull
+        gradient = (1 - square / scale**2) * slope / scale
+        return weight * nll, weight * gradient
 
     def curvature(self, name):
         """Expected curvature of a group at the last evaluation."""
@@ -53,7 +53,7 @@ class NormalScale:
         if name == "free":
             return Curvature.of(np.array([[total]]) + 1e-12)
         root = np.sqrt(self._information)
-        spread = self.x * root[:, None]
+        weighted = self.x * root[:, None]
         middle = root / np.sqrt(total)
-        spread -= np.outer(middle, middle @ spread)
-        return Curvature.of(spread.T @ spread)
+        weighted -= np.outer(middle, middle @ weighted)
+        return Curvature.of(weighted.T @ weighted)

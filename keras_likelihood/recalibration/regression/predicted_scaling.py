@@ -1,4 +1,4 @@
-"""What regressors' scales that are predicted from features have in common."""
+"""Base of the recalibrators that predict a scale from features."""
 
 import numpy as np
 
@@ -26,7 +26,7 @@ class PredictedScaling(RegressorRecalibrator):
 
     Args:
         likelihood: `"auto"`, `"normal"` or `"student_t"`.
-        offset: of the softplus, `>= 0`.
+        offset: the offset of the softplus, `>= 0`.
     """
 
     uses_features = True

@@ -23,7 +23,7 @@ class RegressorRecalibrator:
         y ~ location + scale * residual,    scale = base * s(x)
 
     A subclass fits the relative scale s(x). The residuals are normal, or
-    Student's t where the calibration data ask for heavier tails.
+    Student's t if the calibration data have heavier tails.
 
     Args:
         likelihood: `"auto"` (default), `"normal"` or `"student_t"`.
@@ -32,9 +32,8 @@ class RegressorRecalibrator:
         parameters_: dict of the fitted values.
         report_: dict of NLL and CAL on the data given, `_before` and
             `_after`, and `seconds`. Without a scale, before means scale 1.
-        model: Keras model with the distribution's parameters as output
-            (after `fit`). It is a copy: training it leaves the original as
-            it is.
+        model: Keras model with the distribution's parameters as output (after
+            `fit`). It is a copy. Training it does not change the original.
     """
 
     uses_features = False
@@ -62,17 +61,17 @@ class RegressorRecalibrator:
 
         Args:
             model: a `keras.Model` or the path of a `.keras` file, with a
-                prediction or `(prediction, scale)` as output. A scale that
-                the loss of a `LikelihoodModel` learned is included.
+                prediction or `(prediction, scale)` as output. A scale that the
+                loss of a `LikelihoodModel` learned is used.
             x: inputs as for `model.predict`, or an iterable of `(x, y)` or
                 `(x, y, sample_weight)` batches.
-            y: targets; left out for batches.
-            sample_weight: one weight an example, or `None`.
+            y: targets. Leave them out for batches.
+            sample_weight: one weight for each example, or `None`.
             features: name of the layer whose output are the features.
                 Defaults to the input of the last layer.
             trainable: whether the layers of the original may be trained in
                 the result. Defaults to False: they are frozen.
-            batch_size: of the prediction.
+            batch_size: the batch size of the prediction.
 
         Returns:
             `self`, with `model` set.
@@ -119,7 +118,7 @@ class RegressorRecalibrator:
             prediction: `(n,)` or `(n, 1)`.
             y: targets, `(n,)` or `(n, 1)`.
             scale: predicted scale, `> 0`, or `None` for a point prediction.
-            features: `(n, columns)`; the prediction itself if left out.
+            features: `(n, columns)`. The default is the prediction itself.
             sample_weight: weights `>= 0`, `(n,)`, or `None`.
 
         Returns:
@@ -172,12 +171,12 @@ class RegressorRecalibrator:
             )
         location, base = _location_and_scale(prediction, scale)
         p = self.parameters_
-        spread = base * self._relative(self._columns(location, features))
-        values = {"scale": _f64(spread * p["factor"])}
+        predicted = base * self._relative(self._columns(location, features))
+        values = {"scale": _f64(predicted * p["factor"])}
         if "df" in p:
             values["df"] = p["df"]
         kind = likelihoods.get(p["likelihood"])
-        return kind(_f64(location + spread * p["shift"]), **values)
+        return kind(_f64(location + predicted * p["shift"]), **values)
 
     def _columns(self, location, features):
         if not self.uses_features:
@@ -189,10 +188,10 @@ class RegressorRecalibrator:
     def _graph(self, prediction, scale, features):
         """Keras tensors of the distribution's parameters, in its order."""
         p = self.parameters_
-        # Of float32 too, where nothing else is done to it.
+        # This makes it float32 even if nothing else changes it.
         prediction = keras.layers.Identity(name="prediction")(prediction)
         if not isinstance(scale, keras.KerasTensor):
-            # A constant that follows the batch.
+            # A constant with one entry for each example of the batch.
             constant = 1.0 if scale is None else float(np.squeeze(scale))
             ones = keras.layers.Rescaling(0.0, constant, name="unit_scale")
             scale = ones(prediction)
@@ -229,7 +228,7 @@ def _scores(shape, z, scale, weight, when):
 
 
 def _f64(values):
-    # JAX computes in float32 unless told otherwise.
+    # JAX computes in float32 by default.
     wide = keras.backend.backend() != "jax"
     return np.asarray(values, dtype="float64" if wide else "float32")
 
@@ -263,9 +262,9 @@ def _refuse_other_targets(likelihood):
     if likelihood is None or issubclass(likelihood, likelihoods.LocationScale):
         return
     raise ValueError(
-        "`model` must predict real numbers with errors of one kind on both "
-        "sides: its loss is none of ours or that of a `LocationScale` "
-        "likelihood, such as normal. An ensemble takes "
+        "`model` must have a stock Keras loss or the loss of a "
+        "`LocationScale` likelihood, such as normal. For other likelihoods "
+        "and for ensembles use "
         "`keras_likelihood.recalibration.regression.Conformal`. "
         f"Received: {likelihood.name()}"
     )

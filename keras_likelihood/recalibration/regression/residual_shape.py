@@ -1,7 +1,7 @@
-"""Which distribution the standardised residuals follow.
+"""The distribution of the standardised residuals.
 
-The densities are written out here, as a search evaluates them hundreds of
-times: `scipy.stats` takes ten times as long.
+The densities are written here, because a search evaluates them hundreds of
+times and `scipy.stats` takes ten times as long.
 """
 
 import dataclasses
@@ -50,9 +50,9 @@ class ResidualShape:
 def fit_shape(z, weight, likelihood="auto") -> ResidualShape:
     """Fits a shape to residuals by maximum likelihood.
 
-    A shift, and under `"auto"` tails heavier than the normal's, are taken
-    only where they lower Akaike's information criterion: either costs one
-    nat.
+    A shift is used only if it lowers Akaike's information criterion. The same
+    holds, with `"auto"`, for tails heavier than normal ones. Each costs 1 in
+    log-likelihood.
 
     Args:
         z: residuals over their scale, `(rows,)`.

@@ -1,4 +1,4 @@
-"""How far the predicted scales of a regressor are to be trusted."""
+"""How far the predicted scales of a regressor can be trusted."""
 
 import keras
 import numpy as np
@@ -6,26 +6,27 @@ import numpy as np
 from keras_likelihood.likelihoods import LocationScale
 
 _LEAST = 25
-"""Number of examples from which on a part of them decides the trust."""
+"""With at least so many examples a part of them decides the trust."""
 _SHARE = 5
-"""One in so many of them."""
+"""One in so many examples decides."""
 _GRID = np.linspace(0, 1, 41)
 _MIDDLE, _SPREAD = 0.5, 0.3
-"""Prior of the trust, for when examples are few."""
+"""Prior of the trust, which matters if there are few examples."""
 
 
 def choose_trust(distribution, y, trust, seed: int):
-    """How far to trust the scales, and which examples had no say in it.
+    """Chooses the trust, and the examples that are left for calibration.
 
     Args:
         distribution: a `Likelihood`.
         y: targets, of the prediction's shape.
         trust: `"auto"`, or a number in [0, 1].
-        seed: of the choice of the examples that decide.
+        seed: the random seed of the choice of the examples that decide.
 
     Returns:
-        `(trust, units, kept)`: the first two as in `tempered`, with an entry
-        for each output, and the rows that are left for calibration.
+        `(trust, units, kept)`. The first two are as in `tempered`, with an
+        entry for each output. `kept` are the rows that are left for
+        calibration.
     """
     auto = trust == "auto"
     kept = np.ones(len(y), bool)
@@ -41,7 +42,7 @@ def choose_trust(distribution, y, trust, seed: int):
     if all(np.ptp(v, axis=0).max() == 0 for v in values.values()):
         return np.array(1.0), {}, kept
     order = np.random.default_rng(seed).permutation(len(y))
-    # One example tells the units; the trust takes more.
+    # One example is enough for the units, but not for the trust.
     rows = order[: len(y) // _SHARE if auto else 1]
     kept[rows] = False
     units = {name: np.median(v[rows], axis=0) for name, v in values.items()}
@@ -59,11 +60,11 @@ def fit_trust(residuals, scale) -> float:
 
         residual ~ Laplace(0, c scale^trust),    trust in [0, 1]
 
-    with a normal prior around 0.5. It is 1 for scales that are right, and
-    less where a network has overfitted them.
+    The trust has a normal prior around 0.5. It is 1 if the scales are right,
+    and lower if a network has overfitted them.
 
     Args:
-        residuals: targets less predictions, `(n,)`.
+        residuals: targets minus predictions, `(n,)`.
         scale: predicted scales, `(n,)`.
     """
     size = np.maximum(np.abs(residuals), 1e-30)

@@ -14,12 +14,12 @@ class DataScaleRegressor(RobustLinearRegressor):
 
         y_i ~ Normal(x_i . b + a, scale_i),  scale_i >= floor
 
-    Left alone, each scale goes to its residual, `scale_i = |r_i|`, and the
-    likelihood becomes `-sum log |r_i|`: robust, as a gross residual weighs
-    1 / r, but without a maximum, as it rewards a plane through a few of the
-    examples without limit. A floor keeps it finite. For the floor to be
-    learned too, the scales have the prior `(floor / scale)^restraint`, with
-    which the best scale is
+    Without a prior each scale becomes its residual, `scale_i = |r_i|`, and the
+    likelihood becomes `-sum log |r_i|`. This is robust, because a large
+    residual has the weight 1 / r. But it has no maximum: a plane through a few
+    of the examples has an infinite likelihood. A floor keeps it finite. To
+    learn the floor too, the scales have the prior `(floor / scale)^restraint`.
+    The best scale is then
 
         scale_i = max(floor, |r_i| / sqrt(1 + restraint)),
 
@@ -28,10 +28,10 @@ class DataScaleRegressor(RobustLinearRegressor):
     restraint are learned with the coefficients.
 
     Args:
-        restraint: exponent of the prior, `> 0`, or `None` (default) to learn
-            it between 0.5 and 30. Infinity is least squares.
-        floor: least floor, in units of the spread of y. Defaults to 1e-4.
-        random_state: seed of the subsets that starts are taken from.
+        restraint: exponent of the prior, `> 0`. With `None` (default) it is
+            learned between 0.5 and 30. Infinity is least squares.
+        floor: smallest floor, in units of the spread of y. Defaults to 1e-4.
+        random_state: seed of the random subsets from which the fit starts.
             Defaults to 0.
 
     Attributes:

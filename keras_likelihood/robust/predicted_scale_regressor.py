@@ -11,7 +11,7 @@ from keras_likelihood.robust.linear import (
 from keras_likelihood.robust.problem import Solution
 
 _NO_OUTLIERS = 1e12
-"""A restraint of `DataScale` so large that it is a Normal."""
+"""A restraint of `DataScale` so large that the result is a Normal."""
 
 
 class PredictedScaleRegressor(RobustLinearRegressor):
@@ -21,34 +21,35 @@ class PredictedScaleRegressor(RobustLinearRegressor):
         inputs="xy":  scale_i = floor / sqrt(P(inlier | x_i, y_i))
         inputs="x":   scale_i = exp(x_i . v + c)
 
-    With y among its inputs, the scale tells outliers from inliers. It is that
-    of a mixture in which most targets lie near the plane and the others may
-    lie anywhere,
+    If y is an input, the scale separates outliers from inliers. It comes from
+    a mixture in which most targets lie near the plane and the others may lie
+    anywhere,
 
         y ~ (1 - e(x)) Normal(x . b + a, floor) + e(x) Cauchy(middle, width)
 
     where the share of outliers e(x) is a logistic function of the distance of
-    x from the middle of the inputs. An example weighs 1 / scale_i^2 in least
-    squares: outliers weigh nothing. Everything is learned together, by
-    maximum likelihood (EM). Where the likelihood without outliers is the
-    better one by BIC, the result is least squares.
+    x from the middle of the inputs. An example has the weight 1 / scale_i^2
+    in least squares, so outliers have almost no weight. Everything is learned
+    together, by maximum likelihood (EM). If the likelihood without outliers is
+    better by BIC, the result is least squares.
 
-    In the words of robust statistics this is a redescending M-estimator with
-    leverage; its starts are planes through small subsets that concentration
-    steps improve (FAST-LTS; Rousseeuw and Van Driessen, 2006). Mixtures for
-    outliers are from Aitkin and Wilson (1980) and MLESAC (Torr and Zisserman,
-    2000). The affine scale of the paper is `AffineScaleRegressor`.
+    In robust statistics this is called a redescending M-estimator with
+    leverage. The fit starts from planes through small subsets, which
+    concentration steps improve (FAST-LTS; Rousseeuw and Van Driessen, 2006).
+    Mixtures for outliers are from Aitkin and Wilson (1980) and MLESAC (Torr
+    and Zisserman, 2000). The affine scale of the paper is
+    `AffineScaleRegressor`.
 
-    With x alone, the scale tells regions of much noise from those of little.
+    With x alone, the scale is large where the noise is large.
 
     Args:
         inputs: `"xy"` (default) or `"x"`.
-        restraint: `>= 0`. For `"xy"`, the cost of having outliers at all, in
-            units of BIC's; for `"x"`, the strength of the prior
-            `restraint * |v|^2` for standardised x, counted once against the
-            sum over examples. Infinity is least squares. Defaults to 1.
-        floor: least floor, in units of the spread of y. Defaults to 1e-4.
-        random_state: seed of the subsets that starts are taken from.
+        restraint: `>= 0`. For `"xy"`, the cost of the outlier parameters, in
+            units of BIC's cost. For `"x"`, the strength of the prior
+            `restraint * |v|^2` for standardised x, which counts once beside
+            the sum over examples. Infinity is least squares. Defaults to 1.
+        floor: smallest floor, in units of the spread of y. Defaults to 1e-4.
+        random_state: seed of the random subsets from which the fit starts.
             Defaults to 0.
 
     Attributes:
@@ -130,7 +131,7 @@ class PredictedScaleRegressor(RobustLinearRegressor):
             self._distances((x - center) / spread),
             (y - y_center) / y_spread,
         )[0]
-        # One example by itself would have its residual as its scale.
+        # The scale of one example alone would be its residual.
         return np.clip(residual, floors, floors * _root_of_odds(odds))
 
 

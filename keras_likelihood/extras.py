@@ -1,0 +1,26 @@
+"""Packages that only some parts need, and the extra that installs each."""
+
+EXTRAS = {
+    "tensorflow": "tensorflow",
+    "jax": "jax",
+    "torch": "torch",
+    "matplotlib": "all",
+    "rich": "all",
+    "sklearn": "all",
+    "scipy": "all",
+}
+
+
+def how_to_install(error: ModuleNotFoundError) -> str | None:
+    """Says which extra brings the module that is missing.
+
+    Returns:
+        A part of a sentence, or `None` if no extra brings the module.
+    """
+    module = (error.name or "").partition(".")[0]
+    if module not in EXTRAS:
+        return None
+    return (
+        f"needs {module}, which comes with "
+        f'`pip install "keras-likelihood[{EXTRAS[module]}]"`'
+    )
