@@ -11,11 +11,12 @@ To take in new results, name the files of JSON lines that the benchmarks write:
 import argparse
 import json
 import pathlib
+import re
 
 import numpy as np
 import page_tables
 
-RESULTS = page_tables.DOCS / "adaptive_regularization.json"
+RESULTS = page_tables.DOCS / "adaptive_regularization_tables.json"
 PAIRS = (
     ("DRidge", ("RidgeCV", "BayesianRidge", "LogisticRegressionCV")),
     ("DLasso", ("LassoCV",)),
@@ -205,6 +206,13 @@ def read_lines(path):
     return sorted(lines, key=lambda line: line["seed"])
 
 
+def as_text(results):
+    """JSON with each list of numbers in one line."""
+    text = json.dumps(results, indent=1)
+    lists = re.compile(r"\[\s+([^\[\]{}]*?)\s+\]")
+    return lists.sub(lambda m: f"[{' '.join(m[1].split())}]", text) + "\n"
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     readers = {
@@ -215,11 +223,11 @@ def main():
     for name in readers:
         parser.add_argument(f"--{name}", type=pathlib.Path)
     arguments = vars(parser.parse_args())
-    results = json.loads(RESULTS.read_text())
+    results = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
     for name, take in readers.items():
         if arguments[name]:
             results[name] = take(read_lines(arguments[name]))
-    RESULTS.write_text(json.dumps(results, indent=1) + "\n")
+    RESULTS.write_text(as_text(results))
     page_tables.fill("adaptive_regularization", tables(results))
 
 
