@@ -43,10 +43,11 @@ class MeasuredCurvature(keras.callbacks.Callback):
     weights of an epoch as `effective_weights`.
 
     The evidence says nothing about weights whose size means nothing, such as
-    a kernel in front of batch normalisation. They are found by their
-    gradients, after 16 steps. There `DRidge` takes the weight decay that
-    suits the length of the training: the learning rate times the strength,
-    summed over all steps, is 5.
+    a kernel in front of batch normalisation. They are found in the graph of
+    a functional model that SGD trains, or by their gradients, after 16 steps.
+    There `DRidge` takes the weight decay that suits the length of the
+    training: the learning rate times the strength, summed over all steps, is
+    5. The other weights are then measured three times as rarely.
 
     In a stock model, name the likelihood whose prediction the model returns:
 
