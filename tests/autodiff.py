@@ -1,5 +1,7 @@
 """Gradients on the backend under test, and by differences."""
 
+import functools
+
 import keras
 import numpy as np
 
@@ -9,9 +11,17 @@ def gradients(function, *arrays):
     return values_and_gradients(function, *arrays)[1]
 
 
-def values_and_gradients(function, *arrays):
-    """`function(*tensors)` and the gradients of its sum by each array."""
+def values_and_gradients(function, *arrays, given=()):
+    """`function(*tensors)` and the gradients of its sum by each array.
+
+    Args:
+        function: of tensors. JAX compiles the same function once per shapes.
+        *arrays: of NumPy.
+        given: arrays that `function` gets after those, without a gradient.
+            JAX takes long to compile a program that holds large arrays.
+    """
     backend = keras.backend.backend()
+    given = [keras.ops.convert_to_tensor(a) for a in given]
     if backend == "tensorflow":
         import tensorflow as tf
 
@@ -19,29 +29,18 @@ def values_and_gradients(function, *arrays):
         with tf.GradientTape() as tape:
             for tensor in tensors:
                 tape.watch(tensor)
-            values = function(*tensors)
+            values = function(*tensors, *given)
             total = keras.ops.sum(values)
         found = tape.gradient(total, tensors)
     elif backend == "jax":
-        import jax
-
-        def total_and_values(*tensors):
-            values = function(*tensors)
-            return keras.ops.sum(values), values
-
-        # One program compiles faster than each of its operations.
-        found, values = jax.jit(
-            jax.grad(
-                total_and_values,
-                argnums=tuple(range(len(arrays))),
-                has_aux=True,
-            )
-        )(*(keras.ops.convert_to_tensor(a) for a in arrays))
+        tensors = [keras.ops.convert_to_tensor(a) for a in arrays]
+        program = _gradient_program(function, len(arrays))
+        found, values = program(*tensors, *given)
     else:
         import torch
 
         tensors = [torch.tensor(a, requires_grad=True) for a in arrays]
-        values = function(*tensors)
+        values = function(*tensors, *given)
         total = keras.ops.sum(values)
         found = torch.autograd.grad(total, tensors, allow_unused=True)
     found = [
@@ -49,6 +48,20 @@ def values_and_gradients(function, *arrays):
         for g, a in zip(found, arrays, strict=True)
     ]
     return keras.ops.convert_to_numpy(values), found
+
+
+@functools.lru_cache(maxsize=8)
+def _gradient_program(function, count):
+    """One program for JAX, which compiles faster than its operations."""
+    import jax
+
+    def total_and_values(*tensors):
+        values = function(*tensors)
+        return keras.ops.sum(values), values
+
+    return jax.jit(
+        jax.grad(total_and_values, argnums=tuple(range(count)), has_aux=True)
+    )
 
 
 def compiled(function):

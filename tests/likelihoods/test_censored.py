@@ -296,6 +296,21 @@ def survival_data(kind):
     return x, kl.censored(lower=np.floor(time), upper=np.floor(time) + 1)
 
 
+def nll_of_normal(weights, spread, x, bounds):
+    location = ops.matmul(x, weights)
+    return Censored("normal")(location, scale=ops.exp(spread)).nll(bounds)
+
+
+def nll_of_weibull(weights, spread, x, bounds):
+    # Their location is the scale, ours the mean.
+    scale, spread = ops.exp(ops.matmul(x, weights)), ops.exp(spread)
+    mean = scale * ops.exp(log_gamma(1 + 1 / spread))
+    return Censored("weibull")(mean, shape=spread).nll(bounds)
+
+
+NLL_OF_LIFELINES = {"normal": nll_of_normal, "weibull": nll_of_weibull}
+
+
 @pytest.mark.parametrize("name, kind", sorted(LIFELINES))
 def test_the_optimum_is_that_of_lifelines(name, kind):
     """The same likelihood, and no slope, at the coefficients of lifelines."""
@@ -309,19 +324,12 @@ def test_the_optimum_is_that_of_lifelines(name, kind):
         with np.errstate(divide="ignore"):
             bounds = np.log(np.maximum(bounds, 0))
 
-    def nll(weights, spread):
-        location = ops.matmul(x.astype("float32"), weights)
-        spread = ops.exp(spread)
-        if name == "normal":
-            made = Censored("normal")(location, scale=spread)
-        else:
-            # Their location is the scale, ours the mean.
-            scale = ops.exp(location)
-            mean = scale * ops.exp(log_gamma(1 + 1 / spread))
-            made = Censored("weibull")(mean, shape=spread)
-        return made.nll(bounds)
-
-    found, slopes = values_and_gradients(nll, weights, spread)
+    found, slopes = values_and_gradients(
+        NLL_OF_LIFELINES[name],
+        weights,
+        spread,
+        given=[x.astype("float32"), bounds.astype("float32")],
+    )
     assert found.sum() + jacobian == pytest.approx(-log_likelihood, rel=1e-5)
     for slope in slopes:
         np.testing.assert_allclose(slope / len(x), 0, atol=1e-4)
