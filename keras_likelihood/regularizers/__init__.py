@@ -1,4 +1,4 @@
-"""L1 and L2 whose strength is learned with the weights."""
+"""L1 and L2 regularizers that learn their strength with the weights."""
 
 from keras_likelihood.regularizers.adaptive_regularizer import (
     AdaptiveRegularizer,

@@ -22,20 +22,20 @@ SCALE_FREE = (2.0, 0.0, 60.0)
 class AdaptiveRegularizer(
     ClaimsOneWeight, keras.Layer, keras.regularizers.Regularizer
 ):
-    """Negative log-likelihood of the weights, under a prior of learned scale.
+    """Negative log-likelihood of the weights under a prior of learned scale.
 
         penalty = factor * sum_j -log p(w_j | scale) / num_examples
 
-    with `factor = 1` beside a negative log-likelihood and `2 noise^2` beside
-    the mean squared error. It goes where a Keras regularizer goes; its scales
-    are weights of the layer it regularizes, so they are saved and cloned with
-    it. One object learns the scales of one weight. A layer that hands its one
-    regularizer to several weights, as `MultiHeadAttention` does, gets a copy
-    for each.
+    `factor` is 1 if the loss is a negative log-likelihood, and `2 noise^2` if
+    it is the mean squared error. Use it wherever Keras takes a regularizer.
+    Its scales are weights of the layer that it regularizes, so they are saved
+    and cloned with the layer. One object learns the scales of one weight. If a
+    layer gives one regularizer to several weights, as `MultiHeadAttention`
+    does, each weight gets a copy.
 
-    Minimising the penalty over weights *and* scale has no minimum, since both
-    may shrink to zero together. So the weights see the penalty, while the
-    scale moves towards `target_scale`, the one that the data support. In
+    The penalty has no minimum over weights *and* scale, because both may
+    shrink to zero together. So the weights see the penalty, while the scale
+    moves towards `target_scale`, the one that the data support. In
     `LikelihoodModel.fit` the callback `MeasuredCurvature` moves it, with the
     curvature that it measures. Elsewhere the optimizer moves it, with the
     curvature that `noise` and `input_scale` describe. Likewise a noise scale
@@ -44,7 +44,7 @@ class AdaptiveRegularizer(
     interpolating model to zero. Both are zero in value: the loss reads as the
     joint negative log-likelihood.
 
-    A subclass gives `prior_nll`, `evidence`, `measured_evidence`,
+    A subclass defines `prior_nll`, `evidence`, `measured_evidence`,
     `target_scale` and `_strength_of`.
 
     Args:
@@ -135,7 +135,7 @@ class AdaptiveRegularizer(
         return move
 
     def decay(self, strength: float) -> bool:
-        """Takes a strength that the evidence cannot give.
+        """Sets a strength that the evidence cannot give.
 
         Args:
             strength: factor of a weight in its gradient.
@@ -147,7 +147,7 @@ class AdaptiveRegularizer(
 
     @property
     def is_scale_free(self) -> bool:
-        """Whether the size of the weight was found to mean nothing."""
+        """Whether the size of the weight was found to have no effect."""
         self._require_built()
         return float(ops.convert_to_numpy(self.measured)[0]) == SCALE_FREE[0]
 
@@ -228,7 +228,7 @@ class AdaptiveRegularizer(
         freedom = ops.where(state[0] > 0, state[1], freedom)
         freedom = ops.minimum(freedom, self._links.most_freedom)
         copies = math.prod(weight.shape) / math.prod(log_scale.shape)
-        # Adam steps alike whatever the size of this pull; SGD must bear it.
+        # Adam makes equal steps for any size of this term, but SGD does not.
         rate = min(copies * self._factor / self.num_examples, 1.0)
         apart = ops.stop_gradient(log_scale) - ops.log(target)
         pull = ops.tanh(apart) * ops.maximum(1.0 - state[0], 0.0) * rate
@@ -339,8 +339,8 @@ class AdaptiveRegularizer(
         """The degrees of freedom that `weight` uses.
 
         `DRidge` and `MultiRidge` sum the share of each weight that the data
-        determine; `DLasso` and `MultiLasso` count the weights that are on.
-        It is 0 where the size of the weight means nothing.
+        determine; `DLasso` and `MultiLasso` count the weights that are on. It
+        is 0 if the size of the weight has no effect.
         """
         self._require_built()
         measured = ops.convert_to_numpy(self.measured)

@@ -1,4 +1,4 @@
-"""Which weight a regularizer object learns the scales of."""
+"""Finds the weight whose scales a regularizer learns."""
 
 import types
 import warnings
@@ -9,13 +9,13 @@ _PARTS = {"query", "key", "value", "attention_output"}
 
 
 class ClaimsOneWeight:
-    """What makes an object regularize one weight, and copy itself for more.
+    """Makes an object regularize one weight, and copy itself for others.
 
     The part of `AdaptiveRegularizer` that does not concern its prior.
     """
 
     def _claim_nothing(self):
-        # A plain namespace, which Keras' attribute tracking leaves alone.
+        # Keras does not track the attributes of a plain namespace.
         self._links = types.SimpleNamespace(
             weight=None,
             shape=None,

@@ -39,7 +39,7 @@ class Curvature:
     is its Kronecker approximation (Martens and Grosse, 2015).
 
     Args:
-        shape: of the weight.
+        shape: shape of the weight.
         num_examples: number of likelihood terms in the training data.
     """
 

@@ -28,12 +28,12 @@ class DLasso(AdaptiveRegularizer):
 
         penalty = sum_j (|w_j| / b + log(2 b)) / num_examples
 
-    The likelihood alone would put `b` at the mean of `|w|`, which regularizes
-    too little when most weights are zero and a few are large. Here `b` goes
-    to where Stein's estimate of the squared error of the weights is least,
-    which the share of the weights that are on decides (see
-    `evidence.best_threshold`), and never above the mean size of these. It
-    cannot fall below the scale at which pure noise is switched off entirely.
+    The likelihood alone would set `b` to the mean of `|w|`. This regularizes
+    too little if most weights are zero and a few are large. Here `b` minimises
+    Stein's estimate of the squared error of the weights. It depends on the
+    share of the weights that are on (see `evidence.best_threshold`). `b` is
+    never above the mean size of these weights, and never below the scale at
+    which pure noise is switched off entirely.
 
     ```python
     keras.layers.Dense(

@@ -29,8 +29,8 @@ class DRidge(AdaptiveRegularizer):
         s^2 = sum_j w_j^2 / df,    df = sum_j h s^2 / (1 + h s^2)
 
     which counts only the weights that the data determine. With fewer examples
-    than weights the evidence hardly tells signal from noise. A weak
-    hyper-prior then decides: as much of the one as of the other.
+    than weights the evidence can hardly separate signal from noise. A weak
+    hyper-prior then decides: it assumes as much signal as noise.
 
     ```python
     keras.layers.Dense(

@@ -1,4 +1,4 @@
-"""What the data can tell about the weights under a prior.
+"""What the data say about the weights under a prior.
 
 Every rule rests on one picture: seen alone, a weight is a Gaussian
 measurement with precision
@@ -108,7 +108,7 @@ def best_threshold(share_on):
 
 
 def price_of_a_weight(weight, evidence: Evidence):
-    """Gain `T^2` in 2 log-likelihood that a weight must bring to be on.
+    """Gain `T^2` in 2 log-likelihood that a weight needs to be on.
 
         T^2 = 2 log((P - K) / K) + 2 log(B sqrt(h)),    at least 1
 

@@ -1,4 +1,4 @@
-"""A few inputs of the training data, whatever form the data have."""
+"""Takes a few inputs from training data of any kind."""
 
 import types
 
@@ -9,15 +9,15 @@ from keras_likelihood.backend.processes import from_first_process
 
 
 class ExampleInputs:
-    """Draws inputs from what is given to `fit` as `x`.
+    """Draws inputs from the `x` that is given to `fit`.
 
-    Arrays are drawn from anew each time. Of a data set (`tf.data.Dataset`,
+    From arrays new rows are drawn each time. Of a data set (`tf.data.Dataset`,
     `PyDataset`, PyTorch `DataLoader`) the first batches are read once.
 
     Args:
         x: the first argument of `fit`.
         largest: number of examples that suffice.
-        seed: of the draws.
+        seed: the random seed of the draws.
     """
 
     def __init__(self, x, largest: int = 1024, seed: int = 0):

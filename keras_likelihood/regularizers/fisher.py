@@ -33,7 +33,7 @@ class FisherFactors:
         outcomes: function from the model's output to a list of
             `(distribution, alone, weight)`: a `Likelihood`, whether the
             model predicts none of its parameters, and its weight in the loss.
-        seed: of the draws.
+        seed: the random seed of the draws.
     """
 
     def __init__(self, model, weights, outcomes, seed: int = 0):

@@ -19,16 +19,16 @@ class MultiLasso(DLasso):
 
         penalty = sum_j (|w_j| / b_j + log(2 b_j)) / num_examples
 
-    Large weights get wide priors and are hardly shrunk; the rest are switched
-    off. An inverse-gamma hyper-prior on each scale keeps it from shrinking to
-    zero with its weight,
+    Large weights get wide priors and are hardly shrunk. The others are
+    switched off. An inverse-gamma hyper-prior on each scale keeps it from
+    shrinking to zero with its weight,
 
         b_j = (|w_j| + c) / A,    A = T^2,    c = T / sqrt(h)
 
-    where `T^2` is the gain in log-likelihood that a weight must bring (see
-    `evidence.price_of_a_weight`), learned from the weights too. With this `c`
-    a weight leaves zero without a jump, so the result does not depend on
-    where training starts.
+    `T^2` is the gain in log-likelihood that a weight needs to be on (see
+    `evidence.price_of_a_weight`). It is learned from the weights too. With
+    this `c` a weight can leave zero without a jump, so the result does not
+    depend on the start of the training.
 
     ```python
     keras.layers.Dense(
@@ -38,7 +38,7 @@ class MultiLasso(DLasso):
 
     Args:
         num_examples: number of likelihood terms that the loss averages over.
-        **options: those of `AdaptiveRegularizer`, less `group`.
+        **options: those of `AdaptiveRegularizer` except `group`.
     """
 
     def __init__(self, *, num_examples: float, **options):

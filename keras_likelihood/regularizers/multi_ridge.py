@@ -14,13 +14,13 @@ class MultiRidge(DRidge):
         penalty = sum_j (w_j^2 / (2 s_j^2) + log(s_j) + log(2 pi) / 2)
                   / num_examples
 
-    Like `MultiLasso` for the normal prior: weights the data do not need are
-    shrunk by a factor of nine rather than to zero, and
+    It is like `MultiLasso` with a normal prior. Weights that the data do not
+    need are shrunk by a factor of nine and not to zero, and
 
         s_j^2 = (w_j^2 + c^2) / A,    A = T^2 / 4,    c^2 = A / (8 h)
 
-    where `T^2` is the gain in log-likelihood that a weight must bring. This
-    `c` is the smallest for which a weight's way out of zero has no jump.
+    `T^2` is the gain in log-likelihood that a weight needs to be on. This `c`
+    is the smallest with which a weight can leave zero without a jump.
 
     ```python
     keras.layers.Dense(
@@ -30,7 +30,7 @@ class MultiRidge(DRidge):
 
     Args:
         num_examples: number of likelihood terms that the loss averages over.
-        **options: those of `AdaptiveRegularizer`, less `group`.
+        **options: those of `AdaptiveRegularizer` except `group`.
     """
 
     def __init__(self, *, num_examples: float, **options):

@@ -22,11 +22,11 @@ class WeightReport(NamedTuple):
     """One row of a report.
 
     Attributes:
-        path: of the weight.
+        path: path of the weight.
         prior: name of its regularizer.
         weights: number of entries.
-        effective: number of them that the data determine; NaN where the
-            size of the weight means nothing, as in front of a normalisation.
+        effective: number of them that the data determine. NaN if the size of
+            the weight has no effect, as in front of a normalisation.
         off: share of them that are switched off, in [0, 1].
         scale: median of the prior's scales.
         strength: median factor of Keras' `L1` or `L2` that equals it.
@@ -71,7 +71,7 @@ class Report(list):
 
 
 def report(model: keras.Layer) -> Report:
-    """Tells what the adaptive regularizers of a model have learned.
+    """Shows what the adaptive regularizers of a model have learned.
 
     Args:
         model: a fitted model or layer with adaptive regularizers.
