@@ -11,8 +11,8 @@ are installed. Differences to `Auto` have 95 % intervals by a paired
 bootstrap of the test rows. `floor` is the ECE that labels drawn from the
 calibrated probabilities themselves would have: an ECE of that size is what a
 perfect calibration shows on so few rows. The results go to
-`docs/recalibration.json`, and `--page` writes the tables of
-`docs/recalibration.md` from there.
+`docs/recalibration.json`, beside those of methods that are not run again, and
+`--page` writes the tables of `docs/recalibration.md` from there.
 
 `--development` never reads the test logits: five folds of the validation
 logits take turns as the test set. The candidates and the pool of `Auto` were
@@ -162,9 +162,8 @@ def compare(folder, files, methods, peers, development):
             if name != "Auto":
                 mine = found["Auto"][1]
                 scores["auto_minus_this"] = bootstrap(mine - losses)
-        store.setdefault(part, {})[path.stem] = {
-            name: scores for name, (scores, _) in found.items()
-        }
+        kept = store.setdefault(part, {}).setdefault(path.stem, {})
+        kept.update({name: scores for name, (scores, _) in found.items()})
         STORE.write_text(json.dumps(store, indent=1) + "\n")
 
 
@@ -277,6 +276,14 @@ def speed(rows, classes, repeats):
             f"  {name:22} {best:8.2f} s {best / base:7.1f} x   "
             f"NLL {scores[name]:.6f}"
         )
+    store = json.loads(STORE.read_text())
+    store["speed"] = {
+        "rows": rows,
+        "classes": classes,
+        "seconds": round(base, 2),
+        "times": {n: round(min(s) / base, 1) for n, s in times.items()},
+    }
+    STORE.write_text(json.dumps(store, indent=1) + "\n")
 
 
 def main():

@@ -35,6 +35,15 @@ def test_robust_regression_page(benchmarks):
             assert ours["efficiency"] > 0.95
         else:
             assert ours["ms"] < rows["RANSAC"]["ms"]
+    for kind in ("spread", "cluster", "random"):
+        for key in ("median", "rms"):
+            rows = results["wide"][kind]
+            assert rows["MPLS-XY"][key] == min(
+                row[key] for row in rows.values()
+            )
+    # One set of 50 with an error of 150 has a root mean square of 21.
+    missed = results["wide"]["random"]["DPLS"]
+    assert missed["rms"] > 10 > missed["high"]
 
 
 def test_outliers_page(benchmarks):
@@ -65,6 +74,76 @@ def test_rates_of_scales(benchmarks):
         plain, ours = mean("squared error", epochs), mean("default", epochs)
         assert ours < 0.8 * plain
         assert (mean("0.02", epochs) < ours) == (epochs >= 100)
+
+
+def test_speed_of_recalibration():
+    found = json.loads((ROOT / "docs" / "recalibration.json").read_text())
+    speed, times = found["speed"], found["speed"]["times"]
+    page = (ROOT / "docs" / "recalibration.md").read_text()
+    words = " ".join(page.split())
+    assert times["netcal TS"] == times["probmetrics TS"]
+    for told in (
+        f"{speed['rows']:,} x {speed['classes']:,} logits",
+        f"takes {speed['seconds']} s; netcal and probmetrics take "
+        f"{times['netcal TS']} times as long",
+        f"scikit-learn {times['scikit-learn TS']} times",
+        f"PyTorch {times['torch LBFGS loop']} times",
+        f"`LinearScaling` takes {times['LinearScaling']} times",
+    ):
+        assert told in words, told
+
+
+def conformal():
+    """What `benchmarks/conformal.py` stored, and the words of its page."""
+    found = json.loads((ROOT / "docs" / "conformal.json").read_text())
+    return found, (ROOT / "docs" / "recalibration.md").read_text()
+
+
+def test_conformal_intervals_page():
+    found, page = conformal()
+    rivals = ["MAPIE absolute", "MAPIE normalised", "MAPIE quantiles"]
+    titles = [*rivals, "ours, trust 1", "ours"]
+    inside, ahead = 0, dict.fromkeys([*titles, "narrowest"], 0)
+    for name, one in found["regression"].items():
+        means = {k: np.mean(v, axis=0) for k, v in one["methods"].items()}
+        low, high = one["band"]
+        coverage = means["ours"][0]
+        inside += low <= coverage <= high
+        width = {k: means[k][1] / means["MAPIE absolute"][1] for k in titles}
+        for rival in rivals:
+            ahead[rival] += width["ours"] <= width[rival]
+        ahead["narrowest"] += width["ours"] <= min(
+            width[rival] for rival in rivals
+        )
+        line = next(x for x in page.splitlines() if x.startswith(f"| {name} |"))
+        cells = [cell.strip() for cell in line.strip("|").split("|")]
+        shown = [f"{width[k]:.3f}" for k in titles]
+        assert cells[1:4] == [
+            str(one["sizes"][0]),
+            f"{coverage:.3f}",
+            f"{low:.3f} to {high:.3f}",
+        ]
+        assert [c.split()[0].strip("*") for c in cells[4:]] == shown, name
+    words = " ".join(page.split())
+    assert f"inside the band on {inside} of {len(found['regression'])}" in words
+    assert f"absolute residuals on {ahead['MAPIE absolute']} sets" in words
+    assert f"with quantiles on {ahead['MAPIE quantiles']}, with" in words
+    assert f"with scales on {ahead['MAPIE normalised']}, and" in words
+    assert f"narrowest of the three on {ahead['narrowest']}." in words
+
+
+def test_conformal_classes_page():
+    found, page = conformal()
+    for name, one in found["classification"].items():
+        cells = []
+        for score in ("aps", "raps", "lac"):
+            for who in ("ours", "MAPIE"):
+                values = np.mean(one["methods"][f"{who} {score}"], axis=0)
+                cells.append("{:.3f}, {:.2f}".format(*values))
+        assert f"| {name} | {' | '.join(cells)} |" in page
+    given = found["classification"]["cifar100_resnet50"]["as_given"].values()
+    low, high = (f"{f(v[0] for v in given):.3f}"[1:] for f in (min, max))
+    assert f"are from {low} to {high}, of both" in " ".join(page.split())
 
 
 def test_label_noise_page(benchmarks):
