@@ -18,7 +18,7 @@ def sums_of_equal(values: list, index) -> list:
     """
     if keras.backend.backend() == "jax":
         if _can_compare_all(values, index):
-            return [_compare_all(x, index) for x in values]
+            return _compare_all(values, index)
         place = _jax_places(index)
     else:
         order = ops.sort(index)
@@ -35,15 +35,24 @@ def _can_compare_all(values, index):
     import jax
 
     count = index.shape[0]
-    size = max(x.size // max(count, 1) for x in values)
+    size = sum(x.size // max(count, 1) for x in values)
     most = 2**14 if jax.default_backend() == "cpu" else 2**21
     return count * count * size <= most
 
 
-def _compare_all(x, index):
-    equal = index[:, None] == index[None, :]
-    shape = (*equal.shape, *(1 for _ in x.shape[1:]))
-    return ops.sum(ops.where(equal.reshape(shape), x[None], 0), axis=1)
+def _compare_all(values, index):
+    # All values side by side: one sum, and one kernel, for all of them.
+    count = index.shape[0]
+    columns = [x.reshape(count, -1) for x in values]
+    joint = ops.concatenate(columns, axis=1)
+    equal = index[:, None, None] == index[None, :, None]
+    total = ops.sum(ops.where(equal, joint[None], 0), axis=1)
+    results, start = [], 0
+    for x, column in zip(values, columns, strict=True):
+        end = start + column.shape[1]
+        results.append(total[:, start:end].reshape(x.shape))
+        start = end
+    return results
 
 
 def _jax_places(index):

@@ -46,7 +46,8 @@ class Refusals:
         """
         before = ops.convert_to_tensor(self.counts)
         number = before[_STEPS] + 1
-        added = [ops.sum(ops.cast(x, "int32")) for x in (outside, not_finite)]
+        marks = ops.cast(ops.stack([outside, not_finite]), "int32")
+        added = ops.sum(marks, axis=1)
         any_before = before[_OUTSIDE] + before[_NOT_FINITE] > 0
         any_now = added[0] + added[1] > 0
         first = ops.logical_and(any_now, ops.logical_not(any_before))
