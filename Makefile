@@ -15,7 +15,11 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 demo: $(VENV)/installed-demo
 	TF_CPP_MIN_LOG_LEVEL=3 $(BIN)/keras-likelihood demo --output report
 
+# What uses no backend is tested once, and not again on each of them.
 test: $(VENV)/installed-test $(BACKENDS:%=$(VENV)/installed-%)
+	@echo "== no backend"
+	@KERAS_BACKEND=$(lastword $(BACKENDS)) $(BIN)/python -m pytest \
+		$(PYTEST_ARGS) --every-test -m "one_backend and not slow"
 	@for backend in $(BACKENDS); do \
 		echo "== $$backend"; \
 		KERAS_BACKEND=$$backend $(BIN)/python -m pytest $(PYTEST_ARGS) \

@@ -53,7 +53,8 @@ def pytest_addoption(parser):
 def pytest_collection_modifyitems(config, items):
     """Leaves the tests that use no backend to PyTorch, the fastest.
 
-    They would find the same on all three.
+    They would find the same on all three. `make test` runs them once with
+    the option, as it has no PyTorch.
     """
     if config.getoption("every_test"):
         return

@@ -86,6 +86,7 @@ def test_regressor(cls, rng):
     contracts.recalibrator_is_no_worse(cls, **arrays)
 
 
+@pytest.mark.usefixtures("step_by_step")
 @each(DETECTORS)
 def test_detector(cls, rng):
     x = rng.normal(size=(60, 3)).astype("float32")
@@ -105,6 +106,7 @@ IN_LAYERS = [(cls, "dense") for cls in REGULARIZERS]
 IN_LAYERS += [(regularizers.DRidge, "conv"), (regularizers.MultiLasso, "gru")]
 
 
+@pytest.mark.usefixtures("step_by_step")
 @pytest.mark.parametrize("cls, layer", IN_LAYERS)
 def test_regularizer(cls, layer, rng, tmp_path):
     x = rng.normal(size=(32, 4, 3)).astype("float32")

@@ -18,6 +18,7 @@ def quick(detector=PCAScale):
     return detector(steps=5, batch_size=16, random_state=0)
 
 
+@pytest.mark.usefixtures("step_by_step")
 @pytest.mark.parametrize(
     "detector, cell",
     # Both detectors standardise columns by the same code.
@@ -37,6 +38,7 @@ def test_a_huge_cell_is_the_first_outlier(detector, cell):
     assert p[17, 1] == 1.0
 
 
+@pytest.mark.usefixtures("step_by_step")
 def test_new_rows_may_hold_huge_cells_too(tmp_path):
     x = table()
     fitted = quick().fit(x)
@@ -100,6 +102,7 @@ def test_the_time_left_is_that_of_the_steps_left(monkeypatch):
     assert "about 13 more minute(s): 1,000 steps on 5 columns" in line
 
 
+@pytest.mark.usefixtures("step_by_step")
 def test_wide_tables_have_a_bounded_code():
     x = np.random.default_rng(0).normal(size=(8, 1200))
     fitted = PCAScale(steps=1, batch_size=4, random_state=0).fit(x)

@@ -55,7 +55,10 @@ def test_csv_to_scores_and_flags(tmp_path, capsys):
     np.testing.assert_allclose(found, scores, rtol=1e-3, atol=1e-4)
 
 
-def test_npz(tmp_path):
+@pytest.mark.usefixtures("step_by_step")
+def test_npz(tmp_path, monkeypatch):
+    quick = PCAScale(steps=3, batch_size=32, random_state=0)
+    monkeypatch.setattr(outliers, "PCAScale", lambda **options: quick)
     np.savez(tmp_path / "data.npz", X=table())
     output = tmp_path / "scores.csv"
     arguments = ["detect", str(tmp_path / "data.npz"), "--output", str(output)]

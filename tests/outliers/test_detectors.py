@@ -102,12 +102,13 @@ def test_refit_equals_fresh_fit(fitted, x):
     assert np.abs(other - fresh).max() > 1e-3
 
 
+@pytest.mark.usefixtures("step_by_step")
 def test_fit_leaves_global_random_state_alone():
     x, _ = plane_with_outliers()
     np.random.seed(3)
     expected = np.random.random()
     np.random.seed(3)
-    quick().fit(x)
+    quick(steps=3).fit(x)
     assert np.random.random() == expected
 
 
@@ -275,11 +276,12 @@ def test_row_noise_has_a_level_for_each_row():
     assert np.abs(levels - expected).mean() < 0.1
 
 
+@pytest.mark.usefixtures("step_by_step")
 def test_clone_and_pipeline():
     x, _ = plane_with_outliers()
     copy = clone(quick(noise=0.5))
     assert copy.get_params()["noise"] == 0.5
-    pipeline = make_pipeline(RobustScaler(), quick()).fit(x)
+    pipeline = make_pipeline(RobustScaler(), quick(steps=3)).fit(x)
     assert pipeline.predict(x).shape == (400,)
     assert pipeline.decision_function(x).shape == (400,)
 

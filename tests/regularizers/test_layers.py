@@ -6,6 +6,7 @@ import pytest
 
 import keras_likelihood as kl
 from keras_likelihood import regularizers
+from tests import contracts
 
 
 def prior():
@@ -28,7 +29,7 @@ def finish(inputs, hidden):
     if len(hidden.shape) == 3:
         hidden = keras.layers.GlobalAveragePooling1D()(hidden)
     model = kl.LikelihoodModel(inputs, keras.layers.Dense(1)(hidden))
-    model.compile("adam", loss=kl.losses.NormalLoss())
+    model.compile(contracts.momentum(), loss=kl.losses.NormalLoss())
     return model
 
 
@@ -96,7 +97,7 @@ def test_lora_weights_get_scales_of_their_own(rng, tmp_path):
     _ = model.losses
     before = dense.kernel_regularizer.scale()
     dense.enable_lora(2)
-    model.compile("adam", loss=kl.losses.NormalLoss())
+    model.compile(contracts.momentum(), loss=kl.losses.NormalLoss())
     rows = check(model, x, 2)
     np.testing.assert_array_equal(dense.kernel_regularizer.scale(), before)
     model.save(tmp_path / "model.keras")
