@@ -28,8 +28,10 @@ class DRidge(AdaptiveRegularizer):
 
         s^2 = sum_j w_j^2 / df,    df = sum_j h s^2 / (1 + h s^2)
 
-    which counts only the weights that the data determine. With fewer examples
-    than weights the evidence can hardly separate signal from noise. A weak
+    which counts only the weights that the data determine. It takes the
+    curvature `h` as fixed. This is too strong for classes that hardly overlap:
+    there the curvature falls as the weights grow. With fewer examples than
+    weights the evidence can hardly separate signal from noise. A weak
     hyper-prior then decides: it assumes as much signal as noise.
 
     ```python

@@ -1,5 +1,6 @@
 """The callback that measures curvature and moves the priors' scales."""
 
+import functools
 import math
 from typing import Any
 
@@ -19,9 +20,9 @@ from keras_likelihood.regularizers.fisher import FisherFactors
 from keras_likelihood.regularizers.learned_noise import bind_noise
 from keras_likelihood.regularizers.pruning import adaptive_weights
 from keras_likelihood.regularizers.scale_free import (
+    Rates,
     decay_strength,
     known_by_graph,
-    rates,
 )
 
 _FIRST_STEP = 16
@@ -47,7 +48,7 @@ class MeasuredCurvature(keras.callbacks.Callback):
     a functional model that SGD trains, or by their gradients, after 16 steps.
     There `DRidge` takes the weight decay that suits the length of the
     training: the learning rate times the strength, summed over all steps, is
-    5. The other weights are then measured three times as rarely.
+    5. The other weights are then measured more rarely.
 
     In a stock model, name the likelihood whose prediction the model returns:
 
@@ -77,6 +78,7 @@ class MeasuredCurvature(keras.callbacks.Callback):
         self._weights: list = []
         self._measured: list = []
         self._drawn: tuple | None = None
+        self._rates: Rates | None = None
 
     def on_train_begin(self, logs=None):
         model, self._weights = self.model, []
@@ -92,6 +94,7 @@ class MeasuredCurvature(keras.callbacks.Callback):
             self._step = self._offset = self._moved_at = 0
             self._next_measure, self._next_move = _FIRST_STEP, _FIRST_STEP
             self._is_sorted, self._decaying = False, []
+            self._rates = None
             self._start()
             if None not in known_by_graph(model, self._weights):
                 self._set_scale_free_apart()
@@ -180,16 +183,23 @@ class MeasuredCurvature(keras.callbacks.Callback):
         # A kernel and its bias are a linear model, which normalises nothing.
         if len(others) <= 2:
             return
+        # A schedule of the rate is asked once, not for each weight.
+        decay_of = functools.cache(self._decay_of)
         for weight, spread in self._spreads():
-            strength = spread and self._decay_of(weight.regularizer, spread)
+            examples = weight.regularizer.num_examples
+            strength = spread and decay_of(examples, spread)
             if strength and weight.regularizer.decay(strength):
                 self._decaying.append((weight, strength))
         known = {id(weight) for weight, _ in self._decaying}
         if known:
             self._measured = [w for w in self._weights if id(w) not in known]
             self._start()
-            # Most of the network runs for the sake of few weights.
-            self._pause *= 3
+            # Most of the network now runs for the sake of few weights. The
+            # number of gradients counts, not that of the examples in each.
+            self._pause *= 8
+            self._inputs.largest = min(
+                self._inputs.largest, 16 * self._factors.batches
+            )
 
     def _spreads(self):
         """`(weight, spread of its gradients)`, where its size is free."""
@@ -208,8 +218,8 @@ class MeasuredCurvature(keras.callbacks.Callback):
             found += zip(unclear, spreads, strict=True)
         return found
 
-    def _decay_of(self, regularizer, spread):
-        examples, known = regularizer.num_examples, self.params or {}
+    def _decay_of(self, examples, spread):
+        known = self.params or {}
         per_epoch = known.get("steps") or max(examples / 128, 1)
         return decay_strength(
             self.model.optimizer,
@@ -256,7 +266,8 @@ class MeasuredCurvature(keras.callbacks.Callback):
         optimizer = getattr(self.model, "optimizer", None)
         if not isinstance(optimizer, keras.optimizers.SGD):
             return lambda regularizer: 0.0
-        (rate,) = rates(optimizer, [0])
+        self._rates = self._rates or Rates(optimizer)
+        (rate,) = self._rates.ahead([0])
 
         def least(regularizer):
             # Below this one the step would overshoot zero by half.

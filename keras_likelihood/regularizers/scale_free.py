@@ -14,6 +14,7 @@ import keras
 import numpy as np
 from keras import ops
 
+from keras_likelihood.backend.compiled import compiled
 from keras_likelihood.backend.weight_gradients import fold_gradients
 
 DECAY_OF_A_TRAINING = 5.0
@@ -153,7 +154,8 @@ def decay_strength(optimizer, steps: int, batch: float, spread: float):
     Returns:
         The strength; `None` for optimizers of another kind.
     """
-    gain = float(np.mean(rates(optimizer, np.linspace(0, steps - 1, 64))))
+    every = Rates(optimizer).ahead(np.linspace(0, steps - 1, 64))
+    gain = float(np.mean(every))
     if isinstance(optimizer, keras.optimizers.SGD):
         gain /= 1.0 - float(optimizer.momentum)
     elif isinstance(optimizer, _NORMALISING):
@@ -170,29 +172,35 @@ _NORMALISING = (
 )
 
 
-def rates(optimizer, ahead) -> list[float]:
-    """The learning rates of an optimizer some steps ahead.
+class Rates:
+    """The learning rates of an optimizer, some steps ahead.
 
     Args:
         optimizer: a Keras optimizer.
-        ahead: numbers of steps.
     """
-    rate = optimizer.get_config()["learning_rate"]
-    if not isinstance(rate, dict):
-        return [float(rate)] * len(ahead)
-    try:
-        schedule = keras.optimizers.schedules.deserialize(rate)
-    except (TypeError, ValueError):
-        # The class of a user's own schedule may not be registered.
-        now = float(ops.convert_to_numpy(optimizer.learning_rate))
-        return [now] * len(ahead)
-    now = int(ops.convert_to_numpy(optimizer.iterations))
-    # A schedule is a few numbers, too little work for an accelerator.
-    with keras.device("cpu"):
-        return [
-            float(ops.convert_to_numpy(schedule(now + int(step))))
-            for step in ahead
-        ]
+
+    def __init__(self, optimizer):
+        self._optimizer = optimizer
+        self._at = None
+        rate = optimizer.get_config()["learning_rate"]
+        if isinstance(rate, dict):
+            try:
+                schedule = keras.optimizers.schedules.deserialize(rate)
+            except (TypeError, ValueError):
+                # The class of a user's own schedule may not be registered.
+                return
+            self._at = compiled(lambda step: schedule(step), static=0)
+
+    def ahead(self, steps) -> list[float]:
+        """The rates so many steps after the present one."""
+        if self._at is None:
+            now = float(ops.convert_to_numpy(self._optimizer.learning_rate))
+            return [now] * len(steps)
+        now = int(ops.convert_to_numpy(self._optimizer.iterations))
+        # A schedule is a few numbers, too little work for an accelerator.
+        with keras.device("cpu"):
+            at = [ops.convert_to_tensor(now + int(s), "int32") for s in steps]
+            return [float(ops.convert_to_numpy(self._at(s))) for s in at]
 
 
 def _direction(weight):
