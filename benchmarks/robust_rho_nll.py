@@ -9,7 +9,9 @@ shape and scale of the mean NLL, float32) as users of each backend would run
 it: `tf.function`, `jax.jit`, PyTorch eager. The plain formula is the power
 written out, with its special cases selected by `where`, and a cubic Hermite
 spline for the normalizer; gradients are left to automatic differentiation.
-Variants are timed in turn, round after round; the fastest round counts.
+Variants are timed in turn, round after round; the fastest round counts. The
+last two ratios are of the time that the processors computed, which other work
+on the machine disturbs less (`taskset -c 0` for one core).
 
 On JAX with an accelerator a fourth variant, "fused", is ours with a logarithm,
 an exponential and a division of plain arithmetic, which XLA fuses freely.
@@ -208,7 +210,7 @@ def _on_jax_accelerator():
 
 
 def measure(size: int, rounds: int) -> dict:
-    """Milliseconds and passes of each variant on the current backend."""
+    """Milliseconds passed and computed, and passes of each variant."""
     targets, parameters = residuals(size)
     variants = losses()
     if _on_jax_accelerator():
@@ -218,18 +220,23 @@ def measure(size: int, rounds: int) -> dict:
         for kind, values in parameters.items()
         for name, loss in variants.items()
     }
-    best = dict.fromkeys(steps, np.inf)
+    best = {name: np.array([np.inf, np.inf]) for name in steps}
     for step in steps.values():
         step()
     for _ in range(rounds):
         for name, step in steps.items():
-            start = time.perf_counter()
+            start = now()
             step()
-            best[name] = min(best[name], time.perf_counter() - start)
+            best[name] = np.minimum(best[name], now() - start)
     return {
-        name: (1e3 * seconds, getattr(steps[name], "passes", None))
-        for name, seconds in best.items()
+        name: (*(1e3 * s).tolist(), getattr(steps[name], "passes", None))
+        for name, s in best.items()
     }
+
+
+def now():
+    """Seconds that passed and that were computed."""
+    return np.array([time.perf_counter(), time.process_time()])
 
 
 def run(backend: str, size: int, rounds: int) -> dict:
@@ -250,13 +257,13 @@ def run(backend: str, size: int, rounds: int) -> dict:
 
 
 def report(backend: str, measured: dict, show_passes: bool) -> None:
-    times = {name: ms for name, (ms, _) in measured.items()}
-    for name, (ms, counted) in measured.items():
+    for name, (ms, computed, counted) in measured.items():
         kind = name.split(", ")[1]
+        normal, plain = (measured[f"{n}, {kind}"] for n in ("normal", "plain"))
         line = (
             f"{backend:<11}{name:<22}{ms:9.3f} ms"
-            f"{ms / times[f'normal, {kind}']:8.2f} x normal"
-            f"{ms / times[f'plain, {kind}']:8.2f} x plain"
+            f"{ms / normal[0]:8.2f} x normal{ms / plain[0]:8.2f} x plain"
+            f"  computed {computed / normal[1]:6.2f}{computed / plain[1]:6.2f}"
         )
         if show_passes and counted:
             line += f"{counted[0]:5} kernels, {counted[1]:3} arrays"
