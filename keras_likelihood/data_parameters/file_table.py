@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+from typing import Any
 
 import keras
 import numpy as np
@@ -65,7 +66,8 @@ class FileTable:
         if sync or not can_stage(num_rows):
             batches_ahead = 0
         self.batches_ahead = batches_ahead
-        self.ahead = self.stage = None
+        self.ahead: Any = None
+        self.stage: Any = None
         self._in_stage = False
         # Orders the reads of a step after the writes of the one before.
         writes = f"{name}_writes"
