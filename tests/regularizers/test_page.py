@@ -23,3 +23,12 @@ def test_tables_of_the_page(import_from):
     runs = results["deep"]["5000"]["runs"]
     accuracy = {name: np.mean(run["accuracy"]) for name, run in runs.items()}
     assert accuracy["D-Ridge"] >= max(accuracy.values()) - 0.005
+    # And on real tables.
+    ratios = regularization_page.linear_ratios(results["linear"])
+    assert ratios["digits"]["DRidge"][0] > 1.5
+    bounds = {"DRidge": 1.02, "DLasso": 1.03, "MultiLasso": 1.05}
+    normal = [r for r in ratios.values() if "DLasso" in r]
+    assert len(normal) == 10
+    for by_method in normal:
+        for method, bound in bounds.items():
+            assert by_method[method][0] < bound
