@@ -5,6 +5,7 @@
     python benchmarks/outliers.py --sets sklearn
     python benchmarks/outliers.py --sets unseen
     python benchmarks/outliers.py --sets generated --only Auto
+    python benchmarks/outliers.py --sets hard --only Auto IForest ECOD
     python benchmarks/outliers.py --page
 
 Every detector is fitted, at its defaults, to the standardised rows of each
@@ -112,11 +113,20 @@ def made_sets():
             yield f"{kind} {seed}", x, y
 
 
+def hard_sets():
+    """Generated tables of every harder shape and kind."""
+    for shape in generated_tables.SHAPES:
+        for kind in generated_tables.KINDS:
+            x, y = generated_tables.make_table(kind, 1000, shape)
+            yield f"{shape} {kind}", x, y
+
+
 SETS = {
     "odds": odds_sets,
     "sklearn": sklearn_sets,
     "unseen": unseen_sets,
     "generated": made_sets,
+    "hard": hard_sets,
 }
 
 
@@ -274,6 +284,32 @@ def rank_table(results):
     return "\n".join([*lines, "", *notes])
 
 
+def beside_peers(results):
+    """Markdown: mean ranks of each of ours beside the peers alone."""
+    lines = ["| detector | AUC | first peer | AUPR | first peer |"]
+    lines.append("|---|---:|---:|---:|---:|")
+    for name in [*OURS, SHALLOW]:
+        alone = {n: results[n] for n in (name, *PEERS) if n in results}
+        cells = []
+        for key in ("auc", "aupr"):
+            table, names = values(alone, key)
+            if name not in names:
+                cells += ["–", "–"]
+                continue
+            found = dict(zip(names, ranks(table)[0], strict=True))
+            mine = found.pop(name)
+            first = min(found, key=found.get)
+            cells += [f"{mine:.1f}", f"{first} {found[first]:.1f}"]
+        title = f"`{name}`" if name in OURS else name
+        lines.append(f"| {title} | " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def tables(results):
+    """All tables of the page, by name."""
+    return {"ranks": rank_table(results), "peers": beside_peers(results)}
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--sets", choices=SETS, default="odds")
@@ -287,7 +323,7 @@ def main():
     warnings.filterwarnings("ignore")
     if args.page:
         results = json.loads((page_tables.DOCS / "outliers.json").read_text())
-        page_tables.fill("outliers", {"ranks": rank_table(results)})
+        page_tables.fill("outliers", tables(results))
         return
     sets = list(SETS[args.sets]())
     print(rank_table(run(args.only, sets, args.seeds, args.json)))

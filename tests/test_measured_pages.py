@@ -51,8 +51,32 @@ def test_outliers_page(benchmarks):
     import page_tables
 
     path = page_tables.DOCS / "outliers.json"
-    table = outliers.rank_table(json.loads(path.read_text()))
-    assert page_tables.shown("outliers", "ranks") == table.strip()
+    results = json.loads(path.read_text())
+    for name, table in outliers.tables(results).items():
+        assert page_tables.shown("outliers", name) == table.strip()
+    # What the page says beside its tables.
+    table, names = outliers.values(results, "auc")
+    mean, least = outliers.ranks(table)
+    mean = dict(zip(names, mean, strict=True))
+    peers = [mean[name] for name in names if name in outliers.PEERS]
+    for ours in ("Auto", outliers.SHALLOW):
+        assert mean[ours] < min(peers)
+    alone = {n: results[n] for n in ("PCAScale", *outliers.PEERS)}
+    by_aupr, names_by_aupr = outliers.values(alone, "aupr")
+    first = outliers.ranks(by_aupr)[0].argmin()
+    assert names_by_aupr[first] == "PCAScale"
+    error = mean[f"AutoencoderScale, {outliers.BY_ERROR}"]
+    assert round(error - mean["AutoencoderScale"]) == 6 < least
+    at_mean = dict(zip(names, table, strict=True))
+    sets = list(results["Auto"])
+    weak = [
+        key
+        for key, auc in zip(sets, at_mean["PCAScale"], strict=True)
+        if auc < 0.75
+    ]
+    assert weak == ["annthyroid", "glass", "optdigits", "pima", "satellite"]
+    cardio = sets.index("cardio")
+    assert at_mean["AutoencoderScale"][cardio] < at_mean["PCAScale"][cardio]
 
 
 def test_rates_of_scales(benchmarks):
@@ -206,6 +230,26 @@ def test_baselines(benchmarks, rng, name):
     found = make().fit(x, y).coef_
     moved = make().fit(x * [100, 0.01] + 5, 3 * y + x @ [1, 1]).coef_
     np.testing.assert_allclose(moved, (3 * found + 1) / [100, 0.01], rtol=1e-6)
+
+
+def test_tables_of_harder_shapes(benchmarks):
+    import generated_tables
+
+    for shape in generated_tables.SHAPES:
+        x, y = generated_tables.make_table("local", 0, shape)
+        assert np.isfinite(x).all() and len(x) == len(y)
+        assert 4 <= y.sum() <= 0.3 * len(y)
+        if shape == "few":
+            assert len(x) <= 150
+        elif shape == "wide":
+            assert x.shape[1] >= 100
+        elif shape == "constant":
+            assert (np.ptp(x, axis=0) == 0).any()
+        elif shape == "duplicated":
+            assert len(np.unique(x, axis=0)) < 0.8 * len(x)
+        elif shape in ("binary", "onehot", "sparse"):
+            zero = (x == 0).mean(axis=0)
+            assert np.mean(zero > 0.1) > 0.5
 
 
 def test_ranks(benchmarks):

@@ -1,5 +1,6 @@
 """Columns of recorded tables, and what is counted in them."""
 
+import itertools
 import statistics
 
 
@@ -22,6 +23,18 @@ def count_below(table: dict, first: str, second: str) -> int:
 def place_of(values: dict, name: str) -> int:
     """The place of a name among values of which the least is best."""
     return 1 + sum(value < values[name] for value in values.values())
+
+
+def paired_difference(first, second):
+    """Mean of paired differences and its 95 % interval.
+
+    The interval is that of the bootstrap, of which all draws are counted.
+    """
+    gaps = [a - b for a, b in zip(first, second, strict=True)]
+    draws = itertools.product(gaps, repeat=len(gaps))
+    means = sorted(sum(draw) / len(gaps) for draw in draws)
+    cut = round(0.025 * (len(means) - 1))
+    return sum(gaps) / len(gaps), means[cut], means[-1 - cut]
 
 
 def rank_correlation(first, second):

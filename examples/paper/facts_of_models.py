@@ -2,7 +2,13 @@
 
 import math
 
-from counting import column, count_below, place_of, rank_correlation
+from counting import (
+    column,
+    count_below,
+    paired_difference,
+    place_of,
+    rank_correlation,
+)
 
 
 def _classification(data, reported):
@@ -64,6 +70,7 @@ def _vae(data, reported):
         "weighted": errors["weighted HxWxC"],
         "normal": errors["normal, scale 1"],
         "gap": min(ours.values()) - errors["weighted HxWxC"],
+        "doubt": _doubt_of_vae(data, by_error[0]),
         "paper_error": paper[name][0],
         "time": times[name],
         "paper_time": paper[name][1],
@@ -72,6 +79,28 @@ def _vae(data, reported):
         "memory": memory[name],
         "data_memory": memory["data HxWxC"],
     }
+
+
+def _doubt_of_vae(data, best):
+    """What the seeds say about the order of the rows."""
+    if "seeds" not in data["tables"]:
+        return (
+            f"The seeds of a single row differ by up to {data['spread']:.1f}, "
+            f"so {data['seeds']} seeds do not settle the order of the rows. "
+            "The row `weighted` was measured before we changed the power of "
+            "the scale that `beta` uses."
+        )
+    errors = data["tables"]["seeds"]["rows"]
+    parts = []
+    for name in ("predicted HxWxC", "weighted HxWxC"):
+        mean, low, high = paired_difference(errors[name], errors[best])
+        parts.append(
+            f"`{name}` less `{best}`: {mean:+.1f} ({low:+.1f} to {high:+.1f})"
+        )
+    return (
+        "Differences over the same seeds, with 95 % intervals of a paired "
+        f"bootstrap: {'; '.join(parts)}."
+    )
 
 
 def _regressors(data, reported):

@@ -306,6 +306,7 @@ def collect(runs, images, options):
         "epochs": options.epochs,
         "code": CODE,
         "seeds": options.seeds,
+        "spread": max(float(np.ptp(values)) for values in errors.values()),
         "milliseconds": 1e3 * second / -(-images // options.batch),
         "tables": {"errors": table, "seeds": per_seed},
     }
