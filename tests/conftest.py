@@ -8,6 +8,7 @@ import pathlib
 import shutil
 import sys
 import tempfile
+import threading
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 # The arrays of tests are tiny, and the workers of a run share the cores: with
@@ -84,8 +85,8 @@ def compile_cheaply():
     """Keeps backends from much work for programs that run a few times.
 
     TensorFlow leaves out what makes them faster. JAX makes what holds a
-    program while it is translated once, and not for each program; that takes
-    a quarter of the time of a small one.
+    program while it is translated once a thread, and not for each program;
+    that takes a quarter of the time of a small one.
     """
     import keras
 
@@ -96,12 +97,13 @@ def compile_cheaply():
             {"disable_meta_optimizer": True}
         )
     elif keras.backend.backend() == "jax":
-        from jax._src.interpreters import mlir
-
         # Not of the public surface: another version may lack it.
-        make = getattr(mlir, "make_ir_context", None)
-        if make is not None:
-            mlir.make_ir_context = functools.cache(make)
+        with contextlib.suppress(ImportError, AttributeError):
+            from jax._src.interpreters import mlir
+
+            make = mlir.make_ir_context
+            of_thread = functools.cache(lambda thread: make())
+            mlir.make_ir_context = lambda: of_thread(threading.get_ident())
 
 
 def collect_rarely():
