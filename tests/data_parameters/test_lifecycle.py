@@ -70,6 +70,7 @@ def test_config_keeps_every_argument(tmp_path):
         fallback="mean",
         store=str(tmp_path / "scale.rows"),
         sync=True,
+        batches_ahead=3,
         shard="batch",
         tensorboard=str(tmp_path / "logs"),
     )
