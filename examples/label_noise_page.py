@@ -28,10 +28,10 @@ LABELS = {
     "digits": ("0", "0.4", "pairs0.3"),
 }
 SHARES = {
-    "clean": "0 % wrong",
-    "aggre": "9 % wrong",
-    "random1": "17 % wrong",
-    "worse": "40 % wrong",
+    "clean": "0 %",
+    "aggre": "9 %",
+    "random1": "17 %",
+    "worse": "40 %",
     "0": "0 % wrong",
     "0.4": "40 % at random",
     "pairs0.3": "30 % to the next class",
