@@ -231,9 +231,9 @@ class AdaptiveRegularizer(
         # Adam makes equal steps for any size of this term, but SGD does not.
         rate = min(copies * self._factor / self.num_examples, 1.0)
         apart = ops.stop_gradient(log_scale) - ops.log(target)
-        pull = ops.tanh(apart) * ops.maximum(1.0 - state[0], 0.0) * rate
+        slope = ops.tanh(apart) * ops.maximum(1.0 - state[0], 0.0) * rate
         used = freedom * (self._factor / self.num_examples)
-        return ops.sum(pull * log_scale) - used * log_noise
+        return ops.sum(slope * log_scale) - used * log_noise
 
     def _targets(self, weight, log_scale, log_noise):
         scale, noise = ops.exp(log_scale), ops.exp(log_noise)

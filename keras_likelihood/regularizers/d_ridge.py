@@ -85,9 +85,9 @@ class DRidge(AdaptiveRegularizer):
         # slope to the degrees of freedom, and so weighs as one observation.
         total = np.sum(curvature.eigenvalues(noise))
         even = np.sqrt(self.num_examples / total)
-        pull = np.log(scale.item() / even)
+        slope = np.log(scale.item() / even)
         used = max(evidence.freedom, 1e-6)
-        return np.sqrt(used / max(used + pull, 0.5 * used))
+        return np.sqrt(used / max(used + slope, 0.5 * used))
 
     def decay(self, strength: float) -> bool:
         # The penalty adds `strength * w` to the gradient of a weight w.

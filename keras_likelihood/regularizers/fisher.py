@@ -119,9 +119,9 @@ def _score(distribution, alone, seed):
     """A scalar whose gradients have the Fisher information as covariance."""
     if alone and not distribution.event_rank:
         prediction = distribution.prediction
-        spread = ops.sqrt(ops.stop_gradient(distribution.information()))
+        size = ops.sqrt(ops.stop_gradient(distribution.information()))
         coin = keras.random.uniform(ops.shape(prediction), seed=seed) > 0.5
-        terms = ops.where(coin, spread, -spread) * prediction
+        terms = ops.where(coin, size, -size) * prediction
     else:
         drawn = ops.stop_gradient(distribution.sample(seed=seed))
         terms = distribution.nll(drawn)

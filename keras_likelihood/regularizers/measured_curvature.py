@@ -185,9 +185,9 @@ class MeasuredCurvature(keras.callbacks.Callback):
             return
         # A schedule of the rate is asked once, not for each weight.
         decay_of = functools.cache(self._decay_of)
-        for weight, spread in self._spreads():
+        for weight, rms in self._gradient_sizes():
             examples = weight.regularizer.num_examples
-            strength = spread and decay_of(examples, spread)
+            strength = rms and decay_of(examples, rms)
             if strength and weight.regularizer.decay(strength):
                 self._decaying.append((weight, strength))
         known = {id(weight) for weight, _ in self._decaying}
@@ -201,11 +201,11 @@ class MeasuredCurvature(keras.callbacks.Callback):
                 self._inputs.largest, 16 * self._factors.batches
             )
 
-    def _spreads(self):
-        """`(weight, spread of its gradients)`, where its size is free."""
+    def _gradient_sizes(self):
+        """`(weight, rms of its gradients)`, where its size is free."""
         known = known_by_graph(self.model, self._weights)
         if not isinstance(self.model.optimizer, keras.optimizers.SGD):
-            # The decay under other optimizers depends on the spread.
+            # The decay under other optimizers depends on the gradients.
             known = [free and None for free in known]
         found = [
             (w, 1.0) for w, k in zip(self._weights, known, strict=True) if k
@@ -214,18 +214,18 @@ class MeasuredCurvature(keras.callbacks.Callback):
             w for w, k in zip(self._weights, known, strict=True) if k is None
         ]
         if unclear:
-            spreads = self._factors.scale_free(*self._inputs.draw(), unclear)
-            found += zip(unclear, spreads, strict=True)
+            sizes = self._factors.scale_free(*self._inputs.draw(), unclear)
+            found += zip(unclear, sizes, strict=True)
         return found
 
-    def _decay_of(self, examples, spread):
+    def _decay_of(self, examples, gradient_rms):
         known = self.params or {}
         per_epoch = known.get("steps") or max(examples / 128, 1)
         return decay_strength(
             self.model.optimizer,
             int(known.get("epochs", 1) * per_epoch),
             examples / per_epoch,
-            spread,
+            gradient_rms,
         )
 
     def _keep_decays(self):

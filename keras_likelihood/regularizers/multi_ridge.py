@@ -37,9 +37,9 @@ class MultiRidge(DRidge):
         super().__init__(num_examples=num_examples, group="weight", **options)
 
     def target_scale(self, weight, scale, evidence):
-        pull = ops.maximum(0.25 * price_of_a_weight(weight, evidence), 1.0)
-        least = pull / (8.0 * evidence.precision)
-        return ops.sqrt((ops.square(weight) + least) / pull)
+        price = ops.maximum(0.25 * price_of_a_weight(weight, evidence), 1.0)
+        least = price / (8.0 * evidence.precision)
+        return ops.sqrt((ops.square(weight) + least) / price)
 
     def get_config(self):
         config = super().get_config()

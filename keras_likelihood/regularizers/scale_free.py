@@ -123,7 +123,7 @@ def scale_free(scores, weights, others, batches, seed) -> list[float | None]:
             variable.assign(value)
     examples = math.prod(keras.tree.flatten(batches)[0].shape[:2])
     return [
-        _spread(
+        _gradient_rms(
             float(ops.convert_to_numpy(along)),
             float(ops.convert_to_numpy(whole)),
             math.prod(w.shape),
@@ -133,13 +133,13 @@ def scale_free(scores, weights, others, batches, seed) -> list[float | None]:
     ]
 
 
-def _spread(along, whole, size, examples):
+def _gradient_rms(along, whole, size, examples):
     if not whole > 0 or along * size > _LARGEST_SHARE * whole:
         return None
     return math.sqrt(whole / (examples * size))
 
 
-def decay_strength(optimizer, steps: int, batch: float, spread: float):
+def decay_strength(optimizer, steps: int, batch: float, gradient_rms: float):
     """The factor of a weight in its gradient that decays it as it should.
 
     SGD moves a weight by `rate / (1 - momentum)` times its gradient, and
@@ -149,7 +149,7 @@ def decay_strength(optimizer, steps: int, batch: float, spread: float):
         optimizer: of the training.
         steps: number of steps of the training.
         batch: number of examples in a step.
-        spread: root mean square of the gradient of one example.
+        gradient_rms: root mean square of the gradient of one example.
 
     Returns:
         The strength; `None` for optimizers of another kind.
@@ -159,7 +159,7 @@ def decay_strength(optimizer, steps: int, batch: float, spread: float):
     if isinstance(optimizer, keras.optimizers.SGD):
         gain /= 1.0 - float(optimizer.momentum)
     elif isinstance(optimizer, _NORMALISING):
-        gain /= spread / math.sqrt(batch)
+        gain /= gradient_rms / math.sqrt(batch)
     else:
         return None
     return DECAY_OF_A_TRAINING / (gain * steps) if gain > 0 else None

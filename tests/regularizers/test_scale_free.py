@@ -84,7 +84,7 @@ def test_the_decay_sums_to_the_same_under_a_schedule():
 
 def test_adam_divides_the_decay_by_the_size_of_its_gradients():
     adam = keras.optimizers.Adam(0.01)
-    strength = decay_strength(adam, 100, 16, spread=2.0)
+    strength = decay_strength(adam, 100, 16, gradient_rms=2.0)
     assert strength == pytest.approx(DECAY_OF_A_TRAINING / 100 / 0.01 * 0.5)
     assert decay_strength(keras.optimizers.Ftrl(0.01), 100, 16, 2.0) is None
 
