@@ -27,6 +27,7 @@ import time
 
 import keras
 import numpy as np
+from adaptive_regularization import FullBatch
 
 import keras_likelihood as kl
 from keras_likelihood import regularizers
@@ -75,20 +76,6 @@ def split(name, seed, rows):
     return x[train], y[train], x[test], y[test]
 
 
-class Steps(keras.utils.PyDataset):
-    """One epoch of many steps, each over all the data."""
-
-    def __init__(self, x, y, steps):
-        super().__init__()
-        self.batch, self.steps = (x, y), steps
-
-    def __len__(self):
-        return self.steps
-
-    def __getitem__(self, step):
-        return self.batch
-
-
 def loss_of(name):
     if name in CLASSES:
         return kl.losses.SoftmaxLoss(temperature=1.0)
@@ -110,7 +97,7 @@ def fit_linear(regularizer, name, x, y, steps=2000):
     model = kl.LikelihoodModel(inputs, outputs)
     decay = keras.optimizers.schedules.CosineDecay(0.05, steps)
     model.compile(keras.optimizers.Adam(decay, beta_2=0.99), loss=loss_of(name))
-    data = Steps(x.astype("float32"), targets(name, y), steps)
+    data = FullBatch(x.astype("float32"), targets(name, y), steps)
     model.fit(data, verbose=0)
     return model
 

@@ -1,5 +1,6 @@
 """Recalibration of logits that stay on the disk."""
 
+import functools
 import pathlib
 
 import numpy as np
@@ -72,8 +73,22 @@ class StoredTask(ClassifierTask):
     def _top_class(self, recalibrator):
         return self._by_rows(recalibrator)[:2]
 
+    @functools.cached_property
+    def _found(self) -> dict:
+        """By recalibrator: what `_by_rows` found."""
+        return {}
+
     def _by_rows(self, recalibrator):
-        """Whether the likeliest class is right, its belief, and the NLL."""
+        """Whether the likeliest class is right, its belief, and the NLL.
+
+        A file is read once for each recalibrator: three numbers a row are
+        little beside its logits.
+        """
+        if recalibrator not in self._found:
+            self._found[recalibrator] = self._read_rows(recalibrator)
+        return self._found[recalibrator]
+
+    def _read_rows(self, recalibrator):
         from keras_likelihood.metrics.functions import top_class
 
         labels = self.judged_on["y"]

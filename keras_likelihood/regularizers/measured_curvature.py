@@ -183,7 +183,7 @@ class MeasuredCurvature(keras.callbacks.Callback):
         # A kernel and its bias are a linear model, which normalises nothing.
         if len(others) <= 2:
             return
-        # A schedule of the rate is asked once, not for each weight.
+        # With SGD a schedule of the rate is asked once, not for each weight.
         decay_of = functools.cache(self._decay_of)
         for weight, rms in self._gradient_sizes():
             examples = weight.regularizer.num_examples
