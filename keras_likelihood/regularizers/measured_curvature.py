@@ -197,6 +197,8 @@ class MeasuredCurvature(keras.callbacks.Callback):
             # Most of the network now runs for the sake of few weights. The
             # number of gradients counts, not that of the examples in each.
             self._pause *= 8
+            # To move a scale, an accelerator must first end all its steps.
+            self._move_pause *= 8
             self._inputs.largest = min(
                 self._inputs.largest, 16 * self._factors.batches
             )
