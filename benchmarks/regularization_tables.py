@@ -47,7 +47,7 @@ LINEAR = (
     "breast_cancer",
 )
 NETWORKS = ("kin8nm", "crime_norm", "digits")
-GRID = (1e-5, 3e-5, 1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2)
+GRID = (1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2, 1e-1, 3e-1)
 CLASSES = {"digits": 10, "breast_cancer": 2}
 
 

@@ -35,6 +35,7 @@ from keras_likelihood.models.loss_owner import LossOwner
 from keras_likelihood.models.named_output import named_output
 from keras_likelihood.models.training_targets import check_training_targets
 from keras_likelihood.registration import serializable
+from keras_likelihood.regularizers.example_inputs import training_part
 from keras_likelihood.regularizers.learned_noise import bind_noise
 from keras_likelihood.regularizers.measured_curvature import MeasuredCurvature
 from keras_likelihood.regularizers.pruning import adaptive_weights
@@ -281,7 +282,9 @@ class LikelihoodModel(LossOwner):
             parameter.check()
         return logs
 
-    def _with_own_callbacks(self, x=None, callbacks=None, **_):
+    def _with_own_callbacks(
+        self, x=None, y=None, callbacks=None, validation_split=0.0, **_
+    ):
         if isinstance(callbacks, keras.callbacks.CallbackList):
             given = callbacks.callbacks
         else:
@@ -290,7 +293,8 @@ class LikelihoodModel(LossOwner):
         own.append(FirstBatch())
         measured = any(isinstance(c, MeasuredCurvature) for c in given)
         if not measured and (not self.built or adaptive_weights(self)):
-            own.append(MeasuredCurvature(x))
+            seen = (training_part(part, validation_split) for part in (x, y))
+            own.append(MeasuredCurvature(*seen))
         if not isinstance(callbacks, keras.callbacks.CallbackList):
             return [*given, *own]
         for callback in own:

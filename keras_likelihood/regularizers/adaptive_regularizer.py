@@ -241,12 +241,13 @@ class AdaptiveRegularizer(
         target = self.target_scale(weight, scale, evidence)
         return ops.stop_gradient(target), ops.stop_gradient(evidence.freedom)
 
-    def settle(self, curvature, *, least: float = 0.0):
+    def settle(self, curvature, *, least: float = 0.0, target=None):
         """Moves the scales towards those that a measured curvature supports.
 
         Args:
             curvature: a known `Curvature` of the weight.
             least: smallest scale to go to.
+            target: scale to go to instead, not too far away.
         """
         weight = ops.convert_to_numpy(self._links.weight).astype("float64")
         if self.objective == "joint" or not np.all(np.isfinite(weight)):
@@ -254,13 +255,15 @@ class AdaptiveRegularizer(
         scale = self.scale().astype("float64")
         noise = self._current_noise()
         found = self.measured_evidence(weight, scale, noise, curvature)
-        target = self._measured_target(weight, scale, found)
-        if scale.size == 1:
-            target = target * self._leaning(scale, noise, curvature, found)
+        chosen = target is not None
+        if not chosen:
+            target = self._measured_target(weight, scale, found)
+            if scale.size == 1:
+                target = target * self._leaning(scale, noise, curvature, found)
         move = np.log(np.maximum(target, least)) - np.log(scale)
         if not np.all(np.isfinite(move)):
             return
-        move = self._accelerated(move)
+        move = move if chosen else self._accelerated(move)
         move = np.clip(move, -_LARGEST_MOVE, _LARGEST_MOVE)
         log_scale = (np.log(scale) + move) / self.learning_rate_multiplier
         self.log_scale.assign(log_scale)

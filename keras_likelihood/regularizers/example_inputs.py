@@ -1,5 +1,6 @@
 """Takes a few inputs from training data of any kind."""
 
+import math
 import types
 
 import keras
@@ -18,13 +19,15 @@ class ExampleInputs:
         x: the first argument of `fit`.
         largest: number of examples that suffice.
         seed: the random seed of the draws.
+        y: the targets, if `x` are arrays.
     """
 
-    def __init__(self, x, largest: int = 1024, seed: int = 0):
+    def __init__(self, x, largest: int = 1024, seed: int = 0, y=None):
         self.largest = largest
         self._random = np.random.default_rng(seed)
         self._is_set = not _is_arrays(x)
         self._data = x
+        self._targets = y if _is_arrays(y) else None
 
     @property
     def can_be_read(self) -> bool:
@@ -36,29 +39,63 @@ class ExampleInputs:
 
         Processes that train one model all get what the first one draws.
         """
-        x = from_first_process(self._draw())
+        self._read()
+        x = from_first_process(self._take(self._data, self._rows()))
         return x, len(keras.tree.flatten(x)[0])
 
-    def _draw(self):
+    def draw_with_targets(self) -> tuple | None:
+        """Returns `(x, y)`, two nests of arrays; `None` without targets."""
+        self._read()
+        if self._targets is None:
+            return None
+        rows = self._rows()
+        both = self._take(self._data, rows), self._take(self._targets, rows)
+        return tuple(map(from_first_process, both))
+
+    def _read(self):
         if self._is_set:
-            self._data, self._is_set = self._first_batches(), False
+            self._data, self._targets = self._first_batches()
+            self._is_set = False
+
+    def _rows(self):
+        """The rows to take, `None` for all."""
         count = len(keras.tree.flatten(self._data)[0])
         if count <= self.largest:
-            return self._data
+            return None
         rows = self._random.choice(count, self.largest, replace=False)
-        rows = np.sort(rows)
-        return keras.tree.map_structure(lambda a: a[rows], self._data)
+        return np.sort(rows)
+
+    def _take(self, nest, rows):
+        if rows is None:
+            return nest
+        return keras.tree.map_structure(lambda a: a[rows], nest)
 
     def _first_batches(self):
-        found, count = [], 0
+        found, targets, count = [], [], 0
         for batch in _batches(self._data):
-            inputs = batch[0] if isinstance(batch, tuple | list) else batch
-            inputs = keras.tree.map_structure(_to_numpy, inputs)
+            parts = batch if isinstance(batch, tuple | list) else (batch, None)
+            inputs = keras.tree.map_structure(_to_numpy, parts[0])
             found.append(inputs)
+            targets.append(keras.tree.map_structure(_to_numpy, parts[1]))
             count += len(keras.tree.flatten(inputs)[0])
             if count >= self.largest:
                 break
-        return keras.tree.map_structure(lambda *a: np.concatenate(a), *found)
+        return _joined(found), _joined(targets)
+
+
+def training_part(nest, validation_split: float = 0.0):
+    """The first rows of arrays, which `fit` does not validate with."""
+    if not validation_split or not _is_arrays(nest):
+        return nest
+    count = len(keras.tree.flatten(nest)[0])
+    count = int(math.floor(count * (1.0 - validation_split)))
+    return keras.tree.map_structure(lambda a: a[:count], nest)
+
+
+def _joined(nests):
+    if nests[0] is None:
+        return None
+    return keras.tree.map_structure(lambda *a: np.concatenate(a), *nests)
 
 
 def _is_arrays(x):
@@ -77,4 +114,4 @@ def _batches(data):
 
 
 def _to_numpy(leaf):
-    return keras.ops.convert_to_numpy(leaf)
+    return None if leaf is None else keras.ops.convert_to_numpy(leaf)

@@ -18,6 +18,7 @@ from keras_likelihood.regularizers.curvature import (
 from keras_likelihood.regularizers.example_inputs import ExampleInputs
 from keras_likelihood.regularizers.fisher import FisherFactors
 from keras_likelihood.regularizers.learned_noise import bind_noise
+from keras_likelihood.regularizers.leave_one_out import linear_classifier
 from keras_likelihood.regularizers.pruning import adaptive_weights
 from keras_likelihood.regularizers.scale_free import (
     Rates,
@@ -60,6 +61,7 @@ class MeasuredCurvature(keras.callbacks.Callback):
 
     Args:
         x: inputs to measure with: what is given to `fit`, or a part of it.
+        y: their targets, for the strength of a linear classifier.
         likelihood: name of a likelihood or its class. Defaults to those of
             the model's losses.
         examples: number of inputs that one measurement uses at most.
@@ -68,10 +70,17 @@ class MeasuredCurvature(keras.callbacks.Callback):
     """
 
     def __init__(
-        self, x, *, likelihood=None, examples: int = 1024, seed=0, **parameters
+        self,
+        x,
+        y=None,
+        *,
+        likelihood=None,
+        examples: int = 1024,
+        seed=0,
+        **parameters,
     ):
         super().__init__()
-        self._inputs = ExampleInputs(x, examples, seed)
+        self._inputs = ExampleInputs(x, examples, seed, y)
         self._likelihood = likelihood and likelihoods.get(likelihood)
         self._known = parameters
         self._seed = seed
@@ -96,6 +105,13 @@ class MeasuredCurvature(keras.callbacks.Callback):
             self._is_sorted, self._decaying = False, []
             self._rates = None
             self._start()
+            self._classifier = linear_classifier(
+                model,
+                self._weights,
+                self._outcomes,
+                self._inputs.draw_with_targets,
+            )
+            self._next_choice = _FIRST_STEP
             if None not in known_by_graph(model, self._weights):
                 self._set_scale_free_apart()
                 self._prepare()
@@ -161,15 +177,27 @@ class MeasuredCurvature(keras.callbacks.Callback):
             self._measure()
             self._next_measure = self._step + min(self._step, self._pause)
         least = self._least_scale()
+        target = self._chosen_scale()
         for weight, curvature in zip(
             self._measured, self._curvatures, strict=True
         ):
-            for _ in range(self._moves_due() if curvature.is_known else 0):
+            due = self._moves_due()
+            if self._classifier:
+                due = int(target is not None)
+            for _ in range(due if curvature.is_known else 0):
                 weight.regularizer.settle(
-                    curvature, least=least(weight.regularizer)
+                    curvature, least=least(weight.regularizer), target=target
                 )
         self._moved_at = self._step
         self._next_move = self._step + min(self._step, self._move_pause)
+
+    def _chosen_scale(self):
+        """The next scale of a linear classifier, `None` to stay."""
+        if not self._classifier or self._step < self._next_choice:
+            return None
+        pause = max(self._classifier.pause, self._move_pause)
+        self._next_choice = self._step + min(self._step, pause)
+        return self._classifier.better_scale()
 
     def _moves_due(self):
         # With `steps_per_execution` many steps pass between two calls.
