@@ -84,9 +84,9 @@ def share_programs(config):
 def compile_cheaply():
     """Keeps backends from much work for programs that run a few times.
 
-    TensorFlow leaves out what makes them faster. JAX makes what holds a
-    program while it is translated once a thread, and not for each program;
-    that takes a quarter of the time of a small one.
+    TensorFlow leaves out what makes them faster, and keeps operations. JAX
+    makes what holds a program while it is translated once a thread, and not
+    for each program; that takes a quarter of the time of a small one.
     """
     import keras
 
@@ -96,6 +96,7 @@ def compile_cheaply():
         tf.config.optimizer.set_experimental_options(
             {"disable_meta_optimizer": True}
         )
+        keep_kernels()
     elif keras.backend.backend() == "jax":
         # Not of the public surface: another version may lack it.
         with contextlib.suppress(ImportError, AttributeError):
@@ -104,6 +105,21 @@ def compile_cheaply():
             make = mlir.make_ir_context
             of_thread = functools.cache(lambda thread: make())
             mlir.make_ir_context = lambda: of_thread(threading.get_ident())
+
+
+def keep_kernels():
+    """Keeps what TensorFlow prepared for an operation from test to test.
+
+    Setting a seed, as every test does, throws all of it away, for the sake
+    of random operations with a state of their own. Keras and the package use
+    none. To prepare an operation takes ten times as long as to run it.
+    """
+    # Not of the public surface: another version may lack it.
+    with contextlib.suppress(ImportError):
+        from tensorflow.python import pywrap_tfe
+
+        if hasattr(pywrap_tfe, "TFE_ContextClearCaches"):
+            pywrap_tfe.TFE_ContextClearCaches = lambda context: None
 
 
 def collect_rarely():
