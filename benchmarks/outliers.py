@@ -3,7 +3,7 @@
     KERAS_LIKELIHOOD_DATA=... python benchmarks/outliers.py --json RESULTS
     KERAS_LIKELIHOOD_DATA=... python benchmarks/outliers.py --only Auto
     python benchmarks/outliers.py --sets sklearn
-    python benchmarks/outliers.py --sets unseen
+    python benchmarks/outliers.py --sets unseen --json UNSEEN
     python benchmarks/outliers.py --sets generated --only Auto
     python benchmarks/outliers.py --sets hard --only Auto IForest ECOD
     python benchmarks/outliers.py --page
@@ -16,8 +16,8 @@ with their critical difference (Friedman, Nemenyi), medians and means. A
 network of ours is scored by its reconstruction error too, to show what the
 scale adds. `Auto` holds an `AutoencoderScale` of the same seed, so its fit
 gives that detector's rows as well. With `--json`, results are kept and
-continued there, seed by seed; `--page` puts those of `docs/outliers.json` on
-the page.
+continued there, seed by seed; `--page` puts those of `docs/outliers.json` and
+`docs/outliers_unseen.json` on the page.
 
 Of `Auto` nothing was chosen on sets with labels but those of `--sets
 generated`. The defaults of `PCAScale` and `AutoencoderScale` were chosen on
@@ -44,6 +44,7 @@ from sklearn.preprocessing import StandardScaler
 
 BY_ERROR = "reconstruction error"
 SHALLOW = "Auto without its deep part"
+SEEDS = 5
 MEASURED = ("seeds", "auc", "aupr", "seconds")
 OURS = ("Auto", "PCAScale", "AutoencoderScale")
 PEERS = {
@@ -206,14 +207,16 @@ def run(names, sets, seeds, path):
             if not missing:
                 continue
             z = StandardScaler().fit_transform(x)
-            for title, row in measure(name, z, y, missing).items():
-                merge(results.setdefault(title, {}), key, row)
-                auc, seconds = np.mean(row["auc"]), np.mean(row["seconds"])
-                print(
-                    f"{title:18}{key:14}{auc:7.3f}{seconds:8.1f} s", flush=True
-                )
-            if path:
-                path.write_text(json.dumps(results))
+            for seed in missing:
+                for title, row in measure(name, z, y, [seed]).items():
+                    merge(results.setdefault(title, {}), key, row)
+                    print(
+                        f"{title:18}{key:14}{seed:3}{row['auc'][0]:7.3f}"
+                        f"{row['seconds'][0]:8.1f} s",
+                        flush=True,
+                    )
+                if path:
+                    path.write_text(json.dumps(results))
     return results
 
 
@@ -284,6 +287,21 @@ def rank_table(results):
     return "\n".join([*lines, "", *notes])
 
 
+def seeds_line(results):
+    """Which detectors that draw random numbers have fewer seeds, and where."""
+    few = [
+        f"{name} on `{key}` ({len(row['auc'])})"
+        for name in (*OURS, *RANDOM)
+        for key, row in results[name].items()
+        if len(row["auc"]) < SEEDS
+    ]
+    return (
+        f"Detectors that draw random numbers have {SEEDS} seeds on every set"
+        + (", but for " + ", ".join(few) if few else "")
+        + "."
+    )
+
+
 def beside_peers(results):
     """Markdown: mean ranks of each of ours beside the peers alone."""
     lines = ["| detector | AUC | first peer | AUPR | first peer |"]
@@ -305,16 +323,48 @@ def beside_peers(results):
     return "\n".join(lines)
 
 
-def tables(results):
+def words(results, unseen):
+    """What the page says of mean ranks, by name."""
+    rank = dict(zip(*reversed(_ranked(results)), strict=True))
+    mine, error = "AutoencoderScale", f"AutoencoderScale, {BY_ERROR}"
+    apart, names = _ranked(unseen)
+    order = [names[i] for i in np.argsort(apart, kind="stable")]
+    places = [f"`{name}` in place {order.index(name) + 1}" for name in OURS]
+    return {
+        "scale": f"`{mine}` has a mean rank of {rank[mine]:.1f}. The same "
+        f"network scored by its\nreconstruction error has {rank[error]:.1f}.",
+        "places": f"By mean rank of the AUC, {places[0]}, {places[1]} and\n"
+        f"{places[2]} of {len(order)}; the first is {order[0]}.",
+    }
+
+
+def _ranked(results):
+    table, names = values(results, "auc")
+    return ranks(table)[0], names
+
+
+def stored():
+    """Results on the ODDS sets and on those of `--sets unseen`."""
+    names = ("outliers.json", "outliers_unseen.json")
+    return [json.loads((page_tables.DOCS / n).read_text()) for n in names]
+
+
+def tables(results, unseen):
     """All tables of the page, by name."""
-    return {"ranks": rank_table(results), "peers": beside_peers(results)}
+    return {
+        "ranks": rank_table(results),
+        "seeds": seeds_line(results),
+        "peers": beside_peers(results),
+        "unseen": rank_table(unseen),
+        **words(results, unseen),
+    }
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--sets", choices=SETS, default="odds")
     parser.add_argument("--only", nargs="+", default=[*OURS, SHALLOW, *PEERS])
-    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--seeds", type=int, default=SEEDS)
     parser.add_argument(
         "--json", type=pathlib.Path, help="results, continued where it exists"
     )
@@ -322,8 +372,7 @@ def main():
     args = parser.parse_args()
     warnings.filterwarnings("ignore")
     if args.page:
-        results = json.loads((page_tables.DOCS / "outliers.json").read_text())
-        page_tables.fill("outliers", tables(results))
+        page_tables.fill("outliers", tables(*stored()))
         return
     sets = list(SETS[args.sets]())
     print(rank_table(run(args.only, sets, args.seeds, args.json)))

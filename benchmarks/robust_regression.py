@@ -6,7 +6,7 @@ Every method fits every data set in turn, with its defaults. The error is that
 of the slopes (the length of the error vector, inputs of unit spread, in units
 of the noise). A RANSAC that finds no model counts as least squares. Printed
 are median, root mean square and 90th percentile over data sets, and the
-median time of a fit on one thread.
+median processor time of a fit on one thread.
 
 Choices were made on seeds below 1000 (`--first 0`); the report is on seeds
 from 1000 on.
@@ -15,10 +15,12 @@ from 1000 on.
     python benchmarks/robust_regression.py --study wide
     python benchmarks/robust_regression.py --study fractions
     python benchmarks/robust_regression.py --study pca
+    python benchmarks/robust_regression.py --study times
     python benchmarks/robust_regression.py --page
 
-The first four write their results into `docs/robust_regression.json`, unless
-`--first` or `--sets` is given; the last one puts them on the page.
+All but the last write their results into `docs/robust_regression.json`, unless
+`--first` or `--sets` is given; the last one puts them on the page. `--study
+times` only measures the times of the first two studies again, on fewer sets.
 """
 
 import argparse
@@ -53,7 +55,7 @@ METHODS = {
 SLOW = "Theil-Sen", "S", "MM", "affine, xy"
 """Left out where there are many columns: up to seconds a fit."""
 RIVALS = "LTS", "MM", "RANSAC"
-SETS = {"line": 200, "wide": 50, "fractions": 50, "pca": 100}
+SETS = {"line": 200, "wide": 50, "fractions": 50, "pca": 100, "times": 15}
 KINDS = ("spread", "cluster", "random", "clean")
 
 
@@ -117,9 +119,9 @@ def compare(kind, seeds, names, **options):
     for seed in seeds:
         x, y, slopes, units, noise = make_study(kind, seed, **options)
         for name in names:
-            begin = time.perf_counter()
+            begin = time.process_time()
             found = fit_slopes(METHODS[name], x, y)
-            seconds[name].append(time.perf_counter() - begin)
+            seconds[name].append(time.process_time() - begin)
             error = np.linalg.norm(found * units - slopes) / noise
             errors[name].append(error)
     as_arrays = {name: np.array(errors[name]) for name in names}
@@ -156,12 +158,48 @@ def _rms(e, axis=None):
 
 
 def study_regression(seeds, kinds, *, wide):
-    names = [name for name in METHODS if not (wide and name in SLOW)]
     found = {}
     for kind in kinds:
+        names = names_of(wide)
         found[kind] = summary(*compare(kind, seeds, names, wide=wide))
         print(table({kind: found[kind]}), flush=True)
     return found
+
+
+def names_of(wide):
+    return [name for name in METHODS if not (wide and name in SLOW)]
+
+
+def study_times(seeds, kinds, results):
+    """Puts new times into the results of the studies of lines and planes."""
+    for study in ("line", "wide"):
+        wide = study == "wide"
+        for kind in kinds:
+            _, seconds = compare(kind, seeds, names_of(wide), wide=wide)
+            for name, each in seconds.items():
+                results[study][kind][name]["ms"] = 1e3 * np.median(each)
+        print(study, times_line(results[study]), flush=True)
+
+
+def times_line(found):
+    """The time of MPLS-XY beside those of its rivals."""
+
+    def ratios(rival):
+        return {
+            kind: rows["MPLS-XY"]["ms"] / rows[rival]["ms"]
+            for kind, rows in found.items()
+        }
+
+    parts = []
+    for rival in ("RANSAC", "LTS"):
+        all_of_them = ratios(rival)
+        clean = all_of_them.pop("clean")
+        low, high = min(all_of_them.values()), max(all_of_them.values())
+        parts.append(
+            f"{low:.2f} to {high:.2f} times that of {rival} with outliers and "
+            f"{clean:.2f} times without"
+        )
+    return f"The time of MPLS-XY is {parts[0]}, and {parts[1]}."
 
 
 def table(found):
@@ -294,10 +332,12 @@ def tables(results):
     dirty = {kind: rows for kind, rows in line.items() if kind != "clean"}
     return {
         "line": table(dirty),
+        "times": times_line(line),
         "efficiency": efficiency_line(line),
         "gaps": gaps_table(dirty),
         "means": means_table(line),
         "wide": table({k: r for k, r in wide.items() if k != "clean"}),
+        "wide times": times_line(wide),
         "wide efficiency": efficiency_line(wide),
         "fractions": fractions_table(results["fractions"]),
         "pca": pca_table(results["pca"]),
@@ -331,9 +371,11 @@ def main():
     # Threads that wait for one method's next product slow the next method.
     with threadpoolctl.threadpool_limits(1):
         seeds = range(first, first + sets)
-        found = run(options.study, seeds, options.kinds)
+        if options.study == "times":
+            study_times(seeds, options.kinds, results)
+        else:
+            results[options.study] = run(options.study, seeds, options.kinds)
     if options.first is None and options.sets is None:
-        results[options.study] = found
         RESULTS.write_text(json.dumps(results, indent=1) + "\n")
 
 

@@ -191,16 +191,6 @@ def test_protocol_names_every_script_with_results():
                 assert f"`{folder}/{path.name}`" in page, path.name
 
 
-def test_recalibration_table_is_the_stored_one():
-    path = ROOT / "benchmarks" / "recalibration.py"
-    spec = importlib.util.spec_from_file_location("benchmark", path)
-    benchmark = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(benchmark)
-    page = (DOCS / "recalibration.md").read_text()
-    for part in ("report", "development"):
-        assert benchmark.table(part) in page, part
-
-
 def test_links_between_pages_lead_somewhere():
     pattern = re.compile(r"\]\(([\w./-]+\.md)\)")
     for path in [*DOCS.rglob("*.md"), ROOT / "README.md"]:

@@ -7,6 +7,7 @@ from scipy.special import logsumexp
 from keras_likelihood.blas_threads import one_blas_thread
 from keras_likelihood.layers.serving import LinearPool
 from keras_likelihood.recalibration.candidates import (
+    PRIOR_ROWS,
     Candidate,
     FittedCandidates,
 )
@@ -80,7 +81,7 @@ class Auto(ClassifierRecalibrator):
             self._fit_candidates(logits, labels, features, weight)
 
     def _fit_candidates(self, logits, labels, features, weight):
-        base = solve_temperature(logits, labels, weight)
+        base = solve_temperature(logits, labels, weight, PRIOR_ROWS)
         z = scaled(logits, base)
         columns = Columns(SOURCES["all"], z, features, weight)
         x = columns(z, features)
@@ -135,7 +136,7 @@ class Auto(ClassifierRecalibrator):
         rows = self._rows(whole.labels, whole.z.shape[1])
         places = {row: place for place, row in enumerate(rows)}
         losses = {}
-        for number, held in enumerate(self._folds(whole.labels, rows)):
+        for number, held in enumerate(self._folds(rows)):
             kept = np.setdiff1d(rows, held)
             part = whole.part(kept)
             at = [places[row] for row in held]
@@ -164,17 +165,15 @@ class Auto(ClassifierRecalibrator):
     def _stride(self, labels, classes):
         return max(1, len(labels) * classes // _MOST_NUMBERS)
 
-    def _folds(self, labels, rows):
+    def _folds(self, rows):
         if len(rows) < self.folds:
             raise ValueError(
                 f"{self.folds} folds need as many examples. "
                 f"Received: {len(rows)}"
             )
-        random = np.random.default_rng(self.seed)
-        order = random.permutation(rows)
-        # The rows are sorted by class, so that every fold has the rare
-        # classes.
-        order = order[np.argsort(labels[order], kind="stable")]
+        # Folds with equal shares of the classes would hide how uncertain
+        # these shares are, and favour maps with many weights.
+        order = np.random.default_rng(self.seed).permutation(rows)
         return [np.sort(order[i :: self.folds]) for i in range(self.folds)]
 
     def _apply(self, logits, features):

@@ -22,6 +22,8 @@ from keras_likelihood.recalibration.steps import (
 )
 
 _OFFSET = 0.2
+PRIOR_ROWS = 1.0
+"""Rows of the prior of the global temperature; see `solve_temperature`."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -124,7 +126,7 @@ class FittedCandidates:
         # All logits have already been divided by this temperature.
         if self._whole is None:
             return 1.0
-        return solve_temperature(self.z, self.labels, self.weight)
+        return solve_temperature(self.z, self.labels, self.weight, PRIOR_ROWS)
 
     def _fit_temperature(self):
         data = self.z, self.labels, self.columns, self._link

@@ -9,7 +9,7 @@ _LOWEST, _HIGHEST = 1e-6, 1e6
 _LEAST_GAP = 1e-3
 
 
-def solve_temperature(logits, labels, weight=None) -> float:
+def solve_temperature(logits, labels, weight=None, prior_rows=0.0) -> float:
     """Returns the T that minimises the mean NLL of `logits / T`.
 
     The NLL is convex in tau = 1 / T. Halley steps that stay between slopes of
@@ -23,19 +23,32 @@ def solve_temperature(logits, labels, weight=None) -> float:
     float32 still shows which is the largest. If the logits are constant in
     every row, T is 1.
 
+    With few rows T may go to 0 by chance. `prior_rows` adds rows whose labels
+    are drawn by the logits themselves. These rows are best explained by T = 1,
+    so the NLL of the given labels is still not above that of T = 1. Their
+    slope in tau is that of the given rows less its value at tau = 1. So they
+    need no pass of their own.
+
     Args:
         logits: `(rows, classes)`, or `StoredLogits`.
         labels: class numbers `(rows,)`.
         weight: `(rows,)`, positive, or `None`.
+        prior_rows: number of rows that are added, `>= 0`. Defaults to 0.
     """
-    tau = 1.0
-    stride = len(labels) // _SAMPLE_ROWS
-    if stride > 1:
+    tau, wanted = 1.0, 0.0
+    stride = max(1, len(labels) // _SAMPLE_ROWS)
+    if stride > 1 or prior_rows:
         part = slice(None, None, stride)
         sampled = None if weight is None else weight[part]
-        tau = _halley(logits[part], labels[part], sampled, tau)
+        sample = logits[part], labels[part], sampled
+        if prior_rows:
+            total = len(labels) if weight is None else weight.sum()
+            slope = softmax_moments(*sample[:2], tau).slope
+            wanted = np.average(slope, weights=sampled)
+            wanted *= prior_rows / (total + prior_rows)
+        tau = _halley(*sample, tau, wanted)
     return 1.0 / _raised_to_float32_gap(
-        _halley(logits, labels, weight, tau), logits
+        _halley(logits, labels, weight, tau, wanted), logits
     )
 
 
@@ -51,14 +64,15 @@ def _raised_to_float32_gap(tau, logits):
     return max(tau, _LEAST_GAP / max(gap, _LEAST_GAP))
 
 
-def _halley(logits, labels, weight, tau):
+def _halley(logits, labels, weight, tau, wanted):
+    """The tau at which the slope of the mean NLL is `wanted`."""
     # After a Halley step the error is of the order of the step's cube. The
     # error of the NLL is of the order of its sixth power. So with a relative
     # step of 0.01 the NLL is exact up to rounding.
     low, high = _LOWEST, _HIGHEST
     for _ in range(100):
         at = softmax_moments(logits, labels, tau, third=True)
-        slope = np.average(at.slope, weights=weight)
+        slope = np.average(at.slope, weights=weight) - wanted
         curvature = np.average(at.curvature, weights=weight)
         if slope == 0.0:
             return tau

@@ -262,6 +262,32 @@ def test_auto_mixes_what_none_of_its_candidates_can():
     assert found["Auto"] < found["MatrixScaling"] - 0.005
 
 
+def test_auto_does_not_learn_shares_of_classes_by_chance():
+    """Five rows of each class say little about how frequent it is."""
+    random = np.random.default_rng(0)
+    logits = random.standard_normal((2300, 60))
+    logits[np.arange(2300), random.integers(0, 60, 2300)] += 5
+    y = (logits + random.gumbel(size=logits.shape)).argmax(1)
+    logits *= 2
+    found = {}
+    for name in ("GlobalScaling", "Auto"):
+        method = getattr(recalibration, name)()
+        method.fit_arrays(logits[:300], y[:300])
+        p = method.calibrate(logits[300:])[np.arange(2000), y[300:]]
+        found[name] = -np.log(p).mean()
+    assert found["Auto"] < found["GlobalScaling"] + 0.01
+
+
+def test_auto_with_few_rows_that_are_all_right():
+    """No label contradicts a temperature of 0, but rows to come will."""
+    logits, y, _ = draw(4000, temperature=1.0)
+    right = np.flatnonzero(logits.argmax(1) == y)[:12]
+    auto = recalibration.Auto().fit_arrays(logits[right], y[right])
+    p = auto.calibrate(logits)[np.arange(4000), y]
+    assert -np.log(p).mean() < 2 * nll(logits, y)
+    assert auto.report_["nll_after"] <= auto.report_["nll_before"]
+
+
 def test_pool_weights_minimise_the_nll():
     random = np.random.default_rng(0)
     losses = random.exponential(size=(2000, 3))
