@@ -67,7 +67,7 @@ def test_guide_runs(path, tmp_path, monkeypatch, capsys):
 def test_commands_of_the_cheat_sheet_run(rng, tmp_path, monkeypatch, capsys):
     pytest.importorskip("sklearn")
     monkeypatch.chdir(tmp_path)
-    x = rng.normal(size=(60, 3)).astype("float32")
+    x = rng.normal(size=(64, 3)).astype("float32")
     dense = keras.layers.Dense(2, activation="softmax")
     keras.Sequential([keras.Input((3,)), dense]).save("model.keras")
     for name in ("val.npz", "train.npz"):
@@ -107,8 +107,8 @@ def test_home_and_questions_run(rng, capsys):
 
 def reader_of(page, rng):
     """What a reader of a page in depth has at hand: data and a model."""
-    x = rng.normal(size=(60, 3)).astype("float32")
-    y = rng.normal(size=(60, 1)).astype("float32")
+    x = rng.normal(size=(64, 3)).astype("float32")
+    y = rng.normal(size=(64, 1)).astype("float32")
     inputs = keras.Input((3,))
     outputs = keras.layers.Dense(1)(inputs)
     scope = {
@@ -121,14 +121,14 @@ def reader_of(page, rng):
         "x_new": x[:5],
     }
     if page == "adaptive_regularization":
-        prior = kl.regularizers.DLasso(num_examples=60)
+        prior = kl.regularizers.DLasso(num_examples=64)
         dense = keras.layers.Dense(1, kernel_regularizer=prior)
         scope["outputs"] = dense(inputs)
     elif page == "audit":
         logits = keras.layers.Dense(3)(inputs)
         scope["model"] = kl.LikelihoodModel(inputs, logits)
         scope["names"] = ["cat", "dog", "cow"]
-        scope["y"] = rng.integers(3, size=60)
+        scope["y"] = rng.integers(3, size=64)
     elif page == "robust_regression":
         scope |= {"y": y[:, 0], "y_new": y[:5, 0]}
     elif page == "recalibration":
@@ -141,7 +141,7 @@ def reader_of(page, rng):
         )
         network.compile("adam", "sparse_categorical_crossentropy")
         network.save("model.keras")
-        labels = rng.integers(3, size=60)
+        labels = rng.integers(3, size=64)
         scope |= {"x_val": x, "y_val": labels, "y": labels}
         scope |= {"regressor": keras.Model(inputs, outputs), "target": y}
         for prefix in ("", "test_"):
