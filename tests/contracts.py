@@ -154,7 +154,7 @@ def model_survives_saving(model, x, y, path):
     model.save(path)
     again = keras.models.load_model(path)
     outputs, losses = zip(
-        *(_outputs_and_loss(m, x, y) for m in (model, again)), strict=True
+        *(outputs_and_loss(m, x, y) for m in (model, again)), strict=True
     )
     assert_equal_outputs(*outputs, rtol=1e-6)
     np.testing.assert_allclose(*losses, rtol=1e-6)
@@ -170,7 +170,8 @@ def model_survives_saving(model, x, y, path):
     return again
 
 
-def _outputs_and_loss(model, x, y):
+def outputs_and_loss(model, x, y):
+    """Both, without compiling `predict` and `evaluate`."""
     if not COMPILES:
         return model.predict(x, verbose=0), model.evaluate(x, y, verbose=0)
     y_pred = model(x, training=False)

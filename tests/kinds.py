@@ -52,7 +52,7 @@ class Subclassed(keras.Model):
         return {**super().get_config(), **self._config}
 
 
-def data(rows=120, columns=5, seed=0):
+def data(rows=128, columns=5, seed=0):
     random = np.random.default_rng(seed)
     x = random.standard_normal((rows, columns)).astype("float32")
     y = (x[:, 0] + 0.5 * random.standard_normal(rows) > 0).astype(int)

@@ -32,8 +32,8 @@ def model_of(scale, loss, location=1.0):
 
 @pytest.fixture
 def held_out(rng):
-    x = rng.normal(size=(200, 2)).astype("float32")
-    return x, 1 + 2 * rng.normal(size=(200, 1))
+    x = rng.normal(size=(192, 2)).astype("float32")
+    return x, 1 + 2 * rng.normal(size=(192, 1))
 
 
 def test_fitted_models_against_scipy(held_out):
@@ -64,7 +64,7 @@ def test_fitted_models_against_scipy(held_out):
         found = {name: row.scores[name] for name in expected}
         assert found == pytest.approx(expected, rel=1e-4)
         assert row.errors["nll"] == pytest.approx(
-            nll.std() / np.sqrt(200), rel=1e-3
+            nll.std() / np.sqrt(192), rel=1e-3
         )
     assert table[0].behind == 0 and table[1].behind > 0
     text = str(table)
@@ -89,8 +89,8 @@ def test_crps_from_draws_is_that_of_the_formula(rng):
 
 
 def test_functions_are_cross_validated(rng):
-    x = rng.normal(size=(60, 2)).astype("float32")
-    y = 1 + rng.normal(size=(60, 1))
+    x = rng.normal(size=(96, 2)).astype("float32")
+    y = 1 + rng.normal(size=(96, 1))
     seen = []
 
     def near(x, y):
@@ -106,7 +106,7 @@ def test_functions_are_cross_validated(rng):
         {"far": far, "near": near}, x, y, folds=3, fit={"epochs": 7}
     )
     assert [row.name for row in table] == ["near", "far"]
-    assert seen == 3 * [{"verbose": 0, "epochs": 7}, 40]
+    assert seen == 3 * [{"verbose": 0, "epochs": 7}, 64]
     assert table.row("far").behind == pytest.approx(4.5, abs=0.7)
     assert 0 < table.row("far").behind_error < 1
 
@@ -125,7 +125,7 @@ def test_stock_recalibrated_and_conformal_regressors(held_out):
     scaled, sure = table.row("scaled"), table.row("sure")
     assert scaled.scores["nll"] == pytest.approx(sure.scores["nll"])
     assert scaled.scores["rmse"] == pytest.approx(sure.scores["rmse"])
-    assert sure.scores["coverage"] == pytest.approx(181 / 200, abs=0.011)
+    assert sure.scores["coverage"] == pytest.approx(174 / 192, abs=0.011)
 
 
 def test_classifiers():

@@ -10,7 +10,7 @@ from tests import kinds
 from tests.batches import many_times
 
 
-def linear_data(rng, count=400, noise=0.5):
+def linear_data(rng, count=384, noise=0.5):
     x = rng.normal(size=(count, 3)).astype("float32")
     y = x @ np.float32([[1.0], [-0.5], [0.2]])
     y = y + noise * rng.normal(size=y.shape)
@@ -24,7 +24,7 @@ def scale_model(**options):
 
 def fitted(model, loss, x, y):
     model.compile(keras.optimizers.Adam(0.05), loss=loss)
-    model.fit(*many_times(20, x, y), batch_size=50, verbose=0)
+    model.fit(*many_times(20, x, y), batch_size=48, verbose=0)
     return model
 
 
@@ -49,7 +49,7 @@ def test_healthy_regression(rng, loss):
 
 
 def test_healthy_classifier(rng):
-    x = rng.normal(size=(300, 3)).astype("float32")
+    x = rng.normal(size=(288, 3)).astype("float32")
     y = np.argmax(x + rng.normal(size=x.shape), axis=1)
     inputs = keras.Input((3,))
     head = kl.layers.TemperatureHead(3)(inputs)
@@ -59,7 +59,7 @@ def test_healthy_classifier(rng):
 
 
 def test_probabilities_where_logits_belong(rng):
-    x = rng.normal(size=(300, 3)).astype("float32")
+    x = rng.normal(size=(288, 3)).astype("float32")
     y = np.argmax(x + rng.normal(size=x.shape), axis=1)
     inputs = keras.Input((3,))
     outputs = keras.layers.Dense(3, activation="softmax")(inputs)
@@ -194,15 +194,15 @@ def test_never_moved(rng):
 
 
 def test_data_rows_never_visited(rng):
-    x, y = linear_data(rng, count=100)
-    scale = kl.DataParameter(100)
+    x, y = linear_data(rng, count=128)
+    scale = kl.DataParameter(128)
     model = kl.LikelihoodModel.from_model(
         keras.Sequential([keras.Input((3,)), keras.layers.Dense(1)])
     )
     model.compile("sgd", loss=kl.losses.NormalLoss(scale=scale))
     assert diagnose(model, x, y).names[0] == "not_fitted"
-    half = kl.indexed(y[:50])
-    model.fit(x[:50], half, callbacks=[scale], verbose=0)
+    half = kl.indexed(y[:64])
+    model.fit(x[:64], half, callbacks=[scale], verbose=0)
     found = finding(diagnose(model, x, kl.indexed(y)), "rows_never_moved")
     assert found.evidence["share"] == 0.5
 
@@ -252,7 +252,7 @@ def test_refuses_other_losses_and_lengths(rng):
     with pytest.raises(ValueError, match="compiled with a likelihood loss"):
         diagnose(model, x, y)
     model.compile("sgd", loss=kl.losses.NormalLoss())
-    with pytest.raises(ValueError, match="Received: 10 targets for 400"):
+    with pytest.raises(ValueError, match="Received: 10 targets for 384"):
         diagnose(model, x, y[:10])
 
 

@@ -1,7 +1,9 @@
 """The documentation keeps its word: its code runs, its reference is whole."""
 
+import functools
 import hashlib
 import importlib.util
+import inspect
 import json
 import re
 import sys
@@ -18,6 +20,7 @@ from tests.kinds import WRAPPED
 from tests.test_package import ROOT
 
 DOCS = ROOT / "docs"
+EPOCHS = 4
 GUIDES = [
     *sorted((DOCS / "guides").glob("*.md")),
     *sorted((DOCS / "coming_from").glob("*.md")),
@@ -52,6 +55,28 @@ def run_blocks(path, scope):
     return scope
 
 
+@pytest.fixture
+def short_trainings(monkeypatch):
+    """Cuts trainings of more than a few epochs, but on PyTorch.
+
+    There the pages run as they are. The other backends run the same code,
+    and each of its lines, for as many epochs as a training can differ in.
+    """
+    if keras.backend.backend() == "torch":
+        return
+    fit = keras.Model.fit
+
+    @functools.wraps(fit)
+    def fit_shortly(*args, **kwargs):
+        given = inspect.signature(fit).bind(*args, **kwargs)
+        asked = given.arguments.get("epochs", 1)
+        given.arguments["epochs"] = min(asked, EPOCHS)
+        return fit(*given.args, **given.kwargs)
+
+    monkeypatch.setattr(keras.Model, "fit", fit_shortly)
+
+
+@pytest.mark.usefixtures("short_trainings")
 @pytest.mark.parametrize("path", GUIDES, ids=lambda path: path.stem)
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_guide_runs(path, tmp_path, monkeypatch, capsys):
@@ -67,7 +92,7 @@ def test_guide_runs(path, tmp_path, monkeypatch, capsys):
 def test_commands_of_the_cheat_sheet_run(rng, tmp_path, monkeypatch, capsys):
     pytest.importorskip("sklearn")
     monkeypatch.chdir(tmp_path)
-    x = rng.normal(size=(60, 3)).astype("float32")
+    x = rng.normal(size=(64, 3)).astype("float32")
     dense = keras.layers.Dense(2, activation="softmax")
     keras.Sequential([keras.Input((3,)), dense]).save("model.keras")
     for name in ("val.npz", "train.npz"):
@@ -107,8 +132,8 @@ def test_home_and_questions_run(rng, capsys):
 
 def reader_of(page, rng):
     """What a reader of a page in depth has at hand: data and a model."""
-    x = rng.normal(size=(60, 3)).astype("float32")
-    y = rng.normal(size=(60, 1)).astype("float32")
+    x = rng.normal(size=(64, 3)).astype("float32")
+    y = rng.normal(size=(64, 1)).astype("float32")
     inputs = keras.Input((3,))
     outputs = keras.layers.Dense(1)(inputs)
     scope = {
@@ -121,14 +146,14 @@ def reader_of(page, rng):
         "x_new": x[:5],
     }
     if page == "adaptive_regularization":
-        prior = kl.regularizers.DLasso(num_examples=60)
+        prior = kl.regularizers.DLasso(num_examples=64)
         dense = keras.layers.Dense(1, kernel_regularizer=prior)
         scope["outputs"] = dense(inputs)
     elif page == "audit":
         logits = keras.layers.Dense(3)(inputs)
         scope["model"] = kl.LikelihoodModel(inputs, logits)
         scope["names"] = ["cat", "dog", "cow"]
-        scope["y"] = rng.integers(3, size=60)
+        scope["y"] = rng.integers(3, size=64)
     elif page == "robust_regression":
         scope |= {"y": y[:, 0], "y_new": y[:5, 0]}
     elif page == "recalibration":
@@ -141,7 +166,7 @@ def reader_of(page, rng):
         )
         network.compile("adam", "sparse_categorical_crossentropy")
         network.save("model.keras")
-        labels = rng.integers(3, size=60)
+        labels = rng.integers(3, size=64)
         scope |= {"x_val": x, "y_val": labels, "y": labels}
         scope |= {"regressor": keras.Model(inputs, outputs), "target": y}
         for prefix in ("", "test_"):
@@ -162,6 +187,7 @@ def reader_of(page, rng):
         "robust_regression",
     ],
 )
+@pytest.mark.usefixtures("short_trainings")
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_page_in_depth_runs(page, rng, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)

@@ -109,8 +109,8 @@ def test_readme_runs(tmp_path):
     scope = {
         "keras": keras,
         "kl": kl,
-        "x": rng.normal(size=(40, 13)).astype("float32"),
-        "y": rng.normal(size=(40, 1)).astype("float32"),
+        "x": rng.normal(size=(64, 13)).astype("float32"),
+        "y": rng.normal(size=(64, 1)).astype("float32"),
         "inputs": inputs,
         "features": keras.layers.Dense(4)(inputs),
         "maps": maps,

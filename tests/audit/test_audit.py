@@ -27,7 +27,7 @@ def identity(units, activation=None):
     return keras.Model(inputs, layer(inputs))
 
 
-def softmax_case(rng, n=60):
+def softmax_case(rng, n=64):
     x = 3 * rng.normal(size=(n, 3)).astype("float32")
     y = x.argmax(axis=1)
     y[:6] = (y[:6] + 1) % 3
@@ -53,7 +53,7 @@ def test_plain_classifier_scores_by_nll(rng, activation):
 
 
 def test_sigmoid_is_two_classes(rng):
-    x = 3 * rng.normal(size=(40, 1)).astype("float32")
+    x = 3 * rng.normal(size=(32, 1)).astype("float32")
     y = (x[:, 0] > 0).astype("int64")
     y[0] = 1 - y[0]
     expected = np.where(y == 1, 1, -1) * x[:, 0].astype("float64")
@@ -152,13 +152,13 @@ def test_data_temperatures_are_the_score(rng, tmp_path):
         )
     ranks = report.scores[report.suspects()]
     assert len(ranks) > 1 and (np.diff(ranks) <= 0).all()
-    other = x[:50], y[:50]
+    other = x[:32], y[:32]
     assert "NLL" in audit(model, *other, None).score_name
-    with pytest.raises(ValueError, match="one value for each of the 50"):
+    with pytest.raises(ValueError, match="one value for each of the 32"):
         audit(model, *other, None, data_parameter=temperature)
 
 
-def regression_case(rng, n=80):
+def regression_case(rng, n=96):
     x = rng.normal(size=(n, 1)).astype("float32")
     y = x[:, 0] + 0.1 * rng.normal(size=n).astype("float32")
     y[5] += 3
@@ -221,7 +221,7 @@ def test_data_scales_are_the_score(rng):
 
 
 def test_several_targets_show_the_worst(rng):
-    x = rng.normal(size=(60, 2)).astype("float32")
+    x = rng.normal(size=(64, 2)).astype("float32")
     y = x + 0.1 * rng.normal(size=x.shape).astype("float32")
     y[3, 1] = 40.0
     report = audit(identity(2), x, y, None)
@@ -273,12 +273,12 @@ def with_nan(x):
     [
         ({"y": None}, "judges labels.*Received: y=None"),
         ({"y": np.zeros(3, int)}, "one entry an example"),
-        ({"y": np.full(60, 7)}, r"whole numbers from 0 to 2. Received: \[7\]"),
-        ({"y": np.full(60, -1)}, r"from 0 to 2. Received: \[-1\]"),
-        ({"y": np.full(60, np.nan)}, "`y` must be finite"),
-        ({"y": np.full(60, "cat")}, "`label_names`"),
-        ({"y": np.zeros((60, 2))}, "class numbers of shape"),
-        ({"y": np.ones((60, 3))}, "must be one-hot"),
+        ({"y": np.full(64, 7)}, r"whole numbers from 0 to 2. Received: \[7\]"),
+        ({"y": np.full(64, -1)}, r"from 0 to 2. Received: \[-1\]"),
+        ({"y": np.full(64, np.nan)}, "`y` must be finite"),
+        ({"y": np.full(64, "cat")}, "`label_names`"),
+        ({"y": np.zeros((64, 2))}, "class numbers of shape"),
+        ({"y": np.ones((64, 3))}, "must be one-hot"),
         ({"x": with_nan}, "`x` must be finite.*the first at 7"),
         ({"x": iter([1])}, "`x` must be an array"),
         ({"top": 0}, "`top` must be"),
@@ -291,8 +291,8 @@ def with_nan(x):
         ({"model": identity(3, "tanh")}, "last layer must be"),
         ({"model": identity(3, "sigmoid")}, "no single label"),
         ({"from_logits": True}, "last layer is a softmax"),
-        ({"data_parameter": np.ones(5)}, "one value for each of the 60"),
-        ({"data_parameter": np.zeros(60)}, "finite values > 0"),
+        ({"data_parameter": np.ones(5)}, "one value for each of the 64"),
+        ({"data_parameter": np.zeros(64)}, "finite values > 0"),
     ],
 )
 def test_what_cannot_be_audited_is_said(rng, change, message):

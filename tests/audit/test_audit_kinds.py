@@ -16,17 +16,17 @@ pytestmark = pytest.mark.usefixtures("step_by_step")
     "kind", ["backbone", "twice_nested", "cast", "subclassed"]
 )
 def test_every_shape_gives_the_same_scores(kind):
-    x, y = kinds.data(60)
+    x, y = kinds.data(64)
     told = {"from_logits": False} if kind == "subclassed" else {}
     report = audit(kinds.make(kind), x, y, None, **told)
     logs = log_softmax(kinds.logits_of(x), axis=1)
     np.testing.assert_allclose(
-        report.nll, -logs[np.arange(60), y], rtol=1e-3, atol=1e-4
+        report.nll, -logs[np.arange(64), y], rtol=1e-3, atol=1e-4
     )
 
 
 def test_plain_vectors_and_compiled_subclasses():
-    x, y = kinds.data(60)
+    x, y = kinds.data(64)
     y = (y > 0).astype(int)
     expected = np.logaddexp(
         0, -np.where(y, 1, -1) * kinds.logits_of(x, 1)[:, 0]
@@ -44,7 +44,7 @@ def test_plain_vectors_and_compiled_subclasses():
 
 def test_several_elements_are_averaged_as_a_detector_does():
     pytest.importorskip("sklearn")
-    x, y = kinds.data(40)
+    x, y = kinds.data(32)
     given = keras.Input((5,))
     model = kl.LikelihoodModel(given, kl.layers.ScaleHead(2)(given))
     model.compile("sgd", loss=kl.losses.NormalLoss())

@@ -24,7 +24,7 @@ def files(tmp_path_factory):
     """A classifier that is too sure, and a regressor of too large a scale."""
     folder = tmp_path_factory.mktemp("checkup")
     random = np.random.default_rng(0)
-    x = random.normal(size=(120, 3)).astype("float32")
+    x = random.normal(size=(128, 3)).astype("float32")
     y = (2 * x + random.gumbel(size=x.shape)).argmax(axis=1)
     inputs = keras.Input((3,))
     layer = keras.layers.Dense(
@@ -37,7 +37,7 @@ def files(tmp_path_factory):
     # So far that a detector which has hardly been trained finds it.
     far[5] = 1e9, -1e9, 1e9
     np.savez(folder / "classes.npz", x=far, y=y)
-    target = x[:, :1] + random.normal(size=(120, 1))
+    target = x[:, :1] + random.normal(size=(128, 1))
     target[9] += 500.0
     np.savez(folder / "numbers.npz", x=x, y=target)
     outputs = kl.layers.ScaleHead(1, name="head")(inputs)
@@ -76,7 +76,7 @@ def test_a_classifier(files, capsys):
     assert after["NLL"] < before["NLL"]
     assert calibration["command"] == told["next_command"]
     assert "keras-likelihood recalibrate" in calibration["command"]
-    assert labels["numbers"]["examples"] == 120
+    assert labels["numbers"]["examples"] == 128
     assert "keras-likelihood audit" in labels["command"]
     assert inputs["numbers"]["strangest"][0]["row"] == 5
     assert "keras-likelihood detect" in inputs["command"]
@@ -133,7 +133,7 @@ def test_a_regressor_is_recalibrated(files, tmp_path, capsys):
     prediction, *_, scale = keras.models.load_model(output).predict(
         x, verbose=0
     )
-    assert prediction.shape == scale.shape == (120, 1)
+    assert prediction.shape == scale.shape == (128, 1)
     plain, beside = keras.models.load_model(files / "numbers.keras").predict(
         x, verbose=0
     )
@@ -149,7 +149,7 @@ def test_a_regressor_is_recalibrated(files, tmp_path, capsys):
     told = json.loads(capsys.readouterr().out)
     assert told["task"] == "regression"
     assert told["scores"]["global"]["NLL"] < told["scores"]["none"]["NLL"]
-    assert np.load(tmp_path / "arrays.npz")["scale"].shape == (120,)
+    assert np.load(tmp_path / "arrays.npz")["scale"].shape == (128,)
     line = refusal(
         *(capsys, "recalibrate", files / "numbers.keras", "--data", data),
         *("--method", "vector"),

@@ -157,8 +157,8 @@ def test_round_trip_of_likelihood_metrics():
 
 
 def test_metrics_in_compile():
-    y, _, _ = classes()
-    x = np.random.default_rng(0).standard_normal((200, 3)).astype("float32")
+    y, _, _ = classes(192)
+    x = np.random.default_rng(0).standard_normal((192, 3)).astype("float32")
     model = keras.Sequential([keras.layers.Dense(4, activation="softmax")])
     model.compile(
         "sgd",

@@ -29,7 +29,7 @@ KINDS = [
 are numbers and that are vectors."""
 
 
-def data(rows=48):
+def data(rows=64):
     rng = np.random.default_rng(1)
     x = rng.normal(size=(rows, 3)).astype("float32")
     y = 5 + 2 * x[:, :1] + 0.3 * rng.normal(size=(rows, 1))
@@ -52,7 +52,7 @@ with_temperature = network(lambda: kl.layers.TemperatureHead(3))
 lone_logits = network(lambda: layers.Dense(3))
 
 
-def classes(rows=60):
+def classes(rows=64):
     x, y = data(rows)
     return x, (y[:, 0] > 5).astype("int64") + (x[:, 1] > 1)
 

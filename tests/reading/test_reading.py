@@ -80,7 +80,7 @@ def test_a_loss_tells_what_a_subclass_puts_out():
 
 
 def test_copies_have_everything_a_layer_holds():
-    x, _ = kinds.data(40)
+    x, _ = kinds.data(32)
     normal = keras.layers.Normalization()
     normal.adapt(x * 3 + 1)
     model = keras.Sequential(

@@ -203,32 +203,32 @@ def small_model(output):
 
 
 def test_model_keeps_its_intervals_in_its_file(rng, tmp_path):
-    x = rng.normal(size=(300, 3)).astype("float32")
-    y = x[:, :1] + rng.standard_t(3, size=(300, 1))
+    x = rng.normal(size=(288, 3)).astype("float32")
+    y = x[:, :1] + rng.standard_t(3, size=(288, 1))
     head = kl.layers.ScaleHead(1, likelihood="laplace")
     model = small_model(head)
     head.parameter_layers[0].kernel.assign(rng.normal(size=(4, 1)))
     model.compile("adam", loss=kl.losses.LaplaceLoss())
     groups = (x[:, 0] > 0).astype(int)
     fitted = regression.Conformal().fit(
-        model, x[:200], y[:200], groups=groups[:200]
+        model, x[:192], y[:192], groups=groups[:192]
     )
-    assert fitted.report_["examples"] == 160 and fitted.trust_ < 0.6
+    assert fitted.report_["examples"] == 154 and fitted.trust_ < 0.6
     path = tmp_path / "conformal.keras"
     fitted.model.save(path)
     loaded = keras.saving.load_model(path)
-    rest = {"groups": groups[200:]}
+    rest = {"groups": groups[192:]}
     for coverage in (0.5, 0.9):
-        expected = fitted.interval(x[200:], coverage, **rest)
-        found = loaded.interval(x[200:], coverage, **rest)
-        law = model.predict_distribution(x[200:], verbose=0)
+        expected = fitted.interval(x[192:], coverage, **rest)
+        found = loaded.interval(x[192:], coverage, **rest)
+        law = model.predict_distribution(x[192:], verbose=0)
         arrays = fitted.calibrate(law, **rest).interval(coverage)
         for a, b, c in zip(expected, found, arrays, strict=True):
             np.testing.assert_allclose(a, b, rtol=1e-5)
             np.testing.assert_allclose(a, c, rtol=1e-4, atol=1e-4)
     lower, upper = found
-    assert lower.shape == (100, 1)
-    assert 0.8 < ((y[200:] >= lower) & (y[200:] <= upper)).mean() < 0.99
+    assert lower.shape == (96, 1)
+    assert 0.8 < ((y[192:] >= lower) & (y[192:] <= upper)).mean() < 0.99
     np.testing.assert_allclose(
         loaded.predict(x, verbose=0)[0],
         model.predict(x, verbose=0)[0],
@@ -238,8 +238,8 @@ def test_model_keeps_its_intervals_in_its_file(rng, tmp_path):
 
 def test_any_regressor_has_intervals(rng):
     """Stock, with a learned scale, recalibrated, from batches."""
-    x = rng.normal(size=(60, 3)).astype("float32")
-    y = rng.normal(size=(60, 1))
+    x = rng.normal(size=(64, 3)).astype("float32")
+    y = rng.normal(size=(64, 1))
     stock = keras.Sequential([keras.Input((3,)), keras.layers.Dense(1)])
     learned = small_model(keras.layers.Dense(1))
     learned.compile("adam", loss=kl.losses.LaplaceLoss())
@@ -254,15 +254,15 @@ def test_any_regressor_has_intervals(rng):
     again = regression.Conformal().fit(learned, batches)
     np.testing.assert_allclose(again.interval(x, 0.8)[0], lower, rtol=1e-4)
     with pytest.raises(ValueError, match="exchangeable"):
-        weight = np.linspace(0, 1, 60)
+        weight = np.linspace(0, 1, 64)
         regression.Conformal().fit(learned, [(x, y, weight)])
 
 
 def test_recalibrated_tails_are_read(rng):
-    x = rng.normal(size=(60, 3)).astype("float32")
+    x = rng.normal(size=(64, 3)).astype("float32")
     stock = keras.Sequential([keras.Input((3,)), keras.layers.Dense(1)])
     tails = regression.GlobalScaling(likelihood="student_t")
-    model = tails.fit(stock, x, rng.standard_t(2, size=(60, 1))).model
+    model = tails.fit(stock, x, rng.standard_t(2, size=(64, 1))).model
     assert len(model.outputs) == 3
     graph = ModelGraph(model)
     assert graph.likelihood is kl.likelihoods.StudentT
@@ -296,8 +296,8 @@ def test_a_learned_vector_stands_beside_several_outputs(rng):
     mixture = kl.likelihoods.Mixture("normal", components=3)
     model = kl.LikelihoodModel(inputs, keras.layers.Dense(2)(inputs))
     model.compile("sgd", loss=kl.losses.LikelihoodLoss(mixture))
-    x = rng.normal(size=(60, 3)).astype("float32")
-    y = rng.normal(size=(60, 2)).astype("float32")
+    x = rng.normal(size=(64, 3)).astype("float32")
+    y = rng.normal(size=(64, 2)).astype("float32")
     model.evaluate(x, y, verbose=0)
     fitted = regression.Conformal().fit(model, x, y)
     lower, upper = fitted.interval(x, 0.8)

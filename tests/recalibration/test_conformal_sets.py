@@ -142,19 +142,19 @@ def test_bad_input_is_refused(rng):
 
 
 def test_recalibrated_model_keeps_its_sets_in_its_file(tmp_path):
-    x, y = kinds.data(rows=300)
+    x, y = kinds.data(rows=288)
     groups = (x[:, 0] > 0).astype(int)
     scaled = kl.recalibration.GlobalScaling().fit(
-        kinds.make("functional"), x[:100], y[:100]
+        kinds.make("functional"), x[:96], y[:96]
     )
     fitted = Conformal(score="raps").fit(
-        scaled.model, x[100:200], y[100:200], groups=groups[100:200]
+        scaled.model, x[96:192], y[96:192], groups=groups[96:192]
     )
-    assert fitted.report_["examples"] == 100
+    assert fitted.report_["examples"] == 96
     fitted.model.save(tmp_path / "conformal.keras")
     loaded = keras.saving.load_model(tmp_path / "conformal.keras")
-    rest = x[200:]
-    given = {"groups": groups[200:]}
+    rest = x[192:]
+    given = {"groups": groups[192:]}
     sets = loaded.predict_set(rest, 0.8, **given)
     again = fitted.predict_set(rest, 0.8, **given)
     np.testing.assert_array_equal(sets, again)
@@ -163,7 +163,7 @@ def test_recalibrated_model_keeps_its_sets_in_its_file(tmp_path):
         probabilities, 0.8, from_logits=False, **given
     )
     assert np.mean(arrays == sets) > 0.99
-    assert sets[np.arange(100), y[200:]].mean() > 0.7
+    assert sets[np.arange(96), y[192:]].mean() > 0.7
     np.testing.assert_allclose(
         loaded.predict(rest, verbose=0), probabilities, atol=1e-6
     )
@@ -173,7 +173,7 @@ def test_model_of_one_question(rng):
     x, y = kinds.data()
     model = kinds.make("functional", units=1, activation="sigmoid")
     fitted = Conformal().fit(model, x, y > 0)
-    assert fitted.predict_set(x, 0.8).shape == (120, 2)
+    assert fitted.predict_set(x, 0.8).shape == (128, 2)
     several = kinds.make("functional", units=2, activation="sigmoid")
     with pytest.raises(ValueError, match="exclude each other"):
         Conformal().fit(several, x, np.stack([y, y], axis=1) > 0)

@@ -21,7 +21,7 @@ METHODS = [
 ]
 
 
-def data(rows=240, seed=0):
+def data(rows=256, seed=0):
     random = np.random.default_rng(seed)
     x = random.standard_normal((rows, 5)).astype("float32")
     y = (x[:, 0] + 0.5 * random.standard_normal(rows) > 0).astype(int)
@@ -79,7 +79,7 @@ def test_binary_models_keep_one_column(ending):
     y = (y > 0).astype("float32")[:, None]
     fitted = recalibration.GlobalScaling().fit(classifier(ending, 1), x, y)
     p = fitted.model.predict(x, verbose=0)
-    assert p.shape == (240, 1)
+    assert p.shape == (256, 1)
     assert ((p >= 0) & (p <= 1)).all()
     assert fitted.report_["nll_after"] <= fitted.report_["nll_before"]
 
@@ -97,7 +97,7 @@ def test_path_sequential_and_batches(tmp_path):
     path = tmp_path / "model.keras"
     model.save(path)
     whole = recalibration.LinearFeatureScaling().fit(path, x, y)
-    batches = [(x[i : i + 60], y[i : i + 60]) for i in range(0, 240, 60)]
+    batches = [(x[i : i + 64], y[i : i + 64]) for i in range(0, 256, 64)]
     parts = recalibration.LinearFeatureScaling().fit(model, batches)
     np.testing.assert_allclose(
         parts.model.predict(x, verbose=0),
@@ -109,7 +109,7 @@ def test_path_sequential_and_batches(tmp_path):
 def test_tf_data():
     tf = pytest.importorskip("tensorflow")
     x, y = data()
-    dataset = tf.data.Dataset.from_tensor_slices((x, y)).batch(50)
+    dataset = tf.data.Dataset.from_tensor_slices((x, y)).batch(64)
     found = recalibration.GlobalScaling().fit(classifier(), dataset)
     expected = recalibration.GlobalScaling().fit(classifier(), x, y)
     assert found.parameters_ == pytest.approx(expected.parameters_, rel=1e-4)
@@ -142,7 +142,7 @@ def test_named_features_and_unknown_endings():
     with pytest.raises(ValueError, match="Received: Dropout"):
         recalibration.GlobalScaling().fit(odd, x, y)
     told = recalibration.GlobalScaling().fit(odd, x, y, from_logits=False)
-    assert told.model.predict(x, verbose=0).shape == (240, 3)
+    assert told.model.predict(x, verbose=0).shape == (256, 3)
     with pytest.raises(ValueError, match="Received: 'absent.keras'"):
         recalibration.GlobalScaling().fit("absent.keras", x, y)
 

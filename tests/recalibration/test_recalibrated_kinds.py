@@ -101,7 +101,7 @@ def test_temperatures_that_a_model_has_are_included(conditioning, tmp_path):
 
 @pytest.mark.parametrize("name", ["GlobalScaling", "LinearFeatureScaling"])
 def test_independent_questions_are_recalibrated_one_by_one(name, tmp_path):
-    x, _ = kinds.data(200)
+    x, _ = kinds.data(192)
     logits = kinds.logits_of(x, 2)
     random = np.random.default_rng(0)
     # The first question is overconfident, the second is not confident enough.
@@ -162,10 +162,10 @@ def test_plain_vectors_stay_vectors(activation):
     given = keras.Input((5,))
     column = keras.layers.Dense(1, activation=activation)(given)
     model = keras.Model(given, keras.layers.Reshape(())(column))
-    assert model.predict(x, verbose=0).shape == (120,)
+    assert model.predict(x, verbose=0).shape == (128,)
     fitted = recalibration.LinearFeatureScaling().fit(model, x, y)
     p = fitted.model.predict(x, verbose=0)
-    assert p.shape == (120,)
+    assert p.shape == (128,)
     reference = recalibration.LinearFeatureScaling().fit(
         keras.Model(given, column), x, y
     )
@@ -177,12 +177,12 @@ def test_plain_vectors_stay_vectors(activation):
 def test_weights_in_batches_of_a_regressor():
     x, y = kinds.data()
     y = y + 0.1 * np.random.default_rng(0).standard_normal(len(y))
-    weight = np.where(np.arange(120) < 60, 1.0, 0.2)
-    y[60:] *= 5
+    weight = np.where(np.arange(128) < 64, 1.0, 0.2)
+    y[64:] *= 5
     model = kinds.make("functional", 1, "linear")
     batches = [
         (x[i : i + 50], y[i : i + 50], weight[i : i + 50])
-        for i in range(0, 120, 50)
+        for i in range(0, 128, 50)
     ]
     for method in (regression.GlobalScaling, regression.LinearScaling):
         found = method().fit(model, batches)
@@ -211,7 +211,7 @@ def test_a_learned_scale_of_the_loss_is_the_scale_before():
 
 def test_subclassed_regressors_and_classifiers_in_batches():
     x, y = kinds.data()
-    batches = [(x[:60], y[:60]), (x[60:], y[60:])]
+    batches = [(x[:64], y[:64]), (x[64:], y[64:])]
     model = kinds.make("subclassed", 1, "linear")
     found = regression.GlobalScaling().fit(model, batches)
     expected = regression.GlobalScaling().fit(model, x, y)
@@ -221,11 +221,11 @@ def test_subclassed_regressors_and_classifiers_in_batches():
     found = GlobalScaling().fit(
         kinds.make("subclassed"), batches, from_logits=False
     )
-    assert found.model.predict(x, verbose=0).shape == (120, 3)
+    assert found.model.predict(x, verbose=0).shape == (128, 3)
 
 
 def test_outputs_stay_float32_under_mixed_precision(mixed_precision, tmp_path):
-    x, y = kinds.data(60)
+    x, y = kinds.data(64)
     for ending in ("softmax", "sigmoid"):
         model = kinds.make("functional", 3, ending)
         labels = y if ending == "softmax" else np.eye(3, dtype=int)[y]

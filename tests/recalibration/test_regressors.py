@@ -127,7 +127,7 @@ def test_isotonic_maps_the_cdf():
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("head", ["point", "scale"])
 def test_models_save_and_load(method, head, tmp_path):
-    prediction, y, x = draw(300, tails=3)
+    prediction, y, x = draw(320, tails=3)
     keras.utils.set_random_seed(0)
     inputs = keras.Input((3,))
     hidden = keras.layers.Dense(4, activation="tanh", name="hidden")(inputs)
