@@ -288,18 +288,21 @@ def rank_table(results):
 
 
 def seeds_line(results):
-    """Which detectors that draw random numbers have fewer seeds, and where."""
+    """What is missing: seeds of detectors that draw random numbers, AUPR."""
     few = [
         f"{name} on `{key}` ({len(row['auc'])})"
         for name in (*OURS, *RANDOM)
         for key, row in results[name].items()
         if len(row["auc"]) < SEEDS
     ]
-    return (
-        f"Detectors that draw random numbers have {SEEDS} seeds on every set"
-        + (", but for " + ", ".join(few) if few else "")
-        + "."
-    )
+    line = f"Detectors that draw random numbers have {SEEDS} seeds on every set"
+    line += ", but for " + ", ".join(few) if few else ""
+    for name, rows in results.items():
+        bare = [f"`{key}`" for key, row in rows.items() if not row["aupr"]]
+        if bare:
+            line += f". {name} has no AUPR on {', '.join(bare)}: these runs "
+            line += "are of a version that kept the AUC alone"
+    return f"{line}."
 
 
 def beside_peers(results):

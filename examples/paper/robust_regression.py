@@ -3,7 +3,7 @@
     python examples/paper/robust_regression.py
 
 A line with noise and, at large x, points of no relation to it. Error of the
-slope over many such sets, and the time of a fit, methods taking turns.
+slope over many such sets, and the processor time of a fit, methods in turns.
 """
 
 import time
@@ -47,10 +47,10 @@ def make_study(seed, kind, examples=150, share=0.25):
 
 
 def fit(make, x, y):
-    """The fitted model and its seconds."""
-    begin = time.perf_counter()
+    """The fitted model and its processor seconds."""
+    begin = time.process_time()
     model = make().fit(x, y)
-    return model, time.perf_counter() - begin
+    return model, time.process_time() - begin
 
 
 def slope_of(model):

@@ -42,10 +42,10 @@ def solve_temperature(logits, labels, weight=None, prior_rows=0.0) -> float:
         sampled = None if weight is None else weight[part]
         sample = logits[part], labels[part], sampled
         if prior_rows:
-            total = len(labels) if weight is None else weight.sum()
+            # Weights may have any unit, so that rows are counted.
+            share = prior_rows / (len(labels) + prior_rows)
             slope = softmax_moments(*sample[:2], tau).slope
-            wanted = np.average(slope, weights=sampled)
-            wanted *= prior_rows / (total + prior_rows)
+            wanted = share * np.average(slope, weights=sampled)
         tau = _halley(*sample, tau, wanted)
     return 1.0 / _raised_to_float32_gap(
         _halley(logits, labels, weight, tau, wanted), logits

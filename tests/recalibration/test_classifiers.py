@@ -7,6 +7,9 @@ from scipy.special import log_softmax, logsumexp, softmax
 
 from keras_likelihood import recalibration
 from keras_likelihood.layers.serving import BoundedLogits, LogProbabilities
+from keras_likelihood.recalibration.global_temperature import (
+    solve_temperature,
+)
 from keras_likelihood.recalibration.links import SoftplusLink
 from keras_likelihood.recalibration.mapped_softmax import MappedSoftmax
 from keras_likelihood.recalibration.moments import softmax_moments
@@ -286,6 +289,17 @@ def test_auto_with_few_rows_that_are_all_right():
     p = auto.calibrate(logits)[np.arange(4000), y]
     assert -np.log(p).mean() < 2 * nll(logits, y)
     assert auto.report_["nll_after"] <= auto.report_["nll_before"]
+
+
+def test_prior_of_the_temperature_does_not_know_the_unit_of_weights():
+    logits, y, _ = draw(40)
+    found = [
+        solve_temperature(logits, y, weight, 1.0)
+        for weight in (None, np.full(40, 1 / 40), np.full(40, 100.0))
+    ]
+    np.testing.assert_allclose(found, found[0], rtol=1e-6)
+    exact = solve_temperature(logits, y)
+    assert 1 < found[0] < exact < 1.2 * found[0]
 
 
 def test_pool_weights_minimise_the_nll():
