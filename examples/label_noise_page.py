@@ -17,11 +17,11 @@ RESULTS = ROOT / "docs" / "label_noise.json"
 FIGURE = ROOT / "docs" / "_static" / "label_noise.png"
 OURS = "NoisyLabelsLoss (ELR)"
 EPOCHS = 30
-LONGER = ", 50 epochs"
+SHORTER, LONGER = ", 24 epochs", ", 50 epochs"
 METHODS = (
     *("cross-entropy", "stopped by held-out labels", "early selection"),
     *("label smoothing", "GCE", "data temperatures"),
-    *(OURS, OURS + LONGER, "cleanlab, five folds"),
+    *(OURS, OURS + SHORTER, OURS + LONGER, "cleanlab, five folds"),
 )
 LABELS = {
     "cifar10": ("clean", "aggre", "random1", "worse"),
@@ -40,8 +40,11 @@ SHARES = {
 
 def select(results, data, labels, method, key):
     """Values of the seeds, or an empty list."""
-    epochs = 50 if method.endswith(LONGER) else EPOCHS
-    wanted = data, labels, method.removesuffix(LONGER), epochs
+    epochs = EPOCHS
+    for length in (SHORTER, LONGER):
+        if method.endswith(length):
+            method, epochs = method.removesuffix(length), int(length.split()[1])
+    wanted = data, labels, method, epochs
     return [
         r[key]
         for r in results
@@ -118,7 +121,7 @@ def draw(results):
         shown = [
             m
             for m in METHODS
-            if not m.endswith(LONGER)
+            if not m.endswith("epochs")
             and select(results, "cifar10", "worse", m, key)
         ]
         for at, method in enumerate(reversed(shown)):

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-SHARPNESS = 2.0
-"""Power of the remembered probabilities; chosen on made-up wrong labels."""
+SHARPNESS = 3.4
+"""Power of the remembered probabilities, as docs/label_noise.md explains."""
 _ROUNDS = 60
 
 
@@ -14,7 +14,7 @@ def true_class_probabilities(y, memory) -> np.ndarray:
     A label is drawn from the row of a confusion matrix C that belongs to the
     true class, so by Bayes' rule
 
-        P(true class is k) ~ m_k^2 C[k, y]
+        P(true class is k) ~ m_k^3.4 C[k, y]
 
     C is not known. It is the one that makes the given labels most probable,
     found by expectation maximisation (Dawid and Skene, 1979). One made-up

@@ -143,18 +143,19 @@ class MeasuredCurvature(keras.callbacks.Callback):
         small = sum(s**3 for s in sizes if s <= LARGEST_MATRIX)
         self._move_pause = max(_MOVE_EVERY, int(small / 2e6))
 
-    def on_train_batch_end(self, batch, logs=None):
-        if not self._weights:
-            return
-        self._step = self._offset + batch + 1
-        if self._step >= self._next_move:
-            self._move()
+    def on_train_batch_begin(self, batch, logs=None):
+        # A callback with `on_train_batch_end` would make Keras read the loss
+        # of every step, and so wait for an accelerator to end it.
+        if self._weights:
+            self._move_if_due(self._offset + batch)
 
     def on_epoch_end(self, epoch, logs=None):
         if not self._weights:
             return
+        begun = self._step + 1 - self._offset
+        self._offset += (self.params or {}).get("steps") or begun
+        self._move_if_due(self._offset)
         self._keep_decays()
-        self._offset = self._step
         if logs is not None:
             # Weights without a size count nothing. Each question to an
             # accelerator makes it wait.
@@ -167,6 +168,11 @@ class MeasuredCurvature(keras.callbacks.Callback):
         if self._measured and self._steps_ahead() >= _FIRST_STEP:
             self._drawn = self._inputs.draw()
             self._factors.prepare(*self._drawn)
+
+    def _move_if_due(self, step):
+        self._step = step
+        if step >= self._next_move:
+            self._move()
 
     def _move(self):
         sync_variables(self.model)
