@@ -226,7 +226,8 @@ def main():
     results = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
     for name, take in readers.items():
         if arguments[name]:
-            results[name] = take(read_lines(arguments[name]))
+            found = take(read_lines(arguments[name]))
+            results.setdefault(name, {}).update(found)
     RESULTS.write_text(as_text(results))
     page_tables.fill("adaptive_regularization", tables(results))
 
