@@ -7,6 +7,7 @@ import keras
 import numpy as np
 
 from keras_likelihood import constraints
+from keras_likelihood.data_parameters.row_prior import checked_sizes
 from keras_likelihood.data_parameters.running_mean import RunningMean
 from keras_likelihood.data_parameters.saved_rows import read_rows
 from keras_likelihood.data_parameters.sparse_rms_prop import SparseRMSProp
@@ -52,6 +53,13 @@ class DataParameter(TrainedParameter):
         weight_decay: pull of visited rows towards the initial value,
             relative to the learning rate. Defaults to 0.
         clipnorm: largest 2-norm of a batch's gradient, or `None`.
+        prior_scale: standard deviation of a normal prior of the rows around
+            a learned centre, before the constraint, or `None` (default) for
+            no prior. Rows with few examples then stay near the centre: use
+            it if one row stands for many examples, such as those of one
+            annotator. Not with `store`.
+        row_sizes: number of training examples of each row, needed by the
+            prior: 1, or an array such as `np.bincount(annotator)`.
         dimension: `"scalar"` (one value per example, default), `"channel"`
             or `"element"`.
         initial: value to start from. Defaults to the likelihood's own.
@@ -88,6 +96,8 @@ class DataParameter(TrainedParameter):
         momentum: float = 0.0,
         weight_decay: float = 0.0,
         clipnorm: float | None = None,
+        prior_scale: float | None = None,
+        row_sizes=None,
         dimension: str = "scalar",
         initial: float | None = None,
         constraint=None,
@@ -120,10 +130,19 @@ class DataParameter(TrainedParameter):
         }
         rate = 1.0 if learning_rate is None else learning_rate
         SparseRMSProp(learning_rate=rate, **self._descent)
+        self.prior_scale = prior_scale
+        self.row_sizes = checked_sizes(
+            prior_scale, row_sizes, self.num_examples
+        )
         self.dimension = dimension
         self.initial = initial
         self.constraint = constraint and constraints.get(constraint)
         self.fallback = fallback
+        if store is not None and prior_scale is not None:
+            raise ValueError(
+                "A table on disk has no prior: its centre would not be in the "
+                f"file. Received: store={store!r}, prior_scale={prior_scale}"
+            )
         self.store = store if store is None else os.path.abspath(store)
         self.sync = sync
         if batches_ahead is not None and not int(batches_ahead) >= 0:
@@ -213,15 +232,26 @@ class DataParameter(TrainedParameter):
         """Writes the table and the state of its optimizer to a file.
 
         A table in memory becomes an `.npz`; one on disk is copied as it is
-        between two batches, and nothing at `path` is replaced.
+        between two batches, and nothing at `path` is replaced. A table with
+        a prior is saved with its model only.
         """
+        self._refuse_prior()
         self._built_rows().table.save(path)
 
     def load(self, path: str):
         """Reads what `save` or a `store` of 0.1.0 wrote into this table."""
+        self._refuse_prior()
         table = self._built_rows().table
         table.assign(read_rows(path, table.shape))
         self.rows.update_mean()
+
+    def _refuse_prior(self):
+        if self.prior_scale is not None:
+            raise ValueError(
+                "A table with a prior is saved and loaded with its model, as "
+                "its rows mean nothing without the centre. "
+                f"Received: prior_scale={self.prior_scale}"
+            )
 
     def prefetch(self, index):
         """Says which rows are needed next; a table on disk reads them."""
@@ -233,6 +263,10 @@ class DataParameter(TrainedParameter):
             "num_examples": self.num_examples,
             "learning_rate": self.learning_rate,
             **self._descent,
+            "prior_scale": self.prior_scale,
+            "row_sizes": None
+            if self.row_sizes is None
+            else self.row_sizes.tolist(),
             "dimension": self.dimension,
             "initial": self.initial,
             "constraint": keras.saving.serialize_keras_object(self.constraint),

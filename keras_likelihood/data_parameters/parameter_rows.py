@@ -29,6 +29,7 @@ class ParameterRows:
         name: of the variables.
         follows: the parameter's name if its rows average what the likelihood
             gives as `followed`, else `None`: they descend the gradient.
+        prior: a `RowPrior`, or `None`.
     """
 
     def __init__(
@@ -41,8 +42,10 @@ class ParameterRows:
         initial,
         name,
         follows=None,
+        prior=None,
     ):
         self.table = table
+        self._prior = prior
         self.follows = follows
         self.shape = shape
         self._optimizer = optimizer
@@ -60,7 +63,8 @@ class ParameterRows:
 
     @property
     def variables(self) -> list:
-        return [*self.table.variables, self.mean, self.refusals.counts]
+        prior = [self._prior.state] if self._prior else []
+        return [*self.table.variables, self.mean, self.refusals.counts, *prior]
 
     @contextlib.contextmanager
     def batch(self, index, training: bool):
@@ -100,6 +104,9 @@ class ParameterRows:
         """Values of the current batch, `(batch, *shape)`."""
         rows = ops.reshape(self._current, (-1, *self.shape))
         origin = ops.convert_to_tensor(self._origin, dtype=rows.dtype)
+        if self._prior:
+            centre = ops.cast(self._prior.centre, rows.dtype)
+            origin = origin + ops.reshape(centre, self.shape)
         return self._constraint(origin + rows)
 
     def mean_value(self):
@@ -112,8 +119,14 @@ class ParameterRows:
         aim = ops.reshape(aim, ops.shape(self._current))
         return self._current - ops.cast(aim, self._current.dtype)
 
-    def step(self, by_row):
-        """Moves the rows of the current batch and writes them back."""
+    def step(self, by_row, weight=None):
+        """Moves the rows of the current batch and writes them back.
+
+        Args:
+            by_row: gradient of the loss, or what the rows are to follow,
+                `(batch, size)`.
+            weight: of the loss in the total, or `None`.
+        """
         index, known, state = self._batch
         if replica_count() > 1:
             # Every replica keeps a copy of the table and makes the same step
@@ -126,6 +139,10 @@ class ParameterRows:
             if self.follows is None:
                 by_row = by_row * share_of_loss()
             state = self.table.read(index)
+        if self._prior:
+            self._prior.move_centre(by_row, known)
+            pull = self._prior.gradient(state[:, 0], index)
+            by_row = by_row + (pull if weight is None else pull * weight)
         state, refused = self._optimizer.step(state, by_row, index, known)
         self.table.write(index, state)
         self.refusals.count(ops.logical_not(known), refused, index)
@@ -158,6 +175,8 @@ class ParameterRows:
 
     def _to_values(self, state):
         origin = np.ravel(self._origin).astype(state.dtype)
+        if self._prior:
+            origin = origin + ops.convert_to_numpy(self._prior.centre)
         values = self._constraint(ops.convert_to_tensor(origin + state[:, 0]))
         return ops.convert_to_numpy(values).reshape(-1, *self.shape)
 
@@ -192,7 +211,7 @@ def step_rows(loss, parameters: list, y_true, y_pred, sample_weight, weight):
     else:
         value, by_rows = objective(), []
     for rows, by_row in zip(descending, by_rows, strict=True):
-        rows.step(by_row)
+        rows.step(by_row, weight)
     for rows in parameters:
         if rows.follows is not None:
             rows.step(rows.distance(loss.distribution(y_pred)))

@@ -11,6 +11,7 @@ from keras_likelihood.data_parameters.device_table import DeviceTable
 from keras_likelihood.data_parameters.file_table import FileTable
 from keras_likelihood.data_parameters.numbered_batches import carries_index
 from keras_likelihood.data_parameters.parameter_rows import ParameterRows
+from keras_likelihood.data_parameters.row_prior import RowPrior
 
 
 class TrainedParameter(keras.callbacks.Callback):
@@ -44,6 +45,11 @@ class TrainedParameter(keras.callbacks.Callback):
         self._constraint = self.constraint or declared.constraint
         self.start = declared.initial if self.initial is None else self.initial
         self._constraint.inverse(self.start)
+        if declared.is_followed and self.prior_scale is not None:
+            raise ValueError(
+                f"The {name} of {likelihood.name()} is a running mean, which "
+                f"has no prior. Received: prior_scale={self.prior_scale}"
+            )
         self.optimizer = self._rule(declared)
         return self
 
@@ -81,7 +87,14 @@ class TrainedParameter(keras.callbacks.Callback):
             initial=self.start,
             name=name,
             follows=self.name if declared.is_followed else None,
+            prior=self._prior(rows[-1], name),
         )
+
+    def _prior(self, size, name):
+        if self.prior_scale is None:
+            return None
+        rate = self.optimizer.learning_rate
+        return RowPrior(self.prior_scale, self.row_sizes, size, rate, name)
 
     def _file_table(self, rows, name):
         owner = {
