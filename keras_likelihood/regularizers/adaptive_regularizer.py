@@ -247,7 +247,7 @@ class AdaptiveRegularizer(
         Args:
             curvature: a known `Curvature` of the weight.
             least: smallest scale to go to.
-            target: scale to go to instead, not too far away.
+            target: scale to go to at once, whatever the curvature supports.
         """
         weight = ops.convert_to_numpy(self._links.weight).astype("float64")
         if self.objective == "joint" or not np.all(np.isfinite(weight)):
@@ -263,8 +263,9 @@ class AdaptiveRegularizer(
         move = np.log(np.maximum(target, least)) - np.log(scale)
         if not np.all(np.isfinite(move)):
             return
-        move = move if chosen else self._accelerated(move)
-        move = np.clip(move, -_LARGEST_MOVE, _LARGEST_MOVE)
+        if not chosen:
+            move = self._accelerated(move)
+            move = np.clip(move, -_LARGEST_MOVE, _LARGEST_MOVE)
         log_scale = (np.log(scale) + move) / self.learning_rate_multiplier
         self.log_scale.assign(log_scale)
         precision = np.mean(np.log(found.precision))

@@ -3,9 +3,9 @@
 The evidence takes the curvature as fixed, although it falls as the weights of
 a classifier grow. Where classes hardly overlap this makes the prior too
 narrow. Here the prior is judged by the log-loss of every example under the
-weights that the other examples give. A Newton step from the present weights
-gives those weights nearly (Rad and Maleki, 2020), so that nothing is fitted
-again. All is NumPy in float64.
+weights that the other examples give. A Newton step from the weights of all
+examples gives those weights nearly (Rad and Maleki, 2020). All is NumPy in
+float64.
 """
 
 import math
@@ -19,87 +19,97 @@ from keras_likelihood.regularizers.curvature import LARGEST_MATRIX
 from keras_likelihood.regularizers.d_ridge import DRidge
 
 _STEP = 0.5
-_SHARE = 0.05
+_MOST_STEPS = 20
+_NEWTON_STEPS = 30
 
 
 class LinearClassifier:
-    """A linear classifier with an L2 prior, and examples to judge it by.
+    """Chooses the L2 prior of a linear classifier by leaving out examples.
 
     Args:
-        kernel: `keras.Variable`, `(inputs, classes)`, or `(inputs, 1)` for
-            the logit of a yes.
-        bias: `keras.Variable` or `None`.
         x: array `(examples, inputs)`.
-        shares: array `(examples, classes)`, the share of each class.
-        temperature: what the logits are divided by.
+        shares: array `(examples, classes)`, the share of each class, or
+            `(examples, 1)`, that of a yes.
+        bias: whether the classifier has one, which has no prior.
     """
 
-    def __init__(self, kernel, bias, x, shares, temperature: float = 1.0):
-        self.kernel = kernel
-        self._bias = bias
-        ones = [np.ones((len(x), 1))] if bias is not None else []
-        self._x = np.concatenate([x, *ones], axis=1) / temperature
+    def __init__(self, x, shares, bias: bool = True):
+        ones = [np.ones((len(x), 1))] if bias else []
+        self._x = np.concatenate([x, *ones], axis=1)
         self._shares = shares
+        has_prior = np.arange(self._x.shape[1]) < x.shape[1]
+        self._prior = np.repeat(has_prior.astype("float64"), shares.shape[1])
 
-    @property
-    def pause(self) -> int:
-        """Number of training steps after which a look is worth its time."""
-        rows, inputs = self._x.shape
-        classes = self._shares.shape[1]
-        inverses = 6 * (inputs * classes) ** 3
-        products = 6 * rows * (inputs * classes) ** 2
-        return int(1.5e-7 * (inverses + products))
+    def best_scale(self) -> float:
+        """The scale under which examples left out have the least log-loss.
 
-    def better_scale(self):
-        """A scale of the prior under which examples left out have less loss.
-
-        The present scale, and one above and below it, are compared. The lowest
-        point of the parabola through the three is taken if it is between them.
-        The evidence counts a little too. It decides where few examples say
-        little, or where no scale is too large.
+        It goes downhill from the scale at which the weights explain as much
+        as the noise. The hyper-prior of `DRidge` is added to the loss.
         """
-        weight = keras.ops.convert_to_numpy(self.kernel).astype("float64")
-        regularizer = self.kernel.regularizer
-        scale = float(regularizer.scale().item())
-        weight, prior = self._with_bias(weight)
-        curvature = self._curvature(weight, regularizer.num_examples)
-        here = scale**-2.0
-        known = np.linalg.inv(_with_diagonal(curvature, here * prior))
-        freedom = np.sum(prior) - here * np.sum(np.diagonal(known) * prior)
-        size = here * np.sum(prior * weight.ravel() ** 2)
-        losses = []
-        for step in (-_STEP, 0.0, _STEP):
-            strength = here * math.exp(-2.0 * step)
-            # The gradient of the likelihood is what holds the prior's.
-            excess = (strength - here) * prior * weight.ravel()
-            moved = _solve(curvature, strength * prior, excess)
-            moved = weight - moved.reshape(weight.shape)
-            loss = self._loss(moved, strength * prior, regularizer.num_examples)
-            # MacKay's fixed point is where the freedom equals the size.
-            losses.append(loss + _SHARE * (freedom - size) * step)
-        return scale * math.exp(_lowest(*losses))
+        weight = np.zeros((self._x.shape[1], self._shares.shape[1]))
+        start = self._even(self._curvature(weight))
+        here, weight = self._judged(start, weight)
+        below, _ = self._judged(start - _STEP, weight)
+        step = -_STEP if below < here else _STEP
+        if step < 0:
+            place, last, here = start - _STEP, here, below
+        else:
+            place, last = start, below
+        for _ in range(_MOST_STEPS):
+            ahead, weight = self._judged(place + step, weight)
+            if not ahead < here:
+                break
+            place, last, here = place + step, here, ahead
+        bend = ahead - 2.0 * here + last
+        if bend > 0:
+            place += 0.5 * step * (last - ahead) / bend
+        return math.exp(place)
 
-    def _with_bias(self, weight):
-        """All weights, and 1 for each that has the prior."""
-        prior = np.ones(weight.size)
-        if self._bias is None:
-            return weight, prior
-        bias = keras.ops.convert_to_numpy(self._bias).astype("float64")
-        return (
-            np.concatenate([weight, bias[None]]),
-            np.concatenate([prior, np.zeros(bias.size)]),
-        )
+    def _judged(self, log_scale, weight):
+        """Loss of a scale, and the weights under it, found from others."""
+        prior = self._prior * math.exp(-2.0 * log_scale)
+        weight = self._fitted(weight, prior)
+        curvature = self._curvature(weight)
+        lean = log_scale - self._even(curvature)
+        return self._loss(weight, prior, curvature) + 0.5 * lean**2, weight
 
-    def _curvature(self, weight, num_examples):
-        found = _curvature(self._x, _information(_mean(self._x @ weight)))
-        return found * (num_examples / len(self._x))
+    def _even(self, curvature):
+        """Logarithm of the scale at which signal and noise are equal."""
+        total = np.sum(np.diagonal(curvature) * self._prior)
+        return 0.5 * math.log(len(self._x) / max(total, 1e-30))
 
-    def _loss(self, weight, prior, num_examples):
+    def _fitted(self, weight, prior):
+        """The weights under a prior, by Newton's method."""
+        value = self._objective(weight, prior)
+        for _ in range(_NEWTON_STEPS):
+            pull = _mean(self._x @ weight) - self._shares
+            slope = (self._x.T @ pull).ravel() + prior * weight.ravel()
+            whole = _with_diagonal(self._curvature(weight), prior)
+            step = np.linalg.solve(whole, slope).reshape(weight.shape)
+            for _ in range(12):
+                moved = weight - step
+                found = self._objective(moved, prior)
+                if found <= value:
+                    break
+                step = 0.5 * step
+            else:
+                break
+            gain, value, weight = value - found, found, moved
+            if gain < 1e-4:
+                break
+        return weight
+
+    def _objective(self, weight, prior):
+        loss = np.sum(_log_loss(self._x @ weight, self._shares))
+        return loss + 0.5 * np.sum(prior * weight.ravel() ** 2)
+
+    def _curvature(self, weight):
+        return _curvature(self._x, _information(_mean(self._x @ weight)))
+
+    def _loss(self, weight, prior, curvature):
         """Log-loss of all examples, each when it is left out."""
         logits = self._x @ weight
         mean = _mean(logits)
-        information = _information(mean)
-        curvature = self._curvature(weight, num_examples)
         rows, (inputs, classes) = len(logits), weight.shape
         inverse = np.linalg.inv(_with_diagonal(curvature, prior))
         inverse = inverse.reshape(inputs, classes, inputs, classes)
@@ -111,9 +121,9 @@ class LinearClassifier:
                 give[:, i, j] = np.sum(beside * self._x, axis=1)
                 give[:, j, i] = give[:, i, j]
         pull = (mean - self._shares)[..., None]
-        left = np.eye(classes) - information @ give
+        left = np.eye(classes) - _information(mean) @ give
         logits = logits + (give @ np.linalg.solve(left, pull))[..., 0]
-        return num_examples * np.mean(_log_loss(logits, self._shares))
+        return np.sum(_log_loss(logits, self._shares))
 
 
 def linear_classifier(model, weights, outcomes, examples):
@@ -133,19 +143,19 @@ def linear_classifier(model, weights, outcomes, examples):
         return None
     (kernel,) = weights
     biases = [v for v in known if v is not kernel]
+    held = getattr(model, "loss_parameters", None)
     examples = examples()
-    if examples is None:
+    if examples is None or (held is not None and held.learned()):
         return None
-    x, y = examples
-    inputs = keras.tree.flatten(x)
-    if len(inputs) != 1:
+    x, arrays = examples[0], keras.tree.flatten(examples)
+    if len(arrays) != 2:
         return None
     found = outcomes(model(x, training=False))
     distribution, alone, weight = found[0]
     if len(found) > 1 or not alone or weight != 1.0:
         return None
     logits = keras.ops.convert_to_numpy(distribution.prediction)
-    y, x = map(keras.ops.convert_to_numpy, (y, inputs[0]))
+    x, y = map(keras.ops.convert_to_numpy, arrays)
     shares = _shares(distribution, y, logits.shape)
     x = x.reshape(len(logits), -1).astype("float64")
     if shares is None or x.shape[1] != kernel.shape[0]:
@@ -156,13 +166,10 @@ def linear_classifier(model, weights, outcomes, examples):
     if not np.allclose(logits, expected, rtol=1e-2, atol=1e-2):
         return None
     temperature = keras.ops.convert_to_numpy(distribution.temperature)
-    return LinearClassifier(
-        kernel,
-        biases[0] if biases else None,
-        x,
-        shares,
-        float(np.mean(temperature)),
-    )
+    # Batches that come again would be there when an example is left out.
+    rows = slice(int(kernel.regularizer.num_examples))
+    x = x[rows] / np.mean(temperature)
+    return LinearClassifier(x, shares[rows], bool(biases))
 
 
 def _is_small(kernel):
@@ -226,16 +233,3 @@ def _with_diagonal(curvature, prior):
     # All classes together may move without any effect on the loss.
     jitter = 1e-7 * np.trace(curvature) / len(curvature)
     return curvature + np.diag(prior + jitter)
-
-
-def _solve(curvature, prior, right):
-    return np.linalg.solve(_with_diagonal(curvature, prior), right)
-
-
-def _lowest(below, here, above):
-    """The step to the lowest point of three, or of their parabola."""
-    bend = below - 2.0 * here + above
-    slope = 0.5 * (above - below)
-    if not bend > 0:
-        return math.copysign(_STEP, -slope)
-    return float(np.clip(-slope / bend, -1.0, 1.0)) * _STEP

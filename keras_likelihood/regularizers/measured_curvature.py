@@ -111,7 +111,7 @@ class MeasuredCurvature(keras.callbacks.Callback):
                 self._outcomes,
                 self._inputs.draw_with_targets,
             )
-            self._next_choice = _FIRST_STEP
+            self._chosen = None
             if None not in known_by_graph(model, self._weights):
                 self._set_scale_free_apart()
                 self._prepare()
@@ -187,10 +187,7 @@ class MeasuredCurvature(keras.callbacks.Callback):
         for weight, curvature in zip(
             self._measured, self._curvatures, strict=True
         ):
-            due = self._moves_due()
-            if self._classifier:
-                due = int(target is not None)
-            for _ in range(due if curvature.is_known else 0):
+            for _ in range(self._moves_due() if curvature.is_known else 0):
                 weight.regularizer.settle(
                     curvature, least=least(weight.regularizer), target=target
                 )
@@ -198,12 +195,10 @@ class MeasuredCurvature(keras.callbacks.Callback):
         self._next_move = self._step + min(self._step, self._move_pause)
 
     def _chosen_scale(self):
-        """The next scale of a linear classifier, `None` to stay."""
-        if not self._classifier or self._step < self._next_choice:
-            return None
-        pause = max(self._classifier.pause, self._move_pause)
-        self._next_choice = self._step + min(self._step, pause)
-        return self._classifier.better_scale()
+        """The scale of a linear classifier; `None` if it is none."""
+        if self._classifier and self._chosen is None:
+            self._chosen = self._classifier.best_scale()
+        return self._chosen
 
     def _moves_due(self):
         # With `steps_per_execution` many steps pass between two calls.

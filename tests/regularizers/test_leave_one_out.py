@@ -47,18 +47,6 @@ def fitted(x, shares, strength):
     return found.x.reshape(shape)
 
 
-def classifier(x, shares, strength):
-    """A `LinearClassifier` at its optimum."""
-    weight = fitted(x, shares, strength)
-    prior = regularizers.DRidge(
-        num_examples=len(x), initial_scale=strength**-0.5
-    )
-    prior.build(weight[:-1].shape)
-    kernel, bias = keras.Variable(weight[:-1]), keras.Variable(weight[-1])
-    kernel.regularizer = prior
-    return LinearClassifier(kernel, bias, x, shares)
-
-
 def classes(rng, rows, apart, count):
     y = np.arange(rows) % max(count, 2)
     centres = apart * rng.standard_normal((max(count, 2), 3))
@@ -66,31 +54,45 @@ def classes(rng, rows, apart, count):
     return x, y[:, None].astype(float) if count == 1 else np.eye(count)[y]
 
 
-@pytest.mark.parametrize("count", [1, 3])
-def test_the_loss_is_that_of_leaving_out_each_example(count, rng):
-    x, shares = classes(rng, 24, 1.0, count)
-    strength, expected = 1.0, []
+def left_out(x, shares, strength):
+    """Log-loss of all examples, each under weights of the others."""
+    total = 0.0
     for i in range(len(x)):
         others = np.arange(len(x)) != i
         weight = fitted(x[others], shares[others], strength)
         logits = np.append(x[i], 1.0) @ weight
-        expected.append(log_loss(logits[None], shares[i : i + 1])[0])
-    weight = fitted(x, shares, strength)
-    prior = np.repeat([strength, 0.0], [3 * count, count])
-    found = classifier(x, shares, strength)._loss(weight, prior, len(x))
-    assert found == pytest.approx(np.sum(expected), rel=0.05)
+        total += log_loss(logits[None], shares[i : i + 1])[0]
+    return total
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_the_loss_is_that_of_leaving_out_each_example(count, rng):
+    x, shares = classes(rng, 24, 1.0, count)
+    weight, expected = fitted(x, shares, 1.0), left_out(x, shares, 1.0)
+    classifier = LinearClassifier(x, shares)
+    prior = np.repeat([1.0, 0.0], [3 * count, count])
+    curvature = classifier._curvature(weight)
+    found = classifier._loss(weight, prior, curvature)
+    assert found == pytest.approx(expected, rel=0.05)
     seen = log_loss(x @ weight[:-1] + weight[-1], shares)
-    assert np.sum(expected) > 1.1 * np.sum(seen)
+    assert expected > 1.1 * np.sum(seen)
+    again = classifier._fitted(np.zeros_like(weight), prior)
+    np.testing.assert_allclose(again[:-1], weight[:-1], atol=0.02)
 
 
-def test_classes_apart_ask_for_less_and_no_signal_for_more(rng):
+def test_the_best_scale_has_the_least_loss(rng):
+    x, shares = classes(rng, 40, 0.7, 1)
+    strength = LinearClassifier(x, shares).best_scale() ** -2
+    low, best, high = (left_out(x, shares, f * strength) for f in (0.1, 1, 10))
+    assert best < low
+    assert best < high
+
+
+def test_classes_apart_ask_for_less_than_no_signal(rng):
     x, shares = classes(rng, 60, 3.0, 3)
-    apart = classifier(x, shares, 5.0)
-    scale = apart.kernel.regularizer.scale().item()
-    assert apart.better_scale() > 1.3 * scale
-    noise = classifier(x, rng.permutation(shares), 0.05)
-    scale = noise.kernel.regularizer.scale().item()
-    assert noise.better_scale() < 0.8 * scale
+    apart = LinearClassifier(x, shares).best_scale()
+    noise = LinearClassifier(x, rng.permutation(shares)).best_scale()
+    assert noise < 0.2 * apart
 
 
 def test_a_linear_classifier_is_recognised(rng):
@@ -115,6 +117,10 @@ def test_a_linear_classifier_is_recognised(rng):
     assert found(None) is None
     normal = kl.likelihoods.Normal
     assert found((x, y), lambda p: [(normal(p, scale=1.0), True, 1.0)]) is None
+    model.compile("adam", loss=kl.losses.SoftmaxLoss())
+    assert found((x, y)) is None
+    model.compile("adam", loss=kl.losses.SoftmaxLoss(temperature=1.0))
+    assert found((x, y)) is not None
     model.layers[-1].activation = keras.activations.tanh
     model.layers[-1].kernel.assign(3.0 * np.ones((3, 2)))
     assert found((x, y)) is None
