@@ -214,6 +214,33 @@ def sample_weight_counts_examples(loss, y_true, y_pred):
     )
 
 
+class _AsLayer(keras.layers.Layer):
+    """A loss as a layer, which Keras can call on symbols."""
+
+    def __init__(self, loss):
+        super().__init__()
+        self.loss = loss
+
+    def call(self, y_true, y_pred):
+        return self.loss(y_true, y_pred)
+
+
+def loss_works_on_symbols(loss, y_true, y_pred):
+    """It needs no values, so that it can be a part of a compiled step.
+
+    The backend goes through the loss as it does before it compiles.
+    """
+    if not COMPILES:
+        return
+
+    def symbol(array):
+        dtype = keras.backend.standardize_dtype(array.dtype)
+        return keras.Input(array.shape[1:], dtype=dtype)
+
+    symbols = keras.tree.map_structure(symbol, (y_true, y_pred))
+    assert _AsLayer(loss)(*symbols).shape == ()
+
+
 def momentum():
     """An optimizer with state that compiles in half the time of Adam."""
     return keras.optimizers.SGD(0.01, momentum=0.9)

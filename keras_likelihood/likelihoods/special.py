@@ -43,8 +43,10 @@ def relative_entropy(x, y, difference=None):
     t = clip(t, -0.6, 0.6)
     v = t / (2 + t)
     v2 = ops.square(v)
-    series = 0.0
-    for k in range(13, -1, -1):
+    # As many terms as the dtype can tell: `v2` is below 1 / 9.
+    last = 13 if ops.dtype(t) == "float64" else 7
+    series = 1 / (2 * last + 3)
+    for k in range(last - 1, -1, -1):
         series = series * v2 + 1 / (2 * k + 3)
     close = x * v * (t - 2 * v2 * series)
     far = x * (ops.log(positive) - ops.log(y)) + difference
@@ -58,18 +60,23 @@ def stirling_remainder(a):
     moved up by 8 through `G(a + 1) = a G(a)`.
     """
     small = clip(a, 1e-37, 9.0)
-    product = 1.0
-    for k in range(1, 8):
-        product = product * (small + 8) / (small + k)
-    moved = (small + 0.5) * ops.log1p(8 / small) + ops.log(product) - 8
-    moved = moved + _stirling_series(small + 8)
-    return ops.where(a < 8, moved, _stirling_series(clip(a, 7.0, 1e37)))
+    up = small + 8
+    # The product of `small + k` for k from 1 to 7, whose outer pairs are
+    # `between` and a number.
+    between = small * up
+    product = (between + 7) * (between + 12) * (between + 15) * (small + 4)
+    square = ops.square(up)
+    ratio = ops.square(square) * square * up / product
+    moved = (small + 0.5) * ops.log1p(8 / small) + ops.log(ratio) - 8
+    is_small = a < 8
+    moved = ops.where(is_small, moved, ops.zeros_like(moved))
+    return moved + _stirling_series(ops.where(is_small, up, clip(a, 7.0, 1e37)))
 
 
 def _stirling_series(a):
     u = 1 / a
     u2 = ops.square(u)
-    series = 1 / 1260 - u2 * (1 / 1680 - u2 * (1 / 1188 - u2 * 691 / 360360))
+    series = 1 / 1260 - u2 * (1 / 1680 - u2 * (1 / 1188 - u2 * (691 / 360360)))
     return u * (1 / 12 - u2 * (1 / 360 - u2 * series))
 
 
