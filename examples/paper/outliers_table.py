@@ -6,8 +6,8 @@
         --unseen unseen.json
 
 Draws the distribution of the AUC over the sets from the benchmark's results.
-Without `--json`, the benchmark is run for our own detectors alone. Our places on
-the sets of `--unseen`, on which nothing was chosen, are recorded too.
+Without `--json`, the benchmark is run for our own detectors alone. Our places
+on the sets of `--unseen`, on which nothing was chosen, are recorded too.
 """
 
 import json
