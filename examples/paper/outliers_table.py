@@ -6,8 +6,8 @@
         --unseen unseen.json
 
 Draws the distribution of the AUC over the sets from the benchmark's results.
-Without `--json`, the benchmark is run for our own detectors alone. With
-`--unseen`, our places on sets that nothing was chosen on are recorded too.
+Without `--json`, the benchmark is run for our own detectors alone. Our places
+on the sets of `--unseen`, on which nothing was chosen, are recorded too.
 """
 
 import json
@@ -87,7 +87,9 @@ def main():
         "--json", nargs="+", help="results of benchmarks/outliers.py, merged"
     )
     options.add_argument(
-        "--unseen", help="results of benchmarks/outliers.py --sets unseen"
+        "--unseen",
+        default=str(HERE.parents[1] / "docs" / "outliers_unseen.json"),
+        help="results of benchmarks/outliers.py --sets unseen",
     )
     options.add_argument("--seeds", type=int, default=1)
     options = options.parse_args()
@@ -118,9 +120,8 @@ def main():
             "sets": {"columns": order, "rows": per_set},
         },
     }
-    if options.unseen:
-        unseen = json.loads(pathlib.Path(options.unseen).read_text())
-        data["apart"] = places(aucs_of(unseen))
+    unseen = json.loads(pathlib.Path(options.unseen).read_text())
+    data["apart"] = places(aucs_of(unseen))
     record("outliers_table", data, {"auc": draw(aucs)}, quick=options.quick)
 
 
