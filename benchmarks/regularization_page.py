@@ -5,7 +5,9 @@
 To take in new results, name the files of JSON lines that the benchmarks write:
 
     python benchmarks/regularization_page.py --deep deep.jsonl \
-        --linear linear.jsonl --networks mlp.jsonl
+        --linear linear.jsonl --networks mlp.jsonl --sparse errors.json
+
+A set of `--linear` that is not in the file keeps its stored results.
 """
 
 import argparse
@@ -22,6 +24,14 @@ PAIRS = (
     ("DLasso", ("LassoCV",)),
     ("MultiLasso", ("ARD",)),
 )
+# What the error is divided by: the best L1 strength, or the true support.
+SPARSE = {
+    "LassoCV": "oracle",
+    "DLasso, NormalLoss": "oracle",
+    "DLasso, joint": "oracle",
+    "MultiLasso, NormalLoss": "support",
+    "MultiLasso, joint": "support",
+}
 
 
 def mean_and_error(values):
@@ -148,6 +158,23 @@ def network_table(found):
     return markdown(header, rows)
 
 
+def sparse_table(found):
+    """Ratios of errors by the share of weights that are not zero."""
+    rows = [
+        (f"{float(share):.0%}", *(written(by_method[m], 2) for m in SPARSE))
+        for share, by_method in sorted(found.items())
+    ]
+    header = (
+        "weights not zero",
+        "`LassoCV`",
+        "D-LASSO",
+        "joint D-LASSO",
+        "Multi-LASSO",
+        "joint Multi-LASSO",
+    )
+    return markdown(header, rows)
+
+
 def tables(results) -> dict:
     """The tables of the page, by name."""
     made = {}
@@ -157,6 +184,8 @@ def tables(results) -> dict:
         made["linear"] = linear_table(results["linear"])
     if "networks" in results:
         made["networks"] = network_table(results["networks"])
+    if "sparse" in results:
+        made["sparse"] = sparse_table(results["sparse"])
     return made
 
 
@@ -201,6 +230,19 @@ def take_networks(lines):
     return found
 
 
+def take_sparse(found):
+    return {
+        share: {
+            method: [
+                round(seed["methods"][method][0] / seed[reference], 3)
+                for seed in seeds.values()
+            ]
+            for method, reference in SPARSE.items()
+        }
+        for share, seeds in found.items()
+    }
+
+
 def read_lines(path):
     lines = [json.loads(line) for line in path.read_text().splitlines()]
     return sorted(lines, key=lambda line: line["seed"])
@@ -220,14 +262,19 @@ def main():
         "linear": take_linear,
         "networks": take_networks,
     }
-    for name in readers:
+    for name in (*readers, "sparse"):
         parser.add_argument(f"--{name}", type=pathlib.Path)
     arguments = vars(parser.parse_args())
     results = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
     for name, take in readers.items():
         if arguments[name]:
             found = take(read_lines(arguments[name]))
-            results.setdefault(name, {}).update(found)
+            kept = results.setdefault(name, {})
+            for key, value in found.items():
+                kept[key] = {**kept.get(key, {}), **value}
+    if arguments["sparse"]:
+        found = take_sparse(json.loads(arguments["sparse"].read_text()))
+        results["sparse"] = {**results.get("sparse", {}), **found}
     RESULTS.write_text(as_text(results))
     page_tables.fill("adaptive_regularization", tables(results))
 

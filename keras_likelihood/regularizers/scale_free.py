@@ -39,15 +39,18 @@ def known_by_graph(model, weights) -> list[bool | None]:
     """
     readers: dict = {}
     owners: dict = {}
+    made: set = set()
     for operation in getattr(model, "operations", None) or []:
-        if len(getattr(operation, "_inbound_nodes", ())) != 1:
-            # Keras tells only the first of the inputs of a shared layer.
-            return [None] * len(weights)
         for tensor in keras.tree.flatten(operation.input):
             readers.setdefault(id(tensor), []).append(operation)
+        made.update(map(id, keras.tree.flatten(operation.output)))
         if _is_linear(operation):
             owners[id(operation.kernel)] = operation
     predictions = {id(t) for t in keras.tree.flatten(model.outputs or [])}
+    if not made >= predictions | readers.keys():
+        # Keras tells only the first input and output of a shared layer, so
+        # that nothing seems to make the others.
+        return [None] * len(weights)
 
     def known(weight):
         layer = owners.get(id(weight))
