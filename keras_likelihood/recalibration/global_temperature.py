@@ -17,24 +17,34 @@ def solve_temperature(logits, labels, weight=None, prior_rows=0.0) -> float:
     start, and the full data then need one or two passes.
 
     There may be no finite minimum. If every label has the largest logit, T
-    would go to 0, and T ends at 1e-6. If the logits carry no information, T
-    would go to infinity. T then ends at a thousand times the largest gap
-    between two logits of a row. The probabilities are almost uniform, but
-    float32 still shows which is the largest. If the logits are constant in
-    every row, T is 1.
+    would go to 0, and a first wrong label would cost everything. Then one
+    prior row is added. If the logits carry no information, T would go to
+    infinity. T then ends at a thousand times the largest gap between two
+    logits of a row. The probabilities are almost uniform, but float32 still
+    shows which is the largest. If the logits are constant in every row, T
+    is 1.
 
-    With few rows T may go to 0 by chance. `prior_rows` adds rows whose labels
-    are drawn by the logits themselves. These rows are best explained by T = 1,
-    so the NLL of the given labels is still not above that of T = 1. Their
-    slope in tau is that of the given rows less its value at tau = 1. So they
-    need no pass of their own.
+    The labels of prior rows are drawn by the logits themselves. These rows are
+    best explained by T = 1, so the NLL of the given labels is still not above
+    that of T = 1. Their slope in tau is that of the given rows less its value
+    at tau = 1. So they need no pass of their own.
 
     Args:
         logits: `(rows, classes)`, or `StoredLogits`.
         labels: class numbers `(rows,)`.
         weight: `(rows,)`, positive, or `None`.
-        prior_rows: number of rows that are added, `>= 0`. Defaults to 0.
+        prior_rows: number of prior rows, `>= 0`. Defaults to 0.
     """
+    tau, nll = _minimum(logits, labels, weight, prior_rows)
+    least = 1.0 if weight is None else weight.min() / weight.mean()
+    # A label that has not the largest logit costs log 2 or more.
+    if not prior_rows and nll < np.log(2) * least / len(labels):
+        tau, _ = _minimum(logits, labels, weight, 1.0)
+    return 1.0 / _raised_to_float32_gap(tau, logits)
+
+
+def _minimum(logits, labels, weight, prior_rows):
+    """tau and the mean NLL; see `solve_temperature`."""
     tau, wanted = 1.0, 0.0
     stride = max(1, len(labels) // _SAMPLE_ROWS)
     if stride > 1 or prior_rows:
@@ -46,10 +56,8 @@ def solve_temperature(logits, labels, weight=None, prior_rows=0.0) -> float:
             share = prior_rows / (len(labels) + prior_rows)
             slope = softmax_moments(*sample[:2], tau).slope
             wanted = share * np.average(slope, weights=sampled)
-        tau = _halley(*sample, tau, wanted)
-    return 1.0 / _raised_to_float32_gap(
-        _halley(logits, labels, weight, tau, wanted), logits
-    )
+        tau, _ = _halley(*sample, tau, wanted)
+    return _halley(logits, labels, weight, tau, wanted)
 
 
 def _raised_to_float32_gap(tau, logits):
@@ -65,7 +73,7 @@ def _raised_to_float32_gap(tau, logits):
 
 
 def _halley(logits, labels, weight, tau, wanted):
-    """The tau at which the slope of the mean NLL is `wanted`."""
+    """The tau at which the slope of the mean NLL is `wanted`, and the NLL."""
     # After a Halley step the error is of the order of the step's cube. The
     # error of the NLL is of the order of its sixth power. So with a relative
     # step of 0.01 the NLL is exact up to rounding.
@@ -75,7 +83,7 @@ def _halley(logits, labels, weight, tau, wanted):
         slope = np.average(at.slope, weights=weight) - wanted
         curvature = np.average(at.curvature, weights=weight)
         if slope == 0.0:
-            return tau
+            break
         if slope > 0:
             high = tau
         else:
@@ -90,7 +98,7 @@ def _halley(logits, labels, weight, tau, wanted):
         moved, tau = abs(target / tau - 1), target
         if moved < 0.01:
             break
-    return float(tau)
+    return float(tau), np.average(at.nll, weights=weight)
 
 
 def _step(slope, curvature, third):

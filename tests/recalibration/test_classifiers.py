@@ -281,14 +281,15 @@ def test_auto_does_not_learn_shares_of_classes_by_chance():
     assert found["Auto"] < found["GlobalScaling"] + 0.01
 
 
-def test_auto_with_few_rows_that_are_all_right():
+@pytest.mark.parametrize("name", ["Auto", "GlobalScaling", "MatrixScaling"])
+def test_few_rows_that_are_all_right(name):
     """No label contradicts a temperature of 0, but rows to come will."""
     logits, y, _ = draw(4000, temperature=1.0)
     right = np.flatnonzero(logits.argmax(1) == y)[:12]
-    auto = recalibration.Auto().fit_arrays(logits[right], y[right])
-    p = auto.calibrate(logits)[np.arange(4000), y]
+    fitted = getattr(recalibration, name)().fit_arrays(logits[right], y[right])
+    p = fitted.calibrate(logits)[np.arange(4000), y]
     assert -np.log(p).mean() < 2 * nll(logits, y)
-    assert auto.report_["nll_after"] <= auto.report_["nll_before"]
+    assert fitted.report_["nll_after"] <= fitted.report_["nll_before"]
 
 
 def test_prior_of_the_temperature_does_not_know_the_unit_of_weights():
