@@ -272,12 +272,15 @@ def test_seeds_are_compared_in_pairs(beside):
     assert (mean, low, high) == (2.0, 1.0, 3.0)
     data = copy.deepcopy(result("vae")["data"])
     errors = data["tables"]["errors"]["rows"]
-    rows = {name: [row[0], row[0] + 1] for name, row in errors.items()}
-    data["tables"]["seeds"] = {"columns": ["0", "1"], "rows": rows}
+    rows = {
+        n: [row[0] + seed for seed in range(5)] for n, row in errors.items()
+    }
+    data["tables"]["seeds"] = {"columns": list("01234"), "rows": rows}
+    data["seeds"] = 5
     told = facts("vae", data, reported())["doubt"]
     assert "`weighted HxWxC` less `" in told and "paired bootstrap" in told
-    del data["tables"]["seeds"]
-    data["spread"] = 8.5
+    # An interval of two seeds would say nothing.
+    data["seeds"], data["spread"] = 2, 8.5
     assert "up to 8.5" in facts("vae", data, reported())["doubt"]
 
 
