@@ -275,7 +275,7 @@ def test_seeds_are_compared_in_pairs(beside):
     rows = {
         n: [row[0] + seed for seed in range(5)] for n, row in errors.items()
     }
-    data["tables"]["seeds"] = {"columns": list("01234"), "rows": rows}
+    data["tables"]["each_seed"] = {"columns": list("01234"), "rows": rows}
     data["seeds"] = 5
     told = facts("vae", data, reported())["doubt"]
     assert "`weighted HxWxC` less `" in told and "paired bootstrap" in told

@@ -89,7 +89,7 @@ def _doubt_of_vae(data, best):
             f"so {data['seeds']} seeds do not settle the order of the rows. "
             "Times and memory are of an earlier run."
         )
-    errors = data["tables"]["seeds"]["rows"]
+    errors = data["tables"]["each_seed"]["rows"]
     parts = []
     for name in ("predicted HxWxC", "weighted HxWxC"):
         mean, low, high = paired_difference(errors[name], errors[best])

@@ -308,7 +308,7 @@ def collect(runs, images, options):
         "seeds": options.seeds,
         "spread": max(float(np.ptp(values)) for values in errors.values()),
         "milliseconds": 1e3 * second / -(-images // options.batch),
-        "tables": {"errors": table, "seeds": per_seed},
+        "tables": {"errors": table, "each_seed": per_seed},
     }
 
 
