@@ -336,7 +336,8 @@ def words(results, unseen):
     return {
         "scale": f"`{mine}` has a mean rank of {rank[mine]:.1f}. The same "
         f"network scored by its\nreconstruction error has {rank[error]:.1f}.",
-        "places": f"By mean rank of the AUC `Auto` is in place {place['Auto']}, "
+        "places": "By mean rank of the AUC `Auto` is in place "
+        f"{place['Auto']}, "
         f"`PCAScale` in place\n{place['PCAScale']} and `AutoencoderScale` in "
         f"place {place[mine]} of {len(order)}; the first is {order[0]}.",
     }
