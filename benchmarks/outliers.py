@@ -332,12 +332,14 @@ def words(results, unseen):
     mine, error = "AutoencoderScale", f"AutoencoderScale, {BY_ERROR}"
     apart, names = _ranked(unseen)
     order = [names[i] for i in np.argsort(apart, kind="stable")]
-    places = [f"`{name}` in place {order.index(name) + 1}" for name in OURS]
+    place = {name: order.index(name) + 1 for name in OURS}
     return {
         "scale": f"`{mine}` has a mean rank of {rank[mine]:.1f}. The same "
         f"network scored by its\nreconstruction error has {rank[error]:.1f}.",
-        "places": f"By mean rank of the AUC, {places[0]}, {places[1]} and\n"
-        f"{places[2]} of {len(order)}; the first is {order[0]}.",
+        "places": "By mean rank of the AUC `Auto` is in place "
+        f"{place['Auto']}, "
+        f"`PCAScale` in place\n{place['PCAScale']} and `AutoencoderScale` in "
+        f"place {place[mine]} of {len(order)}; the first is {order[0]}.",
     }
 
 
