@@ -13,7 +13,6 @@ import math
 import keras
 import numpy as np
 
-from keras_likelihood.likelihoods.bernoulli import Bernoulli
 from keras_likelihood.likelihoods.softmax import Softmax
 from keras_likelihood.regularizers.curvature import LARGEST_MATRIX
 from keras_likelihood.regularizers.d_ridge import DRidge
@@ -28,8 +27,7 @@ class LinearClassifier:
 
     Args:
         x: array `(examples, inputs)`.
-        shares: array `(examples, classes)`, the share of each class, or
-            `(examples, 1)`, that of a yes.
+        shares: array `(examples, classes)`, the share of each class.
         bias: whether the classifier has one, which has no prior.
     """
 
@@ -193,12 +191,12 @@ def _is_small(kernel):
 
 
 def _shares(distribution, y, shape):
-    """Targets as shares of the classes; `None` if it has no classes."""
-    if len(shape) != 2:
+    """Targets as shares of the classes; `None` if there are not several."""
+    if not isinstance(distribution, Softmax) or len(shape) != 2:
         return None
-    if isinstance(distribution, Bernoulli) and shape[1] == 1:
-        return y.reshape(shape).astype("float64")
-    if not isinstance(distribution, Softmax):
+    # With two classes the evidence errs as little on the average, and less
+    # where some new examples are far on the wrong side.
+    if shape[1] == 2:
         return None
     if y.shape == shape:
         return y.astype("float64")
@@ -206,23 +204,17 @@ def _shares(distribution, y, shape):
 
 
 def _mean(logits):
-    if logits.shape[1] == 1:
-        return 0.5 * (1.0 + np.tanh(0.5 * logits))
     powers = np.exp(logits - logits.max(axis=1, keepdims=True))
     return powers / powers.sum(axis=1, keepdims=True)
 
 
 def _information(mean):
     """Fisher information of the logits, `(examples, classes, classes)`."""
-    if mean.shape[1] == 1:
-        return (mean * (1.0 - mean))[..., None]
     diagonal = mean[..., None] * np.eye(mean.shape[1])
     return diagonal - mean[..., None] * mean[:, None, :]
 
 
 def _log_loss(logits, shares):
-    if logits.shape[1] == 1:
-        return np.logaddexp(0.0, logits[:, 0]) - (logits * shares)[:, 0]
     largest = logits.max(axis=1, keepdims=True)
     total = np.log(np.sum(np.exp(logits - largest), axis=1)) + largest[:, 0]
     return total - np.sum(logits * shares, axis=1)

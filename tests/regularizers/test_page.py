@@ -31,10 +31,28 @@ def test_tables_of_the_page(import_from):
             assert f" {number:.2f} " in text
     # And on real tables.
     ratios = regularization_page.linear_ratios(results["linear"])
-    assert ratios["digits"]["DRidge"][0] > 1.5
+    for name in ("digits", "breast_cancer"):
+        assert ratios[name]["DRidge"][0] < 1.15
     bounds = {"DRidge": 1.02, "DLasso": 1.03, "MultiLasso": 1.05}
     normal = [r for r in ratios.values() if "DLasso" in r]
     assert len(normal) == 10
     for by_method in normal:
         for method, bound in bounds.items():
             assert by_method[method][0] < bound
+    # Networks: level or better for a normal target, too strong for digits.
+    nll = {
+        name: {method: np.mean(s["nll"]) for method, s in methods.items()}
+        for name, methods in results["networks"]["scores"].items()
+    }
+    assert nll["kin8nm"]["D-Ridge"] < nll["kin8nm"]["L2 by grid"]
+    assert nll["crime_norm"]["D-Ridge"] < 1.02 * nll["crime_norm"]["L2 by grid"]
+    digits = nll["digits"]["D-Ridge"] / nll["digits"]["L2 by grid"]
+    page = page_tables.DOCS / "adaptive_regularization.md"
+    words = " ".join(page.read_text().split())
+    assert words.count(f"{digits:.1f} times the NLL of") == 2
+    # The share of weights that are on.
+    sparse = results["sparse"]
+    assert sorted(sparse) == ["0.05", "0.1", "0.2", "0.5"]
+    for share in ("0.05", "0.1", "0.2"):
+        assert np.mean(sparse[share]["MultiLasso, NormalLoss"]) <= 1.25
+        assert np.mean(sparse[share]["DLasso, joint"]) > 10
