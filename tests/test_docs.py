@@ -1,9 +1,7 @@
 """The documentation keeps its word: its code runs, its reference is whole."""
 
-import functools
 import hashlib
 import importlib.util
-import inspect
 import json
 import re
 import sys
@@ -20,7 +18,6 @@ from tests.kinds import WRAPPED
 from tests.test_package import ROOT
 
 DOCS = ROOT / "docs"
-EPOCHS = 4
 GUIDES = [
     *sorted((DOCS / "guides").glob("*.md")),
     *sorted((DOCS / "coming_from").glob("*.md")),
@@ -55,28 +52,6 @@ def run_blocks(path, scope):
     return scope
 
 
-@pytest.fixture
-def short_trainings(monkeypatch):
-    """Cuts trainings of more than a few epochs, but on PyTorch.
-
-    There the pages run as they are. The other backends run the same code,
-    and each of its lines, for as many epochs as a training can differ in.
-    """
-    if keras.backend.backend() == "torch":
-        return
-    fit = keras.Model.fit
-
-    @functools.wraps(fit)
-    def fit_shortly(*args, **kwargs):
-        given = inspect.signature(fit).bind(*args, **kwargs)
-        asked = given.arguments.get("epochs", 1)
-        given.arguments["epochs"] = min(asked, EPOCHS)
-        return fit(*given.args, **given.kwargs)
-
-    monkeypatch.setattr(keras.Model, "fit", fit_shortly)
-
-
-@pytest.mark.usefixtures("short_trainings")
 @pytest.mark.parametrize("path", GUIDES, ids=lambda path: path.stem)
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_guide_runs(path, tmp_path, monkeypatch, capsys):
@@ -187,7 +162,6 @@ def reader_of(page, rng):
         "robust_regression",
     ],
 )
-@pytest.mark.usefixtures("short_trainings")
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_page_in_depth_runs(page, rng, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
