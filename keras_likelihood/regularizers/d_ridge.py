@@ -32,9 +32,11 @@ class DRidge(AdaptiveRegularizer):
     curvature `h` as fixed. This is too strong for classes that hardly overlap:
     there the curvature falls as the weights grow. In a linear classifier of
     three classes or more, `MeasuredCurvature` therefore chooses the scale by
-    the log-loss of examples left out (Rad and Maleki, 2020). With fewer examples than
-    weights the evidence can hardly separate signal from noise. A weak
-    hyper-prior then decides: it assumes as much signal as noise.
+    the log-loss of examples left out (Rad and Maleki, 2020).
+
+    With fewer examples than weights the evidence can hardly separate signal
+    from noise. A weak hyper-prior then decides: it assumes as much signal as
+    noise.
 
     ```python
     keras.layers.Dense(

@@ -151,10 +151,10 @@ def linear_classifier(model, weights, outcomes, examples):
     (kernel,) = weights
     biases = [v for v in known if v is not kernel]
     held = getattr(model, "loss_parameters", None)
-    examples = examples()
-    if examples is None or (held is not None and held.learned()):
+    drawn = examples()
+    if drawn is None or (held is not None and held.learned()):
         return None
-    x, arrays = examples[0], keras.tree.flatten(examples)
+    x, arrays = drawn[0], keras.tree.flatten(drawn)
     if len(arrays) != 2:
         return None
     found = outcomes(model(x, training=False))
