@@ -41,6 +41,7 @@ extensions = [
     "api_links",
     "executed",
     "reference_pages",
+    "unbroken_numbers",
 ]
 exclude_patterns = [
     "gallery/*",
