@@ -6,6 +6,8 @@ from docutils import nodes
 from sphinx.transforms.post_transforms import SphinxPostTransform
 
 NO_BREAK = "\N{NO-BREAK SPACE}"
+MOST_COLUMNS = 6
+"""A wider table would not fit a page without breaks."""
 
 
 def unbroken(text: str) -> str:
@@ -19,13 +21,15 @@ def unbroken(text: str) -> str:
 
 
 class UnbrokenNumbers(SphinxPostTransform):
-    """Goes through the cells of all tables."""
+    """Goes through the cells of all tables that are not too wide."""
 
     default_priority = 900
 
     def run(self, **kwargs):
-        for entry in self.document.findall(nodes.entry):
-            for text in list(entry.findall(nodes.Text)):
+        for table in self.document.findall(nodes.tgroup):
+            if table["cols"] > MOST_COLUMNS:
+                continue
+            for text in list(table.findall(nodes.Text)):
                 joined = unbroken(text.astext())
                 if joined != text.astext():
                     text.parent.replace(text, nodes.Text(joined))
