@@ -34,10 +34,12 @@ class Forecast(keras.callbacks.Callback):
     def on_epoch_begin(self, epoch, logs=None):
         self._before = epoch * self.params["steps"]
 
-    def on_train_batch_end(self, batch, logs=None):
-        if self._told:
+    def on_train_batch_begin(self, batch, logs=None):
+        # For a method at the end of a batch Keras waits for every step.
+        step = self._before + batch
+        if self._told or step == 0:
             return
-        step, now = self._before + batch, time.perf_counter()
+        now = time.perf_counter()
         if self._start is None:
             self._start = (step, now)
             return

@@ -96,9 +96,9 @@ def test_the_time_left_is_that_of_the_steps_left(monkeypatch):
     for epoch in range(3):
         callback.on_epoch_begin(epoch)
         for batch in range(2):
-            callback.on_train_batch_end(batch)
+            callback.on_train_batch_begin(batch)
     (line,) = said
-    # 998 steps of 0.8 s.
+    # 997 steps of 0.8 s.
     assert "about 13 more minute(s): 1,000 steps on 5 columns" in line
 
 

@@ -10,6 +10,7 @@ from keras import ops
 import keras_likelihood as kl
 from keras_likelihood import regularizers
 from keras_likelihood.models.first_batch import FirstBatch
+from keras_likelihood.outliers.forecast import Forecast
 from keras_likelihood.regularizers.curvature import Curvature, matrix_shape
 from keras_likelihood.regularizers.fisher import FisherFactors
 from keras_likelihood.regularizers.measured_evidence import (
@@ -306,7 +307,12 @@ def test_what_was_measured_is_saved(rng, tmp_path):
 def test_training_does_not_wait_for_every_step():
     """Keras reads the loss of each step for a callback with this method."""
     method = keras.callbacks.Callback.on_train_batch_end
-    own = (regularizers.MeasuredCurvature, kl.DataParameter, FirstBatch)
+    own = (
+        regularizers.MeasuredCurvature,
+        kl.DataParameter,
+        FirstBatch,
+        Forecast,
+    )
     for kind in own:
         assert kind.on_train_batch_end is method
         assert kind.on_batch_end is keras.callbacks.Callback.on_batch_end
