@@ -16,6 +16,7 @@ import numpy as np
 from keras_likelihood.likelihoods.softmax import Softmax
 from keras_likelihood.regularizers.curvature import LARGEST_MATRIX
 from keras_likelihood.regularizers.d_ridge import DRidge
+from keras_likelihood.regularizers.pruning import other_variables
 
 _STEP = 0.5
 _MOST_STEPS = 20
@@ -144,15 +145,16 @@ def linear_classifier(model, weights, outcomes, examples):
         examples: function that returns `(x, y)`, inputs and targets of the
             model, or `None`.
     """
-    own = {id(v) for w in weights for v in w.regularizer.variables}
-    known = [v for v in model.variables if id(v) not in own]
+    known = other_variables(model, weights)
     if len(weights) != 1 or len(known) > 2 or not _is_small(weights[0]):
         return None
     (kernel,) = weights
     biases = [v for v in known if v is not kernel]
     held = getattr(model, "loss_parameters", None)
+    if held is not None and held.learned():
+        return None
     drawn = examples()
-    if drawn is None or (held is not None and held.learned()):
+    if drawn is None:
         return None
     x, arrays = drawn[0], keras.tree.flatten(drawn)
     if len(arrays) != 2:

@@ -19,7 +19,10 @@ from keras_likelihood.regularizers.example_inputs import ExampleInputs
 from keras_likelihood.regularizers.fisher import FisherFactors
 from keras_likelihood.regularizers.learned_noise import bind_noise
 from keras_likelihood.regularizers.leave_one_out import linear_classifier
-from keras_likelihood.regularizers.pruning import adaptive_weights
+from keras_likelihood.regularizers.pruning import (
+    adaptive_weights,
+    other_variables,
+)
 from keras_likelihood.regularizers.scale_free import (
     Rates,
     decay_strength,
@@ -208,10 +211,8 @@ class MeasuredCurvature(keras.callbacks.Callback):
 
     def _set_scale_free_apart(self):
         self._is_sorted = True
-        own = {id(v) for w in self._weights for v in w.regularizer.variables}
-        others = [v for v in self.model.variables if id(v) not in own]
         # A kernel and its bias are a linear model, which normalises nothing.
-        if len(others) <= 2:
+        if len(other_variables(self.model, self._weights)) <= 2:
             return
         # With SGD a schedule of the rate is asked once, not for each weight.
         decay_of = functools.cache(self._decay_of)
