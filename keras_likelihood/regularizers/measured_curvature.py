@@ -9,6 +9,7 @@ import keras
 from keras_likelihood import likelihoods
 from keras_likelihood.backend.weight_gradients import sync_variables
 from keras_likelihood.likelihoods.output import distribution_of, split_output
+from keras_likelihood.regularizers.confidence import Confidence
 from keras_likelihood.regularizers.curvature import (
     LARGEST_FACTOR,
     LARGEST_MATRIX,
@@ -116,6 +117,9 @@ class MeasuredCurvature(keras.callbacks.Callback):
                 self._inputs.draw_with_targets,
             )
             self._chosen = None
+            self._confidence = Confidence(
+                model, self._outcomes, self._inputs.draw_with_targets
+            )
             if None not in known_by_graph(model, self._weights):
                 self._set_scale_free_apart()
                 self._prepare()
@@ -193,7 +197,10 @@ class MeasuredCurvature(keras.callbacks.Callback):
         ):
             for _ in range(self._moves_due() if curvature.is_known else 0):
                 weight.regularizer.settle(
-                    curvature, least=least(weight.regularizer), target=target
+                    curvature,
+                    least=least(weight.regularizer),
+                    target=target,
+                    factor=self._confidence.factor,
                 )
         self._moved_at = self._step
         self._next_move = self._step + min(self._step, self._move_pause)
@@ -277,6 +284,8 @@ class MeasuredCurvature(keras.callbacks.Callback):
         ):
             noise = weight.regularizer._current_noise()
             curvature.update(*pair, noise=noise)
+        if not self._decaying:
+            self._confidence.update(self._measured, self._curvatures)
 
     def _outcomes(self, output):
         if self._likelihood:
