@@ -17,7 +17,7 @@ from keras_likelihood.likelihoods.softmax import Softmax
 from keras_likelihood.regularizers.d_ridge import DRidge
 from keras_likelihood.regularizers.leave_one_out import class_shares, mean_of
 
-_ROWS = 128
+_ROWS = 256
 _LARGEST_MOVE = 0.5
 _GAIN = 4.0
 _LEAST = 0.01
@@ -81,7 +81,7 @@ class Confidence:
         if drawn is None or len(keras.tree.flatten(drawn[1])) != 1:
             return None
         count = len(keras.tree.flatten(drawn)[0])
-        size = min(_ROWS, count)
+        size = count // math.ceil(count / _ROWS)
         found = []
         # Pieces of one size: JAX compiles each operation for each shape.
         for start in range(0, count - size + 1, size):

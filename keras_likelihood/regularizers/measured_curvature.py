@@ -65,8 +65,8 @@ class MeasuredCurvature(keras.callbacks.Callback):
 
     Args:
         x: inputs to measure with: what is given to `fit`, or a part of it.
-        y: their targets, from which the strength of `DRidge` in a linear
-            classifier of three classes or more is chosen.
+        y: their targets, from which `DRidge` learns how far the classes of a
+            linear classifier or a network are apart.
         likelihood: name of a likelihood or its class. Defaults to those of
             the model's losses.
         examples: number of inputs that one measurement uses at most.

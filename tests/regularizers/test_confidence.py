@@ -11,7 +11,7 @@ from keras_likelihood.regularizers.confidence import (
     confidence_move,
 )
 from keras_likelihood.regularizers.curvature import Curvature
-from tests.batches import Repeated
+from tests.batches import many_times
 
 
 def network(rows, hidden=16, inputs=2):
@@ -25,15 +25,15 @@ def network(rows, hidden=16, inputs=2):
         )(found)
     model = kl.LikelihoodModel(x, found)
     loss = kl.losses.SoftmaxLoss(temperature=1.0)
-    model.compile(keras.optimizers.Adam(0.05), loss=loss)
+    model.compile(keras.optimizers.Adam(0.01), loss=loss)
     return model
 
 
 def classes(rng, rows):
-    """Three classes far apart."""
+    """Three classes far apart in two of eight inputs."""
     y = np.arange(rows) % 3
-    centres = np.array([[0.0, 2.0], [2.0, -1.0], [-2.0, -1.0]])
-    x = centres[y] + 0.5 * rng.standard_normal((rows, 2))
+    x = 0.6 * rng.standard_normal((rows, 8))
+    x[:, :2] += np.array([[0.0, 2.0], [2.0, -1.0], [-2.0, -1.0]])[y]
     return x.astype("float32"), y
 
 
@@ -106,12 +106,12 @@ def test_other_models_keep_the_evidence():
 
 def test_a_network_is_sure_of_classes_far_apart(rng):
     x, y = classes(rng, 90)
-    model = network(len(x))
+    model = network(len(x), inputs=8)
     measured = regularizers.MeasuredCurvature(x, y)
-    model.fit(Repeated(160, x, y), callbacks=[measured], verbose=0)
+    data = many_times(40, x, y)
+    model.fit(*data, batch_size=10, callbacks=[measured], verbose=0)
+    assert measured._confidence.factor < 0.5
     new_x, new_y = classes(rng, 600)
     law = model.predict_distribution(new_x)
-    nll = keras.ops.convert_to_numpy(law.nll(new_y)).mean()
-    print("NLL", nll, measured._confidence.factor)
-    assert measured._confidence.factor < 0.5
-    assert nll < 0.03
+    # By the evidence alone it is 0.041.
+    assert keras.ops.convert_to_numpy(law.nll(new_y)).mean() < 0.025
