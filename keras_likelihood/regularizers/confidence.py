@@ -86,7 +86,10 @@ class Confidence:
         # Pieces of one size: JAX compiles each operation for each shape.
         for start in range(0, count - size + 1, size):
             x, y = keras.tree.map_structure(
-                lambda a, start=start: a[start : start + size], drawn
+                lambda a, start=start: keras.ops.convert_to_numpy(
+                    a[start : start + size]
+                ),
+                drawn,
             )
             seen = self._seen_in(x, keras.tree.flatten(y)[0])
             if seen is None:
@@ -104,7 +107,7 @@ class Confidence:
         if not isinstance(distribution, Softmax):
             return None
         logits = keras.ops.convert_to_numpy(distribution.logits)
-        shares = class_shares(keras.ops.convert_to_numpy(y), logits.shape)
+        shares = class_shares(y, logits.shape)
         if shares is None or not np.all(np.isfinite(logits)):
             return None
         logits = logits.reshape(shares.shape).astype("float64")
