@@ -86,15 +86,19 @@ def _doubt_of_vae(data, best):
     if data["seeds"] < 5:
         return (
             f"The seeds of a single row differ by up to {data['spread']:.1f}, "
-            f"so {data['seeds']} seeds do not settle the order of the rows. "
-            "Times and memory are of an earlier run."
+            f"so {data['seeds']} seeds do not settle the order of the rows."
         )
     errors = data["tables"]["each_seed"]["rows"]
     parts = []
-    for name in ("predicted HxWxC", "weighted HxWxC"):
-        mean, low, high = paired_difference(errors[name], errors[best])
+    pairs = [
+        ("predicted HxWxC", best),
+        ("weighted HxWxC", best),
+        ("weighted HxWxC", "normal, scale 1"),
+    ]
+    for name, other in pairs:
+        mean, low, high = paired_difference(errors[name], errors[other])
         parts.append(
-            f"`{name}` less `{best}`: {mean:+.1f} ({low:+.1f} to {high:+.1f})"
+            f"`{name}` less `{other}`: {mean:+.1f} ({low:+.1f} to {high:+.1f})"
         )
     return (
         "Differences over the same seeds, with 95 % intervals of a paired "
