@@ -1,6 +1,7 @@
 """Linear and deep regressors with and without a predicted scale.
 
     KERAS_BACKEND=jax python examples/paper/regressors.py
+    KERAS_BACKEND=jax python examples/paper/regressors.py --runs RUNS.jsonl
 
 The protocol of the paper: inputs and targets standardised, one hidden layer
 of 10 units for the deep ones, Adam at 1e-3 for 3000 steps on all the data.
@@ -12,17 +13,26 @@ best mean rank by the likelihood of the data held out. The test data play no
 part in the choice. A constant and a predicted scale stopped in the same way
 stand beside it. `Recalibrated` is ours with a factor on its scales, and tails,
 refitted to the data held out.
+
+With `--runs`, every run is a line of that file and is not done again, so
+several processes, each with `--only` a few seeds or a few `--sets`, may fill it
+side by side. The call without them then writes the results.
 """
+
+import itertools
+import pathlib
 
 import keras
 import numpy as np
 from datasets import REGRESSION, regression
-from results import parser, record
+from results import mean_and_error, parser, record
+from runs import Runs
 
 import keras_likelihood as kl
 from keras_likelihood.recalibration.regression import GlobalScaling
 
 MOST_ROWS = 5000
+DEPTHS = ("linear", "deep")
 
 
 def student_t(**options):
@@ -214,15 +224,16 @@ COLUMNS = {
 
 
 def tables_of(scores, depth, paper):
-    """One table for each of CAL, MSE and NLL: medians over seeds."""
+    """One table for each of CAL, MSE and NLL: means over seeds."""
     made = {}
     for place, measure in enumerate(("CAL", "MSE", "NLL")):
+        found = {
+            name: np.stack([one[m][:, place] for m in COLUMNS], axis=1)
+            for name, one in scores.items()
+        }
         made[f"{depth}_{measure}"] = {
             "columns": [f"{measure} {c}" for c in COLUMNS.values()],
-            "rows": {
-                name: [found[method][place] for method in COLUMNS]
-                for name, found in scores.items()
-            },
+            **mean_and_error(found),
             "paper": paper,
             "paper_columns": [f"{measure} Base", f"{measure} Temp"],
             "only_ours": True,
@@ -231,12 +242,14 @@ def tables_of(scores, depth, paper):
 
 
 def summary(scores):
-    """In how many sets each column is best, and ours beats some of them."""
+    """On how many sets each column is best, and the worst values of ours."""
     counts = {"sets": len(scores)}
-    rivals = {"predicted": "predicted", "constant": "stopped: constant"}
     for place, measure in enumerate(("CAL", "MSE", "NLL")):
         values = np.array(
-            [[found[m][place] for m in COLUMNS] for found in scores.values()]
+            [
+                [found[m][:, place].mean() for m in COLUMNS]
+                for found in scores.values()
+            ]
         )
         least = values == values.min(axis=1, keepdims=True)
         wins = dict(zip(COLUMNS, least.sum(axis=0).tolist(), strict=True))
@@ -244,57 +257,80 @@ def summary(scores):
         for ours in ("ours", "recalibrated"):
             mine = values[:, list(COLUMNS).index(ours)]
             counts[f"{measure}_{ours}_worst"] = mine.max()
-            for short, rival in rivals.items():
-                theirs = values[:, list(COLUMNS).index(rival)]
-                wins_over = int((mine <= theirs).sum())
-                counts[f"{measure}_{ours}_over_{short}"] = wins_over
     return counts
 
 
-def main():
+def parse():
     options = parser(__doc__)
-    options.add_argument("--seeds", type=int, default=2)
+    options.add_argument("--seeds", type=int, default=5)
     options.add_argument("--sets", nargs="+", default=list(REGRESSION))
+    options.add_argument("--runs", type=pathlib.Path)
+    options.add_argument("--only", nargs="+", type=int, default=[])
     options = options.parse_args()
-    steps = 3000
+    options.steps = 3000
     if options.quick:
-        steps, options.seeds, options.sets = 20, 1, ["soil"]
-    runs, held_out = {}, []
-    for depth in ("linear", "deep"):
-        for name in options.sets:
-            for seed in range(options.seeds):
-                run = study(
+        options.steps, options.seeds, options.sets = 20, 1, ["soil"]
+    return options
+
+
+def run_all(runs, options):
+    """Does what is missing: all sets of a seed before the next seed begins."""
+    for seed in options.only or range(options.seeds):
+        for depth in DEPTHS:
+            for name in options.sets:
+                keys = {"depth": depth, "set": name, "seed": seed}
+                if runs.find(**keys):
+                    continue
+                scores, held_out, at_floor = study(
                     REGRESSION[name],
                     deep=depth == "deep",
                     seed=seed,
-                    steps=steps,
+                    steps=options.steps,
                 )
-                runs.setdefault((depth, name), []).append(run)
-                held_out.append(run[1])
-                print(depth, name, seed, run, flush=True)
-    chosen, ranks = choose(held_out)
+                found = {"scores": scores, "held_out": held_out}
+                runs.add(**keys, **found, at_floor=at_floor)
+
+
+def scores_of(runs, depth, chosen, options):
+    """Scores by set and method, `(seeds, 3)`: CAL, MSE and NLL."""
+    found = {}
+    for name in options.sets:
+        kept = [
+            runs.find(depth=depth, set=name, seed=seed)["scores"]
+            for seed in range(options.seeds)
+        ]
+        scores = {k: np.array([one[k] for one in kept]) for k in kept[0]}
+        scores["ours"] = scores[f"stopped: {chosen}"]
+        scores["recalibrated"] = scores[f"recalibrated: {chosen}"]
+        found[name] = scores
+    return found
+
+
+def collect(runs, options):
+    """The results as `record` takes them."""
+    keys = itertools.product(DEPTHS, options.sets, range(options.seeds))
+    kept = [runs.find(depth=d, set=n, seed=s) for d, n, s in keys]
+    chosen, ranks = choose([run["held_out"] for run in kept])
     data = {"chosen": chosen, "ranks": ranks, "seeds": options.seeds}
-    data |= {"most_rows": MOST_ROWS, "steps": steps, "tables": {}}
-    for depth in ("linear", "deep"):
-        scores = {
-            name: {
-                k: np.median([r[0][k] for r in runs[depth, name]], axis=0)
-                for k in runs[depth, name][0][0]
-            }
-            for name in options.sets
-        }
-        for found in scores.values():
-            found["ours"] = found[f"stopped: {chosen}"]
-            found["recalibrated"] = found[f"recalibrated: {chosen}"]
+    data |= {"most_rows": MOST_ROWS, "steps": options.steps, "tables": {}}
+    data["each_seed"] = {}
+    for depth in DEPTHS:
+        scores = scores_of(runs, depth, chosen, options)
         paper = "table:robust-reg" + "-linear" * (depth == "linear")
         data["tables"] |= tables_of(scores, depth, paper)
         data[depth] = summary(scores)
         data[depth]["at_floor"] = {
-            name: np.mean([r[2] for r in runs[depth, name]])
+            name: np.mean(
+                [
+                    run["at_floor"]
+                    for run in kept
+                    if (run["depth"], run["set"]) == (depth, name)
+                ]
+            )
             for name in options.sets
         }
-        data[depth]["all"] = {
-            name: {k: list(v) for k, v in found.items()}
+        data["each_seed"][depth] = {
+            name: {k: v.tolist() for k, v in found.items()}
             for name, found in scores.items()
         }
     data["tables"]["ranks"] = {
@@ -302,7 +338,21 @@ def main():
         "rows": {name: [rank] for name, rank in ranks.items()},
         "digits": 2,
     }
-    record("regressors", data, quick=options.quick)
+    return data
+
+
+def main():
+    options = parse()
+    runs = Runs(options.runs)
+    run_all(runs, options)
+    if options.only:
+        return
+    record(
+        "regressors",
+        collect(runs, options),
+        quick=options.quick,
+        circumstances=runs.circumstances(),
+    )
 
 
 if __name__ == "__main__":
