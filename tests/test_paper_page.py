@@ -136,8 +136,8 @@ CHANGED = {
     ),
     "orders of magnitude": (
         "adaptive_regularization",
-        set_row("shares", "Multi-LASSO", 0, 1.0),
-        NO,
+        set_row("shares", "Multi-LASSO", 4, 0.02),
+        PARTLY,
     ),
     "better than one global": (
         "recalibration_tables",

@@ -3,11 +3,12 @@
 import math
 
 from counting import (
+    clearly_below,
     column,
     count_below,
-    paired_difference,
     place_of,
     rank_correlation,
+    told_difference,
 )
 
 
@@ -16,9 +17,15 @@ def _classification(data, reported):
     for study in ("study1", "study2"):
         rows = data["tables"][study]["rows"]
         plain, ours = rows["logistic regression"], rows["predicted temperature"]
+        every = data["each_seed"][study]
         found[study] = {
             "gain": ours[0] - plain[0],
             "worst_gain": ours[1] - plain[1],
+            "change": told_difference(
+                every["predicted temperature"],
+                every["logistic regression"],
+                digits=3,
+            ),
         }
     return found
 
@@ -47,9 +54,16 @@ def _robust_regression(data, reported):
 
 def _pca(data, reported):
     rows = list(data["tables"]["angles"]["rows"].values())[1:]
+    clean, *dirty = (
+        (angles["PCA with learned scales"], angles["PCA"])
+        for angles in data["each_set"].values()
+    )
     return {
         "plain": min(row[0] for row in rows),
         "learned": max(row[2] for row in rows),
+        "shares": len(dirty),
+        "clear": sum(clearly_below(*pair) for pair in dirty),
+        "price": told_difference(*clean, digits=2),
     }
 
 
@@ -96,14 +110,29 @@ def _doubt_of_vae(data, best):
         ("weighted HxWxC", "normal, scale 1"),
     ]
     for name, other in pairs:
-        mean, low, high = paired_difference(errors[name], errors[other])
-        parts.append(
-            f"`{name}` less `{other}`: {mean:+.1f} ({low:+.1f} to {high:+.1f})"
-        )
+        change = told_difference(errors[name], errors[other], digits=1)
+        parts.append(f"`{name}` less `{other}`: {change}")
     return (
         "Differences over the same seeds, with 95 % intervals of a paired "
         f"bootstrap: {'; '.join(parts)}."
     )
+
+
+def _clear_sets(data, depth, place):
+    """On how many sets seeds leave no doubt about a predicted scale.
+
+    Keys are the rival and the side: `base_below` counts the sets on which the
+    interval of the difference to `base` is below zero.
+    """
+    found = {}
+    for key, rival in (("base", "base"), ("rmse", "base, rmse")):
+        pairs = [
+            [[seed[place] for seed in every[n]] for n in ("predicted", rival)]
+            for every in data["each_seed"][depth].values()
+        ]
+        found[f"{key}_below"] = sum(clearly_below(a, b) for a, b in pairs)
+        found[f"{key}_above"] = sum(clearly_below(b, a) for a, b in pairs)
+    return found
 
 
 def _regressors(data, reported):
@@ -113,9 +142,10 @@ def _regressors(data, reported):
     }
     found = {"sets": data["deep"]["sets"], "above": 5}
     for depth, paper in papers.items():
-        for measure in ("CAL", "NLL", "MSE"):
+        for place, measure in enumerate(("CAL", "MSE", "NLL")):
             table = data["tables"][f"{depth}_{measure}"]
             found[f"{depth}_{measure}"] = {
+                "clear": _clear_sets(data, depth, place),
                 "base": count_below(
                     table, f"{measure} predicted", f"{measure} base"
                 ),

@@ -19,20 +19,19 @@ several processes, each with `--only` a few seeds or a few `--sets`, may fill it
 side by side. The call without them then writes the results.
 """
 
-import itertools
 import pathlib
 
 import keras
 import numpy as np
 from datasets import REGRESSION, regression
-from results import mean_and_error, parser, record
+from regressors_tables import DEPTHS, collect
+from results import parser, record
 from runs import Runs
 
 import keras_likelihood as kl
 from keras_likelihood.recalibration.regression import GlobalScaling
 
 MOST_ROWS = 5000
-DEPTHS = ("linear", "deep")
 
 
 def student_t(**options):
@@ -202,64 +201,6 @@ def study(name, *, deep, seed, steps):
     return scores, best.best, at_floor
 
 
-def choose(held_out):
-    """The candidate of the best mean rank over sets, depths and seeds."""
-    names = list(CANDIDATES)
-    values = np.array([[run[k] for k in names] for run in held_out])
-    ranks = values.argsort(axis=1).argsort(axis=1).mean(axis=0) + 1
-    return names[ranks.argmin()], dict(zip(names, ranks, strict=True))
-
-
-COLUMNS = {
-    "base": "base",
-    "base, rmse": "base, sigma = RMSE",
-    "predicted": "predicted",
-    "beta": "beta-NLL",
-    "faithful": "faithful",
-    "stopped: constant": "constant, stopped",
-    "stopped: normal": "predicted, stopped",
-    "ours": "ours",
-    "recalibrated": "ours, recalibrated",
-}
-
-
-def tables_of(scores, depth, paper):
-    """One table for each of CAL, MSE and NLL: means over seeds."""
-    made = {}
-    for place, measure in enumerate(("CAL", "MSE", "NLL")):
-        found = {
-            name: np.stack([one[m][:, place] for m in COLUMNS], axis=1)
-            for name, one in scores.items()
-        }
-        made[f"{depth}_{measure}"] = {
-            "columns": [f"{measure} {c}" for c in COLUMNS.values()],
-            **mean_and_error(found),
-            "paper": paper,
-            "paper_columns": [f"{measure} Base", f"{measure} Temp"],
-            "only_ours": True,
-        }
-    return made
-
-
-def summary(scores):
-    """On how many sets each column is best, and the worst values of ours."""
-    counts = {"sets": len(scores)}
-    for place, measure in enumerate(("CAL", "MSE", "NLL")):
-        values = np.array(
-            [
-                [found[m][:, place].mean() for m in COLUMNS]
-                for found in scores.values()
-            ]
-        )
-        least = values == values.min(axis=1, keepdims=True)
-        wins = dict(zip(COLUMNS, least.sum(axis=0).tolist(), strict=True))
-        counts[f"{measure}_best"] = wins
-        for ours in ("ours", "recalibrated"):
-            mine = values[:, list(COLUMNS).index(ours)]
-            counts[f"{measure}_{ours}_worst"] = mine.max()
-    return counts
-
-
 def parse():
     options = parser(__doc__)
     options.add_argument("--seeds", type=int, default=5)
@@ -291,65 +232,17 @@ def run_all(runs, options):
                 runs.add(**keys, **found, at_floor=at_floor)
 
 
-def scores_of(runs, depth, chosen, options):
-    """Scores by set and method, `(seeds, 3)`: CAL, MSE and NLL."""
-    found = {}
-    for name in options.sets:
-        kept = [
-            runs.find(depth=depth, set=name, seed=seed)["scores"]
-            for seed in range(options.seeds)
-        ]
-        scores = {k: np.array([one[k] for one in kept]) for k in kept[0]}
-        scores["ours"] = scores[f"stopped: {chosen}"]
-        scores["recalibrated"] = scores[f"recalibrated: {chosen}"]
-        found[name] = scores
-    return found
-
-
-def collect(runs, options):
-    """The results as `record` takes them."""
-    keys = itertools.product(DEPTHS, options.sets, range(options.seeds))
-    kept = [runs.find(depth=d, set=n, seed=s) for d, n, s in keys]
-    chosen, ranks = choose([run["held_out"] for run in kept])
-    data = {"chosen": chosen, "ranks": ranks, "seeds": options.seeds}
-    data |= {"most_rows": MOST_ROWS, "steps": options.steps, "tables": {}}
-    data["each_seed"] = {}
-    for depth in DEPTHS:
-        scores = scores_of(runs, depth, chosen, options)
-        paper = "table:robust-reg" + "-linear" * (depth == "linear")
-        data["tables"] |= tables_of(scores, depth, paper)
-        data[depth] = summary(scores)
-        data[depth]["at_floor"] = {
-            name: np.mean(
-                [
-                    run["at_floor"]
-                    for run in kept
-                    if (run["depth"], run["set"]) == (depth, name)
-                ]
-            )
-            for name in options.sets
-        }
-        data["each_seed"][depth] = {
-            name: {k: v.tolist() for k, v in found.items()}
-            for name, found in scores.items()
-        }
-    data["tables"]["ranks"] = {
-        "columns": ["mean rank by NLL held out"],
-        "rows": {name: [rank] for name, rank in ranks.items()},
-        "digits": 2,
-    }
-    return data
-
-
 def main():
     options = parse()
     runs = Runs(options.runs)
     run_all(runs, options)
     if options.only:
         return
+    data = {"most_rows": MOST_ROWS, "steps": options.steps}
+    data |= collect(runs, list(CANDIDATES), options.sets, options.seeds)
     record(
         "regressors",
-        collect(runs, options),
+        data,
         quick=options.quick,
         circumstances=runs.circumstances(),
     )

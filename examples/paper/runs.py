@@ -44,7 +44,10 @@ class Runs:
         print(found, flush=True)
 
     def circumstances(self) -> dict:
-        """Of the first run, with the seconds of all, as `record` takes them."""
+        """Of the first run, as `record` takes them.
+
+        The seconds are those of all runs, as if none had run beside another.
+        """
         made = [line["made"] for line in self.lines]
         seconds = sum(one["seconds"] for one in made)
         return {**made[0], "seconds": round(seconds, 1)}
