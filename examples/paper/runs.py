@@ -46,8 +46,10 @@ class Runs:
     def circumstances(self) -> dict:
         """Of the first run, as `record` takes them.
 
-        The seconds are those of all runs, as if none had run beside another.
+        The seconds are those of all runs, as if none had run beside another,
+        and the cores those of the smallest machine.
         """
         made = [line["made"] for line in self.lines]
         seconds = sum(one["seconds"] for one in made)
-        return {**made[0], "seconds": round(seconds, 1)}
+        cores = min(one["cores"] for one in made)
+        return {**made[0], "seconds": round(seconds, 1), "cores": cores}
