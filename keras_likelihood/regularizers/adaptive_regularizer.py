@@ -241,13 +241,14 @@ class AdaptiveRegularizer(
         target = self.target_scale(weight, scale, evidence)
         return ops.stop_gradient(target), ops.stop_gradient(evidence.freedom)
 
-    def settle(self, curvature, *, least: float = 0.0, target=None):
+    def settle(self, curvature, *, least=0.0, target=None, factor=1.0):
         """Moves the scales towards those that a measured curvature supports.
 
         Args:
             curvature: a known `Curvature` of the weight.
             least: smallest scale to go to.
             target: scale to go to at once, whatever the curvature supports.
+            factor: of the strength that the curvature supports.
         """
         weight = ops.convert_to_numpy(self._links.weight).astype("float64")
         if self.objective == "joint" or not np.all(np.isfinite(weight)):
@@ -260,6 +261,7 @@ class AdaptiveRegularizer(
             target = self._measured_target(weight, scale, found)
             if scale.size == 1:
                 target = target * self._leaning(scale, noise, curvature, found)
+            target = target / math.sqrt(factor)
         move = np.log(np.maximum(target, least)) - np.log(scale)
         if not np.all(np.isfinite(move)):
             return

@@ -32,7 +32,10 @@ class DRidge(AdaptiveRegularizer):
     curvature `h` as fixed. This is too strong for classes that hardly overlap:
     there the curvature falls as the weights grow. In a linear classifier of
     three classes or more, `MeasuredCurvature` therefore chooses the scale by
-    the log-loss of examples left out (Rad and Maleki, 2020).
+    the log-loss of examples left out (Rad and Maleki, 2020). In a network with
+    a `SoftmaxLoss` it learns one factor, at most 1, on the strengths of all
+    layers, so that the network is neither too sure nor too unsure of examples
+    left out.
 
     With fewer examples than weights the evidence can hardly separate signal
     from noise. A weak hyper-prior then decides: it assumes as much signal as

@@ -90,7 +90,7 @@ class LinearClassifier:
         """The weights under a prior, by Newton's method."""
         value = self._objective(weight, prior)
         for _ in range(_NEWTON_STEPS):
-            pull = _mean(self._x @ weight) - self._shares
+            pull = mean_of(self._x @ weight) - self._shares
             slope = (self._x.T @ pull).ravel() + prior * weight.ravel()
             whole = _with_diagonal(self._curvature(weight), prior)
             step = np.linalg.solve(whole, slope).reshape(weight.shape)
@@ -112,12 +112,12 @@ class LinearClassifier:
         return loss + 0.5 * np.sum(prior * weight.ravel() ** 2)
 
     def _curvature(self, weight):
-        return _curvature(self._x, _information(_mean(self._x @ weight)))
+        return _curvature(self._x, _information(mean_of(self._x @ weight)))
 
     def _loss(self, weight, prior, curvature):
         """Log-loss of all examples, each when it is left out."""
         logits = self._x @ weight
-        mean = _mean(logits)
+        mean = mean_of(logits)
         rows, (inputs, classes) = len(logits), weight.shape
         inverse = np.linalg.inv(_with_diagonal(curvature, prior))
         inverse = inverse.reshape(inputs, classes, inputs, classes)
@@ -200,12 +200,30 @@ def _shares(distribution, y, shape):
     # where some new examples are far on the wrong side.
     if shape[1] == 2:
         return None
+    return class_shares(y, shape)
+
+
+def class_shares(y, shape):
+    """Targets as shares of the classes, a matrix.
+
+    Args:
+        y: class numbers, or shares of the classes.
+        shape: that of the logits, the classes last.
+
+    Returns:
+        Array `(examples, classes)`, `None` if a number is not a class.
+    """
+    classes = shape[-1]
     if y.shape == shape:
-        return y.astype("float64")
-    return np.eye(shape[1])[y.reshape(len(y)).astype(int)]
+        return y.reshape(-1, classes).astype("float64")
+    numbers = y.ravel().astype(int)
+    if np.any((numbers < 0) | (numbers >= classes)):
+        return None
+    return np.eye(classes)[numbers]
 
 
-def _mean(logits):
+def mean_of(logits):
+    """Probabilities of the classes, the last axis."""
     powers = np.exp(logits - logits.max(axis=1, keepdims=True))
     return powers / powers.sum(axis=1, keepdims=True)
 

@@ -9,6 +9,7 @@ import keras
 from keras_likelihood import likelihoods
 from keras_likelihood.backend.weight_gradients import sync_variables
 from keras_likelihood.likelihoods.output import distribution_of, split_output
+from keras_likelihood.regularizers.confidence import Confidence
 from keras_likelihood.regularizers.curvature import (
     LARGEST_FACTOR,
     LARGEST_MATRIX,
@@ -64,8 +65,8 @@ class MeasuredCurvature(keras.callbacks.Callback):
 
     Args:
         x: inputs to measure with: what is given to `fit`, or a part of it.
-        y: their targets, from which the strength of `DRidge` in a linear
-            classifier of three classes or more is chosen.
+        y: their targets, from which `DRidge` learns how far the classes of a
+            linear classifier or a network are apart.
         likelihood: name of a likelihood or its class. Defaults to those of
             the model's losses.
         examples: number of inputs that one measurement uses at most.
@@ -116,6 +117,9 @@ class MeasuredCurvature(keras.callbacks.Callback):
                 self._inputs.draw_with_targets,
             )
             self._chosen = None
+            self._confidence = Confidence(
+                model, self._outcomes, self._inputs.draw_with_targets
+            )
             if None not in known_by_graph(model, self._weights):
                 self._set_scale_free_apart()
                 self._prepare()
@@ -199,7 +203,10 @@ class MeasuredCurvature(keras.callbacks.Callback):
         ):
             for _ in range(self._moves_due() if curvature.is_known else 0):
                 weight.regularizer.settle(
-                    curvature, least=least(weight.regularizer), target=target
+                    curvature,
+                    least=least(weight.regularizer),
+                    target=target,
+                    factor=self._confidence.factor,
                 )
         self._moved_at = self._step
         self._next_move = self._step + min(self._step, self._move_pause)
@@ -283,6 +290,8 @@ class MeasuredCurvature(keras.callbacks.Callback):
         ):
             noise = weight.regularizer._current_noise()
             curvature.update(*pair, noise=noise)
+        if not self._decaying:
+            self._confidence.update(self._measured, self._curvatures)
 
     def _outcomes(self, output):
         if self._likelihood:
