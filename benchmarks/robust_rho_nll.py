@@ -3,6 +3,7 @@ r"""Cost of a robust rho NLL and its gradients, beside the plain formula.
     python benchmarks/robust_rho_nll.py
     KERAS_BACKEND=jax python benchmarks/robust_rho_nll.py \
         --residuals 100000000 --passes
+    KERAS_BACKEND=jax python benchmarks/robust_rho_nll.py --rounds 1 --page
 
 Prints the time of one forward and backward pass (gradients by prediction,
 shape and scale of the mean NLL, float32) as users of each backend would run
@@ -16,7 +17,8 @@ on the machine disturbs less (`taskset -c 0` for one core).
 On JAX with an accelerator a fourth variant, "fused", is ours with a logarithm,
 an exponential and a division of plain arithmetic, which XLA fuses freely.
 `--passes` prints, for JAX, how many kernels the compiled step has and how many
-bytes they read and write, in arrays of the residuals' size.
+bytes they read and write, in arrays of the residuals' size. `--page` writes
+these counts of JAX on a CPU to `docs/benchmarks.json` and to the page.
 """
 
 import argparse
@@ -28,7 +30,9 @@ import sys
 import time
 
 import numpy as np
+import page_tables
 
+STORE = page_tables.DOCS / "benchmarks.json"
 BACKENDS = ("tensorflow", "jax", "torch")
 KNOTS = 4096
 LARGEST_SHAPE = 4.0
@@ -270,6 +274,27 @@ def report(backend: str, measured: dict, show_passes: bool) -> None:
         print(line)
 
 
+def arrays_line(counted: dict) -> str:
+    """How many large arrays the step touches, from `(kernels, arrays)`."""
+    ours, normal = (
+        [counted[f"{name}, {kind}"][1] for kind in ("scalar", "element-wise")]
+        for name in ("ours", "normal")
+    )
+    return (
+        f"With scalar parameters it touches {ours[0]} arrays of the residuals' "
+        f"size, and the Normal NLL {normal[0]}; element-wise it touches "
+        f"{ours[1]} and the Normal NLL {normal[1]}."
+    )
+
+
+def write_page(measured: dict) -> None:
+    """Stores the counts and puts them on the page."""
+    counted = {name: row[2] for name, row in measured.items()}
+    found = {"arrays touched by RobustRho, JAX on a CPU": counted}
+    STORE.write_text(json.dumps(found, indent=1) + "\n")
+    page_tables.fill("benchmarks", {"arrays": arrays_line(counted)})
+
+
 def _default_backends() -> list[str]:
     chosen = os.environ.get("KERAS_BACKEND")
     return [chosen] if chosen else list(BACKENDS)
@@ -285,6 +310,7 @@ def main(argv: list[str] | None = None) -> dict[str, dict]:
         "--residuals", "--size", dest="size", type=int, default=1_000_000
     )
     parser.add_argument("--passes", action="store_true")
+    parser.add_argument("--page", action="store_true")
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument(
         "--measure", action="store_true", help=argparse.SUPPRESS
@@ -297,6 +323,8 @@ def main(argv: list[str] | None = None) -> dict[str, dict]:
     for backend in options.backends:
         results[backend] = run(backend, options.size, options.rounds)
         report(backend, results[backend], options.passes)
+    if options.page:
+        write_page(results["jax"])
     return results
 
 

@@ -100,8 +100,8 @@ def fit_quietly(estimator, x, y):
         return estimator.fit(x, y)
 
 
-def draw_ridge(ax, size, steps):
-    x, y, weights = make_study(size, 1.0)
+def draw_ridge(ax, size, steps, seed=0):
+    x, y, weights = make_study(size, 1.0, seed)
     strengths = np.geomspace(1e-2, 1e2, 60)
     errors = [
         error(
@@ -119,8 +119,8 @@ def draw_ridge(ax, size, steps):
     ax.set(title="L2, all weights not zero", xlabel="strength of L2")
 
 
-def draw_lasso(ax, size, steps):
-    x, y, weights = make_study(size, 0.1)
+def draw_lasso(ax, size, steps, seed=0):
+    x, y, weights = make_study(size, 0.1, seed)
     strengths = np.geomspace(0.3, 3e-3, 40)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
@@ -144,7 +144,7 @@ def draw_lasso(ax, size, steps):
     ax.set(title="L1, 10 % of the weights not zero", xlabel="strength of L1")
 
 
-def draw_sparsities(ax, size, steps, sparsities):
+def draw_sparsities(ax, size, steps, sparsities, seed=0):
     methods = {
         "LassoCV": lambda x, y: (
             fit_quietly(
@@ -163,7 +163,7 @@ def draw_sparsities(ax, size, steps, sparsities):
     }
     errors = {name: [] for name in ("true support", *methods)}
     for sparsity in sparsities:
-        x, y, weights = make_study(size, sparsity)
+        x, y, weights = make_study(size, sparsity, seed)
         on = weights != 0
         known = np.zeros_like(weights)
         known[on] = np.linalg.lstsq(x[:, on], y, rcond=None)[0]

@@ -54,6 +54,15 @@ def test_robust_regression_page(benchmarks):
     assert missed["rms"] > 10 > missed["high"]
 
 
+def test_benchmarks_page(benchmarks):
+    import page_tables
+    import robust_rho_nll
+
+    (counted,) = json.loads(robust_rho_nll.STORE.read_text()).values()
+    shown = page_tables.shown("benchmarks", "arrays")
+    assert shown == robust_rho_nll.arrays_line(counted)
+
+
 def test_outliers_page(benchmarks):
     import outliers
     import page_tables

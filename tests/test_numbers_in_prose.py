@@ -5,8 +5,7 @@ Most numbers of these pages are generated: they stand between marks, and
 outside the marks must be in the list below. It is there either because it
 defines something (a size, a level, a year, a version), or because a test in
 `test_measured_pages.py` checks it. A result that is typed into a sentence
-fails here. The page of benchmarks has results that are typed: these times are
-of machines that are not at hand.
+fails here.
 """
 
 import pathlib
@@ -28,16 +27,12 @@ LISTED = {
         "tested": "0.1 7 8 9 10 .876 .888 .894 .906 2,048 2,500 5,000",
     },
     "robust_regression": {
-        "defined": "0.01 1 1.6 3 4 10 19 20 30 45 50 90 95 100 200 500 1000 "
+        "defined": "0.01 1 1.6 3 4 5 10 19 20 30 45 50 90 95 100 200 500 1000 "
         "1199 1980 1991 2000 2006 10,000",
         "tested": "",
     },
     "benchmarks": {
-        "defined": "0.4 1 1e4 1e5 6 64 100 128 400",
-        # Results of runs on other machines, which no file holds.
-        "typed": "0.07 0.16 1.012 1.017 1.018 1.03 1.032 1.040 1.046 1.058 "
-        "1.059 1.13 1.3 1.41 2.69 2.97 5 5.4 10 11 16 20 21 37 40 54 72 91 93 "
-        "123",
+        "defined": "1 1e5 6 64 100 128 400",
     },
     "uncertainty": {
         "defined": "0 0.01 0.014 0.9 10 20 50 90 2,000 2015 5",

@@ -3,14 +3,17 @@
     KERAS_BACKEND=jax python examples/paper/adaptive_regularization.py
 
 Draws `examples/adaptive_regularization.py`, of which this is a shorter run,
-and records what the panels show.
+and records what the panels show. The figure has the first draw.
 """
 
 import importlib.util
 
 import keras
 import numpy as np
-from results import HERE, WIDTH, parser, pyplot, record
+from results import HERE, WIDTH, mean_and_error, parser, pyplot, record
+
+FIRST_SEED = 100
+"""Lower seeds are those of the development."""
 
 
 def example():
@@ -29,20 +32,15 @@ def heights(axis):
     }
 
 
-def main():
-    options = parser(__doc__)
-    options.add_argument("--size", type=int, default=200)
-    options = options.parse_args()
-    size, steps, shares = options.size, 3000, (0.05, 0.1, 0.2, 0.5, 0.8)
-    if options.quick:
-        size, steps, shares = 20, 10, (0.2, 0.5)
+def study(seed, size, steps, shares):
+    """A figure of one draw, and its errors by panel and method."""
     module = example()
     plt = pyplot()
-    keras.utils.set_random_seed(0)
+    keras.utils.set_random_seed(seed)
     figure, axes = plt.subplots(1, 3, figsize=(WIDTH, 3.6))
-    module.draw_ridge(axes[0], size, steps)
-    module.draw_lasso(axes[1], size, steps)
-    module.draw_sparsities(axes[2], size, steps, shares)
+    module.draw_ridge(axes[0], size, steps, seed)
+    module.draw_lasso(axes[1], size, steps, seed)
+    module.draw_sparsities(axes[2], size, steps, shares, seed)
     for axis in axes[:2]:
         axis.set(xscale="log")
     for axis in axes:
@@ -56,22 +54,40 @@ def main():
         rows[f"{title}: best fixed strength, known in hindsight"] = [best, 1.0]
         for name, value in found.items():
             rows[f"{title}: {name}"] = [value[0], value[0] / best]
-    columns = ["error of the weights", "over the best fixed strength"]
-    data = {
-        "size": size,
-        "tables": {
-            "panels": {"columns": columns, "rows": rows, "digits": 4},
-            "shares": {
-                "columns": [f"{share:.0%} not zero" for share in shares],
-                "rows": {name: list(v) for name, v in sparse.items()},
-                "digits": 4,
-            },
-        },
+    return figure, {"panels": rows, "shares": sparse}
+
+
+def main():
+    options = parser(__doc__)
+    options.add_argument("--size", type=int, default=200)
+    options.add_argument("--seeds", type=int, default=5)
+    options = options.parse_args()
+    size, steps, shares = options.size, 3000, (0.05, 0.1, 0.2, 0.5, 0.8)
+    if options.quick:
+        size, steps, shares, options.seeds = 20, 10, (0.2, 0.5), 1
+    studies = [
+        study(FIRST_SEED + i, size, steps, shares) for i in range(options.seeds)
+    ]
+    columns = {
+        "panels": ["error of the weights", "over the best fixed strength"],
+        "shares": [f"{share:.0%} not zero" for share in shares],
     }
+    data = {"size": size, "seeds": options.seeds, "tables": {}, "each_seed": {}}
+    for key, names in columns.items():
+        every = {
+            row: [list(found[key][row]) for _, found in studies]
+            for row in studies[0][1][key]
+        }
+        data["tables"][key] = {
+            "columns": names,
+            **mean_and_error(every),
+            "digits": 4,
+        }
+        data["each_seed"][key] = every
     record(
         "adaptive_regularization",
         data,
-        {"panels": figure},
+        {"panels": studies[0][0]},
         quick=options.quick,
     )
 

@@ -150,13 +150,17 @@ def _(data, found):
     ours = sum(count["base"] for count in counts)
     rmse = sum(count["rmse"] for count in counts)
     paper = sum(count["paper"] for count in counts)
+    clear, clear_rmse = (
+        sum(count["clear"][key] for count in counts)
+        for key in ("base_below", "rmse_below")
+    )
     total = len(names) * found["sets"]
     return (
         verdict(ours >= paper - 2, 2 * ours > total),
-        f"better in {ours} of {total}",
+        f"better in {ours} of {total}, clearly in {clear}",
         f"better in {paper} of {total}",
         "Beside a constant scale fitted to the training errors it is better "
-        f"in {rmse}.",
+        f"in {rmse}, clearly in {clear_rmse}.",
     )
 
 

@@ -63,9 +63,10 @@ def _(data, found):
 )
 def _(data, found):
     ahead = found["ahead"] == found["shares"]
+    ours = f"{found['least_gain']:.1f} to {found['most_gain']:.0f} times better"
     return (
         verdict(ahead and found["least_gain"] >= 10, ahead),
-        f"{found['least_gain']:.1f} to {found['most_gain']:.0f} times better",
+        ours if ahead else f"up to {found['most_gain']:.1f} times better",
         FIGURE,
         f"It is the best for {found['ahead']} of {found['shares']} shares of "
         "weights that are not zero.",

@@ -1,13 +1,15 @@
 """Facts about robust models, by study."""
 
 import math
+import statistics
 
 from counting import (
+    clearly_below,
     column,
     count_below,
-    paired_difference,
     place_of,
     rank_correlation,
+    told_difference,
 )
 
 
@@ -16,9 +18,15 @@ def _classification(data, reported):
     for study in ("study1", "study2"):
         rows = data["tables"][study]["rows"]
         plain, ours = rows["logistic regression"], rows["predicted temperature"]
+        every = data["each_seed"][study]
         found[study] = {
             "gain": ours[0] - plain[0],
             "worst_gain": ours[1] - plain[1],
+            "change": told_difference(
+                every["predicted temperature"],
+                every["logistic regression"],
+                digits=3,
+            ),
         }
     return found
 
@@ -47,9 +55,16 @@ def _robust_regression(data, reported):
 
 def _pca(data, reported):
     rows = list(data["tables"]["angles"]["rows"].values())[1:]
+    clean, *dirty = (
+        (angles["PCA with learned scales"], angles["PCA"])
+        for angles in data["each_set"].values()
+    )
     return {
         "plain": min(row[0] for row in rows),
         "learned": max(row[2] for row in rows),
+        "shares": len(dirty),
+        "clear": sum(clearly_below(*pair) for pair in dirty),
+        "price": told_difference(*clean, digits=2),
     }
 
 
@@ -86,19 +101,53 @@ def _doubt_of_vae(data, best):
     if data["seeds"] < 5:
         return (
             f"The seeds of a single row differ by up to {data['spread']:.1f}, "
-            f"so {data['seeds']} seeds do not settle the order of the rows. "
-            "Times and memory are of an earlier run."
+            f"so {data['seeds']} seeds do not settle the order of the rows."
         )
     errors = data["tables"]["each_seed"]["rows"]
     parts = []
-    for name in ("predicted HxWxC", "weighted HxWxC"):
-        mean, low, high = paired_difference(errors[name], errors[best])
-        parts.append(
-            f"`{name}` less `{best}`: {mean:+.1f} ({low:+.1f} to {high:+.1f})"
-        )
+    pairs = [
+        ("predicted HxWxC", best),
+        ("weighted HxWxC", best),
+        ("weighted HxWxC", "normal, scale 1"),
+    ]
+    for name, other in pairs:
+        change = told_difference(errors[name], errors[other], digits=1)
+        parts.append(f"`{name}` less `{other}`: {change}")
     return (
         "Differences over the same seeds, with 95 % intervals of a paired "
         f"bootstrap: {'; '.join(parts)}."
+    )
+
+
+def _clear_sets(data, depth, place):
+    """On how many sets seeds leave no doubt about a predicted scale.
+
+    Keys are the rival and the side: `base_below` counts the sets on which the
+    interval of the difference to `base` is below zero.
+    """
+    found = {}
+    for key, rival in (("base", "base"), ("rmse", "base, rmse")):
+        pairs = [
+            [[seed[place] for seed in every[n]] for n in ("predicted", rival)]
+            for every in data["each_seed"][depth].values()
+        ]
+        found[f"{key}_below"] = sum(clearly_below(a, b) for a, b in pairs)
+        found[f"{key}_above"] = sum(clearly_below(b, a) for a, b in pairs)
+    return found
+
+
+def _worst_recalibrated(data):
+    """How far recalibration can fail, in one sentence."""
+    table = data["tables"]["deep_NLL"]
+    values = column(table, "NLL ours, recalibrated")
+    name = max(values, key=values.get)
+    seeds = [
+        seed[-1] for seed in data["each_seed"]["deep"][name]["recalibrated"]
+    ]
+    return (
+        f"`recalibrated` is `ours` after recalibration. Its highest NLL is "
+        f"{values[name]:.2f}, on `{name}`, where one split has "
+        f"{max(seeds):.1f} and the median is {statistics.median(seeds):.2f}."
     )
 
 
@@ -109,9 +158,10 @@ def _regressors(data, reported):
     }
     found = {"sets": data["deep"]["sets"], "above": 5}
     for depth, paper in papers.items():
-        for measure in ("CAL", "NLL", "MSE"):
+        for place, measure in enumerate(("CAL", "MSE", "NLL")):
             table = data["tables"][f"{depth}_{measure}"]
             found[f"{depth}_{measure}"] = {
+                "clear": _clear_sets(data, depth, place),
                 "base": count_below(
                     table, f"{measure} predicted", f"{measure} base"
                 ),
@@ -124,6 +174,7 @@ def _regressors(data, reported):
                     paper, f"{measure} Temp", f"{measure} Base"
                 ),
             }
+    found["recalibrated"] = _worst_recalibrated(data)
     linear = data["tables"]["linear_MSE"]
     found["kin_mse"] = column(linear, "MSE base").get("kin.", math.nan)
     found["paper_kin_mse"] = column(papers["linear"], "MSE Base")["kin."]

@@ -11,7 +11,7 @@ on a validation set.
 import keras
 import numpy as np
 from regressors import FullBatch, law_of, numbers
-from results import parser, pyplot, record
+from results import mean_and_error, parser, pyplot, record
 from sklearn.datasets import make_friedman1
 
 import keras_likelihood as kl
@@ -85,23 +85,32 @@ def study(seed, widths, steps):
     ]
 
 
+COLUMNS = ["CAL, training", "CAL, test", "CAL, test, recalibrated"]
+
+
+def draw(widths, found):
+    """Mean calibration errors over the width."""
+    plt = pyplot()
+    figure, axis = plt.subplots(figsize=(6, 4))
+    axis.plot(widths, found[:, :3], "o-", label=COLUMNS)
+    axis.set(xscale="log", xlabel="hidden units", ylabel="calibration error")
+    axis.set_xticks(widths, [str(width) for width in widths])
+    axis.legend()
+    return figure
+
+
 def main():
     options = parser(__doc__)
-    options.add_argument("--seeds", type=int, default=3)
+    options.add_argument("--seeds", type=int, default=5)
     options = options.parse_args()
     widths, steps = WIDTHS, 1500
     if options.quick:
         widths, steps, options.seeds = (2, 8), 10, 1
-    found = np.mean(
-        [study(seed, widths, steps) for seed in range(options.seeds)], axis=0
+    every = np.array(
+        [study(seed, widths, steps) for seed in range(options.seeds)]
     )
-    columns = ["CAL, training", "CAL, test", "CAL, test, recalibrated"]
-    plt = pyplot()
-    figure, axis = plt.subplots(figsize=(6, 4))
-    axis.plot(widths, found[:, :3], "o-", label=columns)
-    axis.set(xscale="log", xlabel="hidden units", ylabel="calibration error")
-    axis.set_xticks(widths, [str(width) for width in widths])
-    axis.legend()
+    by_width = {f"{width} units": every[:, i] for i, width in enumerate(widths)}
+    found = every.mean(axis=0)
     data = {
         "seeds": options.seeds,
         "coverage": {"training": found[-1, 3], "test": found[-1, 4]},
@@ -109,19 +118,14 @@ def main():
         "cured": found[-1, 1] / found[-1, 2],
         "tables": {
             "cal": {
-                "columns": [
-                    *columns,
-                    "90 % interval holds, training",
-                    "test",
-                ],
-                "rows": {
-                    f"{width} units": list(row)
-                    for width, row in zip(widths, found, strict=True)
-                },
+                "columns": [*COLUMNS, "90 % interval holds, training", "test"],
+                **mean_and_error(by_width),
                 "digits": 3,
             }
         },
+        "each_seed": by_width,
     }
+    figure = draw(widths, found)
     record("layer_width", data, {"cal": figure}, quick=options.quick)
 
 

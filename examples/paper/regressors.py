@@ -1,6 +1,7 @@
 """Linear and deep regressors with and without a predicted scale.
 
     KERAS_BACKEND=jax python examples/paper/regressors.py
+    KERAS_BACKEND=jax python examples/paper/regressors.py --runs RUNS.jsonl
 
 The protocol of the paper: inputs and targets standardised, one hidden layer
 of 10 units for the deep ones, Adam at 1e-3 for 3000 steps on all the data.
@@ -12,12 +13,20 @@ best mean rank by the likelihood of the data held out. The test data play no
 part in the choice. A constant and a predicted scale stopped in the same way
 stand beside it. `Recalibrated` is ours with a factor on its scales, and tails,
 refitted to the data held out.
+
+With `--runs`, every run is a line of that file and is not done again, so
+several processes, each with `--only` a few seeds or a few `--sets`, may fill it
+side by side. The call without them then writes the results.
 """
+
+import pathlib
 
 import keras
 import numpy as np
 from datasets import REGRESSION, regression
+from regressors_tables import DEPTHS, collect
 from results import parser, record
+from runs import Runs
 
 import keras_likelihood as kl
 from keras_likelihood.recalibration.regression import GlobalScaling
@@ -192,117 +201,51 @@ def study(name, *, deep, seed, steps):
     return scores, best.best, at_floor
 
 
-def choose(held_out):
-    """The candidate of the best mean rank over sets, depths and seeds."""
-    names = list(CANDIDATES)
-    values = np.array([[run[k] for k in names] for run in held_out])
-    ranks = values.argsort(axis=1).argsort(axis=1).mean(axis=0) + 1
-    return names[ranks.argmin()], dict(zip(names, ranks, strict=True))
-
-
-COLUMNS = {
-    "base": "base",
-    "base, rmse": "base, sigma = RMSE",
-    "predicted": "predicted",
-    "beta": "beta-NLL",
-    "faithful": "faithful",
-    "stopped: constant": "constant, stopped",
-    "stopped: normal": "predicted, stopped",
-    "ours": "ours",
-    "recalibrated": "ours, recalibrated",
-}
-
-
-def tables_of(scores, depth, paper):
-    """One table for each of CAL, MSE and NLL: medians over seeds."""
-    made = {}
-    for place, measure in enumerate(("CAL", "MSE", "NLL")):
-        made[f"{depth}_{measure}"] = {
-            "columns": [f"{measure} {c}" for c in COLUMNS.values()],
-            "rows": {
-                name: [found[method][place] for method in COLUMNS]
-                for name, found in scores.items()
-            },
-            "paper": paper,
-            "paper_columns": [f"{measure} Base", f"{measure} Temp"],
-            "only_ours": True,
-        }
-    return made
-
-
-def summary(scores):
-    """In how many sets each column is best, and ours beats some of them."""
-    counts = {"sets": len(scores)}
-    rivals = {"predicted": "predicted", "constant": "stopped: constant"}
-    for place, measure in enumerate(("CAL", "MSE", "NLL")):
-        values = np.array(
-            [[found[m][place] for m in COLUMNS] for found in scores.values()]
-        )
-        least = values == values.min(axis=1, keepdims=True)
-        wins = dict(zip(COLUMNS, least.sum(axis=0).tolist(), strict=True))
-        counts[f"{measure}_best"] = wins
-        for ours in ("ours", "recalibrated"):
-            mine = values[:, list(COLUMNS).index(ours)]
-            counts[f"{measure}_{ours}_worst"] = mine.max()
-            for short, rival in rivals.items():
-                theirs = values[:, list(COLUMNS).index(rival)]
-                wins_over = int((mine <= theirs).sum())
-                counts[f"{measure}_{ours}_over_{short}"] = wins_over
-    return counts
-
-
-def main():
+def parse():
     options = parser(__doc__)
-    options.add_argument("--seeds", type=int, default=2)
+    options.add_argument("--seeds", type=int, default=5)
     options.add_argument("--sets", nargs="+", default=list(REGRESSION))
+    options.add_argument("--runs", type=pathlib.Path)
+    options.add_argument("--only", nargs="+", type=int, default=[])
     options = options.parse_args()
-    steps = 3000
+    options.steps = 3000
     if options.quick:
-        steps, options.seeds, options.sets = 20, 1, ["soil"]
-    runs, held_out = {}, []
-    for depth in ("linear", "deep"):
-        for name in options.sets:
-            for seed in range(options.seeds):
-                run = study(
+        options.steps, options.seeds, options.sets = 20, 1, ["soil"]
+    return options
+
+
+def run_all(runs, options):
+    """Does what is missing: all sets of a seed before the next seed begins."""
+    for seed in options.only or range(options.seeds):
+        for depth in DEPTHS:
+            for name in options.sets:
+                keys = {"depth": depth, "set": name, "seed": seed}
+                if runs.find(**keys):
+                    continue
+                scores, held_out, at_floor = study(
                     REGRESSION[name],
                     deep=depth == "deep",
                     seed=seed,
-                    steps=steps,
+                    steps=options.steps,
                 )
-                runs.setdefault((depth, name), []).append(run)
-                held_out.append(run[1])
-                print(depth, name, seed, run, flush=True)
-    chosen, ranks = choose(held_out)
-    data = {"chosen": chosen, "ranks": ranks, "seeds": options.seeds}
-    data |= {"most_rows": MOST_ROWS, "steps": steps, "tables": {}}
-    for depth in ("linear", "deep"):
-        scores = {
-            name: {
-                k: np.median([r[0][k] for r in runs[depth, name]], axis=0)
-                for k in runs[depth, name][0][0]
-            }
-            for name in options.sets
-        }
-        for found in scores.values():
-            found["ours"] = found[f"stopped: {chosen}"]
-            found["recalibrated"] = found[f"recalibrated: {chosen}"]
-        paper = "table:robust-reg" + "-linear" * (depth == "linear")
-        data["tables"] |= tables_of(scores, depth, paper)
-        data[depth] = summary(scores)
-        data[depth]["at_floor"] = {
-            name: np.mean([r[2] for r in runs[depth, name]])
-            for name in options.sets
-        }
-        data[depth]["all"] = {
-            name: {k: list(v) for k, v in found.items()}
-            for name, found in scores.items()
-        }
-    data["tables"]["ranks"] = {
-        "columns": ["mean rank by NLL held out"],
-        "rows": {name: [rank] for name, rank in ranks.items()},
-        "digits": 2,
-    }
-    record("regressors", data, quick=options.quick)
+                found = {"scores": scores, "held_out": held_out}
+                runs.add(**keys, **found, at_floor=at_floor)
+
+
+def main():
+    options = parse()
+    runs = Runs(options.runs)
+    run_all(runs, options)
+    if options.only:
+        return
+    data = {"most_rows": MOST_ROWS, "steps": options.steps}
+    data |= collect(runs, list(CANDIDATES), options.sets, options.seeds)
+    record(
+        "regressors",
+        data,
+        quick=options.quick,
+        circumstances=runs.circumstances(),
+    )
 
 
 if __name__ == "__main__":

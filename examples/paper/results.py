@@ -57,17 +57,26 @@ class Mosaic:
         image.save(file, format=format)
 
 
-def record(name: str, data: dict, figures=None, *, quick: bool = False):
+def record(
+    name: str,
+    data: dict,
+    figures=None,
+    *,
+    quick: bool = False,
+    circumstances: dict | None = None,
+):
     """Writes the result of a study.
 
     Args:
         name: of the study, that of its script.
         data: JSON-able. `data["tables"]`, by name, are shown as tables: each
             has `columns`, `rows` (lists by row name; `None` is a gap) and
-            may have `digits` (default 3) and `paper`, a name in
-            `reported.json` whose columns stand beside ours.
+            may have `errors` (standard errors, as `rows`), `digits` (default
+            3) and `paper`, a name in `reported.json` whose columns stand
+            beside ours.
         figures: matplotlib figures by name, or `None`.
         quick: write to a temporary folder.
+        circumstances: of runs that were done before, or `None`.
 
     Returns:
         The path of the JSON file.
@@ -83,7 +92,12 @@ def record(name: str, data: dict, figures=None, *, quick: bool = False):
     path = folder / f"{name}.json"
     path.write_text(
         json.dumps(
-            {**_circumstances(), "figures": pictures, "data": data},
+            {
+                "command": _command(),
+                **(circumstances or circumstances_now()),
+                "figures": pictures,
+                "data": data,
+            },
             indent=1,
             default=lambda value: value.tolist(),
         )
@@ -93,14 +107,39 @@ def record(name: str, data: dict, figures=None, *, quick: bool = False):
     return path
 
 
-def _circumstances():
+def mean_and_error(found: dict) -> dict:
+    """Means over repeats and their standard errors, as a table has them.
+
+    Args:
+        found: by row, an array-like `(repeats, columns)`.
+
+    Returns:
+        `rows` and, if there are several repeats, `errors`.
+    """
+    found = {name: np.asarray(values, float) for name, values in found.items()}
+    made = {"rows": {n: list(v.mean(axis=0)) for n, v in found.items()}}
+    if all(len(values) > 1 for values in found.values()):
+        made["errors"] = {
+            name: list(values.std(axis=0, ddof=1) / len(values) ** 0.5)
+            for name, values in found.items()
+        }
+    return made
+
+
+def _command():
+    words = [pathlib.Path(sys.argv[0]).name, *sys.argv[1:]]
+    if "--runs" in words:
+        # Where runs are kept does not change what they find.
+        place = words.index("--runs")
+        del words[place : place + 2]
+    return " ".join(["python", f"examples/paper/{words[0]}", *words[1:]])
+
+
+def circumstances_now() -> dict:
+    """Backend, machine, versions, and seconds since the start."""
     import keras
 
-    script = pathlib.Path(sys.argv[0]).name
     return {
-        "command": " ".join(
-            ["python", f"examples/paper/{script}", *sys.argv[1:]]
-        ),
         "backend": keras.backend.backend(),
         "seconds": round(time.perf_counter() - _started, 1),
         "cores": os.cpu_count(),

@@ -10,7 +10,7 @@ second study a straight line can take the cluster's side at little cost.
 
 import keras
 import numpy as np
-from results import WIDTH, parser, pyplot, record
+from results import WIDTH, mean_and_error, parser, pyplot, record
 
 import keras_likelihood as kl
 
@@ -111,6 +111,16 @@ def compare(outliers, center, *, steps, seeds):
     return accuracy, ratios, figure
 
 
+def table_of(kind, accuracy):
+    """Mean accuracies with their standard errors, and the least ones."""
+    table = mean_and_error({n: np.c_[a] for n, a in accuracy.items()})
+    for name, values in accuracy.items():
+        table["rows"][name].append(np.min(values))
+        if "errors" in table:
+            table["errors"][name].append(None)
+    return {"columns": [f"{kind}: mean accuracy", "worst seed"], **table}
+
+
 def main():
     options = parser(__doc__)
     options.add_argument("--seeds", type=int, default=5)
@@ -118,6 +128,7 @@ def main():
     steps = 5 if options.quick else 300
     seeds = 1 if options.quick else options.seeds
     data, figures = {"seeds": seeds, "heat": {}, "tables": {}}, {}
+    data["each_seed"] = {}
     for place, (kind, (outliers, center)) in enumerate(STUDIES.items()):
         accuracy, ratios, figure = compare(
             outliers, center, steps=steps, seeds=seeds
@@ -125,10 +136,8 @@ def main():
         key = f"study{place + 1}"
         figures[key] = figure
         data["heat"][key] = np.median(ratios)
-        data["tables"][key] = {
-            "columns": [f"{kind}: mean accuracy", "worst seed"],
-            "rows": {n: [np.mean(a), np.min(a)] for n, a in accuracy.items()},
-        }
+        data["tables"][key] = table_of(kind, accuracy)
+        data["each_seed"][key] = accuracy
     figures.pop("study2")
     record("robust_classification", data, figures, quick=options.quick)
 

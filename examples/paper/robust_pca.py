@@ -52,27 +52,47 @@ def draw():
     return figure
 
 
+def quantiles(angles):
+    """Median and 90 % quantile of both methods, in the order of the table."""
+    return np.quantile(angles, [0.5, 0.9], axis=0).T.ravel()
+
+
+def standard_errors(angles, draws=2000):
+    """Those of `quantiles`, by a bootstrap over the data sets."""
+    rng = np.random.default_rng(0)
+    sets = rng.integers(len(angles), size=(draws, len(angles)))
+    return np.std([quantiles(angles[rows]) for rows in sets], axis=0)
+
+
 def main():
     options = parser(__doc__)
     options.add_argument("--sets", type=int, default=50)
     options = options.parse_args()
     sets = 2 if options.quick else options.sets
-    rows = {}
+    every = {}
     for share in (0.0, 0.1, 0.2, 0.3):
-        angles = []
+        found = []
         for seed in range(sets):
             x, basis, _ = make_study(seed, 10, 2, share)
-            angles.append(
+            found.append(
                 [
                     angle(make(n_components=2).fit(x).components_, basis)
                     for make in METHODS.values()
                 ]
             )
-        low, high = np.quantile(angles, [0.5, 0.9], axis=0)
-        rows[f"{share:.0%} outliers"] = [low[0], high[0], low[1], high[1]]
-    columns = [f"{n}, {q}" for n in METHODS for q in ("median", "90 %")]
-    table = {"columns": columns, "rows": rows, "digits": 1}
+        every[f"{share:.0%} outliers"] = np.array(found)
+    table = {
+        "columns": [f"{n}, {q}" for n in METHODS for q in ("median", "90 %")],
+        "rows": {name: list(quantiles(a)) for name, a in every.items()},
+        "errors": {name: list(standard_errors(a)) for name, a in every.items()},
+        "digits": 2,
+    }
     data = {"sets": sets, "tables": {"angles": table}}
+    # By method and set: five digits are enough.
+    data["each_set"] = {
+        name: dict(zip(METHODS, a.T.round(5).tolist(), strict=True))
+        for name, a in every.items()
+    }
     record("robust_pca", data, {"plane": draw()}, quick=options.quick)
 
 

@@ -18,11 +18,20 @@ import math
 PAPER = "*paper* "
 
 
+class Measured(float):
+    """A mean that knows its standard error."""
+
+    def __new__(cls, value, error):
+        made = super().__new__(cls, value)
+        made.error = error
+        return made
+
+
 def place(table: dict, reported: dict, options: str = "") -> str:
     """A table of a study, as the words ask for it.
 
     Args:
-        table: `columns`, `rows` and perhaps `digits`, `paper`,
+        table: `columns`, `rows` and perhaps `errors`, `digits`, `paper`,
             `paper_columns` and `only_ours`.
         reported: the paper's tables by name.
         options: what the words say after the name of the table.
@@ -64,6 +73,8 @@ def cell(value, digits: int) -> str:
     """A value as a table shows it."""
     if value is None:
         return "–"
+    if isinstance(value, Measured):
+        return f"{cell(float(value), digits)} ± {cell(value.error, digits)}"
     if isinstance(value, str):
         return value
     if isinstance(value, int) or abs(value) >= 10_000:
@@ -102,10 +113,21 @@ def _beside(table, reported):
         names += [name for name in paper["rows"] if name not in names]
     rows = {}
     for name in names:
-        ours = table["rows"].get(name, [None] * len(table["columns"]))
+        ours = _measured(table, name)
         theirs = paper["rows"].get(name, [None] * len(paper["columns"]))
         rows[name] = [*ours, *(theirs[place] for place in places)]
     return [*table["columns"], *(PAPER + c for c in wanted)], rows
+
+
+def _measured(table, name):
+    """A row of ours, with standard errors where there are any."""
+    gaps = [None] * len(table["columns"])
+    values = table["rows"].get(name, gaps)
+    errors = table.get("errors", {}).get(name, gaps)
+    return [
+        value if error is None else Measured(value, error)
+        for value, error in zip(values, errors, strict=True)
+    ]
 
 
 def _select(columns, rows, asked):

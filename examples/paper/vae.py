@@ -20,7 +20,6 @@ The call without `--only` then writes the results.
 """
 
 import argparse
-import json
 import pathlib
 import time
 
@@ -29,6 +28,7 @@ import numpy as np
 from datasets import celeba
 from keras import layers
 from results import Mosaic, parser, record
+from runs import Runs
 
 import keras_likelihood as kl
 
@@ -199,34 +199,6 @@ def maps(model, held):
     return Mosaic([list(row) for row in rows])
 
 
-class Runs:
-    """Trainings by variant and seed, kept in a file where one is named.
-
-    Args:
-        path: of a file of JSON lines, or `None`.
-    """
-
-    def __init__(self, path):
-        self.path = path
-        self.lines = []
-        if path and path.exists():
-            self.lines = [json.loads(x) for x in path.read_text().splitlines()]
-
-    def find(self, variant, seed):
-        for line in self.lines:
-            if (line["variant"], line["seed"]) == (variant, seed):
-                return line
-        return None
-
-    def add(self, variant, seed, **found):
-        line = {"variant": variant, "seed": seed, **found}
-        self.lines.append(line)
-        if self.path:
-            with self.path.open("a") as file:
-                file.write(json.dumps(line) + "\n")
-        print(line, flush=True)
-
-
 def parse():
     options = parser(__doc__)
     options.add_argument("--size", type=int, default=64)
@@ -253,12 +225,12 @@ def run_all(runs, x, held, options):
     for seed in range(options.seeds):
         for name, kind, dimension in VARIANTS:
             left_out = options.only and name not in options.only
-            if left_out or runs.find(name, seed):
+            if left_out or runs.find(variant=name, seed=seed):
                 continue
             error, _, used, model = train(
                 kind, dimension, x, held, options, seed
             )
-            runs.add(name, seed, error=error, bytes=used)
+            runs.add(variant=name, seed=seed, error=error, bytes=used)
             shown = model if name == SHOWN else shown
     return shown
 
@@ -268,27 +240,30 @@ def time_all(runs, x, held, options):
     short = argparse.Namespace(**vars(options))
     short.epochs = min(TIMED_EPOCHS, options.epochs)
     for name, kind, dimension in VARIANTS:
-        if not runs.find(name, "time"):
+        if not runs.find(variant=name, seed="time"):
             _, seconds, _, _ = train(kind, dimension, x, held, short, 0)
-            runs.add(name, "time", seconds=seconds)
+            runs.add(variant=name, seed="time", seconds=seconds)
 
 
 def collect(runs, images, options):
     """The results as `record` takes them."""
     names = [name for name, _, _ in VARIANTS]
     errors = {
-        name: [runs.find(name, s)["error"] for s in range(options.seeds)]
+        name: [
+            runs.find(variant=name, seed=s)["error"]
+            for s in range(options.seeds)
+        ]
         for name in names
     }
-    second = runs.find(names[0], "time")["seconds"]
-    memory = runs.find(names[0], 0)["bytes"]
+    second = runs.find(variant=names[0], seed="time")["seconds"]
+    memory = runs.find(variant=names[0], seed=0)["bytes"]
     table = {
         "columns": ["MSE", "time", "memory, MB"],
         "rows": {
             name: [
                 float(np.mean(errors[name])),
-                runs.find(name, "time")["seconds"] / second,
-                (runs.find(name, 0)["bytes"] - memory) / 1e6,
+                runs.find(variant=name, seed="time")["seconds"] / second,
+                (runs.find(variant=name, seed=0)["bytes"] - memory) / 1e6,
             ]
             for name in names
         },
@@ -330,7 +305,13 @@ def main():
     else:
         mosaic = Mosaic([[np.load(picture)]])
     data = collect(runs, len(x), options)
-    record("vae", data, {"maps": mosaic}, quick=options.quick)
+    record(
+        "vae",
+        data,
+        {"maps": mosaic},
+        quick=options.quick,
+        circumstances=runs.circumstances(),
+    )
 
 
 if __name__ == "__main__":

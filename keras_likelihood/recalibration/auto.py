@@ -17,6 +17,7 @@ from keras_likelihood.recalibration.columns import (
     Columns,
     rows_of,
 )
+from keras_likelihood.recalibration.folds import random_folds
 from keras_likelihood.recalibration.global_temperature import (
     solve_temperature,
 )
@@ -38,10 +39,10 @@ class Auto(ClassifierRecalibrator):
     the log-probabilities, the sorted log-probabilities and the features. Each
     of the two may be followed by a vector map, or by matrix maps of falling
     strength. A map of the features is a candidate too. The weights minimise
-    the NLL of held-out rows (a linear pool, fitted by EM). The candidates are
-    then fitted to all rows. The NLL of the mean is never above the mean of the
-    candidates' NLLs. Beyond 200 classes the matrices and the map of the
-    features are left out.
+    the NLL of held-out rows (a linear pool, fitted by EM). Copies of a row are
+    held out together. The candidates are then fitted to all rows. The NLL of
+    the mean is never above the mean of the candidates' NLLs. Beyond 200
+    classes the matrices and the map of the features are left out.
 
     Stacking is from Wolpert (1992). Matrix maps with strength 1 are structured
     matrix scaling (Berta, Holzmueller, Jordan and Bach, 2026).
@@ -87,9 +88,12 @@ class Auto(ClassifierRecalibrator):
         x = columns(z, features)
         whole = FittedCandidates(z, labels, x, weight)
         chains = self._chains(z.shape[1], features)
-        losses = self._held_out(whole, chains)
+        every = max(1, z.size // _MOST_NUMBERS)
+        more = None if features is None else features[::every]
+        folds = random_folds(logits[::every], more, self.folds, self.seed)
+        rows = np.arange(0, len(labels), every)
+        losses = self._held_out(whole, chains, rows, folds)
         names = list(losses)
-        rows = self._rows(labels, z.shape[1])
         sampled = None if weight is None else weight[rows]
         table = np.stack(list(losses.values()), axis=1)
         self.cross_validated_nll_ = {
@@ -128,18 +132,15 @@ class Auto(ClassifierRecalibrator):
             chains.append([Candidate(None, "features", 1.0)])
         return chains
 
-    def _held_out(self, whole, chains):
+    def _held_out(self, whole, chains, rows, folds):
         """The NLL of each candidate on every row when it was held out.
 
         In the first fold a chain ends when a weaker prior no longer helps.
         """
-        rows = self._rows(whole.labels, whole.z.shape[1])
-        places = {row: place for place, row in enumerate(rows)}
         losses = {}
-        for number, held in enumerate(self._folds(rows)):
-            kept = np.setdiff1d(rows, held)
-            part = whole.part(kept)
-            at = [places[row] for row in held]
+        for number, at in enumerate(folds):
+            held = rows[at]
+            part = whole.part(np.delete(rows, at))
             seen = rows_of(whole.columns, held)
             for chain in chains:
                 best = np.inf
@@ -157,24 +158,6 @@ class Auto(ClassifierRecalibrator):
                         break
                     best = loss.mean()
         return losses
-
-    def _rows(self, labels, classes):
-        """The rows that take part in the cross-validation."""
-        return np.arange(0, len(labels), self._stride(labels, classes))
-
-    def _stride(self, labels, classes):
-        return max(1, len(labels) * classes // _MOST_NUMBERS)
-
-    def _folds(self, rows):
-        if len(rows) < self.folds:
-            raise ValueError(
-                f"{self.folds} folds need as many examples. "
-                f"Received: {len(rows)}"
-            )
-        # Folds with equal shares of the classes would hide how uncertain
-        # these shares are, and favour maps with many weights.
-        order = np.random.default_rng(self.seed).permutation(rows)
-        return [np.sort(order[i :: self.folds]) for i in range(self.folds)]
 
     def _apply(self, logits, features):
         pairs = zip(self.weights_.values(), self.members_, strict=True)

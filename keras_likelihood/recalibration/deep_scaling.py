@@ -56,7 +56,9 @@ class DeepScaling(ClassifierRecalibrator):
             gradient = at.slope * -slope / temperature**2
             return weight[rows] * at.nll, weight[rows] * gradient
 
-        parts, steps = fit_network(objective, x, self.hidden, self.seed)
+        parts, steps = fit_network(
+            objective, x, features, self.hidden, self.seed
+        )
         kernel, shift = basis.to_raw(parts[0])
         parts = [kernel, parts[1] + shift, *parts[2:]]
         self.parameters_ = {

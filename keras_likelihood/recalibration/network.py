@@ -2,6 +2,8 @@
 
 import numpy as np
 
+from keras_likelihood.recalibration.folds import random_folds
+
 
 class SmallNetwork:
     """Hidden tanh layers and a linear output that starts at zero.
@@ -62,7 +64,7 @@ def run_network(parts, x):
     return output[:, 0], activations
 
 
-def fit_network(objective, x, hidden, seed, folds=3, iterations=40):
+def fit_network(objective, x, raw, hidden, seed, folds=3, iterations=40):
     """Fits a network and stops when held-out examples stop improving.
 
     The loss on each of `folds` held-out parts is measured after each iteration
@@ -74,6 +76,7 @@ def fit_network(objective, x, hidden, seed, folds=3, iterations=40):
         objective: function of `(eta, rows)` that gives the loss and its
             derivative of each of those rows.
         x: standardised inputs, `(rows, columns)`.
+        raw: the inputs before that. Rows that are equal share a fold.
         hidden: sizes of the hidden layers.
         seed: the random seed of the initial weights and of the folds.
 
@@ -81,11 +84,10 @@ def fit_network(objective, x, hidden, seed, folds=3, iterations=40):
         `(kernels_and_biases, iterations)`.
     """
     network = SmallNetwork(x.shape[1], hidden, seed)
-    rows = np.random.default_rng(seed).permutation(len(x))
+    rows = np.arange(len(x))
     curves = []
-    for part in range(folds):
-        held = rows[part::folds]
-        rest = np.setdiff1d(rows, held)
+    for held in random_folds(raw, None, folds, seed):
+        rest = np.delete(rows, held)
         path = _path(network, objective, x, rest, iterations)
         losses = [
             objective(network.forward(p, x[held])[0], held)[0].mean()
@@ -94,7 +96,7 @@ def fit_network(objective, x, hidden, seed, folds=3, iterations=40):
         losses += [losses[-1]] * (iterations + 1 - len(losses))
         curves.append(losses)
     best = int(np.argmin(np.mean(curves, axis=0)))
-    path = _path(network, objective, x, np.arange(len(x)), best)
+    path = _path(network, objective, x, rows, best)
     return network.unpack(path[-1]), best
 
 

@@ -154,8 +154,14 @@ class MeasuredCurvature(keras.callbacks.Callback):
     def on_train_batch_begin(self, batch, logs=None):
         # A callback with `on_train_batch_end` would make Keras read the loss
         # of every step, and so wait for an accelerator to end it.
-        if self._weights:
+        if self._weights and not self._waits_for_epoch_end():
             self._move_if_due(self._offset + batch)
+
+    def _waits_for_epoch_end(self):
+        # There Keras ends all steps anyway. Long epochs cannot wait.
+        steps = (self.params or {}).get("steps") or math.inf
+        is_late = self._step >= self._move_pause >= steps
+        return is_late and bool(self._decaying)
 
     def on_epoch_end(self, epoch, logs=None):
         if not self._weights:

@@ -99,7 +99,7 @@ class Mixture:
 
     def _begin(self, coefficients) -> Gated:
         """Mixtures around planes, `(s, p)`, before any step."""
-        squares = (self.y - coefficients @ self.x.T) ** 2
+        squares = self._squares(coefficients)
         middle = starts.weighted_median(squares, self.weight)
         one = np.ones((len(coefficients), 1))
         variance = starts.MIDDLE * middle[:, None]
@@ -114,16 +114,19 @@ class Mixture:
 
     def descend(self, found: Gated, steps: int, tolerance=0.0) -> Gated:
         """Runs EM. Apart from the priors, the likelihood never falls."""
+        squares = self._squares(found.coefficients)
         for _ in range(steps):
             before = found.coefficients
-            found = self._step(found)
+            found, squares = self._step(found, squares)
             moved = np.abs(found.coefficients - before).max(axis=-1)
             if np.all(moved <= tolerance * np.sqrt(found.variance[:, 0])):
                 break
         return found
 
-    def _step(self, found):
-        squares = (self.y - found.coefficients @ self.x.T) ** 2
+    def _squares(self, coefficients):
+        return (self.y - coefficients @ self.x.T) ** 2
+
+    def _step(self, found, squares):
         odds = found.log_odds(squares, self.distance, self.y)
         outlier = special.expit(odds)
         inlier = self.weight * (1 - outlier)
@@ -137,18 +140,13 @@ class Mixture:
         width2 = (strength * away).sum(axis=1, keepdims=True) + 1
         width2 /= outlier.sum(axis=1, keepdims=True) + 1
         coefficients = starts.weighted_least_squares(self.x, self.y, inlier)
-        squares = (self.y - coefficients @ self.x.T) ** 2
+        squares = self._squares(coefficients)
         freedom = np.maximum(inlier.sum(axis=1, keepdims=True) - self.lost, 1)
         variance = (inlier * squares).sum(axis=1, keepdims=True) / freedom
         variance = np.maximum(variance, self.lowest)
-        return Gated(
-            coefficients,
-            variance,
-            level,
-            slope,
-            middle,
-            np.maximum(width2, variance),
-        )
+        width2 = np.maximum(width2, variance)
+        after = Gated(coefficients, variance, level, slope, middle, width2)
+        return after, squares
 
     def _gate(self, found, outlier):
         """One Newton step of a logistic regression on the distance."""
@@ -172,7 +170,7 @@ class Mixture:
 
     def judge(self, found: Gated) -> Gated:
         """Computes costs (negative log-likelihoods) and shares of inliers."""
-        squares = (self.y - found.coefficients @ self.x.T) ** 2
+        squares = self._squares(found.coefficients)
         odds = found.log_odds(squares, self.distance, self.y)
         gate = found.level + found.slope * self.distance
         normal = squares / (2 * found.variance) + np.log(found.variance) / 2

@@ -35,10 +35,10 @@ class DeepScaling(PredictedScaling):
         self.hidden = tuple(hidden)
         self.seed = seed
 
-    def _fit_network(self, objective):
+    def _fit_network(self, objective, raw):
         objective.weight = objective.weight / objective.weight.mean()
         parts, steps = fit_network(
-            objective.by_row, objective.x, self.hidden, self.seed
+            objective.by_row, objective.x, raw, self.hidden, self.seed
         )
         self.parameters_ = {"iterations": steps}
         return parts

@@ -22,7 +22,7 @@ class LinearScaling(PredictedScaling):
         offset: the offset of the softplus, `>= 0`. Defaults to 0.01.
     """
 
-    def _fit_network(self, objective):
+    def _fit_network(self, objective, raw):
         fit = fit_by_evidence(objective)
         self.parameters_ = {"prior_precision": fit.strengths["scale"]}
         return [np.reshape(fit.weights["scale"], (-1, 1)), fit.weights["free"]]

@@ -40,14 +40,19 @@ class PredictedScaling(RegressorRecalibrator):
         basis = FeatureBasis(x, weight)
         link = SoftplusLink(self.offset)
         objective = NormalScale(z / base, basis(x), link, weight)
-        first, bias, *rest = self._fit_network(objective)
+        first, bias, *rest = self._fit_network(objective, x)
         kernel, shift = basis.to_raw(first)
         self.parameters_["relative_scale"] = base
         self.parameters_["network"] = [kernel, bias + shift, *rest]
         return self._relative(x)
 
-    def _fit_network(self, objective):
-        """Sets `parameters_`; returns `[kernel, bias, ...]`."""
+    def _fit_network(self, objective, raw):
+        """Sets `parameters_`; returns `[kernel, bias, ...]`.
+
+        Args:
+            objective: a `NormalScale`.
+            raw: the features, not standardised.
+        """
         raise NotImplementedError
 
     def _relative(self, x):

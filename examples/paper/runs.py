@@ -1,0 +1,55 @@
+"""Runs of a study, kept in a file so that none is done twice."""
+
+import json
+import pathlib
+
+from results import circumstances_now
+
+
+class Runs:
+    """What single runs found, by keys such as a seed.
+
+    Several processes may fill the same file side by side if no two of them do
+    the same run.
+
+    Args:
+        path: of a file of JSON lines, or `None` to keep nothing.
+    """
+
+    def __init__(self, path: pathlib.Path | None):
+        self.path = path
+        self.lines = []
+        self._spent = 0.0
+        if path and path.exists():
+            self.lines = [json.loads(x) for x in path.read_text().splitlines()]
+
+    def find(self, **keys) -> dict | None:
+        """The run of these keys, or `None`."""
+        for line in self.lines:
+            if all(line.get(key) == value for key, value in keys.items()):
+                return line
+        return None
+
+    def add(self, **found) -> None:
+        """Keeps a run: its keys and what it found, as JSON can hold it."""
+        made = circumstances_now()
+        total = made["seconds"]
+        made["seconds"] = round(total - self._spent, 1)
+        self._spent = total
+        line = {**found, "made": made}
+        self.lines.append(line)
+        if self.path:
+            with self.path.open("a") as file:
+                file.write(json.dumps(line) + "\n")
+        print(found, flush=True)
+
+    def circumstances(self) -> dict:
+        """Of the first run, as `record` takes them.
+
+        The seconds are those of all runs, as if none had run beside another,
+        and the cores those of the smallest machine.
+        """
+        made = [line["made"] for line in self.lines]
+        seconds = sum(one["seconds"] for one in made)
+        cores = min(one["cores"] for one in made)
+        return {**made[0], "seconds": round(seconds, 1), "cores": cores}

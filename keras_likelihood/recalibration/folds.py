@@ -1,0 +1,66 @@
+"""Folds of a cross-validation that keep copies of a row together."""
+
+import numpy as np
+
+_COMMON = 5
+"""A row is common if its copies fill more than a fold over this number."""
+
+
+def random_folds(rows, more, folds: int, seed: int) -> list[np.ndarray]:
+    """Row numbers of random folds of almost equal sizes.
+
+    Rows that are equal bit for bit share a fold. A copy in another fold would
+    tell the label of a row that is held out. Rows that are very common are
+    separate: they are not copies, but outputs of a model that has few
+    different ones, such as probabilities of exactly 0 and 1.
+
+    Args:
+        rows: `(rows, columns)`.
+        more: further columns of the same rows, or `None`.
+        folds: number of folds, `>= 2`.
+        seed: the random seed.
+
+    Returns:
+        A list of sorted row numbers for each fold.
+    """
+    count = len(rows)
+    if count < folds:
+        raise ValueError(
+            f"{folds} folds need as many examples. Received: {count}"
+        )
+    # Folds with equal shares of the classes would hide how uncertain these
+    # shares are, and favour maps with many weights.
+    order = np.random.default_rng(seed).permutation(count)
+    group = equal_rows(rows, more)[order]
+    common = np.bincount(group)[group] * _COMMON * folds > count
+    group[common] = group.max() + 1 + np.arange(common.sum())
+    _, first, group, sizes = np.unique(
+        group, return_index=True, return_inverse=True, return_counts=True
+    )
+    # Groups take turns, the largest first, so that folds are almost equal.
+    turn = np.empty(len(sizes), int)
+    turn[np.lexsort((first, -sizes))] = np.arange(len(sizes))
+    fold = turn[group] % folds
+    return [np.sort(order[fold == number]) for number in range(folds)]
+
+
+def equal_rows(rows, more=None) -> np.ndarray:
+    """A number for each row. Only equal rows have the same number."""
+    count = len(rows)
+    _, group = np.unique(_as_items(rows), return_inverse=True)
+    if more is None:
+        return group
+    # The further columns are read only where the first ones are equal.
+    shared = np.flatnonzero(np.bincount(group)[group] > 1)
+    if len(shared):
+        _, other = np.unique(_as_items(more[shared]), return_inverse=True)
+        pairs = group[shared] * count + other
+        group[shared] = count + np.unique(pairs, return_inverse=True)[1]
+    return group
+
+
+def _as_items(values):
+    """Each row as one item. These sort faster than rows of columns."""
+    values = np.ascontiguousarray(values)
+    size = values.itemsize * values.shape[1]
+    return values.view(np.dtype((np.void, size)))[:, 0]
