@@ -11,6 +11,7 @@ from counting import (
     rank_correlation,
     told_difference,
 )
+from regressors_tables import MEASURES
 
 
 def _classification(data, reported):
@@ -158,7 +159,7 @@ def _regressors(data, reported):
     }
     found = {"sets": data["deep"]["sets"], "above": 5}
     for depth, paper in papers.items():
-        for place, measure in enumerate(("CAL", "MSE", "NLL")):
+        for place, measure in enumerate(MEASURES):
             table = data["tables"][f"{depth}_{measure}"]
             found[f"{depth}_{measure}"] = {
                 "clear": _clear_sets(data, depth, place),

@@ -6,6 +6,8 @@ import numpy as np
 from results import mean_and_error
 
 DEPTHS = ("linear", "deep")
+MEASURES = ("CAL", "MSE", "NLL")
+"""Of a run's scores, in this order."""
 
 
 def choose(held_out, names):
@@ -31,7 +33,7 @@ COLUMNS = {
 def tables_of(scores, depth, paper):
     """One table for each of CAL, MSE and NLL: means over seeds."""
     made = {}
-    for place, measure in enumerate(("CAL", "MSE", "NLL")):
+    for place, measure in enumerate(MEASURES):
         found = {
             name: np.stack([one[m][:, place] for m in COLUMNS], axis=1)
             for name, one in scores.items()
@@ -49,7 +51,7 @@ def tables_of(scores, depth, paper):
 def summary(scores):
     """On how many sets each column is best, and the worst values of ours."""
     counts = {"sets": len(scores)}
-    for place, measure in enumerate(("CAL", "MSE", "NLL")):
+    for place, measure in enumerate(MEASURES):
         values = np.array(
             [
                 [found[m][:, place].mean() for m in COLUMNS]

@@ -13,9 +13,12 @@ import math
 import keras
 import numpy as np
 
-from keras_likelihood.likelihoods.softmax import Softmax
-from keras_likelihood.regularizers.d_ridge import DRidge
-from keras_likelihood.regularizers.leave_one_out import class_shares, mean_of
+from keras_likelihood.regularizers.class_outputs import (
+    class_shares,
+    mean_of,
+    only_softmax,
+)
+from keras_likelihood.regularizers.d_ridge import has_one_scale
 
 _ROWS = 256
 _LARGEST_MOVE = 0.5
@@ -100,11 +103,9 @@ class Confidence:
         )
 
     def _seen_in(self, x, y):
-        outcomes = self._outcomes(self._model(x, training=False))
-        distribution, alone, weight = outcomes[0]
-        if len(outcomes) > 1 or not alone or weight != 1.0:
-            return None
-        if not isinstance(distribution, Softmax):
+        output = self._model(x, training=False)
+        distribution = only_softmax(self._outcomes(output))
+        if distribution is None:
             return None
         logits = keras.ops.convert_to_numpy(distribution.logits)
         shares = class_shares(y, logits.shape)
@@ -139,10 +140,7 @@ def confidence_move(logits, shares) -> float:
 
 def _can_be_eased(weights):
     return len(weights) > 1 and all(
-        isinstance(w.regularizer, DRidge)
-        and w.regularizer.objective == "evidence"
-        and w.regularizer.group == "tensor"
-        for w in weights
+        has_one_scale(w.regularizer) for w in weights
     )
 
 

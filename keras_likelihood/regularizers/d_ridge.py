@@ -117,6 +117,15 @@ class DRidge(AdaptiveRegularizer):
         return 0.5 / (self.num_examples * scale**2)
 
 
+def has_one_scale(regularizer) -> bool:
+    """Whether this is a `DRidge` whose one scale follows the evidence."""
+    return (
+        isinstance(regularizer, DRidge)
+        and regularizer.objective == "evidence"
+        and regularizer.group == "tensor"
+    )
+
+
 def _fixed_point(ops, weight, scale, evidence):
     """MacKay's next scale, by the functions of `ops`: Keras' or NumPy's."""
     axes = tuple(i for i, n in enumerate(scale.shape) if n == 1)

@@ -13,9 +13,13 @@ import math
 import keras
 import numpy as np
 
-from keras_likelihood.likelihoods.softmax import Softmax
+from keras_likelihood.regularizers.class_outputs import (
+    class_shares,
+    mean_of,
+    only_softmax,
+)
 from keras_likelihood.regularizers.curvature import LARGEST_MATRIX
-from keras_likelihood.regularizers.d_ridge import DRidge
+from keras_likelihood.regularizers.d_ridge import has_one_scale
 from keras_likelihood.regularizers.pruning import other_variables
 
 _STEP = 0.5
@@ -159,13 +163,16 @@ def linear_classifier(model, weights, outcomes, examples):
     x, arrays = drawn[0], keras.tree.flatten(drawn)
     if len(arrays) != 2:
         return None
-    found = outcomes(model(x, training=False))
-    distribution, alone, weight = found[0]
-    if len(found) > 1 or not alone or weight != 1.0:
+    distribution = only_softmax(outcomes(model(x, training=False)))
+    if distribution is None:
         return None
     logits = keras.ops.convert_to_numpy(distribution.prediction)
+    # With two classes the evidence errs as little on the average, and less
+    # where some new examples are far on the wrong side.
+    if logits.ndim != 2 or logits.shape[1] == 2:
+        return None
     x, y = map(keras.ops.convert_to_numpy, arrays)
-    shares = _shares(distribution, y, logits.shape)
+    shares = class_shares(y, logits.shape)
     x = x.reshape(len(logits), -1).astype("float64")
     if shares is None or x.shape[1] != kernel.shape[0]:
         return None
@@ -182,50 +189,11 @@ def linear_classifier(model, weights, outcomes, examples):
 
 
 def _is_small(kernel):
-    regularizer = kernel.regularizer
     return (
-        isinstance(regularizer, DRidge)
-        and regularizer.objective == "evidence"
-        and regularizer.group == "tensor"
+        has_one_scale(kernel.regularizer)
         and len(kernel.shape) == 2
         and math.prod(kernel.shape) <= LARGEST_MATRIX
     )
-
-
-def _shares(distribution, y, shape):
-    """Targets as shares of the classes; `None` if there are not several."""
-    if not isinstance(distribution, Softmax) or len(shape) != 2:
-        return None
-    # With two classes the evidence errs as little on the average, and less
-    # where some new examples are far on the wrong side.
-    if shape[1] == 2:
-        return None
-    return class_shares(y, shape)
-
-
-def class_shares(y, shape):
-    """Targets as shares of the classes, a matrix.
-
-    Args:
-        y: class numbers, or shares of the classes.
-        shape: that of the logits, the classes last.
-
-    Returns:
-        Array `(examples, classes)`, `None` if a number is not a class.
-    """
-    classes = shape[-1]
-    if y.shape == shape:
-        return y.reshape(-1, classes).astype("float64")
-    numbers = y.ravel().astype(int)
-    if np.any((numbers < 0) | (numbers >= classes)):
-        return None
-    return np.eye(classes)[numbers]
-
-
-def mean_of(logits):
-    """Probabilities of the classes, the last axis."""
-    powers = np.exp(logits - logits.max(axis=1, keepdims=True))
-    return powers / powers.sum(axis=1, keepdims=True)
 
 
 def _information(mean):

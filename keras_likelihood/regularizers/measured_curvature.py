@@ -125,9 +125,17 @@ class MeasuredCurvature(keras.callbacks.Callback):
                 self._prepare()
         self._let_callback_move(self._steps_ahead() >= _FIRST_STEP)
 
+    @property
+    def _epoch_count(self):
+        return (self.params or {}).get("epochs", 1)
+
+    @property
+    def _epoch_steps(self):
+        """Those of an epoch, `None` if `fit` does not know them."""
+        return (self.params or {}).get("steps")
+
     def _steps_ahead(self):
-        known = self.params or {}
-        return known.get("epochs", 1) * (known.get("steps") or 0)
+        return self._epoch_count * (self._epoch_steps or 0)
 
     def _let_callback_move(self, measured):
         """Takes what moves the scales into or out of the training step."""
@@ -159,7 +167,7 @@ class MeasuredCurvature(keras.callbacks.Callback):
 
     def _waits_for_epoch_end(self):
         # There Keras ends all steps anyway. Long epochs cannot wait.
-        steps = (self.params or {}).get("steps") or math.inf
+        steps = self._epoch_steps or math.inf
         is_late = self._step >= self._move_pause >= steps
         return is_late and bool(self._decaying)
 
@@ -167,7 +175,7 @@ class MeasuredCurvature(keras.callbacks.Callback):
         if not self._weights:
             return
         begun = self._step + 1 - self._offset
-        self._offset += (self.params or {}).get("steps") or begun
+        self._offset += self._epoch_steps or begun
         self._move_if_due(self._offset)
         self._keep_decays()
         if logs is not None:
@@ -265,11 +273,10 @@ class MeasuredCurvature(keras.callbacks.Callback):
         return found
 
     def _decay_of(self, examples, gradient_rms):
-        known = self.params or {}
-        per_epoch = known.get("steps") or max(examples / 128, 1)
+        per_epoch = self._epoch_steps or max(examples / 128, 1)
         return decay_strength(
             self.model.optimizer,
-            int(known.get("epochs", 1) * per_epoch),
+            int(self._epoch_count * per_epoch),
             examples / per_epoch,
             gradient_rms,
         )

@@ -155,11 +155,14 @@ def concentrated(x, y, weight, rng):
     planes = _planes_through(x[rows], y[rows])
     if p > 2:
         planes = np.vstack([planes, _least_absolute(x, y, weight)])
-    narrowing = (subsets // 4, 5) if p == 2 else (subsets // 5, 20, 5, 5, 5)
     if needed > _MOST_SUBSETS:
         # Hardly a subset is free of outliers: it takes more steps until they
         # are gone.
         narrowing = (subsets // 5, 25, *[8] * 13)
+    elif p == 2:
+        narrowing = (subsets // 4, 5)
+    else:
+        narrowing = (subsets // 5, 20, 5, 5, 5)
     fit = _least_squares_by(x, y)
     for survivors in narrowing:
         squares = (y - planes @ x.T) ** 2
