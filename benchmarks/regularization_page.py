@@ -7,7 +7,8 @@ To take in new results, name the files of JSON lines that the benchmarks write:
     python benchmarks/regularization_page.py --deep deep.jsonl \
         --linear linear.jsonl --networks mlp.jsonl --sparse errors.json
 
-A set of `--linear` that is not in the file keeps its stored results.
+A set of `--linear`, or a method of `--deep`, that is not in the file keeps its
+stored results.
 """
 
 import argparse
@@ -271,7 +272,10 @@ def main():
             found = take(read_lines(arguments[name]))
             kept = results.setdefault(name, {})
             for key, value in found.items():
-                kept[key] = {**kept.get(key, {}), **value}
+                stored = kept.get(key, {})
+                if name == "deep":
+                    value["runs"] = {**stored.get("runs", {}), **value["runs"]}
+                kept[key] = {**stored, **value}
     if arguments["sparse"]:
         found = take_sparse(json.loads(arguments["sparse"].read_text()))
         results["sparse"] = {**results.get("sparse", {}), **found}

@@ -218,8 +218,8 @@ def test_label_noise_page(benchmarks):
     # What the page says: nothing is lost on clean labels, few are suspected.
     plain = mean("clean", "cross-entropy", "accuracy")
     assert mean("clean", ours, "accuracy") > plain - 0.003
-    assert mean("clean", ours, "found") == 490
-    too_low = (("worse", 0.10), ("random1", 0.05), ("aggre", 0.09))
+    assert round(mean("clean", ours, "found")) == 493
+    too_low = (("worse", 0.10), ("random1", 0.05), ("aggre", 0.10))
     too_low += (("random2", 0.05), ("random3", 0.04))
     for labels, share in too_low:
         truth = mean(labels, ours, "wrong")
@@ -228,17 +228,47 @@ def test_label_noise_page(benchmarks):
     shorter = ours + label_noise_page.SHORTER
     assert round(mean("worse", shorter, "precision"), 3) == 0.949
     folds = "cleanlab, five folds"
-    assert round(mean("worse", folds, "precision"), 3) == 0.880
+    assert round(mean("worse", folds, "precision"), 3) == 0.883
+    margin = label_noise_page.AUM
+    assert round(mean("worse", margin, "precision"), 3) == 0.941
+    assert round(mean("aggre", margin, "precision"), 3) == 0.793
+    assert round(mean("aggre", ours, "precision"), 3) == 0.838
     missed = 1 - mean("worse", folds, "found") / mean("worse", folds, "wrong")
     assert round(missed, 2) == 0.02
     peers = {r["method"] for r in results} - {ours, folds}
-    ahead = (("worse", 3.4), ("random1", 2.0), ("aggre", 1.7))
+    ahead = (("worse", 3.3), ("random1", 2.0), ("aggre", 1.6))
     for labels, points in ahead:
         best = max(mean(labels, peer, "accuracy") for peer in peers)
         gained = 100 * (mean(labels, ours, "accuracy") - best)
         assert round(gained, 1) == points
     longer = mean("worse", ours + label_noise_page.LONGER, "accuracy")
     assert round(100 * longer, 1) == 86.0
+    # Seeds after the choice of the count: at most a tenth is missed, and less
+    # than a hundredth of the clean labels is suspected.
+    for run in results:
+        fresh = run["method"] == ours and run["seed"] > 2
+        if fresh and run["labels"] == "clean":
+            assert run["found"] < 500
+        elif fresh:
+            assert 0.9 * run["wrong"] < run["found"] < 1.1 * run["wrong"]
+
+
+def test_hundred_classes_of_the_label_noise_page(benchmarks):
+    import label_noise_page
+
+    results = json.loads(label_noise_page.RESULTS.read_text())
+
+    def mean(method, key):
+        given = results, "cifar100", "0.4", method, key
+        return np.mean(label_noise_page.select(*given))
+
+    ours, tempered = label_noise_page.OURS, "data temperatures"
+    ranked = [mean(m, "precision") for m in (tempered, label_noise_page.AUM)]
+    assert ranked[0] > ranked[1] > mean(ours, "precision")
+    plain = mean("cross-entropy", "accuracy")
+    for method in (ours, tempered):
+        assert mean(method, "accuracy") > plain + 0.08
+    assert abs(mean(ours, "found") / mean(ours, "wrong") - 1) < 0.015
 
 
 def test_uncertainty_page(benchmarks):

@@ -30,7 +30,10 @@ from keras_likelihood.models.likelihood_step import LikelihoodStep
 from keras_likelihood.models.named_output import named_output
 from keras_likelihood.models.training_targets import check_training_targets
 from keras_likelihood.registration import serializable
-from keras_likelihood.regularizers.example_inputs import training_part
+from keras_likelihood.regularizers.example_inputs import (
+    known_steps,
+    training_part,
+)
 from keras_likelihood.regularizers.learned_noise import bind_noise
 from keras_likelihood.regularizers.measured_curvature import MeasuredCurvature
 from keras_likelihood.regularizers.pruning import adaptive_weights
@@ -211,6 +214,7 @@ class LikelihoodModel(LikelihoodStep):
             named = ("x", "y", "sample_weight", "class_weight")
             values = standardize_weights(*(given.get(name) for name in named))
             given.update(zip(named, values, strict=True))
+        _take_scales(self, **given)
         build_optimizer(self)
         try:
             with keeping_values(self), in_step(self):
@@ -335,6 +339,12 @@ class LikelihoodModel(LikelihoodStep):
         """Pickles as this class, as the functional class is in no module."""
         unpickle, arguments = super().__reduce__()
         return getattr(LikelihoodModel, unpickle.__name__), arguments
+
+
+def _take_scales(model, callbacks, **given):
+    for callback in getattr(callbacks, "callbacks", callbacks):
+        if isinstance(callback, MeasuredCurvature):
+            callback.take_scales(model, known_steps(**given))
 
 
 def _refuse_jit_with_store(losses):

@@ -28,6 +28,14 @@ class LikelihoodStep(LossOwner):
         )
         return model
 
+    def __setattr__(self, name, value):
+        if name == "_jax_state":
+            # On JAX Keras sets all arrays of a model here after every step,
+            # and would search each of them for layers and variables.
+            object.__setattr__(self, name, value)
+        else:
+            super().__setattr__(name, value)
+
     @property
     def data_parameters(self) -> dict:
         """The `DataParameter`s of the losses, by name."""

@@ -166,6 +166,7 @@ class AdaptiveRegularizer(
             dtype="float32",
             autocast=False,
         )
+        self.log_scale.trainable = self.trainable
         # Whether the curvature was measured (1) or means nothing (2), the
         # degrees of freedom then, and the logarithm of a weight's precision.
         self.measured = self.add_weight(
@@ -240,6 +241,18 @@ class AdaptiveRegularizer(
         evidence = self.evidence(weight, scale, noise)
         target = self.target_scale(weight, scale, evidence)
         return ops.stop_gradient(target), ops.stop_gradient(evidence.freedom)
+
+    def leave_optimizer(self, leave: bool):
+        """Keeps the scales out of an optimizer that is built after this.
+
+        Where a callback moves them their gradient is zero, so an optimizer
+        would move and multiply zeros in every step.
+
+        Args:
+            leave: whether a callback will move them.
+        """
+        needs_none = self.objective == "evidence" and self._links.noise is None
+        self.trainable = not (leave and needs_none)
 
     def settle(self, curvature, *, least=0.0, target=None, factor=1.0):
         """Moves the scales towards those that a measured curvature supports.

@@ -75,8 +75,21 @@ class ClaimsOneWeight:
 
     def say_what_is_assumed(self):
         """Warns, the first time, that nothing measures the curvature."""
+        if self._links.silent:
+            return
+        if self._links.weight.trainable and not self.trainable:
+            warnings.warn(
+                "The scales of an adaptive regularizer stay as they are: its "
+                "model was trained by `LikelihoodModel.fit`, which moves them "
+                "by a callback. Train it so again, with the callback "
+                "`MeasuredCurvature`, or set `trainable` of the regularizer "
+                "to True before `compile`.",
+                stacklevel=2,
+            )
+            self.keep_silent()
+            return
         known = self.loss == "mse" or self._links.noise is not None
-        if self._links.silent or known or not self._assumes_noise:
+        if known or not self._assumes_noise:
             return
         warnings.warn(
             "An adaptive regularizer measures the curvature of the loss only "
@@ -146,6 +159,8 @@ class Copies(keras.Layer):
             original.log_scale.trainable = False
         free = [c for c in self.made if c.fits(weight)]
         copy = free[0] if free else self.make(original, weight.shape)
+        if not free:
+            copy.trainable = True
         copy.take_links(original, weight)
         weight.regularizer = copy
         return copy

@@ -92,6 +92,31 @@ def training_part(nest, validation_split: float = 0.0):
     return keras.tree.map_structure(lambda a: a[:count], nest)
 
 
+def known_steps(
+    x=None, batch_size=None, epochs=1, steps_per_epoch=None, **_
+) -> int:
+    """Number of steps that `fit` will make with these arguments, 0 if unknown.
+
+    A validation split is not taken off.
+    """
+    if steps_per_epoch is None:
+        steps_per_epoch = _steps_of_epoch(x, batch_size or 32)
+    return epochs * steps_per_epoch
+
+
+def _steps_of_epoch(x, batch_size):
+    if isinstance(x, keras.utils.PyDataset):
+        return x.num_batches or 0
+    leaves = keras.tree.flatten(x)
+    if leaves and _is_arrays(x):
+        return math.ceil(len(leaves[0]) / batch_size)
+    try:
+        return len(x)
+    except TypeError:
+        # A generator, or a data set that does not know its length.
+        return 0
+
+
 def _joined(nests):
     if nests[0] is None:
         return None

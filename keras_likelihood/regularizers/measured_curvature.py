@@ -94,11 +94,28 @@ class MeasuredCurvature(keras.callbacks.Callback):
         self._drawn: tuple | None = None
         self._rates: Rates | None = None
 
+    def take_scales(self, model, steps: int):
+        """Keeps the scales that it will move out of an unbuilt optimizer.
+
+        Args:
+            model: a model that `fit` is about to train.
+            steps: number of steps that `fit` will make.
+        """
+        optimizer = getattr(model, "optimizer", None)
+        if optimizer is None or optimizer.built or not model.built:
+            return
+        will_move = steps >= _FIRST_STEP and self._can_measure(model)
+        for weight in adaptive_weights(model):
+            weight.regularizer.leave_optimizer(will_move)
+
+    def _can_measure(self, model):
+        known = self._likelihood or _likelihood_losses(model)
+        return bool(known) and self._inputs.can_be_read
+
     def on_train_begin(self, logs=None):
         model, self._weights = self.model, []
         bind_noise(model)
-        known = self._likelihood or _likelihood_losses(model)
-        if not known or not self._inputs.can_be_read:
+        if not self._can_measure(model):
             for weight in adaptive_weights(model):
                 weight.regularizer.speak_again()
             self._let_callback_move(False)

@@ -29,6 +29,10 @@ def test_tables_of_the_page(import_from):
         plain, ours = (np.mean(seconds[key]) for key in ("plain", "D-Ridge"))
         for number in (plain, ours, ours / plain):
             assert f" {number:.2f} " in text
+    small = results["seconds of an epoch"]["5000"]
+    ratios = np.divide(small["D-Ridge"], small["plain"])
+    error = ratios.std(ddof=1) / np.sqrt(len(ratios))
+    assert f"standard error of {error:.2f}." in text
     # And on real tables.
     ratios = regularization_page.linear_ratios(results["linear"])
     for name in ("digits", "breast_cancer"):
