@@ -246,13 +246,15 @@ class AdaptiveRegularizer(
         """Keeps the scales out of an optimizer that is built after this.
 
         Where a callback moves them their gradient is zero, so an optimizer
-        would move and multiply zeros in every step.
+        would move and multiply zeros in every step. It stays zero once they
+        are measured.
 
         Args:
             leave: whether a callback will move them.
         """
         needs_none = self.objective == "evidence" and self._links.noise is None
-        self.trainable = not (leave and needs_none)
+        is_measured = float(ops.convert_to_numpy(self.measured)[0]) > 0
+        self.trainable = not (needs_none and (leave or is_measured))
 
     def settle(self, curvature, *, least=0.0, target=None, factor=1.0):
         """Moves the scales towards those that a measured curvature supports.

@@ -1,6 +1,5 @@
 """The callback that measures curvature and moves the priors' scales."""
 
-import functools
 import math
 from typing import Any
 
@@ -16,19 +15,13 @@ from keras_likelihood.regularizers.curvature import (
     Curvature,
     matrix_shape,
 )
+from keras_likelihood.regularizers.decays import Decays
 from keras_likelihood.regularizers.example_inputs import ExampleInputs
 from keras_likelihood.regularizers.fisher import FisherFactors
 from keras_likelihood.regularizers.learned_noise import bind_noise
 from keras_likelihood.regularizers.leave_one_out import linear_classifier
-from keras_likelihood.regularizers.pruning import (
-    adaptive_weights,
-    other_variables,
-)
-from keras_likelihood.regularizers.scale_free import (
-    Rates,
-    decay_strength,
-    known_by_graph,
-)
+from keras_likelihood.regularizers.pruning import adaptive_weights
+from keras_likelihood.regularizers.scale_free import Rates
 
 _FIRST_STEP = 16
 _SHORTEST = 32
@@ -124,8 +117,10 @@ class MeasuredCurvature(keras.callbacks.Callback):
         if self._weights:
             self._step = self._offset = self._moved_at = 0
             self._next_measure, self._next_move = _FIRST_STEP, _FIRST_STEP
-            self._is_sorted, self._decaying = False, []
             self._rates = None
+            self._decays = Decays(
+                model, self._weights, self._epoch_count, self._epoch_steps
+            )
             self._start()
             self._classifier = linear_classifier(
                 model,
@@ -137,7 +132,7 @@ class MeasuredCurvature(keras.callbacks.Callback):
             self._confidence = Confidence(
                 model, self._outcomes, self._inputs.draw_with_targets
             )
-            if None not in known_by_graph(model, self._weights):
+            if self._decays.need_no_gradients:
                 self._set_scale_free_apart()
                 self._prepare()
         self._let_callback_move(self._steps_ahead() >= _FIRST_STEP)
@@ -186,7 +181,7 @@ class MeasuredCurvature(keras.callbacks.Callback):
         # There Keras ends all steps anyway. Long epochs cannot wait.
         steps = self._epoch_steps or math.inf
         is_late = self._step >= self._move_pause >= steps
-        return is_late and bool(self._decaying)
+        return is_late and bool(self._decays)
 
     def on_epoch_end(self, epoch, logs=None):
         if not self._weights:
@@ -194,7 +189,7 @@ class MeasuredCurvature(keras.callbacks.Callback):
         begun = self._step + 1 - self._offset
         self._offset += self._epoch_steps or begun
         self._move_if_due(self._offset)
-        self._keep_decays()
+        self._decays.keep()
         if logs is not None:
             # Weights without a size count nothing. Each question to an
             # accelerator makes it wait.
@@ -215,9 +210,9 @@ class MeasuredCurvature(keras.callbacks.Callback):
 
     def _move(self):
         sync_variables(self.model)
-        if not self._is_sorted:
+        if not self._decays.is_sorted:
             self._set_scale_free_apart()
-        self._keep_decays()
+        self._decays.keep()
         if self._measured and self._step >= self._next_measure:
             self._measure()
             self._next_measure = self._step + min(self._step, self._pause)
@@ -248,20 +243,13 @@ class MeasuredCurvature(keras.callbacks.Callback):
         return min(max(passed, 1), _MOST_MOVES)
 
     def _set_scale_free_apart(self):
-        self._is_sorted = True
-        # A kernel and its bias are a linear model, which normalises nothing.
-        if len(other_variables(self.model, self._weights)) <= 2:
-            return
-        # With SGD a schedule of the rate is asked once, not for each weight.
-        decay_of = functools.cache(self._decay_of)
-        for weight, rms in self._gradient_sizes():
-            examples = weight.regularizer.num_examples
-            strength = rms and decay_of(examples, rms)
-            if strength and weight.regularizer.decay(strength):
-                self._decaying.append((weight, strength))
-        known = {id(weight) for weight, _ in self._decaying}
-        if known:
-            self._measured = [w for w in self._weights if id(w) not in known]
+        rest = self._decays.set_apart(
+            lambda weights: self._factors.scale_free(
+                *self._inputs.draw(), weights
+            )
+        )
+        if self._decays:
+            self._measured = rest
             self._start()
             # Most of the network now runs for the sake of few weights. The
             # number of gradients counts, not that of the examples in each.
@@ -272,40 +260,6 @@ class MeasuredCurvature(keras.callbacks.Callback):
                 self._inputs.largest, 16 * self._factors.batches
             )
 
-    def _gradient_sizes(self):
-        """`(weight, rms of its gradients)`, where its size is free."""
-        known = known_by_graph(self.model, self._weights)
-        if not isinstance(self.model.optimizer, keras.optimizers.SGD):
-            # The decay under other optimizers depends on the gradients.
-            known = [free and None for free in known]
-        found = [
-            (w, 1.0) for w, k in zip(self._weights, known, strict=True) if k
-        ]
-        unclear = [
-            w for w, k in zip(self._weights, known, strict=True) if k is None
-        ]
-        if unclear:
-            sizes = self._factors.scale_free(*self._inputs.draw(), unclear)
-            found += zip(unclear, sizes, strict=True)
-        return found
-
-    def _decay_of(self, examples, gradient_rms):
-        per_epoch = self._epoch_steps or max(examples / 128, 1)
-        return decay_strength(
-            self.model.optimizer,
-            int(self._epoch_count * per_epoch),
-            examples / per_epoch,
-            gradient_rms,
-        )
-
-    def _keep_decays(self):
-        # What is left of a momentum, or a decay of all variables, may still
-        # move the scales.
-        shrinks = getattr(self.model.optimizer, "weight_decay", None)
-        for weight, strength in self._decaying:
-            if shrinks or weight.regularizer.moves_in_training:
-                weight.regularizer.decay(strength)
-
     def _measure(self):
         drawn, self._drawn = self._drawn or self._inputs.draw(), None
         found = self._factors.measure(*drawn)
@@ -314,7 +268,7 @@ class MeasuredCurvature(keras.callbacks.Callback):
         ):
             noise = weight.regularizer._current_noise()
             curvature.update(*pair, noise=noise)
-        if not self._decaying:
+        if not self._decays:
             self._confidence.update(self._measured, self._curvatures)
 
     def _outcomes(self, output):

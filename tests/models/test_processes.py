@@ -128,7 +128,7 @@ def results(models, prefix=""):
     made = {}
     for name, (model, history) in models.items():
         # Values of a seed say nothing and may differ.
-        weights = [*model.trainable_variables, *model.non_trainable_variables]
+        weights = [*model.variables, *model.loss_parameters.variables]
         for i, weight in enumerate(weights):
             if "seed" not in weight.path:
                 made[f"{prefix}{name}_{i}"] = weight.numpy()

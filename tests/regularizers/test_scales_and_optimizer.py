@@ -110,6 +110,16 @@ def test_a_new_short_training_of_a_clone_learns_again(data):
     assert scales(clone)[0].scale().item() != 1.0
 
 
+def test_a_model_that_shares_layers_does_not_bring_them_back(data):
+    model = network()
+    model.fit(*data, epochs=8, verbose=0)
+    other = kl.LikelihoodModel.from_model(model)
+    other.compile("sgd", loss=kl.losses.SoftmaxLoss(temperature=1.0))
+    other.fit(*data, epochs=1, verbose=0)
+    model.fit(*data, epochs=1, verbose=0)
+    assert not has_momentum(model)
+
+
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_a_stock_model_says_that_scales_stay(data):
     model = network()
