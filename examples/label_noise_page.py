@@ -14,6 +14,7 @@ sys.path.append(str(ROOT / "benchmarks"))
 import page_tables  # noqa: E402
 
 RESULTS = ROOT / "docs" / "label_noise.json"
+COUNTS = ROOT / "docs" / "label_counts.json"
 FIGURE = ROOT / "docs" / "_static" / "label_noise.png"
 OURS = "NoisyLabelsLoss (ELR)"
 EPOCHS = 30
@@ -116,6 +117,22 @@ def _hundred_classes(results):
     return "\n".join(lines)
 
 
+def counts_table(counts):
+    """One row for each table and share of wrong labels, means of seeds."""
+    columns = ("rows", "wrong", "suspected", "rightly", "sure", "overlapping")
+    heads = (
+        "rows | wrong | suspected | of them wrong | if inputs show their class "
+        "| if classes overlap"
+    )
+    lines = [f"| | {heads} |", "|---|" + "---:|" * len(columns)]
+    for name, shares in counts.items():
+        for runs in shares.values():
+            means = (np.mean([run[key] for run in runs]) for key in columns)
+            cells = " | ".join(f"{mean:,.0f}" for mean in means)
+            lines.append(f"| {name} | {cells} |")
+    return "\n".join(lines)
+
+
 def tables(results) -> dict:
     """Markdown by the name of its place on the page."""
     found = {
@@ -123,7 +140,9 @@ def tables(results) -> dict:
         for data in LABELS
         for name, cells in COLUMNS.items()
     }
-    return {**found, "cifar100": _hundred_classes(results)}
+    found["cifar100"] = _hundred_classes(results)
+    found["overlapping"] = counts_table(json.loads(COUNTS.read_text()))
+    return found
 
 
 def draw(results):

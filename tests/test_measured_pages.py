@@ -271,6 +271,28 @@ def test_hundred_classes_of_the_label_noise_page(benchmarks):
     assert abs(mean(ours, "found") / mean(ours, "wrong") - 1) < 0.015
 
 
+def test_counts_of_tables_on_the_label_noise_page(benchmarks):
+    import label_noise_page
+
+    counts = json.loads(label_noise_page.COUNTS.read_text())
+    *apart, overlapping = counts.values()
+    for shares in (*apart, overlapping):
+        for runs in shares.values():
+            assert len(runs) == 5
+            wrong, suspected, fewer = (
+                np.mean([run[key] for run in runs])
+                for key in ("wrong", "suspected", "overlapping")
+            )
+            if shares is overlapping:
+                assert suspected > 1.15 * wrong
+                assert abs(fewer - wrong) < abs(suspected - wrong)
+            else:
+                assert (
+                    abs(suspected - wrong)
+                    < 0.1 * wrong + 0.015 * runs[0]["rows"]
+                )
+
+
 def test_uncertainty_page(benchmarks):
     import page_tables
     import uncertainty_page

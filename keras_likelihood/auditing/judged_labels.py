@@ -55,11 +55,15 @@ def _judge_by_memory(y, p, nll, memory):
         learned=True,
     )
     wrong = (1 - quality).sum()
+    overlapping = true_class_probabilities(y, memory, power=1.0)
+    fewer = min((1 - overlapping[rows, y]).sum(), wrong)
     rule = (
         "A label is suspected if the training's memory of the example makes "
         "it more probable that the label is wrong than that it is right. "
         f"In all, {wrong:,.0f} of the {len(y):,} labels are expected to be "
-        "wrong."
+        "wrong if every input shows its class, as most photographs do. If "
+        "classes overlap, an unusual example looks like a wrong label: then "
+        f"{fewer:,.0f} are."
     )
     columns = {"p(given)": np.exp(-nll), "p(label is right)": quality}
     return score.report("classification", issues, nll, columns, rule)

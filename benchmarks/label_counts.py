@@ -1,0 +1,89 @@
+"""How many wrong labels does an audit of a table suspect?
+
+The network that `keras-likelihood audit --data` trains learns tables of
+scikit-learn and generated ones, of which a part of the labels is moved to
+another class at random. Printed are the wrong labels, the suspected ones, how
+many of these are wrong, and the two numbers that the page of the audit names:
+expected if every input shows its class, and if classes overlap.
+
+    python benchmarks/label_counts.py --json docs/label_counts.json
+"""
+
+import argparse
+import json
+import re
+
+import numpy as np
+from sklearn.datasets import (
+    load_breast_cancer,
+    load_iris,
+    load_wine,
+    make_classification,
+)
+
+import keras_likelihood as kl
+from keras_likelihood.auditing import train_for_audit
+
+SHARES = (0.0, 0.1, 0.3)
+
+
+def tables():
+    """`{name: (x, y)}`, from classes apart to classes that overlap."""
+    apart = {"n_informative": 12, "n_classes": 8, "class_sep": 2.5}
+    near = {"n_informative": 8, "n_classes": 5, "class_sep": 1.5}
+    return {
+        "wine": load_wine(return_X_y=True),
+        "iris": load_iris(return_X_y=True),
+        "breast cancer": load_breast_cancer(return_X_y=True),
+        "eight generated classes, far apart": make_classification(
+            3000, 30, flip_y=0, random_state=1, **apart
+        ),
+        "five generated classes that overlap": make_classification(
+            2000, 20, flip_y=0, random_state=0, **near
+        ),
+    }
+
+
+def audited(x, y, share, seed):
+    """Numbers of one audit, as integers."""
+    rng = np.random.default_rng(seed)
+    classes = y.max() + 1
+    wrong = rng.random(len(y)) < share
+    moved = (y + rng.integers(1, classes, len(y))) % classes
+    given = np.where(wrong, moved, y)
+    x = np.asarray(x, "float32")
+    own = train_for_audit(x, given, seed=seed)
+    report = kl.audit(own.model, x, given, None)
+    suspects = report.suspects()
+    expected = re.findall(r"([\d,]+) (?:of the|are\.)", report.rule)
+    sure, overlapping = (int(n.replace(",", "")) for n in expected)
+    return {
+        "rows": len(y),
+        "wrong": int(wrong.sum()),
+        "suspected": len(suspects),
+        "rightly": int(wrong[suspects].sum()),
+        "sure": sure,
+        "overlapping": overlapping,
+    }
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--json", help="file to write the numbers to")
+    arguments = parser.parse_args()
+    found: dict = {}
+    for name, (x, y) in tables().items():
+        for share in SHARES:
+            runs = [audited(x, y, share, s) for s in range(arguments.seeds)]
+            found.setdefault(name, {})[str(share)] = runs
+            means = {k: np.mean([run[k] for run in runs]) for k in runs[0]}
+            text = ", ".join(f"{k} {v:,.0f}" for k, v in means.items())
+            print(f"{name}: {text}", flush=True)
+    if arguments.json:
+        with open(arguments.json, "w") as file:
+            json.dump(found, file, indent=1)
+
+
+if __name__ == "__main__":
+    main()
