@@ -214,6 +214,9 @@ class AdaptiveRegularizer(
         scale = ops.exp(ops.stop_gradient(log_scale))
         penalty = ops.sum(self.prior_nll(weight, scale))
         penalty = penalty * (self._factor / self.num_examples)
+        if not self.trainable and self._links.noise is None:
+            # A callback moves the scales, and no noise is learned.
+            return penalty
         unseen = self._unseen(weight, log_scale)
         return penalty + unseen - ops.stop_gradient(unseen)
 
