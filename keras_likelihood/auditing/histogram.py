@@ -24,15 +24,14 @@ def draw_histogram(scores, suspected, name: str, bins: int = 40) -> str:
     edges = _edges(scores, bins)
     counts, _ = np.histogram(scores, edges)
     issues, _ = np.histogram(scores[suspected], edges)
-    y_ticks = [t for t in ticks(0, counts.max(), 4) if t == int(t)]
+    height_of, y_ticks = _heights(int(counts.max()))
 
     def x(value):
         share = (value - edges[0]) / (edges[-1] - edges[0])
         return LEFT + share * (WIDTH - LEFT - RIGHT)
 
     def y(count):
-        share = count / counts.max()
-        return HEIGHT - BOTTOM - share * (HEIGHT - TOP - BOTTOM)
+        return HEIGHT - BOTTOM - height_of(count) * (HEIGHT - TOP - BOTTOM)
 
     parts = [_grid(t, y(t)) for t in y_ticks]
     for low, high, count, issue in zip(
@@ -54,6 +53,19 @@ def draw_histogram(scores, suspected, name: str, bins: int = 40) -> str:
         f'<desc id="histogram-told">{_told(scores, suspected)}</desc>'
         f"{''.join(parts)}</svg>"
     )
+
+
+def _heights(most):
+    """`(height of a count, counts on the axis)`, where `most` has height 1.
+
+    Hundreds of good examples share one bar, beside which the few suspected
+    ones would not be seen. Heights are logarithms then.
+    """
+    if most < 100:
+        marks = [t for t in ticks(0, most, 4) if t == int(t)]
+        return (lambda count: count / most), marks
+    marks = [0, *(10**k for k in range(len(str(most))))]
+    return (lambda count: math.log1p(count) / math.log1p(most)), marks
 
 
 def _told(scores, suspected):

@@ -169,6 +169,16 @@ def test_histogram_counts_every_example():
     assert "5 examples" in flat
 
 
+def test_few_suspected_examples_are_seen_beside_many_good_ones():
+    scores = np.r_[np.zeros(1000), np.full(30, 9.0)]
+    drawn = draw_histogram(scores, scores > 0, "score")
+    heights = re.findall(r'height="([\d.]+)"><title>', drawn)
+    good, _, suspected = map(float, heights)
+    assert suspected > 0.4 * good
+    for mark in ("1", "10", "100", "1,000"):
+        assert f">{mark}</text>" in drawn
+
+
 def test_ticks_are_round():
     assert ticks(0, 1, 5) == pytest.approx([0, 0.2, 0.4, 0.6, 0.8, 1])
     assert ticks(-7, 21, 5) == [0, 10, 20]
