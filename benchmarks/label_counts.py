@@ -11,7 +11,6 @@ expected if every input shows its class, and if classes overlap.
 
 import argparse
 import json
-import re
 
 import numpy as np
 from sklearn.datasets import (
@@ -23,6 +22,11 @@ from sklearn.datasets import (
 
 import keras_likelihood as kl
 from keras_likelihood.auditing import train_for_audit
+from keras_likelihood.auditing.true_classes import (
+    SHARPNESS,
+    expected_wrong,
+    true_class_probabilities,
+)
 
 SHARES = (0.0, 0.1, 0.3)
 
@@ -55,15 +59,18 @@ def audited(x, y, share, seed):
     own = train_for_audit(x, given, seed=seed)
     report = kl.audit(own.model, x, given, None)
     suspects = report.suspects()
-    expected = re.findall(r"([\d,]+) (?:of the|are\.)", report.rule)
-    sure, overlapping = (int(n.replace(",", "")) for n in expected)
+    memory = own.data_parameter.values()
+    sure, overlapping = (
+        expected_wrong(given, true_class_probabilities(given, memory, power))
+        for power in (SHARPNESS, 1.0)
+    )
     return {
         "rows": len(y),
         "wrong": int(wrong.sum()),
         "suspected": len(suspects),
         "rightly": int(wrong[suspects].sum()),
-        "sure": sure,
-        "overlapping": overlapping,
+        "sure": round(sure),
+        "overlapping": round(min(overlapping, sure)),
     }
 
 

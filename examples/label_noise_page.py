@@ -111,8 +111,8 @@ def _hundred_classes(results):
         given = results, "cifar100", "0.4", method
         row = [cells(*given) for cells in COLUMNS.values()]
         if set(row) != {"–"}:
-            key = "precision" if method == AUM else "accuracy"
-            seeds = len(select(*given, key))
+            keys = ("accuracy", "precision")
+            seeds = max(len(select(*given, key)) for key in keys)
             lines.append(f"| {method} | {' | '.join(row)} | {seeds} |")
     return "\n".join(lines)
 

@@ -6,7 +6,10 @@ import numpy as np
 from keras_likelihood.auditing.label_issues import find_label_issues
 from keras_likelihood.auditing.report import AuditReport
 from keras_likelihood.auditing.scores import Score, remembered, score_of
-from keras_likelihood.auditing.true_classes import true_class_probabilities
+from keras_likelihood.auditing.true_classes import (
+    expected_wrong,
+    true_class_probabilities,
+)
 from keras_likelihood.reading.targets import as_labels
 
 
@@ -54,9 +57,9 @@ def _judge_by_memory(y, p, nll, memory):
         nll - np.log(np.clip(memory[rows, y], 1e-6, 1)),
         learned=True,
     )
-    wrong = (1 - quality).sum()
+    wrong = expected_wrong(y, truth)
     overlapping = true_class_probabilities(y, memory, power=1.0)
-    fewer = min((1 - overlapping[rows, y]).sum(), wrong)
+    fewer = min(expected_wrong(y, overlapping), wrong)
     rule = (
         "A label is suspected if the training's memory of the example makes "
         "it more probable that the label is wrong than that it is right. "

@@ -36,12 +36,21 @@ def true_class_probabilities(y, memory, power=SHARPNESS) -> np.ndarray:
     left = np.clip(1 - memory.sum(axis=1, keepdims=True), 0, 1)
     prior = np.clip(memory + left / classes, 1e-4, 1) ** power
     prior /= prior.sum(axis=1, keepdims=True)
+    rows = [np.flatnonzero(y == k) for k in range(classes)]
     confusion = 0.8 * np.eye(classes) + 0.2 / classes
     for _ in range(_ROUNDS):
         confusion /= confusion.sum(axis=1, keepdims=True)
-        found = prior * confusion[:, y].T
+        found = prior * confusion.T[y]
         found /= found.sum(axis=1, keepdims=True)
-        counts = np.ones((classes, classes))
-        np.add.at(counts.T, y, found)
-        confusion = counts
+        confusion = 1 + np.stack([found[r].sum(axis=0) for r in rows], axis=1)
     return found
+
+
+def expected_wrong(y, truth) -> float:
+    """Expected number of wrong labels.
+
+    Args:
+        y: given class numbers `(n,)`.
+        truth: what `true_class_probabilities` returned.
+    """
+    return float(np.sum(1 - truth[np.arange(len(y)), y]))

@@ -21,22 +21,19 @@ from keras_likelihood.models.compiled_losses import (
     entry,
     with_instances,
 )
-from keras_likelihood.models.first_batch import FirstBatch
 from keras_likelihood.models.functional import (
     describes_graph,
     functional_class,
 )
 from keras_likelihood.models.likelihood_step import LikelihoodStep
 from keras_likelihood.models.named_output import named_output
+from keras_likelihood.models.own_callbacks import (
+    take_scales,
+    with_own_callbacks,
+)
 from keras_likelihood.models.training_targets import check_training_targets
 from keras_likelihood.registration import serializable
-from keras_likelihood.regularizers.example_inputs import (
-    known_steps,
-    training_part,
-)
 from keras_likelihood.regularizers.learned_noise import bind_noise
-from keras_likelihood.regularizers.measured_curvature import MeasuredCurvature
-from keras_likelihood.regularizers.pruning import adaptive_weights
 
 
 @serializable
@@ -209,12 +206,12 @@ class LikelihoodModel(LikelihoodStep):
         check_training_targets(
             self._fitted.losses, self._known_outputs(), **given
         )
-        given["callbacks"] = self._with_own_callbacks(**given)
+        given["callbacks"] = with_own_callbacks(self, **given)
         if own:
             named = ("x", "y", "sample_weight", "class_weight")
             values = standardize_weights(*(given.get(name) for name in named))
             given.update(zip(named, values, strict=True))
-        _take_scales(self, **given)
+        take_scales(self, **given)
         build_optimizer(self)
         try:
             with keeping_values(self), in_step(self):
@@ -260,26 +257,6 @@ class LikelihoodModel(LikelihoodStep):
         for parameter in own:
             parameter.check()
         return logs
-
-    def _with_own_callbacks(
-        self, x=None, y=None, callbacks=None, validation_split=0.0, **_
-    ):
-        if isinstance(callbacks, keras.callbacks.CallbackList):
-            given = callbacks.callbacks
-        else:
-            given = [c for c in keras.tree.flatten(callbacks) if c is not None]
-        own = [c for c in self.data_parameters.values() if c not in given]
-        own.append(FirstBatch())
-        measured = any(isinstance(c, MeasuredCurvature) for c in given)
-        if not measured and (not self.built or adaptive_weights(self)):
-            seen = (training_part(part, validation_split) for part in (x, y))
-            own.append(MeasuredCurvature(*seen))
-        if not isinstance(callbacks, keras.callbacks.CallbackList):
-            return [*given, *own]
-        for callback in own:
-            callback.set_model(self)
-            callbacks.append(callback)
-        return callbacks
 
     def evaluate(self, *args, **kwargs):
         """As `keras.Model.evaluate`."""
@@ -339,12 +316,6 @@ class LikelihoodModel(LikelihoodStep):
         """Pickles as this class, as the functional class is in no module."""
         unpickle, arguments = super().__reduce__()
         return getattr(LikelihoodModel, unpickle.__name__), arguments
-
-
-def _take_scales(model, callbacks, **given):
-    for callback in getattr(callbacks, "callbacks", callbacks):
-        if isinstance(callback, MeasuredCurvature):
-            callback.take_scales(model, known_steps(**given))
 
 
 def _refuse_jit_with_store(losses):

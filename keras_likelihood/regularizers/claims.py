@@ -160,6 +160,7 @@ class Copies(keras.Layer):
         free = [c for c in self.made if c.fits(weight)]
         copy = free[0] if free else self.make(original, weight.shape)
         if not free:
+            # Nobody has measured this weight yet.
             copy.trainable = True
         copy.take_links(original, weight)
         weight.regularizer = copy

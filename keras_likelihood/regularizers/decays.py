@@ -24,6 +24,7 @@ class Decays:
     def __init__(self, model, weights, epochs, epoch_steps):
         self._model, self._weights = model, weights
         self._epochs, self._epoch_steps = epochs, epoch_steps
+        self._known = known_by_graph(model, weights)
         self._chosen: list = []
         self.is_sorted = False
         """Whether the weights have been looked for."""
@@ -34,7 +35,7 @@ class Decays:
     @property
     def need_no_gradients(self) -> bool:
         """Whether the graph of the model tells all about its weights."""
-        return None not in known_by_graph(self._model, self._weights)
+        return None not in self._known
 
     def set_apart(self, gradient_sizes) -> list:
         """Sets the decay of the weights whose size is free.
@@ -62,7 +63,7 @@ class Decays:
 
     def _free_weights(self, gradient_sizes):
         """`(weight, rms of its gradients)`, where its size is free."""
-        known = known_by_graph(self._model, self._weights)
+        known = self._known
         if not isinstance(self._model.optimizer, keras.optimizers.SGD):
             # The decay under other optimizers depends on the gradients.
             known = [free and None for free in known]

@@ -126,6 +126,7 @@ def test_survives_wrong_labels_and_finds_them(rng):
     assert wrong[suspects].mean() > 0.8
     assert abs(len(suspects) - wrong.sum()) < 0.2 * wrong.sum()
     assert wrong[report.ranked()[: wrong.sum()]].mean() > 0.8
+    assert "expected to be wrong" in report.rule
     sure, overlapping = re.findall(r"([\d,]+) (?:of the|are\.)", report.rule)
     assert 0 < int(overlapping) <= int(sure)
     given = kl.audit(model, x, y, None, data_parameter=memory)

@@ -16,15 +16,15 @@ def data(rng):
     return x, np.argmax(x[:, :3] + rng.standard_normal((96, 3)), axis=1)
 
 
-def network(loss=None, model=kl.LikelihoodModel, **options):
+def network(loss=None, **options):
     keras.utils.set_random_seed(0)
     inputs = keras.Input((4,))
     ridge = kl.regularizers.DRidge(num_examples=96, **options)
     outputs = keras.layers.Dense(3, kernel_regularizer=ridge)(inputs)
-    network = model(inputs, outputs)
+    model = kl.LikelihoodModel(inputs, outputs)
     loss = loss or kl.losses.SoftmaxLoss(temperature=1.0)
-    network.compile(keras.optimizers.SGD(0.1, momentum=0.9), loss=loss)
-    return network
+    model.compile(keras.optimizers.SGD(0.1, momentum=0.9), loss=loss)
+    return model
 
 
 def scales(model):
@@ -51,18 +51,18 @@ def test_the_optimizer_holds_the_weights_alone(data):
 )
 def test_scales_that_need_the_optimizer_stay_in_it(data, case):
     x, y = data
-    options, arguments = {}, {"x": x, "y": y, "epochs": 8}
+    loss, options = None, {}
+    arguments = {"x": x, "y": y, "epochs": 8}
     if case == "few steps":
         arguments["epochs"] = 2
     if case == "joint":
         options["objective"] = "joint"
     if case == "learned noise":
-        options["loss"] = kl.losses.NormalLoss()
+        loss = kl.losses.NormalLoss()
         arguments["y"] = np.eye(3)[y]
     if case == "generator":
         batches = ((x, y) for _ in range(32))
         arguments = {"x": batches, "steps_per_epoch": 32, "shuffle": False}
-    loss = options.pop("loss", None)
     model = network(loss, **options)
     model.fit(**arguments, verbose=0)
     assert has_momentum(model)
