@@ -2,26 +2,15 @@
 
 import importlib
 
-from keras_likelihood.extras import how_to_install
-from keras_likelihood.own_command import is_own_command
+from keras_likelihood.backend.after_keras import (
+    CORE,
+    import_core_after_keras,
+)
+from keras_likelihood.backend.extras import how_to_install
 from keras_likelihood.version import __version__
 
-if not is_own_command():
-    from keras_likelihood import (
-        constraints,
-        data_parameters,
-        layers,
-        likelihoods,
-        losses,
-        metrics,
-        models,
-        regularizers,
-    )
-    from keras_likelihood.data_parameters import DataParameter, indexed
-    from keras_likelihood.likelihoods.censored_targets import censored
-    from keras_likelihood.models import Ensemble, LikelihoodModel
-
-_ON_DEMAND = (
+_SUBPACKAGES = (
+    *CORE,
     "auditing",
     "comparison",
     "diagnosis",
@@ -30,16 +19,18 @@ _ON_DEMAND = (
     "recalibration",
     "robust",
 )
-"""Subpackages that are imported when they are first used. Few programs need
-them, or they need extras.
-"""
 
-_FUNCTIONS = {
+_SHORT_NAMES = {
+    "DataParameter": "data_parameters",
+    "Ensemble": "models",
+    "LikelihoodModel": "models",
     "audit": "auditing",
+    "censored": "likelihoods.censored_targets",
     "compare": "comparison",
     "diagnose": "diagnosis",
+    "indexed": "data_parameters",
 }
-"""Functions of these subpackages. The value is the name of the subpackage."""
+"""Classes and functions at the top, with the module of each."""
 
 __all__ = [
     "DataParameter",
@@ -68,11 +59,13 @@ __all__ = [
     "robust",
 ]
 
+import_core_after_keras()
+
 
 def __getattr__(name):
-    if name not in _ON_DEMAND and name not in _FUNCTIONS:
+    if name not in _SUBPACKAGES and name not in _SHORT_NAMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    place = f"{__name__}.{_FUNCTIONS.get(name, name)}"
+    place = f"{__name__}.{_SHORT_NAMES.get(name, name)}"
     try:
         module = importlib.import_module(place)
     except ModuleNotFoundError as error:
@@ -81,4 +74,8 @@ def __getattr__(name):
                 f"kl.{name} {advice}", name=error.name
             ) from error
         raise
-    return getattr(module, name) if name in _FUNCTIONS else module
+    return getattr(module, name) if name in _SHORT_NAMES else module
+
+
+def __dir__():
+    return [*__all__, *(n for n in globals() if n.startswith("__"))]

@@ -7,6 +7,7 @@ import re
 import sys
 import warnings
 
+from keras_likelihood.backend.extras import how_to_install
 from keras_likelihood.commands import (
     audit,
     checkup,
@@ -16,7 +17,6 @@ from keras_likelihood.commands import (
 )
 from keras_likelihood.commands.command_error import CommandError
 from keras_likelihood.commands.console import Console
-from keras_likelihood.extras import how_to_install
 from keras_likelihood.version import __version__
 
 COMMANDS = {

@@ -4,7 +4,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_likelihood.registration import serializable
+from keras_likelihood.backend.registration import serializable
 
 _HOST_TYPES = (int, float, list, tuple, np.ndarray, np.generic)
 

@@ -16,7 +16,7 @@ from keras_likelihood.auditing.heat_map import draw_heat_map
 from keras_likelihood.auditing.histogram import draw_histogram
 from keras_likelihood.auditing.rows import SHOWN_FEATURES
 from keras_likelihood.auditing.summary import summarize
-from keras_likelihood.whole_files import replacing
+from keras_likelihood.backend.whole_files import replacing
 
 _DIGITS = {
     "p(given)": 3,

@@ -2,14 +2,13 @@
 
 import pathlib
 
+from keras_likelihood.backend.whole_files import replacing
 from keras_likelihood.commands.archives import regular_file
 from keras_likelihood.commands.command_error import CommandError, UsageError
 from keras_likelihood.commands.data_files import read_arrays
 from keras_likelihood.commands.model_files import load_model, running
 from keras_likelihood.commands.options import at_least, new_command
 from keras_likelihood.commands.outputs import check_outputs
-from keras_likelihood.own_command import import_core
-from keras_likelihood.whole_files import replacing
 
 
 def add_parser(subparsers):
@@ -125,7 +124,6 @@ def _with_model(args, **options):
 def _with_own_network(args, **options):
     data = read_arrays(args.data, ("x", "y"), missing=("x",))
     x, y = data["x"], data["y"]
-    import_core()
     from keras_likelihood.auditing.audit import audit
     from keras_likelihood.auditing.own_data import check_names, fill_missing
     from keras_likelihood.auditing.own_network import train_for_audit

@@ -3,8 +3,8 @@
 import importlib.resources
 
 from keras_likelihood.auditing.page import content_hash, fill
+from keras_likelihood.backend.whole_files import replacing
 from keras_likelihood.commands.pictures import escape
-from keras_likelihood.whole_files import replacing
 
 _WORDS = {
     "good": "good",

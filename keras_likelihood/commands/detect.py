@@ -4,11 +4,11 @@ import argparse
 import csv
 import pathlib
 
+from keras_likelihood.backend.whole_files import replacing
 from keras_likelihood.commands.options import at_least, new_command
 from keras_likelihood.commands.outputs import check_outputs
 from keras_likelihood.commands.scored_table import score_table
 from keras_likelihood.commands.table_files import TableFile
-from keras_likelihood.whole_files import replacing
 
 DETECTORS = {"pca": "PCAScale", "autoencoder": "AutoencoderScale"}
 

@@ -7,7 +7,6 @@ import traceback
 
 from keras_likelihood.commands.archives import open_archive
 from keras_likelihood.commands.command_error import CommandError
-from keras_likelihood.own_command import import_core
 
 _WIDTHS = ("units", "filters", "input_dim", "output_dim")
 """Names of arguments that say how wide a layer is."""
@@ -27,8 +26,6 @@ def load_model(path):
             raise ValueError(f"the checksum of {damaged!r} is wrong")
         held = sum(entry.file_size for entry in archive.filelist)
         _refuse_giants(json.loads(archive.read("config.json")), held)
-    # Keras must know our layers and losses before it loads the file.
-    import_core()
     import keras
 
     from keras_likelihood import reading

@@ -6,13 +6,13 @@ import pathlib
 
 import numpy as np
 
+from keras_likelihood.backend.whole_files import replacing
 from keras_likelihood.commands import classifier_task, regressor_task
 from keras_likelihood.commands.calibration_data import load_task
 from keras_likelihood.commands.command_error import UsageError
 from keras_likelihood.commands.diagram import print_diagram
 from keras_likelihood.commands.options import add_task, new_command
 from keras_likelihood.commands.outputs import check_outputs
-from keras_likelihood.whole_files import replacing
 
 FIGURES = (".png", ".pdf", ".svg")
 METHODS = list(

@@ -7,6 +7,7 @@ import keras
 import numpy as np
 
 from keras_likelihood import constraints
+from keras_likelihood.backend.registration import serializable
 from keras_likelihood.data_parameters.row_prior import checked_sizes
 from keras_likelihood.data_parameters.running_mean import RunningMean
 from keras_likelihood.data_parameters.saved_rows import read_rows
@@ -14,7 +15,6 @@ from keras_likelihood.data_parameters.sparse_rms_prop import SparseRMSProp
 from keras_likelihood.data_parameters.trained_parameter import (
     TrainedParameter,
 )
-from keras_likelihood.registration import serializable
 
 
 @serializable

@@ -7,11 +7,11 @@ import os
 import numpy as np
 from keras import ops
 
+from keras_likelihood.backend.whole_files import replacing
 from keras_likelihood.demo import data, study
 from keras_likelihood.demo.figure import draw
 from keras_likelihood.demo.sparse_weights import learn_sparse_weights
 from keras_likelihood.demo.wrong_labels import find_wrong_labels
-from keras_likelihood.whole_files import replacing
 
 DIGITS = 3
 """Time of the network for digits, in multiples of another network's."""

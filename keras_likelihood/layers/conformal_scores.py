@@ -5,8 +5,8 @@ from typing import Any
 import keras
 import numpy as np
 
+from keras_likelihood.backend.registration import serializable
 from keras_likelihood.layers.calibration_scores import CalibrationScores
-from keras_likelihood.registration import serializable
 
 
 @serializable

@@ -5,8 +5,8 @@ import numpy as np
 from keras import ops
 
 from keras_likelihood import constraints, likelihoods
+from keras_likelihood.backend.registration import serializable
 from keras_likelihood.layers.step_control import StepControl
-from keras_likelihood.registration import serializable
 
 
 @serializable

@@ -5,6 +5,7 @@ import numpy as np
 from keras import ops
 
 from keras_likelihood import likelihoods
+from keras_likelihood.backend.registration import serializable
 from keras_likelihood.layers.global_parameter import GlobalParameter
 from keras_likelihood.layers.predicted_parameter import PredictedParameter
 from keras_likelihood.layers.target_units import (
@@ -13,7 +14,6 @@ from keras_likelihood.layers.target_units import (
     collect_targets,
 )
 from keras_likelihood.likelihoods.location_scale import LocationScale
-from keras_likelihood.registration import serializable
 
 
 @serializable

@@ -4,8 +4,8 @@ import keras
 from keras import ops
 
 from keras_likelihood import likelihoods
+from keras_likelihood.backend.registration import serializable
 from keras_likelihood.likelihoods.output import names_in_output, split_output
-from keras_likelihood.registration import serializable
 
 
 @serializable

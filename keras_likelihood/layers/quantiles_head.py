@@ -1,8 +1,8 @@
 """A head that predicts several quantiles, which do not cross."""
 
 from keras_likelihood import likelihoods
+from keras_likelihood.backend.registration import serializable
 from keras_likelihood.layers.likelihood_head import LikelihoodHead
-from keras_likelihood.registration import serializable
 
 
 @serializable

@@ -7,11 +7,11 @@ import keras
 import numpy as np
 from keras import ops
 
+from keras_likelihood.backend.registration import serializable
 from keras_likelihood.likelihoods import Softmax
 from keras_likelihood.likelihoods.ensemble_distribution import (
     EnsembleDistribution,
 )
-from keras_likelihood.registration import serializable
 
 
 @serializable

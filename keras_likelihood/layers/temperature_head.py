@@ -1,7 +1,7 @@
 """A head for classifiers that predicts logits and a temperature."""
 
+from keras_likelihood.backend.registration import serializable
 from keras_likelihood.layers.likelihood_head import LikelihoodHead
-from keras_likelihood.registration import serializable
 
 
 @serializable

@@ -1,8 +1,8 @@
 """Binary cross-entropy with a learned temperature."""
 
+from keras_likelihood.backend.registration import serializable
 from keras_likelihood.likelihoods import Bernoulli
 from keras_likelihood.losses.likelihood_loss import LikelihoodLoss
-from keras_likelihood.registration import serializable
 
 
 @serializable

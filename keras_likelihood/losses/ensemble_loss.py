@@ -3,12 +3,12 @@
 import keras
 from keras import ops
 
+from keras_likelihood.backend.registration import serializable
 from keras_likelihood.data_parameters.data_parameter import DataParameter
 from keras_likelihood.likelihoods.ensemble_distribution import (
     EnsembleDistribution,
 )
 from keras_likelihood.losses.likelihood_loss import LikelihoodLoss
-from keras_likelihood.registration import serializable
 
 
 @serializable

@@ -1,8 +1,8 @@
 """Huber's loss with a learned scale."""
 
+from keras_likelihood.backend.registration import serializable
 from keras_likelihood.likelihoods import Huber
 from keras_likelihood.losses.location_scale_loss import LocationScaleLoss
-from keras_likelihood.registration import serializable
 
 
 @serializable

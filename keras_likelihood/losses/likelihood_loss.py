@@ -10,10 +10,10 @@ import keras
 from keras import ops
 
 from keras_likelihood import likelihoods
+from keras_likelihood.backend.registration import serializable
 from keras_likelihood.likelihoods.output import match_target, split_output
 from keras_likelihood.losses.given_parameters import GivenParameters
 from keras_likelihood.losses.outcome_weights import outcome_weights
-from keras_likelihood.registration import serializable
 
 
 @serializable

@@ -1,8 +1,8 @@
 """A regression loss between squared and absolute error."""
 
+from keras_likelihood.backend.registration import serializable
 from keras_likelihood.likelihoods import Logistic
 from keras_likelihood.losses.location_scale_loss import LocationScaleLoss
-from keras_likelihood.registration import serializable
 
 
 @serializable

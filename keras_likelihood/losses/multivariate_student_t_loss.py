@@ -1,8 +1,8 @@
 """A robust error of vectors, with a learned covariance."""
 
+from keras_likelihood.backend.registration import serializable
 from keras_likelihood.likelihoods import MultivariateStudentT
 from keras_likelihood.losses.multivariate_loss import MultivariateLoss
-from keras_likelihood.registration import serializable
 
 
 @serializable

@@ -1,8 +1,8 @@
 """Cross-entropy for labels of which some are wrong."""
 
+from keras_likelihood.backend.registration import serializable
 from keras_likelihood.likelihoods.noisy_labels import NoisyLabels
 from keras_likelihood.losses.likelihood_loss import LikelihoodLoss
-from keras_likelihood.registration import serializable
 
 
 @serializable

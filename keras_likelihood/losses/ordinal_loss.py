@@ -1,8 +1,8 @@
 """A loss for classes in an order."""
 
+from keras_likelihood.backend.registration import serializable
 from keras_likelihood.likelihoods import Ordinal
 from keras_likelihood.losses.likelihood_loss import LikelihoodLoss
-from keras_likelihood.registration import serializable
 
 
 @serializable

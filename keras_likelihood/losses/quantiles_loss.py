@@ -1,8 +1,8 @@
 """The pinball loss of several quantiles with a learned scale."""
 
+from keras_likelihood.backend.registration import serializable
 from keras_likelihood.likelihoods import Quantiles
 from keras_likelihood.losses.likelihood_loss import LikelihoodLoss
-from keras_likelihood.registration import serializable
 
 
 @serializable

@@ -1,8 +1,8 @@
 """A regression loss that learns how robust to be."""
 
+from keras_likelihood.backend.registration import serializable
 from keras_likelihood.likelihoods import RobustRho
 from keras_likelihood.losses.location_scale_loss import LocationScaleLoss
-from keras_likelihood.registration import serializable
 
 
 @serializable

@@ -1,8 +1,8 @@
 """Cross-entropy with a learned temperature."""
 
+from keras_likelihood.backend.registration import serializable
 from keras_likelihood.likelihoods import Softmax
 from keras_likelihood.losses.likelihood_loss import LikelihoodLoss
-from keras_likelihood.registration import serializable
 
 
 @serializable

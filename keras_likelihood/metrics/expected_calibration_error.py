@@ -2,8 +2,8 @@
 
 from keras import ops
 
+from keras_likelihood.backend.registration import serializable
 from keras_likelihood.metrics.class_metric import ClassMetric
-from keras_likelihood.registration import serializable
 
 
 @serializable

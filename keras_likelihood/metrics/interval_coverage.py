@@ -2,9 +2,9 @@
 
 from keras import ops
 
+from keras_likelihood.backend.registration import serializable
 from keras_likelihood.metrics.distribution_metric import MeanOverOutcomes
 from keras_likelihood.metrics.functions import check_coverage
-from keras_likelihood.registration import serializable
 
 
 @serializable

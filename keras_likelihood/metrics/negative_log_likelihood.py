@@ -2,10 +2,10 @@
 
 from keras import ops
 
+from keras_likelihood.backend.registration import serializable
 from keras_likelihood.likelihoods import Bernoulli, Likelihood, Softmax
 from keras_likelihood.metrics.class_metric import as_logits
 from keras_likelihood.metrics.distribution_metric import MeanOverOutcomes
-from keras_likelihood.registration import serializable
 
 
 @serializable

@@ -5,8 +5,8 @@ import math
 from keras import ops
 
 from keras_likelihood import likelihoods
+from keras_likelihood.backend.registration import serializable
 from keras_likelihood.metrics.distribution_metric import MeanOverOutcomes
-from keras_likelihood.registration import serializable
 
 
 @serializable

@@ -1,7 +1,7 @@
 """Sharpness of regressors as a streaming Keras metric."""
 
+from keras_likelihood.backend.registration import serializable
 from keras_likelihood.metrics.distribution_metric import MeanOverOutcomes
-from keras_likelihood.registration import serializable
 
 
 @serializable

@@ -3,9 +3,9 @@
 import keras
 import numpy as np
 
+from keras_likelihood.backend.registration import serializable
 from keras_likelihood.layers.conformal_scores import scores_layer
 from keras_likelihood.models.class_scores import prediction_sets
-from keras_likelihood.registration import serializable
 
 
 @serializable

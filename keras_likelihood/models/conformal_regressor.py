@@ -4,13 +4,13 @@ import keras
 import numpy as np
 
 from keras_likelihood import likelihoods
+from keras_likelihood.backend.registration import serializable
 from keras_likelihood.layers.conformal_scores import scores_layer
 from keras_likelihood.likelihoods.output import distribution_of
 from keras_likelihood.models.conformal_distribution import (
     ConformalDistribution,
     tempered,
 )
-from keras_likelihood.registration import serializable
 
 
 @serializable

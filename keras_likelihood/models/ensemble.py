@@ -5,6 +5,7 @@ import warnings
 import keras
 import numpy as np
 
+from keras_likelihood.backend.registration import serializable
 from keras_likelihood.data_parameters.indexed import split_index
 from keras_likelihood.layers.member_outputs import MemberOutputs
 from keras_likelihood.layers.target_units import collect_targets
@@ -17,7 +18,6 @@ from keras_likelihood.losses.likelihood_loss import LikelihoodLoss
 from keras_likelihood.models.adapted_heads import adapt_heads, only_head
 from keras_likelihood.models.compiled_losses import with_instances
 from keras_likelihood.models.likelihood_model import LikelihoodModel
-from keras_likelihood.registration import serializable
 from keras_likelihood.regularizers.pruning import adaptive_weights
 
 

@@ -10,6 +10,7 @@ from keras_likelihood.backend.processes import (
     joint_count,
     refuse_workers,
 )
+from keras_likelihood.backend.registration import serializable
 from keras_likelihood.data_parameters.rows_ahead import RowsAhead
 from keras_likelihood.data_parameters.weights import standardize_weights
 from keras_likelihood.likelihoods.output import split_output
@@ -32,7 +33,6 @@ from keras_likelihood.models.own_callbacks import (
     with_own_callbacks,
 )
 from keras_likelihood.models.training_targets import check_training_targets
-from keras_likelihood.registration import serializable
 from keras_likelihood.regularizers.learned_noise import bind_noise
 
 

@@ -7,8 +7,8 @@ import keras
 import numpy as np
 from keras import ops
 
+from keras_likelihood.backend.registration import serializable
 from keras_likelihood.models.latest_value import LatestValue
-from keras_likelihood.registration import serializable
 
 
 @serializable

@@ -2,7 +2,7 @@
 
 import keras
 
-from keras_likelihood.registration import serializable
+from keras_likelihood.backend.registration import serializable
 
 
 @serializable

@@ -13,7 +13,7 @@ import zipfile
 import keras
 import numpy as np
 
-from keras_likelihood.whole_files import replacing
+from keras_likelihood.backend.whole_files import replacing
 
 _ARRAYS = ("mean_", "deviation_", "kept_", "decision_scores_", "labels_")
 _NEWER = ("middle_", "spread_")

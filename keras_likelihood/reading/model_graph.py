@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import keras
 import numpy as np
 
-from keras_likelihood.batches import numpy_batches
+from keras_likelihood.backend.batches import numpy_batches
 from keras_likelihood.layers.serving import (
     LogOdds,
     LogProbabilities,

@@ -4,7 +4,7 @@ import keras
 import numpy as np
 from scipy.special import logsumexp
 
-from keras_likelihood.blas_threads import one_blas_thread
+from keras_likelihood.backend.blas_threads import one_blas_thread
 from keras_likelihood.layers.serving import LinearPool
 from keras_likelihood.recalibration.candidates import (
     PRIOR_ROWS,

@@ -4,8 +4,8 @@ import math
 
 from keras import ops
 
+from keras_likelihood.backend.registration import serializable
 from keras_likelihood.likelihoods.laplace import Laplace
-from keras_likelihood.registration import serializable
 from keras_likelihood.regularizers.adaptive_regularizer import (
     AdaptiveRegularizer,
 )

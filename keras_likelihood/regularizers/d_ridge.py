@@ -5,8 +5,8 @@ import math
 import numpy as np
 from keras import ops
 
+from keras_likelihood.backend.registration import serializable
 from keras_likelihood.likelihoods.normal import Normal
-from keras_likelihood.registration import serializable
 from keras_likelihood.regularizers.adaptive_regularizer import (
     SCALE_FREE,
     AdaptiveRegularizer,

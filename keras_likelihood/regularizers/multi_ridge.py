@@ -2,7 +2,7 @@
 
 from keras import ops
 
-from keras_likelihood.registration import serializable
+from keras_likelihood.backend.registration import serializable
 from keras_likelihood.regularizers.d_ridge import DRidge
 from keras_likelihood.regularizers.evidence import price_of_a_weight
 

@@ -9,7 +9,7 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
-from keras_likelihood.blas_threads import one_blas_thread
+from keras_likelihood.backend.blas_threads import one_blas_thread
 from keras_likelihood.robust import solver, starts
 from keras_likelihood.robust.problem import Problem
 

@@ -9,7 +9,7 @@ from sklearn.base import (
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from keras_likelihood.blas_threads import one_blas_thread
+from keras_likelihood.backend.blas_threads import one_blas_thread
 from keras_likelihood.robust import subspace
 from keras_likelihood.robust.linear import check_settings
 

@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 
 from keras_likelihood import cli, outliers
+from keras_likelihood.backend.extras import EXTRAS
 from keras_likelihood.commands import detect
-from keras_likelihood.extras import EXTRAS
-from keras_likelihood.own_command import is_own_command
 from tests.refusals import refusal
 
 
@@ -69,13 +68,28 @@ def test_help_imports_no_backend_and_has_examples(capsys):
         assert "--json" in printed and "--quiet" in printed
 
 
-def test_other_programs_import_all_of_the_package(monkeypatch):
-    assert not is_own_command()
-    monkeypatch.setattr(sys, "argv", ["/usr/bin/keras-likelihood"])
-    assert is_own_command()
-    monkeypatch.setattr(sys, "argv", ["train.py"])
-    monkeypatch.setattr(sys, "orig_argv", ["python", "-m", "pytest"])
-    assert not is_own_command()
+ORDERS = {
+    "keras first": "import keras; import keras_likelihood",
+    "keras later": "import keras_likelihood; import keras",
+    "a part of it": "import keras_likelihood.losses; import keras",
+    "another part": "from keras_likelihood import outliers; import keras",
+}
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_keras_knows_our_classes_in_any_order_of_imports(order):
+    """A saved model loads, even if nothing of the package was used yet."""
+    code = (
+        f"{ORDERS[order]}; print("
+        "keras.saving.get_registered_object('keras_likelihood>Ensemble'))"
+    )
+    found = subprocess.run(
+        [sys.executable, "-c", code, "-m", "keras_likelihood"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "models.ensemble.Ensemble" in found.stdout
 
 
 def test_a_missing_backend_is_one_line(table):

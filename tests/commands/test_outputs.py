@@ -6,9 +6,9 @@ import stat
 
 import pytest
 
+from keras_likelihood.backend.whole_files import replacing
 from keras_likelihood.commands.command_error import CommandError
 from keras_likelihood.commands.outputs import check_outputs
-from keras_likelihood.whole_files import replacing
 
 pytestmark = pytest.mark.one_backend
 

@@ -1,0 +1,68 @@
+"""Imports the core of the package as soon as Keras is imported.
+
+Importing Keras and its backend takes seconds, so `import keras_likelihood`
+does not do it: `keras-likelihood --help` answers at once. Yet
+`keras.saving.load_model` must know the classes of this package, even if
+nothing of it was used before. So the core is imported right after Keras, or
+at once if Keras is there already.
+"""
+
+import importlib
+import importlib.abc
+import importlib.machinery
+import sys
+
+CORE = (
+    "constraints",
+    "data_parameters",
+    "layers",
+    "likelihoods",
+    "losses",
+    "metrics",
+    "models",
+    "regularizers",
+)
+
+
+def import_core() -> None:
+    """Imports the subpackages whose classes may be in a saved model."""
+    for name in CORE:
+        importlib.import_module(f"keras_likelihood.{name}")
+
+
+def import_core_after_keras() -> None:
+    """Calls `import_core` now, or once Keras or a part of the core is there."""
+    if "keras" in sys.modules:
+        import_core()
+    else:
+        sys.meta_path.insert(0, _Finder())
+
+
+class _Finder(importlib.abc.MetaPathFinder):
+    """Finds modules where they are; the first one brings the core along."""
+
+    _names = {"keras", *(f"keras_likelihood.{name}" for name in CORE)}
+
+    def find_spec(self, fullname, path=None, target=None):
+        if fullname not in self._names:
+            return None
+        sys.meta_path.remove(self)
+        spec = importlib.machinery.PathFinder.find_spec(fullname, path, target)
+        if spec is not None and spec.loader is not None:
+            spec.loader = _Loader(spec.loader)
+        return spec
+
+
+class _Loader(importlib.abc.Loader):
+    """Loads a module as its own loader does, and then the core."""
+
+    def __init__(self, loader):
+        self._loader = loader
+
+    def create_module(self, spec):
+        return self._loader.create_module(spec)
+
+    def exec_module(self, module):
+        module.__spec__.loader = module.__loader__ = self._loader
+        self._loader.exec_module(module)
+        import_core()
