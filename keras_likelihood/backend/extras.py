@@ -4,6 +4,7 @@ EXTRAS = {
     "tensorflow": "tensorflow",
     "jax": "jax",
     "torch": "torch",
+    "filelock": "tables",
     "matplotlib": "all",
     "rich": "all",
     "sklearn": "all",

@@ -72,7 +72,7 @@ def test_index_beyond_float32_precision_reaches_the_loss():
         callbacks=[scale],
         verbose=0,
     )
-    moved = np.flatnonzero(scale.rows.table.numpy()[:, 1, 0])
+    moved = np.flatnonzero(scale.state()[:, 1, 0])
     np.testing.assert_array_equal(moved, np.sort(index))
 
 
