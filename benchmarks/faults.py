@@ -195,8 +195,9 @@ def full_disk(folder, road, seed, limit):
     Prints a JSON object with the number of rows lost and of other faults.
     """
     import_row_file()
-    from keras_likelihood.data_parameters import row_file, table_files
     from keras_likelihood.data_parameters.row_file import RowFile
+
+    from keras_likelihood.data_parameters import row_file, table_files
 
     if limit:
         import resource

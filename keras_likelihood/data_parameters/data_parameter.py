@@ -268,7 +268,7 @@ class DataParameter(keras.callbacks.Callback):
         """
         return self._has_rows
 
-    def _require_rows(self):
+    def _require_known(self):
         self._require_built()
         if not self._has_rows:
             raise ValueError(
@@ -283,16 +283,17 @@ class DataParameter(keras.callbacks.Callback):
     def require_index(self, x, y=None):
         """Raises an error if the data of `fit` is seen to carry no index."""
         if carries_index(x, y) is False:
-            raise self.missing_index()
+            self.require_rows(None)
 
-    def missing_index(self) -> ValueError:
-        """The error of training without an index."""
-        return ValueError(
-            f"Training with a data {self.name} needs to know which "
-            "example is which: give `fit` the targets as "
-            "`kl.indexed(y)` or the dataset, before it is shuffled, as "
-            "`kl.indexed(dataset)`. Received: targets without an index"
-        )
+    def require_rows(self, index):
+        """Raises an error if a batch that trains has no index."""
+        if index is None:
+            raise ValueError(
+                f"Training with a data {self.name} needs to know which "
+                "example is which: give `fit` the targets as "
+                "`kl.indexed(y)` or the dataset, before it is shuffled, as "
+                "`kl.indexed(dataset)`. Received: targets without an index"
+            )
 
     def read(self, index) -> Rows:
         """The rows of a batch.
@@ -300,7 +301,7 @@ class DataParameter(keras.callbacks.Callback):
         Args:
             index: integers `(batch,)`; those without a row are noted.
         """
-        self._require_rows()
+        self._require_known()
         if not keras.backend.is_int_dtype(index.dtype):
             # When Keras builds a model that tf.distribute replicates, it
             # shows the model the mean of a batch over the replicas.
@@ -320,7 +321,8 @@ class DataParameter(keras.callbacks.Callback):
 
     def fallback_value(self):
         """The value without an index, `(1, *row_shape)`."""
-        self._require_built()
+        if not self.built:
+            return self.start
         if self.fallback == "mean":
             return ops.reshape(self._mean, (1, *self.row_shape))
         start = np.resize(np.float32(self.start), (1, *self.row_shape))
@@ -394,7 +396,7 @@ class DataParameter(keras.callbacks.Callback):
         Args:
             index: as in `values`.
         """
-        self._require_rows()
+        self._require_known()
         return self._between_steps(lambda: self.table.numpy(index))
 
     def _to_values(self, state):
@@ -506,7 +508,7 @@ class DataParameter(keras.callbacks.Callback):
 
     def _view(self):
         """The rows, which a `FileTable` does not copy."""
-        self._require_rows()
+        self._require_known()
         return self._between_steps(self.table.view)
 
     def to_file(self, path: str | os.PathLike) -> "DataParameter":
@@ -579,7 +581,7 @@ class DataParameter(keras.callbacks.Callback):
     # What `fit` calls.
 
     def on_train_begin(self, logs=None):
-        self._require_rows()
+        self._require_known()
         if self not in getattr(self.model, "data_parameters", {}).values():
             raise ValueError(
                 f"This data {self.name} is not in the loss of the model that "

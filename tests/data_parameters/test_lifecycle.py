@@ -51,9 +51,7 @@ def test_saved_model_goes_on_where_it_stopped(data, dimension, tmp_path):
     np.testing.assert_array_equal(again.values(), scale.values())
     for m, s in ((model, scale), (loaded, again)):
         fit(m, data, [s])
-    np.testing.assert_allclose(
-        again.state(), scale.state(), rtol=1e-6
-    )
+    np.testing.assert_allclose(again.state(), scale.state(), rtol=1e-6)
     np.testing.assert_allclose(
         loaded.get_weights()[0], model.get_weights()[0], rtol=1e-6
     )
@@ -140,9 +138,7 @@ def test_backup_resumes_to_the_numbers_of_an_uninterrupted_run(data, tmp_path):
         fit(first, data, [scale, backup(), Stop()], epochs=4)
     second, scale = make()
     fit(second, data, [scale, backup()], epochs=4)
-    np.testing.assert_array_equal(
-        scale.state(), expected.state()
-    )
+    np.testing.assert_array_equal(scale.state(), expected.state())
     np.testing.assert_array_equal(
         second.get_weights()[0], whole.get_weights()[0]
     )
@@ -154,9 +150,7 @@ def test_file_of_its_own(data, tmp_path):
     scale.save(tmp_path / "scale.npz")
     _, other = make(fallback="mean")
     other.load(tmp_path / "scale.npz")
-    np.testing.assert_array_equal(
-        other.state(), scale.state()
-    )
+    np.testing.assert_array_equal(other.state(), scale.state())
     assert float(np.mean(other._mean)) == pytest.approx(
         float(scale.values().mean()), rel=1e-6
     )
@@ -171,7 +165,9 @@ def test_refuses_the_file_of_another_table(data, tmp_path):
 
 
 def test_a_table_beyond_memory_is_refused():
-    with pytest.raises(ValueError, match=r"FileTable\(path\).*num_examples.*GB"):
+    with pytest.raises(
+        ValueError, match=r"FileTable\(path\).*num_examples.*GB"
+    ):
         make_of(10**12)
 
 

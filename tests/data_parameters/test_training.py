@@ -170,9 +170,7 @@ def test_outputs_by_name(data):
     alone = kl.DataParameter(24, optimizer=SparseRMSProp(rho=0.0))
     single = frozen_model(kl.losses.NormalLoss(scale=alone), loss_weights=2.0)
     fit(single, x, kl.indexed(y), [alone])
-    np.testing.assert_allclose(
-        scale.state(), alone.state(), rtol=1e-5
-    )
+    np.testing.assert_allclose(scale.state(), alone.state(), rtol=1e-5)
 
 
 @pytest.mark.usefixtures("step_by_step")
@@ -265,9 +263,7 @@ class TestWithoutTheCallback:
         model = frozen_model(kl.losses.NormalLoss(scale=by_batch))
         model.train_on_batch(x, y)
         by_batch.check()
-        np.testing.assert_allclose(
-            by_batch.state(), by_fit.state(), rtol=1e-6
-        )
+        np.testing.assert_allclose(by_batch.state(), by_fit.state(), rtol=1e-6)
         before = by_batch.state()
         model.test_on_batch(x, y)
         np.testing.assert_array_equal(by_batch.state(), before)
