@@ -41,7 +41,8 @@ from keras_likelihood.data_parameters.sparse_rms_prop import (
 LARGEST_LOADED = 2**30
 """Bytes of a table that a model file may ask for."""
 
-_REQUESTS = threading.Lock()
+_GATE = threading.Lock()
+"""Held while a training begins or ends, and by readers outside of it."""
 
 
 class Rows(NamedTuple):
@@ -408,26 +409,26 @@ class DataParameter(keras.callbacks.Callback):
 
     def _between_steps(self, function):
         """The result of `function`, computed while no step of JAX runs."""
-        with _REQUESTS:
-            waits = (
-                keras.backend.backend() == "jax"
-                and self._thread is not None
-                and self._thread != threading.get_ident()
-            )
-            if waits:
-                future: Any = concurrent.futures.Future()
-                self._requests.append((function, future))
-        if waits:
-            return future.result()
-        # Reading `model` brings the variables up to date on JAX.
-        _ = self.model
-        return function()
+        if keras.backend.backend() != "jax":
+            return function()
+        if self._thread == threading.get_ident():
+            # Reading `model` brings the variables up to date.
+            _ = self.model
+            return function()
+        with _GATE:
+            if self._thread is None:
+                _ = self.model
+                return function()
+            future: concurrent.futures.Future = concurrent.futures.Future()
+            self._requests.append((function, future))
+        return future.result()
 
     def _answer_requests(self):
         while self._requests:
             function, future = self._requests.pop()
             try:
-                future.set_result(self._between_steps(function))
+                _ = self.model
+                future.set_result(function())
             except BaseException as error:
                 future.set_exception(error)
 
@@ -490,14 +491,17 @@ class DataParameter(keras.callbacks.Callback):
         count = sum(len(part) for part in parts)
         if self.prior is not None:
             self.prior.check(count)
+        self._refuse_during_fit()
         return self._replace_table(self.table.resized(count, parts))
 
-    def _replace_table(self, table):
+    def _refuse_during_fit(self):
         if self._thread is not None:
             raise ValueError(
                 "A table can be replaced between trainings only. "
                 "Received: a change while `fit` runs"
             )
+
+    def _replace_table(self, table):
         self.table, self.num_examples = table, table.shape[0]
         self.update_mean()
         if self.model is not None:
@@ -526,6 +530,7 @@ class DataParameter(keras.callbacks.Callback):
                 replaced; any other file is an error.
         """
         self._refuse_prior()
+        self._refuse_during_fit()
         rows = self._view()
         table = FileTable(path).build(rows.shape, "data_", self._about())
         table.assign(rows)
@@ -572,7 +577,7 @@ class DataParameter(keras.callbacks.Callback):
 
     def close(self):
         """Closes the file of a table on disk, as `fit` does at its end."""
-        with _REQUESTS:
+        with _GATE:
             self._thread = None
         self._answer_requests()
         if self.built:
@@ -591,7 +596,8 @@ class DataParameter(keras.callbacks.Callback):
         self._refusals.reset()
         self.table.open_for_training()
         self._steps, self._next_check = 0, 1
-        self._thread = threading.get_ident()
+        with _GATE:
+            self._thread = threading.get_ident()
 
     def on_train_batch_begin(self, batch, logs=None):
         self.table.raise_error()
@@ -618,7 +624,6 @@ class DataParameter(keras.callbacks.Callback):
     def on_train_end(self, logs=None):
         if self.fallback == "mean":
             self.update_mean()
-        self.close()
 
     def get_config(self) -> dict:
         serialize = keras.saving.serialize_keras_object

@@ -299,10 +299,10 @@ class TestWithoutTheCallback:
 
 
 class TestNotFinite:
-    def test_one_bad_target_leaves_the_table_whole(self, data):
+    def test_one_bad_input_leaves_the_table_whole(self, data):
         x, y = data
-        y = y.copy()
-        y[13] = np.nan
+        x = x.copy()
+        x[13] = np.nan
         scale = kl.DataParameter(24)
         inputs = keras.Input((1,))
         model = kl.LikelihoodModel(inputs, keras.layers.Dense(1)(inputs))
