@@ -3,7 +3,6 @@
 from keras_likelihood.data_parameters.data_parameter import DataParameter
 from keras_likelihood.data_parameters.file_table import FileTable
 from keras_likelihood.data_parameters.indexed import indexed
-from keras_likelihood.data_parameters.indexed_batches import IndexedBatches
 from keras_likelihood.data_parameters.memory_table import MemoryTable
 from keras_likelihood.data_parameters.row_prior import RowPrior
 from keras_likelihood.data_parameters.sparse_rms_prop import SparseRMSProp
@@ -11,7 +10,6 @@ from keras_likelihood.data_parameters.sparse_rms_prop import SparseRMSProp
 __all__ = [
     "DataParameter",
     "FileTable",
-    "IndexedBatches",
     "MemoryTable",
     "RowPrior",
     "SparseRMSProp",

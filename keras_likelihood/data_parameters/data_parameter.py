@@ -33,7 +33,6 @@ from keras_likelihood.data_parameters.saved_rows import (
     save_rows,
 )
 from keras_likelihood.data_parameters.sparse_rms_prop import (
-    RowRule,
     RunningMean,
     SparseRMSProp,
 )
@@ -141,21 +140,18 @@ class DataParameter(keras.callbacks.Callback):
                 "Give `learning_rate` to the parameter or to its optimizer. "
                 f"Received: {learning_rate} and {optimizer}"
             )
-        if prior is not None:
+        if prior and isinstance(table, FileTable):
+            raise ValueError(
+                "A prior needs a `MemoryTable`. "
+                f"Received: prior={prior}, table={table}"
+            )
+        if prior:
             prior.check(num_examples)
-            if isinstance(table, FileTable):
-                raise ValueError(
-                    "A prior needs a `MemoryTable`. "
-                    f"Received: prior={prior}, table={table}"
-                )
         self.num_examples = int(num_examples)
-        self.learning_rate = learning_rate
-        self.initial = initial
+        self.learning_rate, self.initial = learning_rate, initial
         self.constraint = constraint and constraints.get(constraint)
-        self.dimension = dimension
-        self.fallback = fallback
-        self.optimizer = optimizer
-        self.prior = prior
+        self.dimension, self.fallback = dimension, fallback
+        self.optimizer, self.prior = optimizer, prior
         self.table: Any = table or MemoryTable()
         self.tensorboard = tensorboard
         self.name: str | None = None
@@ -169,15 +165,14 @@ class DataParameter(keras.callbacks.Callback):
     def bind(self, likelihood, name: str) -> "DataParameter":
         """Says which parameter of which likelihood this is; returns self."""
         likelihood = likelihoods.get(likelihood)
-        bound = (likelihood, name)
         known = self._likelihood
-        if known is not None and bound != (known, self.name):
+        if known is not None and (likelihood, name) != (known, self.name):
             raise ValueError(
                 "A DataParameter stands for one parameter of one likelihood. "
                 f"Received: {name!r} of {likelihood.name()} for the "
                 f"{self.name!r} of {known.name()}"
             )
-        self._likelihood, self.name = bound
+        self._likelihood, self.name = likelihood, name
         declared = likelihood.parameter(name)
         self.follows: bool = declared.is_followed
         self._constraint = self.constraint or declared.constraint
@@ -189,15 +184,12 @@ class DataParameter(keras.callbacks.Callback):
                 "has a `learning_rate` alone. "
                 f"Received: prior={self.prior}, optimizer={self.optimizer}"
             )
-        self._rule = self._make_rule(declared.rate)
-        return self
-
-    def _make_rule(self, default) -> RowRule:
         optimizer = self.optimizer or SparseRMSProp()
-        rate = self.learning_rate or optimizer.learning_rate or default
-        if self.follows:
-            return RunningMean(rate)
-        return dataclasses.replace(optimizer, learning_rate=rate)
+        rate = self.learning_rate or optimizer.learning_rate or declared.rate
+        self._rule: Any = RunningMean(rate)
+        if not self.follows:
+            self._rule = dataclasses.replace(optimizer, learning_rate=rate)
+        return self
 
     def build(self, prediction_shape):
         """Makes the table for predictions of this shape, batch included."""
@@ -278,8 +270,6 @@ class DataParameter(keras.callbacks.Callback):
                 "`model.data_parameters[name].load('scale.rows')`. "
                 "Received: a table without rows"
             )
-
-    # What a training step needs: functions of the values of a batch.
 
     def require_index(self, x, y=None):
         """Raises an error if the data of `fit` is seen to carry no index."""
@@ -365,8 +355,6 @@ class DataParameter(keras.callbacks.Callback):
         self.table.write(index, state)
         self._refusals.count(ops.logical_not(known), refused, index)
 
-    # What people use.
-
     def values(self, index=None) -> np.ndarray:
         """The learned values, as NumPy.
 
@@ -380,13 +368,16 @@ class DataParameter(keras.callbacks.Callback):
         Returns:
             `(rows,)` for a scalar, else `(rows, ...)`.
         """
-        state = self.state(index)
-        shape = state.shape[:-2]
-        values = self._to_values(state.reshape(-1, *self.table.shape[1:]))
-        if self.dimension != "scalar":
-            return values.reshape(*shape, *self.row_shape)
-        size = values.shape[-1]
-        return values.reshape(shape if size == 1 else (*shape, size))
+        self._require_known()
+        state, origin = self._between_steps(
+            lambda: (self.table.numpy(index), self._center())
+        )
+        values = self._to_values(state, origin)
+        is_number = self.dimension == "scalar" and self.row_shape[-1] == 1
+        if self.dimension == "scalar":
+            tail = () if is_number else self.row_shape[-1:]
+            return values.reshape(*state.shape[:-2], *tail)
+        return values.reshape(*state.shape[:-2], *self.row_shape)
 
     def state(self, index=None) -> np.ndarray:
         """Rows of the table as they are, `(rows, columns, size)`.
@@ -400,35 +391,40 @@ class DataParameter(keras.callbacks.Callback):
         self._require_known()
         return self._between_steps(lambda: self.table.numpy(index))
 
-    def _to_values(self, state):
-        origin = np.ravel(self._origin).astype(state.dtype)
+    def _center(self):
+        """The row that stands for displacement 0, on the host."""
+        origin = np.ravel(self._origin).astype("float32")
         if self._pooled:
             origin = origin + ops.convert_to_numpy(self._pooled.center)
-        values = self._constraint(ops.convert_to_tensor(origin + state[:, 0]))
-        return ops.convert_to_numpy(values).reshape(-1, *self.row_shape)
+        return origin
+
+    def _to_values(self, state, origin):
+        rows = ops.convert_to_tensor(origin + state[..., 0, :])
+        return ops.convert_to_numpy(self._constraint(rows))
 
     def _between_steps(self, function):
         """The result of `function`, computed while no step of JAX runs."""
         if keras.backend.backend() != "jax":
             return function()
         if self._thread == threading.get_ident():
-            # Reading `model` brings the variables up to date.
-            _ = self.model
-            return function()
+            return self._up_to_date(function)
         with _GATE:
             if self._thread is None:
-                _ = self.model
-                return function()
+                return self._up_to_date(function)
             future: concurrent.futures.Future = concurrent.futures.Future()
             self._requests.append((function, future))
         return future.result()
+
+    def _up_to_date(self, function):
+        # Reading `model` brings the variables up to date on JAX.
+        _ = self.model
+        return function()
 
     def _answer_requests(self):
         while self._requests:
             function, future = self._requests.pop()
             try:
-                _ = self.model
-                future.set_result(function())
+                future.set_result(self._up_to_date(function))
             except BaseException as error:
                 future.set_exception(error)
 
@@ -437,13 +433,12 @@ class DataParameter(keras.callbacks.Callback):
         stride = self.num_examples
         if isinstance(self.table, FileTable):
             stride = max(1, 2**22 // self.table.shape[2])
-        rows = self._view()
+        rows, origin = self._view(), self._center()
         total = sum(
-            self._to_values(rows[i : i + stride]).sum(axis=0, dtype="float64")
+            self._to_values(rows[i : i + stride], origin).sum(0, "float64")
             for i in range(0, self.num_examples, stride)
         )
-        mean = np.ravel(total / self.num_examples)
-        self._mean.assign(mean.astype("float32"))
+        self._mean.assign((total / self.num_examples).astype("float32"))
 
     def append(self, count: int) -> "DataParameter":
         """Adds rows for new examples at the end; returns self.
@@ -582,8 +577,6 @@ class DataParameter(keras.callbacks.Callback):
         self._answer_requests()
         if self.built:
             self.table.close()
-
-    # What `fit` calls.
 
     def on_train_begin(self, logs=None):
         self._require_known()

@@ -79,12 +79,9 @@ class FileTable:
         self._training = False
 
     def build(self, shape: tuple, name: str, about: dict) -> "FileTable":
-        """A table with these options; no file is touched.
+        """A table of shape `(rows, columns, size)`; touches no file.
 
-        Args:
-            shape: `(rows, columns, size)`.
-            name: of the variable.
-            about: what the rows are, as JSON can hold it.
+        `about` says what the rows are, as JSON can hold it.
         """
         table = copy.copy(self)
         table._refuse_several_devices()
@@ -108,21 +105,14 @@ class FileTable:
 
     def read(self, index):
         """State `(batch, columns, size)` of the rows `index`, in a step."""
-        return call_host(
-            self._read,
-            [index, ops.convert_to_tensor(self._writes)],
-            shape=(index.shape[0], *self.shape[1:]),
-            dtype="float32",
-        )
+        shape = (index.shape[0], *self.shape[1:])
+        given = [index, ops.convert_to_tensor(self._writes)]
+        return call_host(self._read, given, shape=shape, dtype="float32")
 
     def write(self, index, state):
         """Replaces the state of the rows `index`, in a step."""
-        count = call_host(
-            self._write,
-            [index, state, ops.convert_to_tensor(self._writes)],
-            shape=(),
-            dtype="int32",
-        )
+        given = [index, state, ops.convert_to_tensor(self._writes)]
+        count = call_host(self._write, given, shape=(), dtype="int32")
         self._writes.assign(count)
 
     def _read(self, index, _):

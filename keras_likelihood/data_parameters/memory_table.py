@@ -61,13 +61,7 @@ class MemoryTable:
         self.shard = shard
 
     def build(self, shape: tuple, name: str, about: dict) -> "MemoryTable":
-        """A table of zeros with these options.
-
-        Args:
-            shape: `(rows, columns, size)`.
-            name: of the variable.
-            about: what the rows are; see `FileTable`.
-        """
+        """A table of zeros, of shape `(rows, columns, size)`."""
         table = copy.copy(self)
         table.shape, table._name, table._about = shape, name, about
         table._layout = row_layout(name, self.shard)

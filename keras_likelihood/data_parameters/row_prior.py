@@ -60,13 +60,7 @@ class RowPrior:
             )
 
     def build(self, size: int, rate: float, name: str) -> "RowPrior":
-        """This prior with a center of its own.
-
-        Args:
-            size: number of values in a row.
-            rate: learning rate of the center.
-            name: of the variable.
-        """
+        """This prior with a center `(size,)` of its own."""
         prior = copy.copy(self)
         prior._rule = SparseRMSProp(rate)
         prior.state = keras.Variable(
@@ -83,12 +77,7 @@ class RowPrior:
         return ops.convert_to_tensor(self.state)[0]
 
     def gradient(self, displacement, index):
-        """Each example's share of the gradient of a mean loss.
-
-        Args:
-            displacement: `(batch, size)`.
-            index: `(batch,)` row numbers.
-        """
+        """Each example's share of the gradient, `(batch, size)`."""
         batch = ops.cast(ops.shape(index)[0], "float32")
         share = 1.0 / np.maximum(self.row_sizes, np.float32(1))
         if share.ndim:
@@ -96,13 +85,7 @@ class RowPrior:
         return displacement * (share * (self.scale**-2.0 / batch))
 
     def move_center(self, gradient, known):
-        """Moves the center down the gradient of a batch.
-
-        Args:
-            gradient: of the loss with respect to the displacements,
-                `(batch, size)`.
-            known: `(batch,)` booleans; other entries are left out.
-        """
+        """Moves the center down the gradient `(batch, size)` of a batch."""
         gradient = ops.where(known[:, None], gradient, 0.0)
         state, _ = self._rule.step(
             ops.convert_to_tensor(self.state)[None],

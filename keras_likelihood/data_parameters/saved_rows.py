@@ -82,13 +82,7 @@ def check_about(expected: dict, found: dict, path: str):
 
 
 def save_rows(path: str, rows: np.ndarray, about: dict):
-    """Writes rows and their description to an `.npz`, whole or not at all.
-
-    Args:
-        path: of the file.
-        rows: `(rows, columns, size)`.
-        about: what the rows are.
-    """
+    """Writes rows and their description to an `.npz`, whole or not at all."""
     text = np.frombuffer(json.dumps(about).encode(), "uint8")
     with replacing(path) as temporary, open(temporary, "wb") as file:
         np.savez(file, state=rows, about=text)

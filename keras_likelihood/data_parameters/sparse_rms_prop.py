@@ -19,21 +19,17 @@ class RowRule:
     columns: tuple[str, ...] = ("displacement",)
 
     def step(self, state, gradient, index, counts):
-        """One step for the rows of a batch.
-
-        A row whose new state would not be finite stays as it is.
+        """The new state of the rows of a batch.
 
         Args:
             state: `(batch, columns, size)`, equal for equal rows.
             gradient: `(batch, size)`, each example's own.
             index: `(batch,)` row numbers.
-            counts: `(batch,)` booleans; an entry that does not count adds
-                nothing and, if no other names its row, moves nothing.
+            counts: `(batch,)` booleans; other entries add nothing.
 
         Returns:
-            `(state, refused)`: the new state `(batch, columns, size)`, equal
-            for equal rows, and booleans `(batch,)` for the entries whose row
-            stays because it would not be finite.
+            `(state, refused)`: the second says for each entry whether its row
+            stays as it was because it would not be finite.
         """
         counted = ops.where(counts[:, None], gradient, 0.0)
         total, visits = sums_of_equal(
@@ -49,13 +45,7 @@ class RowRule:
         return state, ops.logical_and(visited, ops.logical_not(finite))
 
     def _move(self, state, gradient, visits):
-        """The state after a step.
-
-        Args:
-            state: `(batch, columns, size)`.
-            gradient: `(batch, size)`, the sum over the row's entries.
-            visits: `(batch,)`, how many entries name the row.
-        """
+        """The new state for the sum of gradients of each row's entries."""
         raise NotImplementedError
 
     def _clip(self, total, visits):

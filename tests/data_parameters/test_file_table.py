@@ -23,6 +23,8 @@ from keras_likelihood.data_parameters import (
     SparseRMSProp,
 )
 
+# The processes that are killed run compiled steps.
+pytestmark = pytest.mark.usefixtures("step_by_step")
 ROWS, BATCH = 40, 8
 
 
@@ -105,7 +107,6 @@ def test_equals_the_table_in_memory(tmp_path, expected):
     assert set(os.listdir(tmp_path / "folder")) <= names
 
 
-@pytest.mark.usefixtures("step_by_step")
 @pytest.mark.parametrize("kind", ["file", "memory"])
 def test_rows_are_found_by_the_rules_of_numpy(tmp_path, kind):
     model, scale = make(tmp_path / "scale.npy" if kind == "file" else None)
@@ -137,8 +138,7 @@ class TestRefusals:
         assert {name: after[name] for name in before} == before
         assert not (tmp_path / "new.npy").exists()
 
-    @pytest.mark.usefixtures("step_by_step")
-    def test_tables_of_others(self, tmp_path):
+        def test_tables_of_others(self, tmp_path):
         path = tmp_path / "scale.npy"
         fit(make(path)[0])
         other, scale = make(path, initial=2.0)
@@ -156,8 +156,7 @@ class TestRefusals:
         with pytest.raises(ValueError, match="was cut"):
             make(path)[1].values()
 
-    @pytest.mark.usefixtures("step_by_step")
-    def test_second_writers(self, tmp_path):
+        def test_second_writers(self, tmp_path):
         model, scale = make(tmp_path / "scale.npy")
         other, second = make(tmp_path / "scale.npy")
 
@@ -429,7 +428,6 @@ def start_training(folder):
     )
 
 
-@pytest.mark.usefixtures("step_by_step")
 class TestFilesOfRows:
     def test_load_changes_nothing_before_it_fails(self, tmp_path):
         model, scale = make(tmp_path / "scale.npy")
@@ -530,7 +528,6 @@ def test_growing_data(tmp_path, kind, expected):
 
 
 @pytest.mark.parametrize("several", [False, True], ids=["threads", "forks"])
-@pytest.mark.usefixtures("step_by_step")
 def test_batches_made_by_workers(tmp_path, several):
     if several and keras.backend.backend() != "torch":
         pytest.skip("forking a process with running threads may deadlock")
