@@ -17,11 +17,7 @@ import numpy as np
 import pytest
 
 import keras_likelihood as kl
-from keras_likelihood.data_parameters import (
-    FileTable,
-    IndexedBatches,
-    SparseRMSProp,
-)
+from keras_likelihood.data_parameters import FileTable
 
 # The processes that are killed run compiled steps.
 pytestmark = pytest.mark.usefixtures("step_by_step")
@@ -138,7 +134,7 @@ class TestRefusals:
         assert {name: after[name] for name in before} == before
         assert not (tmp_path / "new.npy").exists()
 
-        def test_tables_of_others(self, tmp_path):
+    def test_tables_of_others(self, tmp_path):
         path = tmp_path / "scale.npy"
         fit(make(path)[0])
         other, scale = make(path, initial=2.0)
@@ -156,7 +152,7 @@ class TestRefusals:
         with pytest.raises(ValueError, match="was cut"):
             make(path)[1].values()
 
-        def test_second_writers(self, tmp_path):
+    def test_second_writers(self, tmp_path):
         model, scale = make(tmp_path / "scale.npy")
         other, second = make(tmp_path / "scale.npy")
 
@@ -491,56 +487,6 @@ def version_2(rows, index, newest):
     content += struct.pack("<8s32sqqI", *journal)
     content += np.array(index, "<i8").tobytes()
     return content + np.hstack([newest, checked[:, -1:]])[index].tobytes()
-
-
-@pytest.mark.parametrize("kind", ["file", "memory"])
-def test_growing_data(tmp_path, kind, expected):
-    model, scale = make(tmp_path / "scale.npy" if kind == "file" else None)
-    fit(model)
-    values, state = scale.values(), scale.state()
-    x, y = example_data()
-    assert scale.append(2) is scale
-    assert scale.num_examples == ROWS + 2
-    np.testing.assert_allclose(scale.values([-1, -2]), 1.0, rtol=1e-6)
-    new = kl.indexed(y[:2], index=np.array([ROWS, ROWS + 1]))
-    model.fit(x[:2], new, verbose=0)
-    assert (scale.values()[-2:] != 1.0).all()
-    np.testing.assert_array_equal(scale.state(slice(ROWS)), state)
-    model.evaluate(x[:2], new, verbose=0)
-    order = np.arange(ROWS)[::-1]
-    scale.keep(order)
-    np.testing.assert_allclose(scale.values(), values[::-1], rtol=1e-6)
-    _, other = make()
-    scale.join(other)
-    assert scale.values().shape == (2 * ROWS, 2)
-    model.save(tmp_path / "model.keras")
-    loaded = keras.saving.load_model(tmp_path / "model.keras")
-    again = loaded.data_parameters["scale"]
-    np.testing.assert_array_equal(again.state(), scale.state())
-    with pytest.raises(ValueError, match="another table"):
-        scale.join(make(initial=3.0)[1])
-    with pytest.raises(ValueError, match="at least one row"):
-        scale.keep([])
-    with pytest.raises(ValueError, match="while `fit` runs"):
-        fit(model, At(1, lambda: scale.append(1)))
-    # The rows are replaced in a file of the same name.
-    fit(model)
-
-
-@pytest.mark.parametrize("several", [False, True], ids=["threads", "forks"])
-def test_batches_made_by_workers(tmp_path, several):
-    if several and keras.backend.backend() != "torch":
-        pytest.skip("forking a process with running threads may deadlock")
-    x, y = example_data()
-    model, scale = make(
-        tmp_path / "scale.npy", optimizer=SparseRMSProp(momentum=0.5)
-    )
-    batches = IndexedBatches(
-        x, y, batch_size=4, seed=0, workers=4, use_multiprocessing=several
-    )
-    model.fit(batches, epochs=2, verbose=0)
-    assert np.all(scale.state()[:, 1] > 0)
-    fit(model)
 
 
 if __name__ == "__main__":

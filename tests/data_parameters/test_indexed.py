@@ -262,10 +262,6 @@ class TestPyDataset:
             dataset[1]
 
     def test_refuses_batches_with_numbers(self):
-        batches = kl.data_parameters.IndexedBatches(self.y, self.y)
-        batches.shuffle = False
-        with pytest.raises(ValueError, match="on_epoch_end"):
-            kl.indexed(batches)
         with pytest.raises(ValueError, match="carry numbers already"):
             kl.indexed(kl.indexed(Batches(self.y)))
 
