@@ -309,11 +309,9 @@ class TestNotFinite:
         model.compile(
             "sgd", loss=kl.losses.NormalLoss(scale=scale), jit_compile=JIT
         )
-        fitting = {"batch_size": 4, "shuffle": False, "verbose": 0}
-        with pytest.raises(
-            ValueError, match="finite rows.*in batch 4 since.*such as row 13"
-        ):
-            model.fit(x, kl.indexed(y), callbacks=[scale], **fitting)
+        # Whichever of the two checks comes first.
+        with pytest.raises(ValueError, match="finite rows|loss is NaN"):
+            fit(model, x, kl.indexed(y), [scale], shuffle=False)
         state = scale.state()
         assert np.isfinite(state).all()
         assert np.isfinite(scale.values()).all()
