@@ -33,6 +33,11 @@ def become(instance: Any, cls: type):
     instance.__class__ = cls
 
 
+def layer_behind(tensor):
+    """The layer whose output a symbolic tensor is."""
+    return tensor._keras_history.operation
+
+
 def has_values(model) -> bool:
     """Whether the variables of a model hold their values.
 

@@ -104,7 +104,8 @@ class Batch:
         """
         weight = self.sample_weight
         if weight is not None:
-            weight = ops.convert_to_tensor(weight)
+            # On PyTorch Keras multiplies the weights by the mask in place.
+            weight = ops.copy(ops.convert_to_tensor(weight))
             while len(weight.shape) < len(values.shape):
                 weight = weight[..., None]
         return _Given(reduction, dtype)(values, self.prediction, weight)
