@@ -285,3 +285,16 @@ def test_one_distribution_per_output_and_step(x):
     made.clear()
     model.compute_loss(x, x[:, :1], model(x))
     assert len(made) == 1
+
+
+@pytest.mark.skipif(keras.backend.backend() != "torch", reason="PyTorch only")
+def test_an_optimizer_of_pytorch_gets_what_the_loss_learns(x):
+    import torch
+
+    model = compiled(keras.layers.Dense(1), x, kl.losses.NormalLoss())
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.1)
+    before = model.loss.parameter_values()["scale"]
+    loss = model.compute_loss(x, keras.ops.array(x[:, :1]), model(x))
+    loss.backward()
+    optimizer.step()
+    assert model.loss.parameter_values()["scale"] != before
