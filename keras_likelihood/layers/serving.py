@@ -98,6 +98,22 @@ class LinearPool(keras.Layer):
 
 
 @serializable
+class LikelihoodPrediction(keras.Layer):
+    """Returns its input, a prediction, and keeps the name of its likelihood.
+
+    Args:
+        likelihood: name of the likelihood.
+    """
+
+    def __init__(self, likelihood: str, **kwargs):
+        super().__init__(**kwargs)
+        self.likelihood = likelihood
+
+    def call(self, inputs):
+        return inputs
+
+
+@serializable
 class LogProbabilities(keras.Layer):
     """`log p` of class probabilities, finite where `p` is zero.
 

@@ -31,7 +31,7 @@ from keras_likelihood.reading.endings import (
 from keras_likelihood.reading.loading import copy_model, load_model
 from keras_likelihood.reading.parameter_layers import (
     head_behind,
-    likelihood_by_names,
+    named_likelihood,
     too_many_outputs,
 )
 from keras_likelihood.reading.stock_losses import (
@@ -285,11 +285,9 @@ def _parameters(loss, graph, beside):
         ]
         found = dict(zip(from_output, beside, strict=True))
         return loss.likelihood, {**loss.parameter_values(), **found}
-    head = head_behind(graph, beside)
-    if head is not None:
-        names = [p.name for p in head.likelihood.parameters]
-        return head.likelihood, dict(zip(names, beside, strict=True))
-    named = likelihood_by_names(graph, beside)
+    named = named_likelihood(graph, beside)
+    head = None if named else head_behind(graph, beside)
+    named = head.likelihood if head else named
     if named is not None:
         names = [p.name for p in named.parameters]
         return named, dict(zip(names, beside, strict=True))

@@ -9,6 +9,7 @@ from keras_likelihood import likelihoods
 from keras_likelihood.constraints import Constraint
 from keras_likelihood.layers import LikelihoodHead, PredictedParameter
 from keras_likelihood.layers.conformal_scores import ConformalScores
+from keras_likelihood.layers.serving import LikelihoodPrediction
 from keras_likelihood.likelihoods import Normal, StudentT
 from keras_likelihood.likelihoods.output import split_output
 from keras_likelihood.reading.endings import last_layer
@@ -41,11 +42,11 @@ def head_behind(model, beside, key="") -> LikelihoodHead | None:
     return heads[0] if len(heads) == 1 else None
 
 
-def likelihood_by_names(model, beside, key=""):
-    """The likelihood of a recalibrated regressor without head and loss.
+def named_likelihood(model, beside, key=""):
+    """The likelihood of a calibrated regressor without head and loss.
 
-    Its outputs have the names of the parameters. In a conformal model a layer
-    has the name of the likelihood.
+    A layer of it keeps the name of the likelihood. In files of version 0.2 the
+    outputs have the names of the parameters.
 
     Args:
         model: the model.
@@ -57,9 +58,11 @@ def likelihood_by_names(model, beside, key=""):
     """
     if not beside or not is_graph(model):
         return None
-    for layer in model.layers:
+    for layer in reversed(model.layers):
         if isinstance(layer, ConformalScores):
             return likelihoods.get(layer.settings["likelihood"])
+        if isinstance(layer, LikelihoodPrediction):
+            return likelihoods.get(layer.likelihood)
     names = [_layer_behind(model, key, 1 + i).name for i in range(len(beside))]
     for found in (Normal, StudentT):
         if names == [p.name for p in found.parameters]:

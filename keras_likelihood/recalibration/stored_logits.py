@@ -92,11 +92,13 @@ class StoredLogits:
         # Pages once read count as memory of the process until they are
         # given back. Copies on write would be lost: those stay.
         self._served += count
-        mapped = getattr(self.values, "_mmap", None)
-        if self._served < _KEPT or mapped is None or self.values.mode != "r":
+        if self._served < _KEPT or self.values.mode != "r":
             return
         self._served = 0
-        if hasattr(mmap, "MADV_DONTNEED"):
+        mapped = self.values
+        while isinstance(mapped, np.ndarray):
+            mapped = mapped.base
+        if isinstance(mapped, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):
             mapped.madvise(mmap.MADV_DONTNEED)
 
 

@@ -1,15 +1,15 @@
-"""Base of the recalibrators that predict a scale from features."""
+"""Scales that are predicted from features."""
 
 import numpy as np
 
+from keras_likelihood.recalibration.evidence import Curvature, fit_by_evidence
 from keras_likelihood.recalibration.feature_basis import FeatureBasis
 from keras_likelihood.recalibration.fitted_layers import (
     hidden_layers,
     predicted_parameter,
 )
 from keras_likelihood.recalibration.links import SoftplusLink
-from keras_likelihood.recalibration.network import run_network
-from keras_likelihood.recalibration.regression.normal_scale import NormalScale
+from keras_likelihood.recalibration.network import fit_network, run_network
 from keras_likelihood.recalibration.regression.regressor import (
     RegressorRecalibrator,
 )
@@ -35,11 +35,11 @@ class PredictedScaling(RegressorRecalibrator):
         super().__init__(likelihood=likelihood)
         self.offset = offset
 
-    def _fit_scale(self, z, x, weight):
-        base = max(float(np.sqrt(np.average(z**2, weights=weight))), 1e-12)
+    def _fit_scale(self, z, x, weight, own):
+        base = own.best_factor(z, weight)
         basis = FeatureBasis(x, weight)
         link = SoftplusLink(self.offset)
-        objective = NormalScale(z / base, basis(x), link, weight)
+        objective = ScaleObjective(z / base, basis(x), link, weight, own)
         first, bias, *rest = self._fit_network(objective, x)
         kernel, shift = basis.to_raw(first)
         self.parameters_["relative_scale"] = base
@@ -50,7 +50,7 @@ class PredictedScaling(RegressorRecalibrator):
         """Sets `parameters_`; returns `[kernel, bias, ...]`.
 
         Args:
-            objective: a `NormalScale`.
+            objective: a `ScaleObjective`.
             raw: the features, not standardised.
         """
         raise NotImplementedError
@@ -71,3 +71,125 @@ class PredictedScaling(RegressorRecalibrator):
             units=1,
             offset=self.offset,
         )
+
+
+class LinearScaling(PredictedScaling):
+    """Predicts each example's scale from its features.
+
+        scale = g * f(x w + c) * base
+
+    with `g` the factor of GlobalScaling and `f` the shifted softplus. The
+    weights have a prior around zero, which means GlobalScaling. Its strength
+    maximises the marginal likelihood.
+
+    Args:
+        likelihood: `"auto"` (default), `"normal"` or `"student_t"`.
+        offset: the offset of the softplus, `>= 0`. Defaults to 0.01.
+    """
+
+    def _fit_network(self, objective, raw):
+        fit = fit_by_evidence(objective)
+        self.parameters_ = {"prior_precision": fit.strengths["scale"]}
+        return [np.reshape(fit.weights["scale"], (-1, 1)), fit.weights["free"]]
+
+    def _fit_scale(self, z, x, weight, own):
+        relative = super()._fit_scale(z, x, weight, own)
+        kernel, bias = self.parameters_["network"]
+        self.parameters_["kernel"] = kernel[:, 0]
+        self.parameters_["intercept"] = float(bias[0])
+        return relative
+
+
+class DeepScaling(PredictedScaling):
+    """Predicts each example's scale by a network on its features.
+
+        scale = g * f(network(x)) * base
+
+    with `g` the factor of GlobalScaling and `f` the shifted softplus. The
+    network starts as GlobalScaling. Held-out folds decide how long it is
+    trained.
+
+    Args:
+        likelihood: `"auto"` (default), `"normal"` or `"student_t"`.
+        hidden: sizes of the hidden layers. Defaults to `(16,)`.
+        offset: the offset of the softplus, `>= 0`. Defaults to 0.01.
+        seed: the random seed of the initial weights and the folds. Defaults to
+            0.
+    """
+
+    def __init__(
+        self,
+        *,
+        likelihood: str = "auto",
+        hidden=(16,),
+        offset: float = 0.01,
+        seed: int = 0,
+    ):
+        super().__init__(likelihood=likelihood, offset=offset)
+        self.hidden = tuple(hidden)
+        self.seed = seed
+
+    def _fit_network(self, objective, raw):
+        objective.weight = objective.weight / objective.weight.mean()
+        parts, steps = fit_network(
+            objective.by_row, objective.x, raw, self.hidden, self.seed
+        )
+        self.parameters_ = {"iterations": steps}
+        return parts
+
+
+class ScaleObjective:
+    """Summed NLL as a function of the weights of the scale.
+
+        nll = standard_nll(z / s) + log s,    s = f(x w + c)
+
+    Args:
+        z: residuals over their present scale, `(rows,)`.
+        x: standardised features, `(rows, columns)`.
+        link: the map `f` with its derivative.
+        weight: `(rows,)`.
+        shape: the `ResidualShape` that gives `standard_nll`.
+    """
+
+    def __init__(self, z, x, link, weight, shape):
+        self.z = z
+        self.x = x
+        self.link = link
+        self.weight = weight
+        self.shape = shape
+        self.shapes = {"scale": (x.shape[1],), "free": (1,)}
+
+    def evaluate(self, weights):
+        """Returns the NLL and its gradients by group."""
+        eta = self.x @ weights["scale"] + weights["free"][0]
+        nll, gradient = self.by_row(eta, slice(None))
+        scale, slope = self.link(eta)
+        # Fisher information of log s, which is 2 for a normal density.
+        information = 2.0
+        if self.shape.likelihood != "normal":
+            by_log = gradient / np.maximum(self.weight * slope / scale, 1e-30)
+            information = np.average(by_log**2, weights=self.weight)
+        self._information = information * self.weight * (slope / scale) ** 2
+        return nll.sum(), {
+            "scale": self.x.T @ gradient,
+            "free": np.array([gradient.sum()]),
+        }
+
+    def by_row(self, eta, rows):
+        """The weighted NLL of some rows and its derivative in `eta`."""
+        scale, slope = self.link(eta)
+        z, weight = self.z[rows] / scale, self.weight[rows]
+        loss, psi = self.shape.at(rows).loss_and_slope(z)
+        gradient = (1 - z * psi) * slope / scale
+        return weight * (loss + np.log(scale)), weight * gradient
+
+    def curvature(self, name):
+        """Expected curvature of a group at the last evaluation."""
+        total = self._information.sum()
+        if name == "free":
+            return Curvature.of(np.array([[total]]) + 1e-12)
+        root = np.sqrt(self._information)
+        weighted = self.x * root[:, None]
+        middle = root / np.sqrt(total)
+        weighted -= np.outer(middle, middle @ weighted)
+        return Curvature.of(weighted.T @ weighted)
