@@ -1,7 +1,7 @@
 """What other libraries keep private, and this package cannot do without.
 
-Each function says why it is needed and has a test in
-`tests/test_private_names.py`, so that a new version breaks this file alone.
+Each function says why it is needed and has a test, so that a new version of
+another library breaks this file alone.
 """
 
 

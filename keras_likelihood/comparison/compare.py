@@ -67,8 +67,10 @@ def compare(
     Returns:
         A `Comparison`: a list with a `ComparisonRow` for every model, the
         lowest NLL first. It prints as a table. Standard errors are over the
-        folds or, for fitted models, over the examples. A stock regressor has
-        no likelihood. It only gets an RMSE.
+        folds or, for fitted models, over the examples. What cannot be judged
+        is NaN: a stock regressor only has an RMSE, quantiles have no NLL that
+        compares with others, and targets that are known by bounds only have an
+        NLL and a width. Models without an NLL follow by their CRPS.
     """
     if not isinstance(models, dict) or not models:
         raise ValueError(
@@ -162,7 +164,10 @@ def _table(means, errors, nll):
         )
     # NaN comes last: it is a model without likelihood.
     names = sorted(
-        means, key=lambda n: np.nan_to_num(means[n]["nll"], nan=1e99)
+        means,
+        key=lambda n: np.nan_to_num(
+            [means[n]["nll"], means[n].get("crps", 0)], nan=1e99
+        ).tolist(),
     )
     return Comparison(
         ComparisonRow(

@@ -140,6 +140,7 @@ class Auto(ClassifierRecalibrator):
         losses = {}
         for number, at in enumerate(folds):
             held = rows[at]
+            weight = None if whole.weight is None else whole.weight[held]
             part = whole.part(np.delete(rows, at))
             seen = rows_of(whole.columns, held)
             for chain in chains:
@@ -151,12 +152,11 @@ class Auto(ClassifierRecalibrator):
                         candidate, whole.z[held], whole.labels[held], seen
                     )
                     losses.setdefault(candidate, np.empty(len(rows)))[at] = loss
-                    worse = (
-                        loss.mean() > best and candidate.logit_map == "matrix"
-                    )
-                    if worse and not number:
+                    mean = np.average(loss, weights=weight)
+                    is_matrix = candidate.logit_map == "matrix"
+                    if mean > best and is_matrix and not number:
                         break
-                    best = loss.mean()
+                    best = mean
         return losses
 
     def _apply(self, logits, features):

@@ -101,7 +101,7 @@ class RobustPCA(
             )
         self.mean_, self.components_ = fitted.mean, fitted.basis
         self.floor_ = fitted.floor
-        self.scale_ = self.predict_scale(X)
+        self.scale_ = self._scales(X)
         self._measure_variance(X)
         return self
 
@@ -131,10 +131,13 @@ class RobustPCA(
         """The scales of these examples, `(n,)`."""
         check_is_fitted(self)
         X = validate_data(self, X, dtype="float64", reset=False)  # noqa: N806
-        across = X.shape[1] - len(self.components_)
+        return self._scales(X)
+
+    def _scales(self, x):
+        across = x.shape[1] - len(self.components_)
         if across == 0:
-            return np.full(len(X), self.floor_)
-        squares = subspace.squared_distances(X, self.mean_, self.components_)
+            return np.full(len(x), self.floor_)
+        squares = subspace.squared_distances(x, self.mean_, self.components_)
         scale = np.sqrt(squares / (across + self.restraint))
         return np.maximum(self.floor_, scale)
 

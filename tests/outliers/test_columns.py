@@ -50,6 +50,21 @@ def test_new_rows_may_hold_huge_cells_too(tmp_path):
         assert np.argsort(-scores)[:2].tolist() == [6, 5]
 
 
+@pytest.mark.usefixtures("step_by_step")
+@pytest.mark.parametrize("constant", [0.0, 7.0, 1e9 / 3])
+def test_a_constant_column_that_changes_is_an_outlier(constant, tmp_path):
+    x = np.column_stack([table(), np.full(60, constant)])
+    fitted = quick().fit(x)
+    fitted.save(tmp_path / "detector.zip")
+    new = x[:4].copy()
+    new[2, -1] += 1.0 + 0.1 * abs(constant)
+    for detector in (fitted, PCAScale.load(tmp_path / "detector.zip")):
+        scores = detector.decision_function(new)
+        assert scores.argmax() == 2 and detector.predict(new)[2] == 1
+        known = fitted.decision_scores_[[0, 1, 3]]
+        np.testing.assert_allclose(scores[[0, 1, 3]], known, rtol=1e-4)
+
+
 def test_ordinary_columns_are_measured_as_before():
     x = table()
     found = measure(x)

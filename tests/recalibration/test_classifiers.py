@@ -228,6 +228,30 @@ def test_platt_is_logistic_regression():
     np.testing.assert_allclose(fitted.calibrate(z), expected, atol=0.01)
 
 
+def test_the_weights_of_rows_end_the_chains_of_auto():
+    """A weaker prior helps most rows, but not those that count."""
+
+    class Fitted:
+        z, labels, columns = np.zeros((6, 2)), np.zeros(6, int), {}
+        weight = np.array([1e-9, 1e-9, 1.0] * 2)
+
+        def part(self, rows):
+            return self
+
+        def losses(self, candidate, z, labels, columns):
+            if candidate.logit_map != "matrix":
+                return np.ones(len(z))
+            strength = candidate.strength
+            counts = np.arange(len(z)) % 3 == 2
+            return np.where(counts, 2 - strength, strength)
+
+    auto = recalibration.Auto()
+    chains = auto._chains(2, None)[:1]
+    folds = [np.arange(3), np.arange(3, 6)]
+    found = auto._held_out(Fitted(), chains, np.arange(6), folds)
+    assert {c.strength for c in found if c.logit_map == "matrix"} == {1.0, 0.1}
+
+
 def test_auto_weighs_its_candidates():
     logits, y, features = draw(400)
     auto = recalibration.Auto().fit_arrays(logits, y, features)
