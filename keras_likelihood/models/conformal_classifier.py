@@ -63,11 +63,9 @@ class ConformalClassifier(keras.Model):
                 "`at_coverage` needs sets that are not randomised. "
                 "Received: a calibration with randomized=True"
             )
-        if settings.pop("by_class"):
+        if settings["by_class"]:
             count = max(self.outputs[0].shape[-1], 2)
             groups = np.arange(count)
         bound = layer.scores.threshold(coverage, groups, count)
-        if groups is None:
-            bound = bound[..., None]
         sets = ConformalSet(bound.tolist(), **settings)
         return keras.Model(self.input, sets(self.output))

@@ -63,16 +63,23 @@ class ConformalSet(keras.Layer):
     """Calibrated sets of one coverage; see `class_scores`.
 
     Args:
-        bound: the bound of the calibration, `(1, ..., classes or 1)`.
-        score, penalty, free_classes, allow_empty: the settings of the
-            calibration.
+        bound: the bound of the calibration, `(1, ...)`, or `(classes,)`.
+        score, penalty, free_classes, allow_empty, by_class: the settings of
+            the calibration.
 
     Input: probabilities `(batch, ..., classes)`, or those of yes. Output: a
     dict of `probabilities` and `set`.
     """
 
     def __init__(
-        self, bound, score, penalty, free_classes, allow_empty, **kwargs
+        self,
+        bound,
+        score,
+        penalty,
+        free_classes,
+        allow_empty,
+        by_class,
+        **kwargs,
     ):
         super().__init__(**kwargs)
         self.settings = {
@@ -81,6 +88,7 @@ class ConformalSet(keras.Layer):
             "penalty": penalty,
             "free_classes": free_classes,
             "allow_empty": allow_empty,
+            "by_class": by_class,
         }
 
     def call(self, inputs):
@@ -90,23 +98,34 @@ class ConformalSet(keras.Layer):
         if p.shape[-1] == 1:
             p = ops.concatenate([1 - p, p], axis=-1)
         order = ops.argsort(-p, axis=-1)
-        rank = ops.argsort(order, axis=-1)
+        falling = ops.take_along_axis(p, order, axis=-1)
         if settings["score"] == "lac":
             tiny = float(np.finfo("float32").tiny)
-            found = -ops.log(ops.maximum(p, tiny)) - ROUNDING
+            found = -ops.log(ops.maximum(falling, tiny)) - ROUNDING
         else:
-            rising = ops.flip(ops.take_along_axis(p, order, axis=-1), axis=-1)
-            rest = ops.flip(ops.cumsum(rising, axis=-1), axis=-1)
-            rest = ops.take_along_axis(rest, rank, axis=-1)
-            found = -(1 + ROUNDING) * rest
-        if settings["score"] == "raps":
-            beyond = ops.cast(rank, p.dtype) + 1 - settings["free_classes"]
-            # Beside a penalty, float32 cannot hold a small probability.
-            found = found + settings["penalty"] * ops.relu(beyond) - 1e-6
-        sets = found <= ops.cast(np.asarray(settings["bound"]), p.dtype)
+            rising = ops.cumsum(ops.flip(falling, axis=-1), axis=-1)
+            found = -(1 + ROUNDING) * ops.flip(rising, axis=-1)
+        sets = ops.cast(found <= self._limits(order), p.dtype)
+        rank = ops.argsort(order, axis=-1)
+        sets = ops.take_along_axis(sets, rank, axis=-1) > 0.5
         if not settings["allow_empty"]:
             sets = ops.logical_or(sets, rank == 0)
         return {"probabilities": inputs, "set": sets}
+
+    def _limits(self, order):
+        """Bounds less penalties, of the classes in falling order."""
+        classes, settings = order.shape[-1], self.settings
+        bound = np.asarray(settings["bound"])[..., None]
+        if settings["score"] == "raps":
+            # In float64, as penalties are far larger than some differences.
+            beyond = np.arange(1, classes + 1) - settings["free_classes"]
+            bound = bound - settings["penalty"] * np.maximum(beyond, 0)
+        if not settings["by_class"]:
+            return ops.convert_to_tensor(bound.astype("float32"))
+        table = np.broadcast_to(bound, (classes, classes)).ravel()
+        table = ops.convert_to_tensor(table.astype("float32"))
+        place = order * classes + ops.arange(classes, dtype=order.dtype)
+        return ops.take(table, place)
 
     def get_config(self):
         return {**super().get_config(), **self.settings}
