@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import keras
 import numpy as np
 
-from keras_likelihood.diagnosis.finding import Finding
+from keras_likelihood.diagnosis.diagnosis import Finding
 from keras_likelihood.likelihoods import Bernoulli, Likelihood, Softmax
 from keras_likelihood.reading.endings import PROBABILITIES
 from keras_likelihood.reading.targets import are_probabilities, in_range

@@ -3,13 +3,14 @@
 import numpy as np
 
 from keras_likelihood.outliers import marginals
-from keras_likelihood.outliers.autoencoder_scale import AutoencoderScale
-from keras_likelihood.outliers.linear_scores import (
+from keras_likelihood.outliers.scale_detector import AutoencoderScale
+from keras_likelihood.outliers.score_parts import (
     LEVELS,
+    fit_tails,
     linear_scores,
+    log_tails,
     robust_moments,
 )
-from keras_likelihood.outliers.tails import fit_tails, log_tails
 
 _MARGINALS = ("middle", "spread", "low", "step", "log_density")
 

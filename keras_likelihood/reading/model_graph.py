@@ -35,7 +35,7 @@ from keras_likelihood.reading.parameter_layers import (
     named_likelihood,
     too_many_outputs,
 )
-from keras_likelihood.reading.stock_losses import (
+from keras_likelihood.reading.stock_models import (
     asks_questions,
     puts_out_logits,
 )

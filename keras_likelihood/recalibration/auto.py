@@ -10,19 +10,19 @@ from keras_likelihood.recalibration.candidates import (
     PRIOR_ROWS,
     Candidate,
     FittedCandidates,
+    pool_weights,
 )
 from keras_likelihood.recalibration.classifier import ClassifierRecalibrator
-from keras_likelihood.recalibration.columns import (
+from keras_likelihood.recalibration.feature_basis import (
     SOURCES,
     Columns,
     rows_of,
 )
 from keras_likelihood.recalibration.folds import random_folds
-from keras_likelihood.recalibration.global_temperature import (
+from keras_likelihood.recalibration.joint_scaling import scaled
+from keras_likelihood.recalibration.softmax_moments import (
     solve_temperature,
 )
-from keras_likelihood.recalibration.joint_scaling import scaled
-from keras_likelihood.recalibration.pooling import pool_weights
 
 _MOST_CLASSES = 200
 _MOST_NUMBERS = 2**23

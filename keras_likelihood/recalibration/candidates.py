@@ -2,16 +2,17 @@
 
 import dataclasses
 
+import numpy as np
 from scipy.special import log_softmax
 
-from keras_likelihood.recalibration.columns import rows_of
 from keras_likelihood.recalibration.evidence import EvidenceFit
-from keras_likelihood.recalibration.global_temperature import (
+from keras_likelihood.recalibration.feature_basis import rows_of
+from keras_likelihood.recalibration.joint_scaling import JointScaling
+from keras_likelihood.recalibration.network import SoftplusLink
+from keras_likelihood.recalibration.softmax_moments import (
     solve_temperature,
 )
-from keras_likelihood.recalibration.joint_scaling import JointScaling
-from keras_likelihood.recalibration.links import SoftplusLink
-from keras_likelihood.recalibration.mapped_softmax import map_logits
+from keras_likelihood.recalibration.softmax_objectives import map_logits
 from keras_likelihood.recalibration.steps import (
     fit_map,
     fit_temperature,
@@ -179,3 +180,36 @@ class FittedCandidates:
                 whole.weight,
             ),
         )
+
+
+_PRIOR_ROWS = 1.0
+
+
+def pool_weights(losses, weight=None, iterations=2000):
+    """The weights of a mixture of fixed distributions, by EM.
+
+    It minimises the mean of -log sum_c w_c p_c over the simplex, which is
+    convex. One row is added that all candidates explain equally well. Half of
+    it counts for the first candidate, the simplest.
+
+    Args:
+        losses: -log p_c of every row's label, `(rows, candidates)`.
+        weight: `(rows,)`, or `None`.
+        iterations: largest number of iterations.
+    """
+    rows, candidates = losses.shape
+    likelihood = np.exp(losses.min(axis=1, keepdims=True) - losses)
+    weight = np.ones(rows) if weight is None else weight / np.mean(weight)
+    prior = np.full(candidates, 0.5 * _PRIOR_ROWS / candidates)
+    prior[0] += 0.5 * _PRIOR_ROWS
+    total = weight.sum() + prior.sum()
+    found = np.full(candidates, 1 / candidates)
+    for _ in range(iterations):
+        mixture = likelihood @ found
+        new = found * (likelihood.T @ (weight / mixture)) + prior
+        new /= total
+        moved = np.abs(new - found).max()
+        found = new
+        if moved < 1e-5:
+            break
+    return found / found.sum()

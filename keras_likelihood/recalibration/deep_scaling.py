@@ -6,16 +6,17 @@ import numpy as np
 from keras_likelihood.layers.serving import TemperedProbabilities
 from keras_likelihood.recalibration.classifier import ClassifierRecalibrator
 from keras_likelihood.recalibration.feature_basis import FeatureBasis
-from keras_likelihood.recalibration.fitted_layers import (
+from keras_likelihood.recalibration.network import (
+    SoftplusLink,
+    fit_network,
     hidden_layers,
     predicted_parameter,
+    run_network,
 )
-from keras_likelihood.recalibration.global_temperature import (
+from keras_likelihood.recalibration.softmax_moments import (
+    softmax_moments,
     solve_temperature,
 )
-from keras_likelihood.recalibration.links import SoftplusLink
-from keras_likelihood.recalibration.moments import softmax_moments
-from keras_likelihood.recalibration.network import fit_network, run_network
 
 
 class DeepScaling(ClassifierRecalibrator):

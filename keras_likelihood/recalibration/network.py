@@ -1,8 +1,33 @@
-"""A small network that predicts a parameter, fitted by L-BFGS."""
+"""A parameter predicted by a linear map or a small network."""
 
+import keras
 import numpy as np
 
+from keras_likelihood.constraints import ShiftedSoftplus
+from keras_likelihood.layers import PredictedParameter
 from keras_likelihood.recalibration.folds import random_folds
+
+
+class SoftplusLink:
+    """`f(x) = (ln(1 + e^x) + s) / (ln 2 + s)` and its slope; `f(0) = 1`.
+
+    It is the same map as `constraints.ShiftedSoftplus`, so that a
+    `PredictedParameter` can use a fitted kernel.
+
+    Args:
+        offset: the `s` above, `>= 0`; `f` stays above `s / (ln 2 + s)`.
+    """
+
+    def __init__(self, offset):
+        self.offset = offset
+
+    def __call__(self, x):
+        unit = np.log(2.0) + self.offset
+        value = (np.logaddexp(0.0, x) + self.offset) / unit
+        # The exponent is never positive, so that exp cannot overflow.
+        small = np.exp(-np.abs(x))
+        slope = np.where(x >= 0, 1.0, small) / (1.0 + small)
+        return np.maximum(value, 1e-30), slope / unit
 
 
 class SmallNetwork:
@@ -126,3 +151,50 @@ def _path(network, objective, x, rows, iterations):
         options={"maxiter": iterations},
     )
     return path
+
+
+def predicted_parameter(
+    likelihood, name, features, kernel, bias, *, units, offset
+):
+    """A likelihood parameter as a linear function of a symbolic tensor.
+
+    Args:
+        likelihood: name of the likelihood.
+        name: the name of its parameter.
+        features: symbolic tensor `(batch, ..., columns)`.
+        kernel: `(columns,)` or `(columns, 1)`.
+        bias: a number or `(1,)`.
+        units: size of the last axis of the prediction.
+        offset: the offset of the shifted softplus.
+
+    Returns:
+        Symbolic tensor of the parameter.
+    """
+    layer = PredictedParameter(
+        likelihood,
+        name,
+        units=units,
+        constraint=ShiftedSoftplus(offset),
+        name=f"predicted_{name}",
+    )
+    predicted = layer(features)
+    layer.set_weights([np.reshape(kernel, (-1, 1)), np.reshape(bias, (1,))])
+    return predicted
+
+
+def hidden_layers(x, parts, name):
+    """The hidden tanh layers of a fitted network on a symbolic tensor.
+
+    Args:
+        x: symbolic tensor `(batch, ..., columns)`.
+        parts: `[kernel, bias, kernel, bias, ...]` of the hidden layers.
+        name: what the network predicts, for the layers' names.
+    """
+    pairs = zip(parts[::2], parts[1::2], strict=True)
+    for index, (kernel, bias) in enumerate(pairs):
+        layer = keras.layers.Dense(
+            kernel.shape[1], "tanh", name=f"{name}_hidden_{index}"
+        )
+        x = layer(x)
+        layer.set_weights([kernel, bias])
+    return x

@@ -12,11 +12,9 @@ from keras_likelihood.recalibration.evidence import (
     fit_penalised,
     minimise,
 )
-from keras_likelihood.recalibration.mapped_softmax import (
+from keras_likelihood.recalibration.softmax_objectives import (
     MappedSoftmax,
     StoredMap,
-)
-from keras_likelihood.recalibration.tempered_softmax import (
     TemperedSoftmax,
     linear_part,
 )

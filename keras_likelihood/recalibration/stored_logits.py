@@ -9,7 +9,7 @@ from keras_likelihood.recalibration.inputs import (
     as_logits,
     bounded_logits,
 )
-from keras_likelihood.recalibration.moments import threads
+from keras_likelihood.recalibration.softmax_moments import threads
 
 IN_MEMORY = 2**30
 """Bytes of a file up to which any recalibrator reads it as a whole."""

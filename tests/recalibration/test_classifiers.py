@@ -7,15 +7,17 @@ from scipy.special import log_softmax, logsumexp, softmax
 
 from keras_likelihood import recalibration
 from keras_likelihood.layers.serving import BoundedLogits, LogProbabilities
-from keras_likelihood.recalibration.global_temperature import (
+from keras_likelihood.recalibration.candidates import pool_weights
+from keras_likelihood.recalibration.network import SoftplusLink
+from keras_likelihood.recalibration.one_vs_rest import log_odds
+from keras_likelihood.recalibration.softmax_moments import (
+    softmax_moments,
     solve_temperature,
 )
-from keras_likelihood.recalibration.links import SoftplusLink
-from keras_likelihood.recalibration.mapped_softmax import MappedSoftmax
-from keras_likelihood.recalibration.moments import softmax_moments
-from keras_likelihood.recalibration.one_vs_rest import log_odds
-from keras_likelihood.recalibration.pooling import pool_weights
-from keras_likelihood.recalibration.tempered_softmax import TemperedSoftmax
+from keras_likelihood.recalibration.softmax_objectives import (
+    MappedSoftmax,
+    TemperedSoftmax,
+)
 
 METHODS = [
     getattr(recalibration, name)

@@ -4,12 +4,13 @@ import numpy as np
 
 from keras_likelihood.recalibration.evidence import Curvature, fit_by_evidence
 from keras_likelihood.recalibration.feature_basis import FeatureBasis
-from keras_likelihood.recalibration.fitted_layers import (
+from keras_likelihood.recalibration.network import (
+    SoftplusLink,
+    fit_network,
     hidden_layers,
     predicted_parameter,
+    run_network,
 )
-from keras_likelihood.recalibration.links import SoftplusLink
-from keras_likelihood.recalibration.network import fit_network, run_network
 from keras_likelihood.recalibration.regression.regressor import (
     RegressorRecalibrator,
 )
