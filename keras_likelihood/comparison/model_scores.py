@@ -24,13 +24,6 @@ def scores_by_example(model, x, y, coverage, batch_size) -> dict:
 
     `rmse` and `ece` are not means over examples. Here `rmse` holds squared
     errors and `ece` holds `(right, confidence)`; see `average`.
-
-    Args:
-        model: a fitted model.
-        x: inputs.
-        y: targets or labels.
-        coverage: the coverage of the intervals.
-        batch_size: the batch size of the prediction.
     """
     reading = read_output(model, x, batch_size=batch_size)
     y = np.asarray(y)

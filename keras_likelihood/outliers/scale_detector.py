@@ -81,11 +81,6 @@ class Forecast(keras.callbacks.Callback):
     """Tells the user early that a training will take minutes.
 
     The first step is not counted, because it compiles.
-
-    Args:
-        steps: the number of steps of the whole training.
-        columns: the number of columns of the data.
-        say: function that gets the sentence.
     """
 
     def __init__(self, steps: int, columns: int, say: Callable[[str], None]):

@@ -54,18 +54,14 @@ def linear_scores(z, mean, scatter):
     return np.stack(joint, axis=1), np.concatenate(elements, axis=1)
 
 
-_POINTS = 256
+_GRID_POINTS = 256
 
 
 def fit_marginals(z) -> dict:
-    """Kernel densities of the columns of `z`, `(n, d)`.
+    """Kernel densities of the columns of `z`, `(n, d)`, on grids.
 
     All kernels have the same width in `u = asinh((z - middle) / spread)`,
     which moves far values closer.
-
-    Returns:
-        A dict of arrays: `middle`, `spread`, `low` and `step` of the grid,
-        `(d,)`, and `log_density` on it, `(d, points)`.
     """
     low, middle, high = np.quantile(z, [0.25, 0.5, 0.75], axis=0)
     spread = (high - low) / 1.35
@@ -73,7 +69,7 @@ def fit_marginals(z) -> dict:
     u = np.arcsinh((z - middle) / spread)
     wide = 0.9 * u.std(axis=0) * len(u) ** -0.2
     begin = u.min(axis=0) - 3 * wide
-    step = (u.max(axis=0) + 3 * wide - begin) / (_POINTS - 1)
+    step = (u.max(axis=0) + 3 * wide - begin) / (_GRID_POINTS - 1)
     tables = [
         _log_density(column, *place)
         for column, *place in zip(u.T, begin, step, wide, strict=True)
@@ -89,21 +85,21 @@ def fit_marginals(z) -> dict:
 
 def _log_density(u, begin, step, wide):
     place = np.rint((u - begin) / step).astype(int)
-    count = np.bincount(place, minlength=_POINTS).astype(float)
-    reach = np.arange(_POINTS) * step / wide
+    count = np.bincount(place, minlength=_GRID_POINTS).astype(float)
+    reach = np.arange(_GRID_POINTS) * step / wide
     kernel = np.exp(-(np.concatenate([-reach[:0:-1], reach]) ** 2) / 2)
     density = np.convolve(count, kernel, "full")
-    density = density[_POINTS - 1 : 2 * _POINTS - 1] / kernel.sum()
+    density = density[_GRID_POINTS - 1 : 2 * _GRID_POINTS - 1] / kernel.sum()
     # This adds one row that is spread over the whole grid.
-    return np.log(density + 1 / _POINTS) - np.log((len(u) + 1) * step)
+    return np.log(density + 1 / _GRID_POINTS) - np.log((len(u) + 1) * step)
 
 
 def surprise(z, middle, spread, low, step, log_density) -> np.ndarray:
     """Sum over columns of `-log p(z_j)`, `(n,)`; see `fit_marginals`."""
     v = (z - middle) / spread
-    place = np.clip((np.arcsinh(v) - low) / step, 0, _POINTS - 1)
+    place = np.clip((np.arcsinh(v) - low) / step, 0, _GRID_POINTS - 1)
     total = np.log1p(v**2).sum(axis=1) / 2
-    grid = np.arange(_POINTS)
+    grid = np.arange(_GRID_POINTS)
     for column, table in zip(place.T, log_density, strict=True):
         total -= np.interp(column, grid, table)
     return total
@@ -113,27 +109,19 @@ _POINTS = 64
 
 
 def fit_tails(scores) -> np.ndarray:
-    """Quantiles of scores, `(n, k)`, at tails that fall by equal factors.
+    """Quantiles of scores `(n, k)` at tails that fall by equal factors.
 
-    Returns:
-        `(k, _POINTS)`, increasing along the last axis; see `log_tails`.
+    They are `(k, points)`, increasing along the last axis.
     """
     quantiles = np.quantile(scores, -np.expm1(-_levels(len(scores))), axis=0)
     return np.ascontiguousarray(quantiles.T)
 
 
 def log_tails(scores, quantiles, rows: int) -> np.ndarray:
-    """`-log P(S >= score)` under a smooth fit of the scores seen.
+    """`-log P(S >= score)`, `(n, k)`, under a smooth fit of the scores seen.
 
-    The logarithm is linear between quantiles, and beyond the largest one.
-
-    Args:
-        scores: `(n, k)`.
-        quantiles: those of `fit_tails`, `(k, points)`.
-        rows: number of scores in the fit.
-
-    Returns:
-        `(n, k)`, `>= 0`.
+    The logarithm is linear between the quantiles of `fit_tails`, and beyond
+    the largest one. `rows` is the number of scores in the fit.
     """
     levels = _levels(rows)
     columns = zip(scores.T, quantiles, strict=True)

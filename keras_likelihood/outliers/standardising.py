@@ -11,12 +11,8 @@ def measure(x) -> dict:
 
     With one value of 1e200 the deviation of its column would overflow, and the
     value would not be found. So mean and deviation are computed after values
-    are cut at `FARTHEST` robust deviations from the median.
-
-    Returns:
-        A dict of arrays `(columns,)`: `mean`, `deviation`, `kept` (false for
-        constant columns), `middle` (the median) and `spread` (the robust
-        deviation).
+    are cut at `FARTHEST` robust deviations (`spread`) from the median
+    (`middle`). `kept` is false for constant columns.
     """
     # Halves are used, because the distance of two values may overflow.
     half = x / 2

@@ -144,7 +144,7 @@ def plot_calibration_curve(cdf_values, *, axes=None):
     Returns:
         The Matplotlib figure.
     """
-    axes = axes or _new_axes()
+    axes = axes or _square_axes()
     curves = cdf_values if isinstance(cdf_values, dict) else {"": cdf_values}
     p = np.linspace(0, 1, 201)
     count = min(np.size(v) for v in curves.values())
@@ -183,7 +183,7 @@ def plot_pit_histogram(cdf_values, *, bins: int = 20, axes=None):
     Returns:
         The Matplotlib figure.
     """
-    axes = axes or _new_axes()
+    axes = axes or _square_axes()
     values = np.ravel(cdf_values)
     density, edges = np.histogram(values, bins, (0, 1), density=True)
     half = 1.96 * np.sqrt(bins * (1 - 1 / bins) / len(values))
@@ -194,7 +194,7 @@ def plot_pit_histogram(cdf_values, *, bins: int = 20, axes=None):
     return axes.figure
 
 
-def _new_axes():
+def _square_axes():
     import matplotlib.pyplot as plt
 
     _, axes = plt.subplots(figsize=(4.2, 4.2), layout="constrained")

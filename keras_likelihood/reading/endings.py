@@ -74,14 +74,9 @@ def kind_of(tensor) -> str | None:
 def open_ending(tensor, strip: bool):
     """Logits and features of a classifier's output, in its graph.
 
-    Args:
-        tensor: the output of a graph that `open_models` returned.
-        strip: whether to remove the softmax or sigmoid at its end.
-
-    Returns:
-        `(logits, features)`. The logits are `None` if the activation could not
-        be removed. The features are `None` if the layer does not have one
-        input.
+    With `strip` the softmax or sigmoid at its end is removed. The logits are
+    `None` if that is not possible. The features are `None` if the layer does
+    not have one input.
     """
     layer, inputs, _ = producer(tensor)
     if _passes(layer, tensor, inputs):
@@ -102,10 +97,7 @@ def open_ending(tensor, strip: bool):
 def open_models(graph, name: str | None = None) -> keras.Model:
     """Returns a graph with the same layers that ends in no nested model.
 
-    Args:
-        graph: a model.
-        name: the name of a layer that must not be inside a nested model
-            either.
+    The layer called `name` is not inside a nested model either.
     """
     while True:
         nested = _nested_at_end(keras.tree.flatten(graph.output)[0])
@@ -137,10 +129,6 @@ def rename_twins(graph, outputs):
     """Renames layers of a graph whose names occur again in its outputs.
 
     A model that is recalibrated twice has layers of the same names.
-
-    Args:
-        graph: a model.
-        outputs: symbolic tensors made of its tensors.
     """
     old = {id(operation) for operation in graph.operations}
     new, waiting = {}, list(outputs)

@@ -29,11 +29,7 @@ def parameter_layers(model) -> Iterator[tuple[str, keras.Layer]]:
 def head_behind(model, beside, key="") -> LikelihoodHead | None:
     """The head that makes the output of a model, or `None`.
 
-    Args:
-        model: the model.
-        beside: the parameters in its output. Without parameters there is no
-            head.
-        key: the key of the output, or `""`.
+    Without parameters `beside` the prediction there is no head.
     """
     if not beside:
         return None
@@ -43,18 +39,10 @@ def head_behind(model, beside, key="") -> LikelihoodHead | None:
 
 
 def named_likelihood(model, beside, key=""):
-    """The likelihood of a calibrated regressor without head and loss.
+    """The likelihood class of a calibrated regressor without head and loss.
 
     A layer of it keeps the name of the likelihood. In files of version 0.2 the
-    outputs have the names of the parameters.
-
-    Args:
-        model: the model.
-        beside: the parameters in its output.
-        key: the key of the output, or `""`.
-
-    Returns:
-        A `Likelihood` class, or `None` for other models.
+    outputs have the names of the parameters. `None` for other models.
     """
     if not beside or not is_graph(model):
         return None
@@ -83,12 +71,7 @@ def constraint_and_start(
 ) -> tuple[Constraint, float]:
     """Constraint and initial value of one parameter.
 
-    Args:
-        model: the model.
-        reading: the reading of its output.
-        name: the name of the parameter.
-        position: the position of the parameter in the output, `None` if it is
-            not there.
+    `position` is its place in the output, `None` if it is not there.
     """
     declared = reading.likelihood.parameter(name)
     layer = reading.data_parameters.get(name)

@@ -25,10 +25,7 @@ def task_of_loss(loss) -> str | None:
 def puts_out_logits(kind, loss, layer: str) -> bool:
     """Whether a classifier's output is logits.
 
-    Args:
-        kind: the kind of its last layer, see `kind_of`.
-        loss: the loss that it was compiled with, or `None`.
-        layer: the name of its last layer, for the error message.
+    `kind` is that of its last layer, see `kind_of`, and `layer` its name.
     """
     if kind is not None:
         return kind == "linear"

@@ -13,12 +13,7 @@ class FeatureBasis:
     Up to 256 columns are all kept. More columns are projected on their 256
     strongest principal directions, which are found by subspace iteration from
     a fixed start. A prior of equal precision in every direction is the same in
-    any such basis. It would shrink the directions that are left out to almost
-    zero.
-
-    Args:
-        features: `(rows, columns)`; constant columns are ignored.
-        weight: `(rows,)`, or `None`.
+    any such basis. Constant columns are ignored.
     """
 
     def __init__(self, features, weight=None):
@@ -49,14 +44,7 @@ class FeatureBasis:
         return projected - (self.mean @ kernel).astype(dtype)
 
     def to_raw(self, weights):
-        """Turns weights in this basis into a kernel and a bias shift.
-
-        Args:
-            weights: `(components, ...)`.
-
-        Returns:
-            `(kernel, shift)` with `self(x) @ weights == x @ kernel + shift`.
-        """
+        """`(kernel, shift)` with `self(x) @ weights == x @ kernel + shift`."""
         if self.directions is not None:
             weights = self.directions @ weights
         scale = self.scale.reshape((-1,) + (1,) * (weights.ndim - 1))
@@ -88,14 +76,9 @@ SOURCES = {
 class Columns:
     """Standardised columns of the logits and of the features, by group.
 
+    The groups are `"logits"`, `"sorted"` and, if there are any, `"features"`.
     The bases do not depend on labels. So all folds of a cross-validation share
     them, and each row is projected once.
-
-    Args:
-        groups: names among `"logits"`, `"sorted"` and `"features"`.
-        z: logits after GlobalScaling, `(rows, classes)`.
-        features: `(rows, columns)`. With `None` this group is left out.
-        weight: `(rows,)`, or `None`.
     """
 
     def __init__(self, groups, z, features, weight):

@@ -24,12 +24,9 @@ from keras_likelihood.recalibration.softmax_moments import (
 from keras_likelihood.recalibration.softmax_objectives import map_logits
 from keras_likelihood.recalibration.steps import (
     MAPS,
-    fit_map,
+    FittedSteps,
     fit_stored_map,
-    fit_temperature,
     for_map,
-    map_strengths,
-    temper,
 )
 from keras_likelihood.recalibration.stored_logits import StoredLogits
 
@@ -64,7 +61,6 @@ class JointScaling(ClassifierRecalibrator):
             to 1.
         offset: offset of the softplus, `>= 0`. T is always above offset /
             (ln 2 + offset) times the global temperature. Defaults to 0.2.
-        map: the name of `logit_map` before version 0.2. It still works.
     """
 
     def __init__(
@@ -74,14 +70,7 @@ class JointScaling(ClassifierRecalibrator):
         temperature: str | None = None,
         strength: float = 1.0,
         offset: float = 0.2,
-        map: str | None = None,
     ):
-        if map is not None and logit_map is not None:
-            raise ValueError(
-                "`map` is the old name of `logit_map`: give only one of "
-                f"them. Received: map={map!r}, logit_map={logit_map!r}"
-            )
-        logit_map = map if logit_map is None else logit_map
         if logit_map not in MAPS:
             raise ValueError(
                 "`logit_map` must be None, 'vector', 'matrix' or 'features'. "
@@ -126,20 +115,8 @@ class JointScaling(ClassifierRecalibrator):
         z = scaled(logits, base)
         columns = Columns(self._groups(), z, features, weight)
         x = columns(z, features)
-        predicted, mapped, link = None, {}, SoftplusLink(self.offset)
-        sources = {k: v for k, v in x.items() if k in SOURCES[self.temperature]}
-        if sources:
-            predicted = fit_temperature(z, labels, sources, link, weight)
-            z = temper(z, sources, predicted.weights, link)
-        if self.logit_map is not None:
-            logs, inputs = for_map(z), x.get("features")
-            strengths = map_strengths(
-                self.logit_map, self.strength, logs, labels, inputs, weight
-            )
-            mapped = fit_map(
-                logs, labels, self.logit_map, strengths, inputs, weight
-            )
-        self._set_parameters(base, columns, predicted, mapped)
+        steps = FittedSteps(z, labels, x, weight, self.offset)
+        self._set_parameters(base, columns, *steps.weights(self))
 
     def _set_parameters(self, base, columns, predicted, mapped):
         """Turns fitted weights in bases into weights of the raw columns."""
@@ -197,8 +174,7 @@ class JointScaling(ClassifierRecalibrator):
                 "softmax",
                 "temperature",
                 self._columns_layer(z, features),
-                p["kernel"],
-                p["intercept"],
+                [p["kernel"], p["intercept"]],
                 units=z.shape[-1],
                 offset=self.offset,
             )

@@ -20,15 +20,8 @@ _BLOCK = 2**16
 
 @dataclasses.dataclass
 class Moments:
-    """The results of one pass, each of shape `(rows,)`.
-
-    Args:
-        nll: negative log-likelihood.
-        slope: derivative of `nll` in tau.
-        curvature: second derivative.
-        confidence: largest probability.
-        third: third derivative, or `None`.
-        right: whether the label has the largest logit, or `None`.
+    """Results of one pass, each `(rows,)`: the NLL, its derivatives in tau,
+    the largest probability, and whether the label has the largest logit.
     """
 
     nll: np.ndarray
@@ -44,15 +37,8 @@ def softmax_moments(
 ) -> Moments:
     """Evaluates `l` and its derivatives for every row.
 
-    Args:
-        logits: `(rows, classes)`, float32 or float64, or `StoredLogits`.
-        labels: class numbers `(rows,)`.
-        tau: inverse temperature, a number or `(rows,)`, `> 0`.
-        third: whether to compute the third derivative. Defaults to False.
-        right: whether to compute `right`. Defaults to False.
-
-    Returns:
-        `Moments` in float64.
+    `logits` are `(rows, classes)` or `StoredLogits`, and the inverse
+    temperature `tau` is a number or `(rows,)`.
     """
     rows, classes = logits.shape
     tau = np.broadcast_to(np.asarray(tau, logits.dtype), (rows,))

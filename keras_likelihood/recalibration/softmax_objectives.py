@@ -1,78 +1,38 @@
-"""The objectives of a predicted temperature and of a map of the logits."""
+"""The objectives of a predicted temperature and of a map of the logits.
+
+If all weights are zero, the result of both is GlobalScaling.
+"""
 
 import numpy as np
 
 from keras_likelihood.recalibration.evidence import Curvature
+from keras_likelihood.recalibration.network import LinkedObjective
 from keras_likelihood.recalibration.softmax_moments import softmax_moments
 from keras_likelihood.recalibration.stored_logits import each_block
 
 
-class TemperedSoftmax:
-    """Summed NLL of tempered logits, its gradients and curvatures.
+def tempered_softmax(z, labels, columns, link, weight=None) -> LinkedObjective:
+    """The objective of `z / T`, with `T = f(sum_g x_g w_g + c)`.
 
-    Args:
-        logits: `z` above, `(rows, classes)`.
-        labels: class numbers `(rows,)`.
-        columns: dict of group names to `x_g`, `(rows, columns)`.
-        link: the map `f` with its derivative.
-        weight: `(rows,)`, or `None`.
+    `z`, `(rows, classes)`, are logits after GlobalScaling.
     """
 
-    def __init__(self, logits, labels, columns, link, weight=None):
-        self.logits = logits
-        self.labels = labels
-        self.columns = columns
-        self.link = link
-        self.weight = np.ones(len(labels)) if weight is None else weight
-        self.shapes = {name: (x.shape[1],) for name, x in columns.items()}
-        self.shapes["free"] = (1,)
+    def by_temperature(temperature, rows):
+        at = softmax_moments(z[rows], labels[rows], 1 / temperature)
+        tau_slope = -1 / temperature**2
+        return at.nll, at.slope * tau_slope, at.curvature * tau_slope**2
 
-    def evaluate(self, weights):
-        """Returns the NLL and its gradients by group."""
-        temperature, slope = self.link(linear_part(self.columns, weights))
-        self._tau_slope = -slope / temperature**2
-        at = softmax_moments(self.logits, self.labels, 1 / temperature)
-        self._curvature = at.curvature
-        gradient = self.weight * at.slope * self._tau_slope
-        gradients = {
-            name: (x.T @ gradient.astype(x.dtype)).astype("float64")
-            for name, x in self.columns.items()
-        }
-        gradients["free"] = np.array([gradient.sum()])
-        return float(self.weight @ at.nll), gradients
-
-    def curvature(self, name):
-        """Gauss-Newton curvature of a group at the last evaluation."""
-        strength = self.weight * self._curvature * self._tau_slope**2
-        if name == "free":
-            return Curvature.of(np.array([[strength.sum()]]) + 1e-12)
-        x = self.columns[name]
-        root = np.sqrt(strength)[:, None].astype(x.dtype)
-        weighted = x * root
-        # The intercept has no prior. Its part is removed from the curvature.
-        middle = root[:, 0] / max(np.sqrt(strength.sum()), 1e-30)
-        weighted -= np.outer(middle, middle @ weighted)
-        return Curvature.of((weighted.T @ weighted).astype("float64"))
-
-
-def linear_part(columns, weights):
-    """`sum_g x_g w_g + c`, in float64."""
-    linear = weights["free"][0]
-    for name, x in columns.items():
-        product = x @ weights[name].astype(x.dtype)
-        linear = linear + product.astype("float64")
-    return linear
+    return LinkedObjective(by_temperature, columns, link, weight)
 
 
 class MappedSoftmax:
     """Summed NLL of mapped logits, its gradients and curvatures.
 
-    Args:
-        logits: `z` above, `(rows, classes)`.
-        labels: class numbers `(rows,)`.
-        groups: names among `"bias"`, `"vector"`, `"matrix"`, `"features"`.
-        features: `x` above, `(rows, features)`, or `None`.
-        weight: `(rows,)`, or `None`.
+        logits' = z (1 + v) + z D + b + x W
+
+    `z` are log-probabilities, `(rows, classes)`, and `x` standardised
+    features. `groups` names which of `v` (vector), `D` (matrix), `b` (bias)
+    and `W` (features) there are.
     """
 
     def __init__(self, logits, labels, groups, features=None, weight=None):
@@ -144,14 +104,7 @@ class MappedSoftmax:
 
 
 class StoredMap:
-    """`MappedSoftmax` of rows that are read block by block.
-
-    Args:
-        logits: `StoredLogits` whose blocks are `z` above.
-        labels: class numbers `(rows,)`.
-        groups: names among `"bias"` and `"vector"`.
-        weight: `(rows,)`, or `None`.
-    """
+    """`MappedSoftmax` of `StoredLogits`, read block by block."""
 
     def __init__(self, logits, labels, groups, weight=None):
         self.logits = logits

@@ -24,10 +24,7 @@ _KEPT = 2**28
 class StoredLogits:
     """The rows of a memory-mapped array, made logits where they are read.
 
-    Args:
-        values: `numpy.memmap` of shape `(rows, classes)`.
-        from_logits: whether `values` are logits, or probabilities.
-        change: function of a block of logits, or `None`.
+    `change`, if it is given, is applied to every block of logits.
     """
 
     dtype = np.dtype("float32")

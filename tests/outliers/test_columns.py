@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from keras_likelihood.outliers import AutoencoderScale, PCAScale, forecast
+from keras_likelihood.outliers import AutoencoderScale, PCAScale, scale_detector
 from keras_likelihood.outliers.standardising import measure, standardise
 
 
@@ -94,8 +94,8 @@ def test_any_finite_column_stays_finite(column):
 
 
 def test_long_training_is_said_early(monkeypatch, capsys):
-    monkeypatch.setattr(forecast, "MEASURED", 0.0)
-    monkeypatch.setattr(forecast, "LONG", 0.0)
+    monkeypatch.setattr(scale_detector, "MEASURED", 0.0)
+    monkeypatch.setattr(scale_detector, "LONG", 0.0)
     quick().set_params(verbose=True, steps=120).fit(table())
     printed = capsys.readouterr().out
     assert printed.count("Training will take about") == 1
@@ -104,9 +104,11 @@ def test_long_training_is_said_early(monkeypatch, capsys):
 
 def test_the_time_left_is_that_of_the_steps_left(monkeypatch):
     clock = iter([0.0, 0.8, 1.6, 2.4])
-    monkeypatch.setattr(forecast.time, "perf_counter", lambda: next(clock))
+    monkeypatch.setattr(
+        scale_detector.time, "perf_counter", lambda: next(clock)
+    )
     said = []
-    callback = forecast.Forecast(1000, 5, said.append)
+    callback = scale_detector.Forecast(1000, 5, said.append)
     callback.set_params({"steps": 2})
     for epoch in range(3):
         callback.on_epoch_begin(epoch)

@@ -7,7 +7,7 @@ from scipy.special import log_softmax, logsumexp, softmax
 
 from keras_likelihood import recalibration
 from keras_likelihood.layers.serving import BoundedLogits, LogProbabilities
-from keras_likelihood.recalibration.candidates import pool_weights
+from keras_likelihood.recalibration.auto import pool_weights
 from keras_likelihood.recalibration.network import SoftplusLink
 from keras_likelihood.recalibration.one_vs_rest import log_odds
 from keras_likelihood.recalibration.softmax_moments import (
@@ -16,7 +16,7 @@ from keras_likelihood.recalibration.softmax_moments import (
 )
 from keras_likelihood.recalibration.softmax_objectives import (
     MappedSoftmax,
-    TemperedSoftmax,
+    tempered_softmax,
 )
 
 METHODS = [
@@ -362,7 +362,7 @@ def test_objectives_have_the_gradients_of_their_nll(kind):
         objective = MappedSoftmax(z, y, groups, x, weight)
     else:
         columns = {"features": x, "logits": z}
-        objective = TemperedSoftmax(z, y, columns, SoftplusLink(0.2), weight)
+        objective = tempered_softmax(z, y, columns, SoftplusLink(0.2), weight)
     random = np.random.default_rng(1)
     at = {
         name: 0.1 * random.standard_normal(shape)
@@ -402,16 +402,6 @@ def test_errors_say_what_was_received():
         recalibration.LinearFeatureScaling().fit_arrays(logits, y, features[:9])
     with pytest.raises(ValueError, match="`logit_map` must be"):
         recalibration.JointScaling(logit_map="cubic")
-    with pytest.raises(ValueError, match="only one of them. Received: map="):
-        recalibration.JointScaling(map="vector", logit_map="vector")
-
-
-def test_joint_scaling_takes_the_old_name_of_its_map():
-    old, new = (
-        recalibration.JointScaling(**{name: "vector"})
-        for name in ("map", "logit_map")
-    )
-    assert vars(old) == vars(new)
 
 
 @pytest.mark.parametrize("kind", [BoundedLogits, LogProbabilities])

@@ -41,12 +41,6 @@ _MIDDLE, _SPREAD = 0.5, 0.3
 def choose_trust(distribution, y, trust, seed: int):
     """Chooses the trust, and the examples that are left for calibration.
 
-    Args:
-        distribution: a `Likelihood`.
-        y: targets, of the prediction's shape.
-        trust: `"auto"`, or a number in [0, 1].
-        seed: the random seed of the choice of the examples that decide.
-
     Returns:
         `(trust, units, kept)`. The first two are as in `tempered`, with an
         entry for each output. `kept` are the rows that are left for
@@ -86,10 +80,6 @@ def fit_trust(residuals, scale) -> float:
 
     The trust has a normal prior around 0.5. It is 1 if the scales are right,
     and lower if a network has overfitted them.
-
-    Args:
-        residuals: targets minus predictions, `(n,)`.
-        scale: predicted scales, `(n,)`.
     """
     size = np.maximum(np.abs(residuals), 1e-30)
     logs = np.log(scale) - np.mean(np.log(scale))

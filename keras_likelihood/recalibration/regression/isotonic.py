@@ -57,11 +57,7 @@ class Isotonic:
 class MappedNormal:
     """A normal distribution whose cdf is mapped by a rising table.
 
-    Args:
-        location: `(n,)`.
-        scale: `(n,)`.
-        cdf: knots of the normal cdf, rising from 0 to 1.
-        frequency: the mapped cdf at the knots.
+    `cdf` are the knots, from 0 to 1, and `frequency` the mapped cdf there.
     """
 
     def __init__(self, location, scale, cdf, frequency):

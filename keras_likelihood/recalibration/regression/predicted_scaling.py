@@ -2,12 +2,12 @@
 
 import numpy as np
 
-from keras_likelihood.recalibration.evidence import Curvature, fit_by_evidence
+from keras_likelihood.recalibration.evidence import fit_by_evidence
 from keras_likelihood.recalibration.feature_basis import FeatureBasis
 from keras_likelihood.recalibration.network import (
+    LinkedObjective,
     SoftplusLink,
     fit_network,
-    hidden_layers,
     predicted_parameter,
     run_network,
 )
@@ -40,7 +40,7 @@ class PredictedScaling(RegressorRecalibrator):
         base = own.best_factor(z, weight)
         basis = FeatureBasis(x, weight)
         link = SoftplusLink(self.offset)
-        objective = ScaleObjective(z / base, basis(x), link, weight, own)
+        objective = scale_objective(z / base, basis(x), link, weight, own)
         first, bias, *rest = self._fit_network(objective, x)
         kernel, shift = basis.to_raw(first)
         self.parameters_["relative_scale"] = base
@@ -48,12 +48,7 @@ class PredictedScaling(RegressorRecalibrator):
         return self._relative(x)
 
     def _fit_network(self, objective, raw):
-        """Sets `parameters_`; returns `[kernel, bias, ...]`.
-
-        Args:
-            objective: a `ScaleObjective`.
-            raw: the features, not standardised.
-        """
+        """Sets `parameters_`; returns `[kernel, bias, ...]`."""
         raise NotImplementedError
 
     def _relative(self, x):
@@ -62,15 +57,9 @@ class PredictedScaling(RegressorRecalibrator):
         return self.parameters_["relative_scale"] * value
 
     def _relative_graph(self, features):
-        *hidden, kernel, bias = self.parameters_["network"]
+        parts = self.parameters_["network"]
         return predicted_parameter(
-            "normal",
-            "scale",
-            hidden_layers(features, hidden, "scale"),
-            kernel,
-            bias,
-            units=1,
-            offset=self.offset,
+            "normal", "scale", features, parts, units=1, offset=self.offset
         )
 
 
@@ -131,66 +120,25 @@ class DeepScaling(PredictedScaling):
         self.seed = seed
 
     def _fit_network(self, objective, raw):
-        objective.weight = objective.weight / objective.weight.mean()
-        parts, steps = fit_network(
-            objective.by_row, objective.x, raw, self.hidden, self.seed
-        )
+        parts, steps = fit_network(objective, raw, self.hidden, self.seed)
         self.parameters_ = {"iterations": steps}
         return parts
 
 
-class ScaleObjective:
-    """Summed NLL as a function of the weights of the scale.
+def scale_objective(z, x, link, weight, shape) -> LinkedObjective:
+    """The objective of a predicted scale s, for residuals `z`.
 
-        nll = standard_nll(z / s) + log s,    s = f(x w + c)
-
-    Args:
-        z: residuals over their present scale, `(rows,)`.
-        x: standardised features, `(rows, columns)`.
-        link: the map `f` with its derivative.
-        weight: `(rows,)`.
-        shape: the `ResidualShape` that gives `standard_nll`.
+    nll = standard_nll(z / s) + log s,    s = f(x w + c)
     """
 
-    def __init__(self, z, x, link, weight, shape):
-        self.z = z
-        self.x = x
-        self.link = link
-        self.weight = weight
-        self.shape = shape
-        self.shapes = {"scale": (x.shape[1],), "free": (1,)}
-
-    def evaluate(self, weights):
-        """Returns the NLL and its gradients by group."""
-        eta = self.x @ weights["scale"] + weights["free"][0]
-        nll, gradient = self.by_row(eta, slice(None))
-        scale, slope = self.link(eta)
+    def by_scale(scale, rows):
+        ratio = z[rows] / scale
+        loss, slope = shape.at(rows).loss_and_slope(ratio)
+        by_log = 1 - ratio * slope
         # Fisher information of log s, which is 2 for a normal density.
         information = 2.0
-        if self.shape.likelihood != "normal":
-            by_log = gradient / np.maximum(self.weight * slope / scale, 1e-30)
-            information = np.average(by_log**2, weights=self.weight)
-        self._information = information * self.weight * (slope / scale) ** 2
-        return nll.sum(), {
-            "scale": self.x.T @ gradient,
-            "free": np.array([gradient.sum()]),
-        }
+        if shape.likelihood != "normal":
+            information = np.average(by_log**2, weights=weight[rows])
+        return loss + np.log(scale), by_log / scale, information / scale**2
 
-    def by_row(self, eta, rows):
-        """The weighted NLL of some rows and its derivative in `eta`."""
-        scale, slope = self.link(eta)
-        z, weight = self.z[rows] / scale, self.weight[rows]
-        loss, psi = self.shape.at(rows).loss_and_slope(z)
-        gradient = (1 - z * psi) * slope / scale
-        return weight * (loss + np.log(scale)), weight * gradient
-
-    def curvature(self, name):
-        """Expected curvature of a group at the last evaluation."""
-        total = self._information.sum()
-        if name == "free":
-            return Curvature.of(np.array([[total]]) + 1e-12)
-        root = np.sqrt(self._information)
-        weighted = self.x * root[:, None]
-        middle = root / np.sqrt(total)
-        weighted -= np.outer(middle, middle @ weighted)
-        return Curvature.of(weighted.T @ weighted)
+    return LinkedObjective(by_scale, {"scale": x}, link, weight)

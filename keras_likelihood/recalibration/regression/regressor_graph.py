@@ -10,20 +10,15 @@ from keras_likelihood.reading import ModelGraph
 class RegressorGraph:
     """The likelihood of a trained regressor, with its parameters.
 
-    Args:
-        model: a `keras.Model` or the path of a `.keras` file.
-        x: inputs, or batches; for models that were not built as a graph.
-        with_features: whether features are needed: `True`, `False` or
-            `"optional"`, which takes the prediction if there are none.
-        **options: `batched` and `features` of `ModelGraph`.
+    With `with_features="optional"` the prediction takes the place of features
+    that cannot be found. Other arguments are those of `ModelGraph`.
 
     Attributes:
         likelihood: class of the likelihood, normal if it is unknown.
         values: its parameters by name, in its order: symbolic tensors, or
             numbers where the loss holds them. A scale that is not known for
             new examples is 1.
-        prediction: symbolic tensor.
-        features: symbolic tensor, or `None`.
+        prediction, features: symbolic tensors; features may be `None`.
     """
 
     def __init__(self, model, x=None, *, with_features=False, **options):
@@ -55,11 +50,7 @@ class RegressorGraph:
         self._tensors["prediction"] = self.prediction
 
     def outputs(self, x, y=None, weight=None, batch_size=32):
-        """Computes the distribution and the features once.
-
-        Returns:
-            `(distribution, features or None, y, sample_weight or None)`.
-        """
+        """Returns `(distribution, features or None, y, weight or None)`."""
         tensors = dict(self._tensors)
         if self.features is not None:
             tensors["features"] = self.features
@@ -71,12 +62,7 @@ class RegressorGraph:
         return self.likelihood(**found), features, y, weight
 
     def extend(self, build, **options) -> keras.Model:
-        """Returns the model with the output that `build` makes.
-
-        Args:
-            build: function without arguments.
-            **options: `trainable` and `model_class` of `ModelGraph.extend`.
-        """
+        """Returns the model with the output that `build` makes."""
         base = dict(self._tensors)
         if self.features is not None:
             base["features"] = self.features

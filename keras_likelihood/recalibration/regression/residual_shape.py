@@ -101,18 +101,12 @@ class ResidualShape:
 def fit_shape(
     z, weight, likelihood="auto", own: ResidualShape | None = None
 ) -> ResidualShape:
-    """Fits a shape to residuals by maximum likelihood.
+    """Fits a shape to residuals over their scale, by maximum likelihood.
 
     A shift is used only if it lowers Akaike's information criterion. The same
     holds, with `"auto"` and a normal model, for tails heavier than normal
-    ones. Each costs 1 in log-likelihood.
-
-    Args:
-        z: residuals over their scale, `(rows,)`.
-        weight: `(rows,)`.
-        likelihood: `"normal"`, `"student_t"` or `"auto"`, which keeps the
-            likelihood of the model.
-        own: shape of the residuals in the model itself. Defaults to normal.
+    ones. Each costs 1 in log-likelihood. With `"auto"` another model keeps its
+    own shape of residuals, `own`.
     """
     own = own or ResidualShape()
     mean = np.average(z, weights=weight)
