@@ -328,7 +328,8 @@ def test_intervals_of_one_coverage_are_a_model_of_their_own(name, tmp_path):
         import tensorflow as tf
 
         fixed.export(str(tmp_path / "served"), verbose=False)
-        served = tf.saved_model.load(str(tmp_path / "served")).serve(x)
+        loaded = tf.saved_model.load(str(tmp_path / "served"))
+        served = loaded.serve(x)
         np.testing.assert_allclose(served["upper"], upper, rtol=1e-4)
     grouped = regression.Conformal().fit(model, x, y, groups=np.arange(60) % 2)
     with pytest.raises(ValueError, match="groups"):

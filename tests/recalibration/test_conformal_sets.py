@@ -201,7 +201,8 @@ def test_sets_of_one_coverage_are_a_model_of_their_own(score, units, tmp_path):
         import tensorflow as tf
 
         fixed.export(str(tmp_path / "served"), verbose=False)
-        served = tf.saved_model.load(str(tmp_path / "served")).serve(x)
+        loaded = tf.saved_model.load(str(tmp_path / "served"))
+        served = loaded.serve(x)
         np.testing.assert_array_equal(served["set"], expected)
     if score == "aps":
         fitted = Conformal(randomized=True).fit(model, x, y)

@@ -56,6 +56,8 @@ class RegressorGraph:
             tensors["features"] = self.features
         found, y, weight = self._source.run(tensors, x, y, weight, batch_size)
         features = found.pop("features", None)
+        # The outputs of a model in mixed precision may be narrow.
+        found = {k: np.asarray(v).astype("float32") for k, v in found.items()}
         for name in self.values.keys() - found.keys():
             value = np.asarray(self.values[name], "float32")
             found[name] = value[None] if value.ndim else float(value)
