@@ -38,8 +38,8 @@ def test_the_layer_behind_a_tensor():
     inputs = keras.Input((2,))
     layer = keras.layers.Dense(1)
     first, second = layer(inputs), layer(inputs)
-    assert private.layer_behind(first) is layer
-    assert private.layer_behind(second) is layer
+    assert private.producer(first)[0] is layer
+    assert private.producer(second)[0] is layer
 
 
 @pytest.mark.skipif(

@@ -33,9 +33,14 @@ def become(instance: Any, cls: type):
     instance.__class__ = cls
 
 
-def layer_behind(tensor):
-    """The layer whose output a symbolic tensor is."""
-    return tensor._keras_history.operation
+def producer(tensor) -> tuple:
+    """The layer that made a symbolic tensor, its inputs and its position.
+
+    `layer.output` is the output of the first call only, but a layer may be
+    called twice, and a model inside a model always is.
+    """
+    layer, node, position = tensor._keras_history
+    return layer, list(layer._inbound_nodes[node].input_tensors), position
 
 
 def has_values(model) -> bool:

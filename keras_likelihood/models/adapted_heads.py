@@ -1,6 +1,6 @@
 """Which head of a model belongs to which targets."""
 
-from keras_likelihood.backend.private import layer_behind
+from keras_likelihood.backend.private import producer
 from keras_likelihood.data_parameters.indexed import split_index
 from keras_likelihood.layers.likelihood_head import LikelihoodHead
 from keras_likelihood.layers.target_units import collect_targets
@@ -77,7 +77,7 @@ def _head_behind(model, key) -> LikelihoodHead | None:
     if not getattr(model, "outputs", None):
         return None
     prediction, _ = split_output(model.output[key])
-    return only_head(layer_behind(prediction))
+    return only_head(producer(prediction)[0])
 
 
 def only_head(layer) -> LikelihoodHead | None:

@@ -1,27 +1,38 @@
-"""The objective of a map of the logits.
+"""The objectives of a predicted temperature and of a map of the logits.
 
-    logits' = z (1 + v) + z D + b + x W
-
-`z` are log-probabilities and `x` standardised features. Each of `v` (vector),
-`D` (matrix), `b` (bias) and `W` (features) may be absent. If they are zero,
-the probabilities do not change.
+If all weights are zero, the result of both is GlobalScaling.
 """
 
 import numpy as np
 
 from keras_likelihood.recalibration.evidence import Curvature
+from keras_likelihood.recalibration.network import LinkedObjective
+from keras_likelihood.recalibration.softmax_moments import softmax_moments
 from keras_likelihood.recalibration.stored_logits import each_block
+
+
+def tempered_softmax(z, labels, columns, link, weight=None) -> LinkedObjective:
+    """The objective of `z / T`, with `T = f(sum_g x_g w_g + c)`.
+
+    `z`, `(rows, classes)`, are logits after GlobalScaling.
+    """
+
+    def by_temperature(temperature, rows):
+        at = softmax_moments(z[rows], labels[rows], 1 / temperature)
+        tau_slope = -1 / temperature**2
+        return at.nll, at.slope * tau_slope, at.curvature * tau_slope**2
+
+    return LinkedObjective(by_temperature, columns, link, weight)
 
 
 class MappedSoftmax:
     """Summed NLL of mapped logits, its gradients and curvatures.
 
-    Args:
-        logits: `z` above, `(rows, classes)`.
-        labels: class numbers `(rows,)`.
-        groups: names among `"bias"`, `"vector"`, `"matrix"`, `"features"`.
-        features: `x` above, `(rows, features)`, or `None`.
-        weight: `(rows,)`, or `None`.
+        logits' = z (1 + v) + z D + b + x W
+
+    `z` are log-probabilities, `(rows, classes)`, and `x` standardised
+    features. `groups` names which of `v` (vector), `D` (matrix), `b` (bias)
+    and `W` (features) there are.
     """
 
     def __init__(self, logits, labels, groups, features=None, weight=None):
@@ -93,14 +104,7 @@ class MappedSoftmax:
 
 
 class StoredMap:
-    """`MappedSoftmax` of rows that are read block by block.
-
-    Args:
-        logits: `StoredLogits` whose blocks are `z` above.
-        labels: class numbers `(rows,)`.
-        groups: names among `"bias"` and `"vector"`.
-        weight: `(rows,)`, or `None`.
-    """
+    """`MappedSoftmax` of `StoredLogits`, read block by block."""
 
     def __init__(self, logits, labels, groups, weight=None):
         self.logits = logits

@@ -11,12 +11,8 @@ def measure(x) -> dict:
 
     With one value of 1e200 the deviation of its column would overflow, and the
     value would not be found. So mean and deviation are computed after values
-    are cut at `FARTHEST` robust deviations from the median.
-
-    Returns:
-        A dict of arrays `(columns,)`: `mean`, `deviation`, `kept` (false for
-        constant columns), `middle` (the median) and `spread` (the robust
-        deviation).
+    are cut at `FARTHEST` robust deviations (`spread`) from the median
+    (`middle`). `kept` is false for constant columns.
     """
     # Halves are used, because the distance of two values may overflow.
     half = x / 2
@@ -60,6 +56,9 @@ def standardise(x, mean, deviation, kept, middle, spread):
         x: rows, `(n, columns)`.
         mean, deviation, kept, middle, spread: as `measure` returns them.
 
+    A constant column that changes counts as `FARTHEST` deviations: its rows
+    get an excess of at least `log(FARTHEST)`.
+
     Returns:
         Cut values, float32 `(n, kept columns)`, and the excess `(n,)`, which
         is 0 for rows of which nothing was cut.
@@ -71,7 +70,9 @@ def standardise(x, mean, deviation, kept, middle, spread):
         # Halves and logarithms are used, because the distance may overflow.
         away = np.log(np.abs(x[beyond] / 2 - middle / 2))[:, kept]
         away -= np.log(spread[kept] / 2) + np.log(FARTHEST)
+        new = (np.abs(x - middle) > 1e-6 * np.abs(middle)) & ~kept
     excess = np.zeros(len(x))
     excess[beyond] = away.max(axis=1, initial=0.0)
+    excess[new.any(axis=1)] += np.log(FARTHEST)
     # Beyond this the network's float32 arithmetic could overflow.
     return np.clip(z, -FARTHEST, FARTHEST).astype("float32"), excess

@@ -3,7 +3,7 @@
 import keras
 import numpy as np
 
-from keras_likelihood.likelihoods import Normal
+from keras_likelihood.likelihoods import Multivariate, Normal, Quantiles
 from keras_likelihood.likelihoods.output import match_target
 from keras_likelihood.metrics.functions import (
     binned_error,
@@ -24,13 +24,6 @@ def scores_by_example(model, x, y, coverage, batch_size) -> dict:
 
     `rmse` and `ece` are not means over examples. Here `rmse` holds squared
     errors and `ece` holds `(right, confidence)`; see `average`.
-
-    Args:
-        model: a fitted model.
-        x: inputs.
-        y: targets or labels.
-        coverage: the coverage of the intervals.
-        batch_size: the batch size of the prediction.
     """
     reading = read_output(model, x, batch_size=batch_size)
     y = np.asarray(y)
@@ -43,24 +36,58 @@ def scores_by_example(model, x, y, coverage, batch_size) -> dict:
     interval = None
     if isinstance(model, ConformalRegressor):
         interval = model.interval(x, coverage, batch_size=batch_size)
-    y = as_targets(y, tuple(law.prediction.shape))
     return _of_numbers(law, y, known, coverage, interval)
 
 
 def _of_numbers(law, y, known, coverage, interval):
-    prediction = _numpy(law.prediction)
     found = {name: np.full(len(y), np.nan) for name in REGRESSION}
-    found["rmse"] = _rows((y - prediction) ** 2)
-    if known:
+    if known and not isinstance(law, Quantiles):
+        # The composite likelihood of quantiles compares with no other.
         dtype = keras.backend.standardize_dtype(law.prediction.dtype)
-        found["nll"] = _rows(_numpy(law.nll(y.astype(dtype))))
-        found["crps"] = _rows(_crps(law, y))
-        interval = interval or law.interval(coverage)
+        target = match_target(np.asarray(y, dtype), law.prediction)
+        found["nll"] = _rows(_numpy(law.nll(target)))
+    if known:
+        interval = interval or _interval(law, coverage)
+    lower, upper = map(_numpy, interval or (np.nan, np.nan))
+    y = _exact_targets(law, y)
     if interval is not None:
-        lower, upper = map(_numpy, interval)
-        found["coverage"] = _rows((y >= lower) & (y <= upper))
         found["width"] = _rows(upper - lower)
+    if y is None:
+        return found
+    is_quantiles = isinstance(law, Quantiles)
+    centre = _numpy(law.mean() if is_quantiles else law.prediction)
+    found["rmse"] = _rows((y - centre) ** 2)
+    if known:
+        found["crps"] = _rows(_crps(law, y))
+    if interval is not None:
+        found["coverage"] = _rows((y >= lower) & (y <= upper))
     return found
+
+
+def _exact_targets(law, y):
+    """Targets as float64, `None` if some are known by their bounds only."""
+    shape = tuple(law.prediction.shape)
+    if isinstance(law, Quantiles):
+        return as_targets(y.reshape(y.shape[: len(shape) - 1]), shape[:-1])
+    if law.takes_bounds and y.shape[-1:] == (2,) and y.shape != shape:
+        if (y[..., 0] != y[..., 1]).any():
+            return None
+        y = y[..., 0]
+    return as_targets(y, shape)
+
+
+def _interval(law, coverage):
+    """Central intervals, of each coordinate if outcomes are vectors."""
+    if not isinstance(law, Multivariate):
+        return law.interval(coverage)
+    each = [
+        law.marginal(i).interval(coverage)
+        for i in range(law.prediction.shape[-1])
+    ]
+    return [
+        np.concatenate([_numpy(end) for end in ends], axis=-1)
+        for ends in zip(*each, strict=True)
+    ]
 
 
 def _of_classes(law, y):
