@@ -33,6 +33,16 @@ def become(instance: Any, cls: type):
     instance.__class__ = cls
 
 
+def producer(tensor) -> tuple:
+    """The layer that made a symbolic tensor, its inputs and its position.
+
+    `layer.output` is the output of the first call only, but a layer may be
+    called twice, and a model inside a model always is.
+    """
+    layer, node, position = tensor._keras_history
+    return layer, list(layer._inbound_nodes[node].input_tensors), position
+
+
 def has_values(model) -> bool:
     """Whether the variables of a model hold their values.
 

@@ -138,7 +138,7 @@ class ClassifierTask:
 
     def draw(self, recalibrator):
         """A Matplotlib figure of the reliability, before and after."""
-        from keras_likelihood.plots.reliability import compare_reliability
+        from keras_likelihood.plots.calibration import compare_reliability
 
         return compare_reliability(
             self.judged_on["y"],

@@ -69,9 +69,8 @@ class Batch:
             distribution: the `Likelihood` of this output.
             weights: as returned by `weights`.
         """
-        y = match_target(self.target, distribution.prediction)
-        if keras.backend.is_float_dtype(y.dtype):
-            y = ops.cast(y, distribution.prediction.dtype)
+        y = _as_tensor(self.target, distribution.prediction.dtype)
+        y = match_target(y, distribution.prediction)
         counts = weights > 0
         if len(counts.shape) < len(y.shape):
             counts = counts[..., None]
@@ -104,7 +103,8 @@ class Batch:
         """
         weight = self.sample_weight
         if weight is not None:
-            weight = ops.convert_to_tensor(weight)
+            # On PyTorch Keras multiplies the weights by the mask in place.
+            weight = ops.copy(ops.convert_to_tensor(weight))
             while len(weight.shape) < len(values.shape):
                 weight = weight[..., None]
         return _Given(reduction, dtype)(values, self.prediction, weight)
@@ -131,7 +131,7 @@ class Batch:
 
     def _keep(self, weights):
         """Which outcomes have another label than the ignored one."""
-        y = ops.convert_to_tensor(self.target)
+        y = _as_tensor(self.target, weights.dtype)
         keep = ops.not_equal(y, ops.cast(self.ignored_label, y.dtype))
         # Labels may have an axis of length 1 more than outcomes, or less.
         if len(y.shape) > len(weights.shape):
@@ -163,6 +163,13 @@ class _Given(keras.losses.Loss):
 
     def call(self, values, prediction):
         return values
+
+
+def _as_tensor(y, dtype):
+    """Targets as a tensor: numbers in `dtype`, and labels as they are."""
+    known = keras.backend.standardize_dtype(getattr(y, "dtype", dtype))
+    is_float = keras.backend.is_float_dtype(known)
+    return ops.convert_to_tensor(y, dtype=dtype if is_float else None)
 
 
 def _possible_target(distribution, y):

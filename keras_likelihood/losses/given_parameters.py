@@ -97,7 +97,9 @@ class GivenParameters:
             elif name not in self.learned:
                 known[name] = given
             elif given is not None:
-                prediction = split_output(output)[0]
+                prediction = ops.convert_to_tensor(
+                    split_output(output)[0], dtype=dtype
+                )
                 known[name] = self._learned_value(name, prediction)
         return distribution_of(
             self.likelihood,

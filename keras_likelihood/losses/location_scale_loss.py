@@ -78,7 +78,9 @@ class LocationScaleLoss(LikelihoodLoss):
         weight = self.prediction_weight(distribution)
         if self.balanced:
             weight = ops.broadcast_to(weight, ops.shape(nll))
-            counts = ops.broadcast_to(weights, ops.shape(nll))
+            counts = ops.broadcast_to(
+                ops.cast(weights, nll.dtype), ops.shape(nll)
+            )
             total = ops.sum(counts * weight)
             weight = weight / ops.divide_no_nan(total, ops.sum(counts))
         return nll * weight

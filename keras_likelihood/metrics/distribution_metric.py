@@ -107,7 +107,7 @@ class DistributionMetric(keras.metrics.Metric):
         }
 
 
-class RunningMean(DistributionMetric):
+class WeightedMean(DistributionMetric):
     """A metric whose result is a weighted mean over all batches."""
 
     def __init__(self, likelihood=None, **options):
@@ -124,7 +124,7 @@ class RunningMean(DistributionMetric):
         return ops.divide_no_nan(self.total, self.count)
 
 
-class MeanOverOutcomes(RunningMean):
+class MeanOverOutcomes(WeightedMean):
     """The weighted mean over outcomes of what a subclass computes.
 
     A subclass defines `values(distribution, y_true)`.

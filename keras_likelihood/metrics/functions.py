@@ -130,7 +130,9 @@ def brier_score(y_true, probabilities, sample_weight=None) -> float:
     return float(np.average(square, weights=_weight(sample_weight, len(p))))
 
 
-def calibration_error(cdf_values, *, levels: int = 20, weights="uniform"):
+def calibration_error(
+    cdf_values, *, levels: int = 20, weights="uniform", sample_weight=None
+) -> float:
     """Calibration error (CAL) of the intervals of a regressor.
 
         CAL = sum_j w_j (p_j - #{i: F_i(y_i) <= p_j} / n)^2
@@ -143,6 +145,7 @@ def calibration_error(cdf_values, *, levels: int = 20, weights="uniform"):
         levels: number of equal steps of p. Defaults to 20.
         weights: `"uniform"` (default, each w_j = 1) or `"count"`, the share
             of values in the step that ends at p_j.
+        sample_weight: weights of the values, or `None`.
 
     >>> calibration_error(np.linspace(0, 1, 1001)) < 1e-5
     True
@@ -154,7 +157,11 @@ def calibration_error(cdf_values, *, levels: int = 20, weights="uniform"):
             f"{values.min():.3g} to {values.max():.3g}"
         )
     p = np.arange(1, levels) / levels
-    share = np.searchsorted(np.sort(values), p, side="right") / len(values)
+    order = np.argsort(values)
+    below = np.searchsorted(values[order], p, side="right")
+    weight = _weight(sample_weight, len(values))
+    weight = np.ones(len(values)) if weight is None else weight[order]
+    share = np.append(0.0, np.cumsum(weight))[below] / weight.sum()
     if weights == "uniform":
         return float(np.sum((p - share) ** 2))
     if weights == "count":

@@ -1,5 +1,6 @@
 """Which head of a model belongs to which targets."""
 
+from keras_likelihood.backend.private import producer
 from keras_likelihood.data_parameters.indexed import split_index
 from keras_likelihood.layers.likelihood_head import LikelihoodHead
 from keras_likelihood.layers.target_units import collect_targets
@@ -76,27 +77,7 @@ def _head_behind(model, key) -> LikelihoodHead | None:
     if not getattr(model, "outputs", None):
         return None
     prediction, _ = split_output(model.output[key])
-    for layer in model.layers:
-        head = only_head(layer)
-        if head is not None and prediction in _predictions(layer):
-            return head
-    return None
-
-
-def _predictions(layer):
-    """The predictions among the outputs of a layer that was called once."""
-    try:
-        outputs = layer.output
-    except AttributeError:
-        return _Same([])
-    return _Same([split_output(outputs)[0]])
-
-
-class _Same(list):
-    """A list that contains an object if it is one of its entries itself."""
-
-    def __contains__(self, item):
-        return any(item is entry for entry in self)
+    return only_head(producer(prediction)[0])
 
 
 def only_head(layer) -> LikelihoodHead | None:

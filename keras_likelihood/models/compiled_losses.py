@@ -39,7 +39,7 @@ def entry(structure, key):
     if isinstance(structure, dict) and isinstance(key, str) and key:
         return structure.get(key)
     if isinstance(structure, list | tuple) and isinstance(key, int):
-        return structure[key]
+        return structure[key] if key < len(structure) else None
     return structure
 
 

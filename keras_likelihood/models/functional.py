@@ -27,4 +27,6 @@ def functional_class(cls) -> type:
     package, _, name = keras.saving.get_registered_name(cls).rpartition(">")
     if package:
         keras.saving.register_keras_serializable(package, name)(made)
+        # A file in the old .h5 format names the class alone.
+        keras.saving.get_custom_objects().setdefault(name, made)
     return made

@@ -19,7 +19,7 @@ from keras_likelihood.reading.loading import is_graph, load_model, output_of
 from keras_likelihood.reading.parameter_layers import (
     constraint_and_start,
     head_behind,
-    likelihood_by_names,
+    named_likelihood,
     too_many_outputs,
     unit_of,
 )
@@ -178,9 +178,9 @@ def _read(model, key, output, loss):
         tensors = output_of(model)
         tensors = tensors[key] if key else tensors
         kind = kind_of(split_output(tensors)[0])
-    head = head_behind(model, beside, key)
-    named = head and head.likelihood
-    named = named or likelihood_by_names(model, beside, key)
+    named = named_likelihood(model, beside, key)
+    head = None if named else head_behind(model, beside, key)
+    named = head.likelihood if head else named
     if isinstance(loss, LikelihoodLoss):
         fitted = loss.distribution(output)
         known = loss.sources(len(beside))

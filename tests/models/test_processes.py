@@ -85,7 +85,9 @@ def fit_on_workers(model, x, y, callbacks=()):
             callbacks.on_train_batch_begin(number)
             train_step(batch)
             callbacks.on_train_batch_end(number)
-        callbacks.on_epoch_end(epoch, model.get_metrics_result())
+        learned = model.loss_parameters.learned()
+        logs = {name: np.mean(p.latest) for name, p in learned.items()}
+        callbacks.on_epoch_end(epoch, model.get_metrics_result() | logs)
     callbacks.on_train_end()
     return model.history.history
 
