@@ -157,14 +157,17 @@ def _read_version_2(path):
     # The file itself does not change.
     rows = np.memmap(path, "<f4", "c", 4096, (count, width + 1))
     if len(start) == _JOURNAL.size:
-        magic, identity, _, batch, _ = _JOURNAL.unpack(start)
-        known = magic == b"KLBATCH2" and identity.decode() == header["identity"]
-        if known and len(journal) >= batch * (8 + 4 * (width + 1)):
+        _, identity, number, batch, checksum = _JOURNAL.unpack(start)
+        size = batch * (8 + 4 * (width + 1))
+        if identity == header["identity"].encode() and len(journal) >= size:
             index = np.frombuffer(journal, "<i8", batch)
-            newest = np.frombuffer(
-                journal, "<f4", batch * (width + 1), 8 * batch
-            )
-            rows[index] = newest.reshape(batch, -1)
+            newest = np.frombuffer(journal[8 * batch : size], "<f4")
+            newest = newest.reshape(batch, width + 1)
+            found = zlib.crc32(struct.pack("<qq", number, batch))
+            found = zlib.crc32(index, found)
+            # A batch that was not written as a whole does not count.
+            if zlib.crc32(newest[:, -1].tobytes(), found) == checksum:
+                rows[index] = newest
     owner = header["owner"]
     slots, size = owner.pop("slots"), owner.pop("size")
     columns = ["displacement", "mean_square", "momentum"][:slots]
