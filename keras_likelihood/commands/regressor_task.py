@@ -36,7 +36,7 @@ class RegressorTask:
     def __init__(self, fitted_to, judged_on, refit=None):
         self.fitted_to = fitted_to
         self.judged_on = judged_on
-        self._refit = refit
+        self.calibrated_model = refit
 
     def methods(self) -> dict:
         """Class names of the methods that these data allow."""
@@ -51,8 +51,7 @@ class RegressorTask:
             )
         started = time.perf_counter()
         if method == "auto":
-            scores = {name: self._cross_validated(name) for name in METHODS}
-            method = min(scores, key=lambda name: scores[name])
+            method = min(METHODS, key=self._cross_validated)
         fitted = self._fit(method, slice(None))
         fitted.report_["seconds"] = time.perf_counter() - started
         return fitted
@@ -61,11 +60,9 @@ class RegressorTask:
         from keras_likelihood.recalibration import regression
 
         recalibrator = getattr(regression, METHODS[method])()
-        given = _options(self.fitted_to, rows)
+        prediction, options = _rows(self.fitted_to, rows)
         return recalibrator.fit_arrays(
-            self.fitted_to["prediction"][rows],
-            self.fitted_to["y"][rows],
-            **given,
+            prediction, self.fitted_to["y"][rows], **options
         )
 
     def _cross_validated(self, method):
@@ -80,13 +77,9 @@ class RegressorTask:
         for held in range(_FOLDS):
             rows = order[held::_FOLDS]
             fitted = self._fit(method, np.setdiff1d(order, rows))
-            distribution = fitted.calibrate(
-                self.fitted_to["prediction"][rows],
-                **_options(self.fitted_to, rows),
-            )
-            losses.append(
-                _numpy(distribution.nll(_like(distribution, y[rows])))
-            )
+            prediction, options = _rows(self.fitted_to, rows)
+            distribution = fitted.calibrate(prediction, **options)
+            losses.append(_numpy(distribution.nll(_like(distribution, y[rows]))))
         return float(np.concatenate(losses).mean())
 
     def chosen(self, auto) -> str:
@@ -101,9 +94,8 @@ class RegressorTask:
         """
         if recalibrator is None:
             return self.judged_on.get("own")
-        return recalibrator.calibrate(
-            self.judged_on["prediction"], **_options(self.judged_on)
-        )
+        prediction, options = _rows(self.judged_on, slice(None))
+        return recalibrator.calibrate(prediction, **options)
 
     def _cdf(self, recalibrator):
         distribution = self.distribution(recalibrator)
@@ -149,20 +141,13 @@ class RegressorTask:
         if self.distribution(recalibrator) is None:
             return "It predicts a number without an interval."
         inside = self.judge(recalibrator)["in 90 % band"]
-        return f"Its 90 % intervals hold {inside:.1%} of the targets."
+        return f"Its 90 % intervals contain {inside:.1%} of the targets."
 
-    def calibrated_model(self, recalibrator):
-        """The Keras model with the distribution's parameters as output."""
-        return self._refit(recalibrator)
-
-    def arrays(self, recalibrator) -> dict:
-        """The arrays that are written if there is no model."""
+    def write(self, recalibrator, path) -> None:
+        """Writes the parameters of the distributions as an `.npz`."""
         distribution = self.distribution(recalibrator)
-        names = [p.name for p in type(distribution).parameters]
-        return {
-            "prediction": _numpy(distribution.prediction),
-            **{n: _numpy(getattr(distribution, n)) for n in names},
-        }
+        names = ["prediction", *(p.name for p in type(distribution).parameters)]
+        np.savez(path, **{n: _numpy(getattr(distribution, n)) for n in names})
 
     def draw(self, recalibrator):
         """A Matplotlib figure of the calibration, before and after."""
@@ -178,13 +163,13 @@ class RegressorTask:
         )
 
 
-def _options(data, rows=slice(None)):
-    return {
-        "features": None
-        if data.get("features") is None
-        else data["features"][rows],
-        "scale": None if data.get("scale") is None else data["scale"][rows],
+def _rows(data, rows):
+    """The prediction of some rows, and their features and scale."""
+    options = {
+        name: None if data.get(name) is None else data[name][rows]
+        for name in ("features", "scale")
     }
+    return data["prediction"][rows], options
 
 
 def _like(distribution, y):

@@ -289,7 +289,7 @@ def with_nan(x):
         ({"model": "none.keras"}, "no such file"),
         ({"model": 3}, "`model` must be"),
         ({"model": identity(3, "tanh")}, "last layer must be"),
-        ({"model": identity(3, "sigmoid")}, "no single label"),
+        ({"model": identity(3, "sigmoid")}, "Multi-label outputs"),
         ({"from_logits": True}, "last layer is a softmax"),
         ({"data_parameter": np.ones(5)}, "one value for each of the 64"),
         ({"data_parameter": np.zeros(64)}, "finite values > 0"),

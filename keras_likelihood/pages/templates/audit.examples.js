@@ -59,7 +59,9 @@ function judge(row) {
     made.setAttribute("aria-label", `${name}, example ${row.index}`);
     return made;
   });
-  group.append(element("div", "", ...buttons));
+  const above = button("above", "\u2191 Accept all above this line", () => acceptAbove(row));
+  above.title = "this example and all undecided ones before it are wrong (A)";
+  group.append(element("div", "", ...buttons), above);
   let input = null;
   const update = () => {
     const found = decisions.get(row.index);
