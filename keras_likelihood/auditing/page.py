@@ -34,9 +34,7 @@ APPLY = (
 """How to apply what a person decided: a sentence and a line."""
 
 
-def write_audit(
-    report, shown, output, top, title, y=None, apply=APPLY
-) -> str:
+def write_audit(report, shown, output, top, title, y=None, apply=APPLY) -> str:
     """Writes the page of a report, and its folder; returns its path.
 
     Args:

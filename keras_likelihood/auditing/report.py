@@ -60,7 +60,9 @@ class AuditReport:
         """`columns` without the one that is the score itself."""
         is_score = self.score_name == "predicted scale"
         return {
-            k: v for k, v in self.columns.items() if k != "scale" or not is_score
+            k: v
+            for k, v in self.columns.items()
+            if k != "scale" or not is_score
         }
 
     def to_csv(self, path: str | os.PathLike) -> None:

@@ -259,7 +259,9 @@ class CsvTable:
                 if np.isfinite(numbers).sum() >= _ENOUGH * held.sum():
                     column = _Column(at, name, "date")
                     encoded.append(f"{name} (a date, in days)")
-                elif len(levels) <= MOST_LEVELS and 2 * len(levels) <= len(part):
+                elif len(levels) <= MOST_LEVELS and 2 * len(levels) <= len(
+                    part
+                ):
                     column = _Column(at, name, "text", levels)
                     encoded.append(f"{name} ({len(levels)} texts)")
                 else:

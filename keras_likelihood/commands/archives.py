@@ -72,7 +72,10 @@ def _check_entries(archive, size):
     if sum(entry.compress_size for entry in entries) > size:
         raise ValueError("its entries claim more bytes than the file has")
     for entry in entries:
-        packed = entry.compress_type in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+        packed = entry.compress_type in (
+            zipfile.ZIP_STORED,
+            zipfile.ZIP_DEFLATED,
+        )
         if not packed or entry.flag_bits & 1:
             raise ValueError(
                 f"entry {entry.filename!r} is encrypted, or packed by other "

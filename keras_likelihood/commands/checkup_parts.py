@@ -8,6 +8,7 @@ from keras_likelihood.commands.detect import (
     describe_columns,
     fit_detector,
 )
+from keras_likelihood.commands.options import shell
 from keras_likelihood.commands.recalibrate import gain
 from keras_likelihood.commands.scored_table import strangest
 from keras_likelihood.pages.charts import histogram, reliability
@@ -258,15 +259,9 @@ def check_inputs(x, rows, task, call, on_round) -> Part:
         ],
         "look" if count else "good",
         "score all rows, and keep the detector",
-        shell_detect(call) if is_table else None,
+        shell("detect", call.data, save="detector.zip") if is_table else None,
         {"far": count, "examples": len(table), "strangest": found},
     )
-
-
-def shell_detect(call):
-    from keras_likelihood.commands.options import shell
-
-    return shell("detect", call.data, save="detector.zip")
 
 
 def _table_of(x, rows, task):
@@ -422,9 +417,7 @@ def check_training(model, data, call) -> Part:
 
     title = "Diagnosis of the training"
     try:
-        found = diagnose(
-            model, data["x"][:_DIAGNOSED], data["y"][:_DIAGNOSED]
-        )
+        found = diagnose(model, data["x"][:_DIAGNOSED], data["y"][:_DIAGNOSED])
     except ValueError as error:
         words = str(error)
         if "likelihood loss" in words:

@@ -79,7 +79,9 @@ class RegressorTask:
             fitted = self._fit(method, np.setdiff1d(order, rows))
             prediction, options = _rows(self.fitted_to, rows)
             distribution = fitted.calibrate(prediction, **options)
-            losses.append(_numpy(distribution.nll(_like(distribution, y[rows]))))
+            losses.append(
+                _numpy(distribution.nll(_like(distribution, y[rows])))
+            )
         return float(np.concatenate(losses).mean())
 
     def chosen(self, auto) -> str:

@@ -46,7 +46,7 @@ class Chart:
         """
         (left, right), (bottom, _) = self._ranges
         for value, text in y_ticks.items():
-            (x, y), (end, _) = self.place(left, value), self.place(right, value)
+            x, y = self.place(left, value)
             self.line("grid", [(left, value), (right, value)])
             self._text("tick", x - 8, y + 4, text, "end")
         for value, text in x_ticks.items():
