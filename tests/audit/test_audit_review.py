@@ -352,3 +352,89 @@ def test_decisions_are_kept_by_labels_and_inputs(tmp_path):
     assert key(images()) == same
     assert key(images() + 0.5) != same
     assert key(images(), GIVEN[::-1]) != same
+
+
+def test_all_above_a_line_are_accepted_and_taken_back(page, tmp_path):
+    """Decided examples stay as they are; one undo takes all back."""
+    steps = """
+    press("r"); press("j"); press("r");
+    for (let at = 0; at < 3; at++) press("j");
+    told.push(now());
+    press("a"); told.push(store(), progress());
+    press("z"); told.push(store());
+    document.querySelector("[aria-current] .above").click();
+    told.push(progress());
+    """
+    found = acted(page, tmp_path, STATE + steps)
+    row, accepted, done, back, again = found
+    at = SUSPECTS.tolist().index(int(row.split()[1]))
+    decided = back.removesuffix("r")
+    expected = [
+        f"{i}w{(GIVEN[i] + 1) % 3}"
+        for i in SUSPECTS[: at + 1]
+        if str(i) != decided
+    ]
+    assert accepted.split("_") == [back, *expected]
+    assert done.startswith(f"{at + 1} of 18 suspects decided")
+    assert again.startswith(f"{at + 1} of 18")
+
+
+def many_suspects(folder):
+    """A page with more suspects than fit on one of its lists."""
+    report = large_report(1500)
+    report.label_names = ["cat", "dog"]
+    issues = report.label_issues
+    issues["given_label"] = np.arange(1500) % 2
+    issues["predicted_label"] = 1 - issues["given_label"]
+    path = folder / "many.html"
+    x = np.random.default_rng(0).normal(size=(1500, 3))
+    write_audit(report, show_inputs(x), path, 10, "Many")
+    return path, report
+
+
+def test_every_suspect_is_reached_page_by_page(tmp_path):
+    path, report = many_suspects(tmp_path)
+    steps = """
+    const seen = () => all("#suspected tbody tr").map((row) => row.dataset.key);
+    const turn = () => [...document.querySelectorAll("#suspected .pager button")].at(-1);
+    told.push(...seen());
+    while (!turn().disabled) { turn().click(); told.push(...seen()); }
+    """
+    found = acted(path, tmp_path, STATE + steps)
+    assert len(report.suspects()) > 100
+    assert found == [f"suspected {i}" for i in report.suspects()]
+    # A count of the summary opens all of its examples, and keys go on to the
+    # next page.
+    pair = report.label_issues["given_label"] == 0
+    count = int((pair & report.label_issues["is_label_issue"]).sum())
+    steps = """
+    window.addEventListener("hashchange", () => {
+      const shown = () => document.querySelector("#suspected .note").textContent;
+      told.push(shown(), all("#suspected tbody tr").length);
+      for (let at = 0; at < 25; at++) press("j");
+      told.push(document.querySelector("#suspected .pager span").textContent);
+      press("a"); told.push(progress());
+      finish();
+    });
+    later = true;
+    [...document.querySelectorAll(".pairs a")].find((a) => a.textContent.startsWith("cat")).click();
+    """
+    words, rows, where, done = acted(path, tmp_path, STATE + steps)
+    assert words.startswith(f"{count} that match") and rows == 24
+    assert where.startswith("Page 2 of")
+    assert done.startswith("25 of ")
+
+
+def test_after_the_export_the_page_says_how_to_apply_it(page, tmp_path):
+    steps = """
+    HTMLAnchorElement.prototype.click = function () {};
+    const box = document.getElementById("apply");
+    told.push(box.hidden);
+    for (let at = 0; at < 18; at++) press("w");
+    press("r"); told.push(progress());
+    click("#export");
+    told.push(box.hidden, box.querySelector("pre").textContent);
+    """
+    before, progress, after, line = acted(page, tmp_path, STATE + steps)
+    assert before and not after
+    assert line == 'y, keep = kl.audit.apply(y, "decisions.csv")'
