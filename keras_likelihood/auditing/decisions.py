@@ -139,7 +139,8 @@ def _changes(path, rows, given, classes):
         decision, label = row["decision"].lower(), None
         if decision not in DECISIONS:
             refuse(
-                f"`decision` must be one of {DECISIONS}", row["decision"][:40]
+                f"`decision` must be one of {DECISIONS}",
+                repr(row["decision"][:40]),
             )
         if classes and row["given"] and whole("given", classes) != given[index]:
             refuse(

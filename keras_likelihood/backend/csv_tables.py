@@ -121,7 +121,8 @@ class CsvTable:
         """
         lines = self._lines()
         at = self._header.index(self.target)
-        with open(path, "w", newline="", encoding=self._encoding) as file:
+        coding = self._encoding.removesuffix("-sig")
+        with open(path, "w", newline="", encoding=coding) as file:
             writer = csv.writer(file, delimiter=self._separator)
             if self._has_names:
                 writer.writerow(next(lines))

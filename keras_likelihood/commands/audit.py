@@ -19,7 +19,7 @@ from keras_likelihood.commands.options import (
     new_command,
     shell,
 )
-from keras_likelihood.commands.outputs import check_outputs
+from keras_likelihood.commands.outputs import check_outputs, unused
 
 
 def add_parser(subparsers):
@@ -176,7 +176,7 @@ def _apply_command(args):
         data=args.data,
         target=args.target,
         apply="decisions.csv",
-        output="corrected.csv" if is_table else "corrected.npz",
+        output=unused("corrected.csv" if is_table else "corrected.npz"),
     )
 
 
@@ -218,7 +218,7 @@ def _apply(args):
             "audit",
             data=args.output,
             target=args.target,
-            output="audit_again.html",
+            output=unused("audit.html"),
         ),
     )
     return 0
@@ -235,12 +235,7 @@ def read_names(path) -> list[str] | None:
 
 
 def worst_examples(report, most: int = 8) -> list[dict]:
-    """The worst suspects, or the highest scores if nothing is suspected.
-
-    Args:
-        report: an `AuditReport`.
-        most: how many examples.
-    """
+    """The worst suspects, or the highest scores if nothing is suspected."""
     issues, names = report.label_issues, report.label_names
     chosen = report.suspects() if report.num_issues else report.ranked()
 

@@ -22,14 +22,7 @@ from keras_likelihood.commands.regressor_task import RegressorTask
 
 
 def load_task(args):
-    """Reads the data to fit to and the data to judge on.
-
-    Args:
-        args: options of the command.
-
-    Returns:
-        A `ClassifierTask` or a `RegressorTask`.
-    """
+    """Reads the data to fit to and the data to judge on."""
     if not args.model:
         return _task_of_arrays(args)
     val = read_examples(args.data, args)
@@ -38,14 +31,7 @@ def load_task(args):
 
 
 def task_of_model(model, val, test, args):
-    """Runs a model on its data, and finds out which task it has.
-
-    Args:
-        model: a `keras.Model`.
-        val: dict of `x` and `y`, to fit to.
-        test: the same, to judge on, or `None`.
-        args: options of the command.
-    """
+    """Runs a model on its data, and finds out which task it has."""
     with running(args.model, args.data):
         task = args.task or find_task(model, val["x"], val["y"])
         if task == "regression":

@@ -9,6 +9,7 @@ from keras_likelihood.commands.detect import (
     fit_detector,
 )
 from keras_likelihood.commands.options import shell
+from keras_likelihood.commands.outputs import unused
 from keras_likelihood.commands.recalibrate import gain
 from keras_likelihood.commands.scored_table import strangest
 from keras_likelihood.pages.charts import histogram, reliability
@@ -79,7 +80,7 @@ def check_calibration(task, call) -> tuple[Part, object]:
         f"Recalibration: {task.chosen(fitted)}."
     )
     figure = reliability(curves, task.expected, task.observed)
-    output = {"output": "calibrated.keras"}
+    output = {"output": unused("calibrated.keras")}
     part = Part(
         "Calibration",
         summary,
@@ -153,7 +154,7 @@ def check_labels(model, data, task, call) -> Part:
         [*words, table],
         "look" if issues else "good",
         f"look at the {what} on the page of an audit, and correct them",
-        call.command("audit", call.model, output="audit.html"),
+        call.command("audit", call.model, output=unused("audit.html")),
         {"suspected": issues, "examples": n, "worst": worst},
     )
 
@@ -205,16 +206,7 @@ def knowable(confidence, agrees) -> int:
 
 
 def check_inputs(x, rows, task, call, on_round) -> Part:
-    """Finds strange inputs.
-
-    Args:
-        x: inputs of all examples.
-        rows: numbers of the rows that the task is fitted to.
-        task: a task, which may have features.
-        call: files of the checkup.
-        on_round: function of the finished rounds of training and of all
-            rounds.
-    """
+    """Finds strange inputs."""
     table, numbers, source = _table_of(x, rows, task)
     title = "Strange inputs"
     if table is None:
@@ -259,7 +251,9 @@ def check_inputs(x, rows, task, call, on_round) -> Part:
         ],
         "look" if count else "good",
         "score all rows, and keep the detector",
-        shell("detect", call.data, save="detector.zip") if is_table else None,
+        shell("detect", call.data, save=unused("detector.zip"))
+        if is_table
+        else None,
         {"far": count, "examples": len(table), "strangest": found},
     )
 
@@ -283,15 +277,7 @@ def _table_of(x, rows, task):
 
 
 def check_uncertainty(task, recalibrator, x, judged, call) -> Part:
-    """Where the recalibrated model is uncertain.
-
-    Args:
-        task: a task.
-        recalibrator: a fitted recalibrator.
-        x: inputs, of which `judged` are the examples that it is judged on.
-        judged: their numbers.
-        call: files of the checkup.
-    """
+    """Where the recalibrated model is uncertain."""
     if task.name == "regression":
         return _uncertain_numbers(task, recalibrator, x, judged, call)
     p = task.probabilities(recalibrator)

@@ -129,14 +129,7 @@ def _only_misses(values, may_miss):
 
 
 def refuse_nan(path, name, values, begin: int = 0):
-    """Raises an error if an array has NaN or infinite values.
-
-    Args:
-        path: the path of the file.
-        name: the name of the array.
-        values: the array, or some rows of it.
-        begin: number of their first row.
-    """
+    """Raises an error if an array has NaN or infinite values."""
     # Minimum and maximum are enough, and need no mask.
     if np.isfinite(values.min()) and np.isfinite(values.max()):
         return

@@ -6,7 +6,7 @@ import pathlib
 
 from keras_likelihood.backend.whole_files import replacing
 from keras_likelihood.commands.options import at_least, new_command, shell
-from keras_likelihood.commands.outputs import check_outputs
+from keras_likelihood.commands.outputs import check_outputs, unused
 from keras_likelihood.commands.scored_table import score_table
 from keras_likelihood.commands.table_files import TableFile
 
@@ -98,15 +98,7 @@ def run(args) -> int:
 
 
 def fit_detector(x, on_round, name: str = "PCAScale", **options):
-    """Fits a detector to a table `(rows, columns)`.
-
-    Args:
-        x: the table.
-        on_round: function of the finished rounds of training and of all
-            rounds.
-        name: the name of the class in `keras_likelihood.outliers`.
-        **options: options of the detector.
-    """
+    """Fits a detector to a table `(rows, columns)`."""
     import keras
 
     from keras_likelihood import outliers
@@ -213,5 +205,5 @@ def _say_next(args, output):
         args.console.next_step(
             f"look at the rows with outlier = 1 in {output}. To score new "
             "rows later, keep the detector:",
-            shell("detect", args.data, save="detector.zip", force=True),
+            shell("detect", args.data, save=unused("detector.zip"), force=True),
         )

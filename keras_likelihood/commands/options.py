@@ -5,15 +5,7 @@ import shlex
 
 
 def new_command(subparsers, name: str, *, help: str, text: str, example: str):
-    """Adds a command with the options that every command has.
-
-    Args:
-        subparsers: argparse's object.
-        name: the name of the command.
-        help: a short text for the list of commands.
-        text: what the command does, for its own help.
-        example: a command line.
-    """
+    """Adds a command with the options that every command has."""
     parser = subparsers.add_parser(
         name,
         help=help,

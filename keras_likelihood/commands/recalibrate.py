@@ -17,7 +17,7 @@ from keras_likelihood.commands.options import (
     new_command,
     shell,
 )
-from keras_likelihood.commands.outputs import check_outputs
+from keras_likelihood.commands.outputs import check_outputs, unused
 
 FIGURES = (".png", ".pdf", ".svg")
 METHODS = list(
@@ -182,13 +182,7 @@ def _fit_all(task, args):
 
 
 def gain(task, before: dict, after: dict) -> str:
-    """How much recalibration gained, in words.
-
-    Args:
-        task: a `ClassifierTask` or `RegressorTask`.
-        before: its scores before recalibration.
-        after: its scores after it.
-    """
+    """How much recalibration gained, in words."""
     if np.isnan(before["NLL"]):
         return (
             "The model predicted no intervals. Now its 90 % intervals contain "
@@ -253,7 +247,7 @@ def _say_next(args):
         console.next_step("judge on data that nothing was fitted to:", command)
     elif not args.output:
         suffix = "npy" if os.path.isdir(args.test) else "npz"
-        output = f"calibrated.{'keras' if args.model else suffix}"
+        output = unused(f"calibrated.{'keras' if args.model else suffix}")
         console.next_step("write the result:", f"{command} --output {output}")
     elif args.model:
         console.next_step(

@@ -311,10 +311,10 @@ def test_browser_shows_images_and_regression(tmp_path):
     write_audit(report_of("regression"), shown, path, 30, "Title")
     seen = rendered(path, tmp_path / "profile")
     assert seen.title == "Title"
-    cards = [row for row in seen.sections["highest"] if row]
-    assert len(cards) == 24
+    rows = [row for row in seen.sections["highest"] if row]
+    assert len(rows) == 24
     order = np.argsort(-report_of().scores)
-    assert cards[0][1].startswith(f"#{order[0]}")
+    assert rows[0][1] == str(order[0])
     sources = [a["src"] for tag, a in seen.tags if tag == "img"]
     assert len(sources) == 18 + 24 + 24
     assert all(s.startswith("data:image/png;base64,") for s in sources)

@@ -396,7 +396,7 @@ def test_every_suspect_is_reached_page_by_page(tmp_path):
     path, report = many_suspects(tmp_path)
     steps = """
     const seen = () => all("#suspected tbody tr").map((row) => row.dataset.key);
-    const turn = () => [...document.querySelectorAll("#suspected .pager button")].at(-1);
+    const turn = () => all("#suspected .pager button").at(-1);
     told.push(...seen());
     while (!turn().disabled) { turn().click(); told.push(...seen()); }
     """
@@ -409,15 +409,15 @@ def test_every_suspect_is_reached_page_by_page(tmp_path):
     count = int((pair & report.label_issues["is_label_issue"]).sum())
     steps = """
     window.addEventListener("hashchange", () => {
-      const shown = () => document.querySelector("#suspected .note").textContent;
-      told.push(shown(), all("#suspected tbody tr").length);
+      told.push(document.querySelector("#suspected .note").textContent);
+      told.push(all("#suspected tbody tr").length);
       for (let at = 0; at < 25; at++) press("j");
       told.push(document.querySelector("#suspected .pager span").textContent);
       press("a"); told.push(progress());
       finish();
     });
     later = true;
-    [...document.querySelectorAll(".pairs a")].find((a) => a.textContent.startsWith("cat")).click();
+    all(".pairs a").find((a) => a.textContent.startsWith("cat")).click();
     """
     words, rows, where, done = acted(path, tmp_path, STATE + steps)
     assert words.startswith(f"{count} that match") and rows == 24

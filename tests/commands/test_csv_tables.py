@@ -7,7 +7,6 @@ import pytest
 
 from keras_likelihood.backend import csv_tables
 from keras_likelihood.backend.csv_tables import CsvTable
-from keras_likelihood.cli import main
 
 pytestmark = pytest.mark.one_backend
 
@@ -138,21 +137,3 @@ def test_wide_tables_are_read_in_one_go(tmp_path, monkeypatch):
     text += "\n" + "\n".join([",".join(["1.5"] * 20_000)] * 3) + "\n"
     table = table_of(tmp_path, text)
     assert np.shape(values_of(table)) == (3, 20_000)
-
-
-def test_detect_says_what_it_left_out(tmp_path, capsys, monkeypatch):
-    from keras_likelihood import outliers
-
-    quick = outliers.PCAScale(steps=1, batch_size=4)
-    monkeypatch.setattr(outliers, "PCAScale", lambda **options: quick)
-    rows = [f"{i % 7},{'ab'[i % 2]},person {i}" for i in range(40)]
-    path = tmp_path / "my data.csv"
-    path.write_text("n,kind,name\n" + "\n".join(rows) + "\n")
-    page = tmp_path / "page.html"
-    assert main(["detect", str(path), "--page", str(page)]) == 0
-    printed = capsys.readouterr().out
-    assert "Encoded: kind (2 texts)." in printed
-    assert "Left out: name (40 different texts)." in printed
-    assert f"keras-likelihood detect '{path}' --save" in printed
-    text = page.read_text()
-    assert "Left out: name" in text and "<svg" in text

@@ -25,6 +25,7 @@ def folder(tmp_path, monkeypatch):
     """Files with spaces in their names, in the working folder."""
     monkeypatch.chdir(tmp_path)
     quick = functools.partial(kl.outliers.PCAScale, steps=1, batch_size=8)
+    quick.load = kl.outliers.PCAScale.load
     monkeypatch.setattr(kl.outliers, "PCAScale", quick)
     few = {"global": "GlobalScaling"}
     for task in (classifier_task, regressor_task):
@@ -80,7 +81,8 @@ def run_line(line, capsys):
 def decide(data, target=None):
     """The file that the page would export: one label is wrong."""
     if data.endswith("csv"):
-        y = np.array([row.endswith("s") for row in open(data)][1:]).astype(int)
+        with open(data) as file:
+            y = np.array([row.strip()[-1] == "s" for row in file][1:]) * 1
         classes = 2
     else:
         y, classes = np.load(data)["y"], 3

@@ -43,14 +43,8 @@ function passes(row) {
   );
 }
 
-function isContactSheet(name) {
-  return name !== "suspected" && data.rows.every((row) => row.image);
-}
-
 function listing(name, rows) {
-  const isCard = isContactSheet(name);
-  const examples = rows.map((row) => example(name, row, isCard));
-  if (isCard) return element("ul", "cards", ...examples);
+  const examples = rows.map((row) => example(name, row));
   const table = element(
     "table", "examples", headings(), element("tbody", "", ...examples),
   );
@@ -85,7 +79,8 @@ function section(name) {
   const rows = chosen(name), last = lastPage(rows);
   pages[name] = Math.min(pages[name], last);
   const first = pages[name] * PAGE_SIZE;
-  const text = count(name, rows.length);
+  const hint = name === "suspected" && last ? " The worst come first: where the proposals stop being right, mark that row and accept all above it." : "";
+  const text = count(name, rows.length) + hint;
   const made = element(
     "section",
     "",
