@@ -50,6 +50,7 @@ def wrong_options():
         "recalibrate model.keras",
         "recalibrate --data val.npz",
         "recalibrate model.keras --data logits.npz",
+        "recalibrate model.keras --data table.csv",
         "recalibrate model.h5 --data val.npz",
         f"{CALIBRATION} --probabilities",
         f"{MODEL_CALIBRATION} --features no_such_layer",
