@@ -173,8 +173,6 @@ def test_no_more_labels_are_suspected_than_a_model_can_know(wrong, sharpness):
     assert 0.7 < agrees.mean() < 0.85
     most = checkup_parts.knowable(p.max(axis=1), agrees)
     assert 0.6 * wrong <= most <= wrong + 30
-    found = kl.auditing.find_label_issues(y, p)["is_label_issue"].sum()
-    assert found > 150
 
 
 def test_images_are_shown_wherever_there_are_any(tmp_path, capsys):
@@ -191,4 +189,4 @@ def test_images_are_shown_wherever_there_are_any(tmp_path, capsys):
     pictures = {title: body.count("<img") for title, body in tables}
     assert len(pictures) == 4
     assert pictures.pop("The classes, the least certain first") == 0
-    assert set(pictures.values()) == {10}
+    assert all(1 <= count <= 10 for count in pictures.values())
