@@ -27,9 +27,12 @@ def read_folder(path) -> dict:
     found = {}
     for name in ("logits", "y"):
         file = regular_file(pathlib.Path(path) / f"{name}.npy")
-        mode = "r" if name == "logits" else None
         try:
-            found[name] = np.load(file, mmap_mode=mode, allow_pickle=False)
+            found[name] = np.load(
+                file,
+                mmap_mode="r" if name == "logits" else None,
+                allow_pickle=False,
+            )
         except (ValueError, OSError) as error:
             raise CommandError(
                 f"{file}: a plain array of numbers is needed. Received: {error}"

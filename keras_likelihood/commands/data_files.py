@@ -39,14 +39,14 @@ def read_examples(path, args, missing: bool = False) -> dict:
     args.console.say(f"The labels are the column `{table.target}`.")
     for note in table.notes:
         args.console.say(f"{note}.")
-    found = {"x": x, "y": table.numbers(cells), "names": table.names}
-    found["table"] = table
-    if np.isnan(found["y"]).mean() > 0.5:
-        found["labels"], found["y"] = np.unique(cells, return_inverse=True)
-        found["labels"] = found["labels"].tolist()
+    y = table.numbers(cells)
+    found = {"x": x, "y": y, "names": table.names, "table": table}
+    if np.isnan(y).mean() > 0.5:
+        labels, y = np.unique(cells, return_inverse=True)
+        found.update(y=y, labels=labels.tolist())
     if not missing:
         refuse_nan(path, "x", x)
-    refuse_nan(path, table.target, found["y"])
+    refuse_nan(path, table.target, y)
     return found
 
 

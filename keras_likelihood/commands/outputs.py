@@ -38,8 +38,8 @@ def unused(path: str) -> str:
     """A name like this one that no file has, for the next command."""
     stem, suffix = os.path.splitext(path)
     names = (f"{stem}_{number}{suffix}" for number in itertools.count(2))
-    names = itertools.chain([path], names)
-    return next(name for name in names if not os.path.lexists(name))
+    every = itertools.chain([path], names)
+    return next(name for name in every if not os.path.lexists(name))
 
 
 def _check_kind(flag, path):
