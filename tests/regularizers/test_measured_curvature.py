@@ -6,10 +6,10 @@ import keras
 import numpy as np
 import pytest
 from keras import ops
+from keras_likelihood.models.first_batch import FirstBatch
 
 import keras_likelihood as kl
 from keras_likelihood import regularizers
-from keras_likelihood.models.first_batch import FirstBatch
 from keras_likelihood.outliers.scale_detector import Forecast
 from keras_likelihood.regularizers.curvature import Curvature, matrix_shape
 from keras_likelihood.regularizers.fisher import FisherFactors

@@ -1,4 +1,4 @@
-const FIRST_CARDS = 24, FIRST_LINES = 12;
+const PAGE_SIZE = 24;
 const scoreName = data.columns[SCORE].name;
 const HEADINGS = {
   suspected: classes ? "Suspected label errors" : "Suspected bad targets",
@@ -23,7 +23,8 @@ const NOTHING = {
   label: "", predicted: "", text: "", suspected: "", sort: "", decision: "",
 };
 let state = { ...NOTHING };
-const expanded = new Set();
+// The number of the page of each section, from 0.
+const pages = { suspected: 0, highest: 0, lowest: 0 };
 
 function searched(row) {
   const words = [row.index, shown(row, GIVEN), shown(row, PREDICTED)];
@@ -42,14 +43,8 @@ function passes(row) {
   );
 }
 
-function isContactSheet(name) {
-  return name !== "suspected" && data.rows.every((row) => row.image);
-}
-
 function listing(name, rows) {
-  const isCard = isContactSheet(name);
-  const examples = rows.map((row) => example(name, row, isCard));
-  if (isCard) return element("ul", "cards", ...examples);
+  const examples = rows.map((row) => example(name, row));
   const table = element(
     "table", "examples", headings(), element("tbody", "", ...examples),
   );
@@ -71,13 +66,21 @@ function count(name, found) {
   return `${filtered}the ${which} ${held} of ${total}.`;
 }
 
-function section(name) {
-  let rows = data.sections[name].map((at) => data.rows[at]).filter(passes);
+// The examples of a section that pass the filters, in their order.
+function chosen(name) {
+  const rows = data.sections[name].map((at) => data.rows[at]).filter(passes);
   const order = SORTS[state.sort][1];
-  if (order) rows = [...rows].sort((a, b) => order(a, b) || a.index - b.index);
-  const first = isContactSheet(name) ? FIRST_CARDS : FIRST_LINES;
-  const visible = expanded.has(name) ? rows : rows.slice(0, first);
-  const text = count(name, rows.length);
+  return order ? rows.sort((a, b) => order(a, b) || a.index - b.index) : rows;
+}
+
+const lastPage = (rows) => Math.max(Math.ceil(rows.length / PAGE_SIZE) - 1, 0);
+
+function section(name) {
+  const rows = chosen(name), last = lastPage(rows);
+  pages[name] = Math.min(pages[name], last);
+  const first = pages[name] * PAGE_SIZE;
+  const hint = name === "suspected" && last ? " The worst come first: where the proposals stop being right, mark that row and accept all above it." : "";
+  const text = count(name, rows.length) + hint;
   const made = element(
     "section",
     "",
@@ -85,15 +88,36 @@ function section(name) {
     element("p", "note", text[0].toUpperCase() + text.slice(1)),
   );
   made.id = name;
-  if (rows.length) made.append(listing(name, visible));
-  if (visible.length < rows.length) {
-    made.append(button("more", `Show all ${rows.length}`, () => expand(name)));
-  }
+  if (rows.length) made.append(listing(name, rows.slice(first, first + PAGE_SIZE)));
+  if (last) made.append(pager(name, last));
   return made;
 }
 
-function expand(name) {
-  expanded.add(name);
+function pager(name, last) {
+  const go = (by, text) => {
+    const made = button("", text, () => {
+      turn(name, by);
+      document.getElementById(name).scrollIntoView();
+    });
+    made.disabled = pages[name] + by < 0 || pages[name] + by > last;
+    return made;
+  };
+  const where = element("span", "", `Page ${pages[name] + 1} of ${last + 1}`);
+  return element("nav", "pager", go(-1, "\u2190 Previous"), where, go(1, "Next \u2192"));
+}
+
+// Returns whether there is such a page.
+function turn(name, by) {
+  const wanted = pages[name] + by;
+  if (wanted < 0 || wanted > lastPage(chosen(name))) return false;
+  pages[name] = wanted;
+  draw();
+  return true;
+}
+
+// Filters begin at the first page.
+function drawAnew() {
+  for (const name of Object.keys(pages)) pages[name] = 0;
   draw();
 }
 
@@ -117,7 +141,7 @@ function report() {
   document.getElementById("progress").replaceChildren(
     `${done} of ${suspects.length}`,
     element("span", "more-words", " suspects"),
-    " decided",
+    done && done === suspects.length ? " decided: export them" : " decided",
     element("span", "more-words", `. In all: ${shares.join(", ")}.`),
   );
   document.getElementById("kept").textContent = isStored
@@ -127,18 +151,19 @@ function report() {
   document.getElementById("undo").disabled = !undoable.length;
 }
 
-// Shows a changed decision wherever its example stands.
-function refresh(index) {
-  for (const { row, update } of made.values()) if (row.index === index) update();
+// Shows changed decisions wherever their examples stand.
+function refresh(indices) {
+  const changed = new Set(indices);
+  for (const { row, update } of made.values()) if (changed.has(row.index)) update();
   updateLarge();
   remember();
   if (state.decision === "") report();
   else draw();
 }
 
-function change(index, decision, label) {
-  decide(index, decision, label);
-  refresh(index);
+function change(index, decision, label = null) {
+  decide([[index, { decision, label }]]);
+  refresh([index]);
 }
 
 // A button pressed twice takes the decision back.
@@ -147,11 +172,21 @@ function choose(row, decision) {
   change(row.index, decision, decision === "wrong" ? proposed(row) : null);
 }
 
+// All undecided suspects from the first page down to this one are wrong.
+function acceptAbove(row) {
+  const rows = chosen("suspected");
+  const end = rows.indexOf(row) + 1;
+  const open = rows.slice(0, end).filter(({ index }) => !decisions.has(index));
+  if (!open.length) return;
+  decide(open.map((one) => [one.index, { decision: "wrong", label: proposed(one) }]));
+  refresh(open.map(({ index }) => index));
+}
+
 function takeBack() {
-  const index = undo();
-  if (index === null) return;
-  refresh(index);
-  const found = examples().find((node) => made.get(node.dataset.key).row.index === index);
+  const indices = undo();
+  if (!indices.length) return;
+  refresh(indices);
+  const found = examples().find((node) => made.get(node.dataset.key).row.index === indices.at(-1));
   if (found) goTo(found);
 }
 
@@ -165,7 +200,7 @@ function control(name, caption, input) {
   input.addEventListener("input", () => {
     state[name] = input.type === "checkbox" ? (input.checked ? "1" : "") : input.value;
     remember();
-    draw();
+    drawAnew();
   });
   const check = input.type === "checkbox";
   return check
@@ -223,7 +258,7 @@ function show() {
     if (input.type === "checkbox") input.checked = state[input.name] !== "";
     else input.value = state[input.name];
   }
-  draw();
+  drawAnew();
 }
 
 controls();
@@ -231,8 +266,6 @@ load(recall());
 show();
 document.getElementById("export").addEventListener("click", download);
 document.getElementById("undo").addEventListener("click", takeBack);
-document.getElementById("proposal").hidden = !classes;
-document.getElementById("digits").hidden = !classes || data.labels.length > 10;
 document.addEventListener("keydown", onKey);
 window.addEventListener("hashchange", () => {
   const decided = recall();

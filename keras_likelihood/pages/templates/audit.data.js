@@ -36,6 +36,6 @@ function shown(row, column) {
 }
 
 function feature(row, at) {
-  const value = row.features[at];
-  return value === null ? "missing" : format(value, data.features[at].digits);
+  const value = row.features[at] ?? "missing";
+  return typeof value === "string" ? value : format(value, data.features[at].digits);
 }

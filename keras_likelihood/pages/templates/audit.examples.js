@@ -1,5 +1,4 @@
 const SIGNS = { right: "\u2713", wrong: "\u2717", unsure: "?" };
-const LONG_TEXT = 280;
 
 function image(row) {
   const made = element("img", "");
@@ -59,7 +58,9 @@ function judge(row) {
     made.setAttribute("aria-label", `${name}, example ${row.index}`);
     return made;
   });
-  group.append(element("div", "", ...buttons));
+  const above = button("above", "\u2191 Accept all above this line", () => acceptAbove(row));
+  above.title = "this example and all undecided ones before it are wrong (A)";
+  group.append(element("div", "", ...buttons), above);
   let input = null;
   const update = () => {
     const found = decisions.get(row.index);
@@ -79,58 +80,18 @@ function judge(row) {
   return { group, update };
 }
 
-function words(row) {
-  const made = element("div", "words", row.text);
-  if (row.text.length <= LONG_TEXT) return made;
-  made.classList.add("folded");
-  const more = button("fold", "more", () => {
-    const folded = made.classList.toggle("folded");
-    more.textContent = folded ? "more" : "less";
-    more.setAttribute("aria-expanded", String(!folded));
-  });
-  more.setAttribute("aria-expanded", "false");
-  return element("div", "", made, more);
-}
-
-function card(row) {
-  const names = [GIVEN, PREDICTED].map((at) =>
-    element("span", at === JUDGED ? "judged" : "", shown(row, at)),
-  );
-  const { group, update } = judge(row);
-  const made = element(
-    "li",
-    "",
-    picture(row),
-    element("p", "", names[0], " \u2192 ", names[1]),
-    element(
-      "p",
-      "",
-      element("span", "", `#${row.index}`),
-      element("span", "", shown(row, SCORE)),
-    ),
-    group,
-  );
-  return { made, update };
-}
-
-function heading(text, className) {
-  const cell = element("th", className, text);
-  cell.scope = "col";
-  return cell;
-}
-
 const has = (name) => data.rows.some((row) => row[name]);
 
 function headings() {
-  const names = data.columns.map((c) =>
-    heading(c.name, c.kind === "label" ? "" : "number"),
-  );
-  if (has("image")) names.unshift(heading("example", ""));
-  names.splice(names.length - data.columns.length, 0, heading("index", "number"));
-  if (has("text")) names.push(heading("text", ""));
-  if (data.features.length) names.push(heading("features", ""));
-  names.push(heading("decision", "decision"));
-  return element("thead", "", element("tr", "", ...names));
+  const columns = [["index", "number"]];
+  for (const { name, kind } of data.columns) columns.push([name, kind]);
+  if (has("image")) columns.unshift(["example", ""]);
+  if (has("text")) columns.push(["text", ""]);
+  if (data.features.length) columns.push(["features", ""]);
+  columns.push(["decision", "decision"]);
+  const cells = columns.map(([name, kind]) => element("th", kind, name));
+  for (const cell of cells) cell.scope = "col";
+  return element("thead", "", element("tr", "", ...cells));
 }
 
 // On a narrow screen a cell stands below its column's name.
@@ -169,20 +130,20 @@ function line(row) {
   opener.title = "Enlarge (E)";
   cells.unshift(cell("index", "number", opener));
   if (row.image) cells.unshift(cell("example", "image", picture(row)));
-  if (has("text")) cells.push(cell("text", "text", words(row)));
+  if (has("text")) cells.push(cell("text", "text", element("div", "words", row.text)));
   if (row.features) cells.push(cell("features", "features", features(row)));
   const { group, update } = judge(row);
   cells.push(cell("decision", "decision", group));
-  return { made: element("tr", "", ...cells), update };
+  return { node: element("tr", "", ...cells), update };
 }
 
 // Examples are made once and shown again, so that pictures do not flicker.
 const made = new Map();
 
-function example(name, row, isCard) {
+function example(name, row) {
   const key = `${name} ${row.index}`;
   if (!made.has(key)) {
-    const { made: node, update } = isCard ? card(row) : line(row);
+    const { node, update } = line(row);
     node.classList.toggle("suspected", row.suspected);
     node.tabIndex = -1;
     node.dataset.key = key;

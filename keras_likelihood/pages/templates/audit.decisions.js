@@ -55,22 +55,24 @@ function proposed(row) {
   return classes && label !== row.values[GIVEN] ? label : null;
 }
 
-function decide(index, decision, label = null) {
-  undoable.push([index, decisions.get(index)]);
-  if (decision) decisions.set(index, { decision, label });
+function set(index, found) {
+  if (found?.decision) decisions.set(index, found);
   else decisions.delete(index);
+}
+
+// Several decisions at once are taken back at once.
+function decide(pairs) {
+  undoable.push(pairs.map(([index]) => [index, decisions.get(index)]));
+  for (const [index, found] of pairs) set(index, found);
   save();
 }
 
-// Returns the example whose decision was taken back.
+// Returns the examples whose decisions were taken back.
 function undo() {
-  const last = undoable.pop();
-  if (!last) return null;
-  const [index, before] = last;
-  if (before) decisions.set(index, before);
-  else decisions.delete(index);
+  const last = undoable.pop() ?? [];
+  for (const [index, before] of last) set(index, before);
   save();
-  return index;
+  return last.map(([index]) => index);
 }
 
 // A spreadsheet runs text that begins like a formula, and some part cells at
@@ -105,4 +107,7 @@ function download() {
   link.download = "decisions.csv";
   link.click();
   setTimeout(() => URL.revokeObjectURL(link.href), 1000);
+  const apply = document.getElementById("apply");
+  apply.hidden = false;
+  apply.scrollIntoView({ block: "nearest" });
 }

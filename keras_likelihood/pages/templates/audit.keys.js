@@ -20,15 +20,18 @@ function goTo(node) {
   if (large.open) enlarge(made.get(node.dataset.key).row);
 }
 
-// The example before or behind the current one; unfolds a list at its end.
+// The example before or behind the current one; turns the page at its end.
 function neighbour(by) {
   const now = current();
   if (!now) return examples()[0];
   const home = now.closest("section");
-  const isLast = [...home.querySelectorAll("[data-key]")].at(-1) === now;
-  if (by > 0 && isLast && home.querySelector(".more")) expand(home.id);
+  const mine = [...home.querySelectorAll("[data-key]")];
+  if (mine.at(by > 0 ? -1 : 0) === now && turn(home.id, by)) {
+    const turned = document.querySelectorAll(`#${home.id} [data-key]`);
+    return turned[by > 0 ? 0 : turned.length - 1];
+  }
   const all = examples();
-  return all[all.indexOf(current()) + by] || now;
+  return all[all.indexOf(now) + by] || now;
 }
 
 function step(by) {
@@ -70,6 +73,7 @@ const KEYS = {
   l: chooseLabel,
   c: () => current() && change(made.get(cursor).row.index, null),
   z: takeBack,
+  a: () => current() && acceptAbove(made.get(cursor).row),
   e: () => {
     if (large.open) return large.close();
     if (!current()) step(1);
