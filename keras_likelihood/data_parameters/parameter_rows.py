@@ -1,6 +1,6 @@
 """Rows of a parameter table while a batch trains on them."""
 
-import contextlib
+from typing import Any, NamedTuple
 
 import keras
 import numpy as np
@@ -10,9 +10,24 @@ from keras_likelihood.backend.rows import (
     gather_replicas,
     replica_count,
     share_of_loss,
-    value_and_gradient,
 )
 from keras_likelihood.data_parameters.refusals import Refusals
+
+
+class Rows(NamedTuple):
+    """The rows of one batch, as a step reads them."""
+
+    index: Any
+    """Row numbers `(batch,)`, all of which exist."""
+    known: Any
+    """Booleans `(batch,)`: whether the example has a row."""
+    state: Any
+    """Displacement and state of the optimizer, `(batch, slots, size)`."""
+
+    @property
+    def displacement(self):
+        """`(batch, size)`; 0 for an example without a row."""
+        return ops.where(self.known[:, None], self.state[:, 0], 0.0)
 
 
 class ParameterRows:
@@ -52,7 +67,6 @@ class ParameterRows:
         self._constraint = constraint
         # A vector repeats: its entries are next to each other in a row.
         self._origin = np.resize(constraint.inverse(initial), shape)
-        self._batch = self._current = None
         self.mean = keras.Variable(
             np.resize(np.float32(initial), table.shape[2:]),
             trainable=False,
@@ -66,43 +80,19 @@ class ParameterRows:
         prior = [self._prior.state] if self._prior else []
         return [*self.table.variables, self.mean, self.refusals.counts, *prior]
 
-    @contextlib.contextmanager
-    def batch(self, index, training: bool):
-        """Looks up the rows of a batch for the time of its loss."""
+    def read(self, index) -> Rows:
+        """The rows of a batch."""
         if not keras.backend.is_int_dtype(index.dtype):
             # When Keras builds a model that tf.distribute replicates, it
             # shows the model the mean of a batch over the replicas.
             index = ops.cast(index, "int32")
         inside = ops.clip(index, 0, self.table.shape[0] - 1)
         known = ops.equal(inside, index)
-        state = self.table.read(inside)
-        # An example without a row has the initial value.
-        displacement = ops.where(known[:, None], state[:, 0], 0.0)
-        try:
-            self._batch = (inside, known, state) if training else None
-            with self.displaced(displacement):
-                yield
-        finally:
-            # After an error in a traced step nothing of the trace stays.
-            self._batch = None
+        return Rows(inside, known, self.table.read(inside))
 
-    @contextlib.contextmanager
-    def displaced(self, displacement):
-        """Lets `value` see `displacement` `(batch, size)`."""
-        before, self._current = self._current, displacement
-        try:
-            yield
-        finally:
-            self._current = before
-
-    @property
-    def displacement(self):
-        """What `value` sees: `(batch, size)`, or `None` outside a batch."""
-        return self._current
-
-    def value(self):
-        """Values of the current batch, `(batch, *shape)`."""
-        rows = ops.reshape(self._current, (-1, *self.shape))
+    def value_at(self, displacement):
+        """Values of rows displaced by `(batch, size)`: `(batch, *shape)`."""
+        rows = ops.reshape(displacement, (-1, *self.shape))
         origin = ops.convert_to_tensor(self._origin, dtype=rows.dtype)
         if self._prior:
             centre = ops.cast(self._prior.centre, rows.dtype)
@@ -113,21 +103,23 @@ class ParameterRows:
         """The stored mean of the table's values, `(1, *shape)`."""
         return ops.reshape(self.mean, (1, *self.shape))
 
-    def distance(self, distribution):
+    def distance(self, rows: Rows, distribution):
         """How far the rows are from what they follow, `(batch, size)`."""
+        current = rows.displacement
         aim = ops.stop_gradient(distribution.followed(self.follows))
-        aim = ops.reshape(aim, ops.shape(self._current))
-        return self._current - ops.cast(aim, self._current.dtype)
+        aim = ops.reshape(aim, ops.shape(current))
+        return current - ops.cast(aim, current.dtype)
 
-    def step(self, by_row, weight=None):
-        """Moves the rows of the current batch and writes them back.
+    def move(self, rows: Rows, by_row, weight=None):
+        """Moves the rows of a batch and writes them back.
 
         Args:
+            rows: what `read` returned.
             by_row: gradient of the loss, or what the rows are to follow,
                 `(batch, size)`.
-            weight: of the loss in the total, or `None`.
+            weight: factor of the loss in the total, or `None` for 1.
         """
-        index, known, state = self._batch
+        index, known, state = rows
         if replica_count() > 1:
             # Every replica keeps a copy of the table and makes the same step
             # on it, that of the joint batch.
@@ -179,40 +171,3 @@ class ParameterRows:
             origin = origin + ops.convert_to_numpy(self._prior.centre)
         values = self._constraint(ops.convert_to_tensor(origin + state[:, 0]))
         return ops.convert_to_numpy(values).reshape(-1, *self.shape)
-
-
-def step_rows(loss, parameters: list, y_true, y_pred, sample_weight, weight):
-    """Computes a loss and moves the rows of the batch down its gradient.
-
-    Args:
-        loss: a loss over `parameters`, within their `batch`.
-        parameters: list of `ParameterRows`.
-        y_true: targets.
-        y_pred: the model's output.
-        sample_weight: as given to the loss, or `None`.
-        weight: of this loss in the total.
-
-    Returns:
-        The loss before the move, times `weight`.
-    """
-
-    descending = [rows for rows in parameters if rows.follows is None]
-
-    def objective(*displacements):
-        with contextlib.ExitStack() as stack:
-            for rows, d in zip(descending, displacements, strict=True):
-                stack.enter_context(rows.displaced(d))
-            value = loss(y_true, y_pred, sample_weight)
-            return value if weight is None else value * weight
-
-    if descending:
-        current = [rows.displacement for rows in descending]
-        value, by_rows = value_and_gradient(objective, current)
-    else:
-        value, by_rows = objective(), []
-    for rows, by_row in zip(descending, by_rows, strict=True):
-        rows.step(by_row, weight)
-    for rows in parameters:
-        if rows.follows is not None:
-            rows.step(rows.distance(loss.distribution(y_pred)))
-    return value

@@ -10,7 +10,10 @@ from keras_likelihood.backend.summaries import write_histogram
 from keras_likelihood.data_parameters.device_table import DeviceTable
 from keras_likelihood.data_parameters.file_table import FileTable
 from keras_likelihood.data_parameters.numbered_batches import carries_index
-from keras_likelihood.data_parameters.parameter_rows import ParameterRows
+from keras_likelihood.data_parameters.parameter_rows import (
+    ParameterRows,
+    Rows,
+)
 from keras_likelihood.data_parameters.row_prior import RowPrior
 
 
@@ -119,16 +122,44 @@ class TrainedParameter(keras.callbacks.Callback):
         """What a model saves: the table and the mean of its values."""
         return self._built_rows().variables
 
-    def batch(self, index, training: bool):
-        """The context in which `value` is that of the batch `index`."""
-        if index is not None:
-            rows = self._built_rows()
-            if not self.is_open:
-                rows.table.require_path()
-            return rows.batch(index, training)
-        if not training:
-            return contextlib.nullcontext()
-        raise self._missing_index()
+    @property
+    def follows(self) -> bool:
+        """Whether rows are running means, and do not descend a gradient."""
+        return self._built_rows().follows is not None
+
+    def require_rows(self, index):
+        """Raises if a batch that trains has no index."""
+        if index is None:
+            raise self._missing_index()
+
+    def read(self, index) -> Rows:
+        """The rows of a batch.
+
+        Args:
+            index: row numbers `(batch,)`, integers.
+        """
+        rows = self._built_rows()
+        if not self.is_open:
+            rows.table.require_path()
+        return rows.read(index)
+
+    def value_at(self, displacement):
+        """The parameter at displacements `(batch, size)` of rows."""
+        return self._built_rows().value_at(displacement)
+
+    def fallback_value(self):
+        """The parameter of examples without an index."""
+        if self.fallback == "mean" and self.built:
+            return self.rows.mean_value()
+        return self.start
+
+    def distance(self, rows: Rows, distribution):
+        """How far rows are from what they follow."""
+        return self._built_rows().distance(rows, distribution)
+
+    def move(self, rows: Rows, gradient, weight=None):
+        """Takes a step with the rows of a batch and writes them back."""
+        self._built_rows().move(rows, gradient, weight)
 
     def require_index(self, x, y=None):
         """Refuses data of `fit` that is seen to carry no index.
@@ -145,14 +176,6 @@ class TrainedParameter(keras.callbacks.Callback):
             "`kl.indexed(y)` or the dataset, before it is shuffled, as "
             "`kl.indexed(dataset)`. Received: targets without an index"
         )
-
-    def value(self):
-        """The parameter of the current batch, or the fallback outside one."""
-        if self.built and self.rows.displacement is not None:
-            return self.rows.value()
-        if self.fallback == "mean" and self.built:
-            return self.rows.mean_value()
-        return self.start
 
     def _built_rows(self):
         if not self.built:

@@ -92,6 +92,11 @@ class Likelihood:
             check_broadcasts(p, value, shape, self.event_rank)
             setattr(self, p.name, value)
 
+    def parts(self) -> dict:
+        """Prediction and parameters by name: `type(self)(**self.parts())`."""
+        names = ["prediction", *(p.name for p in self.parameters)]
+        return {name: getattr(self, name) for name in names}
+
     @classmethod
     def name(cls) -> str:
         return re.sub(r"(?<!^)(?=[A-Z])", "_", cls.__name__).lower()

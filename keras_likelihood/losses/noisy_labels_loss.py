@@ -28,8 +28,8 @@ class NoisyLabelsLoss(LikelihoodLoss):
         memory: a `DataParameter` with one row per training example. For
             sequences of labels give it `dimension="element"`.
         temperature: divides the logits, as in `SoftmaxLoss`. Defaults to 1.
-        **options: `dimension`, `reduction`, `name` and `dtype` of
-            `LikelihoodLoss`.
+        **options: `ignore_class`, `dimension`, `reduction`, `name` and
+            `dtype` of `LikelihoodLoss`.
     """
 
     likelihood = NoisyLabels

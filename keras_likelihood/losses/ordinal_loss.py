@@ -26,8 +26,8 @@ class OrdinalLoss(LikelihoodLoss):
             `classes - 2` numbers, `"global"`, a `GlobalParameter`, or `None`
             (default). With `None` the head predicts them, or else the loss
             learns them.
-        **options: `dimension`, `reduction`, `name` and `dtype` of
-            `LikelihoodLoss`.
+        **options: `ignore_class`, `dimension`, `reduction`, `name` and
+            `dtype` of `LikelihoodLoss`.
     """
 
     def __init__(self, classes: int, gaps=None, **options):

@@ -22,8 +22,8 @@ class SoftmaxLoss(LikelihoodLoss):
         temperature: divides the logits: a number, `"global"`, a
             `GlobalParameter`, or `None` (default). With `None` the head
             predicts it, or else the loss learns it.
-        **options: `dimension`, `reduction`, `name` and `dtype` of
-            `LikelihoodLoss`.
+        **options: `ignore_class`, `dimension`, `reduction`, `name` and
+            `dtype` of `LikelihoodLoss`.
     """
 
     likelihood = Softmax

@@ -7,6 +7,7 @@ import keras
 
 from keras_likelihood.backend.kept_values import forget_gradients
 from keras_likelihood.backend.processes import alone, summed
+from keras_likelihood.models.counted_metrics import CountedMetrics
 from keras_likelihood.models.loss_parameters import LossParameters
 
 
@@ -23,6 +24,7 @@ class LossOwner(keras.Model):
         model.__dict__["_loss_parameters"] = LossParameters(
             name="loss_parameters"
         )
+        model.__dict__["counted"] = CountedMetrics()
         return model
 
     @property
@@ -32,12 +34,11 @@ class LossOwner(keras.Model):
 
     @property
     def metrics(self):
-        return super().metrics + self.loss_parameters.metrics
+        return super().metrics + self.counted.all()
 
     def get_metrics_result(self):
         """As `keras.Model.get_metrics_result`, over all joint processes."""
-        # What a loss learns is the same in each process.
-        counted = [v for m in super().metrics for v in m.variables]
+        counted = [v for m in self.metrics for v in m.variables]
         with summed(counted):
             return super().get_metrics_result()
 
@@ -82,6 +83,12 @@ class LossOwner(keras.Model):
         """Clears the gradients of the losses' variables too, for PyTorch."""
         super().zero_grad(*args, **kwargs)
         forget_gradients(self.loss_parameters.variables)
+
+    def named_parameters(self, *args, **kwargs):
+        """Those of PyTorch's modules, and what the losses learn."""
+        yield from super().named_parameters(*args, **kwargs)
+        for variable in self._loss_variables(True):
+            yield variable.path, variable.value
 
     def save(self, filepath, *args, **kwargs):
         """Like `keras.Model.save`, without `.h5` files for learned losses."""

@@ -2,7 +2,8 @@
 
 import keras
 
-from keras_likelihood.models.first_batch import FirstBatch
+from keras_likelihood.models.finite_loss import FiniteLoss
+from keras_likelihood.models.learned_values import LearnedValues
 from keras_likelihood.regularizers.example_inputs import (
     known_steps,
     training_part,
@@ -28,13 +29,14 @@ def with_own_callbacks(
     """
     given = _listed(callbacks)
     own = [c for c in model.data_parameters.values() if c not in given]
-    own.append(FirstBatch())
+    own += [LearnedValues(), FiniteLoss()]
     measured = any(isinstance(c, MeasuredCurvature) for c in given)
     if not measured and (not model.built or adaptive_weights(model)):
         seen = (training_part(part, validation_split) for part in (x, y))
         own.append(MeasuredCurvature(*seen))
     if not isinstance(callbacks, keras.callbacks.CallbackList):
-        return [*given, *own]
+        # Later callbacks see the values that an earlier one adds to the logs.
+        return [*own, *given]
     for callback in own:
         callback.set_model(model)
         callbacks.append(callback)
