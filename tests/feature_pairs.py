@@ -112,7 +112,13 @@ FACTORS = {
     "model": ("functional", "Sequential", "subclassed", "ensemble"),
     "data": ("arrays", "PyDataset", "generator", "tf.data"),
     "precision": ("float32", "mixed_bfloat16", "mixed_float16"),
-    "weights": ("no weights", "weights", "zeros", "masks"),
+    "weights": (
+        "no weights",
+        "weights",
+        "zeros",
+        "masks",
+        "weights and masks",
+    ),
     "run": ("plain", "eager", "steps_per_execution", "clipnorm", "validation"),
     "adapt": ("no adapt", "adapt"),
 }
@@ -154,6 +160,11 @@ class Case(typing.NamedTuple):
     run: str
     adapt: str
     turn: int = 0
+
+    @property
+    def is_sequence(self) -> bool:
+        """Whether inputs are sequences, in which some steps are masked."""
+        return self.weights.endswith("masks")
 
     @property
     def family(self) -> Family:
@@ -259,7 +270,7 @@ def make_loss(case):
         parameters = {family.parameter: "global"}
     elif case.source == "data":
         if family.name == "softmax" and case.turn >= 4:
-            each = {"dimension": "element"} if case.weights == "masks" else {}
+            each = {"dimension": "element"} if case.is_sequence else {}
             return kl.losses.NoisyLabelsLoss(kl.DataParameter(ROWS, **each))
         name = family.parameter or "scale"
         parameters = {name: kl.DataParameter(ROWS)}
@@ -278,7 +289,7 @@ def make_regularizer(case):
 def make_layers(case) -> list:
     """The layers of a network that ends in a head or in a prediction."""
     family, dense = case.family, keras.layers.Dense
-    first = [keras.layers.Masking()] if case.weights == "masks" else []
+    first = [keras.layers.Masking()] if case.is_sequence else []
     hidden = dense(
         3, activation="tanh", kernel_regularizer=make_regularizer(case)
     )
@@ -333,7 +344,7 @@ def make_model(case):
 
 def make_x(case):
     rng = np.random.default_rng(1)
-    if case.weights != "masks":
+    if not case.is_sequence:
         return rng.normal(size=(ROWS, COLUMNS)).astype("float32")
     x = rng.normal(size=(ROWS, 2, COLUMNS)).astype("float32")
     x[::3, 1] = 0.0
@@ -342,7 +353,7 @@ def make_x(case):
 
 def make_y(case):
     rng = np.random.default_rng(2)
-    shape = (ROWS, 2) if case.weights == "masks" else (ROWS,)
+    shape = (ROWS, 2) if case.is_sequence else (ROWS,)
     kind = case.family.target
     if kind == "class":
         return rng.integers(0, 3, shape)
@@ -363,7 +374,7 @@ def make_y(case):
 
 def make_weights(case):
     """Sample weights `(ROWS,)`, or `None`."""
-    if case.weights == "weights":
+    if case.weights.startswith("weights"):
         return np.linspace(0.5, 2.0, ROWS).astype("float32")
     if case.weights != "zeros":
         return None
@@ -380,12 +391,12 @@ def averages(case, nll):
     by the number of steps that are not masked.
     """
     counts = make_weights(case)
-    if case.weights == "masks":
-        counts = make_x(case).any(axis=-1).astype("float32")
-    elif counts is None:
-        counts = np.ones(ROWS)
+    counts = np.ones(ROWS) if counts is None else counts
+    by = ROWS
+    if case.is_sequence:
+        mask = make_x(case).any(axis=-1)
+        counts, by = counts[:, None] * mask, mask.sum()
     total = np.sum(nll.reshape(*counts.shape, -1).mean(axis=-1) * counts)
-    by = counts.sum() if case.weights == "masks" else ROWS
     return total / by, total / counts.sum()
 
 
