@@ -5,10 +5,7 @@ from keras import ops
 
 from keras_likelihood.likelihoods.checks import one_or_nan
 from keras_likelihood.likelihoods.likelihood import get
-from keras_likelihood.likelihoods.ranges import (
-    log_probability,
-    typical_outcome,
-)
+from keras_likelihood.likelihoods.ranges import log_probability
 from keras_likelihood.likelihoods.wrapper import Wrapper
 
 
@@ -68,7 +65,9 @@ class Censored(Wrapper):
         finite = ops.logical_and(exact, ops.isfinite(low))
         inner = self.inner
         between = -log_probability(inner, low, high)
-        density = inner.nll(ops.where(finite, low, typical_outcome(inner)))
+        density = inner.nll(
+            ops.where(finite, low, inner.typical_outcome())
+        )
         nll = ops.where(exact, density, between)
         return nll * one_or_nan(ops.logical_or(finite, low < high), nll)
 
@@ -93,7 +92,7 @@ class Censored(Wrapper):
 
     @classmethod
     def check_targets(cls, y, prediction_shape):
-        super().check_targets(y, prediction_shape)
+        cls._refuse_words(y)
         y = np.asarray(y)
         units = prediction_shape[-1]
         pairs = y.ndim > len(prediction_shape) or (
@@ -125,11 +124,11 @@ class Censored(Wrapper):
     def log_tail(self, y, upper):
         return self.inner.log_tail(y, upper)
 
+    def tail_quantile(self, log_p, upper):
+        return self.inner.tail_quantile(log_p, upper)
+
     def quantile(self, p):
         return self.inner.quantile(p)
-
-    def interval(self, coverage=0.9):
-        return self.inner.interval(coverage)
 
     def sample(self, count=None, seed=None):
         return self.inner.sample(count, seed)
@@ -153,7 +152,6 @@ class Censored(Wrapper):
 
 def _at_bound(cdf, bound):
     """`cdf(bound)`, which is 0 or 1 for an infinite bound."""
-    finite = ops.isfinite(bound)
-    end = ops.cast(bound > 0, bound.dtype)
-    found = cdf(ops.where(finite, bound, ops.zeros_like(bound)))
-    return ops.where(finite, found, end)
+    is_end = ops.isinf(bound)
+    found = cdf(ops.where(is_end, ops.zeros_like(bound), bound))
+    return ops.where(is_end, ops.cast(bound > 0, bound.dtype), found)

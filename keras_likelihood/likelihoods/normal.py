@@ -8,7 +8,10 @@ from keras import ops
 from keras_likelihood.backend.probability import tfp_distributions
 from keras_likelihood.constraints import ShiftedSoftplus
 from keras_likelihood.likelihoods.location_scale import LocationScale
-from keras_likelihood.likelihoods.normal_quantile import normal_quantile
+from keras_likelihood.likelihoods.normal_quantile import (
+    normal_log_quantile,
+    normal_quantile,
+)
 from keras_likelihood.likelihoods.parameter import Parameter
 from keras_likelihood.likelihoods.tails import log_normal_cdf
 
@@ -32,14 +35,17 @@ class Normal(LocationScale):
     def standard_nll(self, z):
         return 0.5 * ops.square(z) + LOG_PARTITION
 
-    def standard_cdf(self, z):
-        return 0.5 * ops.erfc(-z * math.sqrt(0.5))
-
     def standard_log_cdf(self, z):
         return log_normal_cdf(z)
 
     def standard_quantile(self, p):
         return normal_quantile(p)
+
+    def standard_log_quantile(self, log_p):
+        return normal_log_quantile(log_p)
+
+    def standard_log_mgf(self, t):
+        return 0.5 * ops.square(t)
 
     def standard_sample(self, shape, seed):
         return keras.random.normal(

@@ -5,28 +5,51 @@ import math
 from keras import ops
 
 from keras_likelihood.backend.clip import clip
+from keras_likelihood.likelihoods.tails import log_normal_cdf
 
 
 def normal_quantile(p):
-    """Quantile of the standard normal, to nearly full precision of `p`.
-
-    This is Wichura's algorithm AS 241 (1988): one quotient of polynomials
-    around the median and two in `r = sqrt(-log(tail))`. It uses the smaller
-    tail, so that it is exact for small `p`.
-    """
-    centre = p - 0.5
+    """Quantile of the standard normal, to nearly full precision of `p`."""
     tail = ops.where(p < 0.5, p, 1 - p)
+    # The logarithm of 0 has no gradient.
+    log_p = ops.log(ops.where(tail == 0, 0.25, tail))
+    found = _quantile(-ops.abs(p - 0.5), log_p)
+    found = ops.where(tail == 0, -math.inf, found)
+    return ops.where(p < 0.5, found, -found)
+
+
+def normal_log_quantile(log_p):
+    """The `z <= 0` whose lower tail has the logarithm `log_p <= log(1/2)`."""
+    return _quantile(ops.exp(log_p) - 0.5, log_p)
+
+
+def _quantile(centre, log_p):
+    """Wichura's algorithm AS 241 (1988), for the lower half.
+
+    It is one quotient of polynomials around the median and two in
+    `r = sqrt(-log_p)`. Further out Newton's method continues.
+
+    Args:
+        centre: the probability minus 1/2.
+        log_p: the logarithm of the probability.
+    """
     middle = centre * _quotient(_MIDDLE, 0.180625 - ops.square(centre))
-    smallest = 1e-37 if ops.dtype(p) == "float32" else 1e-300
-    r = ops.sqrt(-ops.log(clip(tail, smallest, 0.5)))
+    r = ops.sqrt(clip(-log_p, 0.1, 1e30))
     # The argument of each quotient is clipped to its range. So the gradients
     # of those that are not selected stay finite.
     near = _quotient(_NEAR, clip(r, 0.8, 5.0) - 1.6)
-    far = _quotient(_FAR, clip(r, 5.0, 30.0) - 5.0)
-    outer = ops.where(r < 5, near, far)
-    outer = ops.where(tail > 0, outer, math.inf)
-    outer = ops.where(centre < 0, -outer, outer)
-    return ops.where(ops.abs(centre) <= 0.425, middle, outer)
+    far = _quotient(_FAR, clip(r, 5.0, 28.0) - 5.0)
+    outer = ops.where(r < 5, -near, -far)
+    size = 2 * ops.square(clip(r, 20.0, 1e15))
+    farthest = -ops.sqrt(size - ops.log(2 * math.pi * size))
+    for _ in range(3):
+        gap = log_normal_cdf(farthest) + 0.5 * size
+        farthest = farthest + gap / farthest
+    outer = ops.where(r < 27.5, outer, farthest)
+    outer = ops.where(log_p > -math.inf, outer, -math.inf)
+    # A tail that is NaN has no quantile.
+    outer = ops.where(ops.isnan(log_p), log_p, outer)
+    return ops.where(centre >= -0.425, middle, outer)
 
 
 def _quotient(coefficients, x):

@@ -2,7 +2,6 @@
 
 import math
 
-import keras
 import numpy as np
 from keras import ops
 
@@ -90,11 +89,14 @@ class Quantiles(Parametrized):
     def _target(self, y):
         y = ops.convert_to_tensor(y, dtype=self.prediction.dtype)
         expected, received = tuple(self.prediction.shape[:-1]), tuple(y.shape)
+        if not received:
+            return y + ops.zeros_like(self.prediction[..., 0])
         if len(received) == len(expected) + 1 and received[-1] == 1:
             y = ops.squeeze(y, axis=-1)
-        fits = len(y.shape) == len(expected) and all(
+        last = tuple(y.shape)[max(len(y.shape) - len(expected), 0) :]
+        fits = len(last) == len(expected) and all(
             e == r or e is None or r is None
-            for e, r in zip(expected, tuple(y.shape), strict=True)
+            for e, r in zip(expected, last, strict=True)
         )
         if not fits:
             raise ValueError(
@@ -123,13 +125,7 @@ class Quantiles(Parametrized):
         return ops.where(y < knots[0], below, found)
 
     def quantile(self, p):
-        """The value below which a fraction `p` falls, `(batch, ...)`.
-
-        Args:
-            p: in (0, 1): a number, or a tensor that broadcasts against the
-                targets.
-        """
-        p = ops.convert_to_tensor(p, dtype=self.prediction.dtype)
+        """The value below which a fraction `p` falls, `(batch, ...)`."""
         knots = self._knots()
         first, last = self.levels[0], self.levels[-1]
         found = knots[0]
@@ -150,16 +146,6 @@ class Quantiles(Parametrized):
             knots[1:],
             strict=True,
         )
-
-    def sample(self, count=None, seed=None):
-        """Draws outcomes: `(batch, ...)`, or `(count, batch, ...)`."""
-        uniform = keras.random.uniform(
-            self._sample_shape(count)[:-1],
-            dtype=self.prediction.dtype,
-            seed=seed,
-        )
-        tiny = 2.0**-24
-        return self.quantile(clip(uniform, tiny, 1 - tiny))
 
     def mean(self):
         """Expected outcome of the joined quantiles, `(batch, ...)`."""

@@ -95,7 +95,7 @@ class Softmax(Likelihood):
 
     @classmethod
     def check_targets(cls, y, prediction_shape):
-        super().check_targets(y, prediction_shape)
+        cls._refuse_words(y)
         y, classes = np.asarray(y), prediction_shape[-1]
         if y.shape[-1:] == (classes,) and y.ndim == len(prediction_shape):
             off = ~(np.abs(y.sum(axis=-1, dtype="float64") - 1) <= 1e-3)
