@@ -21,7 +21,7 @@ from keras_likelihood.likelihoods.special import (
     stirling_remainder,
     trigamma,
 )
-from keras_likelihood.likelihoods.tails import EMPTY, smaller_tail
+from keras_likelihood.likelihoods.tails import EMPTY
 
 _NEAREST = 2.0**-24
 """Smallest distance of the mean from 1 in float32."""
@@ -84,10 +84,6 @@ class Beta(Likelihood):
         end = ops.where(ops.logical_xor(upper, y <= 0), EMPTY, 0.0)
         is_end = ops.logical_or(y <= 0, y >= 1)
         return ops.where(is_end, end, found)
-
-    def tail_quantile(self, log_p, upper):
-        log_p, upper = smaller_tail(log_p, upper)
-        return self._compiled("_solve", log_p, upper)
 
     def _solve(self, log_p, upper):
         a, b = self._shapes()

@@ -11,7 +11,7 @@ from keras_likelihood.likelihoods.checks import one_or_nan
 from keras_likelihood.likelihoods.inversion import solve_count
 from keras_likelihood.likelihoods.likelihood import Likelihood
 from keras_likelihood.likelihoods.special import as_mean, floor
-from keras_likelihood.likelihoods.tails import EMPTY, safe_log, smaller_tail
+from keras_likelihood.likelihoods.tails import EMPTY, safe_log
 
 
 class CountLikelihood(Likelihood):
@@ -71,10 +71,6 @@ class CountLikelihood(Likelihood):
         below, above = self.count_log_tails(clip(y, 0.0, 1e30))
         found = ops.where(upper, above, below)
         return ops.where(y < 0, ops.where(upper, 0.0, EMPTY), found)
-
-    def tail_quantile(self, log_p, upper):
-        """The smallest count n with `cdf(n) >= p`, from either tail."""
-        return self._compiled("_solve", *smaller_tail(log_p, upper))
 
     def _solve(self, log_p, upper):
         def is_enough(y):

@@ -53,9 +53,9 @@ class Gamma(PositiveLikelihood):
         return ops.where(upper, above, below)
 
     def log_ratio_tail_quantile(self, log_p, upper):
-        return self._compiled("_solve", log_p, upper)
+        return self._compiled("_solve_ratio", log_p, upper)
 
-    def _solve(self, log_p, upper):
+    def _solve_ratio(self, log_p, upper):
         # Markov's inequality bounds the upper tail.
         zeros = ops.zeros_like(log_p + self.shape)
         low = math.log(smallest(log_p)) + zeros

@@ -63,7 +63,7 @@ class Huber(LocationScale):
         k = self._threshold
         centre, tail = self._masses()
         log_partition = ops.log(centre + 2 * tail)
-        size = ops.abs(z)
+        size = ops.where(z < 0, -z, z)
         far = ops.log(tail) - k * ops.relu(size - k)
         near = tail + 0.5 * _ROOT * (
             ops.erfc(ops.where(size < k, size, k) * math.sqrt(0.5))

@@ -1,7 +1,5 @@
 """Quantiles of distributions whose tails have no inverse in closed form."""
 
-import math
-
 from keras import ops
 
 from keras_likelihood.backend.clip import clip

@@ -17,22 +17,20 @@ from keras_likelihood.likelihoods.checks import (
     check_coverage,
     refuse_our_names,
 )
-from keras_likelihood.likelihoods.method_calls import (
-    copied,
-    prepare_methods,
-)
+from keras_likelihood.likelihoods.method_calls import prepare_methods
 from keras_likelihood.likelihoods.parameter import Parameter
 from keras_likelihood.likelihoods.parameter_shapes import (
     as_vector,
     check_broadcasts,
 )
 from keras_likelihood.likelihoods.special import floor
-from keras_likelihood.likelihoods.tails import safe_log
+from keras_likelihood.likelihoods.tails import safe_log, smaller_tail
+from keras_likelihood.likelihoods.values import Values
 
 _REGISTRY: dict[str, type["Likelihood"]] = {}
 
 
-class Likelihood:
+class Likelihood(Values):
     """A distribution of the target, given a prediction and parameters.
 
     A likelihood is one file. It names its `parameters` and defines `nll`. It
@@ -233,7 +231,8 @@ class Likelihood:
                 outcomes. A list or vector of levels, such as `[0.1, 0.9]`,
                 gives the result a leading axis of levels.
         """
-        self._require("tail_quantile", "quantile")
+        if not self._overrides("_solve"):
+            self._require("tail_quantile", "quantile")
         upper = p > 0.5
         return self.tail_quantile(ops.log(ops.where(upper, 1 - p, p)), upper)
 
@@ -247,9 +246,15 @@ class Likelihood:
                 broadcasts against the outcomes.
             upper: booleans: whether the tail holds the outcomes above.
         """
+        if self._overrides("_solve"):
+            return self._compiled("_solve", *smaller_tail(log_p, upper))
         self._require("quantile", "quantile")
         p = ops.exp(log_p)
         return self.quantile(ops.where(upper, 1 - p, p))
+
+    def _solve(self, log_p, upper):
+        """`tail_quantile` of a tail of at most 1/2, in a compiled function."""
+        raise NotImplementedError
 
     def interval(self, coverage: float = 0.9):
         """Central interval that contains `coverage` of the probability.
@@ -283,7 +288,7 @@ class Likelihood:
 
     def mean(self):
         """Expected outcome, or NaN if the distribution has no mean."""
-        raise self._undefined("mean")
+        return self._compiled("_moments")[0]
 
     def variance(self):
         """Variance of the outcome, of the shape of `mean()`.
@@ -308,7 +313,12 @@ class Likelihood:
             matrix is the covariance of `d nll(y) / d prediction` over
             `y = sample()`.
         """
-        raise self._undefined("information")
+        if self.event_rank:
+            raise self._undefined("information")
+        return self._compiled("_information")
+
+    def _information(self):
+        return expectations.information(self)
 
     def followed(self, name: str):
         """The values whose mean a parameter with `is_followed` keeps.
@@ -355,73 +365,6 @@ class Likelihood:
         """The same distribution from TensorFlow Probability."""
         raise self._undefined("to_tfp")
 
-    def as_numpy(self):
-        """The same distribution, whose attributes are NumPy arrays.
-
-        The results of its methods are NumPy arrays too.
-        """
-        return self.map_values(ops.convert_to_numpy)
-
-    def map_values(self, function, **replaced):
-        """A copy with `function` of the prediction and of each parameter.
-
-        Args:
-            function: maps a tensor to a tensor or an array.
-            **replaced: values that are used as they are.
-        """
-        names = ["prediction", *(p.name for p in self.parameters)]
-        values = {
-            name: function(getattr(self, name))
-            for name in names
-            if name not in replaced
-        }
-        return copied(self, values | replaced)
-
-    def repeated(self, like):
-        """The distribution, with predictions repeated to the shape of `like`.
-
-        Args:
-            like: tensor whose last axes are those of the prediction.
-        """
-        ones = (1,) * (len(like.shape) - len(self.prediction.shape))
-
-        def reshaped(value):
-            if not len(value.shape):
-                return value
-            return ops.reshape(value, ones + tuple(ops.shape(value)))
-
-        every = ops.broadcast_to(self.prediction, ops.shape(like))
-        return self.map_values(reshaped, prediction=every)
-
-    def __getitem__(self, index):
-        shape = tuple(self.prediction.shape)
-
-        def chosen(value):
-            if not len(value.shape):
-                return value
-            every = (*shape[:-1], value.shape[-1])
-            if isinstance(value, np.ndarray):
-                return np.broadcast_to(value, every)[index]
-            return ops.broadcast_to(value, every)[index]
-
-        found = self.map_values(chosen)
-        if tuple(found.prediction.shape)[-1:] != shape[-1:]:
-            raise IndexError(
-                "A distribution is sliced along all axes but the last of its "
-                f"predictions of shape {shape}. Received: {index!r}"
-            )
-        return found
-
-    def __repr__(self):
-        parts = []
-        for name in ("prediction", *(p.name for p in self.parameters)):
-            value = getattr(self, name)
-            shape = tuple(value.shape)
-            is_known = not shape and isinstance(value, np.ndarray)
-            parts.append(f"{name}={value if is_known else shape}")
-        dtype = keras.backend.standardize_dtype(self.prediction.dtype)
-        return f"{type(self).__name__}({', '.join(parts)}, dtype={dtype})"
-
     def typical_outcome(self):
         """A possible outcome, as a constant of the prediction's shape."""
         outcome = ops.stop_gradient(self.prediction)
@@ -436,9 +379,7 @@ class Likelihood:
 
     def _compiled(self, method, *args):
         """The result of a method of tensors, compiled once per shape."""
-        names = ["prediction", *(p.name for p in self.parameters)]
-        tensors = {name: getattr(self, name) for name in names}
-        return _run(type(self), method, tensors, *args)
+        return _run(type(self), method, self.values(), *args)
 
     def _overrides(self, name, base=None):
         base = base or Likelihood
@@ -486,13 +427,15 @@ prepare_methods(Likelihood)
 
 
 _DIMENSIONS = ["scalar", "channel", "element"]
+_DEEPEST = 20
+"""Likelihoods inside of each other that a name may have."""
 
 
 def get(identifier) -> type[Likelihood]:
     """Returns a likelihood class from itself or its snake-case name."""
     if isinstance(identifier, type) and issubclass(identifier, Likelihood):
         return identifier.from_arguments("")
-    if isinstance(identifier, str):
+    if isinstance(identifier, str) and identifier.count("(") <= _DEEPEST:
         name, bracket, arguments = identifier.partition("(")
         if name in _REGISTRY:
             return _REGISTRY[name].from_arguments(bracket + arguments)

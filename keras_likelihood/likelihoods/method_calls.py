@@ -1,6 +1,5 @@
 """How methods are called: half precision, NumPy, NaN, levels of quantiles."""
 
-import copy
 import functools
 
 import keras
@@ -87,13 +86,6 @@ def _plain(likelihood):
         return x.as_numpy() if hasattr(x, "as_numpy") else x
 
     return plain, convert
-
-
-def copied(likelihood, values: dict):
-    """The same distribution with other values of its attributes."""
-    other = copy.copy(likelihood)
-    vars(other).update(values)
-    return other
 
 
 def _levels(likelihood, p):

@@ -8,7 +8,6 @@ from keras import ops
 
 from keras_likelihood.likelihoods.inversion import solve, solve_count
 from keras_likelihood.likelihoods.special import floor
-from keras_likelihood.likelihoods.tails import smaller_tail
 from keras_likelihood.likelihoods.wrapper import Wrapper
 
 
@@ -96,11 +95,8 @@ class Mixed(Wrapper):
         none = ops.zeros_like(drawn)
         return ops.sum(ops.where(chosen, drawn, none), axis=axis)
 
-    def tail_quantile(self, log_p, upper):
-        """It lies between the same quantiles of the components."""
-        return self._compiled("_solve", *smaller_tail(log_p, upper))
-
     def _solve(self, log_p, upper):
+        """It lies between the same quantiles of the components."""
         like = self.prediction[..., 0] if self.event_rank else self.prediction
         log_p = log_p + ops.zeros_like(like)
         upper = ops.logical_and(upper, ops.ones_like(log_p, dtype="bool"))
@@ -119,9 +115,7 @@ class Mixed(Wrapper):
 
             step = getattr(self.inner, "step", 1.0)
             low, high = ops.round(low / step) - 1, ops.round(high / step)
-            return step * solve_count(
-                lambda n: is_enough(step * n), low, high
-            )
+            return step * solve_count(lambda n: is_enough(step * n), low, high)
         is_end = log_p == -math.inf
         low, high = (ops.where(is_end, 0.0, end) for end in (low, high))
         found = solve(

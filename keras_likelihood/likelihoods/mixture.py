@@ -7,7 +7,6 @@ import numpy as np
 from keras import ops
 
 from keras_likelihood.constraints import Identity
-from keras_likelihood.likelihoods import expectations
 from keras_likelihood.likelihoods.checks import check_size
 from keras_likelihood.likelihoods.likelihood import get
 from keras_likelihood.likelihoods.mixed import Mixed
@@ -105,10 +104,3 @@ class Mixture(Mixed):
     def repeated_target(self, y):
         y = self._check_target(y)[..., None]
         return ops.broadcast_to(y, (*ops.shape(y)[:-1], self.components))
-
-    def information(self):
-        """Computed from its definition, by quadrature."""
-        return self._compiled("_information")
-
-    def _information(self):
-        return expectations.information(self)

@@ -34,6 +34,7 @@ class Multivariate(Parametrized):
     `marginal` and `conditional` need.
     """
 
+    example = "covariance=full"
     own_parameters: ClassVar[tuple[Parameter, ...]] = ()
     """Parameters in front of those of the covariance."""
 

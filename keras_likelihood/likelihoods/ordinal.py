@@ -38,6 +38,7 @@ class Ordinal(Parametrized):
             all units or for each. Defaults to 1.
     """
 
+    example = "4"
     classes: int
     is_discrete = True
 

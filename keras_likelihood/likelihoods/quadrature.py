@@ -47,7 +47,9 @@ def log_cdf(standard_nll, z):
     >>> log_cdf(lambda z: ops.abs(z) + math.log(2.0), ops.zeros((1,)))
     [-0.6931472]
     """
-    return both_tails(z < 0, log_survival(standard_nll, ops.abs(z)))[0]
+    # The gradient of `ops.abs` at 0 is 0, or 1 on JAX.
+    size = ops.where(z < 0, -z, z)
+    return both_tails(z < 0, log_survival(standard_nll, size))[0]
 
 
 def log_quantile(standard_nll, log_p):

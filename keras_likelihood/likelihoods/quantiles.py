@@ -41,6 +41,7 @@ class Quantiles(Parametrized):
         scale: `> 0`; its last axis is 1. Defaults to 1.
     """
 
+    example = "[0.1,0.9]"
     levels: tuple[float, ...]
 
     @classmethod

@@ -22,12 +22,7 @@ from keras import ops
 
 from keras_likelihood.backend.clip import clip
 from keras_likelihood.backend.custom_gradient import with_gradient
-from keras_likelihood.backend.elementary import (
-    expm1,
-    log1p,
-    reciprocal,
-    select,
-)
+from keras_likelihood.backend.elementary import expm1, log1p, select
 from keras_likelihood.likelihoods.method_calls import widened
 
 _FORM_CHANGE = 1.7
@@ -81,8 +76,8 @@ def evaluate(x, shape, scale, *, exact_power=False):
     """
     a, b, k = _coefficients(shape)
     limits = _limits(shape)
-    inverse_a, inverse_b = reciprocal(a), reciprocal(b)
-    inverse_scale = reciprocal(scale)
+    inverse_a, inverse_b = 1 / a, 1 / b
+    inverse_scale = 1 / scale
     farthest = _farthest(a, b, limits)
     z = clip(x * inverse_scale, -farthest, farthest)
     s = z * z
@@ -126,7 +121,7 @@ def differentiate(residuals, upstream, normalizer_slope=None):
     """
     inverse_scale, shape, a, k, inverse_a, *rest = residuals
     b_over_a, first_form, z, s, h, e, value = rest
-    weight = upstream * ((1 + e) * reciprocal(1 + first_form * s))
+    weight = upstream * ((1 + e) * (1 / (1 + first_form * s)))
     weight_s = weight * s
 
     def by_x():

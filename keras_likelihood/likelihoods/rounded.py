@@ -3,7 +3,6 @@
 import numpy as np
 from keras import ops
 
-from keras_likelihood.likelihoods import expectations
 from keras_likelihood.likelihoods.likelihood import get
 from keras_likelihood.likelihoods.ranges import log_probability
 from keras_likelihood.likelihoods.special import floor
@@ -74,15 +73,6 @@ class Rounded(Wrapper):
 
     def sample(self, count=None, seed=None):
         return self._on_grid(self.inner.sample(count, seed))
-
-    def mean(self):
-        return self._compiled("_moments")[0]
-
-    def information(self):
-        return self._compiled("_information")
-
-    def _information(self):
-        return expectations.information(self)
 
     def scale_exponent(self):
         return self.inner.scale_exponent()

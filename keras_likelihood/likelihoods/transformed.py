@@ -41,6 +41,7 @@ class Transformed(Wrapper):
             own or its name.
     """
 
+    example = "normal,log"
     bijector: ClassVar[Any]
     mapped_likelihood: ClassVar[type[Likelihood]]
 
@@ -107,9 +108,6 @@ class Transformed(Wrapper):
     def sample(self, count=None, seed=None):
         drawn = self.bijector.inverse(self.inner.sample(count, seed))
         return self.bijector.inside(drawn)
-
-    def mean(self):
-        return self._compiled("_moments")[0]
 
     def _moments(self):
         """By the moment function of the logarithm, or by quadrature."""

@@ -6,11 +6,10 @@ import numpy as np
 from keras import ops
 
 from keras_likelihood.backend.clip import clip
-from keras_likelihood.likelihoods import expectations
 from keras_likelihood.likelihoods.checks import one_or_nan
 from keras_likelihood.likelihoods.likelihood import get
 from keras_likelihood.likelihoods.ranges import log_probability
-from keras_likelihood.likelihoods.tails import EMPTY, log_add, smaller_tail
+from keras_likelihood.likelihoods.tails import EMPTY, log_add
 from keras_likelihood.likelihoods.wrapper import Wrapper
 
 
@@ -33,6 +32,8 @@ class Truncated(Wrapper):
         likelihood: a `Likelihood` of numbers or its name. It needs a `cdf`.
         low, high: ends of the range. `None` (default) means no end.
     """
+
+    example = "normal,low=0"
 
     @classmethod
     def define(cls, likelihood, *, low=None, high=None):
@@ -98,9 +99,6 @@ class Truncated(Wrapper):
         share = share - log_probability(inner, low, high)
         return ops.where(empty, EMPTY, clip(share, -math.inf, 0.0))
 
-    def tail_quantile(self, log_p, upper):
-        return self._compiled("_solve", *smaller_tail(log_p, upper))
-
     def _solve(self, log_p, upper):
         """It works with the tails of the likelihood in which the range lies.
 
@@ -109,7 +107,10 @@ class Truncated(Wrapper):
         inner = self.inner
         low, high = self._ends()
         mass = log_probability(inner, low, high)
-        below_high, above_low = _tail(inner, high, False), _tail(inner, low, True)
+        below_high, above_low = (
+            _tail(inner, high, False),
+            _tail(inner, low, True),
+        )
         half = math.log(0.5)
         side = ops.where(
             above_low < half, True, ops.where(below_high < half, False, upper)
@@ -125,15 +126,6 @@ class Truncated(Wrapper):
         is_same = ops.logical_not(ops.logical_xor(upper, side))
         found = inner.tail_quantile(ops.where(is_same, added, rest), side)
         return clip(found, *self._range())
-
-    def mean(self):
-        return self._compiled("_moments")[0]
-
-    def information(self):
-        return self._compiled("_information")
-
-    def _information(self):
-        return expectations.information(self)
 
     def typical_outcome(self):
         return clip(self.inner.typical_outcome(), *self._range())

@@ -14,11 +14,7 @@ from keras_likelihood.likelihoods.inversion import solve
 from keras_likelihood.likelihoods.likelihood import Likelihood
 from keras_likelihood.likelihoods.parameter import Parameter
 from keras_likelihood.likelihoods.special import floor
-from keras_likelihood.likelihoods.tails import (
-    both_tails,
-    safe_log,
-    smaller_tail,
-)
+from keras_likelihood.likelihoods.tails import both_tails, safe_log
 
 _WIDTHS = 13.0
 _NODES = 48
@@ -63,7 +59,8 @@ class VonMises(Likelihood):
 
     def _log_tail(self, angle, upper):
         """The tail of an angle in [-pi, pi] from the prediction."""
-        size, kappa = ops.abs(angle), self.concentration
+        size = ops.where(angle < 0, -angle, angle)
+        kappa = self.concentration
         # The density is 0 so many standard deviations away.
         end = clip(_WIDTHS / ops.sqrt(kappa), 0.0, math.pi)
         start = ops.where(size > end, end, size)
@@ -71,10 +68,6 @@ class VonMises(Likelihood):
         tail = tail / (2 * math.pi * i0e(kappa))
         below, above = both_tails(angle < 0, safe_log(tail))
         return ops.where(upper, above, below)
-
-    def tail_quantile(self, log_p, upper):
-        log_p, upper = smaller_tail(log_p, upper)
-        return self.prediction + self._compiled("_solve", log_p, upper)
 
     def _solve(self, log_p, upper):
         zeros = ops.zeros_like(log_p + self.concentration)
@@ -87,7 +80,7 @@ class VonMises(Likelihood):
             ops.where(upper, math.pi, 0.0) + zeros,
         )
         end = ops.where(upper, math.pi, -math.pi)
-        return ops.where(log_p < -80, end, found)
+        return self.prediction + ops.where(log_p < -80, end, found)
 
     def sample(self, count=None, seed=None):
         """Draws angles in (-pi, pi]."""

@@ -43,6 +43,8 @@ class ZeroInflated(Wrapper, CountLikelihood):
             (0, 1), which defaults to 0.1.
     """
 
+    example = "poisson"
+
     @classmethod
     def define(cls, likelihood):
         inner = get(likelihood)

@@ -11,7 +11,6 @@ from scipy import special, stats
 from keras_likelihood.likelihoods import quadrature
 
 
-
 def cdf(nll, z):
     return ops.exp(quadrature.log_cdf(nll, z))
 
@@ -73,9 +72,7 @@ def test_cdf_including_tails(name, dtype, double_precision):
 def test_quantile_inverts_the_distribution(name, dtype, double_precision):
     nll, oracle = CASES[name]
     p = PROBABILITIES.astype(dtype)
-    found = ops.convert_to_numpy(
-        quantile(nll, ops.convert_to_tensor(p))
-    )
+    found = ops.convert_to_numpy(quantile(nll, ops.convert_to_tensor(p)))
     error = (STEEP_ERRORS if name == "steep" else ERRORS)[dtype]
     again = oracle.cdf(found.astype("float64"))
     np.testing.assert_allclose(again, p, atol=error, rtol=0)
