@@ -76,7 +76,7 @@ class Censored(Wrapper):
             expected[-1] == 1 and received[-1] == 2
         ):
             y = ops.expand_dims(y, axis=-2)
-        elif len(received) == len(expected):
+        elif len(received) in (0, len(expected)):
             y = self._check_target(y)
             return y, y
         if len(y.shape) != len(expected) + 1 or y.shape[-1] != 2:

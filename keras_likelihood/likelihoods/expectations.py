@@ -82,6 +82,8 @@ def _shares(distribution):
     is_used = weights > 0
     y = ops.where(is_used, y, distribution.typical_outcome())
     log_share = ops.log(ops.where(is_used, weights, 1.0)) - distribution.nll(y)
+    # An outcome that is rounded to the end of its range may be impossible.
+    is_used = ops.logical_and(is_used, ~ops.isnan(log_share))
     log_share = ops.where(is_used, log_share, -math.inf)
     largest = ops.max(log_share, axis=(0, 1), keepdims=True)
     shares = ops.exp(log_share - ops.stop_gradient(largest))

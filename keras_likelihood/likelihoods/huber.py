@@ -7,11 +7,11 @@ from keras import ops
 from keras_likelihood.backend.clip import clip
 from keras_likelihood.constraints import ShiftedSoftplus, Softplus
 from keras_likelihood.likelihoods.location_scale import LocationScale
-from keras_likelihood.likelihoods.normal_quantile import (
+from keras_likelihood.likelihoods.parameter import Parameter
+from keras_likelihood.likelihoods.tails import (
+    both_tails,
     normal_log_quantile,
 )
-from keras_likelihood.likelihoods.parameter import Parameter
-from keras_likelihood.likelihoods.tails import both_tails
 
 _ROOT = math.sqrt(2 * math.pi)
 

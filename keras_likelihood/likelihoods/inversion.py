@@ -29,7 +29,7 @@ def solve(log_tail, nll, log_p, upper, low, high, start=None):
     """
     fixed = ops.stop_gradient(log_p)
     wide = ops.dtype(log_p) == "float64"
-    tolerance = (1e-14 if wide else 3e-7) * (1 + ops.abs(fixed))
+    tolerance = (1e-13 if wide else 1e-6) * (1 + ops.abs(fixed))
     like = fixed + ops.cast(upper, ops.dtype(fixed)) + low + high
     zeros = ops.zeros_like(ops.stop_gradient(like))
     low, high = (ops.stop_gradient(end + zeros) for end in (low, high))

@@ -18,8 +18,8 @@ from keras_likelihood.likelihoods.checks import (
     refuse_our_names,
 )
 from keras_likelihood.likelihoods.method_calls import prepare_methods
-from keras_likelihood.likelihoods.parameter import Parameter
-from keras_likelihood.likelihoods.parameter_shapes import (
+from keras_likelihood.likelihoods.parameter import (
+    Parameter,
     as_vector,
     check_broadcasts,
 )

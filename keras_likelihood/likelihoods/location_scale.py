@@ -1,5 +1,7 @@
 """Likelihoods with a location and a scale."""
 
+import math
+
 import keras
 from keras import ops
 
@@ -46,7 +48,10 @@ class LocationScale(Likelihood):
 
     def standard_quantile(self, p):
         tail = ops.where(p < 0.5, p, 1 - p)
-        return ops.sign(0.5 - p) * self.standard_log_quantile(ops.log(tail))
+        # The logarithm of 0 has no gradient.
+        log_p = ops.log(ops.where(tail == 0, 0.25, tail))
+        z = ops.where(tail == 0, -math.inf, self.standard_log_quantile(log_p))
+        return ops.where(p == 0.5, 0.0, ops.sign(0.5 - p) * z)
 
     def standard_log_quantile(self, log_p):
         """The `z <= 0` with `standard_log_cdf(z) = log_p <= log(1/2)`."""

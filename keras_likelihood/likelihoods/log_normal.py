@@ -9,12 +9,12 @@ from keras_likelihood.backend.clip import clip
 from keras_likelihood.backend.probability import tfp_distributions
 from keras_likelihood.constraints import ShiftedSoftplus
 from keras_likelihood.likelihoods.normal import LOG_PARTITION
-from keras_likelihood.likelihoods.normal_quantile import (
-    normal_log_quantile,
-)
 from keras_likelihood.likelihoods.parameter import Parameter
 from keras_likelihood.likelihoods.positive_likelihood import PositiveLikelihood
-from keras_likelihood.likelihoods.tails import log_normal_cdf
+from keras_likelihood.likelihoods.tails import (
+    log_normal_cdf,
+    normal_log_quantile,
+)
 
 
 class LogNormal(PositiveLikelihood):

@@ -72,7 +72,9 @@ class Quantiles(Parametrized):
 
     def nll(self, y):
         """One value per outcome, `(batch, ...)`."""
-        error = ops.expand_dims(self._target(y), axis=-1) - self.prediction
+        error = (
+            ops.expand_dims(self._check_target(y), axis=-1) - self.prediction
+        )
         levels = ops.convert_to_tensor(self.levels, dtype=error.dtype)
         loss = ops.where(error < 0, levels - 1, levels) * error
         constant = -np.mean([math.log(t * (1 - t)) for t in self.levels])
@@ -87,7 +89,7 @@ class Quantiles(Parametrized):
             return self.scale
         return ops.squeeze(self.scale, axis=-1)
 
-    def _target(self, y):
+    def _check_target(self, y):
         y = ops.convert_to_tensor(y, dtype=self.prediction.dtype)
         expected, received = tuple(self.prediction.shape[:-1]), tuple(y.shape)
         if not received:
@@ -112,7 +114,7 @@ class Quantiles(Parametrized):
 
     def cdf(self, y):
         """Probability of an outcome at most `y`, `(batch, ...)`."""
-        y, knots = self._target(y), self._knots()
+        y, knots = self._check_target(y), self._knots()
         first, last = self.levels[0], self.levels[-1]
         inside = first
         for t, next_t, q, next_q in self._pieces(knots):

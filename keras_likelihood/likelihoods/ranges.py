@@ -4,7 +4,6 @@ import math
 
 from keras import ops
 
-from keras_likelihood.backend.clip import clip
 from keras_likelihood.likelihoods.tails import log_one_minus_exp
 
 
@@ -42,17 +41,16 @@ def log_probability(distribution, low, high):
     found = wide + log_one_minus_exp(gap)
     if not distribution.is_discrete:
         # The difference of two logarithms has a rounding error. Below a limit
-        # it is larger than the error of density times width. If the two
-        # results differ by more than that, the density is not constant.
+        # it is larger than the error of density times width, if the density
+        # is about constant.
         digits = 1e-15 if ops.dtype(gap) == "float64" else 1e-6
-        noise = digits * (1 + ops.abs(ops.stop_gradient(wide)))
-        narrow = ops.logical_and(is_range, gap < noise ** (1 / 3))
+        limit = (digits * (1 + ops.abs(ops.stop_gradient(wide)))) ** (1 / 3)
+        narrow = ops.logical_and(is_range, gap < limit)
         density = -distribution.nll(ops.where(narrow, middle, typical))
+        change = ops.stop_gradient(distribution.nll(low) + density)
+        narrow = ops.logical_and(narrow, ops.abs(change) < 0.5)
         width = ops.where(narrow, high - low, ops.ones_like(low))
-        flat = density + ops.log(width)
-        apart = ops.abs(flat - found) * clip(gap, 0.0, 1.0)
-        narrow = ops.logical_and(narrow, apart < 2 * noise + 0.1 * gap)
-        found = ops.where(narrow, flat, found)
+        found = ops.where(narrow, density + ops.log(width), found)
     found = ops.where(both, found, ops.where(has_low, at_low, at_high))
     known = ops.logical_or(has_low, has_high)
     return ops.where(known, found, ops.zeros_like(found))

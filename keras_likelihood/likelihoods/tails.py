@@ -41,6 +41,26 @@ def log_normal_cdf(z):
     return ops.where(z > 0, right, ops.where(z > far, left, tail))
 
 
+def normal_log_quantile(log_p):
+    """The `z <= 0` whose lower tail has the logarithm `log_p <= log(1/2)`.
+
+    Newton's method starts from formula 26.2.23 of Abramowitz and Stegun, whose
+    error is below 5e-4. The last step gives the gradient.
+    """
+    is_end = log_p == -math.inf
+    log_p = ops.where(is_end, math.log(0.25), log_p)
+    t = ops.sqrt(-2 * ops.stop_gradient(log_p))
+    above = 2.515517 + t * (0.802853 + t * 0.010328)
+    below = 1 + t * (1.432788 + t * (0.189269 + t * 0.001308))
+    z = above / below - t
+    for _ in range(4 if ops.dtype(log_p) == "float64" else 3):
+        z = ops.stop_gradient(z)
+        value = log_normal_cdf(z)
+        slope = ops.exp(-0.5 * z * z - ops.stop_gradient(value))
+        z = z - (value - log_p) * math.sqrt(2 * math.pi) / slope
+    return ops.where(is_end, -math.inf, z)
+
+
 def log_one_minus_exp(gap):
     """`log(1 - exp(-gap))` for `gap > 0`."""
     small = ops.log(-ops.expm1(-clip(gap, _SMALLEST, 1.0)))

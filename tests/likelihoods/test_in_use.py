@@ -63,8 +63,12 @@ SCALAR = [name for name in NAMES if not likelihoods.get(name).event_rank]
     ],
 )
 def test_known_numbers(name, prediction, values, method, expected):
-    made = likelihoods.get(name)(np.full((1, 1), prediction, "float32"), **values)
-    found = made.quantile(0.5) if method == "quantile" else getattr(made, method)()
+    made = likelihoods.get(name)(
+        np.full((1, 1), prediction, "float32"), **values
+    )
+    found = (
+        made.quantile(0.5) if method == "quantile" else getattr(made, method)()
+    )
     np.testing.assert_allclose(as_numpy(found), expected, rtol=3e-4)
 
 
@@ -83,12 +87,14 @@ def test_the_nll_of_a_large_shape_and_of_infinity():
 @pytest.mark.parametrize("name", NAMES)
 def test_nan_in_nan_out(name):
     likelihood = likelihoods.get(name)
-    made = likelihood(np.repeat(PREDICTION, 2 if likelihood.event_rank else 1, 1))
+    made = likelihood(
+        np.repeat(PREDICTION, 2 if likelihood.event_rank else 1, 1)
+    )
     y = NAN[:, 0] if name.startswith(("softmax", "quantiles")) else NAN
     if likelihood.event_rank and y.ndim == 2:
         y = np.repeat(NAN, 2, axis=1)
     assert np.isnan(as_numpy(made.nll(y))[0]).all()
-    with pytest.raises(ValueError, match=r"Received: \[nan"):
+    with pytest.raises(ValueError, match=r"Received: \[.*nan"):
         likelihood.check_targets(y, tuple(made.prediction.shape))
     if "cdf" not in name and (not likelihood.event_rank or "quant" in name):
         for method in (made.cdf, made.cdf_below, made.log_cdf, made.quantile):
@@ -129,9 +135,9 @@ def test_slices_levels_numbers_and_numpy(name):
         as_numpy(made.cdf(1.0)), as_numpy(made.cdf(np.ones((3, 1)))), rtol=1e-6
     )
     arrays = made.as_numpy()
-    assert repr(arrays) == repr(made) and repr(made).startswith(
-        type(made).__name__ + "(prediction=(3, 1)"
-    )
+    for found in (made, arrays):
+        start = f"{type(made).__name__}(prediction=(3, 1), "
+        assert repr(found).startswith(start)
     results = [arrays.mean(), arrays.variance(), *arrays.interval(0.8)]
     results += [arrays.quantile([0.1]), arrays.sample(2), arrays.nll(y)]
     results += [arrays.prediction, arrays[:1].cdf(0.5), arrays.cdf(y)]
