@@ -97,31 +97,6 @@ def step_costs():
     axes.set(xlim=(0, 5), xlabel="additional time of a training step, in %")
 
 
-def row_stores():
-    """Reading and writing one batch of rows, in four ways."""
-    header, *rows = table("reliability", "ext4, LMDB 0.9.36):")
-    figure, axes = plt.subplots(figsize=(7, 3))
-    size = [row[0] for row in rows]
-    size = [name or size[i - 1] for i, name in enumerate(size)]
-    labels = [
-        f"{name}, batch {row[1]}" for name, row in zip(size, rows, strict=True)
-    ]
-    place = np.arange(len(rows))
-    colors = (GREY, "#cbd5e0", BLUE, "#90cdf4")
-    for i, color in enumerate(colors):
-        axes.barh(
-            place + 0.2 * i,
-            [number(row[2 + i]) for row in rows],
-            height=0.18,
-            color=color,
-            label=header[2 + i],
-        )
-    axes.set_yticks(place + 0.3, labels)
-    axes.invert_yaxis()
-    axes.set(xscale="log", xlabel="milliseconds of processor time")
-    axes.legend(frameon=False, fontsize=8)
-
-
 def one_idea():
     """A likelihood in the middle, and what is made of it around it."""
     figure, axes = plt.subplots(figsize=(7, 2.8))

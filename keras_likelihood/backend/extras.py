@@ -7,6 +7,7 @@ EXTRAS = {
     "jinja2": "pages",
     "markupsafe": "pages",
     "PIL": "pages",
+    "filelock": "tables",
     "matplotlib": "all",
     "rich": "all",
     "sklearn": "all",

@@ -12,8 +12,7 @@ from keras_likelihood.backend.processes import (
     refuse_workers,
 )
 from keras_likelihood.backend.registration import serializable
-from keras_likelihood.data_parameters.rows_ahead import RowsAhead
-from keras_likelihood.data_parameters.weights import standardize_weights
+from keras_likelihood.data_parameters.file_table import FileTable
 from keras_likelihood.likelihoods.output import split_output
 from keras_likelihood.losses.likelihood_loss import LikelihoodLoss
 from keras_likelihood.models.adapted_heads import adapt_heads, refuse_other_head
@@ -30,6 +29,7 @@ from keras_likelihood.models.functional import (
 )
 from keras_likelihood.models.likelihood_step import LikelihoodStep
 from keras_likelihood.models.named_output import named_output
+from keras_likelihood.models.numbered_weights import standardize_weights
 from keras_likelihood.models.own_callbacks import (
     take_scales,
     with_own_callbacks,
@@ -144,7 +144,7 @@ class LikelihoodModel(LikelihoodStep):
         self._refuse_loss_of_lone_prediction(loss)
         counted = CountedMetrics(losses, metrics, weighted_metrics)
         if kwargs.get("jit_compile") is True:
-            _refuse_jit_with_store(losses)
+            _refuse_jit_with_file(losses)
         given = {
             "loss": loss,
             "loss_weights": loss_weights,
@@ -208,6 +208,8 @@ class LikelihoodModel(LikelihoodStep):
             loss.adopt("model")
             for name, value in loss.learned_beside(len(parameters)).items():
                 learned[name if key == "" else f"{key}_{name}"] = value
+        for parameter in self.data_parameters.values():
+            parameter.set_model(self)
         self.loss_parameters.replace(learned, self.data_parameters)
 
     def _refuse_loss_of_lone_prediction(self, loss):
@@ -251,22 +253,6 @@ class LikelihoodModel(LikelihoodStep):
         finally:
             for parameter in own:
                 parameter.close()
-
-    def make_train_function(self, force=False):
-        """As `keras.Model.make_train_function`; may read rows ahead."""
-        super().make_train_function(force)
-        self.train_function = RowsAhead.around(self.train_function, self)
-
-    def make_test_function(self, force=False):
-        """As `keras.Model.make_test_function`."""
-        # The steps ask the file for rows, and take what lies on the device.
-        RowsAhead.settle_all(self)
-        super().make_test_function(force)
-
-    def make_predict_function(self, force=False):
-        """As `keras.Model.make_predict_function`."""
-        RowsAhead.settle_all(self)
-        return super().make_predict_function(force)
 
     def train_on_batch(
         self, x, y=None, sample_weight=None, class_weight=None, **kwargs
@@ -367,18 +353,18 @@ class LikelihoodModel(LikelihoodStep):
         return getattr(LikelihoodModel, unpickle.__name__), arguments
 
 
-def _refuse_jit_with_store(losses):
+def _refuse_jit_with_file(losses):
     stored = [
-        p.store
+        p
         for loss in losses.by_key.values()
         for p in loss.data_parameters.values()
-        if p.store is not None
+        if isinstance(p.table, FileTable)
     ]
     if stored and keras.backend.backend() == "tensorflow":
         raise ValueError(
-            "A data parameter with a `store` on disk needs a step that is "
-            "not compiled by XLA on TensorFlow; leave `jit_compile` at "
-            "'auto'. Received: jit_compile=True"
+            "A data parameter with a `FileTable` needs a step that is not "
+            "compiled by XLA on TensorFlow; leave `jit_compile` at 'auto'. "
+            "Received: jit_compile=True"
         )
 
 

@@ -109,7 +109,9 @@ class LossParameters(keras.Layer):
             store[f"{key}.value"] = np.asarray(parameter.latest)
         for name, parameter in self._current.data_parameters.items():
             for i, variable in enumerate(parameter.variables):
-                store[f"{_data_key(name)}.{i}"] = variable.numpy()
+                # The rows of a file need not fit in memory.
+                value = getattr(variable, "rows", variable.numpy)()
+                store[f"{_data_key(name)}.{i}"] = value
 
     def load_own_variables(self, store):
         keys = list(store.keys())
@@ -171,6 +173,10 @@ def _data_key(name):
 def _assign_all(variables, values, name):
     shapes = [tuple(getattr(v, "saved_shape", v.shape)) for v in variables]
     received = [np.shape(v) for v in values]
+    if received and received[0] == ():
+        # Version 0.2 kept the rows of a table on disk apart.
+        shapes, received = shapes[1:], received[1:]
+        variables, values = variables[1:], values[1:]
     if shapes != received:
         raise ValueError(
             f"The saved {name} is of another model. Expected: variables of "

@@ -86,10 +86,7 @@ class Reading:
 
     @property
     def data_parameters(self) -> dict:
-        """The `DataParameter`s of the loss whose tables are open, by name.
-
-        A loaded model names its tables on disk and opens none of them.
-        """
+        """The `DataParameter`s of the loss whose rows are known, by name."""
         found = getattr(self.loss, "data_parameters", {})
         return {name: data for name, data in found.items() if data.is_open}
 
@@ -212,5 +209,5 @@ def _values(reading, name, fitted):
     data = reading.data_parameters.get(name)
     if data is not None and data.num_examples == len(reading.prediction):
         values = data.values()
-        return values.reshape(len(values), *data.rows.shape)
+        return values.reshape(len(values), *data.row_shape)
     return keras.ops.convert_to_numpy(getattr(fitted, name))

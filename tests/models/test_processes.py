@@ -99,7 +99,11 @@ def layer(units, **options):
 def with_global_and_data(rows, share, shard=None):
     """A global shape and a scale for each example."""
     x, y, index = data()
-    scale = kl.DataParameter(51, momentum=0.5, shard=shard)
+    scale = kl.DataParameter(
+        51,
+        optimizer=kl.data_parameters.SparseRMSProp(momentum=0.5),
+        table=kl.data_parameters.MemoryTable(shard=shard),
+    )
     inputs = keras.Input((3,))
     model = kl.LikelihoodModel(inputs, layer(1)(inputs))
     loss = kl.losses.RobustRhoLoss(scale=scale)
@@ -205,7 +209,8 @@ def on_torch(process, ports, folder):
         model, _ = models["data"]
         with pytest.raises(ValueError, match="train by `fit`"):
             model.train_on_batch(*data()[:2])
-        scale = kl.DataParameter(4, store=str(folder / "table.rows"))
+        table = kl.data_parameters.FileTable(folder / "table.npy")
+        scale = kl.DataParameter(4, table=table)
         with pytest.raises(ValueError, match="serves one device"):
             model.compile("sgd", loss=kl.losses.RobustRhoLoss(scale=scale))
     torch.distributed.destroy_process_group()
