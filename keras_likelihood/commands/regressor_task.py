@@ -31,7 +31,7 @@ class RegressorTask:
     def __init__(self, fitted_to, judged_on, refit=None):
         self.fitted_to = fitted_to
         self.judged_on = judged_on
-        self._refit = refit
+        self.calibrated_model = refit
 
     def methods(self) -> dict:
         """Class names of the methods that these data allow."""
@@ -124,20 +124,13 @@ class RegressorTask:
         if self.distribution(recalibrator) is None:
             return "It predicts a number without an interval."
         inside = self.judge(recalibrator)["in 90 % band"]
-        return f"Its 90 % intervals hold {inside:.1%} of the targets."
+        return f"Its 90 % intervals contain {inside:.1%} of the targets."
 
-    def calibrated_model(self, recalibrator):
-        """The Keras model with the distribution's parameters as output."""
-        return self._refit(recalibrator)
-
-    def arrays(self, recalibrator) -> dict:
-        """The arrays that are written if there is no model."""
+    def write(self, recalibrator, path) -> None:
+        """Writes the parameters of the distributions as an `.npz`."""
         distribution = self.distribution(recalibrator)
-        names = [p.name for p in type(distribution).parameters]
-        return {
-            "prediction": _numpy(distribution.prediction),
-            **{n: _numpy(getattr(distribution, n)) for n in names},
-        }
+        names = ["prediction", *(p.name for p in type(distribution).parameters)]
+        np.savez(path, **{n: _numpy(getattr(distribution, n)) for n in names})
 
     def draw(self, recalibrator):
         """A Matplotlib figure of the calibration, before and after."""

@@ -95,7 +95,7 @@ class Softmax(Likelihood):
 
     @classmethod
     def check_targets(cls, y, prediction_shape):
-        super().check_targets(y, prediction_shape)
+        cls._refuse_words(y)
         y, classes = np.asarray(y), prediction_shape[-1]
         if classes == 1:
             raise ValueError(
