@@ -411,7 +411,7 @@ class DataParameter(keras.callbacks.Callback):
         with _GATE:
             if self._thread is None:
                 return self._up_to_date(function)
-            future: concurrent.futures.Future = concurrent.futures.Future()
+            future = concurrent.futures.Future()
             self._requests.append((function, future))
         return future.result()
 

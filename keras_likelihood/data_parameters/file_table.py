@@ -70,6 +70,8 @@ class FileTable:
     """
 
     shape: tuple
+    _about: dict
+    _writes: _Writes
 
     def __init__(self, path: str | os.PathLike):
         self.path = os.path.abspath(path)

@@ -2,6 +2,7 @@
 
 import copy
 import os
+from typing import Any
 
 import keras
 import numpy as np
@@ -56,6 +57,10 @@ class MemoryTable:
     """
 
     shape: tuple
+    _name: str
+    _about: dict
+    _layout: Any
+    _rows: _Rows
 
     def __init__(self, shard: str | None = None):
         self.shard = shard

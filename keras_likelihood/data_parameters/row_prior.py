@@ -1,6 +1,7 @@
 """A prior that keeps rows with few examples near the others."""
 
 import copy
+from typing import Any
 
 import keras
 import numpy as np
@@ -34,6 +35,9 @@ class RowPrior:
             example has its own row, or an array such as
             `np.bincount(annotator)`.
     """
+
+    state: Any
+    _rule: SparseRMSProp
 
     def __init__(self, scale: float, *, row_sizes):
         if not 0 < scale < float("inf"):

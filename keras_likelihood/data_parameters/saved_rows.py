@@ -88,7 +88,7 @@ def save_rows(path: str, rows: np.ndarray, about: dict):
         np.savez(file, state=rows, about=text)
 
 
-def load_rows(path: str, shape: tuple, about: dict) -> np.ndarray:
+def load_rows(path: str | os.PathLike, shape: tuple, about: dict) -> np.ndarray:
     """The rows of a file, if they fit.
 
     Args:
