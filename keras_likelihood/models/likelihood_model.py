@@ -29,11 +29,11 @@ from keras_likelihood.models.functional import (
 from keras_likelihood.models.likelihood_step import LikelihoodStep
 from keras_likelihood.models.named_output import named_output
 from keras_likelihood.models.own_callbacks import (
-    take_scales,
+    expect_learned_scales,
     with_own_callbacks,
+    without_held_out,
 )
 from keras_likelihood.models.training_targets import check_training_targets
-from keras_likelihood.regularizers.learned_noise import bind_noise
 
 
 @serializable
@@ -136,7 +136,7 @@ class LikelihoodModel(LikelihoodStep):
         outputs = self._known_outputs()
         if outputs is not None:
             self._adopt(outputs)
-        bind_noise(self)
+        expect_learned_scales(self)
 
     def compile_from_config(self, config):
         """Compiles as saved, which Keras leaves to this class."""
@@ -206,12 +206,12 @@ class LikelihoodModel(LikelihoodStep):
         check_training_targets(
             self._fitted.losses, self._known_outputs(), **given
         )
+        given.update(without_held_out(**given))
         given["callbacks"] = with_own_callbacks(self, **given)
         if own:
             named = ("x", "y", "sample_weight", "class_weight")
             values = standardize_weights(*(given.get(name) for name in named))
             given.update(zip(named, values, strict=True))
-        take_scales(self, **given)
         build_optimizer(self)
         try:
             with keeping_values(self), in_step(self):

@@ -5,7 +5,7 @@ import dataclasses
 from scipy.special import log_softmax
 
 from keras_likelihood.recalibration.columns import rows_of
-from keras_likelihood.recalibration.evidence import EvidenceFit
+from keras_likelihood.evidence import EvidenceFit
 from keras_likelihood.recalibration.global_temperature import (
     solve_temperature,
 )

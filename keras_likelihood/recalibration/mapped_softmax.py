@@ -9,7 +9,7 @@ the probabilities do not change.
 
 import numpy as np
 
-from keras_likelihood.recalibration.evidence import Curvature
+from keras_likelihood.evidence import Curvature
 from keras_likelihood.recalibration.stored_logits import each_block
 
 

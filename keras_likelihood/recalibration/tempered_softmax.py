@@ -9,7 +9,7 @@ softmax and its gradients are computed in one pass.
 
 import numpy as np
 
-from keras_likelihood.recalibration.evidence import Curvature
+from keras_likelihood.evidence import Curvature
 from keras_likelihood.recalibration.moments import softmax_moments
 
 

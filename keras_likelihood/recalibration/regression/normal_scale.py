@@ -5,7 +5,7 @@ The normal density and its derivatives are computed together.
 
 import numpy as np
 
-from keras_likelihood.recalibration.evidence import Curvature
+from keras_likelihood.evidence import Curvature
 
 
 class NormalScale:
