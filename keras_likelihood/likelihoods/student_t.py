@@ -42,7 +42,8 @@ class StudentT(LocationScale):
         return lambda z: _loss(z, self.df) + log_partition
 
     def standard_sample(self, shape, seed):
-        seed = keras.random.SeedGenerator(seed)
+        if not isinstance(seed, keras.random.SeedGenerator):
+            seed = keras.random.SeedGenerator(seed)
         dtype = self.prediction.dtype
         # In float32 more degrees of freedom than this are like infinity.
         half_df = clip(0.5 * self.df, 0.0, 1e14)

@@ -19,6 +19,7 @@ def with_own_callbacks(model, callbacks=None, **given):
     Returns:
         What to give to `fit` of Keras.
     """
+    expect_learned_scales(model)
     listed = _listed(callbacks)
     own = [c for c in model.data_parameters.values() if c not in listed]
     own.append(FirstBatch())
@@ -38,9 +39,9 @@ def with_own_callbacks(model, callbacks=None, **given):
 
 
 def expect_learned_scales(model):
-    """Tells regularizers that `fit` of this model learns their scales."""
-    for weight in adaptive_weights(model):
-        weight.regularizer.expect_callback()
+    """Makes the scales, and says that `fit` of this model learns them."""
+    for weight in adaptive_weights(model) if model.built else []:
+        weight.regularizer.claim(weight).expect_callback()
 
 
 def without_held_out(callbacks=None, **given) -> dict:

@@ -44,7 +44,8 @@ class AdaptiveRegularizer(
         group: weights that share a scale: `"tensor"`, `"input"` (those of
             one input feature), `"output"` (those of one output unit) or
             `"weight"` (each its own).
-        initial_scale: value the scales start from, `> 0`. Defaults to 1.
+        initial_scale: value the scales start from, `> 0`. By default the
+            rule chooses it, and it is 1 if the rule does not.
         noise: standard deviation of the targets around a perfect prediction,
             `> 0`. Only the mean squared error needs it. Defaults to 1.
         loss: `"nll"` (default) if the loss is a negative log-likelihood,
@@ -67,7 +68,7 @@ class AdaptiveRegularizer(
         *,
         num_examples: float,
         group: str = "tensor",
-        initial_scale: float = 1.0,
+        initial_scale: float | None = None,
         noise: float = 1.0,
         loss: str = "nll",
         learning_rate_multiplier: float = 1.0,
@@ -83,7 +84,9 @@ class AdaptiveRegularizer(
         self.num_examples = float(num_examples)
         self.group = _one_of("group", group, _GROUPS)
         self.loss = _one_of("loss", loss, _LOSSES)
-        self.initial_scale = _positive("initial_scale", initial_scale)
+        if initial_scale is not None:
+            initial_scale = _positive("initial_scale", initial_scale)
+        self.initial_scale = initial_scale
         self.objective = _one_of("objective", objective, _OBJECTIVES)
         self.noise = _positive("noise", noise)
         self.learning_rate_multiplier = _positive(
@@ -118,7 +121,8 @@ class AdaptiveRegularizer(
     def build(self, weight_shape):
         """Makes the scales of a weight of this shape."""
         shape = self._links.shape = tuple(weight_shape)
-        start = math.log(self.initial_scale) / self.learning_rate_multiplier
+        start = math.log(self.initial_scale or 1.0)
+        start /= self.learning_rate_multiplier
         self.log_scale = self.add_weight(
             name="log_scale",
             shape=self._scale_shape(shape),
@@ -146,6 +150,7 @@ class AdaptiveRegularizer(
 
     def load_own_variables(self, store):
         """Loads the scales, also from files of versions 0.1 and 0.2."""
+        self._links.is_learned = True
         if len(store.keys()) == 3:
             super().load_own_variables(store)
             return
@@ -171,11 +176,12 @@ class AdaptiveRegularizer(
 
     def __call__(self, weight):
         """The penalty of `weight`, a float32 scalar."""
-        was_built = self.built
+        is_first = self._links.weight is None
         owner = self.claim(weight)
         if owner is not self:
             return owner(weight)
-        if was_built and self._links.weight is not None:
+        if not is_first:
+            # The first time, Keras has not asked the callbacks yet.
             self._warn_if_not_learned()
         weight = ops.cast(ops.convert_to_tensor(weight), "float32")
         scale = ops.exp(self._read_log_scale())

@@ -8,6 +8,7 @@ from keras import ops
 
 from keras_likelihood.backend.weight_gradients import GradientFold
 from keras_likelihood.evidence import Curvature
+from keras_likelihood.evidence.curvature import LARGEST_MATRIX
 from keras_likelihood.likelihoods.ensemble_distribution import (
     EnsembleDistribution,
 )
@@ -120,7 +121,9 @@ class FisherInformation:
         for weight in self._weights:
             small, large = sorted(matrix_shape(weight.shape))
             large = min(large, LARGEST_FACTOR)
-            most = max(most, math.ceil(4 * large / min(small, large)))
+            # The joint curvature of a small weight is used as it is.
+            times = 4 if math.prod(weight.shape) <= LARGEST_MATRIX else 1
+            most = max(most, math.ceil(times * large / min(small, large)))
         return min(most, _MOST_BATCHES)
 
     @property
@@ -128,8 +131,8 @@ class FisherInformation:
         """Number of steps that are worth ten measurements."""
         sides = [n for w in self._weights for n in matrix_shape(w.shape)]
         cubes = sum(n**3 for n in sides if n <= LARGEST_FACTOR)
-        # One gradient of a small batch counts as a quarter of a step.
-        return int(10 * (0.25 * self._batches + cubes / 1e8)) + 32
+        # On an accelerator a small batch takes as long as a large one.
+        return int(10 * (self._batches + cubes / 1e8)) + 32
 
     def _arguments(self, rows):
         count = len(keras.tree.flatten(rows)[0])

@@ -1,11 +1,15 @@
 """Gradients of the likelihood of held-out rows along the pull of priors."""
 
+import itertools
+
 import keras
 import numpy as np
 from keras import ops
 
 from keras_likelihood.backend.weight_gradients import GradientFold
-from keras_likelihood.regularizers.fisher import other_variables, stacked
+from keras_likelihood.regularizers.fisher import other_variables
+
+_BATCH, _MOST_ROWS = 128, 2048
 
 
 class HeldOutSlopes:
@@ -29,38 +33,55 @@ class HeldOutSlopes:
             keras.random.SeedGenerator(0),
             self._add,
         )
+        self._batches: itertools.cycle | None = None
         self._latest: list | None = None
 
-    def prepare(self, rows):
-        """Begins to compile for rows of this shape, beside other work."""
-        self._sums.prepare(*self._arguments(rows))
+    def use_rows(self, rows, seed: int):
+        """Keeps batches of held-out rows on the device.
 
-    def exchange(self, rows) -> list | None:
+        Args:
+            rows: `Rows` to draw from.
+            seed: the random seed of their order.
+        """
+        drawn = rows.draw(_MOST_ROWS)
+        count = len(keras.tree.flatten(drawn)[0])
+        order = np.random.default_rng(seed).permutation(count)
+        size = min(count, _BATCH)
+        self._batches = itertools.cycle(
+            keras.tree.map_structure(
+                lambda a, i=i: ops.convert_to_tensor(a[order[i : i + size]][None]),
+                drawn,
+            )
+            for i in range(0, count - size + 1, size)
+        )
+        self._latest = None
+
+    def prepare(self):
+        """Begins to compile, beside other work."""
+        self._sums.prepare(self._zeros(), next(self._batches))
+
+    def exchange(self) -> list | None:
         """Begins a measurement, and returns the one before.
 
         So nothing waits for the device.
-
-        Args:
-            rows: held-out rows, `{"x": ..., "y": ..., "weight": ...}`.
 
         Returns:
             For each weight an array of the shape of its scales; `None` the
             first time.
         """
-        before, self._latest = self._latest, self._sums(*self._arguments(rows))
+        before = self._latest
+        self._latest = self._sums(self._zeros(), next(self._batches))
         if before is None:
             return None
         return [ops.convert_to_numpy(s).astype("float64") for s in before]
 
-    def _arguments(self, rows):
-        total = [
+    def _zeros(self):
+        return [
             ops.convert_to_tensor(
                 np.zeros(w.regularizer.log_scale.shape, "float32")
             )
             for w in self._weights
         ]
-        count = len(keras.tree.flatten(rows)[0])
-        return total, stacked(rows, 1, count)
 
     def _loss(self, rows):
         model, x = self._model, rows["x"]

@@ -89,6 +89,7 @@ class LearnScales(keras.callbacks.Callback):
         self._held_back: tuple | None = None
         self._outcomes = None
         self._sites: list = []
+        self._due: dict = {}
         self._made_for: tuple = ()
         self._fisher = self._slopes = None
         self.use_rows()
@@ -132,8 +133,8 @@ class LearnScales(keras.callbacks.Callback):
     def held_out_slope(self, site):
         """See `Site.held_out_slope`."""
         if self._slopes_step != self.step:
-            rows = self._held_out_rows.draw(HELD_OUT_EXAMPLES)
-            self._found, self._slopes_step = self._slopes.exchange(rows), self.step
+            self._found = self._slopes.exchange()
+            self._slopes_step = self.step
         return self._found and self._found[self._sites.index(site)]
 
     def curvature(self, site):
@@ -167,6 +168,19 @@ class LearnScales(keras.callbacks.Callback):
         self._make_sites(model, weights)
         self._begin()
 
+    def _check_counts(self, weights):
+        """Warns of more examples than the training rows can have."""
+        most = self._rows.terms if self._rows else None
+        for weight in weights:
+            count = weight.regularizer.num_examples
+            if most and count > 1.5 * most:
+                warnings.warn(
+                    "`num_examples` is the number of likelihood terms in the "
+                    f"training rows, which have at most {most}. Received: "
+                    f"`num_examples={count:g}` for {weight.path}",
+                    stacklevel=2,
+                )
+
     def _make_sites(self, model, weights):
         """Keeps what is compiled, unless the model has changed."""
         made_for = model, getattr(model, "loss", None), *weights
@@ -178,7 +192,9 @@ class LearnScales(keras.callbacks.Callback):
                 site.forget_scale()
             return
         self._made_for = made_for
+        self._check_counts(weights)
         self._sites = [Site(w, self) for w in weights]
+        self._due = {}
         self._fisher = self._slopes = None
 
     def _begin(self):
@@ -187,6 +203,7 @@ class LearnScales(keras.callbacks.Callback):
         epochs = params.get("epochs", 1)
         self.total_steps = self._epoch_steps and epochs * self._epoch_steps
         self._offset, self._slopes_step = self.step, None
+        self._read_rate()
         self._groups: list = []
         undecided = []
         chosen: dict = {}
@@ -206,7 +223,10 @@ class LearnScales(keras.callbacks.Callback):
             )
         for rule, sites in chosen.items():
             pause = max(rule.interval(site) for site in sites)
-            self._groups.append([rule, sites, pause, self.step + pause])
+            # A loop of short fits is one training.
+            due = min(self._due.get(rule, self.step), self.step + pause)
+            self._due[rule] = due
+            self._groups.append((rule, sites, pause))
         self._prepare()
 
     def _prepare(self):
@@ -221,13 +241,13 @@ class LearnScales(keras.callbacks.Callback):
             self._fisher = FisherInformation(
                 model, weights, self._outcomes, self._noise, self._seed
             )
-        for rule, _, _, due in self._groups:
-            ends = self.step + (self.total_steps or 0)
-            if due > ends:
+        if self.has_held_out:
+            self._slopes.use_rows(self._held_out_rows, self._seed)
+        for rule, _, pause in self._groups:
+            if pause > (self.total_steps or 0):
                 continue
             if isinstance(rule, HeldOut):
-                rows = self._held_out_rows.draw(HELD_OUT_EXAMPLES)
-                self._slopes.prepare(rows)
+                self._slopes.prepare()
             if isinstance(rule, Evidence):
                 self._fisher.prepare(self._rows.draw(self._examples))
 
@@ -250,25 +270,40 @@ class LearnScales(keras.callbacks.Callback):
         steps = self._epoch_steps or self.step + 1 - self._offset
         self._offset += steps
         self.step = self._offset
+        self._read_rate()
         self._move_if_due()
         measured = sum(site.freedom for site in self._sites)
         if measured and logs is not None:
             logs["effective_weights"] = float(measured)
 
     def _move_if_due(self):
-        for group in self._groups:
-            rule, sites, pause, due = group
-            if self.step < due:
+        for rule, sites, pause in self._groups:
+            if self.step < self._due[rule]:
                 continue
             sync_variables(self._made_for[0])
             for site in sites:
                 scale = rule.scale(site)
                 if scale is not None:
-                    site.scale = scale
-            group[-1] = self.step + pause
+                    site.scale = np.maximum(scale, self._least_scale(site))
+            self._due[rule] = self.step + pause
 
 
-HELD_OUT_EXAMPLES = 128
+    def _read_rate(self):
+        """Reads the learning rate, where Keras has ended all steps anyway."""
+        optimizer = getattr(self._made_for[0], "optimizer", None)
+        self._rate = 0.0
+        if isinstance(optimizer, keras.optimizers.SGD):
+            self._rate = float(ops.convert_to_numpy(optimizer.learning_rate))
+
+    def _least_scale(self, site):
+        """The scale at which a step of SGD takes half of a weight away.
+
+        Other optimizers normalise their steps, and L1 has a bounded gradient.
+        """
+        prior = site.prior
+        if prior.order < 2:
+            return 0.0
+        return np.sqrt(2.0 * self._rate * prior.factor / prior.num_examples)
 
 
 def _readable(x=None, y=None, sample_weight=None, seed=0):

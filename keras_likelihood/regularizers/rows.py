@@ -38,6 +38,13 @@ class Rows:
         """Whether reading leaves the data to training as they were."""
         return not isinstance(self._set, types.GeneratorType)
 
+    @property
+    def terms(self) -> int | None:
+        """Number of targets in arrays, `None` if it is not known."""
+        if self._set is not None or "y" not in self._rows:
+            return None
+        return max(a.size for a in keras.tree.flatten(self._rows["y"]))
+
     def draw(self, most: int) -> dict:
         """At most `most` rows, `{"x": ..., "y": ..., "weight": ...}`.
 
@@ -50,10 +57,18 @@ class Rows:
         counted = np.arange(count)
         if "weight" in self._rows:
             counted = counted[_counts(self._rows["weight"], count)]
+        share = len(counted) / count
         if len(counted) > most:
             counted = self._random.choice(counted, most, replace=False)
             counted = np.sort(counted)
-        chosen = keras.tree.map_structure(lambda a: a[counted], self._rows)
+        chosen = keras.tree.map_structure(
+            lambda a: _as_fit_does(a[counted]), self._rows
+        )
+        if share < 1:
+            # Keras divides by the number of rows, with those of weight 0.
+            chosen["weight"] = keras.tree.map_structure(
+                lambda a: (a * share).astype("float32"), chosen["weight"]
+            )
         return from_first_process(chosen)
 
 
@@ -85,6 +100,13 @@ def _counts(weight, count):
         leaf = keras.ops.convert_to_numpy(leaf).reshape(count, -1)
         found |= np.any(leaf > 0, axis=1)
     return found if found.any() else ~found
+
+
+def _as_fit_does(array):
+    """Keras trains with floats of its own precision."""
+    if array.dtype == "float64":
+        return array.astype(keras.config.floatx())
+    return array
 
 
 def _named(x, y=None, weight=None):

@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 
+from keras_likelihood.evidence.curvature import LARGEST_MATRIX
 from keras_likelihood.regularizers.d_lasso import DLasso
 from keras_likelihood.regularizers.d_ridge import DRidge
 from keras_likelihood.regularizers.multi_lasso import MultiLasso
@@ -18,6 +19,7 @@ from keras_likelihood.regularizers.rules.l2_formulas import (
 )
 from keras_likelihood.regularizers.rules.scale_rule import ScaleRule
 
+_FIRST_STEP = 16
 _LARGEST_MOVE = 0.5
 _FORMULAS = (
     (MultiLasso, multi_lasso_scale),
@@ -58,9 +60,12 @@ class Evidence(ScaleRule):
     def interval(self, site):
         # The joint curvature of a small weight is inverted in each move.
         entries = math.prod(site.variable.shape)
-        return max(16, int(entries**3 / 2e6) if entries <= 640 else 0)
+        inverse = entries**3 // 2_000_000 if entries <= LARGEST_MATRIX else 0
+        return max(16, inverse, (site.total_steps or 0) // 100)
 
     def scale(self, site):
+        if site.step < _FIRST_STEP:
+            return None
         curvature, weight, scale = site.curvature, site.weight, site.scale
         if curvature is None or not np.all(np.isfinite(weight)):
             return None

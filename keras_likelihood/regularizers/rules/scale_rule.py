@@ -30,6 +30,7 @@ class ScaleRule:
     def scale(self, site):
         """The new scales, an array that broadcasts with those of the prior.
 
-        `None` leaves them as they are.
+        `None` leaves them as they are. It is asked before the first step of
+        `fit`, and then after every `interval` of steps.
         """
         raise NotImplementedError
