@@ -6,7 +6,6 @@ import keras
 import numpy as np
 import pytest
 from keras import ops
-from keras_likelihood.models.first_batch import FiniteLoss
 
 import keras_likelihood as kl
 from keras_likelihood import regularizers
