@@ -1,5 +1,6 @@
 """What every likelihood has in common."""
 
+import functools
 import math
 import numbers
 import re
@@ -293,14 +294,14 @@ class Likelihood(Values):
 
     def mean(self):
         """Expected outcome, or NaN if the distribution has no mean."""
-        return self._compiled("_moments")[0]
+        return self._integrated("_moments", "mean")[0]
 
     def variance(self):
         """Variance of the outcome, of the shape of `mean()`.
 
         It is infinite or NaN if the distribution has no variance.
         """
-        return self._compiled("_moments")[1]
+        return self._integrated("_moments", "variance")[1]
 
     def _moments(self):
         return expectations.moments(self)
@@ -318,9 +319,7 @@ class Likelihood(Values):
             matrix is the covariance of `d nll(y) / d prediction` over
             `y = sample()`.
         """
-        if self.event_rank:
-            raise self._undefined("information")
-        return self._compiled("_information")
+        return self._integrated("_information", "information")
 
     def _information(self):
         return expectations.information(self)
@@ -384,7 +383,14 @@ class Likelihood(Values):
 
     def _compiled(self, method, *args):
         """The result of a method of tensors, compiled once per shape."""
-        return _run(type(self), method, self.values(), *args)
+        return _compiled_method(type(self), method)(self.values(), *args)
+
+    def _integrated(self, method, name):
+        """The result of a method that integrates between quantiles."""
+        known = ("quantile", "tail_quantile", "_solve")
+        if self.event_rank or not any(map(self._overrides, known)):
+            raise self._undefined(name)
+        return self._compiled(method)
 
     def _overrides(self, name, base=None):
         base = base or Likelihood
@@ -421,13 +427,16 @@ class Likelihood(Values):
         return y
 
 
-def _run_method(likelihood, method, tensors, *args):
-    distribution = object.__new__(likelihood)
-    vars(distribution).update(tensors)
-    return getattr(distribution, method)(*args)
+@functools.cache
+def _compiled_method(likelihood, method):
+    def run(tensors, *args):
+        distribution = object.__new__(likelihood)
+        vars(distribution).update(tensors)
+        return getattr(distribution, method)(*args)
+
+    return compiled(run, static=0)
 
 
-_run = compiled(_run_method, static=2)
 prepare_methods(Likelihood)
 
 

