@@ -59,16 +59,15 @@ class Variant:
         batch_size: of `fit`.
         size: rows of the table, or `None` for a fixed scale.
         dimension: of the data parameter, or `"embedding"`.
-        store: path of the table's file, or `None`.
+        path: of the table's file, or `None`.
     """
 
-    def __init__(self, images, batch_size, size, dimension, store=None):
+    def __init__(self, images, batch_size, size, dimension, path=None):
         self.images = images
         self.batch_size = batch_size
         self.size = size
         self.dimension = dimension
-        self.store = store
-        self.callbacks = []
+        self.path = path
         self.model = self._compile()
 
     def _compile(self):
@@ -88,10 +87,10 @@ class Variant:
             scale = None
             optimizer = keras.optimizers.RMSprop()
         elif self.size is not None:
+            table = self.path and kl.data_parameters.FileTable(self.path)
             scale = kl.DataParameter(
-                self.size, dimension=self.dimension, store=self.store
+                self.size, dimension=self.dimension, table=table
             )
-            self.callbacks = [scale]
         model = kl.LikelihoodModel(inputs, outputs)
         model.compile(optimizer, loss=kl.losses.NormalLoss(scale=scale))
         return model
@@ -104,7 +103,7 @@ class Variant:
             "batch_size": self.batch_size,
             "shuffle": False,
             "verbose": 0,
-            "callbacks": [*self.callbacks, clock],
+            "callbacks": [clock],
         }
         if self.size is None:
             self.model.fit(images, images, **options)
@@ -120,19 +119,8 @@ class Variant:
     def _fit_indexed(self, index, options):
         import keras_likelihood as kl
 
-        if self.store is None:
-            y = kl.indexed(self.images, index=index)
-            self.model.fit(self.images, y, **options)
-            return
-        batches = kl.data_parameters.IndexedBatches(
-            self.images,
-            self.images,
-            index=index,
-            shuffle=False,
-            batch_size=options.pop("batch_size"),
-            data_parameters=self.callbacks,
-        )
-        self.model.fit(batches, **options)
+        y = kl.indexed(self.images, index=index)
+        self.model.fit(self.images, y, **options)
 
 
 def _clock():
@@ -172,7 +160,7 @@ def variants(images, batch_size, folder, quick):
         made[f"element {n}"] = variant(n, "element")
     row_bytes = 2 * 4 * int(np.prod(IMAGE))
     rows = int((1e9 if quick else FILE_BYTES) / row_bytes)
-    path = os.path.join(folder, "scale.rows")
+    path = os.path.join(folder, "scale.npy")
     made[f"file {rows}"] = variant(rows, "element", path)
     for n in scalar:
         made[f"embedding {n}"] = variant(n, "embedding")

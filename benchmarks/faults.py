@@ -1,20 +1,17 @@
-"""Tries to make tables on disk lose rows.
+"""Counts what is lost if trainings with a table in a file go wrong.
 
-    python benchmarks/faults.py
-    python benchmarks/faults.py --kills 10 --disks 4 --bytes 40 --pairs 2
+    KERAS_BACKEND=jax python benchmarks/faults.py
+    python benchmarks/faults.py --parts kills pairs --kills 20
 
-Processes that write a table are killed; disks fill up while a table is made,
-written or copied; bytes of tables are flipped and tables are cut; second
-writers and readers come while a first one writes. After each the table is
-compared with what was written. Printed is how often each was tried, how often
-a row that had been written was lost or silently wrong, and how often a file
-was touched that nobody named.
-
-As root, the full disks are real ones, an ext4 image and a tmpfs of a few
-megabytes, which are mounted in a temporary folder. Others get a limit on the
-size of files (RLIMIT_FSIZE) instead, and the table says so.
-
-The files of `benchmarks/bad_files.py`, if it is there, are tried afterwards.
+`kills` ends a training with SIGKILL or SIGTERM at random moments. `fit` saves a
+checkpoint after every batch. Each checkpoint must hold a model and rows of the
+same step, and each value in the table must be that of the last step or of the
+step before. `disks` fills small disks (as root; otherwise it limits the size
+of files). `pairs` starts second writers and readers while a training runs.
+`positions` ends trainings before every batch and inside of it, by an error, by
+Ctrl-C and by a wrong batch, with another thread that reads, on every backend;
+each row must be that of a table in memory. `files` gives the commands bad
+files.
 """
 
 import argparse
@@ -29,113 +26,156 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
-import types
 
 import numpy as np
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
-COLUMNS = ("kind", "tried", "rows lost", "files touched", "other faults")
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+COLUMNS = ("kind", "tried", "rows lost", "hangs", "other faults")
+ROWS, BATCH, WIDTH, EPOCHS = 40, 8, 50, 200
 
 
-def import_row_file():
-    """`RowFile` without the package around it, which takes seconds."""
-    for name in ("keras_likelihood", "keras_likelihood.data_parameters"):
-        module = types.ModuleType(name)
-        module.__path__ = [str(ROOT.joinpath(*name.split(".")))]
-        sys.modules[name] = module
-    from keras_likelihood.data_parameters.row_file import RowFile
+def make(path=None, rows=ROWS):
+    import keras
 
-    return RowFile
+    import keras_likelihood as kl
 
-
-def write(path, num_rows=64, width=20000, batch=32):
-    """Writes the number of the step into a batch of rows, until killed.
-
-    The step is said on the standard output when its write is done.
-    """
-    file = import_row_file()(path, num_rows=num_rows, width=width)
-    batches = np.arange(num_rows).reshape(-1, batch)
-    last = int(file.read(np.arange(num_rows)).max())
-    for step in range(last + 1, 10**9):
-        rows = np.full((batch, width), step, "float32")
-        file.write(batches[step % len(batches)], rows)
-        print(step, flush=True)
-
-
-def start(*arguments, **options):
-    """This script as another process."""
-    return subprocess.Popen(
-        [sys.executable, __file__, *map(str, arguments)],
-        stdout=subprocess.PIPE,
-        text=True,
-        **options,
+    table = path and kl.data_parameters.FileTable(path)
+    scale = kl.DataParameter(rows, dimension="element", table=table)
+    inputs = keras.Input((3,))
+    outputs = keras.layers.Dense(WIDTH, kernel_initializer="ones")(inputs)
+    model = kl.LikelihoodModel(inputs, outputs)
+    model.compile(
+        keras.optimizers.SGD(0.001), loss=kl.losses.NormalLoss(scale=scale)
     )
+    return model, scale
+
+
+def data():
+    rng = np.random.default_rng(3)
+    x = rng.normal(size=(ROWS, 3)).astype("float32")
+    return x, rng.normal(size=(ROWS, WIDTH)).astype("float32")
+
+
+def fit(model, *callbacks, epochs=1):
+    import keras_likelihood as kl
+
+    x, y = data()
+    model.fit(
+        x,
+        kl.indexed(y),
+        callbacks=[*callbacks],
+        epochs=epochs,
+        batch_size=BATCH,
+        shuffle=False,
+        verbose=0,
+    )
+
+
+def before_batch(function):
+    """A callback that calls `function(batch)`, with the model up to date."""
+    import keras
+
+    class Before(keras.callbacks.Callback):
+        def on_train_batch_begin(self, batch, logs=None):
+            if self.model:
+                function(batch)
+
+    return Before()
+
+
+def states(epochs):
+    """Kernel and rows before each step, with a table in memory."""
+    model, scale = make()
+    found = []
+
+    def note(_):
+        found.append((model.get_weights()[0], scale.state()))
+
+    fit(model, before_batch(note), epochs=epochs)
+    note(None)
+    return found
+
+
+def is_close(a, b):
+    return np.isclose(a, b, rtol=1e-4, atol=1e-6)
 
 
 def tally(kind):
     return {**dict.fromkeys(COLUMNS, 0), "kind": kind}
 
 
-def kill(args):
-    """Kills writers at random moments; every fifth goes on with one table."""
-    from keras_likelihood.data_parameters.row_file import RowFile
-
-    row = tally("writer killed (SIGKILL)")
-    sizes = [(64, 20000, 32), (4096, 2, 512), (1024, 64, 64)]
-    kept = {size: 0 for size in sizes}
-    with tempfile.TemporaryDirectory() as folder:
-        for number in range(args.kills):
-            size = sizes[number % len(sizes)]
-            again = number % 5 == 0
-            name = f"kept{size[1]}" if again else f"{number}"
-            path = pathlib.Path(folder, f"{name}.rows")
-            last = kept[size] if again else 0
-            with start("--write", path, *size) as writer:
-                said = writer.stdout.readline()
-                time.sleep(random.random() * 0.03)
-                writer.send_signal(signal.SIGKILL)
-                said += writer.stdout.read()
-            # A line that was cut in the middle was not said.
-            last = int(said.rpartition("\n")[0].split()[-1])
-            num_rows, width, batch = size
-            with contextlib.closing(
-                RowFile(path, num_rows=num_rows, width=width)
-            ) as file:
-                rows, damaged = file.examine(slice(None))
-            rows = rows[:, :-1].reshape(-1, batch * width)
-            row["tried"] += 1
-            row["rows lost"] += not _is_whole(rows, last) or damaged.any()
-            kept[size] = last if again else kept[size]
-            if not again:
-                path.unlink()
-        left = {p.name for p in pathlib.Path(folder).iterdir()}
-        expected = {f"kept{width}.rows" for _, width, _ in sizes}
-        row["files touched"] += len(left - expected)
-    return [row]
-
-
-def _is_whole(batches, last):
-    """Whether each batch is whole and none that was said is missing."""
-    steps = batches[:, 0]
-    newest = steps.max()
-    count = len(steps)
-    expected = [
-        max(
-            (
-                s
-                for s in range(int(newest) - count + 1, int(newest) + 1)
-                if s % count == place and s > 0
-            ),
-            default=0,
-        )
-        for place in range(count)
-    ]
-    return (
-        newest in (last, last + 1)
-        and np.array_equal(steps, expected)
-        and np.all(batches == steps[:, None])
+def start(*arguments, **environment):
+    """This script as another process."""
+    return subprocess.Popen(
+        [sys.executable, __file__, "--child", *map(str, arguments)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT), **environment},
     )
+
+
+def wait_for(path, child, seconds=120):
+    end = time.monotonic() + seconds
+    while not os.path.exists(path):
+        if child.poll() is not None or time.monotonic() > end:
+            return False
+        time.sleep(0.01)
+    return True
+
+
+def train(folder, path):
+    """What a process does until it is ended: it trains and saves."""
+    import keras
+
+    model, _ = make(path)
+    checkpoint = keras.callbacks.ModelCheckpoint(
+        os.path.join(folder, "model.weights.h5"),
+        save_weights_only=True,
+        save_freq=1,
+    )
+    fit(model, checkpoint, epochs=EPOCHS)
+
+
+def kills(args):
+    row = tally("training killed")
+    expected = states(EPOCHS)
+    rows_only = np.stack([rows for _, rows in expected])
+    seed = random.Random(0)
+    for number in range(args.kills):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "scale.npy")
+            checkpoint = os.path.join(folder, "model.weights.h5")
+            with start("train", folder, path) as child:
+                if not wait_for(checkpoint, child):
+                    child.kill()
+                    row["hangs"] += 1
+                time.sleep(seed.random())
+                how = (signal.SIGKILL, signal.SIGTERM)[number % 4 == 3]
+                child.send_signal(how)
+            row["tried"] += 1
+            row["other faults"] += child.returncode != -how
+            # The table as it was left, which may have one row that is torn.
+            left = np.load(path)
+            step = int(np.argmin(np.abs(rows_only - left).sum(axis=(1, 2, 3))))
+            near = rows_only[max(0, step - 1) : step + 2]
+            known = is_close(near, left).any(axis=0)
+            row["rows lost"] += int((~known).any(axis=(1, 2)).sum())
+            model, scale = make(path)
+            model.load_weights(checkpoint)
+            kernel = model.get_weights()[0]
+            away = [np.abs(kernel - k).max() for k, _ in expected]
+            kernel_then, rows_then = expected[int(np.argmin(away))]
+            good = is_close(scale.state(), rows_then).all(axis=(1, 2))
+            row["rows lost"] += int((~good).sum())
+            row["other faults"] += not is_close(kernel, kernel_then).all()
+            names = {"scale.npy", "scale.npy.json", "model.weights.h5"}
+            left = set(os.listdir(folder)) - names - {"scale.npy.lock"}
+            # A process that is killed may leave the file it was writing.
+            row["other faults"] += len(left) > 1
+    return [row]
 
 
 @contextlib.contextmanager
@@ -147,12 +187,9 @@ def small_disk(kind, megabytes=4):
         if kind == "limit":
             yield point
             return
-        if kind == "tmpfs":
-            source, options = (
-                "tmpfs",
-                ["-t", "tmpfs", "-o", f"size={megabytes}m"],
-            )
-        else:
+        source = "tmpfs"
+        options = ["-t", "tmpfs", "-o", f"size={megabytes}m"]
+        if kind == "ext4":
             source, options = os.path.join(folder, "image"), ["-o", "loop"]
             with open(source, "wb") as image:
                 image.truncate(megabytes * 2**20)
@@ -178,227 +215,186 @@ def disk_kinds():
     return kinds or ["limit"]
 
 
-def fill(path, keep=0):
-    """Takes all room of the disk but `keep` bytes."""
-    with open(path, "wb", buffering=0) as file:
-        for size in (2**16, 2**12, 2**9):
-            with contextlib.suppress(OSError):
-                while True:
-                    file.write(bytes(size))
-    size = os.path.getsize(path)
-    os.truncate(path, max(0, size - keep))
-
-
-def full_disk(folder, road, seed, limit):
-    """One disk that fills up, in a process of its own.
-
-    Prints a JSON object with the number of rows lost and of other faults.
-    """
-    import_row_file()
-    from keras_likelihood.data_parameters import row_file, table_files
-    from keras_likelihood.data_parameters.row_file import RowFile
-
-    if limit:
-        import resource
-
-        top = resource.getrlimit(resource.RLIMIT_FSIZE)[1]
-        resource.setrlimit(resource.RLIMIT_FSIZE, (2**20, top))
-    rng = np.random.default_rng(seed)
-    path, filler = os.path.join(folder, "t.rows"), os.path.join(folder, "fill")
-    lost = faults = 0
-    if road == "make":
-        try:
-            RowFile(path, num_rows=10**6, width=64)
-            faults += 1
-        except OSError as error:
-            faults += error.errno not in (errno.ENOSPC, errno.EFBIG)
-        faults += os.path.exists(path)
-        print(json.dumps([lost, faults]))
-        return
-    sparse = road == "sparse"
-    if sparse:
-        # As on a file system that reserves nothing.
-        from keras_likelihood.data_parameters import row_space
-
-        row_file.writes_in_place = row_space.writes_in_place = lambda _: False
-    rows = int(0.9 * 2**20 / 32) if limit else 40000
-    file = RowFile(path, num_rows=rows, width=7)
-    known = np.zeros((rows, 7), "float32")
-
-    def step(size):
-        index = rng.choice(rows, size, replace=False)
-        new = rng.normal(size=(size, 7)).astype("float32")
-        before = known.copy()
-        known[index] = new
-        try:
-            file.write(index, new)
-            return True
-        except OSError as error:
-            return bool(error.errno not in (errno.ENOSPC, errno.EFBIG)), before
-
-    for _ in range(10):
-        assert step(64) is True
-    if not limit:
-        fill(filler, keep=int(rng.integers(0, 30000)))
-    if road == "copy":
-        try:
-            table_files.copy_rows(file, os.path.join(folder, "copy.rows"))
-            faults += 1
-        except OSError:
-            faults += os.path.exists(os.path.join(folder, "copy.rows"))
-        outcome = True
-    else:
-        outcome = True
-        for size in [64] * 200 + [2000, rows // 2, rows]:
-            outcome = step(size)
-            if outcome is not True:
-                break
-        faults += outcome is True
-    states = [known]
-    if outcome is not True:
-        faults += outcome[0]
-        # The batch that was refused may be there, as a whole.
-        states.append(outcome[1])
-    with contextlib.closing(RowFile.of(path)) as reader:
-        found = reader.read(slice(None))
-    lost += not any(np.array_equal(found, s) for s in states)
-    file.close()
-    if not limit:
-        os.remove(filler)
-    known[:] = found
-    file = RowFile(path, num_rows=rows, width=7)
-    faults += step(64) is not True
-    lost += not np.array_equal(file.read(slice(None)), known)
-    file.close()
-    faults += not table_files.verify(path).ok
-    print(json.dumps([int(lost), int(faults)]))
-
-
-def fill_disks(args):
-    """Disks that fill up while a table is made, written or copied."""
-    made = []
-    kinds = disk_kinds()
+def disks(args):
+    made, kinds = [], disk_kinds()
     for kind in kinds:
-        roads = ["make", "write", "sparse", "copy"]
-        if kind == "limit":
-            roads = ["make", "write"]
-        row = tally(f"disk full ({_NAMES[kind]})")
+        row = tally(f"disk full ({kind})")
+        roads = ["make"] if kind == "limit" else ["make", "train", "sparse"]
         for number in range(-(-args.disks // len(kinds))):
-            road = roads[number % len(roads)]
             with small_disk(kind) as folder:
-                with start(
-                    "--full-disk", folder, road, number, int(kind == "limit")
-                ) as child:
+                road = roads[number % len(roads)]
+                with start("disk", folder, road, kind) as child:
                     said = child.stdout.read()
-                if child.returncode:
-                    lost, faults = 0, 1
-                    print(f"{kind} {road}: status {child.returncode}")
-                else:
-                    lost, faults = json.loads(said)
-                left = set(os.listdir(folder))
             row["tried"] += 1
+            lost, faults = json.loads(said) if child.returncode == 0 else (0, 1)
             row["rows lost"] += lost
             row["other faults"] += faults
-            row["files touched"] += len(left - {"t.rows", "lost+found"})
         made.append(row)
     return made
 
 
-_NAMES = {
-    "ext4": "ext4",
-    "tmpfs": "tmpfs",
-    "limit": "by RLIMIT_FSIZE: real ones need root",
-}
+def full_disk(folder, road, kind):
+    """One full disk, in a process that it might end.
+
+    Prints the number of rows lost and of other faults.
+    """
+    path, filler = os.path.join(folder, "t.npy"), os.path.join(folder, "fill")
+    faults = lost = 0
+    if kind == "limit":
+        import resource
+
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        top = resource.getrlimit(resource.RLIMIT_FSIZE)[1]
+        resource.setrlimit(resource.RLIMIT_FSIZE, (2**20, top))
+    if road == "make":
+        model, _ = make(path, rows=20_000)
+        faults += not _is_refused(lambda: fit(model))
+        faults += os.path.exists(path) or os.path.exists(f"{path}.new")
+        print(json.dumps([lost, faults]))
+        return
+    model, scale = make(path)
+    expected = states(2)
+    checkpoint = os.path.join(folder, "model.weights.h5")
+    fit(model)
+    model.save_weights(checkpoint)
+    if road == "sparse":
+        # As a copy that leaves out blocks of zeros.
+        size = os.path.getsize(path)
+        with open(path, "r+b") as file:
+            header = file.read(128)
+        with open(path, "wb") as file:
+            file.write(header)
+            file.truncate(size)
+    fill(filler)
+    if road == "sparse":
+        faults += not _is_refused(lambda: fit(model))
+    else:
+        # The space of the table is reserved, that of a checkpoint is not.
+        fit(model)
+        faults += not _is_refused(lambda: model.save_weights(checkpoint))
+        good = is_close(scale.state(), expected[10][1]).all(axis=(1, 2))
+        lost += int((~good).sum())
+    os.remove(filler)
+    model.load_weights(checkpoint)
+    good = is_close(scale.state(), expected[5][1]).all(axis=(1, 2))
+    lost += int((~good).sum())
+    print(json.dumps([lost, faults]))
 
 
-def damage(args):
-    """Flips bytes of tables and cuts them."""
-    from keras_likelihood.data_parameters.row_file import RowFile
-    from keras_likelihood.data_parameters.table_files import verify
+def _is_refused(function):
+    try:
+        function()
+    except OSError as error:
+        return error.errno in (errno.ENOSPC, errno.EFBIG)
+    return False
 
-    rng = np.random.default_rng(0)
-    rows = {k: tally(k) for k in ("byte flipped", "file cut")}
+
+def fill(path):
+    """Takes all room of the disk."""
+    with open(path, "wb", buffering=0) as file:
+        for size in (2**16, 2**12, 2**9):
+            with contextlib.suppress(OSError):
+                while file.write(bytes(size)):
+                    pass
+
+
+def pairs(args):
+    second, reader = tally("second writer"), tally("reader during a training")
     with tempfile.TemporaryDirectory() as folder:
-        path = os.path.join(folder, "t.rows")
-        file = RowFile(path, num_rows=300, width=5, owner={"a": 1})
-        known = rng.normal(size=(300, 5)).astype("float32")
-        file.write(np.arange(300), known)
-        file.write(np.arange(40), known[:40])
-        file.close()
-        whole = pathlib.Path(path).read_bytes()
-        for number in range(args.bytes):
-            kind = "file cut" if number % 4 == 0 else "byte flipped"
-            content = bytearray(whole)
-            if kind == "file cut":
-                content = content[: rng.integers(len(content))]
-            else:
-                place = rng.integers(len(content))
-                content[place] ^= 1 << int(rng.integers(8))
-            pathlib.Path(path).write_bytes(content)
-            row = rows[kind]
-            row["tried"] += 1
-            report = verify(path)
-            try:
-                with contextlib.closing(RowFile.of(path, "r+")) as file:
-                    found, damaged = file.examine(slice(None))
-                wrong = np.any(found[:, :-1] != known, axis=1)
-                row["rows lost"] += int((wrong & ~damaged).sum())
-                told = np.flatnonzero(damaged).tolist()
-                row["other faults"] += told != report.damaged
-            except ValueError:
-                row["other faults"] += report.ok
-            row["files touched"] += os.listdir(folder) != ["t.rows"]
-    return list(rows.values())
-
-
-def pair(args):
-    """Second writers and readers beside a first writer."""
-    from keras_likelihood.data_parameters.row_file import RowFile
-
-    second, reader = tally("second writer"), tally("reader beside a writer")
-    options = {"num_rows": 1024, "width": 64}
-    with tempfile.TemporaryDirectory() as folder:
-        for number in range(args.pairs):
-            path = os.path.join(folder, f"{number}.rows")
-            with start("--write", path, 1024, 64, 64) as writer:
-                said = writer.stdout.readline()
-                for _ in range(5):
-                    second["tried"] += 1
-                    try:
-                        RowFile(path, **options).close()
-                        second["other faults"] += 1
-                    except BlockingIOError as error:
-                        named = f"process {writer.pid}" in str(error)
-                        second["other faults"] += not named
-                    reader["tried"] += 1
-                    file = RowFile(path, mode="r", **options)
-                    rows = file.read(slice(None))
-                    file.close()
-                    reader["rows lost"] += int(
-                        np.any(rows != rows[:, :1], axis=1).sum()
-                    )
-                writer.send_signal(signal.SIGKILL)
-                said += writer.stdout.read()
-            last = int(said.rpartition("\n")[0].split()[-1])
-            with contextlib.closing(RowFile(path, **options)) as file:
-                rows = file.read(slice(None)).reshape(16, -1)
-            second["rows lost"] += not _is_whole(rows, last)
-        left = {p for p in os.listdir(folder) if not p.endswith(".rows")}
-        second["files touched"] += len(left)
+        path = os.path.join(folder, "scale.npy")
+        with start("train", folder, path) as child:
+            if not wait_for(os.path.join(folder, "model.weights.h5"), child):
+                second["hangs"] += 1
+            for _ in range(args.pairs):
+                second["tried"] += 1
+                model, scale = make(path)
+                try:
+                    fit(model)
+                    second["other faults"] += child.poll() is None
+                except BlockingIOError:
+                    pass
+                reader["tried"] += 1
+                values = scale.values()
+                reader["rows lost"] += int((~np.isfinite(values)).sum())
+            child.kill()
     return [second, reader]
 
 
-def run(args) -> list[dict]:
-    """Rows of the table, dicts of `COLUMNS`.
+def positions(args):
+    made = []
+    for backend in args.backends:
+        row = tally(f"training stopped ({backend})")
+        with start("positions", KERAS_BACKEND=backend) as child:
+            said = child.stdout.read()
+        if child.returncode:
+            row["other faults"] += 1
+        else:
+            found = json.loads(said.splitlines()[-1])
+            row |= dict(zip(COLUMNS[1:], found, strict=True))
+        made.append(row)
+    return made
 
-    Args:
-        args: has `kills`, `disks`, `bytes` and `pairs`: how often.
-    """
-    import_row_file()
-    rows = []
-    for attempt in (kill, fill_disks, damage, pair):
-        rows += attempt(args)
-    return rows
+
+def stop_everywhere():
+    """Stops trainings at each position; prints what was counted."""
+    expected = states(1)
+    tried = lost = hangs = faults = 0
+    for how in ("error", "interrupt", "signal", "shape"):
+        for position in range(ROWS // BATCH):
+            with tempfile.TemporaryDirectory() as folder:
+                model, scale = make(os.path.join(folder, "scale.npy"))
+                done, failures = threading.Event(), []
+                reader = threading.Thread(
+                    target=_read, args=(scale, done, failures)
+                )
+                reader.start()
+                stopped = _stopped(model, how, position)
+                done.set()
+                reader.join(60)
+                tried += 1
+                hangs += reader.is_alive()
+                faults += (not stopped) + len(failures)
+                rows = expected[position][1]
+                good = is_close(scale.state(), rows).all(axis=(1, 2))
+                lost += int((~good).sum())
+    print(json.dumps([tried, lost, hangs, faults]))
+
+
+def _read(scale, done, failures):
+    while not done.is_set():
+        try:
+            if not np.isfinite(scale.values()).all():
+                failures.append("not finite")
+        except Exception as error:
+            failures.append(error)
+
+
+def _stopped(model, how, position):
+    import keras_likelihood as kl
+
+    x, y = data()
+
+    def stop(batch):
+        if batch == position and how == "error":
+            raise RuntimeError
+        if batch == position and how == "interrupt":
+            raise KeyboardInterrupt
+        if batch == position and how == "signal":
+            signal.raise_signal(signal.SIGINT)
+
+    def batches():
+        for i in range(ROWS // BATCH):
+            part = slice(BATCH * i, BATCH * (i + 1))
+            width = 2 if how == "shape" and i == position else 3
+            numbers = np.arange(ROWS)[part]
+            yield x[part, :width], kl.indexed(y[part], index=numbers)
+
+    try:
+        callbacks = [before_batch(stop)]
+        model.fit(batches(), callbacks=callbacks, shuffle=False, verbose=0)
+    except (Exception, KeyboardInterrupt):
+        return True
+    return False
 
 
 def show(rows):
@@ -409,42 +405,53 @@ def show(rows):
     for line in cells:
         first, *others = zip(line, widths, strict=True)
         text = [first[0].ljust(first[1]), *(c.rjust(w) for c, w in others)]
-        print("  ".join(text))
+        print("  ".join(text), flush=True)
+
+
+PARTS = {
+    "kills": kills,
+    "disks": disks,
+    "pairs": pairs,
+    "positions": positions,
+}
+BACKENDS = ("tensorflow", "jax", "torch")
 
 
 def parse():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    names = [*PARTS, "files"]
+    parser.add_argument("--parts", nargs="+", choices=names, default=names)
     parser.add_argument("--kills", type=int, default=200)
     parser.add_argument("--disks", type=int, default=24)
-    parser.add_argument("--bytes", type=int, default=600)
-    parser.add_argument("--pairs", type=int, default=10)
-    parser.add_argument("--no-files", action="store_true", help="tables alone")
+    parser.add_argument("--pairs", type=int, default=50)
+    parser.add_argument(
+        "--backends", nargs="+", choices=BACKENDS, default=BACKENDS
+    )
     parser.add_argument("--every", type=int, default=1, help="of the bad files")
     parser.add_argument("--verbose", action="store_true")
-    parser.add_argument("--write", nargs="+", help=argparse.SUPPRESS)
-    parser.add_argument("--full-disk", nargs=4, help=argparse.SUPPRESS)
+    parser.add_argument("--child", nargs="+", help=argparse.SUPPRESS)
     return parser.parse_args()
 
 
 def main():
     args = parse()
-    if args.write:
-        path, *sizes = args.write
-        write(path, *map(int, sizes))
-        return
-    if args.full_disk:
-        folder, road, seed, limit = args.full_disk
-        full_disk(folder, road, int(seed), limit == "1")
+    sys.path.insert(0, str(ROOT))
+    if args.child:
+        road, *given = args.child
+        children = {
+            "train": train,
+            "disk": full_disk,
+            "positions": stop_everywhere,
+        }
+        children[road](*given)
         return
     begin = time.time()
-    rows = run(args)
-    show(rows)
+    rows = [r for p in PARTS if p in args.parts for r in PARTS[p](args)]
+    if rows:
+        show(rows)
     print(f"{time.time() - begin:.0f} s")
-    bad = sum(row[c] for row in rows for c in COLUMNS[2:])
-    if importlib.util.find_spec("bad_files") and not args.no_files:
-        for name in [n for n in sys.modules if n.startswith("keras_likeli")]:
-            del sys.modules[name]
-        sys.path.insert(0, str(ROOT))
+    bad = sum(row[column] for row in rows for column in COLUMNS[2:])
+    if "files" in args.parts and importlib.util.find_spec("bad_files"):
         import bad_files
 
         print()

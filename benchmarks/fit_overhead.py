@@ -3,16 +3,15 @@
     KERAS_BACKEND=jax python benchmarks/fit_overhead.py steps
     KERAS_BACKEND=jax python benchmarks/fit_overhead.py steps --count --profile
     KERAS_BACKEND=jax python benchmarks/fit_overhead.py steps \\
-        --kinds fixed data file --batches-ahead 8
+        --kinds fixed data file
     KERAS_BACKEND=jax python benchmarks/fit_overhead.py first
 
 `steps` times a step of `fit` with a data parameter, relative to the same model
 without. A multilayer perceptron with small inputs keeps the device busy; an
 autoencoder of 32x32x3 images has large ones. Its rivals are a stock model with
 the squared error, and a scale from a stock `Embedding`, which moves all rows
-each step. `file` has its table on disk, with `--batches-ahead` batches of rows
-on the device (default: what suits the device). Variants take turns, round
-after round; the fastest round counts.
+each step. `file` has its table on disk. Variants take turns, round after
+round; the fastest round counts.
 `--steps-per-execution` lets Keras call its callbacks less often. `--count`
 counts the kernels of a compiled step (JAX), and `--profile` lists where Python
 spends its time.
@@ -65,7 +64,7 @@ def gaussian_nll(y, output):
     return keras.ops.mean(0.5 * z**2 + keras.ops.log(scale))
 
 
-def make(kind, network, width, rows, ahead=None, **options):
+def make(kind, network, width, rows, **options):
     """A compiled model of one of the kinds below."""
     keras.utils.set_random_seed(0)
     inputs, h, size = network(width)
@@ -88,8 +87,9 @@ def make(kind, network, width, rows, ahead=None, **options):
         row = keras.ops.softplus(keras.layers.Embedding(rows, 1)(index))
         inputs, outputs = (inputs, index), (outputs, row)
     elif kind == "file":
-        path = os.path.join(tempfile.mkdtemp(dir=FOLDER.name), "table.rows")
-        scale = kl.DataParameter(rows, store=path, batches_ahead=ahead)
+        path = os.path.join(tempfile.mkdtemp(dir=FOLDER.name), "table.npy")
+        table = kl.data_parameters.FileTable(path)
+        scale = kl.DataParameter(rows, table=table)
     elif kind in ("data", "data element"):
         dimension = "scalar" if kind == "data" else "element"
         rows = rows if kind == "data" else min(rows, 20_000)
@@ -184,7 +184,6 @@ def measure_steps(args):
                 network,
                 width,
                 args.rows,
-                args.batches_ahead,
                 steps_per_execution=args.steps_per_execution,
             )
             for kind in args.kinds
@@ -295,7 +294,6 @@ def main():
     parser.add_argument("--steps", type=int, default=100)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--steps-per-execution", type=int, default=1)
-    parser.add_argument("--batches-ahead", type=int, default=None)
     parser.add_argument("--count", action="store_true")
     parser.add_argument("--profile", action="store_true")
     args = parser.parse_args()

@@ -14,8 +14,6 @@ Variants are timed in turn, round after round; the fastest round counts. The
 last two ratios are of the time that the processors computed, which other work
 on the machine disturbs less (`taskset -c 0` for one core).
 
-On JAX with an accelerator a fourth variant, "fused", is ours with a logarithm,
-an exponential and a division of plain arithmetic, which XLA fuses freely.
 `--passes` prints, for JAX, how many kernels the compiled step has and how many
 bytes they read and write, in arrays of the residuals' size. `--page` writes
 these counts of JAX on a CPU to `docs/benchmarks.json` and to the page.
@@ -100,21 +98,6 @@ def losses():
         return ops.mean(nll + plain_log_partition(shape, values, tangents))
 
     return {"normal": normal, "ours": ours, "plain": plain}
-
-
-def with_fused_functions(loss):
-    """`loss` with a logarithm, exponential and division of plain arithmetic."""
-    from keras_likelihood.backend import elementary, lookup
-
-    def traced(*arguments):
-        kept = elementary.repeats_cheaply
-        elementary.repeats_cheaply = lookup.repeats_cheaply = lambda: True
-        try:
-            return loss(*arguments)
-        finally:
-            elementary.repeats_cheaply = lookup.repeats_cheaply = kept
-
-    return traced
 
 
 def passes(text: str, size: int) -> tuple[int, int]:
@@ -203,22 +186,10 @@ def residuals(size: int):
     }
 
 
-def _on_jax_accelerator():
-    import keras
-
-    if keras.backend.backend() != "jax":
-        return False
-    import jax
-
-    return jax.default_backend() != "cpu"
-
-
 def measure(size: int, rounds: int) -> dict:
     """Milliseconds passed and computed, and passes of each variant."""
     targets, parameters = residuals(size)
     variants = losses()
-    if _on_jax_accelerator():
-        variants["fused"] = with_fused_functions(variants["ours"])
     steps = {
         f"{name}, {kind}": compiled_step(loss, (*targets, *values))
         for kind, values in parameters.items()

@@ -3,7 +3,6 @@
     python benchmarks/scaling.py
     python benchmarks/scaling.py --parts devices rows
     python benchmarks/scaling.py --parts file --folder /mnt/disk
-    python benchmarks/scaling.py --parts file --batches-ahead 8
     python benchmarks/scaling.py --plan 1e9 --devices 8 --disk-rate 1e9
 
 It runs on JAX. `devices` lays a table out over 1, 2, 4 and 8 simulated devices
@@ -48,7 +47,6 @@ def main():
     parser.add_argument("--batch", type=int, default=512)
     parser.add_argument("--steps", type=int, default=100)
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--batches-ahead", type=int, default=None)
     parser.add_argument("--folder", help="where the tables on disk go")
     parser.add_argument("--plan", type=float, help="rows of a table to plan")
     parser.add_argument("--devices", type=int, default=8)
@@ -67,15 +65,13 @@ def main():
 def plan(count, devices, disk_rate):
     """Prints the bytes and times of a table of `count` rows."""
     memory = 4 * FLOATS * count
-    disk = 4 * (FLOATS + 1) * count
     share = 4 * FLOATS * math.ceil(count / devices)
     print(f"{count:,} rows of {FLOATS} float32")
-    print(f"  in memory                {memory / 1e9:10.2f} GB")
+    print(f"  in memory or in a file   {memory / 1e9:10.2f} GB")
     print(f"  a device of {devices:<4}         {share / 1e9:10.2f} GB")
-    print(f"  in a file, with checks   {disk / 1e9:10.2f} GB")
     print(f"  row numbers              {'int32' if count < 2**31 else 'int64'}")
     print(
-        f"  a copy of the file       {disk / disk_rate:10.0f} s "
+        f"  a checkpoint             {memory / disk_rate:10.0f} s "
         f"at {disk_rate / 1e6:,.0f} MB/s"
     )
     for batch in (64, 512, 4096):
@@ -161,10 +157,7 @@ def measure(args, counts, devices=1, on_disk=False):
     y = rng.normal(size=(examples, 1)).astype("float32")
     shard = "batch" if devices > 1 else None
     with tempfile.TemporaryDirectory(dir=args.folder) as folder:
-        models = [
-            make(int(n), shard, on_disk and folder, args.batches_ahead)
-            for n in counts
-        ]
+        models = [make(int(n), shard, on_disk and folder) for n in counts]
         times: list = [[] for _ in counts]
         for _ in range(args.rounds + 1):
             for (model, scale), seconds in zip(models, times, strict=True):
@@ -190,15 +183,17 @@ def measure(args, counts, devices=1, on_disk=False):
     return {"tables": tables, "process": 1024 * peak}
 
 
-def make(count, shard, folder, ahead):
+def make(count, shard, folder):
     import keras
 
     import keras_likelihood as kl
 
-    store = os.path.join(folder, f"{count}.rows") if folder else None
-    scale = kl.DataParameter(
-        count, momentum=0.9, store=store, shard=shard, batches_ahead=ahead
-    )
+    rows = kl.data_parameters
+    table = rows.MemoryTable(shard)
+    if folder:
+        table = rows.FileTable(os.path.join(folder, f"{count}.npy"))
+    optimizer = rows.SparseRMSProp(momentum=0.9)
+    scale = kl.DataParameter(count, optimizer=optimizer, table=table)
     inputs = keras.Input((8,))
     hidden = keras.layers.Dense(16, activation="relu")(inputs)
     model = kl.LikelihoodModel(inputs, keras.layers.Dense(1)(hidden))
@@ -215,8 +210,8 @@ def saved(scale, folder):
     for name in os.listdir(folder):
         if name.startswith("checkpoint"):
             os.remove(os.path.join(folder, name))
-    if scale.store:
-        size = os.path.getsize(scale.store)
+    if hasattr(scale.table, "path"):
+        size = os.path.getsize(scale.table.path)
     else:
         table = scale.variables[0].value
         size = table.addressable_shards[0].data.nbytes

@@ -1,10 +1,13 @@
 """The `keras-likelihood` command."""
 
 import argparse
+import contextlib
 import logging
 import os
 import re
+import signal
 import sys
+import threading
 import warnings
 
 from keras_likelihood.backend.extras import how_to_install
@@ -39,7 +42,7 @@ exit status:
   1    the data or the model cannot be used, or something else failed
   2    the command line is wrong: an option, a missing file, an output
        that exists or cannot be written
-  130  interrupted by Ctrl-C
+  130  interrupted by Ctrl-C or SIGTERM
 """
 LONGEST_LINE = 600
 
@@ -55,45 +58,92 @@ def main(arguments: list[str] | None = None) -> int:
     Returns:
         The exit status. It is 0 if all went well, 1 if the data cannot be used
         or something else failed, 2 if the command line is wrong and 130 after
-        Ctrl-C.
+        Ctrl-C or SIGTERM.
     """
     options = _parser().parse_args(arguments)
-    _silence_backends()
+    for name in ("tensorflow", "jax", "absl"):
+        logging.getLogger(name).setLevel(logging.ERROR)
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     options.console = Console(
         options.command, as_json=options.json, quiet=options.quiet
     )
-    try:
+    if sys.stdout is None:
+        sys.stdout = open(os.devnull, "w")
+        if not options.quiet:
+            print("keras-likelihood: stdout is closed", file=sys.stderr)
+            return 1
+    if arguments is not None:
         return _run(options)
-    except BrokenPipeError:
-        # The program that read the output, such as `head`, has ended.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 1
+    # This is a program of its own.
+    signal.signal(signal.SIGTERM, _interrupt)
+    with _without_backend_logs():
+        return _run(options)
+
+
+def _interrupt(number, frame):
+    # Files that are being written are removed, as after Ctrl-C.
+    raise KeyboardInterrupt
 
 
 def _run(options):
-    with warnings.catch_warnings():
-        warnings.showwarning = _show_warning
-        try:
+    try:
+        with warnings.catch_warnings():
+            warnings.showwarning = _show_warning
             status = options.run(options)
-        except BrokenPipeError:
+        options.console.finish()
+        sys.stdout.flush()
+        return status
+    except (Exception, KeyboardInterrupt) as error:
+        if options.traceback and not isinstance(error, BrokenPipeError):
             raise
-        except (Exception, KeyboardInterrupt) as error:
-            if options.traceback:
-                raise
-            status, text = describe(error)
-            text = _one_line(f"{options.command}: {text}")
-            print(text, file=sys.stderr)
-            options.console.result(error=text, status=status)
-    options.console.finish()
-    sys.stdout.flush()
+        status, text = describe(error)
+    if text:
+        text = _one_line(f"{options.command}: {text}")
+        print(text, file=sys.stderr)
+        options.console.result(error=text, status=status)
+    try:
+        options.console.finish()
+        sys.stdout.flush()
+    except OSError:
+        # Python would try once more to write what is left.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return status
 
 
-def _silence_backends():
-    """Hides the log lines of the backends: users look for errors on stderr."""
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-    for name in ("tensorflow", "jax", "absl"):
-        logging.getLogger(name).setLevel(logging.ERROR)
+_LOG = re.compile(rb"[IWE]\d{4} |WARNING: All log messages before absl")
+
+
+@contextlib.contextmanager
+def _without_backend_logs():
+    """Drops the log lines that the C++ code of backends writes to stderr.
+
+    Users look for errors there, and no setting silences these lines.
+    """
+    try:
+        real = os.dup(2)
+    except OSError:
+        yield
+        return
+    reading, writing = os.pipe()
+    os.dup2(writing, 2)
+    os.close(writing)
+
+    def copy():
+        with open(reading, "rb") as lines:
+            for line in lines:
+                if not _LOG.match(line):
+                    os.write(real, line)
+
+    thread = threading.Thread(target=copy, daemon=True)
+    thread.start()
+    before, sys.stderr = sys.stderr, open(real, "w", 1, closefd=False)
+    try:
+        yield
+    finally:
+        sys.stderr.flush()
+        sys.stderr = before
+        os.dup2(real, 2)
+        thread.join(timeout=1)
 
 
 def _parser():
@@ -114,6 +164,9 @@ def _parser():
 
 def describe(error: BaseException) -> tuple[int, str]:
     """The exit status and the line that an error ends a command with."""
+    if isinstance(error, BrokenPipeError):
+        # The program that read the output, such as `head`, has ended.
+        return 1, ""
     if isinstance(error, KeyboardInterrupt):
         return 130, "interrupted; no unfinished file is left"
     if isinstance(error, ModuleNotFoundError):
@@ -125,9 +178,19 @@ def describe(error: BaseException) -> tuple[int, str]:
         return 1, f"{error.filename}: {error.strerror}"
     if isinstance(error, CommandError):
         return error.status, str(error)
-    if isinstance(error, ValueError | OSError):
-        return 1, str(error)
+    if isinstance(error, OSError):
+        return 1, f"the output cannot be written ({error.strerror or error})"
+    if isinstance(error, ValueError):
+        return 1, _in_options(str(error))
     return 1, (f"unexpected {type(error).__name__}, see --traceback: {error}")
+
+
+def _in_options(text):
+    """Advice to use an argument of Python becomes an option."""
+    text = re.sub(r"`?task='(\w+)'`?", r"--task \1", text)
+    either = "`from_logits=True` or `from_logits=False`"
+    text = text.replace(either, "--probabilities, if it puts out these")
+    return text.replace("`from_logits=False`", "--probabilities")
 
 
 def _show_warning(message, *_, **__):
@@ -142,3 +205,7 @@ def _one_line(text):
     if len(line) > LONGEST_LINE:
         line = f"{line[:LONGEST_LINE]}..."
     return line
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -228,3 +228,185 @@ STANDARD_NLL = {
     "logistic": lambda z: z + 2 * np.log1p(np.exp(-z)),
     "hyperbolic_secant": lambda z: z + np.log1p(np.exp(-2 * z)),
 }
+
+
+_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(10)
+_ENDS = (slice(None, -1), slice(1, None))
+
+
+class Brute:
+    """Numbers of a density by fine panels in float64, or by sums.
+
+    Args:
+        log_density: function of outcomes and of the prediction, up to a
+            constant.
+        points: where the panels end; whole numbers if `step` is given.
+        step: distance of the outcomes if only multiples of it occur.
+    """
+
+    def __init__(self, log_density, points, step=None):
+        self.log_density, self.step = log_density, step
+        self.points = np.unique(points[np.isfinite(points)])
+        self._kept = {}
+
+    def _nodes(self, low, high):
+        """Outcomes and logarithms of weights between neighbouring points."""
+        half = 0.5 * (high - low)[:, None]
+        with np.errstate(divide="ignore"):
+            return low[:, None] + half * (1 + _NODES), np.log(half * _WEIGHTS)
+
+    def _panels(self, prediction):
+        """Outcomes and logarithms of their masses, computed once."""
+        if prediction not in self._kept:
+            y, weights = self.points[:, None], 0.0
+            if not self.step:
+                y, weights = self._nodes(self.points[:-1], self.points[1:])
+            log_p = self.log_density(y.ravel(), prediction).reshape(y.shape)
+            self._kept[prediction] = y, log_p + weights
+        return self._kept[prediction]
+
+    def log_mass(self, prediction, low=-np.inf, high=np.inf):
+        """Logarithm of the mass in `(low, high]`."""
+        _, log_p = self._panels(prediction)
+        if self.step:
+            inside = (self.points > low) & (self.points <= high)
+            return special.logsumexp(log_p[inside]) if inside.any() else -np.inf
+        start, end = (np.clip(self.points, low, high)[s] for s in _ENDS)
+        is_whole = (start == self.points[:-1]) & (end == self.points[1:])
+        is_part = ~is_whole & (end > start)
+        parts = [log_p[is_whole].ravel()]
+        if is_part.any():
+            y, weights = self._nodes(start[is_part], end[is_part])
+            density = self.log_density(y.ravel(), prediction)
+            parts.append(density + weights.ravel())
+        parts = np.concatenate(parts)
+        return special.logsumexp(parts) if len(parts) else -np.inf
+
+    def shares(self, prediction):
+        """Outcomes and their probabilities."""
+        y, log_p = (x.ravel() for x in self._panels(prediction))
+        return y, np.exp(log_p - special.logsumexp(log_p))
+
+    def nll(self, y, prediction):
+        log_p = self.log_density(np.array([y]), prediction)[0]
+        return self.log_mass(prediction) - log_p
+
+    def log_tails(self, y, prediction):
+        """`(log P(Y <= y), log P(Y > y))`."""
+        total = self.log_mass(prediction)
+        return (
+            self.log_mass(prediction, high=y) - total,
+            self.log_mass(prediction, low=y) - total,
+        )
+
+    def moments(self, prediction):
+        y, p = self.shares(prediction)
+        mean = np.sum(p * y)
+        return mean, np.sum(p * (y - mean) ** 2)
+
+    def information(self, prediction):
+        """The variance of the slope of the log-density."""
+        y, p = self.shares(prediction)
+        step = 1e-7 * max(abs(prediction), 1.0)
+        up, down = (self.log_density(y, prediction + s) for s in (step, -step))
+        with np.errstate(invalid="ignore"):
+            slope = np.where(p > 1e-25, (up - down) / (2 * step), 0.0)
+        return np.sum(p * (slope - np.sum(p * slope)) ** 2)
+
+    def truncated(self, low, high):
+        """Given that the outcome lies in `[low, high]`."""
+        points = self.points
+        if not self.step:
+            near = np.concatenate([[0.0], np.logspace(-12, 2, 141)])
+            ends = [e for e in (low + near, high - near) if np.isfinite(e[0])]
+            points = np.concatenate([points, *ends])
+        inside = (points >= low) & (points <= high)
+
+        def log_density(y, prediction):
+            outside = (y < low) | (y > high)
+            return np.where(outside, -np.inf, self.log_density(y, prediction))
+
+        return Brute(log_density, points[inside], self.step)
+
+    def rounded(self, step):
+        """Rounded to multiples of `step`."""
+        y, p = self.shares(self.centre)
+        y = y[p > 1e-13]
+        grid = np.arange(np.round(y.min() / step), np.round(y.max() / step) + 1)
+
+        def log_density(y, prediction):
+            return np.array(
+                [
+                    self.log_mass(prediction, v - step / 2, v + step / 2)
+                    for v in y
+                ]
+            )
+
+        return Brute(log_density, step * grid, step)
+
+    centre = 0.0
+
+    def transformed(self, to, back, log_slope):
+        """Of a target whose image follows this density around its image."""
+
+        def log_density(y, prediction):
+            return self.log_density(to(y), to(prediction)) + log_slope(y)
+
+        return Brute(log_density, back(self.points))
+
+    def mixed(self, others):
+        """With `(log weight, function of the prediction, Brute)` of others."""
+
+        def log_density(y, prediction):
+            parts = [
+                log_weight
+                + part.log_density(y, at(prediction))
+                - part.log_mass(at(prediction))
+                for log_weight, at, part in others
+            ]
+            return special.logsumexp(parts, axis=0)
+
+        points = np.concatenate([part.points for _, _, part in others])
+        return Brute(log_density, points, self.step)
+
+
+def brute(name, prediction, **parameters):
+    """The `Brute` of a likelihood of single numbers without a wrapper."""
+    if name == "robust_rho":
+        scale, shape = parameters["scale"], parameters["shape"]
+
+        def log_density(y, at):
+            return -_RobustRho._rho((y - at) / scale, shape) - np.log(scale)
+    else:
+        make = {**CONTINUOUS, **COUNTS}[name]
+
+        def log_density(y, at):
+            frozen = make(at, **parameters)
+            return getattr(
+                frozen, "logpdf" if name in CONTINUOUS else "logpmf"
+            )(y)
+
+    wide = np.logspace(-7, 9, 129)
+    if name in COUNTS:
+        spread = make(prediction, **parameters).std()
+        return Brute(log_density, np.arange(prediction + 40 * spread + 99), 1.0)
+    if name == "von_mises":
+        spread = min(np.pi, 30 / np.sqrt(parameters["concentration"]))
+        points = prediction + np.linspace(-spread, spread, 200)
+    elif name == "beta":
+        odds = np.linspace(-300, 35, 500)
+        points = special.expit(np.concatenate([odds, -odds[odds > -35]]))
+    elif name in ("exponential", "gamma", "weibull", "log_normal"):
+        points = prediction * np.concatenate(
+            [np.logspace(-200, -7, 250), wide, 1 + wide[:54], 1 - wide[:54]]
+        )
+        points = points[points > 0]
+    else:
+        far = parameters["scale"] * np.concatenate([[0.0], wide])
+        points = np.concatenate([prediction - far, prediction + far])
+        if "threshold" in parameters:
+            kink = parameters["scale"] * parameters["threshold"]
+            points = np.append(points, [prediction - kink, prediction + kink])
+    found = Brute(log_density, points)
+    found.centre = prediction
+    return found

@@ -6,7 +6,7 @@ import pytest
 from scipy import stats
 
 import keras_likelihood as kl
-from keras_likelihood.comparison.scores import _crps
+from keras_likelihood.comparison.model_scores import _crps
 from keras_likelihood.recalibration import regression
 from tests import kinds
 
@@ -146,6 +146,85 @@ def test_classifiers():
     assert table.row("sets").scores == pytest.approx(
         table.row("scaled").scores, abs=1e-5
     )
+
+
+def test_quantiles_are_judged_by_what_they_have(held_out):
+    x, y = held_out
+    inputs = keras.Input((2,))
+    levels = (0.05, 0.5, 0.95)
+
+    def quantiles(width):
+        model = kl.LikelihoodModel(
+            inputs,
+            kl.layers.QuantilesHead(levels)(inputs),
+        )
+        model.compile("sgd", loss=kl.losses.QuantilesLoss(levels))
+        model.predict = lambda *args, **kwargs: (
+            np.tile(np.float32([1 - width, 1, 1 + width]), (len(y), 1)),
+            np.full((len(y), 1), 0.2, "float32"),
+        )
+        return model
+
+    table = kl.compare(
+        {
+            "narrow": quantiles(1.0),
+            "right": quantiles(3.3),
+            "normal": model_of(2.0, kl.losses.NormalLoss()),
+        },
+        x,
+        y,
+    )
+    assert [row.name for row in table] == ["normal", "right", "narrow"]
+    right = table.row("right").scores
+    assert np.isnan(right["nll"]) and right["crps"] > 0
+    inside = np.abs(y - 1) <= 3.3
+    assert right["coverage"] == pytest.approx(inside.mean(), abs=1e-6)
+    assert right["width"] == pytest.approx(6.6, rel=1e-5)
+    assert right["rmse"] == pytest.approx(np.sqrt(np.mean((y - 1) ** 2)))
+
+
+def test_vectors_are_judged_by_coordinate(rng):
+    x = rng.normal(size=(64, 2)).astype("float32")
+    y = rng.normal(size=(64, 2)) * [1, 3]
+    inputs = keras.Input((2,))
+    name = "multivariate_normal(covariance=full)"
+    model = kl.LikelihoodModel(
+        inputs, kl.layers.LikelihoodHead(name, 2)(inputs)
+    )
+    model.compile("sgd", loss=kl.losses.LikelihoodLoss(name))
+    law = model.predict_distribution(x, verbose=0)
+    (row,) = kl.compare({"vectors": model}, x, y)
+    target = keras.ops.convert_to_tensor(y, "float32")
+    nll = keras.ops.convert_to_numpy(law.nll(target)).mean()
+    assert row.scores["nll"] == pytest.approx(nll, rel=1e-5)
+    ends = [law.marginal(i).interval(0.9) for i in range(2)]
+    inside = [
+        (keras.ops.convert_to_numpy(low)[:, 0] <= y[:, i])
+        & (y[:, i] <= keras.ops.convert_to_numpy(high)[:, 0])
+        for i, (low, high) in enumerate(ends)
+    ]
+    assert row.scores["coverage"] == pytest.approx(np.mean(inside))
+    assert np.isfinite(list(row.scores.values())).all()
+
+
+def test_censored_targets_have_an_nll_and_exact_ones_all(rng):
+    x = rng.normal(size=(64, 2)).astype("float32")
+    time = rng.weibull(1.5, size=64) + 0.1
+    inputs = keras.Input((2,))
+    survival = kl.likelihoods.Censored("weibull")
+    head = kl.layers.LikelihoodHead(survival, 1)(inputs)
+    model = kl.LikelihoodModel(inputs, head)
+    model.compile("sgd", loss=kl.losses.LikelihoodLoss(survival))
+    bounds = kl.censored(time, event=time < 1)
+    (row,) = kl.compare({"survival": model}, x, bounds)
+    nll = model.evaluate(x, bounds, verbose=0)
+    nll = nll[0] if isinstance(nll, list) else nll
+    assert row.scores["nll"] == pytest.approx(nll, rel=1e-4)
+    assert np.isnan([row.scores[k] for k in ("crps", "coverage", "rmse")]).all()
+    assert row.scores["width"] > 0
+    for exact in (kl.censored(time, event=np.ones(64)), time):
+        (row,) = kl.compare({"survival": model}, x, exact)
+        assert np.isfinite(list(row.scores.values())).all()
 
 
 def test_what_does_not_compare_is_refused(held_out):

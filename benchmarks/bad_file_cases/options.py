@@ -50,7 +50,7 @@ def wrong_options():
         "recalibrate model.keras",
         "recalibrate --data val.npz",
         "recalibrate model.keras --data logits.npz",
-        "recalibrate model.keras --data logits.csv",
+        "recalibrate model.keras --data table.csv",
         "recalibrate model.h5 --data val.npz",
         f"{CALIBRATION} --probabilities",
         f"{MODEL_CALIBRATION} --features no_such_layer",
@@ -112,4 +112,4 @@ def wrong_outputs():
     yield Case("output exists", f"{CALIBRATION} --output out.npz", figure)
     yield Case("output is output", both)
     yield Case("output is output", f"{DETECT} --save ./scores.csv")
-    yield Case("output exists", "demo", {"report/demo.png": b"precious"})
+    yield Case("output exists", "demo", {"report/demo.html": b"precious"})

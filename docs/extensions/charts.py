@@ -8,7 +8,6 @@ import pathlib
 import re
 
 import matplotlib.pyplot as plt
-import numpy as np
 
 DOCS = pathlib.Path(__file__).parents[1]
 BLUE, ORANGE, GREY = "#2b6cb0", "#c05621", "#a0aec0"
@@ -95,31 +94,6 @@ def step_costs():
     bars = axes.barh(names, extra, color=BLUE)
     axes.bar_label(bars, fmt="%.1f %%", padding=3)
     axes.set(xlim=(0, 5), xlabel="additional time of a training step, in %")
-
-
-def row_stores():
-    """Reading and writing one batch of rows, in four ways."""
-    header, *rows = table("reliability", "ext4, LMDB 0.9.36):")
-    figure, axes = plt.subplots(figsize=(7, 3))
-    size = [row[0] for row in rows]
-    size = [name or size[i - 1] for i, name in enumerate(size)]
-    labels = [
-        f"{name}, batch {row[1]}" for name, row in zip(size, rows, strict=True)
-    ]
-    place = np.arange(len(rows))
-    colors = (GREY, "#cbd5e0", BLUE, "#90cdf4")
-    for i, color in enumerate(colors):
-        axes.barh(
-            place + 0.2 * i,
-            [number(row[2 + i]) for row in rows],
-            height=0.18,
-            color=color,
-            label=header[2 + i],
-        )
-    axes.set_yticks(place + 0.3, labels)
-    axes.invert_yaxis()
-    axes.set(xscale="log", xlabel="milliseconds of processor time")
-    axes.legend(frameon=False, fontsize=8)
 
 
 def one_idea():

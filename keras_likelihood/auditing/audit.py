@@ -4,17 +4,12 @@ import os
 
 import numpy as np
 
-from keras_likelihood.auditing.inputs import (
-    as_arrays,
-    as_names,
-    as_numpy,
-)
+from keras_likelihood.auditing.inputs import as_arrays, as_numpy
 from keras_likelihood.auditing.judged_labels import judge_labels
 from keras_likelihood.auditing.judged_targets import judge_targets
-from keras_likelihood.auditing.page import write_page
 from keras_likelihood.auditing.report import AuditReport
-from keras_likelihood.auditing.shown_inputs import show_inputs
 from keras_likelihood.likelihoods import Softmax
+from keras_likelihood.pages.examples import as_names, show_inputs
 from keras_likelihood.reading import Reading, read_output
 from keras_likelihood.reading.stock_models import with_likelihood
 
@@ -71,19 +66,19 @@ def audit(
             `(n,)`. `x` and `y` are then the training data in the order of
             their index. Defaults to that of the model, if it has one of `n`
             examples.
-        label_names: one name a class. Defaults to the class numbers.
-        feature_names: one name a column of `x`. Defaults to their numbers.
+        label_names: the name of each class. Defaults to the class numbers.
+        feature_names: the name of each column of `x`. Defaults to numbers.
         show: what the page shows of each example, if it is not `x`: images,
             text `(n,)`, or a table `(n, features)`, in which NaN is a
             missing value. Defaults to `x`.
-        top: how many examples a section of the page holds at most, `>= 1`.
-            Defaults to 100.
+        top: how many of the highest and of the lowest scores the page shows,
+            `>= 1`. Defaults to 100. Suspected examples are all shown.
         task: `"classification"` or `"regression"`. `None` (default) looks at
             the model, then at `y`.
         from_logits: whether a classifier puts out logits. `None` (default)
             looks at its last layer and its loss.
-        batch_size: of the prediction. Defaults to 256.
-        title: of the page.
+        batch_size: the batch size of the prediction. Defaults to 256.
+        title: the title of the page.
 
     Returns:
         An `AuditReport`.
@@ -94,6 +89,9 @@ def audit(
         raise ValueError(
             f"`task` must be one of {TASKS} or None. Received: {task!r}"
         )
+    if output is not None:
+        # A missing package must not cost the work that follows.
+        from keras_likelihood.auditing.page import write_audit
     x, y = as_arrays(x, y)
     shown = show_inputs(_as_shown(x, show, len(y)), feature_names)
     reading = read_output(model, x, batch_size=batch_size)
@@ -104,11 +102,9 @@ def audit(
     names = as_names(label_names, "label_names", classes)
     if names is None and classes:
         names = [str(number) for number in range(classes)]
+    report.label_names = names
     if output is not None:
-        targets = None if classes else y
-        report.path = write_page(
-            report, shown, output, names, int(top), title, targets
-        )
+        report.path = write_audit(report, shown, output, int(top), title, y)
     return report
 
 
@@ -153,12 +149,12 @@ def _classes(reading: Reading, task, n) -> int | None:
         return None
     if not issubclass(likelihood, Softmax) and shape[1] != 1:
         raise ValueError(
-            "Independent yes/no outputs are no single label; audit one of "
-            f"them at a time. Received: {shape[1]} outputs"
+            "Multi-label outputs are not supported; audit one output at a "
+            f"time. Received: {shape[1]} outputs"
         )
     if len(shape) != 2:
         raise ValueError(
-            "An audit of labels needs one label an example: logits "
+            "An audit of labels needs one label per example: logits "
             "(n, classes), or (n, 1) for yes or no. "
             f"Received: {likelihood.name()} of shape {shape}"
         )

@@ -69,7 +69,13 @@ def apply(y, path: str | os.PathLike) -> tuple[np.ndarray, np.ndarray]:
             f"Received: {sorted(marks)[:3]}"
         )
     classes = int(mark[2]) if mark[1] == "classes" else None
-    given = _given(y, classes, int(mark[3]), path)
+    n = int(mark[3])
+    if y.ndim == 0 or len(y) != n:
+        raise ValueError(
+            f"{path}: the decisions are about {n} examples. "
+            f"Received: y of shape {y.shape}"
+        )
+    given = y if classes is None else as_labels(y, (n, classes))
     if mark_of(given, classes) != mark[0]:
         raise ValueError(
             f"{path}: the decisions are about other labels than `y`. "
@@ -106,82 +112,65 @@ def _read(path):
     return [{k: (row[k] or "").strip() for k in COLUMNS} for row in rows]
 
 
-def _given(y, classes, n, path):
-    """Class numbers `(n,)` or targets `(n, ...)`."""
-    if y.ndim == 0 or len(y) != n:
-        raise ValueError(
-            f"{path}: the decisions are about {n} examples. "
-            f"Received: y of shape {y.shape}"
-        )
-    return y if classes is None else as_labels(y, (n, classes))
-
-
 def _changes(path, rows, given, classes):
     """The new label of each wrong one by index; `None` to leave it out."""
     changes, seen = {}, set()
     for line, row in enumerate(rows, start=2):
-        where = f"{path}, row {line}"
-        index = _whole(where, "index", row["index"], len(given))
+
+        def refuse(words, received, line=line):
+            raise ValueError(
+                f"{path}, row {line}: {words}. Received: {received}"
+            )
+
+        def whole(name, count, row=row, refuse=refuse):
+            value = _number(row[name])
+            # A spreadsheet may have written 3 as 3.0.
+            if not (value == np.floor(value) and 0 <= value < count):
+                refuse(
+                    f"`{name}` must be a whole number from 0 to {count - 1}",
+                    repr(row[name][:40]),
+                )
+            return int(value)
+
+        index = whole("index", len(given))
         if index in seen:
-            raise ValueError(f"{where}: example {index} is decided twice")
+            refuse(f"example {index} is decided twice", index)
         seen.add(index)
-        decision, label = _decision(where, row, given, index, classes)
+        decision, label = row["decision"].lower(), None
+        if decision not in DECISIONS:
+            refuse(
+                f"`decision` must be one of {DECISIONS}",
+                repr(row["decision"][:40]),
+            )
+        if classes and row["given"] and whole("given", classes) != given[index]:
+            refuse(
+                f"example {index} has the label {given[index]}",
+                f"given={row['given']}",
+            )
+        if row["label"] and classes:
+            label = whole("label", classes)
+        elif row["label"]:
+            label = _number(row["label"])
+            if given.size != len(given) or not np.isfinite(label):
+                refuse(
+                    "`label` must be a finite number, and empty for an "
+                    "example of several targets",
+                    repr(row["label"][:40]),
+                )
+        if label is not None and decision != "wrong":
+            refuse(
+                "only a wrong label has a new one",
+                f"decision={decision}, label={label}",
+            )
+        if classes and label == given[index]:
+            refuse(
+                f"the new label of example {index} must differ from the given "
+                "one",
+                label,
+            )
         if decision == "wrong":
             changes[index] = label
     return changes
-
-
-def _decision(where, row, given, index, classes):
-    decision = row["decision"].lower()
-    if decision not in DECISIONS:
-        raise ValueError(
-            f"{where}: `decision` must be one of {DECISIONS}. "
-            f"Received: {row['decision'][:40]!r}"
-        )
-    if classes and row["given"]:
-        was = _whole(where, "given", row["given"], classes)
-        if was != given[index]:
-            raise ValueError(
-                f"{where}: example {index} has the label {given[index]}. "
-                f"Received: given={was}"
-            )
-    label = _label(where, row["label"], given, classes)
-    if label is not None and decision != "wrong":
-        raise ValueError(
-            f"{where}: only a wrong label has a new one. "
-            f"Received: decision={decision}, label={label}"
-        )
-    if classes and label == given[index]:
-        raise ValueError(
-            f"{where}: the new label of example {index} must differ from the "
-            f"given one. Received: {label}"
-        )
-    return decision, label
-
-
-def _label(where, text, given, classes):
-    if not text:
-        return None
-    if classes is not None:
-        return _whole(where, "label", text, classes)
-    value = _number(text)
-    if given.size != len(given) or not np.isfinite(value):
-        raise ValueError(
-            f"{where}: `label` must be a finite number, and empty for an "
-            f"example of several targets. Received: {text[:40]!r}"
-        )
-    return value
-
-
-def _whole(where, name, text, count):
-    value = _number(text)
-    # A spreadsheet may have written 3 as 3.0.
-    if not (value == np.floor(value) and 0 <= value < count):
-        raise ValueError(
-            f"{where}: `{name}` must be a whole number from 0 to {count - 1}. "
-            f"Received: {text[:40]!r}"
-        )
-    return int(value)
 
 
 def _number(text):
@@ -193,11 +182,10 @@ def _number(text):
 
 def _corrected(y, changes, classes):
     index, labels = list(changes), list(changes.values())
-    if classes is None:
-        whole = y.dtype.kind == "f" or all(v == int(v) for v in labels)
-        corrected = y.astype(y.dtype if whole else "float64")
-    else:
-        corrected = y.copy()
+    corrected = y.copy()
+    if classes is None and y.dtype.kind != "f":
+        if any(v != int(v) for v in labels):
+            corrected = y.astype("float64")
     if classes is not None and corrected.size > len(y):
         corrected[index] = 0
         corrected[index, labels] = 1

@@ -64,15 +64,3 @@ def _refuse_nan(values, name):
             f"`{name}` must be finite. Received: NaN or infinite values in "
             f"{int(bad.sum())} example(s), the first at {int(bad.argmax())}"
         )
-
-
-def as_names(names, argument: str, count: int | None) -> list[str] | None:
-    """Returns `count` names as strings, or `None` for none."""
-    if names is None or count is None:
-        return None
-    if isinstance(names, str) or len(names) != count:
-        raise ValueError(
-            f"`{argument}` must be {count} names. "
-            f"Received: {names if isinstance(names, str) else len(names)}"
-        )
-    return [str(name) for name in names]

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from keras_likelihood.auditing.inputs import as_arrays, as_names
-from keras_likelihood.auditing.shown_inputs import show_inputs
+from keras_likelihood.auditing.inputs import as_arrays
+from keras_likelihood.pages.examples import as_names
 from keras_likelihood.reading.targets import as_labels
 
 FEWEST = 10
@@ -117,17 +117,14 @@ def task_of(y) -> str:
     return "classification" if whole else "regression"
 
 
-def check_names(x, y, task, label_names, feature_names) -> None:
+def check_names(y, task, label_names) -> None:
     """Refuses names that do not fit, before a network is trained.
 
     Args:
-        x: the inputs as they are shown.
         y: labels or targets.
         task: as in `train_for_audit`.
         label_names: of the classes, or `None`.
-        feature_names: of the columns, or `None`.
     """
-    show_inputs(x, feature_names)
     if (task or task_of(y)) == "classification":
         classes = as_classes(y, label_names and len(label_names))[1]
         as_names(label_names, "label_names", classes)

@@ -1,23 +1,20 @@
-"""The audit as one self-contained HTML file."""
+"""The page of an audit."""
 
-import base64
 import hashlib
-import html
-import importlib.resources
-import json
 import os
-import re
 
 import numpy as np
 
-from keras_likelihood.auditing.decimals import decimals
 from keras_likelihood.auditing.decisions import mark_of
-from keras_likelihood.auditing.heat_map import draw_heat_map
-from keras_likelihood.auditing.histogram import draw_histogram
-from keras_likelihood.auditing.rows import SHOWN_FEATURES
-from keras_likelihood.auditing.summary import summarize
-from keras_likelihood.backend.whole_files import replacing
+from keras_likelihood.pages.charts import histogram
+from keras_likelihood.pages.examples import SHOWN_FEATURES, decimals, plain
+from keras_likelihood.pages.page import write_page
 
+MOST_SUSPECTS = 10_000
+"""Suspected examples that one page holds."""
+MOST_CLASSES = 20
+LEVELS = 6
+"""Shades of a cell, named `heat-1` to `heat-6` in the stylesheet."""
 _DIGITS = {
     "p(given)": 3,
     "p(predicted)": 3,
@@ -25,79 +22,100 @@ _DIGITS = {
     "residual / scale": 2,
     "quality": 3,
 }
-
-_SCRIPTS = (
-    "page.data.js",
-    "page.decisions.js",
-    "page.examples.js",
-    "page.large.js",
-    "page.keys.js",
-    "page.js",
+_SCRIPTS = [
+    f"audit.{name}js"
+    for name in ("data.", "decisions.", "examples.", "large.", "keys.", "")
+]
+APPLY = (
+    "This line of Python corrects the labels. `keep` is False for wrong "
+    "labels without a better one:",
+    'y, keep = kl.audit.apply(y, "decisions.csv")',
 )
-"""Parts of the page's script, which share one scope."""
+"""How to apply what a person decided: a sentence and a line."""
 
 
-def write_page(
-    report, shown, output, label_names, top, title, targets=None
-) -> str:
+def write_audit(report, shown, output, top, title, y=None, apply=APPLY) -> str:
     """Writes the page of a report, and its folder; returns its path.
 
     Args:
         report: an `AuditReport`.
         shown: how inputs are shown, see `show_inputs`.
         output: path to write.
-        label_names: names of the classes, or `None` for regression.
-        top: most examples a section holds.
-        title: of the page.
-        targets: of a regression, `(n, ...)`. Defaults to those that the
+        top: how many of the highest and of the lowest scores to hold.
+        title: the title of the page.
+        y: targets of a regression, `(n, ...)`. Defaults to those that the
             report shows.
+        apply: a sentence and a line that applies the decisions.
     """
-    issues = report.label_issues
-    if targets is None:
-        targets = issues["given_label"]
-    classes = label_names and len(label_names)
-    data = page_data(report, shown, label_names, top)
-    data["audit"] = mark_of(targets, classes)
-    data["one_target"] = np.size(targets) == len(targets)
+    issues, names = report.label_issues, report.label_names
+    n = len(report.scores)
+    if y is None or names:
+        y = issues["given_label"]
+    data = page_data(report, shown, top)
+    data["audit"] = mark_of(y, names and len(names))
+    data["one_target"] = np.size(y) == len(y)
     data["key"] = _key(data["audit"], shown)
-    style, script = _resource("page.css"), page_script()
+    what = "label errors" if names else "bad targets"
     suspected = issues["is_label_issue"]
-    page = fill(
-        _resource("page.html"),
-        {
-            "title": html.escape(str(title)),
-            "style": style,
-            "script": script,
-            "style_hash": content_hash(style),
-            "script_hash": content_hash(script),
-            "summary": summarize(report, label_names),
-            "histogram": draw_histogram(
-                report.scores, suspected, report.score_name
-            ),
-            "heat_map": draw_heat_map(issues, label_names)
-            if label_names
-            else "",
-            "data": embed_json(data),
+    pairs = _pairs(issues) if names else []
+    write_page(
+        output,
+        "audit.html",
+        title,
+        scripts=_SCRIPTS,
+        facts={
+            "Examples": f"{n:,}",
+            f"Suspected {what}": f"{report.num_issues:,} "
+            f"({report.num_issues / n:.1%})",
+            "Median score": f"{np.median(report.scores):.3g}",
+            "Highest score": f"{report.scores.max():.3g}",
         },
+        report=report,
+        what=what,
+        names=names,
+        pairs=pairs,
+        heat=pairs and _HeatMap(pairs, names),
+        histogram=histogram(report.scores, suspected, report.score_name),
+        apply_words=apply[0],
+        apply_line=apply[1],
+        data=data,
     )
-    os.makedirs(os.path.dirname(os.path.abspath(output)), exist_ok=True)
-    with replacing(output) as temporary:
-        # Names of files may hold what no encoding knows.
-        temporary.write_text(page, encoding="utf-8", errors="replace")
     return os.fspath(output)
 
 
-def page_script() -> str:
-    """The page's own script, in a scope of its own."""
-    parts = "\n".join(_resource(name) for name in _SCRIPTS)
-    return f'"use strict";\n{{\n{parts}}}\n'
+def _pairs(issues) -> list[tuple[int, int, int]]:
+    """Given label, predicted label and how many suspects, most first."""
+    suspected = issues["is_label_issue"]
+    columns = issues["given_label"], issues["predicted_label"]
+    both = np.stack([column[suspected] for column in columns], axis=1)
+    pairs, counts = np.unique(both, axis=0, return_counts=True)
+    order = np.argsort(-counts, kind="stable")
+    return [(*pairs[at].tolist(), int(counts[at])) for at in order]
+
+
+class _HeatMap:
+    """Counts of suspected labels by given and predicted class."""
+
+    def __init__(self, pairs, names):
+        used = np.zeros(len(names), int)
+        for given, predicted, count in pairs:
+            used[[given, predicted]] += count
+        most = np.argsort(-used, kind="stable")[:MOST_CLASSES]
+        self.classes = np.sort(most[used[most] > 0]).tolist()
+        self.counts = {(i, j): count for i, j, count in pairs}
+        self.is_long = max(len(names[i]) for i in self.classes) > 3
+        self._largest = pairs[0][2]
+
+    def level(self, count):
+        """The shade of a count, from 1 to `LEVELS`."""
+        return -(-LEVELS * count // self._largest)
 
 
 def _key(mark, shown):
-    """By what the browser knows decisions of these data again.
+    """The name under which the browser keeps decisions on these data.
 
-    Labels alone may be those of another data set, so that some of the inputs
-    count too. What a network says of them does not: decisions outlive it.
+    Another data set may have the same labels, so some of the inputs count
+    too. The network does not count: decisions stay if it is trained again.
     """
     x = getattr(shown, "x", np.zeros(0))
     some = x[:: -(-max(len(x), 1) // 1000)]
@@ -110,99 +128,65 @@ def _key(mark, shown):
     return digest.hexdigest()[:24]
 
 
-def page_data(report, shown, label_names, top) -> dict:
-    """What the page's script reads; arguments as in `write_page`."""
-    ranked = report.ranked()
+def page_data(report, shown, top) -> dict:
+    """What the page's script reads; arguments as in `write_audit`."""
+    ranked, issues = report.ranked(), report.label_issues
     sections = {
-        "suspected": report.suspects()[:top],
+        "suspected": report.suspects()[:MOST_SUSPECTS],
         "highest": ranked[:top],
         "lowest": ranked[::-1][:top],
     }
     held = np.unique(np.concatenate(list(sections.values())))
     place = {int(index): at for at, index in enumerate(held)}
     columns = _columns(report)
-    if hasattr(shown, "make_room"):
-        shown.make_room(held)
-    rows = [
-        {
-            "index": int(index),
-            "suspected": bool(report.label_issues["is_label_issue"][index]),
-            "quality": _plain(report.label_issues["label_quality"][index]),
-            "values": [_plain(c["values"][index]) for c in columns],
-            **shown.describe(int(index)),
-        }
-        for index in held
-    ]
+    shown.make_room(held)
+    n = len(report.scores)
     return {
         "task": report.task,
-        "labels": label_names,
-        "features": list(shown.features),
+        "labels": report.label_names,
+        "features": shown.features,
         "shown_features": SHOWN_FEATURES,
         "columns": [
-            {k: v for k, v in c.items() if k != "values"} for c in columns
+            {"name": name, "kind": kind, "digits": digits}
+            for name, (kind, digits, _) in columns.items()
         ],
-        "rows": rows,
+        "rows": [
+            {
+                "index": int(index),
+                "suspected": bool(issues["is_label_issue"][index]),
+                "quality": plain(issues["label_quality"][index]),
+                "values": [
+                    int(v[index]) if kind == "label" else plain(v[index])
+                    for kind, _, v in columns.values()
+                ],
+                **shown.describe(int(index)),
+            }
+            for index in held
+        ],
         "sections": {
             name: [place[int(i)] for i in indices]
             for name, indices in sections.items()
         },
-        "totals": {
-            "suspected": report.num_issues,
-            "highest": len(report.scores),
-            "lowest": len(report.scores),
-        },
+        "totals": {"suspected": report.num_issues, "highest": n, "lowest": n},
     }
 
 
 def _columns(report):
+    """Kind, digits and values of each column, by name."""
     classes = report.task == "classification"
     issues = report.label_issues
-    kind = "label" if classes else "number"
-    first = {
+    # The summary says the whole name; a column has room for one word.
+    score = "NLL" if "NLL" in report.score_name else report.score_name
+    columns = {
         "given" if classes else "target": issues["given_label"],
         "predicted" if classes else "prediction": issues["predicted_label"],
+        score: report.scores,
+        **report.shown_columns(),
     }
-    columns = [_column(k, v, kind) for k, v in first.items()]
-    # The summary says of what; a column has room for the one word.
-    name = "NLL" if "NLL" in report.score_name else report.score_name
-    columns.append(_column(name, report.scores, "number"))
-    others = dict(report.columns)
-    if report.score_name == "predicted scale":
-        del others["scale"]
     if report.score_name.startswith("learned"):
-        others["quality"] = issues["label_quality"]
-    return columns + [_column(k, v, "number") for k, v in others.items()]
-
-
-def _column(name, values, kind):
-    digits = _DIGITS.get(name, decimals(values))
-    return {"name": name, "kind": kind, "digits": digits, "values": values}
-
-
-def _plain(value):
-    value = value.item()
-    return float(f"{value:.7g}") if isinstance(value, float) else value
-
-
-def embed_json(data) -> str:
-    """JSON that no HTML parser can leave: no `<`, `>` or `&` in it."""
-    text = json.dumps(data, ensure_ascii=False, separators=(",", ":"))
-    for character in "<>&\u2028\u2029":
-        text = text.replace(character, f"\\u{ord(character):04x}")
-    return text
-
-
-def content_hash(text: str) -> str:
-    """The source expression of a content security policy for `text`."""
-    digest = hashlib.sha256(text.encode("utf-8")).digest()
-    return f"'sha256-{base64.b64encode(digest).decode('ascii')}'"
-
-
-def fill(template: str, parts: dict) -> str:
-    """Replaces each `{{name}}` once; what is put in is not looked at."""
-    return re.sub(r"\{\{(\w+)\}\}", lambda m: parts[m[1]], template)
-
-
-def _resource(name):
-    files = importlib.resources.files("keras_likelihood.auditing")
-    return (files / name).read_text(encoding="utf-8")
+        columns["quality"] = issues["label_quality"]
+    kinds = [*["label" if classes else "number"] * 2, *["number"] * 9]
+    return {
+        name: (kind, _DIGITS.get(name, decimals(values)), values)
+        for kind, (name, values) in zip(kinds, columns.items(), strict=False)
+    }

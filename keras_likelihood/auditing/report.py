@@ -22,7 +22,8 @@ class AuditReport:
         nll: `(n,)` negative log-likelihood of the labels.
         columns: further columns of the page, by name, each `(n,)`.
         rule: by what rule an example is suspected, in a sentence.
-        path: of the page, or `None` if none was written.
+        path: path of the page, or `None` if none was written.
+        label_names: names of the classes, or `None` for regression.
 
     >>> report = kl.audit(model, x, y)
     >>> x[report.suspects()[:20]]
@@ -37,6 +38,7 @@ class AuditReport:
     columns: dict = dataclasses.field(default_factory=dict)
     rule: str = ""
     path: str | None = None
+    label_names: list[str] | None = None
 
     @property
     def num_issues(self) -> int:
@@ -53,6 +55,15 @@ class AuditReport:
         quality = self.label_issues["label_quality"][issues]
         # Qualities may tie at zero, where the likelihood still tells.
         return issues[np.lexsort((-self.nll[issues], quality))]
+
+    def shown_columns(self) -> dict:
+        """`columns` without the one that is the score itself."""
+        is_score = self.score_name == "predicted scale"
+        return {
+            k: v
+            for k, v in self.columns.items()
+            if k != "scale" or not is_score
+        }
 
     def to_csv(self, path: str | os.PathLike) -> None:
         """Writes `label_issues` with the index in front and `score` last."""

@@ -27,8 +27,8 @@ class Score:
 
     def report(self, task, *judgement) -> AuditReport:
         """The report on this score; `judgement` as in `AuditReport`."""
-        told = self.values, self.name, self.meaning
-        return AuditReport(task, *told, *judgement)
+        words = self.name, self.meaning
+        return AuditReport(task, self.values, *words, *judgement)
 
 
 _MEANING = {
@@ -59,23 +59,25 @@ def score_of(reading, data_parameter, nll) -> Score:
         data_parameter: a `DataParameter`, values `(n,)`, or `None`.
         nll: negative log-likelihood of the labels, `(n,)`.
     """
-    values = learned_values(reading, data_parameter, len(nll))
-    if values is not None:
-        return _parameter_score(
-            "learned", reading.uncertainty_parameter, values
-        )
-    values = _predicted_spread(reading)
-    if values is not None:
-        return _parameter_score(
-            "predicted", reading.uncertainty_parameter, values
-        )
+    name = reading.uncertainty_parameter
+    for source, values in (
+        ("learned", learned_values(reading, data_parameter, len(nll))),
+        ("predicted", _predicted_spread(reading)),
+    ):
+        if values is not None:
+            return Score(
+                f"{source} {name}",
+                _MEANING[source, name],
+                values,
+                learned=source == "learned",
+            )
     label = "target" if reading.is_real else "label"
     meaning = (
         f"The negative log-likelihood of the given {label}, since the model "
-        f"has no {reading.uncertainty_parameter} of each example. "
-        f"It is high where the model finds the {label} improbable. "
-        f"A network that was trained long on these very {label}s may have "
-        "learned the wrong ones by heart, and then scores them low."
+        f"has no {name} of each example. It is high where the model finds the "
+        f"{label} improbable. A network that was trained for long on these "
+        f"very {label}s may have memorized the wrong ones, and then scores "
+        "them low."
     )
     return Score(f"NLL of the given {label}", meaning, nll)
 
@@ -89,15 +91,6 @@ def _predicted_spread(reading):
     if values.ndim == 0 or len(values) != len(reading.prediction):
         return None
     return per_example(values) if np.ptp(values, axis=0).any() else None
-
-
-def _parameter_score(conditioning, parameter, values):
-    return Score(
-        f"{conditioning} {parameter}",
-        _MEANING[conditioning, parameter],
-        values,
-        learned=conditioning == "learned",
-    )
 
 
 def remembered(reading, data_parameter, n) -> np.ndarray | None:

@@ -4,6 +4,8 @@ import contextlib
 
 import keras
 
+from keras_likelihood.backend.private import has_values, say_has_values
+
 
 @contextlib.contextmanager
 def keeping_values(model):
@@ -23,11 +25,11 @@ def keeping_values(model):
         yield
     except BaseException:
         model.jax_state_sync()
-        if not getattr(model, "_jax_state_synced", True):
+        if not has_values(model):
             for variable, value in saved:
                 if not value.is_deleted():
                     variable.assign(value)
-            model._jax_state_synced = True
+            say_has_values(model)
         raise
 
 

@@ -3,8 +3,6 @@
 import keras
 from keras import ops
 
-from keras_likelihood.backend.elementary import repeats_cheaply
-
 
 def lookup(rows, index):
     """Columns of `rows` at the given row numbers.
@@ -29,13 +27,6 @@ def _tensorflow(rows, index):
 
 
 def _jax(rows, index):
-    if repeats_cheaply():
-        # Whole rows would be written to memory. Columns are read where they
-        # are used.
-        return [
-            ops.convert_to_tensor(column).at[index].get(mode=_TRUSTED)
-            for column in rows.T.copy()
-        ]
     found = ops.convert_to_tensor(rows).at[index].get(mode=_TRUSTED)
     return ops.unstack(found, axis=-1)
 

@@ -86,6 +86,15 @@ def in_step(model):
     copy_from_first(model.non_trainable_variables)
 
 
+def replicas_that_add() -> int:
+    """Number of replicas whose losses are added: those of `tf.distribute`."""
+    if keras.backend.backend() != "tensorflow":
+        return 1
+    import tensorflow as tf
+
+    return tf.distribute.get_strategy().num_replicas_in_sync
+
+
 def copy_from_first(variables: list):
     """Gives variables the values that they have in the first process."""
     import torch

@@ -50,12 +50,15 @@ def value_and_gradient(function, inputs: list) -> tuple:
     depends on. The derivatives are constants.
 
     Args:
-        function: maps the inputs to one tensor.
-        inputs: list of tensors.
+        function: maps the inputs to a tensor and a dict of other tensors.
+        inputs: list of tensors, which may be empty.
 
     Returns:
-        `(value, derivatives)`, the second a list like `inputs`.
+        `(value, derivatives, others)`, the second a list like `inputs`.
     """
+    if not inputs:
+        value, others = function()
+        return value, [], others
     backend = _BY_BACKEND[keras.backend.backend()]
     return backend.value_and_gradient(function, inputs)
 
@@ -125,13 +128,13 @@ class _TensorFlow:
 
         with tf.GradientTape(watch_accessed_variables=False) as tape:
             tape.watch(inputs)
-            value = function(*inputs)
+            value, others = function(*inputs)
         by_inputs = tape.gradient(
             value,
             inputs,
             unconnected_gradients=tf.UnconnectedGradients.ZERO,
         )
-        return value, by_inputs
+        return value, by_inputs, others
 
     @staticmethod
     def sum_by_place(x, place):
@@ -172,15 +175,15 @@ class _Jax:
         import jax
 
         def total(*inputs):
-            value = function(*inputs)
-            return value.sum(), value
+            value, others = function(*inputs)
+            return value.sum(), (value, others)
 
-        by_inputs, value = jax.grad(
+        by_inputs, (value, others) = jax.grad(
             total, argnums=tuple(range(len(inputs))), has_aux=True
         )(*inputs)
         # The step itself is differentiated. Without `stop_gradient` the
         # derivatives would reach the table.
-        return value, [jax.lax.stop_gradient(g) for g in by_inputs]
+        return value, [jax.lax.stop_gradient(g) for g in by_inputs], others
 
     @staticmethod
     def sum_by_place(x, place):
@@ -213,12 +216,12 @@ class _Torch:
 
         with torch.enable_grad():
             leaves = [x.detach().requires_grad_() for x in inputs]
-            value = function(*leaves)
+            value, others = function(*leaves)
             # The graph is needed again when the model is trained.
             by_inputs = torch.autograd.grad(
                 value.sum(), leaves, retain_graph=True
             )
-        return value, list(by_inputs)
+        return value, list(by_inputs), others
 
     @staticmethod
     def sum_by_place(x, place):

@@ -23,7 +23,8 @@ def replacing(path):
         path: the path of the file to write. Its folder must exist.
     """
     target = pathlib.Path(os.path.realpath(path))
-    temporary = target.with_name(f".{secrets.token_hex(8)}{target.suffix}")
+    suffix = "".join(target.suffixes)
+    temporary = target.with_name(f".{secrets.token_hex(8)}{suffix}")
     try:
         with open(temporary, "xb"):
             pass

@@ -8,10 +8,12 @@ import zipfile
 
 from keras_likelihood.commands.command_error import CommandError, UsageError
 
-_MOST_DEFLATED = 1032
-"""Largest number of bytes that one deflated byte can represent."""
+_MOST_DEFLATED = 100
+"""Bytes that a packed byte may become in an archive of more than `_FREE`.
 
-
+A byte of a damaged or malicious file may claim to become a thousand.
+"""
+_FREE = 2**26
 _HOW = {".npz": ", as `numpy.savez('data.npz', x=x, y=y)` writes it"}
 """How to make a file of each kind, for the error message."""
 
@@ -70,17 +72,18 @@ def _check_entries(archive, size):
     if sum(entry.compress_size for entry in entries) > size:
         raise ValueError("its entries claim more bytes than the file has")
     for entry in entries:
-        most = {
-            zipfile.ZIP_STORED: entry.compress_size,
-            zipfile.ZIP_DEFLATED: _MOST_DEFLATED * entry.compress_size,
-        }.get(entry.compress_type)
-        if most is None or entry.flag_bits & 1:
+        packed = entry.compress_type in (
+            zipfile.ZIP_STORED,
+            zipfile.ZIP_DEFLATED,
+        )
+        if not packed or entry.flag_bits & 1:
             raise ValueError(
                 f"entry {entry.filename!r} is encrypted, or packed by other "
                 "means than deflate"
             )
-        if entry.file_size > most:
-            raise ValueError(
-                f"entry {entry.filename!r} claims {entry.file_size:,} bytes "
-                f"but stores {entry.compress_size:,}"
-            )
+    claimed = sum(entry.file_size for entry in entries)
+    if claimed > _FREE + _MOST_DEFLATED * size:
+        raise ValueError(
+            f"its entries claim {claimed:,} bytes, more than {_MOST_DEFLATED} "
+            f"times the {size:,} bytes of the file"
+        )

@@ -2,13 +2,24 @@
 
 import pathlib
 
+import numpy as np
+
 from keras_likelihood.backend.whole_files import replacing
 from keras_likelihood.commands.archives import regular_file
 from keras_likelihood.commands.command_error import CommandError, UsageError
-from keras_likelihood.commands.data_files import read_arrays
+from keras_likelihood.commands.data_files import (
+    is_text_table,
+    read_examples,
+)
 from keras_likelihood.commands.model_files import load_model, running
-from keras_likelihood.commands.options import at_least, new_command
-from keras_likelihood.commands.outputs import check_outputs
+from keras_likelihood.commands.options import (
+    add_data_options,
+    add_task,
+    at_least,
+    new_command,
+    shell,
+)
+from keras_likelihood.commands.outputs import check_outputs, unused
 
 
 def add_parser(subparsers):
@@ -18,11 +29,11 @@ def add_parser(subparsers):
         "audit",
         help="write a page on which bad labels and hard examples are seen",
         text=(
-            "Ranks examples by their learned or predicted temperature or "
-            "scale, or by the likelihood of their labels, and writes one "
-            "self-contained HTML page. Without a model it first trains a "
-            "small network of its own on the data, in which every example "
-            "has a temperature or scale."
+            "Ranks examples by how doubtful their labels are, and writes one "
+            "self-contained HTML page on which a person marks them as right "
+            "or wrong. Without a model it first trains a small network that "
+            "remembers every label. With --apply it writes the data with the "
+            "labels that were corrected on the page."
         ),
         example="keras-likelihood audit model.keras --data train.npz",
     )
@@ -35,14 +46,18 @@ def add_parser(subparsers):
     parser.add_argument(
         "--data",
         required=True,
-        help="the data: .npz with x and y. Without a model, x holds images "
-        "(n, height, width) or (n, height, width, channels), or a table "
-        "(n, features) in which NaN is a missing value",
+        help="the data: .npz with x and y, or a .csv with a target column. "
+        "Without a model, x holds images (n, height, width) or (n, height, "
+        "width, channels), or a table (n, features) in which NaN is a missing "
+        "value",
     )
     parser.add_argument(
         "--output",
-        default="audit.html",
-        help="the page (default: %(default)s)",
+        help="the page (default: audit.html); with --apply, the corrected "
+        "data (default: corrected.npz)",
+    )
+    parser.add_argument(
+        "--apply", help="the decisions.csv that was exported from the page"
     )
     parser.add_argument(
         "--labels", help="a text file with the name of a class on each line"
@@ -54,30 +69,29 @@ def add_parser(subparsers):
         "--top",
         type=at_least(1),
         default=100,
-        help="most examples in a section of the page (default: %(default)s)",
+        help="how many of the highest and lowest scores the page shows "
+        "besides all suspects (default: %(default)s)",
     )
     parser.add_argument(
         "--issues", help="a .csv of the judgement of each label"
     )
     parser.add_argument(
-        "--task",
-        choices=["classification", "regression"],
-        help="found from the model and the labels if unset; without a "
-        "model, whole numbers are classes",
-    )
-    parser.add_argument(
         "--epochs",
         type=at_least(1),
-        help="of the network that is trained (default: by the number of "
-        "examples)",
+        help="epochs of the network that is trained (default: by the number "
+        "of examples)",
     )
-    parser.add_argument("--title", help="of the page")
+    parser.add_argument("--title", help="title of the page")
+    add_data_options(parser)
+    add_task(parser)
     parser.set_defaults(run=run)
     return parser
 
 
 def run(args) -> int:
     """Runs the command and returns the exit status."""
+    default = "corrected.npz" if args.apply else "audit.html"
+    args.output = args.output or default
     check_outputs(
         {"--output": args.output, "--issues": args.issues},
         {
@@ -85,52 +99,62 @@ def run(args) -> int:
             "--data": args.data,
             "--labels": args.labels,
             "--features": args.features,
+            "--apply": args.apply,
         },
         args.force,
     )
+    if args.apply:
+        return _apply(args)
     if args.model and args.epochs:
         raise UsageError(
             "--epochs is for the network that is trained without a model. "
             f"Received: {args.model}"
         )
-    labels, features = read_names(args.labels), read_names(args.features)
+    data = read_examples(args.data, args, missing=not args.model)
+    x, y = data["x"], data["y"]
+    # A missing package must not cost the work that follows.
+    from keras_likelihood.auditing.page import write_audit
+    from keras_likelihood.pages.examples import show_inputs
+
+    features = read_names(args.features) or data.get("names")
+    shown = show_inputs(x, features)
     judge = _with_model if args.model else _with_own_network
-    report = judge(
-        args,
-        output=args.output,
-        label_names=labels,
-        feature_names=features,
-        top=args.top,
-        task=args.task,
-        title=args.title or f"Data audit of {pathlib.Path(args.data).name}",
+    names = read_names(args.labels) or data.get("labels")
+    report = judge(args, x, y, {"label_names": names, "task": args.task})
+    command = _apply_command(args)
+    report.path = write_audit(
+        report,
+        shown,
+        args.output,
+        args.top,
+        args.title or f"Data audit of {pathlib.Path(args.data).name}",
+        y,
+        ("This command writes the corrected data:", command),
     )
     if args.issues:
         with replacing(args.issues) as temporary:
             report.to_csv(temporary)
-    _print(report, args, labels)
+    _print(report, args, command)
     return 0
 
 
-def _with_model(args, **options):
-    data = read_arrays(args.data, ("x", "y"))
+def _with_model(args, x, y, options):
     model = load_model(args.model)
     from keras_likelihood.auditing.audit import audit
 
+    options["from_logits"] = False if args.probabilities else None
     running_model = running(args.model, args.data)
     with running_model, args.console.progress("running the model"):
-        return audit(model, data["x"], data["y"], **options)
+        return audit(model, x, y, None, **options)
 
 
-def _with_own_network(args, **options):
-    data = read_arrays(args.data, ("x", "y"), missing=("x",))
-    x, y = data["x"], data["y"]
+def _with_own_network(args, x, y, options):
     from keras_likelihood.auditing.audit import audit
     from keras_likelihood.auditing.own_data import check_names, fill_missing
     from keras_likelihood.auditing.own_network import train_for_audit
 
-    filled = fill_missing(x)
-    labels = options["label_names"]
-    check_names(x, y, args.task, labels, options["feature_names"])
+    filled, labels = fill_missing(x), options["label_names"]
+    check_names(y, args.task, labels)
     with args.console.progress("training a network", 0) as on_epoch:
         network = train_for_audit(
             filled,
@@ -140,14 +164,64 @@ def _with_own_network(args, **options):
             epochs=args.epochs,
             on_epoch=on_epoch,
         )
-    return audit(
-        network.model,
-        filled,
-        y,
-        **options,
-        data_parameter=network.data_parameter,
-        show=x,
+    options["data_parameter"] = network.data_parameter
+    return audit(network.model, filled, y, None, **options)
+
+
+def _apply_command(args):
+    """The command that applies what a person decided on the page."""
+    is_table = is_text_table(args.data)
+    return shell(
+        "audit",
+        data=args.data,
+        target=args.target,
+        apply="decisions.csv",
+        output=unused("corrected.csv" if is_table else "corrected.npz"),
     )
+
+
+def _apply(args):
+    """Writes the data with the labels that were decided on the page."""
+    from keras_likelihood.auditing.decisions import apply
+
+    is_table = is_text_table(args.data)
+    suffix = ".csv" if is_table else ".npz"
+    if pathlib.Path(args.output).suffix != suffix:
+        raise UsageError(
+            f"--output must end in {suffix}, as the data. "
+            f"Received: {args.output}"
+        )
+    data = read_examples(args.data, args, missing=True)
+    y, keep = apply(data["y"], regular_file(args.apply))
+    changed = int((y != data["y"]).reshape(len(y), -1).any(axis=1).sum())
+    with replacing(args.output) as temporary:
+        if is_table:
+            names = data.get("labels")
+            cells = [names[v] if names else f"{v:.15g}" for v in y]
+            data["table"].write(temporary, cells, keep)
+        else:
+            np.savez(temporary, x=data["x"][keep], y=y[keep])
+    args.console.facts(
+        {
+            "corrected labels": f"{changed:,}",
+            "left out": f"{int((~keep).sum()):,}",
+            "examples": f"{int(keep.sum()):,}",
+            "data": args.output,
+        }
+    )
+    args.console.result(
+        corrected=changed, left_out=int((~keep).sum()), written=args.output
+    )
+    args.console.next_step(
+        "train on the corrected data, or audit them again:",
+        shell(
+            "audit",
+            data=args.output,
+            target=args.target,
+            output=unused("audit.html"),
+        ),
+    )
+    return 0
 
 
 def read_names(path) -> list[str] | None:
@@ -160,25 +234,13 @@ def read_names(path) -> list[str] | None:
         raise CommandError(f"{path}: the file is not text ({error})") from error
 
 
-def worst_examples(report, names=None, most: int = 8) -> list[dict]:
-    """The worst suspects, or the highest scores if nothing is suspected.
-
-    Args:
-        report: an `AuditReport`.
-        names: the names of the classes, or `None`.
-        most: how many examples.
-    """
-    issues, columns = report.label_issues, dict(report.columns)
-    if report.score_name == "predicted scale":
-        del columns["scale"]
+def worst_examples(report, most: int = 8) -> list[dict]:
+    """The worst suspects, or the highest scores if nothing is suspected."""
+    issues, names = report.label_issues, report.label_names
     chosen = report.suspects() if report.num_issues else report.ranked()
-    chosen = chosen[:most]
 
     def label(value):
-        value = value.item()
-        if report.task == "regression":
-            return value
-        return names[value] if names else value
+        return names[value] if names else value.item()
 
     return [
         {
@@ -186,13 +248,13 @@ def worst_examples(report, names=None, most: int = 8) -> list[dict]:
             "given": label(issues["given_label"][at]),
             "predicted": label(issues["predicted_label"][at]),
             "score": float(report.scores[at]),
-            **{k: float(v[at]) for k, v in columns.items()},
+            **{k: float(v[at]) for k, v in report.shown_columns().items()},
         }
-        for at in chosen
+        for at in chosen[:most]
     ]
 
 
-def _print(report, args, names):
+def _print(report, args, command):
     console = args.console
     n, issues = len(report.scores), report.num_issues
     what = "targets" if report.task == "regression" else "labels"
@@ -207,7 +269,7 @@ def _print(report, args, names):
             **files,
         }
     )
-    worst = worst_examples(report, names)
+    worst = worst_examples(report)
     console.result(
         examples=n,
         task=report.task,
@@ -223,8 +285,8 @@ def _print(report, args, names):
     )
     console.next_step(
         f"open {report.path} in a browser, mark {what} as right or wrong, "
-        "export the decisions, and apply them in Python:",
-        'y, keep = kl.audit.apply(y, "decisions.csv")',
+        "export the decisions, and apply them:",
+        command,
     )
 
 

@@ -5,64 +5,57 @@ import pathlib
 
 import numpy as np
 
+from keras_likelihood.backend.csv_tables import CsvTable
 from keras_likelihood.commands.archives import regular_file
-from keras_likelihood.commands.classifier_task import ClassifierTask
+from keras_likelihood.commands.classifier_task import (
+    ClassifierTask,
+    read_folder,
+)
 from keras_likelihood.commands.command_error import CommandError, UsageError
-from keras_likelihood.commands.csv_tables import read_table
-from keras_likelihood.commands.data_files import read_arrays
+from keras_likelihood.commands.data_files import (
+    read_arrays,
+    read_examples,
+    refuse_nan,
+)
 from keras_likelihood.commands.model_files import load_model, running
 from keras_likelihood.commands.regressor_task import RegressorTask
-from keras_likelihood.commands.stored_task import StoredTask, read_folder
 
 
 def load_task(args):
-    """Reads the data to fit to and the data to judge on.
-
-    Args:
-        args: options of the command.
-
-    Returns:
-        A `ClassifierTask` or a `RegressorTask`.
-    """
+    """Reads the data to fit to and the data to judge on."""
     if not args.model:
         return _task_of_arrays(args)
-    val = _load(args.data, ("x", "y"))
-    test = _load(args.test, ("x", "y")) if args.test else None
+    val = read_examples(args.data, args)
+    test = read_examples(args.test, args) if args.test else None
     return task_of_model(load_model(args.model), val, test, args)
 
 
 def task_of_model(model, val, test, args):
-    """Runs a model on its data, and finds out which task it has.
-
-    Args:
-        model: a `keras.Model`.
-        val: dict of `x` and `y`, to fit to.
-        test: the same, to judge on, or `None`.
-        args: options of the command.
-    """
+    """Runs a model on its data, and finds out which task it has."""
     with running(args.model, args.data):
         task = args.task or find_task(model, val["x"], val["y"])
         if task == "regression":
-            graph, val_outputs = None, _regressor_outputs(model, val, args)
+            outputs = _regressor_outputs
         else:
             graph = _classifier_graph(model, val["x"], args)
-            val_outputs = _classifier_outputs(graph, val)
+
+            def outputs(model, data, args):
+                logits, features, y, _ = graph.outputs(data["x"], data["y"])
+                return {"logits": logits, "features": features, "y": y}
+
+        val_outputs = outputs(model, val, args)
     test_outputs = None
     if test:
         with running(args.model, args.test or args.data):
-            test_outputs = (
-                _regressor_outputs(model, test, args)
-                if task == "regression"
-                else _classifier_outputs(graph, test)
-            )
-    if task == "regression":
+            test_outputs = outputs(model, test, args)
+    if task == "classification":
+        return _classifier_task(args, val_outputs, test_outputs, graph)
 
-        def refit(recalibrator):
-            options = {"features": args.features}
-            return recalibrator.fit(model, val["x"], val["y"], **options).model
+    def refit(recalibrator):
+        options = {"features": args.features}
+        return recalibrator.fit(model, val["x"], val["y"], **options).model
 
-        return RegressorTask(val_outputs, test_outputs or val_outputs, refit)
-    return _classifier_task(args, val_outputs, test_outputs, graph)
+    return RegressorTask(val_outputs, test_outputs or val_outputs, refit)
 
 
 def find_task(model, x, y) -> str:
@@ -104,21 +97,13 @@ def _classifier_graph(model, x, args):
     )
 
 
-def _classifier_outputs(graph, data):
-    logits, features, y, _ = graph.outputs(data["x"], data["y"])
-    return {"logits": logits, "features": features, "y": y}
-
-
 def _classifier_task(args, val, test, graph=None):
     if test:
         _check_alike(args, val, test, "logits")
     for data in filter(None, (val, test)):
         data["y"] = _class_numbers(data)
     from_logits = graph is not None or not args.probabilities
-    judged = test or val
-    if any(isinstance(d["logits"], np.memmap) for d in (val, judged)):
-        return StoredTask(val, judged, None, from_logits)
-    return ClassifierTask(val, judged, graph, from_logits)
+    return ClassifierTask(val, test or val, graph, from_logits)
 
 
 def _regressor_outputs(model, data, args):
@@ -148,10 +133,8 @@ def _regressor_outputs(model, data, args):
     features = found.pop("features", None)
     prediction = found.pop("prediction")
     known = {**known, **found}
-    own, names = (
-        None,
-        [p.name for p in getattr(graph.likelihood, "parameters", ())],
-    )
+    own = None
+    names = [p.name for p in getattr(graph.likelihood, "parameters", ())]
     if names and known.keys() >= set(names):
         own = graph.likelihood(prediction, **known)
     scale = known.get("scale")
@@ -187,14 +170,31 @@ def _task_of_arrays(args):
 def _load_outputs(path):
     if os.path.isdir(path):
         return read_folder(path)
-    if pathlib.Path(path).suffix != ".npz":
-        return _load(path, ("logits", "y"))
+    regular_file(path)
+    suffix = pathlib.Path(path).suffix
+    if suffix == ".csv":
+        return _load_logits(path)
+    if suffix != ".npz":
+        raise UsageError(f"Data must be .npz or .csv. Received: {path}")
     names = ("logits", "prediction", "scale", "features", "y")
     found = read_arrays(path, (), names)
     wanted = "prediction" if "prediction" in found else "logits"
     if not found.keys() >= {wanted, "y"}:
         return read_arrays(path, (wanted, "y"))
     return found
+
+
+def _load_logits(path):
+    """Logits of a .csv, with the class number in the last column."""
+    file = CsvTable(path)
+    table = np.concatenate(list(file.chunks(fill=False)))
+    if file.changed or table.shape[1] < 2:
+        raise CommandError(
+            f"{path}: a .csv must hold columns of logits, then the class "
+            f"number. Received: {table.shape[1]} column(s). {file.note}"
+        )
+    refuse_nan(path, "the table", table)
+    return {"logits": table[:, :-1], "y": table[:, -1]}
 
 
 def _add_own_distribution(data):
@@ -205,28 +205,6 @@ def _add_own_distribution(data):
             data[name] = data[name].astype("float32").ravel()
     if "scale" in data and data["scale"].min() > 0:
         data["own"] = Normal(data["prediction"], scale=data["scale"])
-
-
-def _load(path, wanted) -> dict:
-    """Reads the wanted arrays.
-
-    A .csv holds logits, with the class number in the last column.
-    """
-    suffix = pathlib.Path(path).suffix
-    if suffix == ".npz":
-        return read_arrays(path, wanted)
-    regular_file(path)
-    if suffix != ".csv":
-        raise UsageError(f"Data must be .npz or .csv. Received: {path}")
-    if "x" in wanted:
-        raise UsageError(f"A model needs data in an .npz. Received: {path}")
-    table, names = read_table(path)
-    if len(names) < 2:
-        raise CommandError(
-            f"{path}: a .csv must hold the logits, then the class number. "
-            f"Received: {len(names)} column(s)"
-        )
-    return {"logits": table[:, :-1], "y": table[:, -1]}
 
 
 def _check_alike(args, val, test, first):

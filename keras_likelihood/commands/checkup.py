@@ -1,27 +1,23 @@
 """`keras-likelihood checkup`: one page about a model and its data."""
 
 import pathlib
-import shlex
 
 import numpy as np
 
 from keras_likelihood.commands.calibration_data import task_of_model
 from keras_likelihood.commands.command_error import CommandError
-from keras_likelihood.commands.data_files import read_arrays
+from keras_likelihood.commands.data_files import is_text_table, read_examples
 from keras_likelihood.commands.model_files import load_model, running
-from keras_likelihood.commands.options import add_task, new_command
+from keras_likelihood.commands.options import (
+    add_data_options,
+    add_task,
+    new_command,
+    shell,
+)
 from keras_likelihood.commands.outputs import check_outputs
 
 FEWEST = 20
 """Smallest number of examples."""
-_SHARES = {
-    "calibration": 55,
-    "labels": 65,
-    "inputs": 95,
-    "uncertainty": 97,
-    "diagnosis": 100,
-}
-"""How much of the work is done after each part, in percent."""
 
 
 def add_parser(subparsers):
@@ -46,13 +42,13 @@ def add_parser(subparsers):
     parser.add_argument(
         "--data",
         required=True,
-        help="an .npz with x and y. Data that the model was not trained on "
-        "say more about its calibration",
+        help="an .npz with x and y, or a .csv. Data that the model was not "
+        "trained on say more about its calibration",
     )
     parser.add_argument(
         "--test",
-        help="an .npz to judge the calibration on; a random half of the data "
-        "if unset",
+        help="data to judge the calibration on; a random half of the data if "
+        "unset",
     )
     parser.add_argument(
         "--output",
@@ -60,11 +56,7 @@ def add_parser(subparsers):
         help="the page (default: %(default)s)",
     )
     add_task(parser)
-    parser.add_argument(
-        "--probabilities",
-        action="store_true",
-        help="the model puts out probabilities, not logits",
-    )
+    add_data_options(parser)
     parser.set_defaults(run=run, features=None)
     return parser
 
@@ -76,20 +68,26 @@ def run(args) -> int:
         {"model": args.model, "--data": args.data, "--test": args.test},
         args.force,
     )
-    data = _load(args.data)
-    test = _load(args.test) if args.test else None
-    model = load_model(args.model)
-    parts, task = _examine(args, model, data, test)
-    from keras_likelihood.commands.checkup_page import write_page
+    data = _load(args.data, args)
+    test = _load(args.test, args) if args.test else None
+    from keras_likelihood.pages.page import write_page
 
-    name = pathlib.Path(args.model).name
-    write_page(args.output, f"Checkup of {name}", parts, _facts(args, task))
+    parts, task = _examine(args, load_model(args.model), data, test)
+    facts = {
+        "Model": args.model,
+        "Task": task.name,
+        "Data": args.data,
+        "Calibration judged on": args.test or "a random half of the data",
+    }
+    title = f"Checkup of {pathlib.Path(args.model).name}"
+    write_page(args.output, "report.html", title, facts=facts, parts=parts)
     _print(args, parts, task)
     return 0
 
 
-def _load(path):
-    data = read_arrays(path, ("x", "y"))
+def _load(path, args):
+    data = read_examples(path, args)
+    data = {name: data[name] for name in ("x", "y")}
     if len(data["x"]) != len(data["y"]) or len(data["y"]) < FEWEST:
         raise CommandError(
             f"{path}: a checkup needs at least {FEWEST} examples, and a label "
@@ -102,37 +100,28 @@ def _load(path):
 def _examine(args, model, data, test):
     """All parts of the page, and the task of the model."""
     from keras_likelihood.commands import checkup_parts as parts
-    from keras_likelihood.commands.checkup_uncertainty import (
-        check_uncertainty,
-    )
 
     val, test, rows, judged = _split(data, test)
     call = Call(args)
     with args.console.progress("checking up") as on_progress:
         task = task_of_model(model, val, test, args)
         on_progress(15, 100)
-
-        def done(name):
-            on_progress(_SHARES[name], 100)
-
-        found = [parts.check_calibration(task, call)]
-        done("calibration")
-        recalibrator = found[0].recalibrator
+        calibration, fitted = parts.check_calibration(task, call)
+        on_progress(55, 100)
         with running(args.model, args.data):
-            found.append(parts.check_labels(model, data, task, call))
-        done("labels")
+            labels = parts.check_labels(model, data, task, call)
+        on_progress(65, 100)
 
         def on_round(round_, rounds):
-            first, last = _SHARES["labels"], _SHARES["inputs"]
-            on_progress(first + (last - first) * round_ // rounds, 100)
+            on_progress(65 + 30 * round_ // rounds, 100)
 
-        found.append(parts.check_inputs(data["x"], rows, task, call, on_round))
-        done("inputs")
-        found.append(check_uncertainty(task, recalibrator, judged, call))
-        done("uncertainty")
-        found.append(parts.check_training(model, data, call))
-        done("diagnosis")
-    return found, task
+        inputs = parts.check_inputs(data["x"], rows, task, call, on_round)
+        x = data["x"] if args.test is None else test["x"]
+        unsure = parts.check_uncertainty(task, fitted, x, judged, call)
+        on_progress(97, 100)
+        training = parts.check_training(model, data, call)
+        on_progress(100, 100)
+    return [calibration, labels, inputs, unsure, training], task
 
 
 def _split(data, test):
@@ -143,11 +132,11 @@ def _split(data, test):
     order = np.random.default_rng(0).permutation(rows)
     half = len(order) // 2
     rows, judged = np.sort(order[:half]), np.sort(order[half:])
-    return _take(data, rows), _take(data, judged), rows, judged
-
-
-def _take(data, rows):
-    return {name: values[rows] for name, values in data.items()}
+    val, test = (
+        {name: values[chosen] for name, values in data.items()}
+        for chosen in (rows, judged)
+    )
+    return val, test, rows, judged
 
 
 class Call:
@@ -158,27 +147,41 @@ class Call:
     """
 
     def __init__(self, args):
-        self.model = shlex.quote(args.model)
-        self.data = shlex.quote(args.data)
-        self.test = args.test and shlex.quote(args.test)
+        self.model = args.model
+        self.data = args.data
         self.judged = args.test or f"{args.data}, a half that was held out"
         self.from_logits = False if args.probabilities else None
+        self.options = {
+            "data": args.data,
+            "target": args.target,
+            "task": args.task,
+            "probabilities": args.probabilities,
+        }
+        self.test = {"test": args.test}
 
+    def command(self, name: str, *words, **options) -> str:
+        """A command on these files, with the options of the checkup."""
+        return shell(name, *words, **self.options, **options)
 
-def _facts(args, task):
-    return {
-        "Model": args.model,
-        "Task": task.name,
-        "Data": args.data,
-        "Calibration judged on": args.test or "a random half of the data",
-    }
+    def python(self, line: str) -> str | None:
+        """Lines of Python in which `model`, `x` and `y` are these files."""
+        if is_text_table(self.data):
+            return None
+        return (
+            "import keras, numpy, keras_likelihood as kl\n"
+            f"data = numpy.load({self.data!r})\n"
+            f"model = keras.models.load_model({self.model!r})\n"
+            f"{line}"
+        )
 
 
 def _print(args, parts, task):
+    from keras_likelihood.pages.page import VERDICTS
+
     console = args.console
     console.table(
         ["part", "verdict", "what was found"],
-        [[part.title, part.verdict, part.summary] for part in parts],
+        [[part.title, VERDICTS[part.verdict], part.summary] for part in parts],
     )
     console.say(f"page: {args.output}")
     console.result(
@@ -187,11 +190,9 @@ def _print(args, parts, task):
         parts=[part.as_dict() for part in parts],
     )
     urgent = [p for p in parts if p.verdict in ("bad", "look") and p.command]
-    if urgent:
-        urgent.sort(key=lambda part: part.verdict != "bad")
-        console.next_step(
-            f"open {args.output} in a browser. First {urgent[0].advice}:",
-            urgent[0].command,
-        )
-    else:
-        console.next_step(f"open {args.output} in a browser.")
+    urgent.sort(key=lambda part: part.verdict != "bad")
+    first = f" First {urgent[0].advice}:" if urgent else ""
+    console.next_step(
+        f"open {args.output} in a browser.{first}",
+        urgent[0].command if urgent else None,
+    )

@@ -93,8 +93,8 @@ class Console:
         """Says what to do next. Every command ends with it."""
         self.result(next_step=text, next_command=command)
         self.say(f"Next: {text}", style="bold")
-        if command:
-            self.say(f"  {command}", style="cyan")
+        for line in (command or "").splitlines():
+            self.say(f"  {line}", style="cyan")
 
     def result(self, **values) -> None:
         """Keeps values for the JSON document."""

@@ -1,14 +1,53 @@
 """Reads arrays from files for the commands."""
 
 import math
+import pathlib
 
 import numpy as np
 
-from keras_likelihood.commands.archives import open_archive
+from keras_likelihood.backend.csv_tables import CsvTable
+from keras_likelihood.commands.archives import open_archive, regular_file
 from keras_likelihood.commands.command_error import CommandError
 
 NUMBERS = "biuf"
 """Kinds of dtype that are real numbers."""
+
+
+def is_text_table(path) -> bool:
+    """Whether a file is a .csv, by its name."""
+    return pathlib.Path(path).suffix.lower() in (".csv", ".tsv", ".txt")
+
+
+def read_examples(path, args, missing: bool = False) -> dict:
+    """Reads inputs `x` and labels `y`.
+
+    Args:
+        path: an .npz with both, or a .csv with the labels in a column.
+        args: options of the command: `target`, and the `console` that says
+            what was left out of a .csv.
+        missing: whether NaN in a table is a missing value.
+
+    Returns:
+        `x` and `y`; of a .csv also the `table`, the `names` of the columns
+        of `x`, and `labels`, the names of the classes if they are texts.
+    """
+    if not is_text_table(path):
+        missing_in = ("x",) if missing else ()
+        return read_arrays(path, ("x", "y"), missing=missing_in)
+    table = CsvTable(regular_file(path), args.target or "")
+    x, cells = table.read()
+    args.console.say(f"The labels are the column `{table.target}`.")
+    for note in table.notes:
+        args.console.say(f"{note}.")
+    y = table.numbers(cells)
+    found = {"x": x, "y": y, "names": table.names, "table": table}
+    if np.isnan(y).mean() > 0.5:
+        labels, y = np.unique(cells, return_inverse=True)
+        found.update(y=y, labels=labels.tolist())
+    if not missing:
+        refuse_nan(path, "x", x)
+    refuse_nan(path, table.target, y)
+    return found
 
 
 def read_arrays(path, required, optional=(), missing=()) -> dict:
@@ -90,14 +129,7 @@ def _only_misses(values, may_miss):
 
 
 def refuse_nan(path, name, values, begin: int = 0):
-    """Raises an error if an array has NaN or infinite values.
-
-    Args:
-        path: the path of the file.
-        name: the name of the array.
-        values: the array, or some rows of it.
-        begin: number of their first row.
-    """
+    """Raises an error if an array has NaN or infinite values."""
     # Minimum and maximum are enough, and need no mask.
     if np.isfinite(values.min()) and np.isfinite(values.max()):
         return

@@ -1,4 +1,4 @@
-"""`keras-likelihood demo`: likelihoods beside ordinary losses."""
+"""`keras-likelihood demo`: likelihoods compared with ordinary losses."""
 
 import os
 import pathlib
@@ -9,9 +9,6 @@ from keras_likelihood.commands.command_error import UsageError
 from keras_likelihood.commands.options import new_command
 from keras_likelihood.commands.outputs import check_outputs
 
-FIGURE = "demo.png"
-PAGE = "demo_audit.html"
-STORIES = "demo.html"
 TITLE = "Your loss should be a likelihood"
 
 
@@ -20,8 +17,8 @@ def add_parser(subparsers):
     parser = new_command(
         subparsers,
         "demo",
-        help="train likelihoods beside ordinary losses, draw the difference, "
-        "and find wrong labels",
+        help="compare likelihoods with ordinary losses on one page, and find "
+        "wrong labels",
         text=(
             "Trains one small network with squared error and with two "
             "likelihoods, and another one that finds wrong labels. Prints "
@@ -32,8 +29,8 @@ def add_parser(subparsers):
     parser.add_argument(
         "--output",
         default="report",
-        help="folder for the figure and the pages; those of a former demo in "
-        "it are replaced (default: %(default)s)",
+        help="folder for the pages; those of a former demo in it are replaced "
+        "(default: %(default)s)",
     )
     parser.add_argument(
         "--quick",
@@ -47,35 +44,6 @@ def add_parser(subparsers):
 def run(args) -> int:
     """Runs the command and returns the exit status."""
     folder = pathlib.Path(args.output)
-    _make_folder(folder)
-    outputs = {name: folder / name for name in (FIGURE, PAGE, STORIES)}
-    for path in outputs.values():
-        check_outputs({"--output": path}, {}, args.force or _is_ours(path))
-    from keras_likelihood import demo
-    from keras_likelihood.commands.demo_page import write_stories
-
-    figure, page, stories = outputs.values()
-    found = demo.run(figure, page, quick=args.quick, console=args.console)
-    write_stories(stories, TITLE, figure, page, found)
-    files = {"figure": figure, "labels": page, "page": stories}
-    args.console.facts(files)
-    args.console.result(**files)
-    args.console.next_step(
-        f"open {stories} in a browser. Then look at a model of your own:",
-        "keras-likelihood checkup model.keras --data data.npz",
-    )
-    _open(stories)
-    return 0
-
-
-def _open(page):
-    """Opens the page if there is a display and a terminal."""
-    display = any(map(os.environ.get, ("DISPLAY", "WAYLAND_DISPLAY")))
-    if display and sys.stdout.isatty():
-        webbrowser.open(page.absolute().as_uri())
-
-
-def _make_folder(folder):
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -83,18 +51,29 @@ def _make_folder(folder):
             f"--output must name a folder that exists or can be made "
             f"({error.strerror}). Received: {folder}"
         ) from error
+    labels, stories = folder / "demo_audit.html", folder / "demo.html"
+    for path in (labels, stories):
+        check_outputs({"--output": path}, {}, args.force or _is_ours(path))
+    from keras_likelihood import demo
+    from keras_likelihood.pages.page import write_page
+
+    parts = demo.run(labels, console=args.console, quick=args.quick)
+    facts = {"Made by": "keras-likelihood demo"}
+    write_page(stories, "report.html", TITLE, facts=facts, parts=parts)
+    args.console.facts({"labels": labels, "page": stories})
+    args.console.result(labels=labels, page=stories)
+    args.console.next_step(
+        f"open {stories} in a browser. Then look at a model of your own:",
+        "keras-likelihood checkup model.keras --data data.npz",
+    )
+    display = any(map(os.environ.get, ("DISPLAY", "WAYLAND_DISPLAY")))
+    if display and sys.stdout.isatty():
+        webbrowser.open(stories.absolute().as_uri())
+    return 0
 
 
 def _is_ours(path):
     if not path.is_file():
         return False
-    from keras_likelihood.demo.figure import SOFTWARE
-    from keras_likelihood.demo.page_title import TITLE as AUDIT  # noqa: N812
-
-    mark = {
-        FIGURE: SOFTWARE,
-        PAGE: f"<title>{AUDIT}</title>",
-        STORIES: f"<title>{TITLE}</title>",
-    }[path.name]
-    with open(path, "rb") as file:
-        return mark.encode() in file.read(2000)
+    text = path.read_bytes()[:2000].decode("utf-8", "replace")
+    return f"<title>{TITLE}<" in text or "(keras_likelihood demo)<" in text

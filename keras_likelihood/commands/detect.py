@@ -5,8 +5,8 @@ import csv
 import pathlib
 
 from keras_likelihood.backend.whole_files import replacing
-from keras_likelihood.commands.options import at_least, new_command
-from keras_likelihood.commands.outputs import check_outputs
+from keras_likelihood.commands.options import at_least, new_command, shell
+from keras_likelihood.commands.outputs import check_outputs, unused
 from keras_likelihood.commands.scored_table import score_table
 from keras_likelihood.commands.table_files import TableFile
 
@@ -28,7 +28,7 @@ def add_parser(subparsers):
     )
     parser.add_argument(
         "data",
-        help="a .csv or .parquet of numbers, or an .npz with an array X or x; "
+        help="a .csv, a .parquet of numbers, or an .npz with an array X or x; "
         "a larger table than memory holds is read part by part",
     )
     parser.add_argument(
@@ -41,6 +41,7 @@ def add_parser(subparsers):
         help="share of rows to flag, in (0, 0.5] (default 0.1)",
     )
     parser.add_argument("--output", help="a .csv; DATA.scores.csv if unset")
+    parser.add_argument("--page", help="an HTML page of the strangest rows")
     parser.add_argument("--save", help="where to keep the fitted detector")
     parser.add_argument("--seed", type=at_least(0), default=0)
     parser.add_argument(
@@ -65,11 +66,16 @@ def run(args) -> int:
         pathlib.Path(args.data).with_suffix(".scores.csv")
     )
     check_outputs(
-        {"--output": output, "--save": args.save},
+        {"--output": output, "--save": args.save, "--page": args.page},
         {"data": args.data},
         args.force,
     )
+    if args.page:
+        # A missing package must not cost the work that follows.
+        import keras_likelihood.pages.page  # noqa: F401
     table = TableFile(args.data)
+    for note in table.notes:
+        args.console.say(f"{note}.")
 
     def fit(x):
         with args.console.progress("fitting the detector") as on_round:
@@ -86,22 +92,13 @@ def run(args) -> int:
         _write_scores(temporary, found)
     if args.save:
         found.detector.save(args.save)
-    _print_top(args.console, found.strangest)
-    _print_result(args, found, output)
+    _print_result(args, found, output, table.notes)
     _say_next(args, output)
     return 0
 
 
 def fit_detector(x, on_round, name: str = "PCAScale", **options):
-    """Fits a detector to a table `(rows, columns)`.
-
-    Args:
-        x: the table.
-        on_round: function of the finished rounds of training and of all
-            rounds.
-        name: the name of the class in `keras_likelihood.outliers`.
-        **options: of the detector.
-    """
+    """Fits a detector to a table `(rows, columns)`."""
     import keras
 
     from keras_likelihood import outliers
@@ -126,28 +123,6 @@ def _write_scores(path, found):
         )
 
 
-def _print_result(args, found, output):
-    rows, flagged = len(found.scores), int(found.labels.sum())
-    threshold = found.detector.threshold_
-    if found.fitted_rows < rows:
-        args.console.say(
-            f"The detector was fitted to {found.fitted_rows} rows, chosen at "
-            f"random from {rows}."
-        )
-    args.console.say(
-        f"{flagged} of {rows} rows flagged: their score is above the "
-        f"threshold {threshold:.3f}. Scores in {output}"
-    )
-    args.console.result(
-        rows=rows,
-        fitted_rows=found.fitted_rows,
-        flagged=flagged,
-        threshold=threshold,
-        output=output,
-        detector=args.save,
-    )
-
-
 def describe_columns(columns) -> str:
     """The columns of a strange row in words."""
     words = [
@@ -159,22 +134,64 @@ def describe_columns(columns) -> str:
     return f"the combination of values; farthest: {words[0]}"
 
 
-def _print_top(console, rows):
-    console.result(strangest=rows)
-    if rows:
-        console.table(
-            ["row", "score", "flagged", "columns that make it strange"],
-            [
-                [
-                    str(row["row"]),
-                    f"{row['score']:.3f}",
-                    "yes" if row["flagged"] else "no",
-                    describe_columns(row["columns"]),
-                ]
-                for row in rows
-            ],
-        )
+def _print_result(args, found, output, notes):
+    console, threshold = args.console, found.detector.threshold_
+    rows, flagged = len(found.scores), int(found.labels.sum())
+    columns = ["row", "score", "flagged", "columns that make it strange"]
+    cells = [
+        [
+            str(row["row"]),
+            f"{row['score']:.3f}",
+            "yes" if row["flagged"] else "no",
+            describe_columns(row["columns"]),
+        ]
+        for row in found.strangest
+    ]
+    if cells:
+        console.table(columns, cells)
         console.say("(robust deviations from the column's median)", "dim")
+    words = (
+        f"{flagged} of {rows} rows flagged: their score is above the "
+        f"threshold {threshold:.3f}."
+    )
+    if found.fitted_rows < rows:
+        words += (
+            f" The detector was fitted to {found.fitted_rows} rows, chosen at "
+            f"random from {rows}."
+        )
+    console.say(f"{words} Scores in {output}")
+    if args.page:
+        _write_page(args, found, words, notes, columns, cells)
+    console.result(
+        strangest=found.strangest,
+        rows=rows,
+        fitted_rows=found.fitted_rows,
+        flagged=flagged,
+        threshold=threshold,
+        output=output,
+        notes=notes,
+        detector=args.save,
+        page=args.page,
+    )
+
+
+def _write_page(args, found, words, notes, columns, cells):
+    from keras_likelihood.pages.charts import histogram
+    from keras_likelihood.pages.page import Part, Table, write_page
+
+    body = [
+        histogram(found.scores, found.labels > 0, "score of the detector"),
+        Table(columns, cells, "The strangest rows"),
+        "Deviations are robust: from the column's median, in units of its "
+        "median deviation.",
+    ]
+    write_page(
+        args.page,
+        "report.html",
+        f"Strange rows of {pathlib.Path(args.data).name}",
+        facts={"Data": args.data, "Detector": DETECTORS[args.detector]},
+        parts=[Part("Strange rows", " ".join([words, *notes]), body)],
+    )
 
 
 def _say_next(args, output):
@@ -188,5 +205,5 @@ def _say_next(args, output):
         args.console.next_step(
             f"look at the rows with outlier = 1 in {output}. To score new "
             "rows later, keep the detector:",
-            f"keras-likelihood detect {args.data} --save detector.zip --force",
+            shell("detect", args.data, save=unused("detector.zip"), force=True),
         )

@@ -6,14 +6,7 @@ _WIDTH = 20
 
 
 def print_diagram(console, task, before: list, after: list) -> None:
-    """Prints what the model predicts and what is observed.
-
-    Args:
-        console: a `Console`.
-        task: a `ClassifierTask` or `RegressorTask`.
-        before: its curve before recalibration; may be empty.
-        after: its curve after it.
-    """
+    """Prints what the model predicts and what is observed."""
     names = [row["name"] for row in before]
     names += [row["name"] for row in after if row["name"] not in names]
     names.sort(key=lambda name: int(name.split("-")[0].split()[0]))

@@ -8,7 +8,7 @@ import traceback
 from keras_likelihood.commands.archives import open_archive
 from keras_likelihood.commands.command_error import CommandError
 
-_WIDTHS = ("units", "filters", "input_dim", "output_dim")
+_WIDTHS = ("units", "filters", "input_dim", "output_dim", "components")
 """Names of arguments that say how wide a layer is."""
 
 

@@ -1,18 +1,11 @@
 """Options that more than one command has."""
 
 import argparse
+import shlex
 
 
 def new_command(subparsers, name: str, *, help: str, text: str, example: str):
-    """Adds a command with the options that every command has.
-
-    Args:
-        subparsers: argparse's object.
-        name: the name of the command.
-        help: a short text for the list of commands.
-        text: what the command does, for its own help.
-        example: a command line.
-    """
+    """Adds a command with the options that every command has."""
     parser = subparsers.add_parser(
         name,
         help=help,
@@ -50,6 +43,19 @@ def add_task(parser):
     )
 
 
+def add_data_options(parser):
+    """Adds the options that say how to read data and outputs."""
+    parser.add_argument(
+        "--target",
+        help="the column of a .csv that holds the labels (default: the last)",
+    )
+    parser.add_argument(
+        "--probabilities",
+        action="store_true",
+        help="the model puts out probabilities, not logits",
+    )
+
+
 class _Formatter(argparse.HelpFormatter):
     """Wraps the description, but not the example."""
 
@@ -73,3 +79,20 @@ def at_least(least: int):
     # argparse shows this name if the text is not a number.
     whole_number.__name__ = f"whole number >= {least}"
     return whole_number
+
+
+def shell(*words, **options) -> str:
+    """A command line of ours in which file names are quoted.
+
+    >>> shell("detect", "my table.csv", save="detector.zip", force=True)
+    "keras-likelihood detect 'my table.csv' --save detector.zip --force"
+
+    Args:
+        *words: the words after `keras-likelihood`; `None` is left out.
+        **options: the value of each option. `None` and `False` are left out.
+    """
+    line = ["keras-likelihood", *(str(w) for w in words if w is not None)]
+    for name, value in options.items():
+        if value is not None and value is not False:
+            line += [f"--{name}"] + [str(value)] * (value is not True)
+    return shlex.join(line)

@@ -1,5 +1,6 @@
 """Rules for every file that a command writes."""
 
+import itertools
 import os
 import stat
 import tempfile
@@ -12,11 +13,6 @@ def check_outputs(outputs: dict, inputs: dict, force: bool) -> None:
 
     An output must not be an input or another output, under any name. It must
     not exist, unless `force` is given, and its folder must be writable.
-
-    Args:
-        outputs: path of each output by its flag, or `None`.
-        inputs: path of each input by its flag, or `None`.
-        force: whether existing files may be replaced.
     """
     seen = {k: v for k, v in inputs.items() if v is not None}
     for flag, path in outputs.items():
@@ -36,6 +32,14 @@ def check_outputs(outputs: dict, inputs: dict, force: bool) -> None:
             )
         _try_folder(flag, path)
         seen[flag] = path
+
+
+def unused(path: str) -> str:
+    """A name like this one that no file has, for the next command."""
+    stem, suffix = os.path.splitext(path)
+    names = (f"{stem}_{number}{suffix}" for number in itertools.count(2))
+    every = itertools.chain([path], names)
+    return next(name for name in every if not os.path.lexists(name))
 
 
 def _check_kind(flag, path):

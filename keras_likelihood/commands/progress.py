@@ -9,9 +9,8 @@ import time
 def showing_progress(text: str, *, after: float = 0.0, quiet: bool = False):
     """Yields a function of the steps done and of all steps.
 
-    In a terminal it draws a bar with the time that is left. Elsewhere it
-    prints about ten lines in all. Work of unknown length, for which the
-    function is never called, has a moving bar in a terminal and no lines.
+    A terminal shows one line that changes. Elsewhere about ten lines are
+    printed in all.
 
     Args:
         text: what is being done.
@@ -21,43 +20,15 @@ def showing_progress(text: str, *, after: float = 0.0, quiet: bool = False):
     if quiet:
         yield lambda done, total: None
         return
-    from rich.console import Console
-
-    console = Console(stderr=True)
-    if not console.is_terminal:
-        yield _Lines(text, after)
-        return
-    with _bar(console) as progress:
-        task = progress.add_task(text, total=None)
-        yield lambda done, total: progress.update(
-            task, completed=done, total=total
-        )
+    progress = _Progress(text, after)
+    try:
+        yield progress
+    finally:
+        progress.end()
 
 
-def _bar(console):
-    from rich.progress import (
-        BarColumn,
-        Progress,
-        TaskProgressColumn,
-        TextColumn,
-        TimeElapsedColumn,
-        TimeRemainingColumn,
-    )
-
-    return Progress(
-        TextColumn("{task.description}", markup=False),
-        BarColumn(),
-        TaskProgressColumn(),
-        TextColumn("left"),
-        TimeRemainingColumn(),
-        TextColumn("taken"),
-        TimeElapsedColumn(),
-        console=console,
-    )
-
-
-class _Lines:
-    """Prints the progress and the seconds that are left."""
+class _Progress:
+    """Prints the steps done and the seconds that are left."""
 
     def __init__(self, text, after):
         self.text = text
@@ -65,6 +36,7 @@ class _Lines:
         self.begun = time.monotonic()
         self.first = None
         self.said = 0
+        self.is_terminal = sys.stderr.isatty()
 
     def __call__(self, done, total):
         now = time.monotonic()
@@ -74,11 +46,18 @@ class _Lines:
         if now - self.begun < self.after or self.said >= total:
             return
         if done < total and done - self.said < total / 10 and done > 1:
-            return
+            if not self.is_terminal:
+                return
         self.said = done
         line = f"{self.text}: {done:.0f} of {total}"
         begun, since = self.first
         if begun < done < total:
             left = (now - since) / (done - begun) * (total - done)
             line += f", about {left:.0f} s left"
-        print(line, file=sys.stderr, flush=True)
+        # A terminal goes back and clears the rest of the line.
+        start, end = ("\r", "\x1b[K") if self.is_terminal else ("", "\n")
+        print(f"{start}{line}", end=end, file=sys.stderr, flush=True)
+
+    def end(self):
+        if self.is_terminal and self.said:
+            print(file=sys.stderr)

@@ -11,8 +11,13 @@ from keras_likelihood.commands import classifier_task, regressor_task
 from keras_likelihood.commands.calibration_data import load_task
 from keras_likelihood.commands.command_error import UsageError
 from keras_likelihood.commands.diagram import print_diagram
-from keras_likelihood.commands.options import add_task, new_command
-from keras_likelihood.commands.outputs import check_outputs
+from keras_likelihood.commands.options import (
+    add_data_options,
+    add_task,
+    new_command,
+    shell,
+)
+from keras_likelihood.commands.outputs import check_outputs, unused
 
 FIGURES = (".png", ".pdf", ".svg")
 METHODS = list(
@@ -45,10 +50,11 @@ def add_parser(subparsers):
     parser.add_argument(
         "--data",
         required=True,
-        help="validation data: .npz with arrays x and y. Without a model: "
-        "logits and y, perhaps features; prediction and y, perhaps scale and "
-        "features; or a .csv of logits with the label last; or a folder with "
-        "logits.npy, which is read block by block, and y.npy",
+        help="validation data: .npz with arrays x and y, or a .csv with a "
+        "target column. Without a model: .npz with logits and y, perhaps "
+        "features; prediction and y, perhaps scale and features; or a .csv of "
+        "logits with the label last; or a folder with logits.npy, which is "
+        "read block by block, and y.npy",
     )
     parser.add_argument("--test", help="data to judge on, in the same form")
     parser.add_argument(
@@ -64,11 +70,7 @@ def add_parser(subparsers):
     )
     parser.add_argument("--figure", help="a .png; beside the output if unset")
     parser.add_argument("--features", help="name of the layer of features")
-    parser.add_argument(
-        "--probabilities",
-        action="store_true",
-        help="the data hold probabilities instead of logits",
-    )
+    add_data_options(parser)
     add_task(parser)
     parser.set_defaults(run=run)
     return parser
@@ -89,7 +91,9 @@ def run(args) -> int:
     fitted, scores = _fit_all(task, args)
     chosen = fitted[args.method]
     judged = "test" if args.test else "data"
-    _say_gain(console, task, scores["none"], scores[args.method], judged)
+    words = gain(task, scores["none"], scores[args.method])
+    console.result(gain=words)
+    console.say(words, style="bold")
     curves = task.curve(None), task.curve(chosen)
     print_diagram(console, task, *curves)
     console.result(
@@ -140,13 +144,9 @@ def _figure(args):
 
 def _fit_all(task, args):
     """Fits the methods, and prints their scores in a table."""
-    names = list(task.methods()) if args.method == "auto" else [args.method]
-    if args.method not in names:
-        raise UsageError(
-            "Not every method can read so many logits block by block. "
-            f"Allowed here: --method {' or '.join(names)}. "
-            f"Received: {args.method}"
-        )
+    names = [args.method]
+    if args.method == "auto" and "auto" in task.methods():
+        names = list(task.methods())
     fitted, scores = {}, {}
     with args.console.progress("fitting") as on_method:
         for number, name in enumerate(["none", *names]):
@@ -181,23 +181,11 @@ def _fit_all(task, args):
     return fitted, scores
 
 
-def _say_gain(console, task, before, after, judged):
-    words = gain(task, before, after)
-    console.result(gain=words)
-    console.say(words, style="bold")
-
-
 def gain(task, before: dict, after: dict) -> str:
-    """How much recalibration gained, in words.
-
-    Args:
-        task: a `ClassifierTask` or `RegressorTask`.
-        before: its scores before recalibration.
-        after: its scores after it.
-    """
+    """How much recalibration gained, in words."""
     if np.isnan(before["NLL"]):
         return (
-            "The model predicted no intervals. Now its 90 % intervals hold "
+            "The model predicted no intervals. Now its 90 % intervals contain "
             f"{after['in 90 % band']:.1%} of the targets."
         )
     change = after["NLL"] - before["NLL"]
@@ -223,10 +211,8 @@ def _write(args, task, chosen, figure):
         with replacing(args.output) as temporary:
             if args.model:
                 task.calibrated_model(chosen).save(temporary)
-            elif args.output.endswith(".npy"):
-                task.write(chosen, temporary)
             else:
-                np.savez(temporary, **task.arrays(chosen))
+                task.write(chosen, temporary)
         args.console.say(f"wrote {args.output} ({args.method})")
     if figure:
         _draw(figure, task, chosen)
@@ -245,20 +231,24 @@ def _draw(figure, task, chosen):
 
 def _say_next(args):
     console = args.console
-    model = f"{args.model} " if args.model else ""
-    command = f"keras-likelihood recalibrate {model}--data {args.data}"
+    test = args.test or pathlib.Path(args.data).with_stem("test").name
+    command = shell(
+        "recalibrate",
+        args.model,
+        data=args.data,
+        test=test,
+        method=args.method if args.method != "auto" else None,
+        features=args.features,
+        target=args.target,
+        task=args.task,
+        probabilities=args.probabilities,
+    )
     if not args.test:
-        console.next_step(
-            "judge on data that nothing was fitted to:",
-            f"{command} --test test.npz",
-        )
+        console.next_step("judge on data that nothing was fitted to:", command)
     elif not args.output:
         suffix = "npy" if os.path.isdir(args.test) else "npz"
-        output = "calibrated.keras" if args.model else f"calibrated.{suffix}"
-        console.next_step(
-            "write the result:",
-            f"{command} --test {args.test} --output {output}",
-        )
+        output = unused(f"calibrated.{'keras' if args.model else suffix}")
+        console.next_step("write the result:", f"{command} --output {output}")
     elif args.model:
         console.next_step(
             "load it in Python, after `import keras_likelihood`:",

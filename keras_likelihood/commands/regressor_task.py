@@ -1,19 +1,14 @@
 """Recalibration of a regressor, as commands and pages show it."""
 
-import time
-
 import numpy as np
 
-from keras_likelihood.commands.command_error import CommandError, UsageError
+from keras_likelihood.commands.command_error import UsageError
 
 METHODS = {
     "global": "GlobalScaling",
     "linear": "LinearScaling",
     "deep": "DeepScaling",
 }
-_FOLDS = 3
-_MOST_ROWS = 3000
-"""Largest number of rows for the choice of a method."""
 
 
 class RegressorTask:
@@ -36,7 +31,7 @@ class RegressorTask:
     def __init__(self, fitted_to, judged_on, refit=None):
         self.fitted_to = fitted_to
         self.judged_on = judged_on
-        self._refit = refit
+        self.calibrated_model = refit
 
     def methods(self) -> dict:
         """Class names of the methods that these data allow."""
@@ -49,50 +44,26 @@ class RegressorTask:
                 "The method of a regressor must be one of "
                 f"{', '.join(self.methods())}. Received: {method}"
             )
-        started = time.perf_counter()
-        if method == "auto":
-            scores = {name: self._cross_validated(name) for name in METHODS}
-            method = min(scores, key=lambda name: scores[name])
-        fitted = self._fit(method, slice(None))
-        fitted.report_["seconds"] = time.perf_counter() - started
-        return fitted
-
-    def _fit(self, method, rows):
         from keras_likelihood.recalibration import regression
 
-        recalibrator = getattr(regression, METHODS[method])()
-        given = _options(self.fitted_to, rows)
+        recalibrator = getattr(regression, self.methods()[method])()
+        data = self.fitted_to
+        own, features = data.get("own"), data.get("features")
+        if own is not None:
+            return recalibrator.fit_distribution(
+                own, data["y"], features=features
+            )
         return recalibrator.fit_arrays(
-            self.fitted_to["prediction"][rows],
-            self.fitted_to["y"][rows],
-            **given,
+            data["prediction"],
+            data["y"],
+            scale=data.get("scale"),
+            features=features,
         )
-
-    def _cross_validated(self, method):
-        """Mean NLL of rows that the recalibrator was not fitted to."""
-        y = self.fitted_to["y"]
-        if len(y) < _FOLDS:
-            raise CommandError(
-                f"{_FOLDS} folds need as many examples. Received: {len(y)}"
-            )
-        order = np.random.default_rng(0).permutation(len(y))[:_MOST_ROWS]
-        losses = []
-        for held in range(_FOLDS):
-            rows = order[held::_FOLDS]
-            fitted = self._fit(method, np.setdiff1d(order, rows))
-            distribution = fitted.calibrate(
-                self.fitted_to["prediction"][rows],
-                **_options(self.fitted_to, rows),
-            )
-            losses.append(
-                _numpy(distribution.nll(_like(distribution, y[rows])))
-            )
-        return float(np.concatenate(losses).mean())
 
     def chosen(self, auto) -> str:
         """The choice of `auto`, in words."""
         residuals = auto.parameters_["likelihood"]
-        return f"{type(auto).__name__} with {residuals} residuals"
+        return f"{auto.method_} with {residuals} residuals"
 
     def distribution(self, recalibrator):
         """The calibrated distribution, or the model's own for `None`.
@@ -101,8 +72,12 @@ class RegressorTask:
         """
         if recalibrator is None:
             return self.judged_on.get("own")
+        data = self.judged_on
+        own, features = data.get("own"), data.get("features")
+        if own is not None:
+            return recalibrator.calibrate(own, features=features)
         return recalibrator.calibrate(
-            self.judged_on["prediction"], **_options(self.judged_on)
+            data["prediction"], scale=data.get("scale"), features=features
         )
 
     def _cdf(self, recalibrator):
@@ -149,20 +124,13 @@ class RegressorTask:
         if self.distribution(recalibrator) is None:
             return "It predicts a number without an interval."
         inside = self.judge(recalibrator)["in 90 % band"]
-        return f"Its 90 % intervals hold {inside:.1%} of the targets."
+        return f"Its 90 % intervals contain {inside:.1%} of the targets."
 
-    def calibrated_model(self, recalibrator):
-        """The Keras model with the distribution's parameters as output."""
-        return self._refit(recalibrator)
-
-    def arrays(self, recalibrator) -> dict:
-        """The arrays that are written if there is no model."""
+    def write(self, recalibrator, path) -> None:
+        """Writes the parameters of the distributions as an `.npz`."""
         distribution = self.distribution(recalibrator)
-        names = [p.name for p in type(distribution).parameters]
-        return {
-            "prediction": _numpy(distribution.prediction),
-            **{n: _numpy(getattr(distribution, n)) for n in names},
-        }
+        names = ["prediction", *(p.name for p in type(distribution).parameters)]
+        np.savez(path, **{n: _numpy(getattr(distribution, n)) for n in names})
 
     def draw(self, recalibrator):
         """A Matplotlib figure of the calibration, before and after."""
@@ -176,15 +144,6 @@ class RegressorTask:
                 if self.distribution(one) is not None
             }
         )
-
-
-def _options(data, rows=slice(None)):
-    return {
-        "features": None
-        if data.get("features") is None
-        else data["features"][rows],
-        "scale": None if data.get("scale") is None else data["scale"][rows],
-    }
 
 
 def _like(distribution, y):

@@ -1,13 +1,12 @@
 """Tables of numbers from files of any size, part by part."""
 
-import pathlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import numpy as np
 
+from keras_likelihood.backend.csv_tables import CsvTable
 from keras_likelihood.commands.archives import regular_file
 from keras_likelihood.commands.command_error import CommandError, UsageError
-from keras_likelihood.commands.csv_tables import read_chunks
 from keras_likelihood.commands.data_files import (
     NUMBERS,
     read_arrays,
@@ -22,32 +21,33 @@ class TableFile:
 
     Args:
         path: a .csv, a .parquet, or an .npz with an array `X` or `x`.
+
+    Attributes:
+        names: names of the columns.
+        notes: what was encoded, filled or left out, in sentences.
     """
 
     def __init__(self, path):
-        readers: dict[str, Callable] = {
-            ".csv": read_chunks,
+        readers = {
+            ".csv": _csv_chunks,
+            ".tsv": _csv_chunks,
+            ".txt": _csv_chunks,
             ".parquet": _parquet_chunks,
             ".npz": _array_chunks,
         }
-        suffix = pathlib.Path(path).suffix
-        if suffix not in readers:
-            regular_file(path)
+        path = regular_file(path)
+        if path.suffix.lower() not in readers:
             raise UsageError(
                 f"Data must be .npz, .csv or .parquet. Received: {path}"
             )
         self.path = path
-        self._read = readers[suffix]
-        self.names, self._first = self._read(path)
+        self.notes: list[str] = []
+        self.names, self._read = readers[path.suffix.lower()](path, self.notes)
 
     def chunks(self) -> Iterator[np.ndarray]:
         """Parts of the table in their order, `(rows, columns)`, finite."""
-        parts = self._first
-        if parts is None:
-            _, parts = self._read(self.path)
-        self._first = None
         begin = 0
-        for part in parts:
+        for part in self._read():
             refuse_nan(self.path, "the table", part, begin)
             begin += len(part)
             yield part
@@ -88,7 +88,13 @@ def _smallest(kept, keys, places, most):
     return [kept], [keys], [places]
 
 
-def _array_chunks(path):
+def _csv_chunks(path, notes):
+    table = CsvTable(path)
+    notes += table.notes
+    return table.filled_names, table.chunks
+
+
+def _array_chunks(path, notes):
     found = read_arrays(path, (), ("X", "x"))
     if not found:
         raise CommandError(f"{path}: the file needs an array `X` or `x`")
@@ -98,12 +104,14 @@ def _array_chunks(path):
             f"{path}: the data must be a table of numbers. "
             f"Received: shape {x.shape} of {x.dtype}"
         )
-    parts = (x[at : at + CHUNK_ROWS] for at in range(0, len(x), CHUNK_ROWS))
-    return [f"column {i}" for i in range(x.shape[-1])], parts
+
+    def read():
+        return (x[i : i + CHUNK_ROWS] for i in range(0, len(x), CHUNK_ROWS))
+
+    return [f"column {i}" for i in range(x.shape[-1])], read
 
 
-def _parquet_chunks(path):
-    path = regular_file(path)
+def _parquet_chunks(path, notes):
     try:
         import pyarrow as arrow
         import pyarrow.parquet
@@ -127,9 +135,8 @@ def _parquet_chunks(path):
             )
     if not file.metadata.num_rows:
         raise CommandError(f"{path}: the file holds no rows")
-    return list(file.schema_arrow.names), map(
-        _float_rows, file.iter_batches(CHUNK_ROWS)
-    )
+    names = list(file.schema_arrow.names)
+    return names, lambda: map(_float_rows, file.iter_batches(CHUNK_ROWS))
 
 
 def _float_rows(batch):

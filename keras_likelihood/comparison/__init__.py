@@ -1,6 +1,9 @@
 """Compares models by the likelihood of held-out data."""
 
-from keras_likelihood.comparison.compare import compare
-from keras_likelihood.comparison.comparison import Comparison, ComparisonRow
+from keras_likelihood.comparison.compare import (
+    Comparison,
+    ComparisonRow,
+    compare,
+)
 
 __all__ = ["Comparison", "ComparisonRow", "compare"]

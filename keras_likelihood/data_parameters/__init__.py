@@ -1,8 +1,17 @@
 """Likelihood parameters with one value per training example."""
 
 from keras_likelihood.data_parameters.data_parameter import DataParameter
+from keras_likelihood.data_parameters.file_table import FileTable
 from keras_likelihood.data_parameters.indexed import indexed
-from keras_likelihood.data_parameters.indexed_batches import IndexedBatches
-from keras_likelihood.data_parameters.table_files import copy, verify
+from keras_likelihood.data_parameters.memory_table import MemoryTable
+from keras_likelihood.data_parameters.row_prior import RowPrior
+from keras_likelihood.data_parameters.sparse_rms_prop import SparseRMSProp
 
-__all__ = ["DataParameter", "IndexedBatches", "copy", "indexed", "verify"]
+__all__ = [
+    "DataParameter",
+    "FileTable",
+    "MemoryTable",
+    "RowPrior",
+    "SparseRMSProp",
+    "indexed",
+]

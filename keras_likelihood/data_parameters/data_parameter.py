@@ -1,89 +1,111 @@
-"""A likelihood parameter with a value of its own for every example."""
+"""A likelihood parameter with one learned value per training example."""
 
+import concurrent.futures
+import dataclasses
 import os
-from typing import Any
+import threading
+from typing import Any, NamedTuple
 
 import keras
 import numpy as np
+from keras import ops
 
-from keras_likelihood import constraints
+from keras_likelihood import constraints, likelihoods
 from keras_likelihood.backend.registration import serializable
-from keras_likelihood.data_parameters.row_prior import checked_sizes
-from keras_likelihood.data_parameters.running_mean import RunningMean
-from keras_likelihood.data_parameters.saved_rows import read_rows
-from keras_likelihood.data_parameters.sparse_rms_prop import SparseRMSProp
-from keras_likelihood.data_parameters.trained_parameter import (
-    TrainedParameter,
+from keras_likelihood.backend.rows import (
+    gather_replicas,
+    replica_count,
+    share_of_loss,
 )
+from keras_likelihood.backend.summaries import write_histogram
+from keras_likelihood.data_parameters.file_table import FileTable
+from keras_likelihood.data_parameters.memory_table import MemoryTable
+from keras_likelihood.data_parameters.moved_arguments import (
+    refuse_moved,
+    without_moved,
+)
+from keras_likelihood.data_parameters.numbered_batches import carries_index
+from keras_likelihood.data_parameters.refusals import Refusals
+from keras_likelihood.data_parameters.row_prior import RowPrior
+from keras_likelihood.data_parameters.saved_rows import (
+    check_about,
+    load_rows,
+    save_rows,
+)
+from keras_likelihood.data_parameters.sparse_rms_prop import (
+    RunningMean,
+    SparseRMSProp,
+)
+
+LARGEST_LOADED = 2**30
+"""Bytes of a table that a model file may ask for."""
+
+_GATE = threading.Lock()
+"""Held while a training begins or ends, and by readers outside of it."""
+
+
+class Rows(NamedTuple):
+    """The rows of a batch, as they were read.
+
+    Args:
+        index: row numbers within the table, `(batch,)`.
+        known: booleans `(batch,)`: whether the table has the row. An example
+            without a row has the initial value.
+        state: `(batch, columns, size)`.
+    """
+
+    index: Any
+    known: Any
+    state: Any
+
+    @property
+    def displacement(self):
+        """Distance from the initial value, `(batch, size)`."""
+        return ops.where(self.known[:, None], self.state[:, 0], 0.0)
 
 
 @serializable
-class DataParameter(TrainedParameter):
+class DataParameter(keras.callbacks.Callback):
     """One learned value of a likelihood parameter per training example.
 
         value[i] = constraint(constraint^-1(initial) + d[i]),    d[i] learned
 
-    It is given to a loss as the parameter, with targets that carry the
+    Pass it to a loss as the parameter, and give `fit` targets that carry the
     number of their example:
 
     ```python
-    scale = kl.DataParameter(num_examples=len(x), learning_rate=0.05)
+    scale = kl.DataParameter(num_examples=len(x))
     model.compile("adam", loss=kl.losses.NormalLoss(scale=scale))
-    model.fit(x, kl.indexed(y), callbacks=[scale])
+    model.fit(x, kl.indexed(y))
     worst = scale.values().argsort()[::-1][:20]
     ```
 
-    A step costs as much as the batch, whatever `num_examples`: only the rows
-    of the batch are read, differentiated, moved by `SparseRMSProp` and
-    written. Training without an index is an error. `evaluate` and `predict`
-    without one use `fallback`; with one they use the rows as they are.
+    The cost of a step depends on the size of the batch and not on
+    `num_examples`: only the rows of the batch are read, differentiated,
+    updated and written. Training without an index is an error. `evaluate` and
+    `predict` without one use `fallback`; with one they use the rows.
 
-    The table is saved with the model. With `store`, it lives in a file
-    instead, which training continues from; see `RowFile` for what holds when
-    the process dies. A loaded model knows the name of that file and touches
-    nothing before `open` confirms it.
+    The table is saved with the model: `model.save`, `save_weights`,
+    `ModelCheckpoint` and `BackupAndRestore` store the model and the rows of
+    the same step, and loading restores both.
 
     Args:
-        num_examples: rows of the table; indices lie in [0, num_examples).
-        learning_rate: step size. Defaults to what the likelihood says of the
-            parameter, such as 0.05 for a scale.
-        rho: decay of the mean square gradient. Defaults to 0.9.
-        epsilon: added to the mean square. Defaults to 1e-16.
-        momentum: in [0, 1). Defaults to 0.
-        weight_decay: pull of visited rows towards the initial value,
-            relative to the learning rate. Defaults to 0.
-        clipnorm: largest 2-norm of a batch's gradient, or `None`.
-        prior_scale: standard deviation of a normal prior of the rows around
-            a learned centre, before the constraint, or `None` (default) for
-            no prior. Rows with few examples then stay near the centre: use
-            it if one row stands for many examples, such as those of one
-            annotator. Not with `store`.
-        row_sizes: number of training examples of each row, needed by the
-            prior: 1, or an array such as `np.bincount(annotator)`.
-        dimension: `"scalar"` (one value per example, default), `"channel"`
-            or `"element"`.
+        num_examples: rows of the table; indices are in [0, num_examples).
+        learning_rate: step size. Defaults to what suits the parameter, such
+            as 0.05 for a scale.
         initial: value to start from. Defaults to the likelihood's own.
         constraint: map from the reals to the domain. Defaults to the
             likelihood's own.
+        dimension: `"scalar"` (one value per example, default), `"channel"`
+            or `"element"`.
         fallback: value without an index: `"initial"` (default), or `"mean"`
             of the table as of the end of training or the last validation.
-        store: path of a file for a table that outgrows memory, or `None`.
-        sync: whether a table on disk waits for the disk with every batch,
-            to survive a power failure. Defaults to False.
-        batches_ahead: batches whose rows a table on disk has on the device
-            while they train (JAX). A thread reads the next ones meanwhile
-            and writes those before. If the process dies, the rows of up to
-            twice as many batches are as they were before. With 0 each batch
-            is in the file before the next one trains. Defaults to `None`: 8
-            on a GPU, else 0. With `sync` it is 0.
-        shard: axis of the device mesh of `keras.distribution` (JAX) that the
-            rows are laid out over, such as `"batch"`: each device then has
-            its share of the table. Defaults to `None`: what the `LayoutMap`
-            says of `data_` and the parameter's name, else a copy on every
-            device. On a single device it changes nothing.
+        optimizer: a `SparseRMSProp` with other options, or `None`.
+        prior: a `RowPrior`, which keeps rows with few examples near the
+            others, or `None`. Not with a `FileTable`.
+        table: where the rows are: a `MemoryTable` (default) or a `FileTable`.
         tensorboard: directory for a histogram of the values after every
-            epoch (needs TensorFlow), or `None`. A loaded model has none
-            until you set it.
+            epoch (needs TensorFlow), or `None`. A loaded model has `None`.
     """
 
     def __init__(
@@ -91,197 +113,562 @@ class DataParameter(TrainedParameter):
         num_examples: int,
         *,
         learning_rate: float | None = None,
-        rho: float = 0.9,
-        epsilon: float = 1e-16,
-        momentum: float = 0.0,
-        weight_decay: float = 0.0,
-        clipnorm: float | None = None,
-        prior_scale: float | None = None,
-        row_sizes=None,
-        dimension: str = "scalar",
         initial: float | None = None,
         constraint=None,
+        dimension: str = "scalar",
         fallback: str = "initial",
-        store: str | None = None,
-        sync: bool = False,
-        batches_ahead: int | None = None,
-        shard: str | None = None,
+        optimizer: SparseRMSProp | None = None,
+        prior: RowPrior | None = None,
+        table: MemoryTable | FileTable | None = None,
         tensorboard: str | None = None,
+        **moved,
     ):
         super().__init__()
-        if not num_examples == int(num_examples) > 0:
-            raise ValueError(
-                "`num_examples` must be a whole number > 0. "
-                f"Received: {num_examples}"
-            )
+        refuse_moved(moved)
+        _check_count("num_examples", num_examples)
         if fallback not in ("initial", "mean"):
             raise ValueError(
                 "`fallback` must be 'initial' or 'mean'. "
                 f"Received: {fallback!r}"
             )
+        _check_kind("optimizer", optimizer, SparseRMSProp)
+        _check_kind("prior", prior, RowPrior)
+        _check_kind("table", table, MemoryTable, FileTable)
+        SparseRMSProp(learning_rate)
+        if learning_rate and optimizer and optimizer.learning_rate:
+            raise ValueError(
+                "Give `learning_rate` to the parameter or to its optimizer. "
+                f"Received: {learning_rate} and {optimizer}"
+            )
+        if prior and isinstance(table, FileTable):
+            raise ValueError(
+                "A prior needs a `MemoryTable`. "
+                f"Received: prior={prior}, table={table}"
+            )
+        if prior:
+            prior.check(num_examples)
         self.num_examples = int(num_examples)
-        self.learning_rate = learning_rate
-        self._descent: dict[str, Any] = {
-            "rho": rho,
-            "epsilon": epsilon,
-            "momentum": momentum,
-            "weight_decay": weight_decay,
-            "clipnorm": clipnorm,
-        }
-        rate = 1.0 if learning_rate is None else learning_rate
-        SparseRMSProp(learning_rate=rate, **self._descent)
-        self.prior_scale = prior_scale
-        self.row_sizes = checked_sizes(
-            prior_scale, row_sizes, self.num_examples
-        )
-        self.dimension = dimension
-        self.initial = initial
+        self.learning_rate, self.initial = learning_rate, initial
         self.constraint = constraint and constraints.get(constraint)
-        self.fallback = fallback
-        if store is not None and prior_scale is not None:
-            raise ValueError(
-                "A table on disk has no prior: its centre would not be in the "
-                f"file. Received: store={store!r}, prior_scale={prior_scale}"
-            )
-        self.store = store if store is None else os.path.abspath(store)
-        self.sync = sync
-        if batches_ahead is not None and not int(batches_ahead) >= 0:
-            raise ValueError(
-                "`batches_ahead` must be a whole number >= 0 or None. "
-                f"Received: {batches_ahead}"
-            )
-        self.batches_ahead = batches_ahead
-        self.shard = shard
+        self.dimension, self.fallback = dimension, fallback
+        self.optimizer, self.prior = optimizer, prior
+        self.table: Any = table or MemoryTable()
         self.tensorboard = tensorboard
+        self.name: str | None = None
+        self.built = False
+        self._likelihood: Any = None
+        self._is_loaded, self._has_rows = False, True
+        self._thread: int | None = None
+        self._requests: list = []
+        self._steps, self._next_check = 0, 1
 
-    def _rule(self, declared):
-        rate = self.learning_rate
-        rate = declared.rate if rate is None else rate
-        if declared.is_followed:
-            return RunningMean(rate)
-        return SparseRMSProp(learning_rate=rate, **self._descent)
+    def bind(self, likelihood, name: str) -> "DataParameter":
+        """Says which parameter of which likelihood this is; returns self."""
+        likelihood = likelihoods.get(likelihood)
+        known = self._likelihood
+        if known is not None and (likelihood, name) != (known, self.name):
+            raise ValueError(
+                "A DataParameter stands for one parameter of one likelihood. "
+                f"Received: {name!r} of {likelihood.name()} for the "
+                f"{self.name!r} of {known.name()}"
+            )
+        self._likelihood, self.name = likelihood, name
+        declared = likelihood.parameter(name)
+        self.follows: bool = declared.is_followed
+        self._constraint = self.constraint or declared.constraint
+        self.start = declared.initial if self.initial is None else self.initial
+        self._constraint.inverse(self.start)
+        if self.follows and (self.prior or self.optimizer):
+            raise ValueError(
+                f"The {name} of {likelihood.name()} is a running mean, which "
+                "has a `learning_rate` alone. "
+                f"Received: prior={self.prior}, optimizer={self.optimizer}"
+            )
+        optimizer = self.optimizer or SparseRMSProp()
+        rate = self.learning_rate or optimizer.learning_rate or declared.rate
+        self._rule: Any = RunningMean(rate)
+        if not self.follows:
+            self._rule = dataclasses.replace(optimizer, learning_rate=rate)
+        return self
+
+    def build(self, prediction_shape):
+        """Makes the table for predictions of this shape, batch included."""
+        shape = self._likelihood.shape_of(
+            self.name, prediction_shape, self.dimension
+        )
+        if None in shape or (self.built and shape != self.row_shape):
+            rows = self.row_shape if self.built else "a fixed shape"
+            raise ValueError(
+                f"The data {self.name} of dimension {self.dimension!r} has "
+                f"rows of {rows}, which the prediction must fit. "
+                f"Received: prediction of shape {tuple(prediction_shape)}"
+            )
+        if self.built:
+            return
+        name, size = f"data_{self.name}", int(np.prod(shape))
+        rows = (self.num_examples, len(self._rule.columns), size)
+        if self._is_loaded:
+            _refuse_large(rows)
+        # A vector repeats: its entries are next to each other in a row.
+        self._origin = np.resize(self._constraint.inverse(self.start), shape)
+        self.table = self.table.build(rows, name, self._about())
+        self._mean = keras.Variable(
+            np.resize(np.float32(self.start), (size,)),
+            trainable=False,
+            autocast=False,
+            name=f"{name}_mean",
+        )
+        self._refusals = Refusals(name=f"{name}_refusals")
+        self._pooled = self.prior and self.prior.build(
+            size, self._rule.learning_rate, name
+        )
+        self.row_shape, self.built = shape, True
+
+    def _about(self):
+        """What the rows are, for files."""
+        return {
+            "columns": list(self._rule.columns),
+            "likelihood": self._likelihood.name(),
+            "parameter": self.name,
+            "dimension": self.dimension,
+            "initial": np.asarray(self.start, "float64").tolist(),
+            "constraint": repr(self._constraint),
+        }
+
+    def _require_built(self):
+        if not self.built:
+            raise ValueError(
+                "A DataParameter gets its table from the loss and model it "
+                "is compiled with; with a subclassed model, call "
+                "`loss.build(prediction_shape)` first. "
+                "Received: one that no compiled loss has"
+            )
+
+    @property
+    def variables(self) -> list:
+        """What a model saves: the table, its mean and counters."""
+        self._require_built()
+        center = [self._pooled.state] if self._pooled else []
+        own = [self._mean, self._refusals.counts, *center]
+        return [*self.table.variables, *own]
 
     @property
     def is_open(self) -> bool:
-        """False for a table on disk that a loaded model names, until `open`."""
-        return self._confirmed
+        """Whether the rows are known.
 
-    def open(self, path: str, *, create: bool = False) -> "DataParameter":
-        """Says where the table on disk is; returns self.
+        Version 0.2 kept the rows of a table on disk out of the model file. So
+        they are not known until `load` reads that table.
+        """
+        return self._has_rows
 
-        ```python
-        model = keras.saving.load_model("model.keras")
-        model.data_parameters["scale"].open("scale.rows")
-        ```
+    def _require_known(self):
+        self._require_built()
+        if not self._has_rows:
+            raise ValueError(
+                "This model was saved by version 0.2, which kept the rows of "
+                "a table on disk in a file of its own. Read that file: "
+                "`model.data_parameters[name].load('scale.rows')`. "
+                "Received: a table without rows"
+            )
+
+    def require_index(self, x, y=None):
+        """Raises an error if the data of `fit` is seen to carry no index."""
+        if carries_index(x, y) is False:
+            self.require_rows(None)
+
+    def require_rows(self, index):
+        """Raises an error if a batch that trains has no index."""
+        if index is None:
+            raise ValueError(
+                f"Training with a data {self.name} needs to know which "
+                "example is which: give `fit` the targets as "
+                "`kl.indexed(y)` or the dataset, before it is shuffled, as "
+                "`kl.indexed(dataset)`. Received: targets without an index"
+            )
+
+    def read(self, index) -> Rows:
+        """The rows of a batch.
 
         Args:
-            path: of the file the model was trained with, or of a copy.
-            create: whether a missing file is a new table, to train from the
-                initial value. Defaults to False: it is an error.
+            index: integers `(batch,)`; those without a row are noted.
         """
-        path = os.path.abspath(path)
-        if self.store is None:
-            raise ValueError(
-                "`open` is for a table on disk, and this one is in memory. "
-                f"Received: {path!r}"
+        self._require_known()
+        if not keras.backend.is_int_dtype(index.dtype):
+            # When Keras builds a model that tf.distribute replicates, it
+            # shows the model the mean of a batch over the replicas.
+            index = ops.cast(index, "int32")
+        inside = ops.clip(index, 0, self.num_examples - 1)
+        known = ops.equal(inside, index)
+        return Rows(inside, known, self.table.read(inside))
+
+    def value_at(self, displacement):
+        """Values `(batch, *row_shape)` for displacements `(batch, size)`."""
+        rows = ops.reshape(displacement, (-1, *self.row_shape))
+        origin = ops.convert_to_tensor(self._origin, dtype=rows.dtype)
+        if self._pooled:
+            center = ops.cast(self._pooled.center, rows.dtype)
+            origin = origin + ops.reshape(center, self.row_shape)
+        return self._constraint(origin + rows)
+
+    def fallback_value(self):
+        """The value without an index, `(1, *row_shape)`."""
+        if not self.built:
+            return self.start
+        if self.fallback == "mean":
+            return ops.reshape(self._mean, (1, *self.row_shape))
+        start = np.resize(np.float32(self.start), (1, *self.row_shape))
+        return ops.convert_to_tensor(start)
+
+    def distance(self, rows: Rows, distribution):
+        """How far rows are from what they follow, `(batch, size)`."""
+        displacement = rows.displacement
+        aim = ops.stop_gradient(distribution.followed(self.name))
+        aim = ops.reshape(aim, ops.shape(displacement))
+        return displacement - ops.cast(aim, displacement.dtype)
+
+    def move(self, rows: Rows, gradient, weight=None):
+        """Updates the rows of a batch and writes them to the table.
+
+        Args:
+            rows: what `read` returned.
+            gradient: of the loss with respect to the displacements, or the
+                `distance` of rows that follow something, `(batch, size)`.
+            weight: of the loss in the total, or `None` for 1.
+        """
+        index, known, state = rows
+        if replica_count() > 1:
+            # Every replica keeps a copy of the table and makes the same step
+            # on it, that of the joint batch.
+            index, gradient, flags = (
+                gather_replicas(x)
+                for x in (index, gradient, ops.cast(known, "int32"))
             )
-        if self.built:
-            self.rows.table.open(path, create=create)
-        elif not create and not os.path.exists(path):
-            raise FileNotFoundError(
-                f"There is no table to open. Received: {path!r}"
-            )
-        self.store, self._confirmed = path, True
-        return self
-
-    def check(self):
-        """Raises if steps since the last `check` refused something.
-
-        A compiled step cannot raise. `fit` looks for itself; in a training
-        loop of your own, call this now and then.
-        """
-        rows = self._built_rows()
-        rows.table.raise_error()
-        rows.table.settle()
-        rows.refusals.raise_any(self.name, self.num_examples)
-
-    def close(self):
-        """Writes what is left and closes the file of a table on disk.
-
-        `fit` does so at its end. The file is opened again when it is needed.
-        """
-        if self.built:
-            self.rows.table.close()
+            known = ops.cast(flags, "bool")
+            if not self.follows:
+                gradient = gradient * share_of_loss()
+            state = self.table.read(index)
+        if self._pooled:
+            self._pooled.move_center(gradient, known)
+            pull = self._pooled.gradient(state[:, 0], index)
+            gradient = gradient + (pull if weight is None else pull * weight)
+        state, refused = self._rule.step(state, gradient, index, known)
+        self.table.write(index, state)
+        self._refusals.count(ops.logical_not(known), refused, index)
 
     def values(self, index=None) -> np.ndarray:
         """The learned values, as NumPy.
 
+        While `fit` runs, another thread may call this. On JAX it then waits
+        for the end of the current batch or validation.
+
         Args:
-            index: row numbers. Defaults to all rows.
+            index: row numbers, a mask or a slice, as for `values()[index]`.
+                Defaults to all rows.
 
         Returns:
             `(rows,)` for a scalar, else `(rows, ...)`.
         """
-        values = self._built_rows().values(index)
-        if self.dimension != "scalar":
-            return values
-        size = values.shape[-1]
-        return values.reshape(-1 if size == 1 else (-1, size))
+        self._require_known()
+        state, origin = self._between_steps(
+            lambda: (self.table.numpy(index), self._center())
+        )
+        values = self._to_values(state, origin)
+        is_number = self.dimension == "scalar" and self.row_shape[-1] == 1
+        if self.dimension == "scalar":
+            tail = () if is_number else self.row_shape[-1:]
+            return values.reshape(*state.shape[:-2], *tail)
+        return values.reshape(*state.shape[:-2], *self.row_shape)
 
-    def save(self, path: str):
-        """Writes the table and the state of its optimizer to a file.
+    def state(self, index=None) -> np.ndarray:
+        """Rows of the table as they are, `(rows, columns, size)`.
 
-        A table in memory becomes an `.npz`; one on disk is copied as it is
-        between two batches, and nothing at `path` is replaced. A table with
-        a prior is saved with its model only.
+        The columns are the displacement from the initial value, before the
+        constraint, and the state of the optimizer.
+
+        Args:
+            index: as in `values`.
         """
-        self._refuse_prior()
-        self._built_rows().table.save(path)
+        self._require_known()
+        return self._between_steps(lambda: self.table.numpy(index))
 
-    def load(self, path: str):
-        """Reads what `save` or a `store` of 0.1.0 wrote into this table."""
-        self._refuse_prior()
-        table = self._built_rows().table
-        table.assign(read_rows(path, table.shape))
-        self.rows.update_mean()
+    def _center(self):
+        """The row that stands for displacement 0, on the host."""
+        origin = np.ravel(self._origin).astype("float32")
+        if self._pooled:
+            origin = origin + ops.convert_to_numpy(self._pooled.center)
+        return origin
 
-    def _refuse_prior(self):
-        if self.prior_scale is not None:
+    def _to_values(self, state, origin):
+        rows = ops.convert_to_tensor(origin + state[..., 0, :])
+        return ops.convert_to_numpy(self._constraint(rows))
+
+    def _between_steps(self, function):
+        """The result of `function`, computed while no step of JAX runs."""
+        if keras.backend.backend() != "jax":
+            return function()
+        if self._thread == threading.get_ident():
+            return self._up_to_date(function)
+        with _GATE:
+            if self._thread is None:
+                return self._up_to_date(function)
+            future: concurrent.futures.Future = concurrent.futures.Future()
+            self._requests.append((function, future))
+        return future.result()
+
+    def _up_to_date(self, function):
+        # Reading `model` brings the variables up to date on JAX.
+        _ = self.model
+        return function()
+
+    def _answer_requests(self):
+        while self._requests:
+            function, future = self._requests.pop()
+            try:
+                future.set_result(self._up_to_date(function))
+            except BaseException as error:
+                future.set_exception(error)
+
+    def update_mean(self):
+        """Brings the mean for `fallback` up to date, in one pass."""
+        stride = self.num_examples
+        if isinstance(self.table, FileTable):
+            stride = max(1, 2**22 // self.table.shape[2])
+        rows, origin = self._view(), self._center()
+        total = sum(
+            self._to_values(rows[i : i + stride], origin).sum(0, "float64")
+            for i in range(0, self.num_examples, stride)
+        )
+        self._mean.assign((total / self.num_examples).astype("float32"))
+
+    def append(self, count: int) -> "DataParameter":
+        """Adds rows for new examples at the end; returns self.
+
+        ```python
+        model.data_parameters["scale"].append(len(x_new))
+        model.fit(np.concatenate([x, x_new]), kl.indexed(y_all))
+        ```
+
+        Args:
+            count: how many rows. They start from the initial value.
+        """
+        _check_count("count", count)
+        old = self._view()
+        return self._resize([old, np.zeros((count, *old.shape[1:]), "f4")])
+
+    def keep(self, index) -> "DataParameter":
+        """Keeps some rows, in the order of `index`; returns self.
+
+        Args:
+            index: row numbers, a mask or a slice, as for `values()[index]`.
+        """
+        rows = self.state(index)
+        if rows.ndim != 3 or not len(rows):
             raise ValueError(
-                "A table with a prior is saved and loaded with its model, as "
-                "its rows mean nothing without the centre. "
-                f"Received: prior_scale={self.prior_scale}"
+                "`index` must name at least one row, in one dimension. "
+                f"Received: rows of shape {rows.shape[:-2]}"
+            )
+        return self._resize([rows])
+
+    def join(self, other: "DataParameter") -> "DataParameter":
+        """Adds the rows of another table at the end; returns self.
+
+        Args:
+            other: a trained `DataParameter` of the same likelihood, with the
+                same parameter, initial value, constraint and columns.
+        """
+        parts = [self._view(), other._view()]
+        self._refuse_prior()
+        other._refuse_prior()
+        check_about(self._about(), other._about(), "`other`")
+        return self._resize(parts)
+
+    def _resize(self, parts):
+        count = sum(len(part) for part in parts)
+        if self.prior is not None:
+            self.prior.check(count)
+        self._refuse_during_fit()
+        return self._replace_table(self.table.resized(count, parts))
+
+    def _refuse_during_fit(self):
+        if self._thread is not None:
+            raise ValueError(
+                "A table can be replaced between trainings only. "
+                "Received: a change while `fit` runs"
             )
 
-    def prefetch(self, index):
-        """Says which rows are needed next; a table on disk reads them."""
-        if self.is_open:
-            self._built_rows().table.prefetch(index)
+    def _replace_table(self, table):
+        self.table, self.num_examples = table, table.shape[0]
+        self.update_mean()
+        if self.model is not None:
+            # Compiled steps refer to the table before.
+            for step in ("train", "test", "predict"):
+                setattr(self.model, f"{step}_function", None)
+        return self
+
+    def _view(self):
+        """The rows, which a `FileTable` does not copy."""
+        self._require_known()
+        return self._between_steps(self.table.view)
+
+    def to_file(self, path: str | os.PathLike) -> "DataParameter":
+        """Moves the rows to the file of a `FileTable`; returns self.
+
+        The table of a loaded model is in memory, whatever it was before:
+
+        ```python
+        model = keras.saving.load_model("model.keras")
+        model.data_parameters["scale"].to_file("scale.npy")
+        ```
+
+        Args:
+            path: of the `.npy`. A table of this parameter that is there is
+                replaced; any other file is an error.
+        """
+        self._refuse_prior()
+        self._refuse_during_fit()
+        rows = self._view()
+        table = FileTable(path).build(rows.shape, "data_", self._about())
+        table.assign(rows)
+        return self._replace_table(table)
+
+    def save(self, path: str | os.PathLike):
+        """Writes the rows and the state of their optimizer to an `.npz`.
+
+        A file at `path` is replaced when the new one is complete. A table
+        with a prior is saved with its model only.
+        """
+        self._refuse_prior()
+        save_rows(os.fspath(path), self._view(), self._about())
+
+    def load(self, path: str | os.PathLike):
+        """Reads the rows from a file that `save` or a `FileTable` wrote.
+
+        It reads tables on disk of version 0.2 too. A file of another
+        parameter or with NaN is refused before anything changes.
+        """
+        self._refuse_prior()
+        self._require_built()
+        self.table.assign(load_rows(path, self.table.shape, self._about()))
+        self._has_rows = True
+        self.update_mean()
+
+    def _refuse_prior(self):
+        if self.prior is not None:
+            raise ValueError(
+                "Rows with a prior are saved, loaded and joined with their "
+                "model, as they mean nothing without their center. "
+                f"Received: prior={self.prior}"
+            )
+
+    def check(self):
+        """Raises an error if steps since the last `check` refused something.
+
+        A compiled step cannot raise. `fit` checks by itself; call this now
+        and then in a training loop of your own.
+        """
+        self._require_built()
+        self.table.raise_error()
+        self._refusals.raise_any(self.name, self.num_examples)
+
+    def close(self):
+        """Closes the file of a table on disk, as `fit` does at its end."""
+        with _GATE:
+            self._thread = None
+        self._answer_requests()
+        if self.built:
+            self.table.close()
+
+    def on_train_begin(self, logs=None):
+        self._require_known()
+        if self not in getattr(self.model, "data_parameters", {}).values():
+            raise ValueError(
+                f"This data {self.name} is not in the loss of the model that "
+                "trains; compile a `LikelihoodModel` with it. "
+                f"Received: {type(self.model).__name__}"
+            )
+        self._refusals.reset()
+        self.table.open_for_training()
+        self._steps, self._next_check = 0, 1
+        with _GATE:
+            self._thread = threading.get_ident()
+
+    def on_train_batch_begin(self, batch, logs=None):
+        self.table.raise_error()
+        self._answer_requests()
+        # Early and seldom: on JAX a look at the state waits for the device.
+        if self._steps == self._next_check:
+            self._between_steps(self.check)
+            self._next_check *= 8
+        self._steps += 1
+
+    def on_epoch_end(self, epoch, logs=None):
+        self._between_steps(self.check)
+        self._answer_requests()
+        self.table.flush()
+        if self.tensorboard is not None:
+            write_histogram(
+                self.tensorboard, f"data_{self.name}", self.values(), epoch
+            )
+
+    def on_test_begin(self, logs=None):
+        if self.fallback == "mean" and self.is_open:
+            self.update_mean()
+
+    def on_train_end(self, logs=None):
+        if self.fallback == "mean":
+            self.update_mean()
 
     def get_config(self) -> dict:
+        serialize = keras.saving.serialize_keras_object
         return {
             "num_examples": self.num_examples,
             "learning_rate": self.learning_rate,
-            **self._descent,
-            "prior_scale": self.prior_scale,
-            "row_sizes": None
-            if self.row_sizes is None
-            else self.row_sizes.tolist(),
-            "dimension": self.dimension,
             "initial": self.initial,
-            "constraint": keras.saving.serialize_keras_object(self.constraint),
+            "constraint": serialize(self.constraint),
+            "dimension": self.dimension,
             "fallback": self.fallback,
-            "store": self.store,
-            "sync": self.sync,
-            "batches_ahead": self.batches_ahead,
-            "shard": self.shard,
+            "optimizer": serialize(self.optimizer),
+            "prior": serialize(self.prior),
+            "table": serialize(self.table.for_config()),
             "tensorboard": self.tensorboard,
         }
 
     @classmethod
     def from_config(cls, config):
-        # A config may come from a stranger: it names files, and the person
-        # who loads it says which of them may be touched.
-        parameter = cls(**{**config, "tensorboard": None})
-        parameter._confirmed = parameter.store is None
+        # The person who loads a model decides which folders it writes to.
+        has_rows = config.get("store") is None
+        config = without_moved({**config, "tensorboard": None})
+        for name in ("optimizer", "prior", "table"):
+            if isinstance(config.get(name), dict):
+                made = keras.saving.deserialize_keras_object(config[name])
+                config[name] = made
+        parameter = cls(**config)
+        parameter._is_loaded, parameter._has_rows = True, has_rows
         return parameter
+
+
+def _check_count(name, value):
+    if not value == int(value) > 0:
+        raise ValueError(
+            f"`{name}` must be a whole number > 0. Received: {value}"
+        )
+
+
+def _check_kind(name, value, *kinds):
+    if value is not None and not isinstance(value, kinds):
+        allowed = " or a ".join(kind.__name__ for kind in kinds)
+        raise ValueError(
+            f"`{name}` must be a {allowed} of `kl.data_parameters`, or None. "
+            f"Received: {value!r}"
+        )
+
+
+def _refuse_large(shape):
+    size = 4 * shape[0] * shape[1] * shape[2]
+    if size > LARGEST_LOADED:
+        raise ValueError(
+            "A model file may not ask for a table of this size. If you trust "
+            "it, load it with `compile=False` and compile the model with a "
+            f"`DataParameter({shape[0]})` of your own, which takes the rows. "
+            f"Received: a table of {size / 1e9:,.1f} GB"
+        )

@@ -1,6 +1,6 @@
-"""A table of rows in a file, for what outgrows memory or outlives a process."""
+"""A table of rows in a file, for tables that do not fit in memory."""
 
-import contextlib
+import copy
 import os
 from typing import Any
 
@@ -8,205 +8,133 @@ import keras
 import numpy as np
 from keras import ops
 
+from keras_likelihood.backend.extras import how_to_install
 from keras_likelihood.backend.host_calls import call_host
 from keras_likelihood.backend.rows import replica_count
-from keras_likelihood.backend.staging import can_stage, default_batches_ahead
-from keras_likelihood.data_parameters.row_file import RowFile
-from keras_likelihood.data_parameters.row_stage import RowStage
-from keras_likelihood.data_parameters.table_files import copy_rows
+from keras_likelihood.data_parameters.memory_table import MemoryTable
+from keras_likelihood.data_parameters.saved_rows import (
+    check_about,
+    read_about,
+    write_about,
+)
+
+
+class _Writes(keras.Variable):
+    """Counts the writes, which orders each read after the write before it.
+
+    In the files of a model, its place is taken by the rows themselves.
+    """
+
+    table: "FileTable"
+
+    @property
+    def saved_shape(self) -> tuple:
+        rows, columns, size = self.table.shape
+        return (rows, columns * size)
+
+    def rows(self) -> np.ndarray:
+        """The rows as they are in the file, without a copy."""
+        return self.table.view().reshape(self.saved_shape)
+
+    def numpy(self):
+        return np.array(self.rows())
+
+    def assign(self, value):
+        if len(np.shape(value)) == 2:
+            self.table.assign(np.asarray(value))
+            return value
+        return super().assign(value)
 
 
 class FileTable:
-    """Rows of numbers in a `RowFile`, zero at first.
+    """Keeps the rows of a `DataParameter` in a file.
 
-    The training step asks the host for the rows of its batch and hands the
-    new ones back; memory holds what the operating system chooses to cache.
+    ```python
+    table = kl.data_parameters.FileTable("scale.npy")
+    scale = kl.DataParameter(len(x), dimension="element", table=table)
+    ```
 
-    The file is opened when rows are first needed: for reading, without a
-    lock, by those who read; for writing by a training, which makes it if it
-    may. Before that nothing on the disk is touched.
+    The file is an ordinary `.npy` of shape `(rows, columns, size)`. The first
+    column is the displacement from the initial value, before the constraint.
+    `scale.npy.json` beside it says what the rows are. Each training step
+    reads and writes the rows of its batch through a memory map. `fit` makes
+    the file if there is none and goes on with it otherwise.
+
+    One training at a time can write to the file, which needs the package
+    `filelock`; reading is possible at any time. Model files and checkpoints
+    contain a copy of the rows, and not the path. The table of a loaded model
+    is in memory; `DataParameter.to_file` moves it to a file.
 
     Args:
-        path: of the file, or `None` for a table that `open` names later.
-        num_rows: number of rows.
-        slots: numbers kept per value of a row.
-        size: values of a row.
-        name: of the table.
-        owner: whose rows these are; see `RowHeader`.
-        sync: wait for the disk with every batch. Defaults to False.
-        batches_ahead: how many batches have their rows on the device while
-            they train; see `RowsAhead`. `None` takes what suits the device.
+        path: of the `.npy` file.
     """
 
-    needs_host = True
+    shape: tuple
 
-    def __init__(
-        self,
-        path: str | None,
-        num_rows: int,
-        slots: int,
-        size: int,
-        *,
-        name: str,
-        owner: dict | None = None,
-        sync: bool = False,
-        batches_ahead: int | None = 0,
-    ):
-        _refuse_several_devices(path)
-        self.shape = (num_rows, slots, size)
-        self._owner = {**(owner or {}), "slots": slots, "size": size}
-        self._sync = sync
-        self._file = None
-        self._error = None
-        self.holds_errors = False
-        self.name = name
-        self.path, self._may_create = path, True
-        if batches_ahead is None:
-            batches_ahead = default_batches_ahead()
-        if sync or not can_stage(num_rows):
-            batches_ahead = 0
-        self.batches_ahead = batches_ahead
-        self.ahead: Any = None
-        self.stage: Any = None
-        self._in_stage = False
-        # Orders the reads of a step after the writes of the one before.
-        writes = f"{name}_writes"
-        if batches_ahead:
-            self.stage = RowStage(self.shape, name=writes)
-            self._writes = self.stage.variable
-        else:
-            self._writes = keras.Variable(
-                0, dtype="int32", trainable=False, name=writes
+    def __init__(self, path: str | os.PathLike):
+        self.path = os.path.abspath(path)
+        self._rows: Any = None
+        self._lock: Any = None
+        self._error: Exception | None = None
+        self._training = False
+
+    def build(self, shape: tuple, name: str, about: dict) -> "FileTable":
+        """A table of shape `(rows, columns, size)`; touches no file.
+
+        `about` says what the rows are, as JSON can hold it.
+        """
+        table = copy.copy(self)
+        table._refuse_several_devices()
+        table.shape, table._about = shape, about
+        table._writes = _Writes(
+            0, dtype="int32", trainable=False, name=f"{name}_writes"
+        )
+        table._writes.table = table
+        return table
+
+    def _refuse_several_devices(self):
+        if keras.distribution.distribution() or replica_count() > 1:
+            raise ValueError(
+                "A `FileTable` serves one device; use a `MemoryTable` to "
+                f"train on several. Received: FileTable({self.path!r})"
             )
 
     @property
     def variables(self) -> list:
         return [self._writes]
 
-    def open(self, path: str, *, create: bool = False):
-        """Names the file and looks whether it is this table's."""
-        self.close()
-        if not create and not os.path.exists(path):
-            raise FileNotFoundError(
-                f"There is no table at {path}. Name the file the model was "
-                "trained with, or start anew with `create=True`. "
-                f"Received: {path!r}"
-            )
-        self.path, self._may_create = path, create
-        self._reader()
-
-    def require_path(self):
-        """Refuses a table that a saved model named and nobody opened."""
-        if self.path is None:
-            raise ValueError(
-                f"The table {self.name} is named by a saved model, and "
-                "loading a model opens no file. Open it with "
-                "`model.data_parameters[name].open(path)`. "
-                "Received: a table that is not open"
-            )
-
-    def _make(self, mode):
-        self.require_path()
-        rows, slots, size = self.shape
-        return RowFile(
-            self.path,
-            num_rows=rows,
-            width=slots * size,
-            owner=self._owner,
-            mode=mode,
-            sync=self._sync,
-        )
-
-    def _reader(self):
-        """The file, or `None` if it is still to be made."""
-        self.require_path()
-        if self._file is None and os.path.lexists(self.path):
-            self._file = self._make("r")
-        return self._file
-
-    def open_for_training(self):
-        """Takes the lock, makes the file if it may, and holds errors back."""
-        _refuse_several_devices(self.path)
-        self._error = None
-        self._writer()
-        self.holds_errors = True
-
-    def _writer(self):
-        if self._file is None or not self._file.writes:
-            file = self._make("a" if self._may_create else "r+")
-            if self._file is not None:
-                self._file.close()
-            self._file = file
-        return self._file
-
-    @contextlib.contextmanager
-    def staged(self):
-        """The context in which steps find their rows on the device."""
-        self._in_stage = True
-        try:
-            yield
-        finally:
-            self._in_stage = False
-
-    def prepare(self, indices: list, most: int):
-        """As `RowStage.prepare`."""
-        return self.stage.prepare(self._writer(), indices, most)
-
-    def write_back(self):
-        """As `RowStage.write_back`."""
-        self.stage.write_back(self._writer())
-
     def read(self, index):
-        """State `(batch, slots, size)` of the rows `index`."""
-        if self._in_stage:
-            return ops.reshape(self.stage.read(index), (-1, *self.shape[1:]))
-        return call_host(
-            self._read,
-            [index, ops.convert_to_tensor(self._writes)],
-            shape=(index.shape[0], *self.shape[1:]),
-            dtype="float32",
-        )
+        """State `(batch, columns, size)` of the rows `index`, in a step."""
+        shape = (index.shape[0], *self.shape[1:])
+        given = [index, ops.convert_to_tensor(self._writes)]
+        return call_host(self._read, given, shape=shape, dtype="float32")
 
     def write(self, index, state):
-        """Puts the state of the rows `index` back."""
-        if self._in_stage:
-            rows = ops.reshape(state, (-1, self.shape[1] * self.shape[2]))
-            self.stage.write(index, rows)
-            return
-        count = call_host(
-            self._write,
-            [index, state, ops.convert_to_tensor(self._writes)],
-            shape=self._writes.shape,
-            dtype="int32",
-        )
+        """Replaces the state of the rows `index`, in a step."""
+        given = [index, state, ops.convert_to_tensor(self._writes)]
+        count = call_host(self._write, given, shape=(), dtype="int32")
         self._writes.assign(count)
 
     def _read(self, index, _):
-        with self._holding():
-            return self.numpy(index)
-        return np.zeros((len(index), *self.shape[1:]), "float32")
-
-    def _write(self, index, state, count):
-        with self._holding():
-            # What was computed from rows that could not be read is nothing.
-            if self._error is None:
-                self._writer().write(index, state.reshape(len(index), -1))
-        return np.asarray(count + 1, "int32")
-
-    @contextlib.contextmanager
-    def _holding(self):
-        """Keeps an error for `raise_error` while `fit` runs.
-
-        An error inside a compiled step reaches the caller without its type,
-        and on JAX when the model's variables are gone; between two steps
-        neither is so.
-        """
+        # An error inside of a compiled step loses its type, and the model on
+        # JAX its variables. It is raised between two steps instead.
         try:
-            yield
+            self._refuse_changed_file()
+            return np.asarray(self._current()[index], "float32")
         except Exception as error:
-            if not self.holds_errors:
+            if self._lock is None:
                 raise
             self._error = self._error or error
+            return np.zeros((len(index), *self.shape[1:]), "float32")
+
+    def _write(self, index, state, count):
+        try:
+            # What was computed from rows that could not be read is nothing.
+            if self._error is None:
+                self._writer()[index] = state
+        except Exception as error:
+            self._error = error
+        return np.asarray(count + 1, "int32")
 
     def raise_error(self):
         """Raises what went wrong on the host since the last call."""
@@ -214,75 +142,184 @@ class FileTable:
         if error is not None:
             raise error
 
+    def _current(self):
+        if self._rows is not None:
+            return self._rows
+        if os.path.lexists(self.path):
+            return self._open("r")
+        return np.broadcast_to(np.float32(0), self.shape)
+
+    def view(self) -> np.ndarray:
+        """The rows after the steps that are under way, without a copy."""
+        ops.convert_to_numpy(self._writes)
+        return self._current()
+
     def numpy(self, index=None) -> np.ndarray:
-        """State `(rows, slots, size)` of some rows or all, on the host."""
+        """State `(rows, columns, size)` of some rows or all."""
         index = slice(None) if index is None else index
-        self.settle()
-        file = self._reader()
-        if file is None:
-            numbers = np.empty((self.shape[0], 0))[index]
-            return np.zeros((len(numbers), *self.shape[1:]), "float32")
-        return file.read(index).reshape(-1, *self.shape[1:])
+        if isinstance(index, list | tuple):
+            index = np.asarray(index, None if len(index) else "int64")
+        return np.array(self.view()[index])
 
-    def save(self, path: str):
-        """Copies the file."""
-        self.settle()
-        file = self._reader()
-        if file is None:
-            raise ValueError(
-                "There is nothing to save before the first training. "
-                f"Received: store={self.path!r}, which is not there yet"
+    def assign(self, state):
+        """Replaces all rows by `state`, `(rows, ...)`."""
+        rows = self._writer()
+        for first in range(0, len(rows), 2**16):
+            part = np.asarray(state[first : first + 2**16])
+            rows[first : first + len(part)] = part.reshape(-1, *self.shape[1:])
+        if not self._training:
+            self.close()
+
+    def resized(self, count: int, parts) -> "FileTable":
+        """A table of `count` rows, which are those of the arrays `parts`."""
+        table = copy.copy(self)
+        table.shape = (count, *self.shape[1:])
+        table._writes.table = table
+        table._take_lock()
+        try:
+            table._make_file(parts)
+        finally:
+            table.close()
+        return table
+
+    def open_for_training(self):
+        """Takes the lock; makes the file if there is none."""
+        self._refuse_several_devices()
+        self._error = None
+        self._writer()
+        self._training = True
+
+    def _writer(self):
+        """The rows to write to."""
+        if self._lock is None:
+            self._take_lock()
+            try:
+                if not os.path.lexists(self.path):
+                    self._make_file([])
+                read_about(self.path)
+                _fill_holes(self.path)
+                self._rows = self._open("r+")
+                self._identity = _identity(self.path)
+            except BaseException:
+                self.close()
+                raise
+        self._refuse_changed_file()
+        return self._rows
+
+    def _refuse_changed_file(self):
+        # Reading behind the end of a file that was cut ends the process.
+        if self._lock is not None and self._identity != _identity(self.path):
+            raise OSError(
+                f"{self.path} was deleted, replaced or cut while it was in "
+                "use. Restore the model and its rows from a checkpoint. "
+                f"Received: {self.path!r}"
             )
-        copy_rows(file, path)
 
-    def assign(self, state: np.ndarray):
-        """Replaces every row by `state` `(rows, slots, size)`."""
-        self.settle()
-        state = np.reshape(state, (len(state), -1))
-        for start in range(0, len(state), 4096):
-            part = np.asarray(state[start : start + 4096])
-            numbers = np.arange(start, start + len(part))
-            self._writer().write(numbers, part)
+    def _take_lock(self):
+        try:
+            import filelock
+        except ModuleNotFoundError as error:
+            raise ModuleNotFoundError(
+                f"`FileTable` {how_to_install(error)}", name=error.name
+            ) from error
+        os.makedirs(os.path.dirname(self.path), exist_ok=True)
+        lock = filelock.FileLock(f"{self.path}.lock", thread_local=False)
+        try:
+            lock.acquire(timeout=0)
+        except filelock.Timeout:
+            raise BlockingIOError(
+                f"{self.path} has a writer already, and a table has one at a "
+                "time. End the other training, or call `close` on its "
+                "DataParameter. Reading with `values()` is possible. "
+                f"Received: {self.path!r}"
+            ) from None
+        self._lock = lock
 
-    def prefetch(self, index):
-        """Reads the rows `index` ahead of the step that needs them."""
-        file = self._reader()
-        if file is not None:
-            file.prefetch(np.asarray(index))
+    def _make_file(self, parts):
+        """Makes the file from arrays of rows, followed by zeros.
+
+        The zeros are written, so that a full disk is an error now. Later it
+        would end the process.
+        """
+        new = f"{self.path}.new"
+        header = {"descr": "<f4", "fortran_order": False, "shape": self.shape}
+        try:
+            with open(new, "wb") as file:
+                np.lib.format.write_array_header_1_0(file, header)
+                end = file.tell() + 4 * int(np.prod(self.shape, dtype="int64"))
+                for part in parts:
+                    file.write(np.ascontiguousarray(part, "<f4"))
+                while (left := end - file.tell()) > 0:
+                    file.write(bytes(min(left, 2**20)))
+                file.flush()
+                os.fsync(file.fileno())
+            write_about(self.path, self._about)
+            os.replace(new, self.path)
+        except BaseException as error:
+            if os.path.exists(new):
+                os.remove(new)
+            if isinstance(error, OSError):
+                error.filename = self.path
+            raise
+
+    def _open(self, mode):
+        check_about(self._about, read_about(self.path), self.path)
+        try:
+            rows = np.load(self.path, mmap_mode=mode)
+        except (ValueError, EOFError) as error:
+            raise ValueError(
+                f"{self.path} is damaged or was cut. Restore it from a "
+                f"checkpoint. Received: {error}"
+            ) from error
+        if rows.shape != self.shape or rows.dtype != np.dtype("<f4"):
+            raise ValueError(
+                f"{self.path} has another size. If there are new examples, "
+                "set `num_examples` to the number of rows and call `append`. "
+                f"Expected: float32 of shape {self.shape}. "
+                f"Received: {rows.dtype} of shape {rows.shape}"
+            )
+        return rows
 
     def flush(self):
-        """Waits until every row is on the disk."""
-        # Steps may still be under way; the counter knows the last.
-        ops.convert_to_numpy(self._writes)
-        self.settle()
-        if self._file is not None:
-            self._file.flush()
+        """Hands what was written to the disk."""
+        if self._lock is not None:
+            ops.convert_to_numpy(self._writes)
+            self._rows.flush()
 
     def close(self):
-        """Closes the file; it is opened again when it is needed."""
-        self.holds_errors = False
-        try:
-            self.settle()
-        finally:
-            if self.ahead is not None:
-                self.ahead.stop()
-            file, self._file = self._file, None
-            if file is not None:
-                file.close()
-
-    def settle(self):
-        """Lets the file have what lies on the device."""
-        if self.ahead is not None:
-            self.ahead.settle()
+        """Closes the file and gives the lock back."""
+        self._training, self._rows = False, None
+        lock, self._lock = self._lock, None
+        if lock is not None:
+            lock.release()
 
     def __getstate__(self):
         # Another process opens the file for itself.
-        return {**self.__dict__, "_file": None, "_error": None, "ahead": None}
+        return {**self.__dict__, "_rows": None, "_lock": None, "_error": None}
+
+    def for_config(self) -> MemoryTable:
+        """The table of a loaded model: no file that it names is touched."""
+        return MemoryTable()
 
 
-def _refuse_several_devices(path):
-    if keras.distribution.distribution() or replica_count() > 1:
-        raise ValueError(
-            "A table on disk serves one device; keep it in memory "
-            f"(store=None) to train on several. Received: store={path!r}"
-        )
+def _identity(path):
+    """What changes if another file takes the place of this one."""
+    try:
+        found = os.stat(path)
+    except FileNotFoundError:
+        return None
+    return found.st_dev, found.st_ino, found.st_size
+
+
+def _fill_holes(path):
+    """Takes the space of a file that was restored without its zeros."""
+    found = os.stat(path)
+    if 512 * getattr(found, "st_blocks", found.st_size) >= found.st_size:
+        return
+    with open(path, "r+b", buffering=0) as file:
+        place = 0
+        while part := file.read(2**20):
+            file.seek(place)
+            place += file.write(part)
+            file.seek(place)
+        os.fsync(file.fileno())

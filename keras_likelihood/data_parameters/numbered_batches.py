@@ -61,7 +61,7 @@ class NumberedBatches(keras.utils.PyDataset):
                 "`indexed` numbers a `PyDataset` whose batches are the same in "
                 "every epoch. Let the batches of others carry the numbers of "
                 "their rows: return `x, kl.indexed(y, index=rows)` from "
-                "`__getitem__`, or use `kl.data_parameters.IndexedBatches`. "
+                "`__getitem__`. "
                 f"Received: {reason}, {kind.__name__}"
             )
 

@@ -1,64 +1,91 @@
 """A prior that keeps rows with few examples near the others."""
 
+import copy
+
 import keras
 import numpy as np
 from keras import ops
 
+from keras_likelihood.backend.registration import serializable
 from keras_likelihood.data_parameters.sparse_rms_prop import SparseRMSProp
 
 
+@serializable
 class RowPrior:
-    """A normal prior of all rows around a learned centre.
+    """A normal prior of the rows of a `DataParameter` around their center.
 
-        value[i] = constraint(constraint^-1(initial) + centre + d[i])
+        value[i] = constraint(constraint^-1(initial) + center + d[i])
         penalty of row r = d[r]^2 / (2 scale^2)
 
-    The penalty counts once for a row, so each of its `sizes[r]` examples adds
-    that share of its gradient. A row with many examples hardly feels it. A row
-    with few stays near the centre, which all examples move.
+    Use it if one row stands for many examples, such as those of one
+    annotator. The penalty counts once per row, so a row with many examples
+    is hardly affected. A row with few stays near the center, which is learned
+    from all examples.
+
+    ```python
+    prior = kl.data_parameters.RowPrior(0.5, row_sizes=np.bincount(annotator))
+    scale = kl.DataParameter(num_annotators, prior=prior)
+    ```
 
     Args:
-        scale: standard deviation of the rows around the centre, `> 0`.
-        sizes: number of training examples of each row, `(rows,)`, or one
-            number for all rows.
-        size: number of values in a row.
-        rate: learning rate of the centre.
-        name: of the variable.
+        scale: standard deviation of the rows around the center, before the
+            constraint, `> 0`.
+        row_sizes: number of training examples of each row: 1 if every
+            example has its own row, or an array such as
+            `np.bincount(annotator)`.
     """
 
-    def __init__(self, scale: float, sizes, size: int, rate: float, name: str):
-        self._precision = float(scale) ** -2.0
-        self._shares = 1.0 / np.maximum(np.float32(sizes), np.float32(1))
-        self._rule = SparseRMSProp(rate)
-        self.state = keras.Variable(
-            np.zeros((self._rule.slots, size), "float32"),
+    def __init__(self, scale: float, *, row_sizes):
+        if not 0 < scale < float("inf"):
+            raise ValueError(
+                f"`scale` must be a finite number > 0. Received: {scale}"
+            )
+        self.scale = float(scale)
+        self.row_sizes = np.asarray(row_sizes, "float32")
+        if self.row_sizes.ndim > 1 or not np.all(self.row_sizes >= 0):
+            raise ValueError(
+                "`row_sizes` must be a number or one number per row, all "
+                f">= 0. Received: shape {self.row_sizes.shape}, smallest "
+                f"{self.row_sizes.min(initial=np.inf)}"
+            )
+
+    def check(self, rows: int):
+        """Raises an error if this prior is for another number of rows."""
+        if self.row_sizes.shape not in ((), (rows,)):
+            raise ValueError(
+                f"`row_sizes` must be a number or {rows} numbers, one per "
+                "row, such as "
+                f"`np.bincount(index, minlength={rows})`. "
+                f"Received: shape {self.row_sizes.shape}"
+            )
+
+    def build(self, size: int, rate: float, name: str) -> "RowPrior":
+        """This prior with a center `(size,)` of its own."""
+        prior = copy.copy(self)
+        prior._rule = SparseRMSProp(rate)
+        prior.state = keras.Variable(
+            np.zeros((len(prior._rule.columns), size), "float32"),
             trainable=False,
             autocast=False,
             name=f"{name}_centre",
         )
+        return prior
 
     @property
-    def centre(self):
+    def center(self):
         """`(size,)`, before the constraint."""
         return ops.convert_to_tensor(self.state)[0]
 
     def gradient(self, displacement, index):
-        """The part of each example in the gradient of a mean loss.
-
-        Args:
-            displacement: `(batch, size)`.
-            index: `(batch,)` row numbers.
-        """
+        """Each example's share of the gradient, `(batch, size)`."""
         batch = ops.cast(ops.shape(index)[0], "float32")
-        return displacement * (self._share(index) * (self._precision / batch))
+        share = 1.0 / np.maximum(self.row_sizes, np.float32(1))
+        if share.ndim:
+            share = ops.take(share, index, axis=0)[:, None]
+        return displacement * (share * (self.scale**-2.0 / batch))
 
-    def move_centre(self, gradient, known):
-        """Moves the centre down the gradient of a batch.
-
-        Args:
-            gradient: of the loss by the displacements, `(batch, size)`.
-            known: `(batch,)` booleans; an entry that is not known is left out.
-        """
+    def move_center(self, gradient, known):
+        """Moves the center down the gradient `(batch, size)` of a batch."""
         gradient = ops.where(known[:, None], gradient, 0.0)
         state, _ = self._rule.step(
             ops.convert_to_tensor(self.state)[None],
@@ -68,44 +95,9 @@ class RowPrior:
         )
         self.state.assign(state[0])
 
-    def _share(self, index):
-        shares = ops.convert_to_tensor(self._shares)
-        if not self._shares.ndim:
-            return shares
-        return ops.take(shares, index, axis=0)[:, None]
+    def get_config(self) -> dict:
+        return {"scale": self.scale, "row_sizes": self.row_sizes.tolist()}
 
-
-def checked_sizes(scale, sizes, rows: int):
-    """`sizes` as an array of float32, or an error that says what is wrong.
-
-    Args:
-        scale: `prior_scale` of a `DataParameter`, or `None` for no prior.
-        sizes: `row_sizes` of it.
-        rows: number of rows of its table.
-    """
-    if scale is None:
-        if sizes is not None:
-            raise ValueError(
-                "`row_sizes` belongs to `prior_scale`. "
-                "Received: `row_sizes` alone"
-            )
-        return None
-    if not 0 < scale < float("inf"):
-        raise ValueError(
-            "`prior_scale` must be a finite number > 0 or None. "
-            f"Received: {scale}"
-        )
-    if sizes is None:
-        raise ValueError(
-            "`prior_scale` needs `row_sizes`, the number of training examples "
-            "of each row: 1 if every example has its own row, else "
-            f"`np.bincount(index, minlength={rows})`. Received: None"
-        )
-    found = np.asarray(sizes, "float32")
-    if found.shape not in ((), (rows,)) or not np.all(found >= 0):
-        raise ValueError(
-            f"`row_sizes` must be a number or {rows} numbers, all >= 0. "
-            f"Received: shape {found.shape}, smallest "
-            f"{found.min(initial=np.inf)}"
-        )
-    return found
+    @classmethod
+    def from_config(cls, config):
+        return cls(**config)

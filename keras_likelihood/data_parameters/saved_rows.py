@@ -1,60 +1,171 @@
-"""Tables in files of their own, and those of 0.1.0."""
+"""Files of rows: what they say about themselves, and how they are read."""
 
-import contextlib
+import json
 import os
 import struct
 import zlib
 
 import numpy as np
 
-from keras_likelihood.data_parameters.row_file import RowFile
+from keras_likelihood.backend.whole_files import replacing
+
+_FORMAT = "keras_likelihood table 3"
 
 
-def read_rows(path: str, shape: tuple) -> np.ndarray:
-    """The state `(rows, slots, size)` that `save` or 0.1.0 wrote.
+def about_path(path: str) -> str:
+    """The path of the JSON file that describes the table at `path`."""
+    return f"{path}.json"
+
+
+def write_about(path: str, about: dict):
+    """Writes the description of the table at `path`.
+
+    A JSON file of someone else is not replaced.
+    """
+    if os.path.exists(about_path(path)):
+        _read_json(path)
+    with replacing(about_path(path)) as temporary:
+        text = json.dumps({"format": _FORMAT, **about}, indent=1)
+        temporary.write_text(text + "\n")
+
+
+def read_about(path: str) -> dict:
+    """The description of the table at `path`, which must exist."""
+    start = b""
+    if os.path.isfile(path):
+        with open(path, "rb") as file:
+            start = file.read(8)
+    if start == _MAGIC:
+        raise ValueError(
+            f"{path} is a table of version 0.2. Choose a new path, "
+            "`table=FileTable('scale.npy')`, and read the old rows once with "
+            f"`scale.load({path!r})`. Received: {path!r}"
+        )
+    if not start.startswith(b"\x93NUMPY"):
+        raise ValueError(
+            f"{path} is not a table of data parameters. "
+            f"Received: a file that starts with {start!r}"
+        )
+    return _read_json(path)
+
+
+def _read_json(path):
+    try:
+        with open(about_path(path), encoding="utf-8") as file:
+            about = json.load(file)
+        if about.pop("format") == _FORMAT:
+            return about
+    except (OSError, ValueError, KeyError, AttributeError, TypeError):
+        pass
+    raise ValueError(
+        f"{path} is not a table of data parameters: {about_path(path)}, which "
+        "describes it, is missing or of another format. A table that version "
+        "0.1 made can be loaded and saved by version 0.2. "
+        f"Received: {path!r}"
+    )
+
+
+def check_about(expected: dict, found: dict, path: str):
+    """Raises an error if the rows of a file belong to another parameter."""
+    expected = json.loads(json.dumps(expected))
+    names = [
+        name
+        for name in {**expected, **found}
+        if expected.get(name) != found.get(name)
+    ]
+    if names:
+        raise ValueError(
+            f"{path} is another table. Expected: "
+            f"{ {n: expected.get(n) for n in names} }. "
+            f"Received: { {n: found.get(n) for n in names} }"
+        )
+
+
+def save_rows(path: str, rows: np.ndarray, about: dict):
+    """Writes rows and their description to an `.npz`, whole or not at all."""
+    text = np.frombuffer(json.dumps(about).encode(), "uint8")
+    with replacing(path) as temporary, open(temporary, "wb") as file:
+        np.savez(file, state=rows, about=text)
+
+
+def load_rows(path: str, shape: tuple, about: dict) -> np.ndarray:
+    """The rows of a file, if they fit.
 
     Args:
-        path: an `.npz` of `DataParameter.save`, a table on disk, or the
-            `.npy` that was a table on disk in 0.1.0.
-        shape: of the table that will take it.
+        path: an `.npz` of `DataParameter.save`, a table of a `FileTable`, or
+            a table on disk of version 0.2.
+        shape: `(rows, columns, size)` of the table that takes them.
+        about: what the rows of that table are.
+    """
+    path = os.fspath(path)
+    with open(path, "rb") as file:
+        start = file.read(8)
+    if start.startswith(b"PK"):
+        with np.load(path) as archive:
+            rows, found = archive["state"], None
+            if "about" in archive:
+                found = json.loads(archive["about"].tobytes())
+    elif start == _MAGIC:
+        rows, found = _read_version_2(path)
+    else:
+        found = read_about(path)
+        rows = np.load(path, mmap_mode="r")
+    if found is not None:
+        check_about(about, found, path)
+    if rows.shape != shape:
+        raise ValueError(
+            f"{path} is another table. Expected: (rows, columns, size) "
+            f"{shape}. Received: {rows.shape}"
+        )
+    bad = sum(
+        int((~np.isfinite(rows[i : i + 2**16])).any(axis=(1, 2)).sum())
+        for i in range(0, len(rows), 2**16)
+    )
+    if bad:
+        raise ValueError(
+            f"{path} has rows that are not finite. "
+            f"Received: {bad} of {len(rows)} rows with NaN or infinity"
+        )
+    return rows
+
+
+_MAGIC = b"\x89KLROWS\n"
+_HEADER = struct.Struct("<8sIIII")
+_JOURNAL = struct.Struct("<8s32sqqI")
+
+
+def _read_version_2(path):
+    """Rows and description of a table on disk of version 0.2.
+
+    It has a header of 4096 bytes, the rows with a check number each, and a
+    journal with the last batch, which may not have reached the rows.
     """
     with open(path, "rb") as file:
-        start = file.read(6)
-    if start == b"\x93NUMPY":
-        state = _read_first_format(path)
-    elif start.startswith(b"PK"):
-        with np.load(path) as archive:
-            state = archive["state"]
-    else:
-        with contextlib.closing(RowFile.of(path)) as file:
-            state = file.read(slice(None))
-    if state.size != np.prod(shape) or len(state) != shape[0]:
-        raise ValueError(
-            "The file is of another table. Expected: (rows, slots, size) "
-            f"{shape}. Received: {state.shape}"
-        )
-    return state.reshape(shape)
-
-
-def _read_first_format(path):
-    """Rows of a table of 0.1.0 with the batch in the journal beside it."""
-    # Copied where it is written to: neither the file nor the memory of the
-    # machine takes the change.
-    rows = np.load(path, mmap_mode="c")
-    journal = f"{os.fspath(path)}.journal"
-    if not os.path.exists(journal):
-        return rows
-    with open(journal, "rb") as file:
-        content = file.read()
-    start = struct.Struct("<8sqqI")
-    if len(content) < start.size:
-        return rows
-    magic, count, width, checksum = start.unpack_from(content)
-    payload = content[start.size : start.size + count * (8 + 4 * width)]
-    if magic != b"KLROWS01" or zlib.crc32(payload) != checksum:
-        return rows
-    index = np.frombuffer(payload, "<i8", count)
-    rows[index] = np.frombuffer(payload, "<f4", offset=8 * count).reshape(
-        count, width
-    )
-    return rows
+        _, _, _, length, checksum = _HEADER.unpack(file.read(_HEADER.size))
+        text = file.read(length)
+        if zlib.crc32(text) != checksum:
+            raise ValueError(
+                f"The header of {path} is damaged. Bring back a copy. "
+                "Received: bytes that do not fit their checksum"
+            )
+        header = json.loads(text)
+        count, width = header["num_rows"], header["width"]
+        end = 4096 + 4 * count * (width + 1)
+        file.seek(-(-end // 4096) * 4096)
+        start = file.read(_JOURNAL.size)
+        journal = file.read()
+    # The file itself does not change.
+    rows = np.memmap(path, "<f4", "c", 4096, (count, width + 1))
+    if len(start) == _JOURNAL.size:
+        magic, identity, _, batch, _ = _JOURNAL.unpack(start)
+        known = magic == b"KLBATCH2" and identity.decode() == header["identity"]
+        if known and len(journal) >= batch * (8 + 4 * (width + 1)):
+            index = np.frombuffer(journal, "<i8", batch)
+            newest = np.frombuffer(
+                journal, "<f4", batch * (width + 1), 8 * batch
+            )
+            rows[index] = newest.reshape(batch, -1)
+    owner = header["owner"]
+    slots, size = owner.pop("slots"), owner.pop("size")
+    columns = ["displacement", "mean_square", "momentum"][:slots]
+    return rows[:, :-1].reshape(-1, slots, size), {"columns": columns, **owner}

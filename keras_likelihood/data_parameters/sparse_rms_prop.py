@@ -1,36 +1,109 @@
-"""RMSProp for the few rows of a table that a batch visits."""
+"""How the few rows of a table that a batch visits are updated."""
 
 import dataclasses
 
 from keras import ops
 
-from keras_likelihood.data_parameters.row_rule import RowRule
+from keras_likelihood.backend.equal_entries import sums_of_equal
+from keras_likelihood.backend.registration import serializable
+
+
+class RowRule:
+    """An update rule whose state belongs to a row.
+
+    Rows that are not in the batch do not change, and neither does their
+    state. A row that occurs several times in a batch moves once, by the sum
+    of its gradients.
+    """
+
+    columns: tuple[str, ...] = ("displacement",)
+
+    def step(self, state, gradient, index, counts):
+        """The new state of the rows of a batch.
+
+        Args:
+            state: `(batch, columns, size)`, equal for equal rows.
+            gradient: `(batch, size)`, each example's own.
+            index: `(batch,)` row numbers.
+            counts: `(batch,)` booleans; other entries add nothing.
+
+        Returns:
+            `(state, refused)`: the second says for each entry whether its row
+            stays as it was because it would not be finite.
+        """
+        counted = ops.where(counts[:, None], gradient, 0.0)
+        total, visits = sums_of_equal(
+            [counted, ops.cast(counts, "float32")], index
+        )
+        visited = visits > 0
+        total = self._clip(total, visits)
+        # Not finite either where the mean square would overflow.
+        finite = ops.isfinite(ops.sum(ops.square(total), axis=1))
+        moves = ops.logical_and(visited, finite)
+        moved = self._move(state, total, visits)
+        state = ops.where(moves[:, None, None], moved, state)
+        return state, ops.logical_and(visited, ops.logical_not(finite))
+
+    def _move(self, state, gradient, visits):
+        """The new state for the sum of gradients of each row's entries."""
+        raise NotImplementedError
+
+    def _clip(self, total, visits):
+        """The gradients of the batch, bounded if the rule says so."""
+        return total
 
 
 @dataclasses.dataclass(frozen=True)
+class RunningMean(RowRule):
+    """Moves a row by a share of its distance from what it follows.
+
+        d <- d + rate (followed - d)
+
+    The gradient that it is given is `d - followed`. A row that occurs
+    several times in a batch follows their mean.
+
+    Args:
+        rate: share of the distance, in (0, 1].
+    """
+
+    rate: float
+
+    def __post_init__(self):
+        if not 0 < self.rate <= 1:
+            raise ValueError(
+                "`learning_rate` of a running mean must be in (0, 1]. "
+                f"Received: {self.rate}"
+            )
+
+    def _move(self, state, gradient, visits):
+        distance = gradient / ops.maximum(visits, 1.0)[:, None]
+        return state - self.rate * distance[:, None]
+
+
+@serializable
+@dataclasses.dataclass(frozen=True)
 class SparseRMSProp(RowRule):
-    """RMSProp whose state belongs to a row and rests while the row does.
+    """RMSProp for the rows of a batch.
 
         s <- rho s + (1 - rho) g^2
         m <- momentum m + learning_rate g / sqrt(s + epsilon)
         d <- d - m - learning_rate weight_decay d
 
-    `d` is the displacement of the row from its initial value. A row that is
-    not in the batch changes in nothing; a row that occurs in it several
-    times takes one step along the sum of its gradients.
+    `d` is the displacement of the row from its initial value.
 
     Args:
-        learning_rate: step size, `> 0`.
+        learning_rate: step size, `> 0`. Defaults to `None`: the default of
+            the parameter, such as 0.05 for a scale.
         rho: decay of the mean square `s`, in [0, 1). Defaults to 0.9.
         epsilon: added to the mean square, `> 0`. Defaults to 1e-16: the loss
-            is a mean, so the gradient of one value of a row is small by
-            nature and a customary 1e-7 would swallow it.
+            is a mean, so the gradient of one value of a row is small and the
+            usual 1e-7 would be larger than its square.
         momentum: in [0, 1). Defaults to 0, which needs no state.
         weight_decay: pull towards the initial value, `>= 0`. Defaults to 0.
         clipnorm: largest 2-norm of a batch's whole gradient, or `None`.
     """
 
-    learning_rate: float
+    learning_rate: float | None = None
     rho: float = 0.9
     epsilon: float = 1e-16
     momentum: float = 0.0
@@ -38,16 +111,13 @@ class SparseRMSProp(RowRule):
     clipnorm: float | None = None
 
     def __post_init__(self):
-        self._check("learning_rate", self.learning_rate > 0, "> 0")
+        rate, clip = self.learning_rate, self.clipnorm
+        self._check("learning_rate", rate is None or rate > 0, "> 0 or None")
         self._check("rho", 0 <= self.rho < 1, "in [0, 1)")
         self._check("epsilon", self.epsilon > 0, "> 0")
         self._check("momentum", 0 <= self.momentum < 1, "in [0, 1)")
         self._check("weight_decay", self.weight_decay >= 0, ">= 0")
-        self._check(
-            "clipnorm",
-            self.clipnorm is None or self.clipnorm > 0,
-            "> 0 or None",
-        )
+        self._check("clipnorm", clip is None or clip > 0, "> 0 or None")
 
     def _check(self, name, fits, allowed):
         if not fits:
@@ -56,12 +126,14 @@ class SparseRMSProp(RowRule):
             )
 
     @property
-    def slots(self) -> int:
-        """Numbers kept per value: displacement, mean square, momentum."""
-        return 3 if self.momentum else 2
+    def columns(self) -> tuple[str, ...]:  # type: ignore[override]
+        """What a row keeps for each of its values."""
+        momentum = ("momentum",) if self.momentum else ()
+        return ("displacement", "mean_square", *momentum)
 
     def _move(self, state, gradient, visits):
-        value, square, *velocity = ops.unstack(state, self.slots, axis=1)
+        columns = len(self.columns)
+        value, square, *velocity = ops.unstack(state, columns, axis=1)
         square = self.rho * square + (1 - self.rho) * ops.square(gradient)
         move = self.learning_rate * gradient / ops.sqrt(square + self.epsilon)
         if velocity:
@@ -75,9 +147,16 @@ class SparseRMSProp(RowRule):
         if self.clipnorm is None:
             return total
         energy = ops.sum(ops.square(total), axis=1)
-        # One row that is not finite must not take the others with it, and a
-        # row counts once, however often it occurs.
+        # One row that is not finite must not affect the others, and a row
+        # counts once, however often it occurs.
         known = ops.logical_and(visits > 0, ops.isfinite(energy))
         shares = ops.where(known, energy, 0.0) / ops.maximum(visits, 1.0)
         norm = ops.sqrt(ops.sum(shares))
         return total * (self.clipnorm / ops.maximum(norm, self.clipnorm))
+
+    def get_config(self) -> dict:
+        return dataclasses.asdict(self)
+
+    @classmethod
+    def from_config(cls, config):
+        return cls(**config)

@@ -1,5 +1,5 @@
-"""What `keras-likelihood demo` shows."""
+"""What `keras-likelihood demo` shows: four stories."""
 
-from keras_likelihood.demo.show import run
+from keras_likelihood.demo.stories import TITLE, run
 
-__all__ = ["run"]
+__all__ = ["TITLE", "run"]

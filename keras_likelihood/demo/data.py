@@ -7,14 +7,14 @@ import numpy as np
 
 @dataclasses.dataclass
 class Split:
-    """Standardised training data and a held-out part of the same kind."""
+    """Training data, data to calibrate on, and test data."""
 
     x: np.ndarray
     y: np.ndarray
+    x_held: np.ndarray
+    y_held: np.ndarray
     x_test: np.ndarray
     y_test: np.ndarray
-    truth: np.ndarray | None = None
-    """`y_test` without noise, if it is known."""
 
 
 def curve(x):
@@ -25,8 +25,7 @@ def curve(x):
 def noisy_curve(seed: int = 0) -> Split:
     """A curve whose noise grows to the right, with some large errors.
 
-    One target in ten is too large by several units, also in the held-out
-    part.
+    One target in ten is too large by several units, also in the test data.
     """
     rng = np.random.default_rng(seed)
 
@@ -37,26 +36,23 @@ def noisy_curve(seed: int = 0) -> Split:
         y = np.where(wrong, y + rng.uniform(2, 5, size=x.shape), y)
         return x.astype("float32"), y.astype("float32")
 
-    split = Split(*draw(600), *draw(2000))
-    split.truth = curve(split.x_test)
-    return split
+    return Split(*draw(600), *draw(0), *draw(2000))
 
 
 def diabetes(seed: int = 0) -> Split:
-    """442 patients, 10 measurements, disease progression after a year."""
+    """442 patients, 10 measurements, disease progression after a year.
+
+    Half of the patients are for training, a quarter for calibration.
+    """
     from sklearn.datasets import load_diabetes
 
     x, y = load_diabetes(return_X_y=True)
-    return _split(x, y[:, None], 300, seed)
-
-
-def _split(x, y, count, seed):
     order = np.random.default_rng(seed).permutation(len(x))
-    train, test = order[:count], order[count:]
+    train, held, test = np.split(order, [220, 330])
     x = (x - x[train].mean(axis=0)) / (x[train].std(axis=0) + 1e-6)
-    y = (y - y[train].mean(axis=0)) / y[train].std(axis=0)
+    y = ((y - y[train].mean()) / y[train].std())[:, None]
     x, y = x.astype("float32"), y.astype("float32")
-    return Split(x[train], y[train], x[test], y[test])
+    return Split(x[train], y[train], x[held], y[held], x[test], y[test])
 
 
 def wrong_digits(seed: int = 0, wrong: float = 0.15):
@@ -67,12 +63,12 @@ def wrong_digits(seed: int = 0, wrong: float = 0.15):
         wrong: share of labels that are moved to another digit.
 
     Returns:
-        Images `(n, 8, 8)`, labels `(n,)`, and which of them are wrong.
+        Images `(n, 8, 8)`, labels `(n,)`, and the true labels.
     """
     from sklearn.datasets import load_digits
 
-    x, y = load_digits(return_X_y=True)
+    x, true = load_digits(return_X_y=True)
     rng = np.random.default_rng(seed)
-    moved = rng.random(len(y)) < wrong
-    y = np.where(moved, (y + rng.integers(1, 10, len(y))) % 10, y)
-    return x.reshape(-1, 8, 8), y, moved
+    moved = rng.random(len(true)) < wrong
+    y = np.where(moved, (true + rng.integers(1, 10, len(true))) % 10, true)
+    return x.reshape(-1, 8, 8), y, true

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import keras
 import numpy as np
 
-from keras_likelihood.diagnosis.finding import Finding
+from keras_likelihood.diagnosis.diagnosis import Finding
 from keras_likelihood.likelihoods import Bernoulli, Likelihood, Softmax
 from keras_likelihood.reading.endings import PROBABILITIES
 from keras_likelihood.reading.targets import are_probabilities, in_range
@@ -98,8 +98,18 @@ def check_labels(output) -> Iterator[Finding]:
     """Findings about labels outside of the classes."""
     y = output.y
     likelihood = output.likelihood or Likelihood
+    classes = output.prediction.shape[-1]
+    if issubclass(likelihood, Softmax) and classes == 1:
+        yield Finding(
+            "one_logit",
+            f"The softmax{output.title} has one logit, so its only class has "
+            "probability 1 whatever the model learns.",
+            {"shape": output.prediction.shape},
+            "Use `BernoulliLoss` for yes or no, or give the model a logit for "
+            "each class.",
+        )
+        return
     if issubclass(likelihood, Softmax) and y.shape != output.prediction.shape:
-        classes = output.prediction.shape[-1]
         wrong, allowed = ~in_range(y, classes), f"0 to {classes - 1}"
     elif issubclass(likelihood, Softmax | Bernoulli):
         # Soft targets lie between 0 and 1.

@@ -1,9 +1,38 @@
-"""All findings about one model."""
+"""The findings about one model."""
 
 import dataclasses
 from collections.abc import Iterator
 
-from keras_likelihood.diagnosis.finding import Finding
+
+@dataclasses.dataclass(frozen=True)
+class Finding:
+    """Something a diagnosis found.
+
+    Args:
+        name: a short name for programs, such as `"collapsed_scale"`.
+        message: what is wrong, in plain words.
+        evidence: the numbers that the finding is based on, by name.
+        remedy: what to do about it.
+    """
+
+    name: str
+    message: str
+    evidence: dict
+    remedy: str
+
+    def __str__(self):
+        numbers = ", ".join(
+            f"{name}={_shown(value)}" for name, value in self.evidence.items()
+        )
+        return (
+            f"{self.name}: {self.message}\n"
+            f"    evidence: {numbers}\n"
+            f"    remedy: {self.remedy}"
+        )
+
+
+def _shown(value):
+    return f"{value:.3g}" if isinstance(value, float) else f"{value}"
 
 
 @dataclasses.dataclass(frozen=True)

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import keras
 import numpy as np
 
-from keras_likelihood.diagnosis.finding import Finding
+from keras_likelihood.diagnosis.diagnosis import Finding
 
 _SHARE = 0.5
 """Share of the values that must be affected."""

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import keras
 import numpy as np
 
-from keras_likelihood.diagnosis.finding import Finding
+from keras_likelihood.diagnosis.diagnosis import Finding
 from keras_likelihood.layers import PredictedParameter
 from keras_likelihood.reading.parameter_layers import parameter_layers
 

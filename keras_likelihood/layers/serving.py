@@ -7,11 +7,13 @@ import keras
 import numpy as np
 from keras import ops
 
+from keras_likelihood import likelihoods
 from keras_likelihood.backend.registration import serializable
 from keras_likelihood.likelihoods import Softmax
 from keras_likelihood.likelihoods.ensemble_distribution import (
     EnsembleDistribution,
 )
+from keras_likelihood.likelihoods.output import distribution_of
 
 
 @serializable
@@ -95,6 +97,22 @@ class LinearPool(keras.Layer):
 
     def get_config(self):
         return {**super().get_config(), "weights": self.weights_of_inputs}
+
+
+@serializable
+class LikelihoodPrediction(keras.Layer):
+    """Returns its input, a prediction, and keeps the name of its likelihood.
+
+    Args:
+        likelihood: name of the likelihood.
+    """
+
+    def __init__(self, likelihood: str, **kwargs):
+        super().__init__(**kwargs)
+        self.likelihood = likelihood
+
+    def call(self, inputs):
+        return inputs
 
 
 @serializable
@@ -183,6 +201,33 @@ class PooledLogits(keras.Layer):
         return pooled(
             member[..., :units], member=member, temperature=given
         ).prediction
+
+
+@serializable
+class ClassLogits(keras.Layer):
+    """Logits of the classes of a likelihood of one unit, such as ordinal.
+
+    Args:
+        likelihood: name of the likelihood.
+        known: dict of the parameters that are not in the input.
+
+    Input: `[prediction, parameter, ...]`. Output: log-probabilities
+    `(batch, ..., classes)`.
+    """
+
+    def __init__(self, likelihood: str, known: dict, **kwargs):
+        super().__init__(**kwargs)
+        self.likelihood = likelihood
+        self.known = dict(known)
+
+    def call(self, inputs):
+        kind = likelihoods.get(self.likelihood)
+        law = distribution_of(kind, inputs, known=self.known)
+        return ops.log(ops.maximum(law.class_probabilities(), 1e-30))[..., 0, :]
+
+    def get_config(self):
+        config = {"likelihood": self.likelihood, "known": self.known}
+        return {**super().get_config(), **config}
 
 
 @serializable

@@ -42,7 +42,7 @@ class Bernoulli(Likelihood):
 
     @classmethod
     def check_targets(cls, y, prediction_shape):
-        super().check_targets(y, prediction_shape)
+        cls._refuse_words(y)
         y = np.asarray(y)
         cls._refuse_targets(y, ~((y >= 0) & (y <= 1)), "in [0, 1]")
 
@@ -52,7 +52,6 @@ class Bernoulli(Likelihood):
         return ops.where(y < 0, 0.0, ops.where(y < 1, at_zero, 1.0))
 
     def quantile(self, p):
-        p = ops.convert_to_tensor(p, dtype=self.prediction.dtype)
         return ops.cast(p > ops.sigmoid(-self.logits), self.prediction.dtype)
 
     def mean(self):

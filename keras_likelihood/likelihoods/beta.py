@@ -7,7 +7,6 @@ import numpy as np
 from keras import ops
 
 from keras_likelihood.backend.clip import clip
-from keras_likelihood.backend.compiled import compiled
 from keras_likelihood.backend.probability import tfp_distributions
 from keras_likelihood.constraints import AffineSigmoid, ShiftedSoftplus
 from keras_likelihood.likelihoods.checks import one_or_nan
@@ -22,7 +21,7 @@ from keras_likelihood.likelihoods.special import (
     stirling_remainder,
     trigamma,
 )
-from keras_likelihood.likelihoods.tails import safe_log
+from keras_likelihood.likelihoods.tails import EMPTY
 
 _NEAREST = 2.0**-24
 """Smallest distance of the mean from 1 in float32."""
@@ -73,27 +72,40 @@ class Beta(Likelihood):
 
     @classmethod
     def check_targets(cls, y, prediction_shape):
-        super().check_targets(y, prediction_shape)
+        cls._refuse_words(y)
         y = np.asarray(y)
         cls._refuse_targets(y, ~((y > 0) & (y < 1)), "strictly between 0 and 1")
 
-    def cdf(self, y):
-        return self._tails(y)[0]
-
     def log_tail(self, y, upper):
-        below, above = self._tails(y)
-        return safe_log(ops.where(upper, above, below))
+        y = self._check_target(y)
+        inside = clip(y, 0.0, 1.0)
+        below, above = beta_tails(*self._shapes(), inside, 1 - inside)
+        found = ops.where(upper, above, below)
+        end = ops.where(ops.logical_xor(upper, y <= 0), EMPTY, 0.0)
+        is_end = ops.logical_or(y <= 0, y >= 1)
+        return ops.where(is_end, end, found)
 
-    def _tails(self, y):
-        y = clip(self._check_target(y), 0.0, 1.0)
-        return beta_tails(*self._shapes(), y, 1 - y)
-
-    def quantile(self, p):
-        p = ops.convert_to_tensor(p, dtype=self.prediction.dtype)
-        inner = clip(p, 1e-30, 1 - 2.0**-24)
+    def _solve(self, log_p, upper):
+        a, b = self._shapes()
         mean, rest = self._means()
-        found = _quantile(mean, rest, self.concentration, inner)
-        return ops.where(p > 0, ops.where(p < 1, found, 1.0), 0.0)
+
+        def log_tail(v):
+            below, above = beta_tails(a, b, ops.sigmoid(v), ops.sigmoid(-v))
+            return ops.where(upper, above, below)
+
+        def nll(v):
+            tiny = smallest(v)
+            y, y_rest = (clip(ops.sigmoid(s), tiny, 1.0) for s in (v, -v))
+            return _nll(mean, rest, self.concentration, y, y_rest)
+
+        end = -math.log(smallest(log_p))
+        zeros = ops.zeros_like(log_p + mean)
+        finite = clip(log_p, -end, 0.0)
+        start = clip(ops.log(mean) - ops.log(rest) + zeros, 1.0 - end, end - 1)
+        found = solve(log_tail, nll, finite, upper, -end, end, start=start)
+        limit = ops.cast(upper, log_p.dtype) + zeros
+        is_end = log_p == -math.inf
+        return ops.where(is_end, limit, ops.sigmoid(found))
 
     def sample(self, count=None, seed=None):
         shape = self._sample_shape(count)
@@ -133,29 +145,3 @@ def _nll(mean, rest, n, y, y_rest):
     )
     scale = ops.log(mean) + ops.log(rest) + ops.log(n)
     return n * entropy + remainders - 0.5 * scale + HALF_LOG_2_PI
-
-
-def _solve(mean, rest, n, p):
-    def tails(v):
-        return beta_tails(mean * n, rest * n, ops.sigmoid(v), ops.sigmoid(-v))
-
-    def density(v):
-        tiny = smallest(v)
-        y, y_rest = (clip(ops.sigmoid(s), tiny, 1.0) for s in (v, -v))
-        return ops.exp(-_nll(mean, rest, n, y, y_rest))
-
-    # Cantelli's inequality bounds the quantile.
-    end = -math.log(smallest(p))
-    deviation = ops.sqrt(mean * rest / (1 + n))
-    down = deviation * ops.sqrt((1 - p) / p) / mean
-    up = deviation * ops.sqrt(p / (1 - p)) / rest
-    less, more = clip(down, 0.0, 0.5), clip(up, 0.0, 0.5)
-    odds = ops.log(mean) - ops.log(rest)
-    low = odds + ops.log1p(-less) - ops.log1p(less * mean / rest)
-    high = odds + ops.log1p(more * rest / mean) - ops.log1p(-more)
-    low = ops.where(down < 0.5, low, -end)
-    high = ops.where(up < 0.5, high, end)
-    return ops.sigmoid(solve(tails, density, p, low, high))
-
-
-_quantile = compiled(_solve, static=0)

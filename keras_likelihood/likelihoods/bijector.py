@@ -24,6 +24,8 @@ class Bijector:
 
     low: ClassVar[float] = -math.inf
     high: ClassVar[float] = math.inf
+    is_log: ClassVar[bool] = False
+    """Whether the map is the logarithm, whose moments are in closed form."""
 
     def __init_subclass__(cls, **kwargs):
         super().__init_subclass__(**kwargs)
@@ -77,6 +79,7 @@ class Log(Bijector):
     """`log(y)`, for targets `> 0`."""
 
     low = 0.0
+    is_log = True
 
     def __call__(self, y):
         return ops.log(y)

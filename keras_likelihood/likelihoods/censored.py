@@ -5,11 +5,8 @@ from keras import ops
 
 from keras_likelihood.likelihoods.checks import one_or_nan
 from keras_likelihood.likelihoods.likelihood import get
-from keras_likelihood.likelihoods.ranges import (
-    log_probability,
-    typical_outcome,
-)
-from keras_likelihood.likelihoods.wrapper import Wrapper
+from keras_likelihood.likelihoods.ranges import log_probability
+from keras_likelihood.likelihoods.wrapper import Wrapper, passed_on
 
 
 class Censored(Wrapper):
@@ -68,7 +65,7 @@ class Censored(Wrapper):
         finite = ops.logical_and(exact, ops.isfinite(low))
         inner = self.inner
         between = -log_probability(inner, low, high)
-        density = inner.nll(ops.where(finite, low, typical_outcome(inner)))
+        density = inner.nll(ops.where(finite, low, inner.typical_outcome()))
         nll = ops.where(exact, density, between)
         return nll * one_or_nan(ops.logical_or(finite, low < high), nll)
 
@@ -79,7 +76,7 @@ class Censored(Wrapper):
             expected[-1] == 1 and received[-1] == 2
         ):
             y = ops.expand_dims(y, axis=-2)
-        elif len(received) == len(expected):
+        elif len(received) in (0, len(expected)):
             y = self._check_target(y)
             return y, y
         if len(y.shape) != len(expected) + 1 or y.shape[-1] != 2:
@@ -93,7 +90,7 @@ class Censored(Wrapper):
 
     @classmethod
     def check_targets(cls, y, prediction_shape):
-        super().check_targets(y, prediction_shape)
+        cls._refuse_words(y)
         y = np.asarray(y)
         units = prediction_shape[-1]
         pairs = y.ndim > len(prediction_shape) or (
@@ -122,38 +119,27 @@ class Censored(Wrapper):
             return below
         return ops.where(low == high, below, _at_bound(self.inner.cdf, low))
 
-    def log_tail(self, y, upper):
-        return self.inner.log_tail(y, upper)
+    log_tail, tail_quantile, quantile, sample = passed_on(
+        "log_tail", "tail_quantile", "quantile", "sample"
+    )
+    mean, variance, information, scale_exponent, to_tfp = passed_on(
+        "mean", "variance", "information", "scale_exponent", "to_tfp"
+    )
 
-    def quantile(self, p):
-        return self.inner.quantile(p)
 
-    def interval(self, coverage=0.9):
-        return self.inner.interval(coverage)
-
-    def sample(self, count=None, seed=None):
-        return self.inner.sample(count, seed)
-
-    def mean(self):
-        return self.inner.mean()
-
-    def variance(self):
-        return self.inner.variance()
-
-    def information(self):
-        """The information of an exact target."""
-        return self.inner.information()
-
-    def scale_exponent(self):
-        return self.inner.scale_exponent()
-
-    def to_tfp(self):
-        return self.inner.to_tfp()
+def is_exact(y, prediction):
+    """Whether each target is known exactly, one boolean per outcome."""
+    y = ops.convert_to_tensor(y)
+    rank, units = len(prediction.shape), prediction.shape[-1]
+    if len(y.shape) == rank and units == 1 and y.shape[-1] == 2:
+        y = ops.expand_dims(y, axis=-2)
+    if len(y.shape) == rank:
+        return ops.ones_like(y, dtype="bool")
+    return y[..., 0] == y[..., 1]
 
 
 def _at_bound(cdf, bound):
     """`cdf(bound)`, which is 0 or 1 for an infinite bound."""
-    finite = ops.isfinite(bound)
-    end = ops.cast(bound > 0, bound.dtype)
-    found = cdf(ops.where(finite, bound, ops.zeros_like(bound)))
-    return ops.where(finite, found, end)
+    is_end = ops.isinf(bound)
+    found = cdf(ops.where(is_end, ops.zeros_like(bound), bound))
+    return ops.where(is_end, ops.cast(bound > 0, bound.dtype), found)

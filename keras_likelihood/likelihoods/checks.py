@@ -34,3 +34,12 @@ def check_coverage(coverage: float):
         raise ValueError(
             f"`coverage` must be strictly between 0 and 1. Received: {coverage}"
         )
+
+
+def check_size(name: str, value, least: int, most=1000, note=""):
+    """Raises an error if a number that a file may ask for is not sensible."""
+    if not isinstance(value, int) or not least <= value <= most:
+        raise ValueError(
+            f"`{name}` must be a whole number from {least} to {most}. "
+            f"{note}Received: {value!r}"
+        )

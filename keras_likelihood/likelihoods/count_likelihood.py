@@ -6,13 +6,12 @@ import numpy as np
 from keras import ops
 
 from keras_likelihood.backend.clip import clip
-from keras_likelihood.backend.compiled import compiled
 from keras_likelihood.constraints import Softplus
 from keras_likelihood.likelihoods.checks import one_or_nan
 from keras_likelihood.likelihoods.inversion import solve_count
 from keras_likelihood.likelihoods.likelihood import Likelihood
 from keras_likelihood.likelihoods.special import as_mean, floor
-from keras_likelihood.likelihoods.tails import safe_log
+from keras_likelihood.likelihoods.tails import EMPTY, safe_log
 
 
 class CountLikelihood(Likelihood):
@@ -22,8 +21,8 @@ class CountLikelihood(Likelihood):
     an activation such as `"softplus"`. The NLL of a negative prediction is
     NaN. A prediction below 1e-15 counts as 1e-15.
 
-    A subclass defines `count_nll`, `count_tails`, `variance`, `information`
-    and `sample`.
+    A subclass defines `count_nll`, `count_tails` or `count_log_tails`,
+    `variance`, `information` and `sample`.
     """
 
     is_discrete = True
@@ -35,7 +34,11 @@ class CountLikelihood(Likelihood):
 
     def count_tails(self, y):
         """`P(Y <= y)` and `P(Y > y)`, for whole numbers `y >= 0`."""
-        raise NotImplementedError
+        return tuple(ops.exp(log_p) for log_p in self.count_log_tails(y))
+
+    def count_log_tails(self, y):
+        """Logarithms of `count_tails(y)`, exact in both tails."""
+        return tuple(safe_log(p) for p in self.count_tails(y))
 
     def variance(self):
         """Variance of the outcome; the prediction's shape."""
@@ -56,54 +59,32 @@ class CountLikelihood(Likelihood):
 
     @classmethod
     def check_targets(cls, y, prediction_shape):
-        super().check_targets(y, prediction_shape)
+        cls._refuse_words(y)
         y = np.asarray(y)
         bad = ~((y >= 0) & (np.floor(y) == y) & (y < np.inf))
         cls._refuse_targets(y, bad, "whole numbers >= 0")
 
-    def cdf(self, y):
-        """Probability of at most `y`; shape of `y`."""
-        return self._tails(floor(self._check_target(y)))[0]
-
     def log_tail(self, y, upper):
-        below, above = self._tails(floor(self._check_target(y)))
-        return safe_log(ops.where(upper, above, below))
+        return self._log_tail(floor(self._check_target(y)), upper)
 
-    def _tails(self, y):
-        below, above = self.count_tails(clip(y, 0.0, 1e30))
-        below = ops.where(y < 0, ops.zeros_like(below), below)
-        return below, ops.where(y < 0, ops.ones_like(above), above)
+    def _log_tail(self, y, upper):
+        below, above = self.count_log_tails(clip(y, 0.0, 1e30))
+        found = ops.where(upper, above, below)
+        return ops.where(y < 0, ops.where(upper, 0.0, EMPTY), found)
 
-    def quantile(self, p):
-        """The smallest count n with `cdf(n) >= p`."""
-        p = ops.convert_to_tensor(p, dtype=self.prediction.dtype)
-        names = ["prediction", *(q.name for q in self.parameters)]
-        tensors = {name: getattr(self, name) for name in names}
-        return _quantile(type(self), tensors, p)
+    def _solve(self, log_p, upper):
+        def is_enough(y):
+            found = self._log_tail(y, upper)
+            return ops.where(upper, found <= log_p, found >= log_p)
 
-    def _solve(self, p):
-        inner = clip(p, 1e-30, 1 - 2.0**-53)
-        rest = clip(1 - inner, 2.0**-53, 1.0)
         deviation = ops.sqrt(self.variance())
-        # Cantelli's inequality bounds every quantile.
-        low = self._mean - deviation * ops.sqrt(rest / inner)
-        high = self._mean + deviation * ops.sqrt(inner / rest)
-        low = clip(floor(low) - 1, -1.0, math.inf)
-
-        def cdf(y):
-            return self._tails(y)[0]
-
-        found = solve_count(cdf, inner, low, floor(high) + 2)
-        return ops.where(p < 1, found, math.inf)
+        # Cantelli's inequality bounds the median. The tails are exponential.
+        depth = clip(2 - log_p, 0.0, 1e4)
+        reach = depth * (deviation + self.variance() / self._mean + 2)
+        high = floor(self._mean + deviation + reach) + 2
+        found = solve_count(is_enough, -1 + ops.zeros_like(high), high)
+        is_end = ops.logical_and(upper, log_p == -math.inf)
+        return ops.where(is_end, math.inf, found)
 
     def mean(self):
         return self.prediction
-
-
-def _solve(likelihood, tensors, p):
-    density = object.__new__(likelihood)
-    vars(density).update(tensors)
-    return density._solve(p)
-
-
-_quantile = compiled(_solve, static=1)

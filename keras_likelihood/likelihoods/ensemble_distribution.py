@@ -8,6 +8,7 @@ import numpy as np
 from keras import ops
 
 from keras_likelihood.constraints import Identity
+from keras_likelihood.likelihoods.checks import check_size
 from keras_likelihood.likelihoods.likelihood import get
 from keras_likelihood.likelihoods.mixed import Mixed
 from keras_likelihood.likelihoods.parameter import Parameter
@@ -33,7 +34,7 @@ class EnsembleDistribution(Mixed):
     Args:
         likelihood: the likelihood of the members, or its name. Angles are not
             allowed, because their cdf depends on where the circle is cut.
-        components: number of members, `>= 2`. Defaults to 5.
+        components: number of members, from 2 to 1000. Defaults to 5.
 
     A call on the class that this makes takes
 
@@ -54,11 +55,7 @@ class EnsembleDistribution(Mixed):
                 "numbers, vectors or classes, and not be ensembles. "
                 f"Received: {inner.name()!r}"
             )
-        if not (isinstance(components, int) and components >= 2):
-            raise ValueError(
-                "An ensemble needs a whole number of members >= 2. "
-                f"Received: {components!r}"
-            )
+        check_size("components", components, 2)
         own = Parameter("member", Identity(), initial=0.0)
         # The vector of one outcome is as long as the prediction's last axis.
         length = _units if inner.event_rank else None

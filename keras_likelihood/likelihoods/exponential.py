@@ -5,7 +5,10 @@ from keras import ops
 from keras_likelihood.backend.probability import tfp_distributions
 from keras_likelihood.likelihoods.positive_likelihood import PositiveLikelihood
 from keras_likelihood.likelihoods.special import bounded_exp
-from keras_likelihood.likelihoods.tails import log_one_minus_exp
+from keras_likelihood.likelihoods.tails import (
+    log_hazard,
+    log_one_minus_exp,
+)
 
 
 class Exponential(PositiveLikelihood):
@@ -26,15 +29,12 @@ class Exponential(PositiveLikelihood):
     def ratio_nll(self, log_ratio):
         return bounded_exp(log_ratio)
 
-    def ratio_cdf(self, log_ratio):
-        return -ops.expm1(-bounded_exp(log_ratio))
-
     def ratio_log_tail(self, log_ratio, upper):
         hazard = bounded_exp(log_ratio)
         return ops.where(upper, -hazard, log_one_minus_exp(hazard))
 
-    def log_ratio_quantile(self, p):
-        return ops.log(-ops.log1p(-p))
+    def log_ratio_tail_quantile(self, log_p, upper):
+        return log_hazard(log_p, upper)
 
     def variance(self):
         return ops.square(self._mean)

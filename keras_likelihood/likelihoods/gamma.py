@@ -6,7 +6,6 @@ import keras
 from keras import ops
 
 from keras_likelihood.backend.clip import clip
-from keras_likelihood.backend.compiled import compiled
 from keras_likelihood.backend.probability import tfp_distributions
 from keras_likelihood.constraints import ShiftedSoftplus
 from keras_likelihood.likelihoods.incomplete import gamma_tails
@@ -19,7 +18,6 @@ from keras_likelihood.likelihoods.special import (
     smallest,
     stirling_remainder,
 )
-from keras_likelihood.likelihoods.tails import safe_log
 
 
 class Gamma(PositiveLikelihood):
@@ -48,20 +46,29 @@ class Gamma(PositiveLikelihood):
         remainder = stirling_remainder(self.shape)
         return remainder + HALF_LOG_2_PI - 0.5 * ops.log(self.shape)
 
-    def ratio_cdf(self, log_ratio):
-        return gamma_tails(self.shape, self.shape * bounded_exp(log_ratio))[0]
-
     def ratio_log_tail(self, log_ratio, upper):
-        lower, above = gamma_tails(
+        below, above = gamma_tails(
             self.shape, self.shape * bounded_exp(log_ratio)
         )
-        tail = ops.where(upper, above, lower)
-        # If the tail is too small for float32, its density is used instead.
-        thin = -self.ratio_nll(log_ratio)
-        return ops.where(tail > 1e-30, safe_log(tail), thin)
+        return ops.where(upper, above, below)
 
-    def log_ratio_quantile(self, p):
-        return _quantile(self.shape, p)
+    def log_ratio_tail_quantile(self, log_p, upper):
+        return self._compiled("_solve_ratio", log_p, upper)
+
+    def _solve_ratio(self, log_p, upper):
+        # Markov's inequality bounds the upper tail.
+        zeros = ops.zeros_like(log_p + self.shape)
+        low = math.log(smallest(log_p)) + zeros
+        spread = ops.log1p(clip(-log_p / self.shape, 0.0, 1e30))
+        return solve(
+            lambda v: self.ratio_log_tail(v, upper),
+            lambda v: self.ratio_nll(v) - v,
+            log_p,
+            upper,
+            low,
+            2.0 + 2 * spread + zeros,
+            start=ops.where(upper, spread, -spread) + zeros,
+        )
 
     def sample(self, count=None, seed=None):
         shape = self._sample_shape(count)
@@ -93,25 +100,3 @@ def _excess(v):
         series = (series * u + 1) / k
     near = u * u * series
     return ops.where(ops.abs(v) < 0.25, near, bounded_exp(v) - 1 - v)
-
-
-def _solve(shape, p):
-    """Logarithm of the quantile in units of the mean."""
-
-    def tails(v):
-        return gamma_tails(shape, shape * bounded_exp(v))
-
-    def density(v):
-        remainder = stirling_remainder(shape) + HALF_LOG_2_PI
-        remainder = remainder - 0.5 * ops.log(shape)
-        return ops.exp(-shape * _excess(v) - remainder)
-
-    # Cantelli's inequality bounds the quantile.
-    high = ops.log1p(ops.sqrt(p / ((1 - p) * shape)))
-    low = 1 - ops.sqrt((1 - p) / (p * shape))
-    low = ops.where(low > 0.5, ops.log(clip(low, 0.5, 1.0)), 0.0)
-    low = ops.where(low < 0, low, math.log(smallest(p)))
-    return solve(tails, density, p, low, high)
-
-
-_quantile = compiled(_solve, static=0)

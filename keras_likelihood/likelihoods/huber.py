@@ -7,8 +7,11 @@ from keras import ops
 from keras_likelihood.backend.clip import clip
 from keras_likelihood.constraints import ShiftedSoftplus, Softplus
 from keras_likelihood.likelihoods.location_scale import LocationScale
-from keras_likelihood.likelihoods.normal_quantile import normal_quantile
 from keras_likelihood.likelihoods.parameter import Parameter
+from keras_likelihood.likelihoods.tails import (
+    both_tails,
+    normal_log_quantile,
+)
 
 _ROOT = math.sqrt(2 * math.pi)
 
@@ -56,32 +59,44 @@ class Huber(LocationScale):
         inner = clip(z, -k, k)
         return inner * (z - 0.5 * inner) + self._log_partition()
 
-    def standard_cdf(self, z):
+    def standard_log_cdf(self, z):
         k = self._threshold
         centre, tail = self._masses()
-        partition = centre + 2 * tail
-        size = ops.abs(z)
-        far = tail * ops.exp(-k * ops.relu(size - k))
+        log_partition = ops.log(centre + 2 * tail)
+        size = ops.where(z < 0, -z, z)
+        far = ops.log(tail) - k * ops.relu(size - k)
         near = tail + 0.5 * _ROOT * (
             ops.erfc(ops.where(size < k, size, k) * math.sqrt(0.5))
             - ops.erfc(k * math.sqrt(0.5))
         )
-        smaller = ops.where(size < k, near, far) / partition
-        return ops.where(z < 0, smaller, 1 - smaller)
+        smaller = ops.where(size < k, ops.log(near), far) - log_partition
+        return both_tails(z < 0, smaller)[0]
 
-    def standard_quantile(self, p):
+    def standard_log_quantile(self, log_p):
         k = self._threshold
         centre, tail = self._masses()
-        partition = centre + 2 * tail
-        smaller = clip(ops.where(p < 0.5, p, 1 - p), 1e-37, 0.5)
-        mass = smaller * partition
-        is_far = mass < tail
-        far = k - ops.log(ops.where(is_far, mass / tail, 1.0)) / k
-        at_k = 0.5 * ops.erfc(k * math.sqrt(0.5))
-        inside = ops.where(is_far, 0.25, (mass - tail) / _ROOT + at_k)
-        near = -normal_quantile(clip(inside, 0.0, 0.5))
-        size = ops.where(is_far, far, near)
-        return ops.where(p < 0.5, -size, size)
+        log_mass = log_p + ops.log(centre + 2 * tail)
+        excess = log_mass - ops.log(tail)
+        is_far = excess < 0
+        inside = (ops.exp(log_mass) - tail) / _ROOT
+        inside = inside + 0.5 * ops.erfc(k * math.sqrt(0.5))
+        near = normal_log_quantile(
+            ops.log(ops.where(is_far, 0.25, clip(inside, 1e-37, 0.5)))
+        )
+        return ops.where(is_far, excess / k - k, near)
+
+    def standard_log_mgf(self, t):
+        """It exists for `|t| < threshold`."""
+        k = self._threshold
+        exists = ops.abs(t) < k
+        t = ops.where(exists, t, ops.zeros_like(t))
+        # The tails, and a normal centre around t.
+        tails = ops.exp(t * k) / (k - t) + ops.exp(-t * k) / (k + t)
+        root = math.sqrt(0.5)
+        middle = ops.erf((k - t) * root) + ops.erf((k + t) * root)
+        middle = 0.5 * _ROOT * ops.exp(0.5 * t * t) * middle
+        total = ops.log(middle + tails * ops.exp(-0.5 * k * k))
+        return ops.where(exists, total - self._log_partition(), math.inf)
 
     def standard_variance(self):
         centre, tail = self._masses()

@@ -18,6 +18,7 @@ from keras_likelihood.likelihoods.special import (
     smallest,
     stirling_remainder,
 )
+from keras_likelihood.likelihoods.tails import both_tails
 
 
 def _gamma_tails(a, x):
@@ -38,7 +39,7 @@ def _gamma_tails(a, x):
         s = step * t
         return a * s + at * ops.expm1(-s)
 
-    below = ops.exp(log_density) * step * quadrature.tail(falls, zeros)
+    below = log_density + ops.log(step) + quadrature.tail(falls, zeros)
     # ... and above it in x itself.
     width = upper / (upper - a + 1 + ops.sqrt(upper))
 
@@ -46,9 +47,9 @@ def _gamma_tails(a, x):
         s = width * t
         return s - (a - 1) * ops.log1p(s / upper)
 
-    above = ops.exp(log_density - ops.log(upper))
-    above = above * width * quadrature.tail(rises, zeros)
-    return _complete(x < a, below, above)
+    above = log_density + ops.log(width / upper)
+    above = above + quadrature.tail(rises, zeros)
+    return both_tails(x < a, ops.where(x < a, below, above))
 
 
 def _beta_tails(a, b, x, rest):
@@ -83,20 +84,12 @@ def _beta_tails(a, b, x, rest):
         up = up + a * (s - near)
         return ops.where(x < 0.5, down, up)
 
-    tail = ops.exp(log_density) * step * quadrature.tail(falls, zeros)
-    return _complete(left, tail, tail)
-
-
-def _complete(is_below, below, above):
-    below, above = clip(below, 0.0, 1.0), clip(above, 0.0, 1.0)
-    return (
-        ops.where(is_below, below, 1 - above),
-        ops.where(is_below, 1 - below, above),
-    )
+    tail = log_density + ops.log(step) + quadrature.tail(falls, zeros)
+    return both_tails(left, tail)
 
 
 gamma_tails = compiled(_gamma_tails, static=0)
-"""`P(X <= x)` and `P(X > x)` of a gamma distribution of shape `a`, rate 1."""
+"""Logs of `P(X <= x)` and `P(X > x)`, X gamma of shape `a` and rate 1."""
 
 beta_tails = compiled(_beta_tails, static=0)
-"""`P(X <= x)` and `P(X > x)` of a beta distribution, from x and 1 - x."""
+"""Logs of `P(X <= x)` and `P(X > x)`, X beta, from x and 1 - x."""

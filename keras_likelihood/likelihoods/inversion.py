@@ -1,76 +1,97 @@
-"""Quantiles of distributions whose cdf has no inverse in closed form."""
-
-import math
+"""Quantiles of distributions whose tails have no inverse in closed form."""
 
 from keras import ops
 
 from keras_likelihood.backend.clip import clip
 from keras_likelihood.likelihoods.special import floor
 
-_HALVINGS = 26
-_HALVINGS_OF_COUNTS = 34
+_MOST_STEPS = 60
 
 
-def solve(tails, density, p, low, high):
-    """The place v at which `tails(v)` are `p` and `1 - p`.
+def solve(log_tail, nll, log_p, upper, low, high, start=None):
+    """The place v at which a tail has the probability `exp(log_p)`.
 
-    Bisection between two bounds uses the smaller of the two tails. Two steps
-    of Newton's method then give the last digits. They also give the gradient
-    by `p` and by everything else that `tails` depends on.
+    Newton's method on the logarithm of the tail, inside of a bracket that
+    shrinks: where a step would leave it, it is halved. It ends when all
+    entries are exact. The last step gives the gradient with respect to
+    `log_p` and everything else that `log_tail` depends on.
 
     Args:
-        tails: maps v to `(P(V <= v), P(V > v))`.
-        density: maps v to the density of V.
-        p: probabilities in (0, 1).
-        low, high: bounds of v; numbers or tensors like p.
+        log_tail: maps v to the logarithm of the tail.
+        nll: maps v to the negative logarithm of the density of v.
+        log_p: logarithms of probabilities.
+        upper: booleans; whether the tail lies above v.
+        low, high: bounds of v, numbers or tensors.
+        start: first guess of v. Defaults to the middle of the bounds.
 
     Returns:
-        A tensor of the shape of `tails(v)`.
+        A tensor of the shape that all arguments broadcast to.
     """
-    fixed = ops.stop_gradient(p)
-    zeros = ops.zeros_like(ops.stop_gradient(tails(fixed)[0]))
-    low, high = (zeros + end for end in (low, high))
-    low, high = ops.stop_gradient(low), ops.stop_gradient(high)
+    fixed = ops.stop_gradient(log_p)
+    wide = ops.dtype(log_p) == "float64"
+    tolerance = (1e-13 if wide else 1e-6) * (1 + ops.abs(fixed))
+    like = fixed + ops.cast(upper, ops.dtype(fixed)) + low + high
+    zeros = ops.zeros_like(ops.stop_gradient(like))
+    low, high = (ops.stop_gradient(end + zeros) for end in (low, high))
+    v = 0.5 * (low + high) if start is None else start + zeros
+    sign = ops.where(upper, -1.0, 1.0)
+    sign = ops.cast(sign, ops.dtype(fixed)) + zeros
 
-    def halve(_, bounds):
-        low, high = bounds
-        middle = 0.5 * (low + high)
-        left = ops.stop_gradient(_excess(tails(middle), fixed)) < 0
-        return ops.where(left, middle, low), ops.where(left, high, middle)
+    def step(v):
+        """The excess of the tail, and its slope with respect to v."""
+        value = log_tail(v)
+        slope = ops.exp(-ops.stop_gradient(nll(v) + value))
+        return sign * (value - log_p), clip(slope, 1e-30, 1e30)
 
-    low, high = ops.fori_loop(0, _HALVINGS, halve, (low, high))
-    v = ops.stop_gradient(0.5 * (low + high))
-    for _ in range(2):
-        v = ops.stop_gradient(v)
-        slope = clip(ops.stop_gradient(density(v)), 1e-30, math.inf)
-        step = _excess(tails(v), p) / slope
-        # If the density underflows, only bisection is used.
-        size = ops.stop_gradient(ops.abs(step))
-        v = v - ops.where(size < 0.1, step, ops.zeros_like(step))
-    return v
+    def advance(count, v, low, high, _):
+        excess, slope = (ops.stop_gradient(x) for x in step(v))
+        low = ops.where(excess < 0, v, low)
+        high = ops.where(excess > 0, v, high)
+        newton = v - excess / slope
+        inside = ops.logical_and(newton > low, newton < high)
+        moved = ops.where(inside, newton, 0.5 * (low + high))
+        open_ = ops.logical_and(
+            ops.abs(excess) > tolerance, ops.abs(moved - v) > 0
+        )
+        v = ops.where(open_, moved, v)
+        return count + 1, v, low, high, ops.any(open_)
+
+    def is_open(count, v, low, high, any_open):
+        return ops.logical_and(any_open, count < _MOST_STEPS)
+
+    state = (0, ops.stop_gradient(v), low, high, ops.any(zeros == 0))
+    v = ops.stop_gradient(ops.while_loop(is_open, advance, state)[1])
+    excess, slope = step(v)
+    change = excess / slope
+    # Where the density underflows, the bracket is all there is.
+    far = ops.stop_gradient(ops.abs(change)) > 0.1 * (1 + ops.abs(v))
+    return v - ops.where(far, ops.zeros_like(change), change)
 
 
-def solve_count(cdf, p, low, high):
-    """The smallest whole number n with `cdf(n) >= p`.
+def solve_count(is_enough, low, high):
+    """The smallest whole number n with `is_enough(n)`.
 
     Args:
-        cdf: distribution function of whole numbers.
-        p: probabilities in (0, 1).
-        low: whole numbers with `cdf(low) < p`, such as -1.
-        high: whole numbers with `cdf(high) >= p`.
+        is_enough: maps whole numbers to booleans, False up to some number.
+        low: whole numbers that are not enough, such as -1.
+        high: whole numbers that are enough.
     """
-    zeros = ops.zeros_like(ops.stop_gradient(cdf(high)))
-    low, high = (ops.stop_gradient(end) + zeros for end in (low, high))
+    zeros = ops.zeros_like(ops.stop_gradient(low + high))
+    low, high = (ops.stop_gradient(end + zeros) for end in (low, high))
 
-    def halve(_, bounds):
-        low, high = bounds
+    def halve(count, low, high):
         middle = floor(0.5 * (low + high))
-        enough = ops.stop_gradient(cdf(middle)) >= p
-        return ops.where(enough, low, middle), ops.where(enough, middle, high)
+        enough = is_enough(middle)
+        return (
+            count + 1,
+            ops.where(enough, low, middle),
+            ops.where(enough, middle, high),
+        )
 
-    return ops.fori_loop(0, _HALVINGS_OF_COUNTS, halve, (low, high))[1]
+    def is_open(count, low, high):
+        # Beyond the whole numbers of the dtype the middle is an end.
+        middle = floor(0.5 * (low + high))
+        apart = ops.logical_and(middle > low, middle < high)
+        return ops.logical_and(ops.any(apart), count < 2 * _MOST_STEPS)
 
-
-def _excess(tails, p):
-    below, above = tails
-    return ops.where(p < 0.5, below - p, (1 - p) - above)
+    return ops.while_loop(is_open, halve, (0, low, high))[2]

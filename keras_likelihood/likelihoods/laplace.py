@@ -30,10 +30,6 @@ class Laplace(LocationScale):
         # On JAX the slope of `ops.abs` at 0 is 1. Here it is 0.
         return z * ops.stop_gradient(ops.sign(z)) + math.log(2.0)
 
-    def standard_cdf(self, z):
-        tail = 0.5 * ops.exp(-ops.abs(z))
-        return ops.where(z < 0, tail, 1 - tail)
-
     def standard_log_cdf(self, z):
         # No selected value equals the bound, because a tie would halve its
         # gradient.
@@ -41,12 +37,14 @@ class Laplace(LocationScale):
         upper = ops.log1p(-0.5 * ops.exp(-clip(z, -0.5, math.inf)))
         return ops.where(z < 0, lower, upper)
 
-    def standard_quantile(self, p):
-        # No selected value equals the bound, because a tie would halve its
-        # gradient.
-        lower = ops.log(2 * clip(p, 0.0, 0.6))
-        upper = -ops.log(2 - 2 * clip(p, 0.4, 1.0))
-        return ops.where(p < 0.5, lower, upper)
+    def standard_log_quantile(self, log_p):
+        return log_p + math.log(2.0)
+
+    def standard_log_mgf(self, t):
+        """`-log(1 - t^2)` for `|t| < 1`."""
+        exists = ops.abs(t) < 1
+        square = ops.square(ops.where(exists, t, ops.zeros_like(t)))
+        return ops.where(exists, -ops.log1p(-square), math.inf)
 
     def standard_sample(self, shape, seed):
         # It is the difference of two exponential variables of mean 1.

@@ -1,5 +1,6 @@
 """What every likelihood has in common."""
 
+import math
 import numbers
 import re
 from typing import ClassVar
@@ -8,24 +9,28 @@ import keras
 import numpy as np
 from keras import ops
 
+from keras_likelihood.backend.clip import clip
+from keras_likelihood.backend.compiled import compiled
 from keras_likelihood.constraints import Constraint
+from keras_likelihood.likelihoods import expectations
 from keras_likelihood.likelihoods.checks import (
     check_coverage,
     refuse_our_names,
 )
-from keras_likelihood.likelihoods.moments import variance_by_quantiles
-from keras_likelihood.likelihoods.parameter import Parameter
-from keras_likelihood.likelihoods.parameter_shapes import (
+from keras_likelihood.likelihoods.method_calls import prepare_methods
+from keras_likelihood.likelihoods.parameter import (
+    Parameter,
     as_vector,
     check_broadcasts,
 )
-from keras_likelihood.likelihoods.precision import widen_methods
-from keras_likelihood.likelihoods.tails import safe_log
+from keras_likelihood.likelihoods.special import floor
+from keras_likelihood.likelihoods.tails import safe_log, smaller_tail
+from keras_likelihood.likelihoods.values import Values
 
 _REGISTRY: dict[str, type["Likelihood"]] = {}
 
 
-class Likelihood:
+class Likelihood(Values):
     """A distribution of the target, given a prediction and parameters.
 
     A likelihood is one file. It names its `parameters` and defines `nll`. It
@@ -40,6 +45,10 @@ class Likelihood:
         **parameters: one value per entry of `parameters`, each a number or a
             tensor that broadcasts against `prediction` without enlarging it. A
             parameter that is left out has its initial value.
+
+    A distribution can be sliced like its predictions, all axes but the last:
+    `distribution[:10]`. Methods of targets also take one number for all, and
+    draws `(count, ...)` such as those of `sample`.
 
     >>> y = np.array([0.0, 3.0])
     >>> Normal(prediction=y, scale=2.0).cdf(y)
@@ -62,7 +71,7 @@ class Likelihood:
 
     def __init_subclass__(cls, registered: bool = True, **kwargs):
         super().__init_subclass__(**kwargs)
-        widen_methods(cls)
+        prepare_methods(cls)
         if registered:
             refuse_our_names(cls, _REGISTRY)
             _REGISTRY[cls.name()] = cls
@@ -91,6 +100,11 @@ class Likelihood:
             value = as_vector(p, value, shape)
             check_broadcasts(p, value, shape, self.event_rank)
             setattr(self, p.name, value)
+
+    def parts(self) -> dict:
+        """Prediction and parameters by name: `type(self)(**self.parts())`."""
+        names = ["prediction", *(p.name for p in self.parameters)]
+        return {name: getattr(self, name) for name in names}
 
     @classmethod
     def name(cls) -> str:
@@ -172,9 +186,15 @@ class Likelihood:
         """
         raise NotImplementedError
 
+    def log_prob(self, y):
+        """Logarithm of the density or probability of `y`: `-nll(y)`."""
+        return -self.nll(y)
+
     def cdf(self, y):
         """Probability of an outcome at most `y`; shape of `y`."""
-        raise self._undefined("cdf")
+        self._require("log_tail", "cdf")
+        y = self._check_target(y)
+        return ops.exp(self.log_tail(y, ops.zeros_like(y, dtype="bool")))
 
     def cdf_below(self, y):
         """Probability of an outcome less than `y`; shape of `y`.
@@ -194,20 +214,52 @@ class Likelihood:
         Returns:
             Tensor of the shape of `y`. It is finite even if the tail is empty.
         """
+        self._require("cdf", "cdf")
         cdf = self.cdf(y)
         return safe_log(ops.where(upper, 1 - cdf, cdf))
 
     def log_cdf(self, y):
         """Logarithm of `cdf(y)`, exact in the lower tail."""
-        return self.log_tail(y, ops.zeros_like(self.prediction, dtype="bool"))
+        y = self._check_target(y)
+        return self.log_tail(y, ops.zeros_like(y, dtype="bool"))
 
     def log_survival(self, y):
         """Logarithm of `1 - cdf(y)`, exact in the upper tail."""
-        return self.log_tail(y, ops.ones_like(self.prediction, dtype="bool"))
+        y = self._check_target(y)
+        return self.log_tail(y, ops.ones_like(y, dtype="bool"))
 
     def quantile(self, p):
-        """The value below which a fraction `p` of outcomes falls."""
-        raise self._undefined("quantile")
+        """The value below which a fraction `p` of outcomes falls.
+
+        Args:
+            p: in (0, 1): a number, or a tensor that broadcasts against the
+                outcomes. A list or vector of levels, such as `[0.1, 0.9]`,
+                gives the result a leading axis of levels.
+        """
+        if not self._overrides("_solve"):
+            self._require("tail_quantile", "quantile")
+        upper = p > 0.5
+        return self.tail_quantile(ops.log(ops.where(upper, 1 - p, p)), upper)
+
+    def tail_quantile(self, log_p, upper):
+        """The value at which a tail has a given probability.
+
+        It is the inverse of `log_tail`. So it is exact in both tails.
+
+        Args:
+            log_p: logarithm of the probability, `<= 0`: a tensor that
+                broadcasts against the outcomes.
+            upper: booleans: whether the tail holds the outcomes above.
+        """
+        if self._overrides("_solve"):
+            return self._compiled("_solve", *smaller_tail(log_p, upper))
+        self._require("quantile", "quantile")
+        p = ops.exp(log_p)
+        return self.quantile(ops.where(upper, 1 - p, p))
+
+    def _solve(self, log_p, upper):
+        """`tail_quantile` of a tail of at most 1/2, in a compiled function."""
+        raise NotImplementedError
 
     def interval(self, coverage: float = 0.9):
         """Central interval that contains `coverage` of the probability.
@@ -216,25 +268,42 @@ class Likelihood:
             `(lower, upper)`, each of the prediction's shape.
         """
         check_coverage(coverage)
-        tail = (1 - coverage) / 2
-        return self.quantile(tail), self.quantile(1 - tail)
+        log_p = ops.convert_to_tensor(
+            math.log((1 - coverage) / 2), dtype=self.prediction.dtype
+        )
+        zeros = ops.zeros_like(
+            self.prediction[..., 0] if self.event_rank else self.prediction
+        )
+        return tuple(
+            self.tail_quantile(log_p + zeros, ops.convert_to_tensor(upper))
+            for upper in (False, True)
+        )
 
     def sample(self, count: int | None = None, seed=None):
         """Draws outcomes: of the prediction's shape, or `(count, ...)`."""
-        raise self._undefined("sample")
+        shape = self._sample_shape(count)
+        uniform = keras.random.uniform(
+            shape[: len(shape) - self.event_rank],
+            dtype=self.prediction.dtype,
+            seed=seed,
+        )
+        # The interval is open, because 0 and 1 may have infinite quantiles.
+        tiny = 2.0**-24
+        return self.quantile(clip(uniform, tiny, 1 - tiny))
 
     def mean(self):
         """Expected outcome, or NaN if the distribution has no mean."""
-        raise self._undefined("mean")
+        return self._compiled("_moments")[0]
 
     def variance(self):
         """Variance of the outcome, of the shape of `mean()`.
 
-        It is infinite or NaN if the distribution has no variance. Without a
-        closed form it is computed from the quantiles between 3e-7 and 1 -
-        3e-7.
+        It is infinite or NaN if the distribution has no variance.
         """
-        return variance_by_quantiles(self)
+        return self._compiled("_moments")[1]
+
+    def _moments(self):
+        return expectations.moments(self)
 
     def information(self):
         """Fisher information of the prediction.
@@ -249,7 +318,12 @@ class Likelihood:
             matrix is the covariance of `d nll(y) / d prediction` over
             `y = sample()`.
         """
-        raise self._undefined("information")
+        if self.event_rank:
+            raise self._undefined("information")
+        return self._compiled("_information")
+
+    def _information(self):
+        return expectations.information(self)
 
     def followed(self, name: str):
         """The values whose mean a parameter with `is_followed` keeps.
@@ -271,6 +345,11 @@ class Likelihood:
             prediction_shape: shape of their predictions, batch axis
                 included.
         """
+        cls._refuse_words(y)
+        cls._refuse_targets(y, ~np.isfinite(y), "finite numbers")
+
+    @classmethod
+    def _refuse_words(cls, y):
         dtype = np.asarray(y).dtype
         if dtype.kind not in "biuf":
             raise ValueError(
@@ -291,6 +370,31 @@ class Likelihood:
         """The same distribution from TensorFlow Probability."""
         raise self._undefined("to_tfp")
 
+    def typical_outcome(self):
+        """A possible outcome, as a constant of the prediction's shape."""
+        outcome = ops.stop_gradient(self.prediction)
+        return floor(outcome) if self.is_discrete else outcome
+
+    def edges(self):
+        """Outcomes between which the density is smooth, in order.
+
+        They lie on an axis before all others. Moments are computed from them.
+        """
+        return expectations.quantile_edges(self)
+
+    def _compiled(self, method, *args):
+        """The result of a method of tensors, compiled once per shape."""
+        return _run(type(self), method, self.values(), *args)
+
+    def _overrides(self, name, base=None):
+        base = base or Likelihood
+        return getattr(type(self), name) is not getattr(base, name)
+
+    def _require(self, name, method):
+        """Raises an error if neither of two methods is defined."""
+        if not self._overrides(name):
+            raise self._undefined(method)
+
     def _undefined(self, method):
         return NotImplementedError(f"{type(self).__name__} has no `{method}`.")
 
@@ -300,10 +404,14 @@ class Likelihood:
 
     def _check_target(self, y):
         y = ops.convert_to_tensor(y, dtype=self.prediction.dtype)
+        if not len(y.shape):
+            return y + ops.zeros_like(self.prediction)
         expected, received = tuple(self.prediction.shape), tuple(y.shape)
-        fits = len(expected) == len(received) and all(
+        # Axes in front are those of several draws.
+        last = received[max(len(received) - len(expected), 0) :]
+        fits = len(expected) == len(last) and all(
             e == r or e is None or r is None
-            for e, r in zip(expected, received, strict=True)
+            for e, r in zip(expected, last, strict=True)
         )
         if not fits:
             raise ValueError(
@@ -313,14 +421,26 @@ class Likelihood:
         return y
 
 
+def _run_method(likelihood, method, tensors, *args):
+    distribution = object.__new__(likelihood)
+    vars(distribution).update(tensors)
+    return getattr(distribution, method)(*args)
+
+
+_run = compiled(_run_method, static=2)
+prepare_methods(Likelihood)
+
+
 _DIMENSIONS = ["scalar", "channel", "element"]
+_DEEPEST = 20
+"""Likelihoods inside of each other that a name may have."""
 
 
 def get(identifier) -> type[Likelihood]:
     """Returns a likelihood class from itself or its snake-case name."""
     if isinstance(identifier, type) and issubclass(identifier, Likelihood):
         return identifier.from_arguments("")
-    if isinstance(identifier, str):
+    if isinstance(identifier, str) and identifier.count("(") <= _DEEPEST:
         name, bracket, arguments = identifier.partition("(")
         if name in _REGISTRY:
             return _REGISTRY[name].from_arguments(bracket + arguments)

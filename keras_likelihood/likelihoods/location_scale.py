@@ -1,14 +1,14 @@
 """Likelihoods with a location and a scale."""
 
+import math
+
 import keras
 from keras import ops
 
-from keras_likelihood.backend.compiled import compiled
+from keras_likelihood.backend.clip import clip
 from keras_likelihood.likelihoods import quadrature
-from keras_likelihood.likelihoods.checks import check_coverage
 from keras_likelihood.likelihoods.likelihood import Likelihood
-from keras_likelihood.likelihoods.moments import variance_by_quantiles
-from keras_likelihood.likelihoods.tails import safe_log
+from keras_likelihood.likelihoods.tails import safe_log, smaller_tail
 
 
 class LocationScale(Likelihood):
@@ -36,24 +36,57 @@ class LocationScale(Likelihood):
         return self.standard_nll
 
     def standard_cdf(self, z):
-        return self._integrate(quadrature.cdf, z)
+        return ops.exp(self.standard_log_cdf(z))
 
     def standard_log_cdf(self, z):
+        """Logarithm of the lower tail, exact at any distance."""
+        if not self._overrides("standard_cdf", LocationScale):
+            return self._compiled("_log_cdf", z)
         cdf = self.standard_cdf(z)
         # If the tail is too small for the cdf, its density is used instead.
-        return ops.where(cdf > 1e-30, safe_log(cdf), -self.standard_nll(z))
+        return ops.where(cdf < 1e-30, -self.standard_nll(z), safe_log(cdf))
 
     def standard_quantile(self, p):
-        return self._integrate(quadrature.quantile, p)
+        tail = ops.where(p < 0.5, p, 1 - p)
+        # The logarithm of 0 has no gradient.
+        log_p = ops.log(ops.where(tail == 0, 0.25, tail))
+        z = ops.where(tail == 0, -math.inf, self.standard_log_quantile(log_p))
+        return ops.where(p == 0.5, 0.0, ops.sign(0.5 - p) * z)
+
+    def standard_log_quantile(self, log_p):
+        """The `z <= 0` with `standard_log_cdf(z) = log_p <= log(1/2)`."""
+        if self._overrides("standard_quantile", LocationScale):
+            return self.standard_quantile(ops.exp(log_p))
+        return self._compiled("_log_quantile", log_p)
+
+    def _log_cdf(self, z):
+        return quadrature.log_cdf(self.prepared_nll(), z)
+
+    def _log_quantile(self, log_p):
+        return quadrature.log_quantile(self.prepared_nll(), log_p)
+
+    def _score_moments(self):
+        return quadrature.score_moments(self.prepared_nll(), self.prediction)
 
     def standard_information(self):
         """`E[psi^2]` with `psi = d standard_nll / dz`, for scale 1."""
-        return self._integrate(quadrature.score_moments, self.prediction)[0]
+        return self._compiled("_score_moments")[0]
+
+    def standard_variance(self):
+        """Variance for scale 1, infinite if the integral does not converge."""
+        return self._compiled("_score_moments")[2]
+
+    def standard_log_mgf(self, t):
+        """`log E[exp(t z)]`, infinite where it does not exist.
+
+        It is `None` if there is no closed form.
+        """
+        return None
 
     def scale_exponent(self):
         """The power of the scale that cancels it in the gradients.
 
-        The gradient of a residual r by the prediction is
+        The gradient of a residual r with respect to the prediction is
         `psi(r / scale) / scale` with `psi = d standard_nll / dz`. For
         residuals that follow this distribution, the expected square of
         `scale^k * gradient` does not change with the scale, to first order, at
@@ -63,23 +96,16 @@ class LocationScale(Likelihood):
         It is 2 for the normal and 1 for the Laplace distribution. For these
         two the scale cancels for every residual.
         """
-        second, third = self._integrate(
-            quadrature.score_moments, self.prediction
-        )
+        second, third, _ = self._compiled("_score_moments")
         return 0.5 + 0.5 * third / second
 
-    def _integrate(self, function, x):
-        names = ["prediction", *(p.name for p in self.parameters)]
-        tensors = {name: getattr(self, name) for name in names}
-        return _integrate(type(self), function, tensors, x)
-
     def standard_sample(self, shape, seed):
-        # The interval is open, because 0 and 1 have infinite quantiles.
         uniform = keras.random.uniform(
             shape, dtype=self.prediction.dtype, seed=seed
         )
+        # The interval is open, because 0 and 1 have infinite quantiles.
         tiny = 2.0**-24
-        return self.standard_quantile(ops.clip(uniform, tiny, 1 - tiny))
+        return self.standard_quantile(clip(uniform, tiny, 1 - tiny))
 
     def standardize(self, y):
         """`(y - prediction) / scale`."""
@@ -88,32 +114,17 @@ class LocationScale(Likelihood):
     def nll(self, y):
         return self.standard_nll(self.standardize(y)) + ops.log(self.scale)
 
-    def cdf(self, y):
-        return self.standard_cdf(self.standardize(y))
-
     def log_tail(self, y, upper):
         z = self.standardize(y)
         return self.standard_log_cdf(ops.where(upper, -z, z))
 
     def quantile(self, p):
-        """The value below which a fraction `p` of outcomes falls.
-
-        Args:
-            p: in (0, 1): a number, or a tensor that broadcasts against the
-                prediction.
-        """
-        p = ops.convert_to_tensor(p, dtype=self.prediction.dtype)
         return self.prediction + self.scale * self.standard_quantile(p)
 
-    def interval(self, coverage=0.9):
-        check_coverage(coverage)
-        # The lower tail is used, because 1 - tail is less exact.
-        half = self.scale * self.standard_quantile(
-            ops.convert_to_tensor(
-                (1 - coverage) / 2, dtype=self.prediction.dtype
-            )
-        )
-        return self.prediction + half, self.prediction - half
+    def tail_quantile(self, log_p, upper):
+        log_p, upper = smaller_tail(log_p, upper)
+        z = self.standard_log_quantile(log_p)
+        return self.prediction + self.scale * ops.where(upper, -z, z)
 
     def sample(self, count=None, seed=None):
         draw = self.standard_sample(self._sample_shape(count), seed)
@@ -121,10 +132,6 @@ class LocationScale(Likelihood):
 
     def mean(self):
         return self.prediction
-
-    def standard_variance(self):
-        """Variance for scale 1."""
-        return variance_by_quantiles(self) / ops.square(self.scale)
 
     def variance(self):
         """Variance of the outcome, of the prediction's shape.
@@ -141,13 +148,3 @@ class LocationScale(Likelihood):
         """
         each = self.standard_information() / ops.square(self.scale)
         return ops.broadcast_to(each, ops.shape(self.prediction))
-
-
-def _of_parameters(likelihood, function, tensors, x):
-    """`function` of the density with the given parameters, at `x`."""
-    density = object.__new__(likelihood)
-    vars(density).update(tensors)
-    return function(density.prepared_nll(), x)
-
-
-_integrate = compiled(_of_parameters, static=2)

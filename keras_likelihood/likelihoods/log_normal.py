@@ -9,10 +9,12 @@ from keras_likelihood.backend.clip import clip
 from keras_likelihood.backend.probability import tfp_distributions
 from keras_likelihood.constraints import ShiftedSoftplus
 from keras_likelihood.likelihoods.normal import LOG_PARTITION
-from keras_likelihood.likelihoods.normal_quantile import normal_quantile
 from keras_likelihood.likelihoods.parameter import Parameter
 from keras_likelihood.likelihoods.positive_likelihood import PositiveLikelihood
-from keras_likelihood.likelihoods.tails import log_normal_cdf
+from keras_likelihood.likelihoods.tails import (
+    log_normal_cdf,
+    normal_log_quantile,
+)
 
 
 class LogNormal(PositiveLikelihood):
@@ -39,15 +41,13 @@ class LogNormal(PositiveLikelihood):
         partition = LOG_PARTITION + ops.log(self.scale)
         return 0.5 * ops.square(z) + log_ratio + partition
 
-    def ratio_cdf(self, log_ratio):
-        return 0.5 * ops.erfc(-self._standardize(log_ratio) * math.sqrt(0.5))
-
     def ratio_log_tail(self, log_ratio, upper):
         z = self._standardize(log_ratio)
         return log_normal_cdf(ops.where(upper, -z, z))
 
-    def log_ratio_quantile(self, p):
-        return self.scale * (normal_quantile(p) - 0.5 * self.scale)
+    def log_ratio_tail_quantile(self, log_p, upper):
+        z = normal_log_quantile(log_p)
+        return self.scale * (ops.where(upper, -z, z) - 0.5 * self.scale)
 
     def sample(self, count=None, seed=None):
         normal = keras.random.normal(

@@ -19,7 +19,6 @@ import pathlib
 import numpy as np
 from keras import ops
 
-from keras_likelihood.backend import elementary
 from keras_likelihood.backend.clip import clip
 from keras_likelihood.backend.custom_gradient import with_gradient
 from keras_likelihood.backend.lookup import lookup
@@ -146,12 +145,9 @@ def _interpolate(shape, table, xp):
     bounded = np.clip if xp is np else clip
     gap = bounded(xp.abs(shape - 2), low, high)
     base = bounded(shape, 0.0, 2.0) + MARGIN
-    log = np.log if xp is np else elementary.log
-    inverse = np.reciprocal if xp is np else elementary.reciprocal
-    by_gap, by_base = inverse(gap), inverse(base)
-    w = bounded(log(gap * by_base), table.lowest, table.highest)
+    w = bounded(xp.log(gap / base), table.lowest, table.highest)
     value, by_w = _polynomial(w, below, table, xp)
-    slope = by_w * ((1 - 2 * below) * by_gap - below * by_base)
+    slope = by_w * ((1 - 2 * below) / gap - below / base)
     return value, slope
 
 

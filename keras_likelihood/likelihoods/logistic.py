@@ -4,7 +4,7 @@ import math
 
 from keras import ops
 
-from keras_likelihood.backend.clip import clip
+from keras_likelihood.backend.angles import sin
 from keras_likelihood.backend.probability import tfp_distributions
 from keras_likelihood.constraints import ShiftedSoftplus
 from keras_likelihood.likelihoods.location_scale import LocationScale
@@ -27,16 +27,21 @@ class Logistic(LocationScale):
     parameters = (Parameter("scale", ShiftedSoftplus(0.01), initial=1.0),)
 
     def standard_nll(self, z):
-        return z + 2 * ops.softplus(-z)
-
-    def standard_cdf(self, z):
-        return ops.sigmoid(z)
+        size = ops.abs(z)
+        return size + 2 * ops.log1p(ops.exp(-size))
 
     def standard_log_cdf(self, z):
         return -ops.softplus(-z)
 
-    def standard_quantile(self, p):
-        return ops.log(p) - ops.log1p(-clip(p, 0.0, 1.0))
+    def standard_log_quantile(self, log_p):
+        return log_p - ops.log1p(-ops.exp(log_p))
+
+    def standard_log_mgf(self, t):
+        """`log(pi t / sin(pi t))` for `|t| < 1`."""
+        exists = ops.logical_and(ops.abs(t) < 1, t != 0)
+        x = math.pi * ops.where(exists, t, 0.5 * ops.ones_like(t))
+        found = ops.where(exists, ops.log(x / sin(x)), math.inf)
+        return ops.where(t == 0, ops.zeros_like(t), found)
 
     def standard_variance(self):
         return math.pi**2 / 3

@@ -1,13 +1,13 @@
 """The arithmetic of mixtures of distributions."""
 
+import math
 from typing import ClassVar
 
 import keras
 from keras import ops
 
-from keras_likelihood.backend.compiled import compiled
 from keras_likelihood.likelihoods.inversion import solve, solve_count
-from keras_likelihood.likelihoods.moments import repeated
+from keras_likelihood.likelihoods.special import floor
 from keras_likelihood.likelihoods.wrapper import Wrapper
 
 
@@ -46,9 +46,6 @@ class Mixed(Wrapper):
     @classmethod
     def check_targets(cls, y, prediction_shape):
         cls.likelihood.check_targets(y, prediction_shape)
-
-    def cdf(self, y):
-        return self.averaged(self.inner.cdf(self.repeated_target(y)))
 
     def cdf_below(self, y):
         return self.averaged(self.inner.cdf_below(self.repeated_target(y)))
@@ -98,53 +95,49 @@ class Mixed(Wrapper):
         none = ops.zeros_like(drawn)
         return ops.sum(ops.where(chosen, drawn, none), axis=axis)
 
-    def quantile(self, p):
-        """The value below which a fraction `p` of outcomes falls.
-
-        It is found by bisection between the quantiles of the components.
-        """
-        p = ops.convert_to_tensor(p, dtype=self.prediction.dtype)
-        names = ["prediction", *(q.name for q in self.parameters)]
-        tensors = {name: getattr(self, name) for name in names}
-        return _quantile(type(self), tensors, p)
-
-    def _solve(self, p):
+    def _solve(self, log_p, upper):
+        """It lies between the same quantiles of the components."""
         like = self.prediction[..., 0] if self.event_rank else self.prediction
-        p = p + ops.zeros_like(like)
-        each = self.inner.quantile(ops.expand_dims(p, self.mixed_axis))
-        each = ops.stop_gradient(each)
-        low = ops.min(each, axis=self.mixed_axis)
-        high = ops.max(each, axis=self.mixed_axis)
-        if self.event_rank:
-            return solve(self._tails_by_cdf, _no_slope, p, low, high)
-        every = repeated(self, p)
+        log_p = log_p + ops.zeros_like(like)
+        upper = ops.logical_and(upper, ops.ones_like(log_p, dtype="bool"))
+        axis = self.mixed_axis
+        each = ops.stop_gradient(
+            self.inner.tail_quantile(
+                ops.expand_dims(log_p, axis), ops.expand_dims(upper, axis)
+            )
+        )
+        low, high = ops.min(each, axis=axis), ops.max(each, axis=axis)
         if self.is_discrete:
-            return solve_count(every.cdf, p, low - 1, high)
-        return solve(
-            lambda y: (
-                ops.exp(every.log_cdf(y)),
-                ops.exp(every.log_survival(y)),
-            ),
-            lambda y: ops.exp(-every.nll(y)),
-            p,
+
+            def is_enough(y):
+                found = self.log_tail(y, upper)
+                return ops.where(upper, found <= log_p, found >= log_p)
+
+            step = getattr(self.inner, "step", 1.0)
+            low, high = ops.round(low / step) - 1, ops.round(high / step)
+            return step * solve_count(lambda n: is_enough(step * n), low, high)
+        is_end = log_p == -math.inf
+        low, high = (ops.where(is_end, 0.0, end) for end in (low, high))
+        found = solve(
+            lambda y: self.log_tail(y, upper),
+            # Joined quantiles have no density, so that brackets are halved.
+            self.nll if not self.event_rank else ops.zeros_like,
+            ops.where(is_end, math.log(0.5), log_p),
+            upper,
             low,
             high,
         )
+        ends = ops.where(upper, ops.max(each, axis), ops.min(each, axis))
+        return ops.where(is_end, ends, found)
 
-    def _tails_by_cdf(self, y):
-        cdf = self.cdf(y)
-        return cdf, 1 - cdf
+    def edges(self):
+        """The edges of all components."""
+        edges = self.inner.edges()
+        axis = len(edges.shape) + self.mixed_axis
+        edges = ops.moveaxis(edges, axis, 0)
+        shape = tuple(ops.shape(edges))
+        return ops.sort(ops.reshape(edges, (-1, *shape[2:])), axis=0)
 
-
-def _no_slope(y):
-    """Replaces an unknown density, so that `solve` only uses bisection."""
-    return ops.full_like(y, 1e30)
-
-
-def _solve(likelihood, tensors, p):
-    density = object.__new__(likelihood)
-    vars(density).update(tensors)
-    return density._solve(p)
-
-
-_quantile = compiled(_solve, static=1)
+    def typical_outcome(self):
+        outcome = self.averaged(self.inner.typical_outcome())
+        return floor(outcome) if self.is_discrete else outcome

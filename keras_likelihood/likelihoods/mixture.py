@@ -7,9 +7,9 @@ import numpy as np
 from keras import ops
 
 from keras_likelihood.constraints import Identity
+from keras_likelihood.likelihoods.checks import check_size
 from keras_likelihood.likelihoods.likelihood import get
 from keras_likelihood.likelihoods.mixed import Mixed
-from keras_likelihood.likelihoods.moments import information_by_quantiles
 from keras_likelihood.likelihoods.parameter import Parameter
 
 
@@ -35,7 +35,7 @@ class Mixture(Mixed):
 
     Args:
         likelihood: a `Likelihood` of numbers or its name.
-        components: number of distributions, `>= 2`. Defaults to 2.
+        components: number of distributions, from 2 to 1000. Defaults to 2.
 
     The parameters of the class that this makes are vectors, of `components`
     values for every outcome. With one unit they have the shape
@@ -59,11 +59,7 @@ class Mixture(Mixed):
                 "each with parameters that are numbers. "
                 f"Received: {inner.name()!r}"
             )
-        if not (isinstance(components, int) and components >= 2):
-            raise ValueError(
-                "`components` must be a whole number >= 2. "
-                f"Received: {components!r}"
-            )
+        check_size("components", components, 2)
         start = tuple(np.linspace(-1, 1, components).tolist())
         k = {"size": components}
         own = (
@@ -108,7 +104,3 @@ class Mixture(Mixed):
     def repeated_target(self, y):
         y = self._check_target(y)[..., None]
         return ops.broadcast_to(y, (*ops.shape(y)[:-1], self.components))
-
-    def information(self):
-        """Computed from its definition, by quantiles."""
-        return information_by_quantiles(self)

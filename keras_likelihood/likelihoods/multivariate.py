@@ -5,6 +5,7 @@ from typing import ClassVar
 import numpy as np
 from keras import ops
 
+from keras_likelihood.likelihoods.checks import check_size
 from keras_likelihood.likelihoods.parameter import Parameter
 from keras_likelihood.likelihoods.parametrized import Parametrized
 from keras_likelihood.likelihoods.scale_matrices import (
@@ -33,6 +34,7 @@ class Multivariate(Parametrized):
     `marginal` and `conditional` need.
     """
 
+    example = "covariance=full"
     own_parameters: ClassVar[tuple[Parameter, ...]] = ()
     """Parameters in front of those of the covariance."""
 
@@ -44,11 +46,7 @@ class Multivariate(Parametrized):
                 f"Received: {covariance!r}"
             )
         if covariance == "low_rank":
-            if not (isinstance(rank, int) and rank >= 1):
-                raise ValueError(
-                    "covariance='low_rank' needs a `rank` >= 1. "
-                    f"Received: rank={rank!r}"
-                )
+            check_size("rank", rank, 1)
             parameters = LowRank.parameters_of(rank)
         elif rank is not None:
             raise ValueError(

@@ -13,6 +13,7 @@ from keras_likelihood.likelihoods.parameter import Parameter
 from keras_likelihood.likelihoods.special import (
     HALF_LOG_2_PI,
     relative_entropy,
+    seed_generator,
     stirling_remainder,
 )
 
@@ -62,7 +63,7 @@ class NegativeBinomial(CountLikelihood):
         )
         return ops.where(y > 0, above_zero, at_zero)
 
-    def count_tails(self, y):
+    def count_log_tails(self, y):
         """`P(Y <= y) = P(B <= p)` with B beta of shapes r and y + 1."""
         odds = self._dispersion * self._mean
         return beta_tails(
@@ -77,8 +78,7 @@ class NegativeBinomial(CountLikelihood):
         return 1 / self.variance()
 
     def sample(self, count=None, seed=None):
-        if not isinstance(seed, keras.random.SeedGenerator):
-            seed = keras.random.SeedGenerator(seed)
+        seed = seed_generator(seed)
         shape = self._sample_shape(count)
         r = ops.broadcast_to(1 / self._dispersion, shape)
         gamma = keras.random.gamma(

@@ -8,9 +8,11 @@ from keras import ops
 from keras_likelihood.backend.probability import tfp_distributions
 from keras_likelihood.constraints import ShiftedSoftplus
 from keras_likelihood.likelihoods.location_scale import LocationScale
-from keras_likelihood.likelihoods.normal_quantile import normal_quantile
 from keras_likelihood.likelihoods.parameter import Parameter
-from keras_likelihood.likelihoods.tails import log_normal_cdf
+from keras_likelihood.likelihoods.tails import (
+    log_normal_cdf,
+    normal_log_quantile,
+)
 
 LOG_PARTITION = 0.5 * math.log(2 * math.pi)
 
@@ -32,14 +34,14 @@ class Normal(LocationScale):
     def standard_nll(self, z):
         return 0.5 * ops.square(z) + LOG_PARTITION
 
-    def standard_cdf(self, z):
-        return 0.5 * ops.erfc(-z * math.sqrt(0.5))
-
     def standard_log_cdf(self, z):
         return log_normal_cdf(z)
 
-    def standard_quantile(self, p):
-        return normal_quantile(p)
+    def standard_log_quantile(self, log_p):
+        return normal_log_quantile(log_p)
+
+    def standard_log_mgf(self, t):
+        return 0.5 * ops.square(t)
 
     def standard_sample(self, shape, seed):
         return keras.random.normal(

@@ -2,13 +2,12 @@
 
 import math
 
-import keras
 import numpy as np
 from keras import ops
 
 from keras_likelihood.backend.clip import clip
 from keras_likelihood.constraints import ShiftedSoftplus
-from keras_likelihood.likelihoods.checks import one_or_nan
+from keras_likelihood.likelihoods.checks import check_size, one_or_nan
 from keras_likelihood.likelihoods.parameter import Parameter
 from keras_likelihood.likelihoods.parametrized import Parametrized
 from keras_likelihood.likelihoods.special import floor
@@ -29,7 +28,7 @@ class Ordinal(Parametrized):
     ```
 
     Args:
-        classes: number of classes, at least 3. For two use `Bernoulli`.
+        classes: number of classes, from 3 to 1000. For two use `Bernoulli`.
 
     A call on the class that this makes takes
 
@@ -39,18 +38,16 @@ class Ordinal(Parametrized):
             all units or for each. Defaults to 1.
     """
 
+    example = "4"
     classes: int
     is_discrete = True
 
     @classmethod
     def define(cls, classes):
-        if classes != int(classes) or classes < 3:
-            raise ValueError(
-                "`classes` must be a whole number >= 3. For two classes use "
-                f"Bernoulli. Received: {classes}"
-            )
-        gaps = Parameter("gaps", ShiftedSoftplus(0.01), size=int(classes) - 2)
-        return {"classes": int(classes), "parameters": (gaps,)}
+        classes = int(classes) if classes == int(classes) else classes
+        check_size("classes", classes, 3, note="For two use Bernoulli. ")
+        gaps = Parameter("gaps", ShiftedSoftplus(0.01), size=classes - 2)
+        return {"classes": classes, "parameters": (gaps,)}
 
     def _gaps(self):
         """Distances of the cut points, `(batch, ..., 1 or units, gaps)`."""
@@ -101,7 +98,7 @@ class Ordinal(Parametrized):
 
     @classmethod
     def check_targets(cls, y, prediction_shape):
-        super().check_targets(y, prediction_shape)
+        cls._refuse_words(y)
         y = np.asarray(y)
         good = (y >= 0) & (y < cls.classes) & (np.floor(y) == y)
         allowed = f"whole numbers from 0 to {cls.classes - 1}"
@@ -122,17 +119,10 @@ class Ordinal(Parametrized):
 
     def quantile(self, p):
         """The smallest class k with `P(y <= k) >= p`."""
-        p = ops.convert_to_tensor(p, dtype=self.prediction.dtype)
         below = self._cumulative() < (p if not p.shape else p[..., None])
         return ops.sum(
             ops.cast(below[..., :-1], self.prediction.dtype), axis=-1
         )
-
-    def sample(self, count=None, seed=None):
-        uniform = keras.random.uniform(
-            self._sample_shape(count), dtype=self.prediction.dtype, seed=seed
-        )
-        return self.quantile(uniform)
 
     def mean(self):
         """Expected class number."""

@@ -51,6 +51,8 @@ class Parametrized(Likelihood, metaclass=_Family):
 
     arguments: ClassVar[tuple | None] = None
     """Arguments that a class was made from, as pairs of name and value."""
+    example: ClassVar[str] = "normal"
+    """Arguments that make a class, for messages of errors."""
     family: ClassVar[type["Parametrized"]]
     """The family that made a class."""
 
@@ -113,7 +115,7 @@ class Parametrized(Likelihood, metaclass=_Family):
             parameters = list(inspect.signature(cls.define).parameters)
             raise ValueError(
                 f"{cls.__name__} is made from the arguments {parameters}, "
-                f"such as '{cls.name()}(normal)'. "
+                f"such as '{cls.name()}({cls.example})'. "
                 f"Received: {cls.name() + text!r}"
             )
         args, kwargs = [], {}

@@ -30,7 +30,7 @@ class Poisson(CountLikelihood):
     def count_nll(self, y):
         return relative_entropy(y, self._mean) + log_factorial_excess(y)
 
-    def count_tails(self, y):
+    def count_log_tails(self, y):
         """`P(Y <= y) = P(G > prediction)` with G gamma of shape y + 1."""
         below, above = gamma_tails(y + 1, self._mean)
         return above, below

@@ -2,7 +2,6 @@
 
 import math
 
-import keras
 import numpy as np
 from keras import ops
 
@@ -11,7 +10,7 @@ from keras_likelihood.constraints import Softplus
 from keras_likelihood.likelihoods.checks import one_or_nan
 from keras_likelihood.likelihoods.likelihood import Likelihood
 from keras_likelihood.likelihoods.special import as_mean, smallest
-from keras_likelihood.likelihoods.tails import safe_log
+from keras_likelihood.likelihoods.tails import EMPTY, safe_log, smaller_tail
 
 
 class PositiveLikelihood(Likelihood):
@@ -50,6 +49,12 @@ class PositiveLikelihood(Likelihood):
         """Logarithm of the quantile of the ratio, for p in (0, 1)."""
         raise NotImplementedError
 
+    def log_ratio_tail_quantile(self, log_p, upper):
+        """The same from the logarithm of a tail of at most 1/2."""
+        p = ops.exp(log_p)
+        p = ops.where(upper, 1 - p, p)
+        return self.log_ratio_quantile(clip(p, 1e-30, 1 - 2.0**-53))
+
     @property
     def _mean(self):
         return as_mean(self.prediction)
@@ -76,41 +81,29 @@ class PositiveLikelihood(Likelihood):
 
     @classmethod
     def check_targets(cls, y, prediction_shape):
-        super().check_targets(y, prediction_shape)
+        cls._refuse_words(y)
         y = np.asarray(y)
         bound = ">= 0" if cls.includes_zero else "> 0"
         good = (y >= 0 if cls.includes_zero else y > 0) & (y < np.inf)
         cls._refuse_targets(y, ~good, f"finite numbers {bound}")
 
-    def cdf(self, y):
-        y = self._check_target(y)
-        cdf = self.ratio_cdf(self._log_ratio(y, y > 0))
-        return ops.where(y > 0, cdf, ops.zeros_like(cdf))
-
     def log_tail(self, y, upper):
         y = self._check_target(y)
-        tail = self.ratio_log_tail(self._log_ratio(y, y > 0), upper)
+        tail = self.ratio_log_tail(self._log_ratio(y, ~(y <= 0)), upper)
         # These are the tails of outcomes at most 0 and above 0.
-        end = ops.where(upper, ops.zeros_like(y), safe_log(ops.zeros_like(y)))
-        return ops.where(y > 0, tail, end)
+        end = ops.where(upper, 0.0, EMPTY)
+        return ops.where(y <= 0, end, tail)
 
-    def quantile(self, p):
-        p = ops.convert_to_tensor(p, dtype=self.prediction.dtype)
-        inner = clip(p, 1e-30, 1 - 2.0**-53)
-        inside = ops.logical_and(p > 0, inner < 1)
-        inner = ops.where(inside, inner, 0.5)
-        found = self._mean * ops.exp(self.log_ratio_quantile(inner))
-        end = ops.where(p > 0, math.inf, ops.zeros_like(p))
-        return ops.where(inside, found, end)
+    def tail_quantile(self, log_p, upper):
+        log_p, upper = smaller_tail(log_p, upper)
+        is_end = log_p == -math.inf
+        inner = ops.where(is_end, math.log(0.5), log_p)
+        ratio = ops.exp(self.log_ratio_tail_quantile(inner, upper))
+        end = ops.where(upper, math.inf, ops.zeros_like(log_p))
+        return ops.where(is_end, end, self._mean * ratio)
 
     def sample(self, count=None, seed=None):
-        # The interval is open, because 0 and 1 have infinite logarithms.
-        uniform = keras.random.uniform(
-            self._sample_shape(count), dtype=self.prediction.dtype, seed=seed
-        )
-        tiny = 2.0**-24
-        drawn = self.log_ratio_quantile(clip(uniform, tiny, 1 - tiny))
-        return clip(self._mean * ops.exp(drawn), 1e-37, math.inf)
+        return clip(super().sample(count, seed), 1e-37, math.inf)
 
     def mean(self):
         return self.prediction

@@ -1,4 +1,4 @@
-"""Distribution functions of a symmetric density known by its NLL alone.
+"""Tails of a symmetric density known by its NLL alone.
 
 The survival function is integrated by the trapezoidal rule in u after the
 substitution
@@ -7,8 +7,9 @@ substitution
 
 With it algebraic tails (Cauchy), exponential tails and tails that end almost
 abruptly all decrease doubly exponentially. So one fixed set of nodes is enough
-for all. A loop visits a few nodes at a time. So it needs the memory of a few
-tensors, and eager backends run few operations.
+for all. Densities are divided by that at x, so that the logarithm of S is
+exact at any distance. A loop visits a few nodes at a time. So it needs the
+memory of a few tensors, and eager backends run few operations.
 """
 
 import dataclasses
@@ -20,18 +21,18 @@ from keras import ops
 
 from keras_likelihood.backend.clip import clip
 from keras_likelihood.backend.rows import value_and_gradient
+from keras_likelihood.likelihoods.inversion import solve
+from keras_likelihood.likelihoods.tails import both_tails, safe_log
 
 _C = 0.7
 _GROUP = 8
-_SMALLEST = 1e-37
-"""Replaces a probability of 0, which has no logarithm."""
 
 
-def cdf(standard_nll, z):
-    """Distribution function of a density that is symmetric about 0.
+def log_cdf(standard_nll, z):
+    """Logarithm of the cdf of a density that is symmetric about 0.
 
-    The absolute error is below 1e-6 in float32 and 1e-9 in float64 for
-    densities of about unit width that decrease from 0 on, with tails no
+    The absolute error of the cdf is below 1e-6 in float32 and 1e-9 in float64
+    for densities of about unit width that decrease from 0 on, with tails no
     heavier than those of a Student's t with half a degree of freedom. For one
     that ends almost abruptly, such as `exp(-z^32)`, it is below 1e-3 and 1e-4.
 
@@ -41,87 +42,88 @@ def cdf(standard_nll, z):
         z: tensor, any shape.
 
     Returns:
-        Probabilities, of the shape of `standard_nll(z)`.
+        Tensor of the shape of `standard_nll(z)`.
 
-    >>> cdf(lambda z: ops.abs(z) + math.log(2.0), ops.zeros((1,)))
-    [0.5]
+    >>> log_cdf(lambda z: ops.abs(z) + math.log(2.0), ops.zeros((1,)))
+    [-0.6931472]
     """
-    tail = _survival(standard_nll, ops.abs(z))
-    return ops.where(z > 0, 1 - tail, tail)
+    # The gradient of `ops.abs` at 0 is 0, or 1 on JAX.
+    size = ops.where(z < 0, -z, z)
+    return both_tails(z < 0, log_survival(standard_nll, size))[0]
 
 
-def quantile(standard_nll, p):
-    """Inverse of `cdf`, to the accuracy of `cdf`.
+def log_quantile(standard_nll, log_p):
+    """The `z <= 0` whose lower tail has the logarithm `log_p <= log(1/2)`.
 
-    Newton's method solves for `log S` as a function of `log(1 + x)`, which is
-    close to linear for heavy tails and concave for light ones. It stays inside
-    a bracket. One pass over the quadrature nodes finds the start.
+    The logarithm of S is solved for `log(1 + x)`, of which it is a nearly
+    linear function for heavy tails and a concave one for light tails.
 
     Args:
-        standard_nll: as for `cdf`.
-        p: probabilities in [0, 1], any shape.
+        standard_nll: as for `log_cdf`.
+        log_p: tensor, any shape.
 
     Returns:
-        Tensor of the shape of `standard_nll(p)`; infinite at 0 and 1.
+        Tensor of the shape of `standard_nll(log_p)`; -inf at -inf.
     """
-    rule = _rule(ops.dtype(p))
-    tail = ops.where(p < 0.5, p, 1 - p)
-    target = ops.clip(tail, _SMALLEST, 1.0)
-    low, high = _bracket(standard_nll, target, rule)
-
-    def step(_, state):
-        y, low, high = state
-        x = ops.expm1(y)
-        survival = _survival(standard_nll, x)
-        low = ops.where(survival >= target, y, low)
-        high = ops.where(survival < target, y, high)
-        survival = ops.clip(survival, _SMALLEST, 1.0)
-        slope = ops.exp(y - standard_nll(x))
-        slope = ops.clip(slope, _SMALLEST, math.inf)
-        newton = y + ops.log(survival / target) * survival / slope
-        inside = ops.logical_and(newton >= low, newton <= high)
-        return ops.where(inside, newton, 0.5 * (low + high)), low, high
-
-    state = (0.5 * (low + high), low, high)
-    y = ops.fori_loop(0, rule.iterations, step, state)[0]
-    x = ops.where(tail > 0, ops.expm1(y), math.inf)
-    return ops.sign(p - 0.5) * x
+    log_p = log_p + ops.zeros_like(standard_nll(ops.zeros_like(log_p)))
+    finite = ops.where(log_p == -math.inf, ops.zeros_like(log_p), log_p)
+    end = math.log(_rule(ops.dtype(log_p)).farthest)
+    y = solve(
+        lambda y: log_survival(standard_nll, ops.expm1(y)),
+        lambda y: standard_nll(ops.expm1(y)) - y,
+        finite,
+        ops.ones_like(finite, dtype="bool"),
+        0.0,
+        end,
+        # The solution of an exponential tail.
+        start=clip(ops.log1p(ops.relu(-finite - math.log(2))), 1e-3, end),
+    )
+    return ops.where(log_p == -math.inf, log_p, -ops.expm1(clip(y, 0.0, end)))
 
 
 def tail(nll, like):
-    """Integral of `exp(-nll(t))` over `t > 0`.
+    """Logarithm of the integral of `exp(-nll(t))` over `t > 0`.
 
     The integrand must decrease from `t = 0` on, over a width of about 1. The
-    accuracy is that of `cdf`.
+    accuracy is that of `log_cdf`.
 
     Args:
         nll: function of a tensor, elementwise; its result may broadcast the
             argument against parameters of its own.
         like: tensor of the shape and dtype of the result.
     """
-    return _survival(nll, ops.zeros_like(like))
+    return log_survival(nll, ops.zeros_like(like))
 
 
 def score_moments(standard_nll, like):
     """Moments of the score `psi = d nll / dz` of a symmetric density.
 
     Args:
-        standard_nll: as for `cdf`.
+        standard_nll: as for `log_cdf`.
         like: tensor of the rank that its parameters broadcast with.
 
     Returns:
-        `(E[psi^2], E[z psi^3])`, each of the shape of the parameters; both
-        are constants when differentiated.
+        `(E[psi^2], E[z psi^3], E[z^2])`, each of the shape of the parameters;
+        they are constants when differentiated. The last is infinite if it
+        does not converge.
     """
     rule = _rule(ops.dtype(like))
     z, log_weights = rule.nodes(like)
     z = z + ops.zeros_like(standard_nll(z))
     nll, (score,) = value_and_gradient(standard_nll, [z])
-    weight = 2 * ops.exp(log_weights - nll)
+    log_weights = log_weights + math.log(2) - nll
+    weight = ops.exp(log_weights)
     # Far out, where the density is 0, the score may overflow.
     score = ops.where(weight > 0, score, 0.0)
     square = ops.square(score) * weight
-    moments = ops.sum(square, axis=0), ops.sum(z * score * square, axis=0)
+    spread = ops.exp(log_weights + 2 * ops.log(z))
+    second = ops.sum(spread, axis=0)
+    second = ops.where(spread[0] > 1e-4 * second, math.inf, second)
+    moments = (
+        ops.sum(square, axis=0),
+        ops.sum(z * score * square, axis=0),
+        second,
+    )
     return tuple(ops.stop_gradient(m) for m in moments)
 
 
@@ -131,7 +133,6 @@ class _Rule:
 
     u: np.ndarray
     step: float
-    iterations: int
     farthest: float
 
     def group(self, i, like):
@@ -164,55 +165,25 @@ def _rule(dtype):
     return _Rule(
         u=(last - np.arange(count)) * step,
         step=step,
-        iterations=9 if wide else 7,
         farthest=1e300 if wide else 1e37,
     )
 
 
-def _survival(standard_nll, x):
+def log_survival(standard_nll, x):
+    """Logarithm of the integral of `exp(-standard_nll)` beyond `x >= 0`."""
     rule = _rule(ops.dtype(x))
-    zeros = ops.zeros_like(standard_nll(x))
+    here = clip(standard_nll(x), -math.inf, 1e30)
+    zeros = ops.zeros_like(here)
     x = x + zeros
     length = clip(x, 1.0, rule.farthest)
-    log_length = ops.log(length)
 
     def add(i, total):
         t, log_weights = rule.group(i, x)
         at = x + length * t
         nll = standard_nll(clip(at, 0.0, rule.farthest))
-        terms = ops.exp(log_length + log_weights - nll)
-        terms = ops.where(at < rule.farthest, terms, 0.0)
+        terms = ops.exp(log_weights + here - nll)
+        terms = ops.where(at >= rule.farthest, 0.0, terms)
         return total + ops.sum(terms, axis=0)
 
-    return ops.fori_loop(0, rule.groups, add, zeros)
-
-
-def _bracket(standard_nll, target, rule):
-    """Ends of an interval of log(1 + x) that contains `S(x) = target`.
-
-    The partial sums of the quadrature from the far end inwards approximate
-    the survival function at the nodes; the interval reaches two nodes to
-    either side of where they pass the target.
-    """
-    zeros = ops.zeros_like(standard_nll(target))
-
-    def add(i, state):
-        total, passed = state
-        t, log_weights = rule.group(i, zeros)
-        terms = ops.exp(log_weights - standard_nll(zeros + t))
-        sums = total + ops.cumsum(terms, axis=0)
-        below = ops.cast(sums < target, ops.dtype(target))
-        return sums[-1], passed + ops.sum(below, axis=0)
-
-    passed = ops.fori_loop(0, rule.groups, add, (zeros, zeros))[1]
-    center = float(rule.u[0]) - rule.step * passed
-    low = center - 2 * rule.step
-    low = ops.where(low <= float(rule.u[-1]), 0.0, _at(low))
-    # A target beyond the last node may be anywhere behind it.
-    high = _at(center + 2 * rule.step)
-    return low, ops.where(passed > 2, high, math.log(rule.farthest))
-
-
-def _at(u):
-    sinh = 0.5 * (ops.exp(u) - ops.exp(-u))
-    return ops.log1p(ops.exp(_C * sinh))
+    total = ops.fori_loop(0, rule.groups, add, zeros)
+    return ops.log(length) + safe_log(total) - here

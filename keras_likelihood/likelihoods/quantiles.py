@@ -2,7 +2,6 @@
 
 import math
 
-import keras
 import numpy as np
 from keras import ops
 
@@ -42,6 +41,7 @@ class Quantiles(Parametrized):
         scale: `> 0`; its last axis is 1. Defaults to 1.
     """
 
+    example = "[0.1,0.9]"
     levels: tuple[float, ...]
 
     @classmethod
@@ -72,7 +72,9 @@ class Quantiles(Parametrized):
 
     def nll(self, y):
         """One value per outcome, `(batch, ...)`."""
-        error = ops.expand_dims(self._target(y), axis=-1) - self.prediction
+        error = (
+            ops.expand_dims(self._check_target(y), axis=-1) - self.prediction
+        )
         levels = ops.convert_to_tensor(self.levels, dtype=error.dtype)
         loss = ops.where(error < 0, levels - 1, levels) * error
         constant = -np.mean([math.log(t * (1 - t)) for t in self.levels])
@@ -87,14 +89,17 @@ class Quantiles(Parametrized):
             return self.scale
         return ops.squeeze(self.scale, axis=-1)
 
-    def _target(self, y):
+    def _check_target(self, y):
         y = ops.convert_to_tensor(y, dtype=self.prediction.dtype)
         expected, received = tuple(self.prediction.shape[:-1]), tuple(y.shape)
+        if not received:
+            return y + ops.zeros_like(self.prediction[..., 0])
         if len(received) == len(expected) + 1 and received[-1] == 1:
             y = ops.squeeze(y, axis=-1)
-        fits = len(y.shape) == len(expected) and all(
+        last = tuple(y.shape)[max(len(y.shape) - len(expected), 0) :]
+        fits = len(last) == len(expected) and all(
             e == r or e is None or r is None
-            for e, r in zip(expected, tuple(y.shape), strict=True)
+            for e, r in zip(expected, last, strict=True)
         )
         if not fits:
             raise ValueError(
@@ -109,7 +114,7 @@ class Quantiles(Parametrized):
 
     def cdf(self, y):
         """Probability of an outcome at most `y`, `(batch, ...)`."""
-        y, knots = self._target(y), self._knots()
+        y, knots = self._check_target(y), self._knots()
         first, last = self.levels[0], self.levels[-1]
         inside = first
         for t, next_t, q, next_q in self._pieces(knots):
@@ -123,13 +128,7 @@ class Quantiles(Parametrized):
         return ops.where(y < knots[0], below, found)
 
     def quantile(self, p):
-        """The value below which a fraction `p` falls, `(batch, ...)`.
-
-        Args:
-            p: in (0, 1): a number, or a tensor that broadcasts against the
-                targets.
-        """
-        p = ops.convert_to_tensor(p, dtype=self.prediction.dtype)
+        """The value below which a fraction `p` falls, `(batch, ...)`."""
         knots = self._knots()
         first, last = self.levels[0], self.levels[-1]
         found = knots[0]
@@ -150,16 +149,6 @@ class Quantiles(Parametrized):
             knots[1:],
             strict=True,
         )
-
-    def sample(self, count=None, seed=None):
-        """Draws outcomes: `(batch, ...)`, or `(count, batch, ...)`."""
-        uniform = keras.random.uniform(
-            self._sample_shape(count)[:-1],
-            dtype=self.prediction.dtype,
-            seed=seed,
-        )
-        tiny = 2.0**-24
-        return self.quantile(clip(uniform, tiny, 1 - tiny))
 
     def mean(self):
         """Expected outcome of the joined quantiles, `(batch, ...)`."""

@@ -4,14 +4,7 @@ import math
 
 from keras import ops
 
-from keras_likelihood.likelihoods.special import floor
 from keras_likelihood.likelihoods.tails import log_one_minus_exp
-
-
-def typical_outcome(distribution):
-    """A possible outcome, as a constant of the prediction's shape."""
-    outcome = ops.stop_gradient(distribution.prediction)
-    return floor(outcome) if distribution.is_discrete else outcome
 
 
 def log_probability(distribution, low, high):
@@ -28,11 +21,11 @@ def log_probability(distribution, low, high):
     Returns:
         Tensor of the prediction's shape.
     """
-    has_low, has_high = low > -math.inf, high < math.inf
+    has_low, has_high = low != -math.inf, high != math.inf
     both = ops.logical_and(has_low, has_high)
     is_range = ops.logical_and(both, low < high)
     # Values that are not selected must be finite, or the gradient is NaN.
-    typical = typical_outcome(distribution)
+    typical = distribution.typical_outcome()
     finite = ops.where(has_low, low, ops.where(has_high, high, typical))
     low = ops.where(has_low, low, finite)
     high = ops.where(has_high, high, finite)
@@ -43,12 +36,19 @@ def log_probability(distribution, low, high):
     at_high = distribution.log_tail(high, upper)
     wide = ops.where(upper, at_low, at_high)
     gap = wide - ops.where(upper, at_high, at_low)
-    gap = ops.where(is_range, gap, ops.ones_like(gap))
+    # A bound that is NaN stays NaN.
+    gap = ops.where(low >= high, ops.ones_like(gap), gap)
     found = wide + log_one_minus_exp(gap)
     if not distribution.is_discrete:
-        digits = 1e-6 if ops.dtype(gap) == "float64" else 1e-3
-        narrow = ops.logical_and(is_range, gap < digits)
+        # The difference of two logarithms has a rounding error. Below a limit
+        # it is larger than the error of density times width, if the density
+        # is about constant.
+        digits = 1e-15 if ops.dtype(gap) == "float64" else 1e-6
+        limit = (digits * (1 + ops.abs(ops.stop_gradient(wide)))) ** (1 / 3)
+        narrow = ops.logical_and(is_range, gap < limit)
         density = -distribution.nll(ops.where(narrow, middle, typical))
+        change = ops.stop_gradient(distribution.nll(low) + density)
+        narrow = ops.logical_and(narrow, ops.abs(change) < 0.5)
         width = ops.where(narrow, high - low, ops.ones_like(low))
         found = ops.where(narrow, density + ops.log(width), found)
     found = ops.where(both, found, ops.where(has_low, at_low, at_high))

@@ -22,13 +22,8 @@ from keras import ops
 
 from keras_likelihood.backend.clip import clip
 from keras_likelihood.backend.custom_gradient import with_gradient
-from keras_likelihood.backend.elementary import (
-    expm1,
-    log1p,
-    reciprocal,
-    select,
-)
-from keras_likelihood.likelihoods.precision import widened
+from keras_likelihood.backend.elementary import expm1, log1p, select
+from keras_likelihood.likelihoods.method_calls import widened
 
 _FORM_CHANGE = 1.7
 """Shape above which the second form is the more accurate one."""
@@ -73,29 +68,25 @@ def evaluate(x, shape, scale, *, exact_power=False):
 
     Args:
         exact_power: whether to use `pow`, which takes one more pass, if the
-            exponent is so large that `exp` would multiply rounding errors. Rho
-            is then exact up to the end of the dtype's range. Only shapes above
-            3 have such exponents at common residuals.
+            exponent is so large that `exp` would multiply rounding errors.
+            Only shapes above 3 have such exponents at common residuals.
 
     Returns:
         `(rho, residuals)`.
     """
     a, b, k = _coefficients(shape)
     limits = _limits(shape)
-    inverse_a, inverse_b = reciprocal(a), reciprocal(b)
-    inverse_scale = reciprocal(scale)
-    z = clip(x * inverse_scale, -limits.ratio, limits.ratio)
-    if exact_power:
-        farthest = _farthest(a, b, limits)
-        z = clip(z, -farthest, farthest)
+    inverse_a, inverse_b = 1 / a, 1 / b
+    inverse_scale = 1 / scale
+    farthest = _farthest(a, b, limits)
+    z = clip(x * inverse_scale, -farthest, farthest)
     s = z * z
     ratio = s * inverse_b
     log_u = log1p(ratio)
     k_log_u = k * log_u
     m = 0.5 * a - k
     exponent = m * log_u
-    highest = limits.exact_exponent if exact_power else limits.exponent
-    exponent = clip(exponent, -limits.exact_exponent, highest)
+    exponent = clip(exponent, -limits.exponent, limits.exponent)
     e = expm1(exponent)
     if exact_power:
         # The sum 1 + ratio rounds a small ratio, and the power of a large
@@ -130,7 +121,7 @@ def differentiate(residuals, upstream, normalizer_slope=None):
     """
     inverse_scale, shape, a, k, inverse_a, *rest = residuals
     b_over_a, first_form, z, s, h, e, value = rest
-    weight = upstream * ((1 + e) * reciprocal(1 + first_form * s))
+    weight = upstream * ((1 + e) * (1 / (1 + first_form * s)))
     weight_s = weight * s
 
     def by_x():
@@ -204,9 +195,9 @@ def _farthest(a, b, limits):
     There `(1 + s / b)^(a / 2) min(b, 1) = exp(exponent)`. Both rho and its
     derivatives are at most a few hundred times that.
     """
-    exponent = limits.exact_exponent - 5 - ops.log(clip(b, limits.tiny, 1.0))
+    exponent = limits.exponent - 5 - ops.log(clip(b, limits.tiny, 1.0))
     log_u = 2 * exponent / clip(a, 1.0, limits.huge)
-    s = b * ops.expm1(clip(log_u, 0.0, limits.exact_exponent))
+    s = b * ops.expm1(clip(log_u, 0.0, limits.exponent))
     return clip(ops.sqrt(s), 0.0, limits.ratio)
 
 
@@ -216,20 +207,18 @@ class _Limits:
 
     `tiny` replaces the shape 0. It is far below the spacing of floats near 1,
     so that adding it changes nothing else. `huge` replaces an infinite shape.
-    Ratios of residual to scale are at most `ratio` and exponents at most
-    `exponent`, so that `ratio^2 exp(exponent)` still fits the dtype. With
-    exact powers rho itself is at most about `exp(exact_exponent)`.
+    Ratios of residual to scale are at most `ratio`, and rho itself is at most
+    about `exp(exponent)`.
     """
 
     tiny: float
     huge: float
     ratio: float
     exponent: float
-    exact_exponent: float
 
 
-_FLOAT32 = _Limits(1.3e-13, 1e12, 3e12, 24.0, 80.0)
-_FLOAT64 = _Limits(3e-32, 1e20, 3e18, 600.0, 690.0)
+_FLOAT32 = _Limits(1.3e-13, 1e12, 3e12, 80.0)
+_FLOAT64 = _Limits(3e-32, 1e20, 3e18, 690.0)
 
 
 def _limits(x):

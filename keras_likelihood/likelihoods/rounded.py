@@ -21,9 +21,8 @@ class Rounded(Wrapper):
     loss = kl.losses.LikelihoodLoss(Rounded("normal", step=0.5))
     ```
 
-    `quantile` and `sample` are on the grid. `mean` and `information` are those
-    of the likelihood. Rounding changes them little unless the step is larger
-    than the scale.
+    `quantile` and `sample` are on the grid, and `mean`, `variance` and
+    `information` are those of the rounded target.
 
     Args:
         likelihood: a `Likelihood` of numbers that are not whole, or its
@@ -54,37 +53,32 @@ class Rounded(Wrapper):
 
     @classmethod
     def check_targets(cls, y, prediction_shape):
-        super().check_targets(y, prediction_shape)
+        cls._refuse_words(y)
         y = np.asarray(y)
         with np.errstate(invalid="ignore"):
             grid = np.round(y / cls.step)
             off = ~(np.abs(y / cls.step - grid) < 1e-3 + 1e-6 * np.abs(grid))
         cls._refuse_targets(y, off, f"multiples of {cls.step}")
 
-    def cdf(self, y):
-        y = self.step * floor(self._check_target(y) / self.step + 1e-4)
-        return self.inner.cdf(y + 0.5 * self.step)
-
     def cdf_below(self, y):
         y = self._on_grid(self._check_target(y))
         return self.inner.cdf(y - 0.5 * self.step)
 
     def log_tail(self, y, upper):
-        y = self._on_grid(self._check_target(y))
+        y = self.step * floor(self._check_target(y) / self.step + 1e-4)
         return self.inner.log_tail(y + 0.5 * self.step, upper)
 
-    def quantile(self, p):
-        return self._on_grid(self.inner.quantile(p))
+    def tail_quantile(self, log_p, upper):
+        return self._on_grid(self.inner.tail_quantile(log_p, upper))
 
     def sample(self, count=None, seed=None):
         return self._on_grid(self.inner.sample(count, seed))
 
-    def mean(self):
-        return self.inner.mean()
-
-    def information(self):
-        """The information of a target that is not rounded."""
-        return self.inner.information()
-
     def scale_exponent(self):
         return self.inner.scale_exponent()
+
+    def typical_outcome(self):
+        return self._on_grid(self.inner.typical_outcome())
+
+    def edges(self):
+        return self._on_grid(self.inner.edges())

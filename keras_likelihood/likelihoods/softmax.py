@@ -95,8 +95,14 @@ class Softmax(Likelihood):
 
     @classmethod
     def check_targets(cls, y, prediction_shape):
-        super().check_targets(y, prediction_shape)
+        cls._refuse_words(y)
         y, classes = np.asarray(y), prediction_shape[-1]
+        if classes == 1:
+            raise ValueError(
+                f"{cls.__name__} needs a logit for each of two or more "
+                "classes. For yes or no with one logit use Bernoulli. "
+                f"Received: predictions of shape {tuple(prediction_shape)}"
+            )
         if y.shape[-1:] == (classes,) and y.ndim == len(prediction_shape):
             off = ~(np.abs(y.sum(axis=-1, dtype="float64") - 1) <= 1e-3)
             bad = ~(y >= 0) | off[..., None]

@@ -8,6 +8,7 @@ probabilities" (2000).
 
 import math
 
+import keras
 from keras import ops
 
 from keras_likelihood.backend.clip import clip
@@ -119,3 +120,10 @@ def floor(x):
     """
     nearest = ops.round(x)
     return ops.where(nearest > x, nearest - 1, nearest)
+
+
+def seed_generator(seed):
+    """A `SeedGenerator` from itself, an integer or `None`."""
+    if isinstance(seed, keras.random.SeedGenerator):
+        return seed
+    return keras.random.SeedGenerator(seed)

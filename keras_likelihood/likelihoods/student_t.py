@@ -11,6 +11,7 @@ from keras_likelihood.constraints import ShiftedSoftplus, Softplus
 from keras_likelihood.likelihoods.location_scale import LocationScale
 from keras_likelihood.likelihoods.normal import LOG_PARTITION
 from keras_likelihood.likelihoods.parameter import Parameter
+from keras_likelihood.likelihoods.special import seed_generator
 
 
 class StudentT(LocationScale):
@@ -42,8 +43,7 @@ class StudentT(LocationScale):
         return lambda z: _loss(z, self.df) + log_partition
 
     def standard_sample(self, shape, seed):
-        if not isinstance(seed, keras.random.SeedGenerator):
-            seed = keras.random.SeedGenerator(seed)
+        seed = seed_generator(seed)
         dtype = self.prediction.dtype
         # In float32 more degrees of freedom than this are like infinity.
         half_df = clip(0.5 * self.df, 0.0, 1e14)
@@ -63,6 +63,10 @@ class StudentT(LocationScale):
 
     def scale_exponent(self):
         return 2 - 6 / (self.df + 5)
+
+    def standard_log_mgf(self, t):
+        """It does not exist, because the tails are too heavy."""
+        return ops.where(t == 0, ops.zeros_like(t), math.inf)
 
     def mean(self):
         return ops.where(self.df > 1, self.prediction, float("nan"))

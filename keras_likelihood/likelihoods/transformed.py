@@ -7,9 +7,12 @@ import numpy as np
 from keras import ops
 
 from keras_likelihood.likelihoods import bijector as bijectors
+from keras_likelihood.likelihoods import expectations
 from keras_likelihood.likelihoods.checks import one_or_nan
 from keras_likelihood.likelihoods.likelihood import Likelihood, get
-from keras_likelihood.likelihoods.moments import mean_by_quantiles
+from keras_likelihood.likelihoods.location_scale import LocationScale
+from keras_likelihood.likelihoods.robust_rho import RobustRho
+from keras_likelihood.likelihoods.tails import EMPTY
 from keras_likelihood.likelihoods.truncated import Truncated
 from keras_likelihood.likelihoods.wrapper import Wrapper
 
@@ -38,6 +41,7 @@ class Transformed(Wrapper):
             own or its name.
     """
 
+    example = "normal,log"
     bijector: ClassVar[Any]
     mapped_likelihood: ClassVar[type[Likelihood]]
 
@@ -82,7 +86,7 @@ class Transformed(Wrapper):
 
     @classmethod
     def check_targets(cls, y, prediction_shape):
-        super().check_targets(y, prediction_shape)
+        cls._refuse_words(y)
         y, map_ = np.asarray(y), cls.bijector
         cls._refuse_targets(
             y,
@@ -90,32 +94,53 @@ class Transformed(Wrapper):
             f"strictly between {map_.low} and {map_.high}",
         )
 
-    def cdf(self, y):
-        y = self._check_target(y)
-        cdf = self.inner.cdf(self.bijector(self.bijector.inside(y)))
-        end = ops.cast(y >= self.bijector.high, cdf.dtype)
-        return ops.where(self._possible(y), cdf, end)
-
     def log_tail(self, y, upper):
-        inside = self.bijector.inside(self._check_target(y))
-        return self.inner.log_tail(self.bijector(inside), upper)
+        y = self._check_target(y)
+        inside = self.bijector.inside(y)
+        found = self.inner.log_tail(self.bijector(inside), upper)
+        end = ops.logical_or(y <= self.bijector.low, y >= self.bijector.high)
+        is_empty = ops.logical_xor(upper, y <= self.bijector.low)
+        return ops.where(end, ops.where(is_empty, EMPTY, 0.0), found)
 
-    def quantile(self, p):
-        return self.bijector.inverse(self.inner.quantile(p))
-
-    def interval(self, coverage=0.9):
-        low, high = self.inner.interval(coverage)
-        return self.bijector.inverse(low), self.bijector.inverse(high)
+    def tail_quantile(self, log_p, upper):
+        return self.bijector.inverse(self.inner.tail_quantile(log_p, upper))
 
     def sample(self, count=None, seed=None):
         drawn = self.bijector.inverse(self.inner.sample(count, seed))
         return self.bijector.inside(drawn)
 
-    def mean(self):
-        return mean_by_quantiles(self)
+    def _moments(self):
+        """By the moment function of the logarithm, or by quadrature."""
+        inner, map_ = self.inner, self.bijector
+        once = None
+        if map_.is_log and isinstance(inner, LocationScale):
+            once = inner.standard_log_mgf(inner.scale)
+        if once is None:
+            return expectations.moments(inner, map_.inverse)
+        twice = inner.standard_log_mgf(2 * inner.scale) - 2 * once
+        mean = map_.inside(self.prediction) * ops.exp(once)
+        variance = ops.square(mean) * ops.expm1(twice)
+        variance = ops.where(mean == math.inf, mean, variance)
+        if not isinstance(inner, RobustRho):
+            return mean, variance
+        # Its moments are known where they are infinite.
+        numeric = expectations.moments(inner, map_.inverse)
+        return tuple(
+            ops.where(known == math.inf, known, found)
+            for known, found in zip((mean, variance), numeric, strict=True)
+        )
 
     def information(self):
         """That of the mapped target times the squared slope of the map."""
         inside = self.bijector.inside(self.prediction)
         slope = ops.exp(self.bijector.log_slope(inside))
         return self.inner.information() * ops.square(slope)
+
+    def typical_outcome(self):
+        """The prediction, or an outcome in the image of the map."""
+        return ops.stop_gradient(
+            self.bijector.inverse(self.inner.typical_outcome())
+        )
+
+    def edges(self):
+        return self.bijector.inverse(self.inner.edges())

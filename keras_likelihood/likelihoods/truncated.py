@@ -2,19 +2,14 @@
 
 import math
 
-import keras
 import numpy as np
 from keras import ops
 
 from keras_likelihood.backend.clip import clip
 from keras_likelihood.likelihoods.checks import one_or_nan
 from keras_likelihood.likelihoods.likelihood import get
-from keras_likelihood.likelihoods.location_scale import LocationScale
-from keras_likelihood.likelihoods.moments import (
-    information_by_quantiles,
-    mean_by_quantiles,
-)
 from keras_likelihood.likelihoods.ranges import log_probability
+from keras_likelihood.likelihoods.tails import EMPTY, log_add
 from keras_likelihood.likelihoods.wrapper import Wrapper
 
 
@@ -37,6 +32,8 @@ class Truncated(Wrapper):
         likelihood: a `Likelihood` of numbers or its name. It needs a `cdf`.
         low, high: ends of the range. `None` (default) means no end.
     """
+
+    example = "normal,low=0"
 
     @classmethod
     def define(cls, likelihood, *, low=None, high=None):
@@ -76,9 +73,10 @@ class Truncated(Wrapper):
     def nll(self, y):
         """Negative log-likelihood of targets in the range, NaN for others."""
         y = self._check_target(y)
-        inner = self.inner
-        nll = inner.nll(y) + log_probability(inner, *self._ends())
-        return nll * one_or_nan(self._inside(y), nll)
+        inner, inside = self.inner, self._inside(y)
+        possible = ops.where(inside, y, self.typical_outcome())
+        nll = inner.nll(possible) + log_probability(inner, *self._ends())
+        return nll * one_or_nan(inside, nll)
 
     @classmethod
     def check_targets(cls, y, prediction_shape):
@@ -91,63 +89,60 @@ class Truncated(Wrapper):
     def log_tail(self, y, upper):
         low, high = self._ends()
         inner = self.inner
-        y = clip(self._check_target(y), *self._range())
+        y = self._check_target(y)
+        y = clip(y, low + ops.zeros_like(y), high + ops.zeros_like(y))
         start, end = ops.where(upper, y, low), ops.where(upper, high, y)
         empty = start >= end
         # The whole range is used in place of an empty one.
         start, end = ops.where(empty, low, start), ops.where(empty, high, end)
         share = log_probability(inner, start, end)
         share = share - log_probability(inner, low, high)
-        return ops.where(empty, math.log(1e-37), clip(share, -math.inf, 0.0))
+        return ops.where(empty, EMPTY, clip(share, -math.inf, 0.0))
 
-    def cdf(self, y):
-        y = self._check_target(y)
-        below = self.log_tail(y, ops.zeros_like(y, dtype="bool"))
-        # Below the range the tail is empty, but its logarithm is finite.
-        return ops.where(y < self._range()[0], 0.0, ops.exp(below))
+    def _solve(self, log_p, upper):
+        """It works with the tails of the likelihood in which the range lies.
 
-    def quantile(self, p):
-        p = ops.convert_to_tensor(p, dtype=self.prediction.dtype)
+        If the range contains the median, this is the tail that is asked for.
+        """
         inner = self.inner
         low, high = self._ends()
-        at_low, at_high = (
-            ops.where(ops.isfinite(x), ops.exp(_tail(inner, x, False)), end)
-            for x, end in ((low, 0.0), (high, 1.0))
+        mass = log_probability(inner, low, high)
+        below_high, above_low = (
+            _tail(inner, high, False),
+            _tail(inner, low, True),
         )
-        # The probability stays below 1, whose quantile may be infinite.
-        share = clip(at_low + p * (at_high - at_low), 0.0, 1 - 2.0**-24)
-        found = inner.quantile(share)
-        if isinstance(inner, LocationScale):
-            # The upper tail is used if it is the more exact one.
-            s_low, s_high = (
-                ops.where(ops.isfinite(x), ops.exp(_tail(inner, x, True)), end)
-                for x, end in ((low, 1.0), (high, 0.0))
-            )
-            tail = s_low + p * (s_high - s_low)
-            mirrored = 2 * inner.prediction - inner.quantile(tail)
-            found = ops.where(at_low > 0.5, mirrored, found)
-        elif self.low is not None:
-            # The range is so far out that almost all probability is at its
-            # start.
-            found = ops.where(at_low > 1 - 2.0**-20, self.low, found)
+        half = math.log(0.5)
+        side = ops.where(
+            above_low < half, True, ops.where(below_high < half, False, upper)
+        )
+        # The tails of the likelihood that end at both ends of the range.
+        near = ops.where(side, above_low, below_high)
+        far = ops.where(
+            side, _tail(inner, high, True), _tail(inner, low, False)
+        )
+        share = log_p + mass
+        added = log_add(far, share)
+        rest = near + ops.log1p(-ops.exp(clip(share - near, -math.inf, -1e-7)))
+        is_same = ops.logical_not(ops.logical_xor(upper, side))
+        found = inner.tail_quantile(ops.where(is_same, added, rest), side)
         return clip(found, *self._range())
 
-    def sample(self, count=None, seed=None):
-        uniform = keras.random.uniform(
-            self._sample_shape(count), dtype=self.prediction.dtype, seed=seed
-        )
-        tiny = 2.0**-24
-        return self.quantile(clip(uniform, tiny, 1 - tiny))
+    def typical_outcome(self):
+        return clip(self.inner.typical_outcome(), *self._range())
 
-    def mean(self):
-        return mean_by_quantiles(self)
-
-    def information(self):
-        return information_by_quantiles(self)
+    def edges(self):
+        edges, inner = super().edges(), self.inner
+        if not inner._overrides("edges"):
+            return edges
+        others = clip(inner.edges(), *self._range())
+        return ops.sort(ops.concatenate([edges, others], axis=0), axis=0)
 
 
 def _tail(distribution, x, upper):
-    """`log_tail` at finite `x`, and at a typical outcome for others."""
-    finite = ops.where(ops.isfinite(x), x, distribution.prediction)
+    """`log_tail` at a bound, which may be infinite."""
+    is_end = ops.isinf(x)
+    finite = ops.where(is_end, distribution.typical_outcome(), x)
     flags = ops.ones_like if upper else ops.zeros_like
-    return distribution.log_tail(finite, flags(finite, dtype="bool"))
+    found = distribution.log_tail(finite, flags(finite, dtype="bool"))
+    end = ops.where((x > 0) if not upper else (x < 0), 0.0, EMPTY)
+    return ops.where(is_end, end, found)

@@ -3,21 +3,20 @@
 import functools
 import math
 
-import keras
 import numpy as np
 from keras import ops
 
 from keras_likelihood.backend.angles import i0e, i1e, sin
 from keras_likelihood.backend.clip import clip
-from keras_likelihood.backend.compiled import compiled
 from keras_likelihood.backend.probability import tfp_distributions
 from keras_likelihood.constraints import ShiftedSoftplus
 from keras_likelihood.likelihoods.inversion import solve
 from keras_likelihood.likelihoods.likelihood import Likelihood
 from keras_likelihood.likelihoods.parameter import Parameter
 from keras_likelihood.likelihoods.special import floor
+from keras_likelihood.likelihoods.tails import both_tails, safe_log
 
-_WIDTHS = 9.0
+_WIDTHS = 13.0
 _NODES = 48
 _GROUP = 12
 
@@ -47,33 +46,45 @@ class VonMises(Likelihood):
     )
 
     def nll(self, y):
-        half = 0.5 * (self._check_target(y) - self.prediction)
+        return self._angle_nll(self._check_target(y) - self.prediction)
+
+    def _angle_nll(self, angle):
         kappa = self.concentration
         partition = math.log(2 * math.pi) + ops.log(i0e(kappa))
-        return 2 * kappa * ops.square(sin(half)) + partition
+        return 2 * kappa * ops.square(sin(0.5 * angle)) + partition
 
-    @classmethod
-    def check_targets(cls, y, prediction_shape):
-        super().check_targets(y, prediction_shape)
-        y = np.asarray(y)
-        cls._refuse_targets(y, ~np.isfinite(y), "finite angles in radians")
-
-    def cdf(self, y):
+    def log_tail(self, y, upper):
         angle = wrapped(self._check_target(y) - self.prediction)
-        return _cdf(self.concentration, angle)
+        return self._compiled("_log_tail", angle, upper)
 
-    def quantile(self, p):
-        p = ops.convert_to_tensor(p, dtype=self.prediction.dtype)
-        return self.prediction + _quantile(self.concentration, p)
+    def _log_tail(self, angle, upper):
+        """The tail of an angle in [-pi, pi] from the prediction."""
+        size = ops.where(angle < 0, -angle, angle)
+        kappa = self.concentration
+        # The density is 0 so many standard deviations away.
+        end = clip(_WIDTHS / ops.sqrt(kappa), 0.0, math.pi)
+        start = ops.where(size > end, end, size)
+        tail = _integral(kappa, start, end - start)
+        tail = tail / (2 * math.pi * i0e(kappa))
+        below, above = both_tails(angle < 0, safe_log(tail))
+        return ops.where(upper, above, below)
+
+    def _solve(self, log_p, upper):
+        zeros = ops.zeros_like(log_p + self.concentration)
+        found = solve(
+            lambda v: self._log_tail(v, upper),
+            self._angle_nll,
+            clip(log_p, -80.0, 0.0),
+            upper,
+            ops.where(upper, 0.0, -math.pi) + zeros,
+            ops.where(upper, math.pi, 0.0) + zeros,
+        )
+        end = ops.where(upper, math.pi, -math.pi)
+        return self.prediction + ops.where(log_p < -80, end, found)
 
     def sample(self, count=None, seed=None):
         """Draws angles in (-pi, pi]."""
-        uniform = keras.random.uniform(
-            self._sample_shape(count), dtype=self.prediction.dtype, seed=seed
-        )
-        tiny = 2.0**-24
-        drawn = _quantile(self.concentration, clip(uniform, tiny, 1 - tiny))
-        return wrapped(self.prediction + drawn)
+        return wrapped(super().sample(count, seed))
 
     def mean(self):
         """Mean direction: the prediction, in (-pi, pi]."""
@@ -107,41 +118,12 @@ def _rule(dtype, rank):
     return list(zip(*groups, strict=True))
 
 
-def _tails(kappa, angle):
-    """Shares of the circle below and above an angle in [-pi, pi]."""
-    size = ops.abs(angle)
-    # The density is 0 so many standard deviations away.
-    end = clip(_WIDTHS / ops.sqrt(kappa), 0.0, 4.0)
-    share = _integral(kappa, ops.where(size < end, size, end))
-    share = share / (2 * math.pi * i0e(kappa))
-    tail = clip(0.5 - share, 0.0, 0.5)
-    left = angle < 0
-    return ops.where(left, tail, 1 - tail), ops.where(left, 1 - tail, tail)
-
-
-def _integral(kappa, end):
-    """Integral of `exp(kappa (cos(x) - 1))` from 0 to `end`."""
-    total = ops.zeros_like(end)
-    for node, weight in _rule(ops.dtype(end), len(end.shape)):
+def _integral(kappa, start, width):
+    """Integral of `exp(kappa (cos(x) - 1))` from `start` on."""
+    total = ops.zeros_like(width)
+    for node, weight in _rule(ops.dtype(width), len(width.shape)):
         node, weight = map(ops.convert_to_tensor, (node, weight))
-        sine = sin(0.5 * node * end)
+        sine = sin(0.5 * (start + node * width))
         terms = weight * ops.exp(-2 * kappa * sine * sine)
         total = total + ops.sum(terms, axis=0)
-    return end * total
-
-
-def _below(kappa, angle):
-    return _tails(kappa, angle)[0]
-
-
-def _solve(kappa, p):
-    def density(v):
-        sine = sin(0.5 * v)
-        height = ops.exp(-2 * kappa * sine * sine)
-        return height / (2 * math.pi * i0e(kappa))
-
-    return solve(lambda v: _tails(kappa, v), density, p, -math.pi, math.pi)
-
-
-_cdf = compiled(_below, static=0)
-_quantile = compiled(_solve, static=0)
+    return width * total

@@ -2,12 +2,16 @@
 
 from keras import ops
 
+from keras_likelihood.backend.clip import clip
 from keras_likelihood.backend.probability import tfp_distributions
 from keras_likelihood.constraints import ShiftedSoftplus
 from keras_likelihood.likelihoods.parameter import Parameter
 from keras_likelihood.likelihoods.positive_likelihood import PositiveLikelihood
 from keras_likelihood.likelihoods.special import bounded_exp, log_gamma
-from keras_likelihood.likelihoods.tails import log_one_minus_exp
+from keras_likelihood.likelihoods.tails import (
+    log_hazard,
+    log_one_minus_exp,
+)
 
 
 class Weibull(PositiveLikelihood):
@@ -44,19 +48,15 @@ class Weibull(PositiveLikelihood):
             - ops.log(self.shape)
         )
 
-    def ratio_cdf(self, log_ratio):
-        return -ops.expm1(-bounded_exp(self._log_hazard(log_ratio)))
-
     def ratio_log_tail(self, log_ratio, upper):
         hazard = bounded_exp(self._log_hazard(log_ratio))
         return ops.where(upper, -hazard, log_one_minus_exp(hazard))
 
-    def log_ratio_quantile(self, p):
-        return self._log_scale + ops.log(-ops.log1p(-p)) / self.shape
+    def log_ratio_tail_quantile(self, log_p, upper):
+        return self._log_scale + log_hazard(log_p, upper) / self.shape
 
     def variance(self):
-        second = log_gamma(1 + 2 / self.shape) + 2 * self._log_scale
-        return ops.square(self._mean) * ops.expm1(second)
+        return ops.square(self._mean) * ops.expm1(_log_gap(1 / self.shape))
 
     def information(self):
         """`(shape / prediction)^2`, of the prediction's shape."""
@@ -66,3 +66,24 @@ class Weibull(PositiveLikelihood):
         return tfp_distributions().Weibull(
             self.shape, self.prediction * ops.exp(self._log_scale)
         )
+
+
+def _log_gap(x):
+    """`log G(1 + 2 x) - 2 log G(1 + x)`, exact for small x too.
+
+    There it is a series whose coefficients are `(-1)^k zeta(k) (2^k - 2) / k`.
+    """
+    near = clip(x, 0.0, 0.2)
+    series = 0.0
+    for k in range(len(_ZETA) + 1, 1, -1):
+        term = (-1) ** k * _ZETA[k - 2] * (2**k - 2) / k
+        series = (series + term) * near
+    far = log_gamma(1 + 2 * x) - 2 * log_gamma(1 + x)
+    return ops.where(x < 0.15, series * near, far)
+
+
+_ZETA = [
+    sum(n**-k for n in range(1, 100)) + 99.5 ** (1 - k) / (k - 1)
+    for k in range(2, 20)
+]
+"""Riemann's zeta function at 2, 3, ..."""

@@ -48,3 +48,17 @@ class Wrapper(Parametrized):
             p.name: getattr(self, p.name) for p in self.likelihood.parameters
         }
         return self.likelihood(self.prediction, **parameters)
+
+
+def passed_on(*names):
+    """Methods of a wrapper that are those of the wrapped distribution."""
+
+    def method(name):
+        def call(self, *args, **kwargs):
+            return getattr(self.inner, name)(*args, **kwargs)
+
+        call.__name__ = name
+        call.__doc__ = f"`{name}` of the wrapped distribution."
+        return call
+
+    return tuple(method(name) for name in names)

@@ -9,6 +9,8 @@ from keras_likelihood.constraints import AffineSigmoid
 from keras_likelihood.likelihoods.count_likelihood import CountLikelihood
 from keras_likelihood.likelihoods.likelihood import get
 from keras_likelihood.likelihoods.parameter import Parameter
+from keras_likelihood.likelihoods.special import seed_generator
+from keras_likelihood.likelihoods.tails import log_add
 from keras_likelihood.likelihoods.wrapper import Wrapper
 
 _ZERO = Parameter(
@@ -40,6 +42,8 @@ class ZeroInflated(Wrapper, CountLikelihood):
         **parameters: parameters of the likelihood, and `zero_probability` in
             (0, 1), which defaults to 0.1.
     """
+
+    example = "poisson"
 
     @classmethod
     def define(cls, likelihood):
@@ -76,10 +80,10 @@ class ZeroInflated(Wrapper, CountLikelihood):
         above_zero = inner.count_nll(positive) - ops.log1p(-zero)
         return ops.where(y > 0, above_zero, at_zero)
 
-    def count_tails(self, y):
-        below, above = self.inner.count_tails(y)
-        rest = 1 - self._zero
-        return self._zero + rest * below, rest * above
+    def count_log_tails(self, y):
+        below, above = self.inner.count_log_tails(y)
+        rest = ops.log1p(-self._zero)
+        return log_add(ops.log(self._zero), rest + below), rest + above
 
     def variance(self):
         inner = self.inner
@@ -104,8 +108,7 @@ class ZeroInflated(Wrapper, CountLikelihood):
         return (inner.information() - square * (1 - zeros)) / rest
 
     def sample(self, count=None, seed=None):
-        if not isinstance(seed, keras.random.SeedGenerator):
-            seed = keras.random.SeedGenerator(seed)
+        seed = seed_generator(seed)
         drawn = self.inner.sample(count, seed=seed)
         uniform = keras.random.uniform(
             self._sample_shape(count), dtype=self.prediction.dtype, seed=seed

@@ -46,12 +46,13 @@ class EnsembleLoss(LikelihoodLoss):
         )
         self.loss = loss
         self.members = members
-        # A loss that weights its terms needs to know which outcomes count.
-        loss._state = self._state
 
-    def elementwise(self, distribution, y_true):
+    def batch(self, y_true, y_pred, sample_weight=None):
+        return self.loss.batch(y_true, y_pred, sample_weight)
+
+    def outcome_losses(self, distribution, y_true, weights):
         values = sum(
-            self.loss.elementwise(member, y_true)
+            self.loss.outcome_losses(member, y_true, weights)
             for member in distribution.members
         )
         mean = values / self.members

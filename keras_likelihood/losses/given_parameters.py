@@ -80,16 +80,26 @@ class GivenParameters:
                 values[name] = given
         return values
 
-    def distribution(self, output, dtype):
-        """The likelihood object around a model's output."""
+    def distribution(self, output, dtype, rows: dict):
+        """The likelihood object around a model's output.
+
+        Args:
+            output: a prediction, or `(prediction, parameter, ...)`.
+            dtype: the dtype of the computation.
+            rows: values of the data parameters for these examples, by name.
+        """
         known = {}
         for name, given in self.given.items():
-            if name in self.data:
-                known[name] = self.data[name].value()
+            if name in rows:
+                known[name] = rows[name]
+            elif name in self.data:
+                known[name] = self.data[name].fallback_value()
             elif name not in self.learned:
                 known[name] = given
             elif given is not None:
-                prediction = split_output(output)[0]
+                prediction = ops.convert_to_tensor(
+                    split_output(output)[0], dtype=dtype
+                )
                 known[name] = self._learned_value(name, prediction)
         return distribution_of(
             self.likelihood,

@@ -1,8 +1,7 @@
 """The loss that is the negative log-likelihood of any likelihood."""
 
-import contextlib
+import math
 import re
-import types
 import warnings
 from typing import Any
 
@@ -11,9 +10,9 @@ from keras import ops
 
 from keras_likelihood import likelihoods
 from keras_likelihood.backend.registration import serializable
-from keras_likelihood.likelihoods.output import match_target, split_output
+from keras_likelihood.likelihoods.output import split_output
+from keras_likelihood.losses.batch import Batch
 from keras_likelihood.losses.given_parameters import GivenParameters
-from keras_likelihood.losses.outcome_weights import outcome_weights
 
 
 @serializable
@@ -42,6 +41,9 @@ class LikelihoodLoss(keras.losses.Loss):
         likelihood: a `Likelihood` or its name.
         dimension: the dimension of the parameters the loss learns: `"scalar"`
             (default), `"channel"` or `"element"`.
+        ignore_class: a label, such as -1 or 255, of outcomes that do not
+            count, as in `keras.losses.SparseCategoricalCrossentropy`. For
+            likelihoods of classes. Defaults to `None`: all outcomes count.
         reduction: as in `keras.losses.Loss`.
         name: name of the loss.
         dtype: the dtype of the computation. Defaults to
@@ -57,6 +59,7 @@ class LikelihoodLoss(keras.losses.Loss):
         likelihood=None,
         *,
         dimension: str = "scalar",
+        ignore_class: int | None = None,
         reduction: str | None = "sum_over_batch_size",
         name: str | None = None,
         dtype=None,
@@ -72,13 +75,9 @@ class LikelihoodLoss(keras.losses.Loss):
         self._parameters = GivenParameters(
             self.likelihood, parameters, dimension
         )
-        self._state = types.SimpleNamespace(
-            adopted=False,
-            training_models=0,
-            was_trained=False,
-            warned=False,
-            batch=None,
-        )
+        self.ignore_class = _checked_label(ignore_class, self.likelihood)
+        self._trainer: str | None = None
+        self._has_warned = False
 
     @property
     def trainable_variables(self) -> list:
@@ -91,27 +90,21 @@ class LikelihoodLoss(keras.losses.Loss):
         """The `DataParameter`s among the parameters, by name."""
         return dict(self._parameters.data)
 
-    def adopt(self) -> list:
+    def adopt(self, trainer: str = "loop") -> list:
         """Says that the caller trains what this loss learns.
 
-        Call it once in a training loop of your own. `LikelihoodModel` uses
-        `trained_by_model` instead.
+        Call it once in a training loop of your own.
+
+        Args:
+            trainer: `"loop"` (default). A `LikelihoodModel` says `"model"`: it
+                does not call the loss, so that a call comes from another
+                model, which gets a warning.
 
         Returns:
             `trainable_variables`.
         """
-        self._state.adopted = True
+        self._trainer = trainer
         return self.trainable_variables
-
-    @contextlib.contextmanager
-    def trained_by_model(self):
-        """A context in which a model calls this loss and trains it."""
-        self._state.training_models += 1
-        self._state.was_trained = True
-        try:
-            yield
-        finally:
-            self._state.training_models -= 1
 
     def sources(self, count: int = 0) -> dict[str, str]:
         """Where the value of each parameter comes from.
@@ -145,63 +138,73 @@ class LikelihoodLoss(keras.losses.Loss):
         """
         return self._parameters.values()
 
-    def distribution(self, y_pred):
+    def distribution(self, y_pred, rows: dict | None = None):
         """The likelihood object around `y_pred`.
 
         Args:
             y_pred: a prediction, or `(prediction, parameter, ...)`.
+            rows: values of the data parameters for the examples of `y_pred`,
+                by name. Without them each has its fallback.
         """
-        return self._parameters.distribution(y_pred, self.dtype)
+        return self._parameters.distribution(y_pred, self.dtype, rows or {})
+
+    def batch(self, y_true, y_pred, sample_weight=None) -> Batch:
+        """The output of a model with its targets and weights."""
+        return Batch(y_pred, y_true, sample_weight, self.ignore_class)
 
     def __call__(self, y_true, y_pred, sample_weight=None):
-        prediction, parameters = split_output(y_pred)
-        self._refuse_untrained_parameters(len(parameters))
-        self._state.batch = prediction, sample_weight
-        try:
-            if not parameters:
-                return super().__call__(y_true, prediction, sample_weight)
-            masked = _WithParameters(self, parameters)
-            return masked(y_true, prediction, sample_weight)
-        finally:
-            self._state.batch = None
+        count = len(split_output(y_pred)[1])
+        self._refuse_untrained_parameters(count)
+        batch = self.batch(y_true, y_pred, sample_weight)
+        return self.of(self.distribution(y_pred), batch)
 
-    def call(self, y_true, y_pred):
-        distribution = self.distribution(y_pred)
-        y_true = match_target(y_true, distribution.prediction)
-        values = self.elementwise(distribution, y_true)
-        if not self.likelihood.event_rank:
-            return ops.mean(values, axis=-1)
-        # A label of weight 0 may be any number, such as -1.
-        counts = self._weights(values) > 0
-        return ops.where(counts, values, ops.zeros_like(values))
+    def of(self, distribution, batch: Batch):
+        """The loss of a batch whose distribution is known.
+
+        Args:
+            distribution: the `Likelihood` of the batch.
+            batch: the `Batch`.
+
+        Returns:
+            A number, or one value per example if `reduction` is `"none"`. It
+            is NaN if a target that counts is not finite.
+        """
+        rank = distribution.event_rank
+        weights = batch.weights(rank)
+        y, is_known = batch.finite_target(distribution, weights)
+        values = self.outcome_losses(distribution, y, weights)
+        if len(is_known.shape) > len(values.shape):
+            is_known = ops.all(is_known, axis=-1)
+        values = ops.where(is_known, values, math.nan)
+        counts = ops.broadcast_to(weights > 0, ops.shape(values))
+        values = ops.where(counts, values, 0.0)
+        values = batch.without_ignored(values, self.reduction)
+        values = batch.mean_over_units(values, rank)
+        return batch.reduce(values, self.reduction, self.dtype)
+
+    def outcome_losses(self, distribution, y_true, weights):
+        """Loss of every outcome; a subclass may use the weights.
+
+        Args:
+            distribution: a `Likelihood`.
+            y_true: targets, all of them possible.
+            weights: weights that broadcast with the outcomes, 0 where one does
+                not count. The loss is multiplied by them later.
+        """
+        return self.elementwise(distribution, y_true)
 
     def elementwise(self, distribution, y_true):
-        """Loss of every outcome; a subclass may weight it."""
+        """Loss of every outcome; a subclass may define it."""
         return distribution.nll(y_true)
 
-    def weighted_mean(self, values):
-        """Mean of `values` over the outcomes of the batch that count."""
-        weights = self._weights(values)
-        return ops.divide_no_nan(ops.sum(weights * values), ops.sum(weights))
-
-    def _weights(self, values):
-        if self._state.batch is None:
-            return ops.ones_like(values)
-        weights = outcome_weights(
-            *self._state.batch, event_rank=self.likelihood.event_rank
-        )
-        weights = ops.cast(weights, values.dtype)
-        return ops.broadcast_to(weights, ops.shape(values))
-
     def _refuse_untrained_parameters(self, count):
-        state = self._state
-        if state.adopted or state.training_models or state.warned:
+        if self._trainer == "loop" or self._has_warned:
             return
         given = self._parameters.given
         unused = self.learned_beside(count)
         asked = [n for n in unused if given[n] is not None]
         asked += self._parameters.data
-        if asked and not state.was_trained:
+        if asked and self._trainer is None:
             raise ValueError(
                 f"{self.name}: {asked} should be learned, but this model does "
                 "not train its loss. Use `keras_likelihood.LikelihoodModel` "
@@ -212,7 +215,7 @@ class LikelihoodLoss(keras.losses.Loss):
         if unused:
             start = {n: p.start for n, p in unused.items()}
             kept = f"{_describe(start, unused)} stay at their initial values"
-            if state.was_trained:
+            if self._trainer is not None:
                 kept = f"{list(unused)} stay as another model left them"
             warnings.warn(
                 f"{self.name}: this model does not train its loss, so {kept}. "
@@ -220,12 +223,13 @@ class LikelihoodLoss(keras.losses.Loss):
                 "them as numbers to avoid this warning.",
                 stacklevel=3,
             )
-        state.warned = True
+        self._has_warned = True
 
     def get_config(self):
         config = {
             **super().get_config(),
             "dimension": self.dimension,
+            "ignore_class": self.ignore_class,
             "dtype": self.dtype,
             **self._parameters.get_config(),
         }
@@ -234,19 +238,15 @@ class LikelihoodLoss(keras.losses.Loss):
         return config
 
 
-class _WithParameters(keras.losses.Loss):
-    """The loss of a prediction alone. It keeps the parameters separately.
-
-    Keras looks for a mask on the tensor it is given, not inside a tuple.
-    """
-
-    def __init__(self, loss, parameters):
-        super().__init__(loss.name, loss.reduction, loss.dtype)
-        self.loss = loss
-        self.parameters = parameters
-
-    def call(self, y_true, prediction):
-        return self.loss.call(y_true, (prediction, *self.parameters))
+def _checked_label(label, likelihood):
+    if label is None:
+        return None
+    if not hasattr(likelihood, "class_probabilities") or label != int(label):
+        raise ValueError(
+            "`ignore_class` must be a whole number, for a likelihood of "
+            f"classes. Received: {label!r} for {likelihood.name()!r}"
+        )
+    return int(label)
 
 
 def _snake_case(name):

@@ -71,14 +71,18 @@ class LocationScaleLoss(LikelihoodLoss):
         power = self.beta * distribution.scale_exponent()
         return ops.stop_gradient(distribution.scale**power)
 
-    def elementwise(self, distribution, y_true):
-        nll = distribution.nll(y_true)
+    def outcome_losses(self, distribution, y_true, weights):
+        nll = self.elementwise(distribution, y_true)
         if self.beta == 0:
             return nll
         weight = self.prediction_weight(distribution)
         if self.balanced:
             weight = ops.broadcast_to(weight, ops.shape(nll))
-            weight = weight / self.weighted_mean(weight)
+            counts = ops.broadcast_to(
+                ops.cast(weights, nll.dtype), ops.shape(nll)
+            )
+            total = ops.sum(counts * weight)
+            weight = weight / ops.divide_no_nan(total, ops.sum(counts))
         return nll * weight
 
     def get_config(self):

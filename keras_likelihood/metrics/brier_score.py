@@ -4,11 +4,11 @@ from keras import ops
 
 from keras_likelihood.backend.registration import serializable
 from keras_likelihood.metrics.class_metric import ClassMetric
-from keras_likelihood.metrics.distribution_metric import RunningMean
+from keras_likelihood.metrics.distribution_metric import WeightedMean
 
 
 @serializable
-class BrierScore(ClassMetric, RunningMean):
+class BrierScore(ClassMetric, WeightedMean):
     """Mean squared distance of the probabilities to the one-hot outcome.
 
         Brier = mean_i sum_c (p_ic - [y_i = c])^2

@@ -1,18 +1,12 @@
 """What the metrics of this package have in common."""
 
-import contextlib
-
 import keras
 from keras import ops
 
 from keras_likelihood import likelihoods
 from keras_likelihood.likelihoods import Likelihood
-from keras_likelihood.likelihoods.output import (
-    distribution_of,
-    match_target,
-    split_output,
-)
-from keras_likelihood.losses.outcome_weights import outcome_weights
+from keras_likelihood.likelihoods.output import distribution_of
+from keras_likelihood.losses.batch import Batch
 
 
 class DistributionMetric(keras.metrics.Metric):
@@ -48,7 +42,6 @@ class DistributionMetric(keras.metrics.Metric):
         for given in parameters:
             self.likelihood.parameter(given)
         self.parameters = parameters
-        self._is_counted = False
 
     def bind(self, loss):
         """Checks that this metric can judge what `loss` predicts.
@@ -68,19 +61,6 @@ class DistributionMetric(keras.metrics.Metric):
         named = self._named and self._named.name()
         return f"likelihood={named!r}, parameters={self.parameters}"
 
-    @contextlib.contextmanager
-    def already_counted(self):
-        """A context in which `update_state` does nothing.
-
-        A `LikelihoodModel` counts a batch when it computes the loss. Only then
-        can the learned parameters be read on every backend.
-        """
-        self._is_counted = True
-        try:
-            yield
-        finally:
-            self._is_counted = False
-
     def update_state(self, y_true, y_pred, sample_weight=None):
         """Counts a batch.
 
@@ -90,27 +70,15 @@ class DistributionMetric(keras.metrics.Metric):
                 `Likelihood`.
             sample_weight: weights of the examples or outcomes, or `None`.
         """
-        if self._is_counted:
-            return
         distribution = self.read(y_pred)
         if isinstance(y_pred, Likelihood):
             y_pred = y_pred.prediction
-        self.count_batch(distribution, y_true, y_pred, sample_weight)
+        self.judge(distribution, Batch(y_pred, y_true, sample_weight))
 
-    def count_batch(self, distribution, y_true, y_pred, sample_weight=None):
-        """Counts a batch whose distribution is known.
-
-        Args:
-            distribution: a `Likelihood`.
-            y_true, sample_weight: as in `update_state`.
-            y_pred: the output, whose prediction may have a mask.
-        """
-        weights = outcome_weights(
-            ops.convert_to_tensor(split_output(y_pred)[0]),
-            sample_weight,
-            event_rank=distribution.event_rank,
-        )
-        y_true = match_target(y_true, distribution.prediction)
+    def judge(self, distribution: Likelihood, batch: Batch):
+        """Counts a batch whose distribution is known."""
+        weights = batch.weights(distribution.event_rank)
+        y_true = batch.counted_target(distribution, weights)
         self.update_from(distribution, y_true, ops.cast(weights, self.dtype))
 
     def read(self, y_pred) -> Likelihood:
@@ -139,7 +107,7 @@ class DistributionMetric(keras.metrics.Metric):
         }
 
 
-class RunningMean(DistributionMetric):
+class WeightedMean(DistributionMetric):
     """A metric whose result is a weighted mean over all batches."""
 
     def __init__(self, likelihood=None, **options):
@@ -156,7 +124,7 @@ class RunningMean(DistributionMetric):
         return ops.divide_no_nan(self.total, self.count)
 
 
-class MeanOverOutcomes(RunningMean):
+class MeanOverOutcomes(WeightedMean):
     """The weighted mean over outcomes of what a subclass computes.
 
     A subclass defines `values(distribution, y_true)`.

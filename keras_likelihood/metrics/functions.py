@@ -130,7 +130,9 @@ def brier_score(y_true, probabilities, sample_weight=None) -> float:
     return float(np.average(square, weights=_weight(sample_weight, len(p))))
 
 
-def calibration_error(cdf_values, *, levels: int = 20, weights="uniform"):
+def calibration_error(
+    cdf_values, *, levels: int = 20, weights="uniform", sample_weight=None
+) -> float:
     """Calibration error (CAL) of the intervals of a regressor.
 
         CAL = sum_j w_j (p_j - #{i: F_i(y_i) <= p_j} / n)^2
@@ -143,18 +145,18 @@ def calibration_error(cdf_values, *, levels: int = 20, weights="uniform"):
         levels: number of equal steps of p. Defaults to 20.
         weights: `"uniform"` (default, each w_j = 1) or `"count"`, the share
             of values in the step that ends at p_j.
+        sample_weight: weights of the values, or `None`.
 
     >>> calibration_error(np.linspace(0, 1, 1001)) < 1e-5
     True
     """
-    values = np.ravel(np.asarray(cdf_values, dtype="float64"))
-    if not (values.min() >= 0 and values.max() <= 1):
-        raise ValueError(
-            "`cdf_values` must lie in [0, 1]. Received: values from "
-            f"{values.min():.3g} to {values.max():.3g}"
-        )
+    values = _checked_cdf(cdf_values)
     p = np.arange(1, levels) / levels
-    share = np.searchsorted(np.sort(values), p, side="right") / len(values)
+    order = np.argsort(values)
+    below = np.searchsorted(values[order], p, side="right")
+    weight = _weight(sample_weight, len(values))
+    weight = np.ones(len(values)) if weight is None else weight[order]
+    share = np.append(0.0, np.cumsum(weight))[below] / weight.sum()
     if weights == "uniform":
         return float(np.sum((p - share) ** 2))
     if weights == "count":
@@ -169,7 +171,7 @@ def interval_coverage(cdf_values, coverage: float = 0.9) -> float:
     """Share of targets inside the central interval of that coverage."""
     check_coverage(coverage)
     tail = (1 - coverage) / 2
-    values = np.asarray(cdf_values)
+    values = _checked_cdf(cdf_values)
     return float(np.mean((values >= tail) & (values <= 1 - tail)))
 
 
@@ -196,6 +198,16 @@ def standard_normal_crps(z):
     return z * erf(z / np.sqrt(2)) + 2 * density - 1 / np.sqrt(np.pi)
 
 
+def _checked_cdf(cdf_values):
+    values = np.ravel(np.asarray(cdf_values, dtype="float64"))
+    if not (values.min() >= 0 and values.max() <= 1):
+        raise ValueError(
+            "`cdf_values` must lie in [0, 1]. Received: values from "
+            f"{values.min():.3g} to {values.max():.3g}"
+        )
+    return values
+
+
 def _outcomes(y_true, probabilities):
     y_true = np.asarray(y_true)
     p = np.asarray(probabilities, dtype="float64")
@@ -207,6 +219,12 @@ def _outcomes(y_true, probabilities):
         raise ValueError(
             "`y_true` must have the shape of `probabilities` without the "
             f"classes. Received: {y_true.shape} and {p.shape}"
+        )
+    if not (np.isfinite(y_true).all() and np.isfinite(p).all()):
+        raise ValueError(
+            "`y_true` and `probabilities` must be finite. Received: "
+            f"{(~np.isfinite(y_true)).sum()} and {(~np.isfinite(p)).sum()} "
+            "values that are not"
         )
     return y_true.ravel().astype(int), p.reshape(-1, p.shape[-1])
 

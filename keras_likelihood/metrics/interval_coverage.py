@@ -3,6 +3,7 @@
 from keras import ops
 
 from keras_likelihood.backend.registration import serializable
+from keras_likelihood.likelihoods.censored import is_exact
 from keras_likelihood.metrics.distribution_metric import MeanOverOutcomes
 from keras_likelihood.metrics.functions import check_coverage
 
@@ -39,23 +40,26 @@ class IntervalCoverage(MeanOverOutcomes):
     def values(self, distribution, y_true):
         cdf = distribution.cdf(y_true)
         tail = (1 - self.coverage) / 2
-        inside = ops.logical_and(cdf >= tail, cdf <= 1 - tail)
         if not (distribution.is_discrete or distribution.takes_bounds):
-            return inside
+            return _nan_where_nan(
+                ops.logical_and(cdf >= tail, cdf <= 1 - tail), cdf
+            )
         below = distribution.cdf_below(y_true)
+        # The target is at most the upper quantile if the probability below
+        # the target is less than that of the quantile.
+        inside = ops.logical_and(cdf >= tail, below < 1 - tail)
+        inside = _nan_where_nan(inside, cdf)
         if not distribution.takes_bounds:
-            # The target is at most the upper quantile if the probability below
-            # the target is less than that of the quantile.
-            return ops.logical_and(cdf >= tail, below < 1 - tail)
+            return inside
         jump = cdf - below
-        covered = ops.clip(cdf, tail, 1 - tail) - ops.clip(
-            below, tail, 1 - tail
-        )
-        return ops.where(
-            jump > 0,
-            covered / ops.where(jump > 0, jump, 1.0),
-            ops.cast(inside, cdf.dtype),
-        )
+        ends = (ops.clip(p, tail, 1 - tail) for p in (cdf, below))
+        covered = ops.subtract(*ends) / ops.where(jump > 0, jump, 1.0)
+        exact = is_exact(y_true, distribution.prediction)
+        return ops.where(ops.logical_or(exact, jump <= 0), inside, covered)
 
     def get_config(self):
         return {**super().get_config(), "coverage": self.coverage}
+
+
+def _nan_where_nan(inside, cdf):
+    return ops.where(ops.isnan(cdf), cdf, ops.cast(inside, cdf.dtype))

@@ -8,6 +8,9 @@ from keras_likelihood.models.conformal_regressor import ConformalRegressor
 from keras_likelihood.models.ensemble import Ensemble
 from keras_likelihood.models.joint_training import joint_training
 from keras_likelihood.models.likelihood_model import LikelihoodModel
+from keras_likelihood.models.recalibrated_regressor import (
+    RecalibratedRegressor,
+)
 
 __all__ = [
     "ConformalClassifier",
@@ -15,5 +18,6 @@ __all__ = [
     "Ensemble",
     "EnsembleDistribution",
     "LikelihoodModel",
+    "RecalibratedRegressor",
     "joint_training",
 ]

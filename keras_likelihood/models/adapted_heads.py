@@ -1,5 +1,6 @@
 """Which head of a model belongs to which targets."""
 
+from keras_likelihood.backend.private import producer
 from keras_likelihood.data_parameters.indexed import split_index
 from keras_likelihood.layers.likelihood_head import LikelihoodHead
 from keras_likelihood.layers.target_units import collect_targets
@@ -31,13 +32,34 @@ def adapt_heads(model, y, sample_weight=None):
         heads[key].adapt(targets, sample_weight=weight)
 
 
+def refuse_other_head(model, key, loss, parameters):
+    """Raises if an output has other parameters than its loss expects.
+
+    Args:
+        model: the model.
+        key: key of the output.
+        loss: the `LikelihoodLoss` of the output.
+        parameters: the parameters in the output.
+    """
+    head = _head_behind(model, key)
+    if head is None or not parameters:
+        return
+    sources = loss.sources(len(parameters))
+    expected = [n for n, source in sources.items() if source == "predicted"]
+    received = [p.name for p in head.likelihood.parameters]
+    if expected != received:
+        raise ValueError(
+            f"{loss.name} needs an output with the parameters {expected}, as "
+            f"from a head for {loss.likelihood.name()!r}. Received: a head "
+            f"for {head.likelihood.name()!r}, with {received}"
+        )
+
+
 def _heads(model):
     """The heads that make the outputs, by key; `""` for a single one."""
     output = model.output if getattr(model, "outputs", None) else None
-    if isinstance(output, dict):
-        found = {key: _behind(part) for key, part in output.items()}
-    else:
-        found = {"": only_head(model)}
+    keys = list(output) if isinstance(output, dict) else [""]
+    found = {key: _head_behind(model, key) for key in keys}
     heads = {key: head for key, head in found.items() if head is not None}
     if not heads:
         raise ValueError(
@@ -48,9 +70,14 @@ def _heads(model):
     return heads
 
 
-def _behind(output):
-    prediction, _ = split_output(output)
-    return only_head(prediction._keras_history.operation)
+def _head_behind(model, key) -> LikelihoodHead | None:
+    """The head that makes an output, or `None`."""
+    if key == "":
+        return only_head(model)
+    if not getattr(model, "outputs", None):
+        return None
+    prediction, _ = split_output(model.output[key])
+    return only_head(producer(prediction)[0])
 
 
 def only_head(layer) -> LikelihoodHead | None:

@@ -4,7 +4,7 @@ import numpy as np
 
 SCORES = ("aps", "raps", "lac")
 
-_ROUNDING = 1e-5
+ROUNDING = 1e-5
 """Largest relative rounding error of a probability on any backend."""
 
 
@@ -39,7 +39,7 @@ def class_scores(
             probabilities. Equal inputs then get equal sets.
     """
     p = np.asarray(probabilities, dtype="float64")
-    slack = _ROUNDING if rounded else 0.0
+    slack = ROUNDING if rounded else 0.0
     if score == "lac":
         return -np.log(np.maximum(p, np.finfo("float32").tiny)) - slack
     order = np.argsort(-p, axis=-1, kind="stable")

@@ -6,6 +6,7 @@ import numpy as np
 from keras_likelihood.backend.registration import serializable
 from keras_likelihood.layers.conformal_scores import scores_layer
 from keras_likelihood.models.class_scores import prediction_sets
+from keras_likelihood.models.conformal_outputs import ConformalSet
 
 
 @serializable
@@ -42,3 +43,29 @@ class ConformalClassifier(keras.Model):
         return prediction_sets(
             probabilities, layer.scores, layer.settings, coverage, groups, seed
         )
+
+    def at_coverage(self, coverage: float = 0.9) -> keras.Model:
+        """A Keras model that puts out the sets themselves.
+
+        The calibration is part of its graph, so that `export` keeps it.
+
+        Args:
+            coverage: in (0, 1). Defaults to 0.9.
+
+        Returns:
+            A model with the outputs `probabilities` and `set`, booleans
+            `(n, ..., classes)`.
+        """
+        layer = scores_layer(self)
+        settings, groups, count = dict(layer.settings), None, 1
+        if settings.pop("randomized"):
+            raise ValueError(
+                "`at_coverage` needs sets that are not randomised. "
+                "Received: a calibration with randomized=True"
+            )
+        if settings["by_class"]:
+            count = max(self.outputs[0].shape[-1], 2)
+            groups = np.arange(count)
+        bound = layer.scores.threshold(coverage, groups, count)
+        sets = ConformalSet(bound.tolist(), **settings)
+        return keras.Model(self.input, sets(self.output))

@@ -6,7 +6,7 @@ import numpy as np
 from keras_likelihood.layers.calibration_scores import CalibrationScores
 from keras_likelihood.likelihoods import Likelihood, Quantiles
 
-_LEVEL = 0.998
+LEVEL = 0.998
 """Up to this coverage intervals end at quantiles. Beyond it they are widened
 in proportion, because a cdf in float32 no longer separates such targets.
 """
@@ -48,21 +48,28 @@ class ConformalDistribution:
         """
         shape = _targets_shape(self.distribution)
         bound = self.scores.threshold(coverage, self.groups, shape[0])
-        inner = np.minimum(bound, _LEVEL)
-        tail = 0.5 * (1 - inner) * (1 - _ROUNDING)
-        if tail.size == 1:
-            # If the density is symmetric, one quantile is enough.
-            ends = self.distribution.interval(1 - 2 * tail.item())
-            lower, upper = map(_numpy, ends)
-        else:
-            lower = _quantile(self.distribution, tail)
-            upper = _quantile(self.distribution, 1 - tail)
-        if (bound > _LEVEL).any():
-            ends = _ends(self.distribution)
-            further = np.maximum(bound - _LEVEL, 0) * (1 + 1e-6)
-            lower = lower - further * _spread(*ends)
-            upper = upper + further * _spread(*ends)
+        lower, upper = map(_numpy, inner_interval(self.distribution, bound))
+        further = beyond_level(bound)
+        if further.any():
+            spread = _spread(*_ends(self.distribution))
+            lower, upper = lower - further * spread, upper + further * spread
         return np.broadcast_to(lower, shape), np.broadcast_to(upper, shape)
+
+
+def inner_interval(distribution: Likelihood, bound):
+    """The central interval of coverage `bound`, at most 0.998."""
+    tail = 0.5 * (1 - np.minimum(bound, LEVEL)) * (1 - _ROUNDING)
+    if tail.size == 1:
+        # If the density is symmetric, one quantile is enough.
+        return distribution.interval(1 - 2 * tail.item())
+    dtype = keras.backend.standardize_dtype(distribution.prediction.dtype)
+    tail = tail.astype(dtype)
+    return distribution.quantile(tail), distribution.quantile(1 - tail)
+
+
+def beyond_level(bound) -> np.ndarray:
+    """How many widths of the 99.8 % interval are added at each end."""
+    return np.maximum(np.asarray(bound) - LEVEL, 0) * (1 + 1e-6)
 
 
 def interval_scores(distribution: Likelihood, y) -> np.ndarray:
@@ -88,8 +95,8 @@ def interval_scores(distribution: Likelihood, y) -> np.ndarray:
     less = at_most
     if getattr(distribution, "is_discrete", False):
         less = _numpy(distribution.cdf_below(within))
-    inner = np.clip(np.maximum(1 - 2 * at_most, 2 * less - 1), 0, _LEVEL)
-    further = _LEVEL + outside / _spread(lower, upper)
+    inner = np.clip(np.maximum(1 - 2 * at_most, 2 * less - 1), 0, LEVEL)
+    further = LEVEL + outside / _spread(lower, upper)
     return np.where(outside > 0, further, inner)
 
 
@@ -106,17 +113,17 @@ def tempered(distribution: Likelihood, trust, units: dict) -> Likelihood:
             parameters.
         units: dict by parameter of the values that do not change.
     """
-    trust = np.asarray(trust)
-    if np.all(trust == 1):
+    if np.all(np.asarray(trust) == 1):
         return distribution
-    values = {}
+    ops, values = keras.ops, {}
     for name, unit in units.items():
-        value = _numpy(getattr(distribution, name))
+        value = ops.convert_to_tensor(getattr(distribution, name), "float32")
+        unit = ops.convert_to_tensor(np.asarray(unit, "float32"))
+        share = ops.convert_to_tensor(np.asarray(trust, "float32"))
         if name == "scale":
-            value = unit * (value / unit) ** trust
+            values[name] = unit * ops.power(value / unit, share)
         else:
-            value = unit + trust * (value - unit)
-        values[name] = value.astype("float32")
+            values[name] = unit + share * (value - unit)
     return type(distribution)(distribution.prediction, **values)
 
 
@@ -153,18 +160,13 @@ def _targets_shape(distribution):
 
 
 def _ends(distribution):
-    lower, upper = distribution.interval(_LEVEL)
+    lower, upper = distribution.interval(LEVEL)
     return _numpy(lower), _numpy(upper)
 
 
 def _spread(lower, upper):
     # The interval of counts that are nearly always equal may have width 0.
     return np.where(upper > lower, upper - lower, 1.0)
-
-
-def _quantile(distribution, p):
-    dtype = keras.backend.standardize_dtype(distribution.prediction.dtype)
-    return _numpy(distribution.quantile(np.asarray(p, dtype)))
 
 
 def _numpy(values):

@@ -1,7 +1,6 @@
 """A regressor with calibrated intervals."""
 
 import keras
-import numpy as np
 
 from keras_likelihood import likelihoods
 from keras_likelihood.backend.registration import serializable
@@ -11,6 +10,7 @@ from keras_likelihood.models.conformal_distribution import (
     ConformalDistribution,
     tempered,
 )
+from keras_likelihood.models.conformal_outputs import ConformalInterval
 
 
 @serializable
@@ -56,9 +56,26 @@ class ConformalRegressor(keras.Model):
         layer = scores_layer(self)
         output = self.predict(x, **{"verbose": 0, **kwargs})
         settings = layer.settings
-        likelihood = likelihoods.get(settings["likelihood"])
-        law = distribution_of(likelihood, output)
-        units = {k: np.array(v) for k, v in settings["units"].items()}
-        return ConformalDistribution(
-            tempered(law, settings["trust"], units), layer.scores, groups
-        )
+        law = distribution_of(likelihoods.get(settings["likelihood"]), output)
+        law = tempered(law, settings["trust"], settings["units"])
+        return ConformalDistribution(law, layer.scores, groups)
+
+    def at_coverage(self, coverage: float = 0.9) -> keras.Model:
+        """A Keras model that puts out the intervals themselves.
+
+        The calibration is part of its graph, so that `export` keeps it.
+
+        ```python
+        model.at_coverage(0.9).export("served")
+        ```
+
+        Args:
+            coverage: in (0, 1). Defaults to 0.9.
+
+        Returns:
+            A model with the outputs `prediction`, `lower` and `upper`.
+        """
+        layer = scores_layer(self)
+        bound = layer.scores.threshold(coverage)
+        interval = ConformalInterval(bound.tolist(), **layer.settings)
+        return keras.Model(self.input, interval(self.output))

@@ -1,9 +1,10 @@
 """Likelihood models that are made from inputs and outputs."""
 
 import functools
-from typing import Any
 
 import keras
+
+from keras_likelihood.backend.private import functional_model_class
 
 
 def describes_graph(args, kwargs) -> bool:
@@ -12,18 +13,10 @@ def describes_graph(args, kwargs) -> bool:
     return given >= 2
 
 
-def functional_class(cls, args, kwargs) -> type:
-    """`cls` as a functional model.
-
-    Keras would change the bases of `cls`, and of `LikelihoodModel` with it,
-    for all later models. This breaks models that define `call`.
-    """
-    functional: Any = type(keras.Model(*args, **kwargs))
-    return _functional_class(cls, functional)
-
-
 @functools.cache
-def _functional_class(cls, functional):
+def functional_class(cls) -> type:
+    """`cls` as a class of functional models, with the same saved name."""
+    functional = functional_model_class()
     if issubclass(cls, functional):
         return cls
     made = type(
@@ -34,4 +27,6 @@ def _functional_class(cls, functional):
     package, _, name = keras.saving.get_registered_name(cls).rpartition(">")
     if package:
         keras.saving.register_keras_serializable(package, name)(made)
+        # A file in the old .h5 format names the class alone.
+        keras.saving.get_custom_objects().setdefault(name, made)
     return made

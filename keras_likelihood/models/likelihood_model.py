@@ -5,35 +5,37 @@ import inspect
 import keras
 
 from keras_likelihood.backend.kept_values import keeping_values
+from keras_likelihood.backend.private import become
 from keras_likelihood.backend.processes import (
     in_step,
     joint_count,
     refuse_workers,
 )
 from keras_likelihood.backend.registration import serializable
-from keras_likelihood.data_parameters.rows_ahead import RowsAhead
-from keras_likelihood.data_parameters.weights import standardize_weights
+from keras_likelihood.data_parameters.file_table import FileTable
 from keras_likelihood.likelihoods.output import split_output
 from keras_likelihood.losses.likelihood_loss import LikelihoodLoss
-from keras_likelihood.models.adapted_heads import adapt_heads
+from keras_likelihood.models.adapted_heads import adapt_heads, refuse_other_head
 from keras_likelihood.models.built_optimizer import build_optimizer
 from keras_likelihood.models.compiled_losses import (
     CompiledLosses,
     entry,
     with_instances,
 )
+from keras_likelihood.models.counted_metrics import CountedMetrics
 from keras_likelihood.models.functional import (
     describes_graph,
     functional_class,
 )
 from keras_likelihood.models.likelihood_step import LikelihoodStep
 from keras_likelihood.models.named_output import named_output
+from keras_likelihood.models.numbered_weights import standardize_weights
 from keras_likelihood.models.own_callbacks import (
     expect_learned_scales,
     with_own_callbacks,
     without_held_out,
 )
-from keras_likelihood.models.training_targets import check_training_targets
+from keras_likelihood.models.training_targets import check_targets
 
 
 @serializable
@@ -71,7 +73,7 @@ class LikelihoodModel(LikelihoodStep):
 
     def __new__(cls, *args, **kwargs):
         if describes_graph(args, kwargs):
-            cls = functional_class(cls, args, kwargs)
+            cls = functional_class(cls)
         return super().__new__(cls)
 
     def __init__(self, *args, **kwargs):
@@ -79,7 +81,7 @@ class LikelihoodModel(LikelihoodStep):
             type(self), "_is_functional"
         ):
             # This is a subclass that passes its graph to `super().__init__`.
-            self.__class__ = functional_class(type(self), args, kwargs)
+            become(self, functional_class(type(self)))
         super().__init__(*args, **kwargs)
 
     @classmethod
@@ -114,29 +116,59 @@ class LikelihoodModel(LikelihoodStep):
         """
         adapt_heads(self, y, sample_weight)
 
-    def compile(self, optimizer="rmsprop", loss=None, **kwargs):
-        """Like `keras.Model.compile`. The model trains what losses learn."""
+    def compile(
+        self,
+        optimizer="rmsprop",
+        loss=None,
+        *,
+        loss_weights=None,
+        metrics=None,
+        weighted_metrics=None,
+        **kwargs,
+    ):
+        """Like `keras.Model.compile`. The model trains what losses learn.
+
+        Args:
+            optimizer: as in Keras.
+            loss: a loss of `keras_likelihood.losses`, the name of a likelihood
+                such as `"student_t"`, or a loss of Keras. For several outputs,
+                a dict or list of them.
+            loss_weights: a number, or one per output.
+            metrics, weighted_metrics: metrics of this package judge the
+                distribution. Metrics of Keras get class probabilities if the
+                likelihood has classes, else the prediction.
+            **kwargs: as in Keras.
+        """
         loss = with_instances(loss)
-        losses = CompiledLosses(loss, kwargs.get("loss_weights"))
+        losses = CompiledLosses(loss, loss_weights)
         self._refuse_loss_of_lone_prediction(loss)
-        losses.bind_metrics(
-            getattr(self, "output_names", None),
-            kwargs.get("metrics"),
-            kwargs.get("weighted_metrics"),
-        )
+        counted = CountedMetrics(losses, metrics, weighted_metrics)
         if kwargs.get("jit_compile") is True:
-            _refuse_jit_with_store(losses)
-        super().compile(optimizer=optimizer, loss=loss, **kwargs)
-        if losses.is_one:
-            # Keras would otherwise trace, in every `fit` and `evaluate`, a
-            # loss that `compute_loss` does not use.
-            self._compile_loss.built = True
-        self._fitted.losses = losses
+            _refuse_jit_with_file(losses)
+        given = {
+            "loss": loss,
+            "loss_weights": loss_weights,
+            "metrics": metrics,
+            "weighted_metrics": weighted_metrics,
+        }
+        # Keras would map a loss and metrics over the parameters too.
+        passed = {} if losses.by_key else given
+        super().compile(optimizer=optimizer, **passed, **kwargs)
+        vars(self).update(loss=loss, counted=counted)
+        self._compiled.losses, self._compiled.given = losses, given
         self.loss_parameters.replace({}, {})
         outputs = self._known_outputs()
         if outputs is not None:
             self._adopt(outputs)
         expect_learned_scales(self)
+
+    def get_compile_config(self):
+        """As `keras.Model.get_compile_config`."""
+        given = {
+            name: keras.saving.serialize_keras_object(value)
+            for name, value in self._compiled.given.items()
+        }
+        return {**super().get_compile_config(), **given}
 
     def compile_from_config(self, config):
         """Compiles as saved, which Keras leaves to this class."""
@@ -148,32 +180,36 @@ class LikelihoodModel(LikelihoodStep):
     def _known_outputs(self):
         if getattr(self, "outputs", None):
             return self.output
-        if self._fitted.outputs is None and self.built:
+        if self._compiled.outputs is None and self.built:
             shape = self.get_build_config().get("input_shape")
             if shape is not None:
                 self(keras.tree.map_shape_structure(keras.KerasTensor, shape))
-        return self._fitted.outputs
+        return self._compiled.outputs
 
     def __call__(self, *args, **kwargs):
         outputs = super().__call__(*args, **kwargs)
         is_subclass = not getattr(self, "outputs", None)
-        if is_subclass and self._fitted.outputs is None:
-            self._fitted.outputs = keras.tree.map_structure(
+        if is_subclass and self._compiled.outputs is None:
+            self._compiled.outputs = keras.tree.map_structure(
                 lambda x: keras.KerasTensor((None, *x.shape[1:])), outputs
             )
-            self._adopt(self._fitted.outputs)
+            self._adopt(self._compiled.outputs)
         return outputs
 
     def _adopt(self, outputs):
         """Makes and keeps what the losses learn for these outputs."""
         learned = {}
-        for key, loss in self._fitted.losses.by_key.items():
+        for key, loss in self._compiled.losses.by_key.items():
             prediction, parameters = split_output(entry(outputs, key))
-            if isinstance(prediction, dict):
+            if isinstance(prediction, dict) or prediction is None:
                 continue
+            refuse_other_head(self, key, loss, parameters)
             loss.build(tuple(prediction.shape), len(parameters))
+            loss.adopt("model")
             for name, value in loss.learned_beside(len(parameters)).items():
-                learned[f"{key}_{name}" if key else name] = value
+                learned[name if key == "" else f"{key}_{name}"] = value
+        for parameter in self.data_parameters.values():
+            parameter.set_model(self)
         self.loss_parameters.replace(learned, self.data_parameters)
 
     def _refuse_loss_of_lone_prediction(self, loss):
@@ -203,9 +239,7 @@ class LikelihoodModel(LikelihoodStep):
         own = self.data_parameters.values()
         for parameter in own:
             parameter.require_index(given.get("x"), given.get("y"))
-        check_training_targets(
-            self._fitted.losses, self._known_outputs(), **given
-        )
+        check_targets(self._compiled.losses, self._known_outputs(), **given)
         given.update(without_held_out(**given))
         given["callbacks"] = with_own_callbacks(self, **given)
         if own:
@@ -219,22 +253,6 @@ class LikelihoodModel(LikelihoodStep):
         finally:
             for parameter in own:
                 parameter.close()
-
-    def make_train_function(self, force=False):
-        """As `keras.Model.make_train_function`; may read rows ahead."""
-        super().make_train_function(force)
-        self.train_function = RowsAhead.around(self.train_function, self)
-
-    def make_test_function(self, force=False):
-        """As `keras.Model.make_test_function`."""
-        # The steps ask the file for rows, and take what lies on the device.
-        RowsAhead.settle_all(self)
-        super().make_test_function(force)
-
-    def make_predict_function(self, force=False):
-        """As `keras.Model.make_predict_function`."""
-        RowsAhead.settle_all(self)
-        return super().make_predict_function(force)
 
     def train_on_batch(
         self, x, y=None, sample_weight=None, class_weight=None, **kwargs
@@ -250,6 +268,9 @@ class LikelihoodModel(LikelihoodStep):
             x, y, sample_weight, class_weight = standardize_weights(
                 x, y, sample_weight, class_weight
             )
+        check_targets(
+            self._compiled.losses, self._known_outputs(), y, sample_weight
+        )
         build_optimizer(self)
         logs = super().train_on_batch(
             x, y, sample_weight, class_weight, **kwargs
@@ -258,8 +279,19 @@ class LikelihoodModel(LikelihoodStep):
             parameter.check()
         return logs
 
+    def test_on_batch(self, x, y=None, sample_weight=None, **kwargs):
+        """As `keras.Model.test_on_batch`, with the same checks as `fit`."""
+        check_targets(
+            self._compiled.losses, self._known_outputs(), y, sample_weight
+        )
+        return super().test_on_batch(x, y, sample_weight, **kwargs)
+
     def evaluate(self, *args, **kwargs):
-        """As `keras.Model.evaluate`."""
+        """As `keras.Model.evaluate`, with the same checks as `fit`."""
+        bound = inspect.signature(super().evaluate).bind(*args, **kwargs)
+        check_targets(
+            self._compiled.losses, self._known_outputs(), **bound.arguments
+        )
         with keeping_values(self):
             return super().evaluate(*args, **kwargs)
 
@@ -272,16 +304,19 @@ class LikelihoodModel(LikelihoodStep):
         """
         with keeping_values(self):
             output = super().predict(*args, **kwargs)
-        losses = self._fitted.losses
+        losses = self._compiled.losses
         if losses.is_one and not isinstance(output, dict):
             return _named(losses.by_key[""], output)
         if isinstance(output, dict):
             return {
-                key: _named(losses.by_key[key], value)
-                if key in losses.by_key
-                else value
+                key: _named(losses.by_key.get(key), value)
                 for key, value in output.items()
             }
+        if losses.by_key and isinstance(output, list | tuple):
+            return [
+                _named(losses.by_key.get(key), value)
+                for key, value in enumerate(output)
+            ]
         return output
 
     def predict_distribution(self, x, **kwargs):
@@ -299,9 +334,9 @@ class LikelihoodModel(LikelihoodStep):
             **kwargs: passed on to `predict`.
 
         Returns:
-            A `Likelihood`, or a dict of them for a dict of outputs.
+            A `Likelihood`, or a dict of them for several outputs.
         """
-        losses = self._fitted.losses
+        losses = self._compiled.losses
         if not losses.by_key:
             raise ValueError(
                 "`predict_distribution` needs a model compiled with a "
@@ -318,22 +353,24 @@ class LikelihoodModel(LikelihoodStep):
         return getattr(LikelihoodModel, unpickle.__name__), arguments
 
 
-def _refuse_jit_with_store(losses):
+def _refuse_jit_with_file(losses):
     stored = [
-        p.store
+        p
         for loss in losses.by_key.values()
         for p in loss.data_parameters.values()
-        if p.store is not None
+        if isinstance(p.table, FileTable)
     ]
     if stored and keras.backend.backend() == "tensorflow":
         raise ValueError(
-            "A data parameter with a `store` on disk needs a step that is "
-            "not compiled by XLA on TensorFlow; leave `jit_compile` at "
-            "'auto'. Received: jit_compile=True"
+            "A data parameter with a `FileTable` needs a step that is not "
+            "compiled by XLA on TensorFlow; leave `jit_compile` at 'auto'. "
+            "Received: jit_compile=True"
         )
 
 
 def _named(loss, output):
+    if loss is None:
+        return output
     count = len(split_output(output)[1])
     sources = loss.sources(count)
     return named_output(

@@ -1,13 +1,15 @@
 """What a model of a likelihood computes for one batch."""
 
-import contextlib
 import types
 
 from keras import ops
 
+from keras_likelihood.backend.private import UNTRACKED
+from keras_likelihood.backend.processes import replicas_that_add
+from keras_likelihood.backend.rows import value_and_gradient
 from keras_likelihood.data_parameters.indexed import split_index
-from keras_likelihood.data_parameters.parameter_rows import step_rows
-from keras_likelihood.likelihoods.output import split_output
+from keras_likelihood.losses.batch import Batch
+from keras_likelihood.losses.likelihood_loss import LikelihoodLoss
 from keras_likelihood.models.compiled_losses import CompiledLosses, entry
 from keras_likelihood.models.loss_owner import LossOwner
 
@@ -21,17 +23,15 @@ class LikelihoodStep(LossOwner):
     def __new__(cls, *args, **kwargs):
         model = super().__new__(cls)
         # Keras does not track the attributes of a plain namespace.
-        model.__dict__["_fitted"] = types.SimpleNamespace(
+        model.__dict__["_compiled"] = types.SimpleNamespace(
             losses=CompiledLosses(),
+            given={},
             outputs=None,
-            is_counted=False,
         )
         return model
 
     def __setattr__(self, name, value):
-        if name == "_jax_state":
-            # On JAX Keras sets all arrays of a model here after every step,
-            # and would search each of them for layers and variables.
+        if name in UNTRACKED:
             object.__setattr__(self, name, value)
         else:
             super().__setattr__(name, value)
@@ -40,88 +40,150 @@ class LikelihoodStep(LossOwner):
     def data_parameters(self) -> dict:
         """The `DataParameter`s of the losses, by name."""
         return {
-            f"{key}_{name}" if key else name: parameter
-            for key, loss in self._fitted.losses.by_key.items()
+            name if key == "" else f"{key}_{name}": parameter
+            for key, loss in self._compiled.losses.by_key.items()
             for name, parameter in loss.data_parameters.items()
         }
 
-    def loss_weight(self, key: str = "") -> float | None:
+    def loss_weight(self, key="") -> float | None:
         """The weight of the loss of the output `key`, `None` for 1."""
-        return self._fitted.losses.weight(key)
+        return self._compiled.losses.weight(key)
 
     def compute_loss(
         self, x=None, y=None, y_pred=None, sample_weight=None, training=True
     ):
         """The negative log-likelihood and the losses that layers add.
 
-        Data parameters are trained here, because only the loss depends on
-        them.
+        Each output becomes a distribution once, which the loss, the metrics
+        and the data parameters use. The metrics are counted and the data
+        parameters are trained here: a training step of your own must call
+        this method.
         """
-        y, sample_weight, index = split_index(y, sample_weight)
-        with contextlib.ExitStack() as batch:
-            for loss in self._fitted.losses.by_key.values():
-                batch.enter_context(loss.trained_by_model())
-            for parameter in self.data_parameters.values():
-                batch.enter_context(parameter.batch(index, training))
-            self._fitted.losses.count_batch(y, y_pred, sample_weight)
-            self._fitted.is_counted = True
-            total = self._total_loss(x, y, y_pred, sample_weight, training)
-        self.loss_parameters.log()
-        return total
-
-    def _total_loss(self, x, y, y_pred, sample_weight, training):
-        losses = self._fitted.losses
-        if not losses.is_one:
-            total = super().compute_loss(
+        losses = self._compiled.losses
+        if not losses.by_key:
+            return super().compute_loss(
                 x, y, y_pred, sample_weight, training=training
             )
-            for key, loss in losses.by_key.items():
-                if training and loss.data_parameters:
-                    self._step_rows(key, y, y_pred, sample_weight)
-            return total
-        if isinstance(y_pred, dict):
-            raise ValueError(
-                "A dict of outputs needs a dict of losses with its keys, "
-                f"{sorted(y_pred)}. Received: the one loss {self.loss.name}"
-            )
-        if training and self.loss.data_parameters:
-            total = self._step_rows("", y, y_pred, sample_weight)
-        else:
-            total = self.loss(y, y_pred, sample_weight)
-            weight = losses.weight("")
-            total = total if weight is None else total * weight
+        y, sample_weight, index = split_index(y, sample_weight)
+        total = 0.0
+        for key, batch, value, distribution in self._outputs(
+            y, y_pred, sample_weight, index, training
+        ):
+            self.counted.count(key, value, batch, distribution)
+            total = total + self._weighted(key, value)
+        # Each replica has a share of the losses that layers add.
+        count = replicas_that_add()
         for added in self.losses:
-            # The losses of the replicas are added. Each replica has a share of
-            # this one.
-            share = self._aggregate_additional_loss(added)
-            total = total + ops.cast(share, total.dtype)
+            total = total + ops.cast(ops.sum(added), total.dtype) / count
         return total
 
-    def _step_rows(self, key, y, y_pred, sample_weight):
-        loss = self._fitted.losses.by_key[key]
-        return step_rows(
-            loss,
-            [p.rows for p in loss.data_parameters.values()],
-            entry(y, key),
-            entry(y_pred, key),
-            entry(sample_weight, key),
-            self._fitted.losses.weight(key),
-        )
+    def data_loss(self, y, y_pred, sample_weight=None):
+        """The loss of the outputs alone.
+
+        Nothing is counted or trained, and losses that layers add are left out.
+
+        Args:
+            y, sample_weight: targets and weights, as in `compute_loss`.
+            y_pred: the output of the model.
+        """
+        if not self._compiled.losses.by_key:
+            loss = super().compute_loss(None, y, y_pred, sample_weight)
+            return loss - sum(ops.cast(a, loss.dtype) for a in self.losses)
+        y, sample_weight, index = split_index(y, sample_weight)
+        outputs = self._outputs(y, y_pred, sample_weight, index, False)
+        return sum(self._weighted(key, value) for key, _, value, _ in outputs)
+
+    def _weighted(self, key, value):
+        weight = self._compiled.losses.weight(key)
+        return value if weight is None else value * weight
+
+    def _outputs(self, y, y_pred, sample_weight, index, training):
+        """Key, `Batch`, loss and distribution of each output in turn."""
+        losses = self._compiled.losses
+        _refuse_wrong_structure(losses, y_pred)
+        for key, loss in losses.all().items():
+            given = (entry(part, key) for part in (y, y_pred, sample_weight))
+            if isinstance(loss, LikelihoodLoss):
+                batch = loss.batch(*given)
+                value, distribution = _loss_and_distribution(
+                    loss, batch, index, training, losses.weight(key)
+                )
+            else:
+                target, output, weight = given
+                batch = Batch(output, target, weight)
+                value, distribution = loss(target, output, weight), None
+            yield key, batch, value, distribution
 
     def compute_metrics(self, x, y, y_pred, sample_weight=None):
-        """Updates metrics with the prediction or the distribution."""
-        y, sample_weight, _ = split_index(y, sample_weight)
-        losses = self._fitted.losses
-        predictions = y_pred
-        if losses.is_one:
-            predictions = split_output(y_pred)[0]
-        elif isinstance(y_pred, dict):
-            predictions = {k: split_output(v)[0] for k, v in y_pred.items()}
-        if not self._fitted.is_counted:
-            # A training step of the user computed the loss in another way.
-            losses.count_batch(y, y_pred, sample_weight)
-        self._fitted.is_counted = False
-        with contextlib.ExitStack() as counted:
-            for _, metric, _ in losses.metrics:
-                counted.enter_context(metric.already_counted())
-            return super().compute_metrics(x, y, predictions, sample_weight)
+        """The results of the metrics, which `compute_loss` has counted."""
+        if not self._compiled.losses.by_key:
+            return super().compute_metrics(x, y, y_pred, sample_weight)
+        return self.get_metrics_result()
+
+
+def _loss_and_distribution(loss, batch: Batch, index, training, weight):
+    """Computes the loss of one output and trains its data parameters.
+
+    Args:
+        loss: a `LikelihoodLoss`.
+        batch: the `Batch` of the output.
+        index: row numbers of the examples, or `None`.
+        training: whether to move the rows.
+        weight: factor of this loss in the total, or `None` for 1.
+
+    Returns:
+        `(value, distribution)`: the loss before the rows move and without the
+        factor, and the `Likelihood`.
+    """
+    data = loss.data_parameters
+    if training:
+        for parameter in data.values():
+            parameter.require_rows(index)
+    if index is None or not data:
+        distribution = loss.distribution(batch.output)
+        return loss.of(distribution, batch), distribution
+    rows = {name: parameter.read(index) for name, parameter in data.items()}
+    moving = [n for n, p in data.items() if not p.follows] if training else []
+
+    def objective(*displacements):
+        """The loss, and the distribution as its prediction and parameters."""
+        values = {name: r.displacement for name, r in rows.items()}
+        values |= dict(zip(moving, displacements, strict=True))
+        distribution = loss.distribution(
+            batch.output, {n: data[n].value_at(v) for n, v in values.items()}
+        )
+        return loss.of(distribution, batch), distribution.parts()
+
+    start = [rows[name].displacement for name in moving]
+    value, gradients, parts = value_and_gradient(objective, start)
+    distribution = loss.likelihood(**parts)
+    for name, gradient in zip(moving, gradients, strict=True):
+        scaled = gradient if weight is None else gradient * weight
+        data[name].move(rows[name], scaled, weight)
+    if training:
+        for name in set(data) - set(moving):
+            away = data[name].distance(rows[name], distribution)
+            data[name].move(rows[name], away)
+    return value, distribution
+
+
+def _refuse_wrong_structure(losses, y_pred):
+    if losses.is_one and isinstance(y_pred, dict):
+        raise ValueError(
+            "A dict of outputs needs a dict of losses with its keys, "
+            f"{sorted(y_pred)}. Received: one loss, {losses.by_key[''].name}"
+        )
+    if losses.is_one:
+        return
+    known = range(len(y_pred)) if isinstance(y_pred, list | tuple) else y_pred
+    missing = [k for k in losses.all() if not _has(known, k)]
+    if missing:
+        raise ValueError(
+            "Each loss needs an output of the same key, or of the same "
+            f"position in a list. Received: losses for {missing}, which are "
+            "not outputs"
+        )
+
+
+def _has(known, key):
+    return hasattr(known, "__contains__") and key in known

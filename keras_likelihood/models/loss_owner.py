@@ -1,5 +1,6 @@
 """A model that trains and saves what its losses learn."""
 
+import contextlib
 import inspect
 import os
 
@@ -7,7 +8,31 @@ import keras
 
 from keras_likelihood.backend.kept_values import forget_gradients
 from keras_likelihood.backend.processes import alone, summed
+from keras_likelihood.backend.whole_files import replacing
+from keras_likelihood.models.counted_metrics import CountedMetrics
 from keras_likelihood.models.loss_parameters import LossParameters
+
+
+@contextlib.contextmanager
+def whole_file(filepath, options: dict):
+    """Yields where to save, for `filepath` to be replaced in one move.
+
+    Folders, remote paths, shards and files that must not be replaced are left
+    to Keras.
+    """
+    path = str(filepath)
+    one_file = path.endswith((".keras", ".weights.h5")) and "://" not in path
+    folder = os.path.dirname(os.path.realpath(path))
+    if (
+        not one_file
+        or not options.get("overwrite", True)
+        or options.get("max_shard_size")
+        or not os.path.isdir(folder)
+    ):
+        yield filepath
+        return
+    with replacing(filepath) as temporary:
+        yield str(temporary)
 
 
 class LossOwner(keras.Model):
@@ -23,6 +48,7 @@ class LossOwner(keras.Model):
         model.__dict__["_loss_parameters"] = LossParameters(
             name="loss_parameters"
         )
+        model.__dict__["counted"] = CountedMetrics()
         return model
 
     @property
@@ -32,12 +58,11 @@ class LossOwner(keras.Model):
 
     @property
     def metrics(self):
-        return super().metrics + self.loss_parameters.metrics
+        return super().metrics + self.counted.all()
 
     def get_metrics_result(self):
         """As `keras.Model.get_metrics_result`, over all joint processes."""
-        # What a loss learns is the same in each process.
-        counted = [v for m in super().metrics for v in m.variables]
+        counted = [v for m in self.metrics for v in m.variables]
         with summed(counted):
             return super().get_metrics_result()
 
@@ -83,21 +108,30 @@ class LossOwner(keras.Model):
         super().zero_grad(*args, **kwargs)
         forget_gradients(self.loss_parameters.variables)
 
+    def named_parameters(self, *args, **kwargs):
+        """Those of PyTorch's modules, and what the losses learn."""
+        yield from super().named_parameters(*args, **kwargs)
+        for variable in self._loss_variables(True):
+            yield variable.path, variable.value
+
     def save(self, filepath, *args, **kwargs):
-        """Like `keras.Model.save`, without `.h5` files for learned losses."""
+        """Like `keras.Model.save`; writes a whole file or none.
+
+        An `.h5` file cannot hold what the loss has learned.
+        """
         legacy = str(filepath).endswith((".h5", ".hdf5"))
         if legacy and self.loss_parameters.variables:
             raise ValueError(
                 "An .h5 file cannot hold what the loss has learned; save as "
                 f"'.keras'. Received: {os.fspath(filepath)!r}"
             )
-        with alone():
-            return super().save(filepath, *args, **kwargs)
+        with alone(), whole_file(filepath, kwargs) as target:
+            return super().save(target, *args, **kwargs)
 
     def save_weights(self, filepath, *args, **kwargs):
-        """As `keras.Model.save_weights`."""
-        with alone():
-            return super().save_weights(filepath, *args, **kwargs)
+        """Like `keras.Model.save_weights`; writes a whole file or none."""
+        with alone(), whole_file(filepath, kwargs) as target:
+            return super().save_weights(target, *args, **kwargs)
 
     def summary(self, *args, **kwargs):
         """As `keras.Model.summary`, with what the losses learn."""

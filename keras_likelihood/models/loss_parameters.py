@@ -8,7 +8,6 @@ import numpy as np
 from keras import ops
 
 from keras_likelihood.backend.registration import serializable
-from keras_likelihood.models.latest_value import LatestValue
 
 
 @serializable
@@ -29,7 +28,7 @@ class LossParameters(keras.Layer):
         super().__init__(**kwargs)
         # Keras does not track the attributes of a plain namespace.
         self._current = types.SimpleNamespace(
-            parameters={}, data_parameters={}, logs={}, remembered={}
+            parameters={}, data_parameters={}, remembered={}
         )
         self.built = True
 
@@ -43,7 +42,6 @@ class LossParameters(keras.Layer):
         self._current.remembered |= self._values_by_key()
         self._current.parameters = dict(parameters)
         self._current.data_parameters = dict(data_parameters or {})
-        self._current.logs = {name: LatestValue(name) for name in parameters}
         numbered = self._current.remembered.get(_NUMBERED)
         if numbered is not None and self.variables:
             del self._current.remembered[_NUMBERED]
@@ -74,11 +72,6 @@ class LossParameters(keras.Layer):
         self.replace({}, {})
         self._current.remembered = {}
 
-    def log(self):
-        """Notes the current values for the progress bar and the history."""
-        for name, parameter in self._current.parameters.items():
-            self._current.logs[name].update_state(parameter.value())
-
     @property
     def variables(self):
         held = (
@@ -95,10 +88,6 @@ class LossParameters(keras.Layer):
     def learned(self) -> dict:
         """The `GlobalParameter`s, by name."""
         return dict(self._current.parameters)
-
-    @property
-    def metrics(self):
-        return list(self._current.logs.values())
 
     def describe(self) -> list[str]:
         """One line about each parameter."""
@@ -120,7 +109,9 @@ class LossParameters(keras.Layer):
             store[f"{key}.value"] = np.asarray(parameter.latest)
         for name, parameter in self._current.data_parameters.items():
             for i, variable in enumerate(parameter.variables):
-                store[f"{_data_key(name)}.{i}"] = variable.numpy()
+                # The rows of a file need not fit in memory.
+                value = getattr(variable, "rows", variable.numpy)()
+                store[f"{_data_key(name)}.{i}"] = value
 
     def load_own_variables(self, store):
         keys = list(store.keys())
@@ -182,6 +173,10 @@ def _data_key(name):
 def _assign_all(variables, values, name):
     shapes = [tuple(getattr(v, "saved_shape", v.shape)) for v in variables]
     received = [np.shape(v) for v in values]
+    if received and received[0] == ():
+        # Version 0.2 kept the rows of a table on disk apart.
+        shapes, received = shapes[1:], received[1:]
+        variables, values = variables[1:], values[1:]
     if shapes != received:
         raise ValueError(
             f"The saved {name} is of another model. Expected: variables of "

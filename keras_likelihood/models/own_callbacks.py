@@ -2,7 +2,8 @@
 
 import keras
 
-from keras_likelihood.models.first_batch import FirstBatch
+from keras_likelihood.models.finite_loss import FiniteLoss
+from keras_likelihood.models.learned_values import LearnedValues
 from keras_likelihood.regularizers.learn_scales import LearnScales
 from keras_likelihood.regularizers.pruning import adaptive_weights
 from keras_likelihood.regularizers.rows import is_arrays, split_rows
@@ -22,7 +23,7 @@ def with_own_callbacks(model, callbacks=None, **given):
     expect_learned_scales(model)
     listed = _listed(callbacks)
     own = [c for c in model.data_parameters.values() if c not in listed]
-    own.append(FirstBatch())
+    own += [LearnedValues(), FiniteLoss()]
     learners = [c for c in listed if isinstance(c, LearnScales)]
     if not learners and (not model.built or adaptive_weights(model)):
         # The model keeps it, with what it has compiled, for the next `fit`.
@@ -31,7 +32,8 @@ def with_own_callbacks(model, callbacks=None, **given):
     for learner in learners:
         _give_rows(learner, **given)
     if not isinstance(callbacks, keras.callbacks.CallbackList):
-        return [*listed, *own]
+        # Later callbacks see the values that an earlier one adds to the logs.
+        return [*own, *listed]
     for callback in own:
         callback.set_model(model)
         callbacks.append(callback)

@@ -2,14 +2,16 @@
 
 import numpy as np
 
-from keras_likelihood.outliers import marginals
-from keras_likelihood.outliers.autoencoder_scale import AutoencoderScale
-from keras_likelihood.outliers.linear_scores import (
+from keras_likelihood.outliers.scale_detector import AutoencoderScale
+from keras_likelihood.outliers.score_parts import (
     LEVELS,
+    fit_marginals,
+    fit_tails,
     linear_scores,
+    log_tails,
     robust_moments,
+    surprise,
 )
-from keras_likelihood.outliers.tails import fit_tails, log_tails
 
 _MARGINALS = ("middle", "spread", "low", "step", "log_density")
 
@@ -56,7 +58,7 @@ class Auto(AutoencoderScale):
         z, excess = self._standardise(x)
         z = z.astype("float64")
         self.moments_mean_, self.moments_scatter_ = robust_moments(z)
-        for name, value in marginals.fit_marginals(z).items():
+        for name, value in fit_marginals(z).items():
             setattr(self, f"marginal_{name}_", value)
         linear = self._linear(z)
         self.element_tails_ = fit_tails(linear[1])
@@ -91,17 +93,13 @@ class Auto(AutoencoderScale):
     def _parts(self, z, linear, deep, rows):
         """All scores before they are combined, one in each column.
 
-        Args:
-            z: standardised rows.
-            linear: scores of whole rows and of elements.
-            deep: scores of the network.
-            rows: number of rows that `fit` has seen.
+        `rows` is the number of rows that `fit` has seen.
         """
         joint, elements = linear
         elements = log_tails(elements, self.element_tails_, rows)
         elements = elements.reshape(len(z), len(LEVELS), -1)
         tables = {n: getattr(self, f"marginal_{n}_") for n in _MARGINALS}
-        columns = marginals.surprise(z, **tables)
+        columns = surprise(z, **tables)
         return np.column_stack(
             [joint, elements.mean(axis=2), elements.max(axis=2), columns, deep]
         )

@@ -1,23 +1,121 @@
-"""Auto-encoders whose predicted scale is an outlier score."""
+"""PCA+S and AE+S: auto-encoders with a predicted scale."""
 
 import contextlib
+import time
 import warnings
+from collections.abc import Callable
 
 import keras
 import numpy as np
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
+from keras_likelihood.backend.registration import serializable
 from keras_likelihood.backend.threads import one_thread
 from keras_likelihood.constraints import Exp
 from keras_likelihood.layers import PredictedParameter
 from keras_likelihood.losses import LaplaceLoss
 from keras_likelihood.models import LikelihoodModel
-from keras_likelihood.outliers.columns import measure, standardise
 from keras_likelihood.outliers.detector import OutlierDetector
-from keras_likelihood.outliers.forecast import Forecast
-from keras_likelihood.outliers.row_noise import RowNoise
 from keras_likelihood.outliers.saving import load_detector, save_detector
+from keras_likelihood.outliers.standardising import measure, standardise
+
+
+@serializable
+class RowNoise(keras.Layer):
+    """Adds normal noise to each row while training.
+
+        x' = x + level e,    level ~ uniform(0, largest),    e ~ normal(0, 1)
+
+    With weak noise a denoiser must learn fine structure in the data, and with
+    strong noise coarse structure. The level of a row is drawn again in each
+    step.
+
+    Args:
+        largest: `>= 0`.
+        seed: the random seed of the noise. Defaults to `None`.
+
+    Input and output: `(batch, units)`.
+    """
+
+    def __init__(self, largest: float, *, seed: int | None = None, **kwargs):
+        super().__init__(**kwargs)
+        self.largest = largest
+        self.seed = seed
+        self._generator = keras.random.SeedGenerator(seed)
+        self.supports_masking = True
+
+    def call(self, inputs, training=False):
+        if not training or self.largest == 0:
+            return inputs
+        shape = keras.ops.shape(inputs)
+        level = keras.random.uniform(
+            (shape[0], 1),
+            maxval=self.largest,
+            dtype=self.compute_dtype,
+            seed=self._generator,
+        )
+        noise = keras.random.normal(
+            shape, dtype=self.compute_dtype, seed=self._generator
+        )
+        return inputs + level * noise
+
+    def compute_output_shape(self, input_shape):
+        return input_shape
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "largest": self.largest,
+            "seed": self.seed,
+        }
+
+
+LONG = 60.0
+"""Trainings shorter than so many seconds are not announced."""
+MEASURED = 1.0
+"""Seconds of training before the estimate."""
+
+
+class Forecast(keras.callbacks.Callback):
+    """Tells the user early that a training will take minutes.
+
+    The first step is not counted, because it compiles.
+    """
+
+    def __init__(self, steps: int, columns: int, say: Callable[[str], None]):
+        super().__init__()
+        self.steps = steps
+        self.columns = columns
+        self.say = say
+        self._start = None
+        self._told = False
+        self._before = 0
+
+    def on_epoch_begin(self, epoch, logs=None):
+        self._before = epoch * self.params["steps"]
+
+    def on_train_batch_begin(self, batch, logs=None):
+        # For a method at the end of a batch Keras waits for every step.
+        step = self._before + batch
+        if self._told or step == 0:
+            return
+        now = time.perf_counter()
+        if self._start is None:
+            self._start = (step, now)
+            return
+        steps, seconds = step - self._start[0], now - self._start[1]
+        if seconds < MEASURED:
+            return
+        self._told = True
+        left = (self.steps - step) * seconds / steps
+        if left > LONG:
+            self.say(
+                f"Training will take about {left / 60:.0f} more minute(s): "
+                f"{self.steps:,} steps on {self.columns:,} columns. Fewer "
+                "steps or columns take less time."
+            )
+
 
 _STEPS_A_ROUND = 50
 _SCORE_ROWS = 4096
@@ -261,3 +359,97 @@ def _print_line(text):
 def _start(shape, random):
     # NumPy is used, because JAX would compile a sampler for every shape.
     return random.normal(scale=shape[0] ** -0.5, size=shape)
+
+
+_WIDEST_CODE = 256
+"""Largest number of directions. The time grows with it."""
+
+
+class PCAScale(ScaleDetector):
+    """Finds outliers by the scale of a linear auto-encoder's errors.
+
+        decode(encode(x)) = dropout(x) A B + b
+
+    `A` has half as many columns as the data, at most 256. They are like the
+    directions of PCA, but outliers have little influence on them.
+
+    >>> detector = PCAScale(random_state=0).fit(x)
+    >>> strangest = detector.decision_scores_.argsort()[::-1][:10]
+    >>> detector.predict(x_new)
+
+    Args:
+        **options: those of `ScaleDetector`.
+    """
+
+    def _reconstruct(self, noisy, units, seed):
+        kept = keras.layers.Dropout(self.dropout, seed=seed)(noisy)
+        code_units = min(-(-units // 2), _WIDEST_CODE)
+        code = dense(code_units, None, use_bias=False)(kept)
+        return dense(units, None)(code)
+
+
+class AutoencoderScale(ScaleDetector):
+    """Finds outliers by the scale of a deep auto-encoder's errors.
+
+        encode(x) = dropout(relu(x A)) B,    decode(c) = relu(c C) D + d
+
+    The code is as wide as the data. Noise and dropout keep the network from
+    copying its input. There is no bottleneck.
+
+    >>> detector = AutoencoderScale(random_state=0).fit(x)
+    >>> detector.decision_function(x_new)
+
+    Args:
+        hidden_units: width of the hidden layers of encoder and decoder.
+            Defaults to 64.
+        noise: largest level of noise, `>= 0`. Defaults to 1, because a
+            nonlinear map needs less noise than a linear one.
+        **options: those of `ScaleDetector`.
+    """
+
+    def __init__(
+        self,
+        *,
+        hidden_units: int = 64,
+        noise: float = 1.0,
+        dropout: float = 0.2,
+        scale_units: int = 64,
+        steps: int = 1000,
+        batch_size: int = 256,
+        learning_rate: float = 2e-3,
+        early_stopping: bool = False,
+        patience: int = 5,
+        validation_fraction: float = 0.1,
+        contamination: float = 0.1,
+        random_state=None,
+        verbose: bool = False,
+    ):
+        super().__init__(
+            noise=noise,
+            dropout=dropout,
+            scale_units=scale_units,
+            steps=steps,
+            batch_size=batch_size,
+            learning_rate=learning_rate,
+            early_stopping=early_stopping,
+            patience=patience,
+            validation_fraction=validation_fraction,
+            contamination=contamination,
+            random_state=random_state,
+            verbose=verbose,
+        )
+        self.hidden_units = hidden_units
+
+    def _check_options(self):
+        super()._check_options()
+        if not self.hidden_units >= 1:
+            raise ValueError(
+                f"`hidden_units` must be >= 1. Received: {self.hidden_units}"
+            )
+
+    def _reconstruct(self, noisy, units, seed):
+        h = dense(self.hidden_units, "relu")(noisy)
+        h = keras.layers.Dropout(self.dropout, seed=seed)(h)
+        code = dense(units, None, use_bias=False)(h)
+        h = dense(self.hidden_units, "relu")(code)
+        return dense(units, None)(h)

@@ -1,14 +1,12 @@
 """Figures. Matplotlib is imported when a figure is drawn."""
 
-from keras_likelihood.plots.calibration_curve import (
+from keras_likelihood.plots.calibration import (
+    compare_reliability,
     plot_calibration_curve,
     plot_pit_histogram,
-)
-from keras_likelihood.plots.prior_scales import plot_prior_scales
-from keras_likelihood.plots.reliability import (
-    compare_reliability,
     plot_reliability,
 )
+from keras_likelihood.plots.prior_scales import plot_prior_scales
 
 __all__ = [
     "compare_reliability",

@@ -2,8 +2,10 @@
 
 import keras
 
+from keras_likelihood.backend.private import producer
 from keras_likelihood.layers import LikelihoodHead
 from keras_likelihood.layers.serving import (
+    LinearPool,
     OneVsRestTable,
     SecondClass,
     TemperedProbabilities,
@@ -21,19 +23,9 @@ _ACTIVATED = (
 _BARE = (keras.layers.Activation, keras.layers.Softmax)
 _SHAPE_ONLY = (
     *("Reshape", "Flatten", "Squeeze", "ExpandDims"),
-    *("Identity", "ConformalScores"),
+    *("Identity", "ConformalScores", "LikelihoodPrediction"),
 )
 """Layers and operations, by name, that do not change the values."""
-
-
-def producer(tensor):
-    """The layer that made a symbolic tensor, its inputs and its position.
-
-    `layer.output` is the output of the first call only. A layer may be called
-    twice, and a model inside a model always is.
-    """
-    layer, node, position = tensor._keras_history
-    return layer, list(layer._inbound_nodes[node].input_tensors), position
 
 
 def last_layer(tensor):
@@ -52,13 +44,23 @@ def last_layer(tensor):
 
 def kind_of(tensor) -> str | None:
     """`"softmax"`, `"sigmoid"`, `"linear"`, or `None` if unrecognised."""
-    layer = last_layer(tensor)
+    layer, inputs, position = producer(tensor)
+    if is_graph(layer):
+        return kind_of(layer.outputs[position])
+    if _passes(layer, tensor, inputs):
+        return kind_of(inputs[0])
     if isinstance(layer, keras.layers.Softmax):
         return "softmax" if layer.axis in (-1, None) else None
     if isinstance(layer, OneVsRestTable | TemperedProbabilities):
         return "softmax"
     if isinstance(layer, SecondClass):
         return "sigmoid"
+    if isinstance(layer, LinearPool | keras.layers.Concatenate):
+        # A mean, or questions side by side, are what all their inputs are.
+        kinds = {kind_of(each) for each in inputs}
+        (kind,) = kinds if len(kinds) == 1 else (None,)
+        pooled = isinstance(layer, LinearPool) or kind == "sigmoid"
+        return kind if kind in PROBABILITIES and pooled else None
     if isinstance(layer, LikelihoodHead):
         layer = layer.prediction
     if isinstance(layer, keras.layers.Wrapper):
@@ -72,14 +74,9 @@ def kind_of(tensor) -> str | None:
 def open_ending(tensor, strip: bool):
     """Logits and features of a classifier's output, in its graph.
 
-    Args:
-        tensor: the output of a graph that `open_models` returned.
-        strip: whether to remove the softmax or sigmoid at its end.
-
-    Returns:
-        `(logits, features)`. The logits are `None` if the activation could not
-        be removed. The features are `None` if the layer does not have one
-        input.
+    With `strip` the softmax or sigmoid at its end is removed. The logits are
+    `None` if that is not possible. The features are `None` if the layer does
+    not have one input.
     """
     layer, inputs, _ = producer(tensor)
     if _passes(layer, tensor, inputs):
@@ -88,7 +85,9 @@ def open_ending(tensor, strip: bool):
     if isinstance(layer, _BARE):
         _, features = open_ending(inputs[0], strip=False)
         return (inputs[0] if strip else tensor), features
-    single = len(inputs) == 1 and not isinstance(layer, keras.Model)
+    single = len(inputs) == 1 and not isinstance(
+        layer, keras.Model | LinearPool
+    )
     features = inputs[0] if single else None
     if strip and isinstance(layer, _ACTIVATED):
         return _without_activation(layer)(inputs[0]), features
@@ -98,10 +97,7 @@ def open_ending(tensor, strip: bool):
 def open_models(graph, name: str | None = None) -> keras.Model:
     """Returns a graph with the same layers that ends in no nested model.
 
-    Args:
-        graph: a model.
-        name: the name of a layer that must not be inside a nested model
-            either.
+    The layer called `name` is not inside a nested model either.
     """
     while True:
         nested = _nested_at_end(keras.tree.flatten(graph.output)[0])
@@ -133,10 +129,6 @@ def rename_twins(graph, outputs):
     """Renames layers of a graph whose names occur again in its outputs.
 
     A model that is recalibrated twice has layers of the same names.
-
-    Args:
-        graph: a model.
-        outputs: symbolic tensors made of its tensors.
     """
     old = {id(operation) for operation in graph.operations}
     new, waiting = {}, list(outputs)
@@ -156,8 +148,17 @@ def rename_twins(graph, outputs):
 
 
 def layer_output(graph, name: str):
-    """The output of a layer in a graph, from its latest call."""
-    return graph.get_layer(name)._inbound_nodes[-1].output_tensors[0]
+    """The output of a layer in a graph."""
+    seen, waiting = set(), keras.tree.flatten(graph.output)
+    while waiting:
+        tensor = waiting.pop()
+        layer, inputs, position = producer(tensor)
+        if layer.name == name and position == 0:
+            return tensor
+        if id(tensor) not in seen:
+            seen.add(id(tensor))
+            waiting += inputs
+    return graph.get_layer(name).output
 
 
 def _nested_at_end(tensor):

@@ -8,12 +8,13 @@ import numpy as np
 
 from keras_likelihood.backend.batches import numpy_batches
 from keras_likelihood.layers.serving import (
+    ClassLogits,
     LogOdds,
     LogProbabilities,
     PooledLogits,
     TemperedLogits,
 )
-from keras_likelihood.likelihoods import Bernoulli, Softmax
+from keras_likelihood.likelihoods import Bernoulli, LocationScale, Softmax
 from keras_likelihood.likelihoods.ensemble_distribution import (
     EnsembleDistribution,
 )
@@ -31,10 +32,10 @@ from keras_likelihood.reading.endings import (
 from keras_likelihood.reading.loading import copy_model, load_model
 from keras_likelihood.reading.parameter_layers import (
     head_behind,
-    likelihood_by_names,
+    named_likelihood,
     too_many_outputs,
 )
-from keras_likelihood.reading.stock_losses import (
+from keras_likelihood.reading.stock_models import (
     asks_questions,
     puts_out_logits,
 )
@@ -90,25 +91,43 @@ class ModelGraph:
 
     def _pool_classes(self):
         """Turns an ensemble of classifiers into one classifier."""
-        pooled, likelihood = self.likelihood, self.likelihood
-        if pooled is not None and issubclass(pooled, EnsembleDistribution):
-            likelihood = pooled.likelihood
-        if pooled is likelihood or likelihood not in (Softmax, Bernoulli):
+        kind = self.likelihood
+        if kind is None or not issubclass(kind, EnsembleDistribution):
             return
-        tensors = [self.parameters["member"]]
-        temperature = self.parameters["temperature"]
-        if isinstance(temperature, keras.KerasTensor):
-            tensors.append(temperature)
-            temperature = 1.0
-        with full_precision():
-            layer = PooledLogits(
-                likelihood.name(),
-                pooled.components,
-                np.asarray(temperature, "float64").tolist(),
-                name="pooled_logits",
+        if kind.likelihood in (Softmax, Bernoulli):
+            tensors, known = self._separate_parameters()
+            given = known.get("temperature", 1.0)
+            self._become(
+                kind.likelihood,
+                PooledLogits(kind.likelihood.name(), kind.components, given),
+                tensors,
             )
+
+    def _number_classes(self):
+        """Turns a likelihood of ordered classes into a softmax."""
+        kind = self.likelihood
+        if kind is None or issubclass(kind, Softmax | Bernoulli):
+            return
+        one = self.prediction.shape[-1] == 1
+        if one and hasattr(kind, "class_probabilities"):
+            tensors, known = self._separate_parameters()
+            layer = ClassLogits(kind.name(), known)
+            self._become(Softmax, layer, [self.prediction, *tensors])
+
+    def _become(self, likelihood, layer, tensors):
+        with full_precision():
             self.prediction = layer(tensors)
         self.likelihood, self.parameters = likelihood, {}
+
+    def _separate_parameters(self):
+        """Symbolic parameters in a list, and the others as numbers."""
+        tensors, known = [], {}
+        for name, value in self.parameters.items():
+            if isinstance(value, keras.KerasTensor):
+                tensors.append(value)
+            else:
+                known[name] = np.asarray(value, "float64").tolist()
+        return tensors, known
 
     def logits(
         self,
@@ -129,6 +148,7 @@ class ModelGraph:
             `(logits, multi_label)`. A plain vector `(batch,)` gets an axis
             of one unit.
         """
+        self._number_classes()
         self._refuse_regressor()
         kind = None if self.likelihood else kind_of(self.prediction)
         if from_logits is None:
@@ -137,7 +157,7 @@ class ModelGraph:
             )
         many = self.prediction.shape[1:][-1:] not in ((), (1,))
         if multi_label is None:
-            several = self.likelihood is Bernoulli
+            several = issubclass(self.likelihood or Softmax, Bernoulli)
             multi_label = many and (several or asks_questions(kind, self.loss))
         with full_precision():
             strip = not from_logits and kind in PROBABILITIES
@@ -151,14 +171,19 @@ class ModelGraph:
             return self._tempered(logits), multi_label
 
     def _refuse_regressor(self):
-        if self.likelihood in (None, Softmax, Bernoulli) and (
-            "scale" not in self.parameters
-        ):
-            return
+        kind = self.likelihood or Softmax
+        if issubclass(kind, Softmax | Bernoulli):
+            if "scale" not in self.parameters:
+                return
+        advice = (
+            "For regressors use `keras_likelihood.recalibration.regression`. "
+            if issubclass(kind, LocationScale) or kind is Softmax
+            else ""
+        )
         raise ValueError(
-            "`model` must be a classifier with one output. For regressors use "
-            "`keras_likelihood.recalibration.regression`. "
+            f"`model` must be a classifier with one output. {advice}"
             f"Received: a prediction with {sorted(self.parameters)}"
+            + (f" of {kind.name()}" if self.likelihood else "")
         )
 
     def _tempered(self, logits):
@@ -285,11 +310,9 @@ def _parameters(loss, graph, beside):
         ]
         found = dict(zip(from_output, beside, strict=True))
         return loss.likelihood, {**loss.parameter_values(), **found}
-    head = head_behind(graph, beside)
-    if head is not None:
-        names = [p.name for p in head.likelihood.parameters]
-        return head.likelihood, dict(zip(names, beside, strict=True))
-    named = likelihood_by_names(graph, beside)
+    named = named_likelihood(graph, beside)
+    head = None if named else head_behind(graph, beside)
+    named = head.likelihood if head else named
     if named is not None:
         names = [p.name for p in named.parameters]
         return named, dict(zip(names, beside, strict=True))

@@ -9,6 +9,7 @@ from keras_likelihood import likelihoods
 from keras_likelihood.constraints import Constraint
 from keras_likelihood.layers import LikelihoodHead, PredictedParameter
 from keras_likelihood.layers.conformal_scores import ConformalScores
+from keras_likelihood.layers.serving import LikelihoodPrediction
 from keras_likelihood.likelihoods import Normal, StudentT
 from keras_likelihood.likelihoods.output import split_output
 from keras_likelihood.reading.endings import last_layer
@@ -28,11 +29,7 @@ def parameter_layers(model) -> Iterator[tuple[str, keras.Layer]]:
 def head_behind(model, beside, key="") -> LikelihoodHead | None:
     """The head that makes the output of a model, or `None`.
 
-    Args:
-        model: the model.
-        beside: the parameters in its output. Without parameters there is no
-            head.
-        key: the key of the output, or `""`.
+    Without parameters `beside` the prediction there is no head.
     """
     if not beside:
         return None
@@ -41,25 +38,19 @@ def head_behind(model, beside, key="") -> LikelihoodHead | None:
     return heads[0] if len(heads) == 1 else None
 
 
-def likelihood_by_names(model, beside, key=""):
-    """The likelihood of a recalibrated regressor without head and loss.
+def named_likelihood(model, beside, key=""):
+    """The likelihood class of a calibrated regressor without head and loss.
 
-    Its outputs have the names of the parameters. In a conformal model a layer
-    has the name of the likelihood.
-
-    Args:
-        model: the model.
-        beside: the parameters in its output.
-        key: the key of the output, or `""`.
-
-    Returns:
-        A `Likelihood` class, or `None` for other models.
+    A layer of it keeps the name of the likelihood. In files of version 0.2 the
+    outputs have the names of the parameters. `None` for other models.
     """
     if not beside or not is_graph(model):
         return None
-    for layer in model.layers:
+    for layer in reversed(model.layers):
         if isinstance(layer, ConformalScores):
             return likelihoods.get(layer.settings["likelihood"])
+        if isinstance(layer, LikelihoodPrediction):
+            return likelihoods.get(layer.likelihood)
     names = [_layer_behind(model, key, 1 + i).name for i in range(len(beside))]
     for found in (Normal, StudentT):
         if names == [p.name for p in found.parameters]:
@@ -80,12 +71,7 @@ def constraint_and_start(
 ) -> tuple[Constraint, float]:
     """Constraint and initial value of one parameter.
 
-    Args:
-        model: the model.
-        reading: the reading of its output.
-        name: the name of the parameter.
-        position: the position of the parameter in the output, `None` if it is
-            not there.
+    `position` is its place in the output, `None` if it is not there.
     """
     declared = reading.likelihood.parameter(name)
     layer = reading.data_parameters.get(name)

@@ -19,7 +19,7 @@ from keras_likelihood.reading.loading import is_graph, load_model, output_of
 from keras_likelihood.reading.parameter_layers import (
     constraint_and_start,
     head_behind,
-    likelihood_by_names,
+    named_likelihood,
     too_many_outputs,
     unit_of,
 )
@@ -86,10 +86,7 @@ class Reading:
 
     @property
     def data_parameters(self) -> dict:
-        """The `DataParameter`s of the loss whose tables are open, by name.
-
-        A loaded model names its tables on disk and opens none of them.
-        """
+        """The `DataParameter`s of the loss whose rows are known, by name."""
         found = getattr(self.loss, "data_parameters", {})
         return {name: data for name, data in found.items() if data.is_open}
 
@@ -181,9 +178,9 @@ def _read(model, key, output, loss):
         tensors = output_of(model)
         tensors = tensors[key] if key else tensors
         kind = kind_of(split_output(tensors)[0])
-    head = head_behind(model, beside, key)
-    named = head and head.likelihood
-    named = named or likelihood_by_names(model, beside, key)
+    named = named_likelihood(model, beside, key)
+    head = None if named else head_behind(model, beside, key)
+    named = head.likelihood if head else named
     if isinstance(loss, LikelihoodLoss):
         fitted = loss.distribution(output)
         known = loss.sources(len(beside))
@@ -212,5 +209,5 @@ def _values(reading, name, fitted):
     data = reading.data_parameters.get(name)
     if data is not None and data.num_examples == len(reading.prediction):
         values = data.values()
-        return values.reshape(len(values), *data.rows.shape)
+        return values.reshape(len(values), *data.row_shape)
     return keras.ops.convert_to_numpy(getattr(fitted, name))

@@ -7,12 +7,49 @@ import numpy as np
 from keras_likelihood.likelihoods import Bernoulli, Normal, Softmax
 from keras_likelihood.reading.endings import PROBABILITIES
 from keras_likelihood.reading.reading import Reading
-from keras_likelihood.reading.stock_losses import (
-    asks_questions,
-    puts_out_logits,
-    task_of_loss,
-)
 from keras_likelihood.reading.targets import log_probabilities
+
+_REGRESSION = ("squared", "absolute", "mse", "mae", "huber", "cosh")
+
+
+def task_of_loss(loss) -> str | None:
+    """The task of a compiled Keras loss, if its name says so."""
+    name = _name(loss)
+    if "crossentropy" in name or "cross_entropy" in name:
+        return "classification"
+    if any(word in name for word in _REGRESSION):
+        return "regression"
+    return None
+
+
+def puts_out_logits(kind, loss, layer: str) -> bool:
+    """Whether a classifier's output is logits.
+
+    `kind` is that of its last layer, see `kind_of`, and `layer` its name.
+    """
+    if kind is not None:
+        return kind == "linear"
+    if task_of_loss(loss) != "classification":
+        raise ValueError(
+            "The last layer must be a softmax, a sigmoid or linear. For other "
+            "layers give `from_logits=True` or `from_logits=False`. "
+            f"Received: {layer}"
+        )
+    config = loss.get_config() if hasattr(loss, "get_config") else {}
+    return bool(config.get("from_logits", False))
+
+
+def asks_questions(kind, loss) -> bool:
+    """Whether a classifier's outputs are independent yes/no questions."""
+    return kind == "sigmoid" or (kind is None and "binary" in _name(loss))
+
+
+def _name(loss):
+    if loss is None or isinstance(loss, dict | list | tuple):
+        return ""
+    name = loss if isinstance(loss, str) else None
+    return (name or getattr(loss, "__name__", type(loss).__name__)).lower()
+
 
 _LEAST = 1e-12
 

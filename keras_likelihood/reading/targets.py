@@ -7,12 +7,8 @@ def are_probabilities(rows, low=None, high=None) -> bool:
     """Whether rows lie in [0, 1] and sum to one.
 
     The answer for one column is always False, because logits may lie in [0, 1]
-    too. Rows of several columns do not sum to one by chance.
-
-    Args:
-        rows: `(rows, columns)`.
-        low: smallest value, if it is known.
-        high: largest value, if it is known.
+    too. Rows of several columns do not sum to one by chance. `low` and `high`
+    are the smallest and the largest value, if they are known.
     """
     low = rows.min() if low is None else low
     high = rows.max() if high is None else high
@@ -22,12 +18,7 @@ def are_probabilities(rows, low=None, high=None) -> bool:
 
 
 def log_probabilities(p, least: float):
-    """Logits of probabilities: `log p`, or the log-odds of one column.
-
-    Args:
-        p: `(..., columns)`.
-        least: smaller probabilities are raised to this.
-    """
+    """`log p`, or the log-odds of one column, of `p` raised to `least`."""
     if p.shape[-1] > 1:
         return np.log(np.maximum(p, least))
     p = np.clip(p.astype("float64"), least, 1 - least)
@@ -83,9 +74,7 @@ def in_range(labels, classes: int) -> np.ndarray:
 def as_targets(y, shape) -> np.ndarray:
     """Returns targets of the shape of the predictions, as float64.
 
-    Args:
-        y: `shape`, or without its unit axis if that is 1.
-        shape: the shape of the predictions, `(n, ..., units)`.
+    Targets of one unit may leave out its axis.
     """
     if y.dtype.kind not in "biuf":
         raise ValueError(f"Targets must be numbers. Received: dtype {y.dtype}")

@@ -9,15 +9,14 @@ from keras_likelihood.recalibration.classifier import ClassifierRecalibrator
 from keras_likelihood.recalibration.conformal import Conformal
 from keras_likelihood.recalibration.deep_scaling import DeepScaling
 from keras_likelihood.recalibration.global_scaling import GlobalScaling
-from keras_likelihood.recalibration.isotonic import Isotonic
-from keras_likelihood.recalibration.joint_scaling import JointScaling
-from keras_likelihood.recalibration.linear_feature_scaling import (
+from keras_likelihood.recalibration.joint_scaling import (
+    JointScaling,
     LinearFeatureScaling,
+    LinearScaling,
+    MatrixScaling,
+    VectorScaling,
 )
-from keras_likelihood.recalibration.linear_scaling import LinearScaling
-from keras_likelihood.recalibration.matrix_scaling import MatrixScaling
-from keras_likelihood.recalibration.platt import Platt
-from keras_likelihood.recalibration.vector_scaling import VectorScaling
+from keras_likelihood.recalibration.one_vs_rest import Isotonic, Platt
 
 __all__ = [
     "Auto",

@@ -6,23 +6,18 @@ from scipy.special import logsumexp
 
 from keras_likelihood.backend.blas_threads import one_blas_thread
 from keras_likelihood.layers.serving import LinearPool
-from keras_likelihood.recalibration.candidates import (
-    PRIOR_ROWS,
-    Candidate,
-    FittedCandidates,
-)
 from keras_likelihood.recalibration.classifier import ClassifierRecalibrator
-from keras_likelihood.recalibration.columns import (
+from keras_likelihood.recalibration.feature_basis import (
     SOURCES,
     Columns,
     rows_of,
 )
 from keras_likelihood.recalibration.folds import random_folds
-from keras_likelihood.recalibration.global_temperature import (
+from keras_likelihood.recalibration.joint_scaling import JointScaling, scaled
+from keras_likelihood.recalibration.softmax_moments import (
     solve_temperature,
 )
-from keras_likelihood.recalibration.joint_scaling import scaled
-from keras_likelihood.recalibration.pooling import pool_weights
+from keras_likelihood.recalibration.steps import PRIOR_ROWS, FittedSteps
 
 _MOST_CLASSES = 200
 _MOST_NUMBERS = 2**23
@@ -86,8 +81,8 @@ class Auto(ClassifierRecalibrator):
         z = scaled(logits, base)
         columns = Columns(SOURCES["all"], z, features, weight)
         x = columns(z, features)
-        whole = FittedCandidates(z, labels, x, weight)
         chains = self._chains(z.shape[1], features)
+        whole = FittedSteps(z, labels, x, weight, chains[0][0].offset)
         every = max(1, z.size // _MOST_NUMBERS)
         more = None if features is None else features[::every]
         folds = random_folds(logits[::every], more, self.folds, self.seed)
@@ -97,17 +92,17 @@ class Auto(ClassifierRecalibrator):
         sampled = None if weight is None else weight[rows]
         table = np.stack(list(losses.values()), axis=1)
         self.cross_validated_nll_ = {
-            str(name): float(np.average(loss, weights=sampled))
+            _name(name): float(np.average(loss, weights=sampled))
             for name, loss in zip(names, table.T, strict=True)
         }
         found = pool_weights(table, sampled)
         found = np.where(found < _LEAST_WEIGHT, 0.0, found)
         found = found / found.sum()
         kept = [i for i in np.argsort(-found, kind="stable") if found[i]]
-        self.weights_ = {str(names[i]): float(found[i]) for i in kept}
-        self.members_ = [
-            whole.recalibrator(names[i], base, columns) for i in kept
-        ]
+        self.weights_ = {_name(names[i]): float(found[i]) for i in kept}
+        self.members_ = [names[i] for i in kept]
+        for member in self.members_:
+            member._set_parameters(base, columns, *whole.weights(member))
         parts = [f"{w:.2f} {name}" for name, w in self.weights_.items()]
         self.parameters_ = {
             "method": " + ".join(parts),
@@ -117,19 +112,17 @@ class Auto(ClassifierRecalibrator):
 
     def _chains(self, classes, features):
         """Lists of candidates, each from simple to complex."""
+        few = classes <= _MOST_CLASSES and not self.keep_accuracy
         chains = []
         for source in (None, "all"):
-            chain = [Candidate(source, None, 1.0)]
+            maps = [(None, 1.0)]
             if not self.keep_accuracy:
-                chain.append(Candidate(source, "vector", 1.0))
-                if classes <= _MOST_CLASSES:
-                    chain += [
-                        Candidate(source, "matrix", s) for s in _STRENGTHS
-                    ]
-            chains.append(chain)
-        few = classes <= _MOST_CLASSES and not self.keep_accuracy
+                maps.append(("vector", 1.0))
+            if few:
+                maps += [("matrix", strength) for strength in _STRENGTHS]
+            chains.append([_scaling(source, *each) for each in maps])
         if features is not None and few:
-            chains.append([Candidate(None, "features", 1.0)])
+            chains.append([_scaling(None, "features", 1.0)])
         return chains
 
     def _held_out(self, whole, chains, rows, folds):
@@ -140,6 +133,7 @@ class Auto(ClassifierRecalibrator):
         losses = {}
         for number, at in enumerate(folds):
             held = rows[at]
+            weight = None if whole.weight is None else whole.weight[held]
             part = whole.part(np.delete(rows, at))
             seen = rows_of(whole.columns, held)
             for chain in chains:
@@ -151,12 +145,11 @@ class Auto(ClassifierRecalibrator):
                         candidate, whole.z[held], whole.labels[held], seen
                     )
                     losses.setdefault(candidate, np.empty(len(rows)))[at] = loss
-                    worse = (
-                        loss.mean() > best and candidate.logit_map == "matrix"
-                    )
-                    if worse and not number:
+                    mean = np.average(loss, weights=weight)
+                    is_matrix = candidate.logit_map == "matrix"
+                    if mean > best and is_matrix and not number:
                         break
-                    best = loss.mean()
+                    best = mean
         return losses
 
     def _apply(self, logits, features):
@@ -186,3 +179,50 @@ class Auto(ClassifierRecalibrator):
             outputs.append(part(given))
         weights = list(self.weights_.values())
         return LinearPool(weights, name="pool")(outputs)
+
+
+def _scaling(temperature, logit_map, strength):
+    return JointScaling(
+        temperature=temperature, logit_map=logit_map, strength=strength
+    )
+
+
+def _name(scaling):
+    predicted = "PredictedTemperature" if scaling.temperature else ""
+    if scaling.logit_map is None:
+        return predicted or "GlobalScaling"
+    name = {
+        "vector": "VectorScaling",
+        "matrix": f"MatrixScaling({scaling.strength:g})",
+        "features": "FeatureMap",
+    }[scaling.logit_map]
+    return f"{predicted}, {name}" if predicted else name
+
+
+_PRIOR_ROWS = 1.0
+
+
+def pool_weights(losses, weight=None, iterations=2000):
+    """The weights of a mixture of fixed distributions, by EM.
+
+    It minimises the mean of -log sum_c w_c p_c over the simplex, which is
+    convex. `losses` are -log p_c of every row's label, `(rows, candidates)`.
+    One row is added that all candidates explain equally well. Half of it
+    counts for the first candidate, the simplest.
+    """
+    rows, candidates = losses.shape
+    likelihood = np.exp(losses.min(axis=1, keepdims=True) - losses)
+    weight = np.ones(rows) if weight is None else weight / np.mean(weight)
+    prior = np.full(candidates, 0.5 * _PRIOR_ROWS / candidates)
+    prior[0] += 0.5 * _PRIOR_ROWS
+    total = weight.sum() + prior.sum()
+    found = np.full(candidates, 1 / candidates)
+    for _ in range(iterations):
+        mixture = likelihood @ found
+        new = found * (likelihood.T @ (weight / mixture)) + prior
+        new /= total
+        moved = np.abs(new - found).max()
+        found = new
+        if moved < 1e-5:
+            break
+    return found / found.sum()

@@ -10,7 +10,7 @@ from keras_likelihood.metrics.functions import binned_error
 from keras_likelihood.reading.targets import as_labels
 from keras_likelihood.recalibration import inputs
 from keras_likelihood.recalibration.classifier_graph import ClassifierGraph
-from keras_likelihood.recalibration.moments import softmax_moments
+from keras_likelihood.recalibration.softmax_moments import softmax_moments
 from keras_likelihood.recalibration.stored_logits import StoredLogits, streams
 
 _BLOCK = 2**22

@@ -14,14 +14,8 @@ from keras_likelihood.recalibration.inputs import LOGIT_BOUND
 class ClassifierGraph:
     """Finds the logits and the features of a trained classifier.
 
-    Args:
-        model: a `keras.Model` or the path of a `.keras` file.
-        x: inputs, or batches; for models that were not built as a graph.
-        from_logits: as in `ClassifierRecalibrator.fit`.
-        multi_label: as in `ClassifierRecalibrator.fit`.
-        with_features: whether features are needed: `True`, `False` or
-            `"optional"`, which uses them if there are any.
-        **options: `batched` and `features` of `ModelGraph`.
+    `with_features` is True, False or `"optional"`, which uses features if
+    there are any. Other arguments are those of `ClassifierRecalibrator.fit`.
     """
 
     def __init__(
@@ -46,11 +40,7 @@ class ClassifierGraph:
                 self._tensors["features"] = found
 
     def outputs(self, x, y=None, weight=None, batch_size=32):
-        """Computes logits and features once.
-
-        Returns:
-            `(logits, features or None, y, sample_weight or None)` as NumPy.
-        """
+        """Returns `(logits, features or None, y, sample_weight or None)`."""
         found, y, weight = self._source.run(
             self._tensors, x, y, weight, batch_size
         )
@@ -63,14 +53,7 @@ class ClassifierGraph:
         trainable: bool = False,
         model_class=keras.Model,
     ) -> keras.Model:
-        """Returns the model with the recalibrator's layers at its end.
-
-        Args:
-            recalibrator: a fitted `ClassifierRecalibrator`.
-            trainable: whether the classifier's own layers may be trained.
-                Defaults to False.
-            model_class: the class of the result. Defaults to `keras.Model`.
-        """
+        """Returns the model that ends in the layers of a recalibrator."""
 
         def build():
             output = self._calibrated(recalibrator)

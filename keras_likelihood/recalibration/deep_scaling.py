@@ -1,21 +1,20 @@
 """A temperature predicted by a small network on the features."""
 
 import keras
-import numpy as np
 
 from keras_likelihood.layers.serving import TemperedProbabilities
 from keras_likelihood.recalibration.classifier import ClassifierRecalibrator
 from keras_likelihood.recalibration.feature_basis import FeatureBasis
-from keras_likelihood.recalibration.fitted_layers import (
-    hidden_layers,
+from keras_likelihood.recalibration.network import (
+    SoftplusLink,
+    fit_network,
     predicted_parameter,
+    run_network,
 )
-from keras_likelihood.recalibration.global_temperature import (
+from keras_likelihood.recalibration.softmax_moments import (
     solve_temperature,
 )
-from keras_likelihood.recalibration.links import SoftplusLink
-from keras_likelihood.recalibration.moments import softmax_moments
-from keras_likelihood.recalibration.network import fit_network, run_network
+from keras_likelihood.recalibration.softmax_objectives import tempered_softmax
 
 
 class DeepScaling(ClassifierRecalibrator):
@@ -45,20 +44,10 @@ class DeepScaling(ClassifierRecalibrator):
         base = solve_temperature(logits, labels, weight)
         z = logits / base
         basis = FeatureBasis(features, weight)
-        x = basis(features).astype("float64")
+        columns = {"features": basis(features).astype("float64")}
         link = SoftplusLink(self.offset)
-        weight = np.ones(len(labels)) if weight is None else weight
-        weight = weight / weight.mean()
-
-        def objective(eta, rows):
-            temperature, slope = link(eta)
-            at = softmax_moments(z[rows], labels[rows], 1 / temperature)
-            gradient = at.slope * -slope / temperature**2
-            return weight[rows] * at.nll, weight[rows] * gradient
-
-        parts, steps = fit_network(
-            objective, x, features, self.hidden, self.seed
-        )
+        objective = tempered_softmax(z, labels, columns, link, weight)
+        parts, steps = fit_network(objective, features, self.hidden, self.seed)
         kernel, shift = basis.to_raw(parts[0])
         parts = [kernel, parts[1] + shift, *parts[2:]]
         self.parameters_ = {
@@ -75,15 +64,13 @@ class DeepScaling(ClassifierRecalibrator):
         return logits / (base * temperature[:, None])
 
     def _graph(self, logits, features):
-        *hidden, kernel, bias = self.parameters_["network"]
         base = self.parameters_["temperature"]
         z = keras.layers.Rescaling(1 / base, name="global_temperature")(logits)
         temperature = predicted_parameter(
             "softmax",
             "temperature",
-            hidden_layers(features, hidden, "temperature"),
-            kernel,
-            bias,
+            features,
+            self.parameters_["network"],
             units=z.shape[-1],
             offset=self.offset,
         )

@@ -1,6 +1,7 @@
-"""Standardised features, reduced if they are too many."""
+"""The columns from which temperatures, scales and maps are predicted."""
 
 import numpy as np
+from scipy.special import log_softmax
 
 MOST_COMPONENTS = 256
 _SAMPLE_ROWS = 8192
@@ -12,12 +13,7 @@ class FeatureBasis:
     Up to 256 columns are all kept. More columns are projected on their 256
     strongest principal directions, which are found by subspace iteration from
     a fixed start. A prior of equal precision in every direction is the same in
-    any such basis. It would shrink the directions that are left out to almost
-    zero.
-
-    Args:
-        features: `(rows, columns)`; constant columns are ignored.
-        weight: `(rows,)`, or `None`.
+    any such basis. Constant columns are ignored.
     """
 
     def __init__(self, features, weight=None):
@@ -48,14 +44,7 @@ class FeatureBasis:
         return projected - (self.mean @ kernel).astype(dtype)
 
     def to_raw(self, weights):
-        """Turns weights in this basis into a kernel and a bias shift.
-
-        Args:
-            weights: `(components, ...)`.
-
-        Returns:
-            `(kernel, shift)` with `self(x) @ weights == x @ kernel + shift`.
-        """
+        """`(kernel, shift)` with `self(x) @ weights == x @ kernel + shift`."""
         if self.directions is not None:
             weights = self.directions @ weights
         scale = self.scale.reshape((-1,) + (1,) * (weights.ndim - 1))
@@ -73,3 +62,59 @@ def _principal(sample, components):
     image = sample @ basis
     _, rotation = np.linalg.eigh(image.T @ image)
     return (basis @ rotation[:, -components:]).astype("float64")
+
+
+SOURCES = {
+    None: (),
+    "logits": ("logits",),
+    "features": ("features",),
+    "all": ("logits", "sorted", "features"),
+}
+"""The groups of columns of each kind of predicted temperature."""
+
+
+class Columns:
+    """Standardised columns of the logits and of the features, by group.
+
+    The groups are `"logits"`, `"sorted"` and, if there are any, `"features"`.
+    The bases do not depend on labels. So all folds of a cross-validation share
+    them, and each row is projected once.
+    """
+
+    def __init__(self, groups, z, features, weight):
+        self.groups = tuple(
+            name
+            for name in groups
+            if name != "features" or features is not None
+        )
+        self.bases = {
+            name: FeatureBasis(raw, weight)
+            for name, raw in raw_columns(self.groups, z, features).items()
+        }
+
+    def __call__(self, z, features):
+        """Returns a dict of group names to `(rows, components)`."""
+        raw = raw_columns(self.groups, z, features)
+        return {name: self.bases[name](x) for name, x in raw.items()}
+
+
+def raw_columns(groups, z, features):
+    """The columns of each group, not standardised."""
+    found = {}
+    if "logits" in groups or "sorted" in groups:
+        # A constant added to a row must not change the result, as in a
+        # softmax.
+        logs = log_softmax(z, axis=1)
+    for name in groups:
+        if name == "logits":
+            found[name] = logs
+        elif name == "sorted":
+            found[name] = np.sort(logs, axis=1)
+        else:
+            found[name] = features
+    return found
+
+
+def rows_of(columns, index):
+    """Some rows of every group."""
+    return {name: x[index] for name, x in columns.items()}

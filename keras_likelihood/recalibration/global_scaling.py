@@ -6,7 +6,7 @@ from keras_likelihood.recalibration.classifier import (
     ClassifierRecalibrator,
     scores,
 )
-from keras_likelihood.recalibration.global_temperature import (
+from keras_likelihood.recalibration.softmax_moments import (
     solve_temperature,
 )
 

@@ -16,16 +16,11 @@ few labels on such logits would dominate a fit of the likelihood.
 
 
 def as_logits(values, from_logits: bool, name="logits"):
-    """Returns `(rows, classes)` logits and the leading shape.
+    """Returns `(rows, classes)` logits and the shape of `values`.
 
     One column, or a plain vector, is the logit (or probability) of yes and
     becomes the pair `(-z/2, z/2)`. A logit that is more than `LOGIT_BOUND`
     below the largest of its row is raised to that distance.
-
-    Args:
-        values: `(n, ..., classes)`, `(n, ..., 1)` or `(n,)`.
-        from_logits: whether `values` are logits. Otherwise they are
-            probabilities.
     """
     values = np.asarray(values)
     if not np.issubdtype(values.dtype, np.floating):

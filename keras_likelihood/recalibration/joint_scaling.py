@@ -9,25 +9,24 @@ from keras_likelihood.layers.serving import (
     TemperedLogits,
 )
 from keras_likelihood.recalibration.classifier import ClassifierRecalibrator
-from keras_likelihood.recalibration.columns import (
+from keras_likelihood.recalibration.feature_basis import (
     SOURCES,
     Columns,
     raw_columns,
 )
-from keras_likelihood.recalibration.fitted_layers import predicted_parameter
-from keras_likelihood.recalibration.global_temperature import (
+from keras_likelihood.recalibration.network import (
+    SoftplusLink,
+    predicted_parameter,
+)
+from keras_likelihood.recalibration.softmax_moments import (
     solve_temperature,
 )
-from keras_likelihood.recalibration.links import SoftplusLink
-from keras_likelihood.recalibration.mapped_softmax import map_logits
+from keras_likelihood.recalibration.softmax_objectives import map_logits
 from keras_likelihood.recalibration.steps import (
     MAPS,
-    fit_map,
+    FittedSteps,
     fit_stored_map,
-    fit_temperature,
     for_map,
-    map_strengths,
-    temper,
 )
 from keras_likelihood.recalibration.stored_logits import StoredLogits
 
@@ -62,7 +61,6 @@ class JointScaling(ClassifierRecalibrator):
             to 1.
         offset: offset of the softplus, `>= 0`. T is always above offset /
             (ln 2 + offset) times the global temperature. Defaults to 0.2.
-        map: the name of `logit_map` before version 0.2. It still works.
     """
 
     def __init__(
@@ -72,14 +70,7 @@ class JointScaling(ClassifierRecalibrator):
         temperature: str | None = None,
         strength: float = 1.0,
         offset: float = 0.2,
-        map: str | None = None,
     ):
-        if map is not None and logit_map is not None:
-            raise ValueError(
-                "`map` is the old name of `logit_map`: give only one of "
-                f"them. Received: map={map!r}, logit_map={logit_map!r}"
-            )
-        logit_map = map if logit_map is None else logit_map
         if logit_map not in MAPS:
             raise ValueError(
                 "`logit_map` must be None, 'vector', 'matrix' or 'features'. "
@@ -124,20 +115,8 @@ class JointScaling(ClassifierRecalibrator):
         z = scaled(logits, base)
         columns = Columns(self._groups(), z, features, weight)
         x = columns(z, features)
-        predicted, mapped, link = None, {}, SoftplusLink(self.offset)
-        sources = {k: v for k, v in x.items() if k in SOURCES[self.temperature]}
-        if sources:
-            predicted = fit_temperature(z, labels, sources, link, weight)
-            z = temper(z, sources, predicted.weights, link)
-        if self.logit_map is not None:
-            logs, inputs = for_map(z), x.get("features")
-            strengths = map_strengths(
-                self.logit_map, self.strength, logs, labels, inputs, weight
-            )
-            mapped = fit_map(
-                logs, labels, self.logit_map, strengths, inputs, weight
-            )
-        self._set_parameters(base, columns, predicted, mapped)
+        steps = FittedSteps(z, labels, x, weight, self.offset)
+        self._set_parameters(base, columns, *steps.weights(self))
 
     def _set_parameters(self, base, columns, predicted, mapped):
         """Turns fitted weights in bases into weights of the raw columns."""
@@ -195,8 +174,7 @@ class JointScaling(ClassifierRecalibrator):
                 "softmax",
                 "temperature",
                 self._columns_layer(z, features),
-                p["kernel"],
-                p["intercept"],
+                [p["kernel"], p["intercept"]],
                 units=z.shape[-1],
                 offset=self.offset,
             )
@@ -236,3 +214,83 @@ def scaled(logits, base):
     if logits.size <= 2**22:
         logits = logits.astype("float64")
     return logits / base
+
+
+class LinearScaling(JointScaling):
+    """Predicts each example's temperature from its logits.
+
+        p = softmax(z / T(z)),    T(z) = f(log_softmax(z) w + c)
+
+    with `z` the logits after GlobalScaling and `f` the shifted softplus. The
+    weights have a prior around zero, which means GlobalScaling. Its strength
+    maximises the marginal likelihood. The predicted classes do not change.
+
+    Args:
+        offset: the offset of the softplus, `>= 0`. T is always above offset /
+            (ln 2 + offset) times the global temperature. Defaults to 0.2.
+
+    >>> scaling = LinearScaling().fit_arrays(logits, y)
+    >>> probabilities = scaling.calibrate(test_logits)
+    """
+
+    def __init__(self, *, offset: float = 0.2):
+        super().__init__(temperature="logits", offset=offset)
+
+
+class LinearFeatureScaling(JointScaling):
+    """Predicts each example's temperature from its features.
+
+        p = softmax(z / T(x)),    T(x) = f(x w + c)
+
+    with `z` the logits after GlobalScaling, `x` the penultimate features and
+    `f` the shifted softplus. The weights have a prior around zero, which means
+    GlobalScaling. Its strength maximises the marginal likelihood, so that
+    thousands of features do not overfit. The predicted classes do not change.
+
+    Args:
+        offset: the offset of the softplus, `>= 0`. T is always above offset /
+            (ln 2 + offset) times the global temperature. Defaults to 0.2.
+
+    >>> scaling = LinearFeatureScaling().fit_arrays(logits, y, features)
+    >>> probabilities = scaling.calibrate(test_logits, test_features)
+    """
+
+    def __init__(self, *, offset: float = 0.2):
+        super().__init__(temperature="features", offset=offset)
+
+
+class VectorScaling(JointScaling):
+    """Multiplies each logit by a weight and adds a bias.
+
+        p = softmax(z (1 + v) + b)
+
+    `z` are the log-probabilities after GlobalScaling. It may change the
+    predicted classes.
+
+    Args:
+        strength: strength of the prior, which favours GlobalScaling, `> 0`.
+            Defaults to 1.
+    """
+
+    streams = True
+
+    def __init__(self, *, strength: float = 1.0):
+        super().__init__(logit_map="vector", strength=strength)
+
+
+class MatrixScaling(JointScaling):
+    """Maps the logits by a regularised matrix and bias.
+
+        p = softmax(z (1 + v) + z D + b)
+
+    `z` are the log-probabilities after GlobalScaling. The diagonal, the bias
+    and the other entries have separate priors. It may change the predicted
+    classes.
+
+    Args:
+        strength: strength of the prior, which favours GlobalScaling, `> 0`.
+            Defaults to 1.
+    """
+
+    def __init__(self, *, strength: float = 1.0):
+        super().__init__(logit_map="matrix", strength=strength)

@@ -1,18 +1,105 @@
-"""A small network that predicts a parameter, fitted by L-BFGS."""
+"""A parameter predicted by a linear map or a small network."""
 
+import keras
 import numpy as np
 
+from keras_likelihood.constraints import ShiftedSoftplus
+from keras_likelihood.evidence import Curvature
+from keras_likelihood.layers import PredictedParameter
 from keras_likelihood.recalibration.folds import random_folds
 
 
-class SmallNetwork:
-    """Hidden tanh layers and a linear output that starts at zero.
+class SoftplusLink:
+    """`f(x) = (ln(1 + e^x) + s) / (ln 2 + s)` and its slope; `f(0) = 1`.
+
+    It is the same map as `constraints.ShiftedSoftplus`, so that a
+    `PredictedParameter` can use a fitted kernel.
+    """
+
+    def __init__(self, offset):
+        self.offset = offset
+
+    def __call__(self, x):
+        unit = np.log(2.0) + self.offset
+        value = (np.logaddexp(0.0, x) + self.offset) / unit
+        # The exponent is never positive, so that exp cannot overflow.
+        small = np.exp(-np.abs(x))
+        slope = np.where(x >= 0, 1.0, small) / (1.0 + small)
+        return np.maximum(value, 1e-30), slope / unit
+
+
+class LinkedObjective:
+    """Summed NLL of a parameter that is predicted from columns.
+
+        parameter = f(sum_g x_g w_g + c)
 
     Args:
-        inputs: number of input columns.
-        hidden: sizes of the hidden layers.
-        seed: the random seed of the initial hidden weights.
+        loss: function of `(parameter, rows)` that returns the NLL of these
+            rows, its derivative in the parameter and its curvature.
+        columns: dict of group names to standardised `x_g`, `(rows, columns)`.
+        link: the map `f` with its derivative.
+        weight: `(rows,)`, or `None`.
     """
+
+    def __init__(self, loss, columns, link, weight=None):
+        self.loss = loss
+        self.columns = columns
+        self.link = link
+        rows = len(next(iter(columns.values())))
+        self.weight = np.ones(rows) if weight is None else weight
+        self.shapes = {name: (x.shape[1],) for name, x in columns.items()}
+        self.shapes["free"] = (1,)
+
+    def by_row(self, eta, rows):
+        """The weighted NLL of some rows and its derivative in `eta`."""
+        return self._by_row(eta, rows)[:2]
+
+    def _by_row(self, eta, rows):
+        value, slope = self.link(eta)
+        nll, gradient, curvature = self.loss(value, rows)
+        weight = self.weight[rows]
+        return (
+            weight * nll,
+            weight * gradient * slope,
+            weight * curvature * slope**2,
+        )
+
+    def evaluate(self, weights):
+        """Returns the NLL and its gradients by group."""
+        eta = linear_part(self.columns, weights)
+        nll, gradient, self._curvature = self._by_row(eta, slice(None))
+        gradients = {
+            name: (x.T @ gradient.astype(x.dtype)).astype("float64")
+            for name, x in self.columns.items()
+        }
+        gradients["free"] = np.array([gradient.sum()])
+        return float(nll.sum()), gradients
+
+    def curvature(self, name):
+        """Gauss-Newton curvature of a group at the last evaluation."""
+        total = self._curvature.sum()
+        if name == "free":
+            return Curvature.of(np.array([[total]]) + 1e-12)
+        x = self.columns[name]
+        root = np.sqrt(self._curvature)[:, None].astype(x.dtype)
+        weighted = x * root
+        # The intercept has no prior. Its part is removed from the curvature.
+        middle = root[:, 0] / max(np.sqrt(total), 1e-30)
+        weighted -= np.outer(middle, middle @ weighted)
+        return Curvature.of((weighted.T @ weighted).astype("float64"))
+
+
+def linear_part(columns, weights):
+    """`sum_g x_g w_g + c`, in float64."""
+    linear = weights["free"][0]
+    for name, x in columns.items():
+        product = x @ weights[name].astype(x.dtype)
+        linear = linear + product.astype("float64")
+    return linear
+
+
+class SmallNetwork:
+    """Hidden tanh layers and a linear output that starts at zero."""
 
     def __init__(self, inputs, hidden, seed):
         random = np.random.default_rng(seed)
@@ -64,25 +151,20 @@ def run_network(parts, x):
     return output[:, 0], activations
 
 
-def fit_network(objective, x, raw, hidden, seed, folds=3, iterations=40):
+def fit_network(objective, raw, hidden, seed, folds=3, iterations=40):
     """Fits a network and stops when held-out examples stop improving.
 
     The loss on each of `folds` held-out parts is measured after each iteration
     of L-BFGS on the others. All data are then fitted for the number of
-    iterations that was best on average. This number may be zero, which means
-    GlobalScaling.
-
-    Args:
-        objective: function of `(eta, rows)` that gives the loss and its
-            derivative of each of those rows.
-        x: standardised inputs, `(rows, columns)`.
-        raw: the inputs before that. Rows that are equal share a fold.
-        hidden: sizes of the hidden layers.
-        seed: the random seed of the initial weights and of the folds.
+    iterations that was best on average, which may be zero. Rows that are equal
+    in `raw`, the columns before they were standardised, share a fold.
 
     Returns:
         `(kernels_and_biases, iterations)`.
     """
+    (x,) = objective.columns.values()
+    # Weights of any unit give the same network.
+    objective.weight = objective.weight / objective.weight.mean()
     network = SmallNetwork(x.shape[1], hidden, seed)
     rows = np.arange(len(x))
     curves = []
@@ -90,7 +172,7 @@ def fit_network(objective, x, raw, hidden, seed, folds=3, iterations=40):
         rest = np.delete(rows, held)
         path = _path(network, objective, x, rest, iterations)
         losses = [
-            objective(network.forward(p, x[held])[0], held)[0].mean()
+            objective.by_row(network.forward(p, x[held])[0], held)[0].mean()
             for p in path
         ]
         losses += [losses[-1]] * (iterations + 1 - len(losses))
@@ -110,7 +192,7 @@ def _path(network, objective, x, rows, iterations):
 
     def loss(packed):
         output, activations = network.forward(packed, inputs)
-        values, slopes = objective(output, rows)
+        values, slopes = objective.by_row(output, rows)
         slope = slopes / len(rows)
         gradient = network.backward(packed, activations, slope)
         # A little weight decay keeps unused weights from drifting.
@@ -126,3 +208,34 @@ def _path(network, objective, x, rows, iterations):
         options={"maxiter": iterations},
     )
     return path
+
+
+def predicted_parameter(likelihood, name, x, parts, *, units, offset):
+    """A likelihood parameter that a fitted network predicts, as layers.
+
+    Args:
+        likelihood: name of the likelihood.
+        name: the name of its parameter.
+        x: symbolic tensor `(batch, ..., columns)`.
+        parts: `[kernel, bias, ...]`; all layers but the last are hidden.
+        units: size of the last axis of the prediction.
+        offset: the offset of the `SoftplusLink`.
+    """
+    *hidden, kernel, bias = parts
+    pairs = zip(hidden[::2], hidden[1::2], strict=True)
+    for index, weights in enumerate(pairs):
+        layer = keras.layers.Dense(
+            len(weights[1]), "tanh", name=f"{name}_hidden_{index}"
+        )
+        x = layer(x)
+        layer.set_weights(weights)
+    layer = PredictedParameter(
+        likelihood,
+        name,
+        units=units,
+        constraint=ShiftedSoftplus(offset),
+        name=f"predicted_{name}",
+    )
+    predicted = layer(x)
+    layer.set_weights([np.reshape(kernel, (-1, 1)), np.reshape(bias, (1,))])
+    return predicted

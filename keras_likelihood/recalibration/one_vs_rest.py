@@ -2,7 +2,7 @@
 
 import numpy as np
 from scipy.optimize import minimize_scalar
-from scipy.special import softmax
+from scipy.special import expit, softmax
 
 from keras_likelihood.layers.serving import OneVsRestTable
 from keras_likelihood.recalibration import inputs
@@ -101,3 +101,71 @@ def _best_mixture(q, p, weight):
     found = minimize_scalar(nll, bounds=(least, 1.0), method="bounded")
     # The search does not reach its bounds. One of them is the identity.
     return float(min((found.x, 1.0, least), key=nll))
+
+
+_KNOTS = 1025
+
+
+class Platt(OneVsRest):
+    """Logistic regression of each class on its own log-odds.
+
+        g_c(o) = sigmoid(a_c o + b_c),    a_c > 0
+
+    It is fitted to Platt's smoothed targets by Newton's method. For yes/no
+    questions it is Platt scaling itself. The curve is stored as a table of
+    1025 knots. It may change the predicted classes.
+    """
+
+    def _curves(self, odds, labels, weight):
+        weight = np.ones(len(odds)) if weight is None else weight
+        knots = np.linspace(-inputs.LOGIT_BOUND, inputs.LOGIT_BOUND, _KNOTS)
+        tables = []
+        for c in range(odds.shape[1]):
+            slope, shift = _logistic(odds[:, c], labels == c, weight)
+            tables.append((knots, expit(slope * knots + shift)))
+        return tables
+
+
+def _logistic(x, occurred, weight):
+    yes = weight[occurred].sum()
+    no = weight.sum() - yes
+    target = np.where(occurred, (yes + 1) / (yes + 2), 1 / (no + 2))
+    design = np.stack([x, np.ones_like(x)], axis=1)
+    theta = np.array([1.0, 0.0])
+
+    def loss(theta):
+        linear = design @ theta
+        return weight @ (np.logaddexp(0, linear) - target * linear)
+
+    for _ in range(50):
+        p = expit(design @ theta)
+        gradient = design.T @ (weight * (p - target))
+        curvature = (design * (weight * p * (1 - p))[:, None]).T @ design
+        step = np.linalg.solve(curvature + 1e-9 * np.eye(2), gradient)
+        size, before = 1.0, loss(theta)
+        while loss(theta - size * step) > before and size > 1e-6:
+            size /= 2
+        theta = theta - size * step
+        if np.abs(size * step).max() < 1e-9:
+            break
+    return max(theta[0], 0.0), theta[1]
+
+
+class Isotonic(OneVsRest):
+    """Isotonic regression of each class's probability (scikit-learn's).
+
+    It may change the predicted classes, and it needs many examples of each
+    class.
+
+    >>> probabilities = Isotonic().fit_arrays(logits, y).calibrate(logits)
+    """
+
+    def _curves(self, odds, labels, weight):
+        from sklearn.isotonic import IsotonicRegression
+
+        tables = []
+        for c in range(odds.shape[1]):
+            curve = IsotonicRegression(y_min=0, y_max=1)
+            curve.fit(odds[:, c], labels == c, sample_weight=weight)
+            tables.append((curve.X_thresholds_, curve.y_thresholds_))
+        return [(np.asarray(s), np.asarray(v)) for s, v in tables]

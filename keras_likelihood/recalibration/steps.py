@@ -8,17 +8,19 @@ both were fitted together, each would undo the shrinkage of the other.
 from scipy.special import log_softmax
 
 from keras_likelihood.evidence import (
+    EvidenceFit,
     fit_by_evidence,
     fit_penalised,
     minimise,
 )
-from keras_likelihood.recalibration.mapped_softmax import (
+from keras_likelihood.recalibration.feature_basis import SOURCES, rows_of
+from keras_likelihood.recalibration.network import SoftplusLink, linear_part
+from keras_likelihood.recalibration.softmax_moments import solve_temperature
+from keras_likelihood.recalibration.softmax_objectives import (
     MappedSoftmax,
     StoredMap,
-)
-from keras_likelihood.recalibration.tempered_softmax import (
-    TemperedSoftmax,
-    linear_part,
+    map_logits,
+    tempered_softmax,
 )
 
 MAPS = {
@@ -27,31 +29,141 @@ MAPS = {
     "matrix": ("bias", "vector", "matrix"),
     "features": ("features",),
 }
+PRIOR_ROWS = 1.0
+"""Rows of the prior of the global temperature; see `solve_temperature`."""
 _SAMPLE_ROWS = 4096
 _CURVATURE_ROWS = 16384
 _ITERATIONS = 60
 _FEW_NUMBERS = 2**18
 
 
+class FittedSteps:
+    """Steps of several `JointScaling`s on the same rows, each done once.
+
+    The same object for all rows, `whole`, finds the strengths of the priors,
+    which maximise the marginal likelihood. `None` means this object.
+    """
+
+    def __init__(self, z, labels, columns, weight, offset, whole=None):
+        self.z = z
+        self.labels = labels
+        self.columns = columns
+        self.weight = weight
+        self._offset = offset
+        self._whole = whole
+        self._link = SoftplusLink(offset)
+        self._fitted = {}
+
+    def part(self, rows) -> "FittedSteps":
+        """The same object for some rows, without any fit."""
+        weight = None if self.weight is None else self.weight[rows]
+        columns = rows_of(self.columns, rows)
+        data = self.z[rows], self.labels[rows], columns, weight
+        return FittedSteps(*data, self._offset, self)
+
+    def losses(self, scaling, z, labels, columns):
+        """-log p of the labels of other rows."""
+        z = self._tempered(scaling.temperature, z, columns)
+        if scaling.logit_map is not None:
+            weights = self._map(scaling)
+            z = map_logits(for_map(z), weights, columns.get("features"))
+        logs = log_softmax(z, axis=1)
+        return -logs[range(len(labels)), labels]
+
+    def weights(self, scaling):
+        """The `EvidenceFit` of the temperature or `None`, and the map."""
+        source = scaling.temperature
+        return (
+            None if source is None else self._temperature(source),
+            {} if scaling.logit_map is None else self._map(scaling),
+        )
+
+    def _once(self, key, make):
+        if key not in self._fitted:
+            self._fitted[key] = make()
+        return self._fitted[key]
+
+    def _tempered(self, source, z, columns):
+        if source is None:
+            return z / self._once("global", self._fit_global)
+        weights = self._temperature(source).weights
+        linear = linear_part(_sources(source, columns), weights)
+        return z / self._link(linear)[0][:, None]
+
+    def _fit_global(self):
+        # All logits have already been divided by this temperature.
+        if self._whole is None:
+            return 1.0
+        return solve_temperature(self.z, self.labels, self.weight, PRIOR_ROWS)
+
+    def _temperature(self, source):
+        return self._once(source, lambda: self._fit_temperature(source))
+
+    def _fit_temperature(self, source):
+        columns = _sources(source, self.columns)
+        data = self.z, self.labels, columns, self._link, self.weight
+        if self._whole is None:
+            return fit_temperature(*data)
+        strengths = self._whole._temperature(source).strengths
+        objective = tempered_softmax(*data)
+        weights = fit_penalised(objective, strengths, _ITERATIONS)
+        return EvidenceFit(weights, strengths)
+
+    def _logs(self, source):
+        return self._once(
+            ("logs", source),
+            lambda: for_map(self._tempered(source, self.z, self.columns)),
+        )
+
+    def _map(self, scaling):
+        return self._once(scaling, lambda: self._fit_map(scaling))
+
+    def _fit_map(self, scaling):
+        whole, source = self._whole or self, scaling.temperature
+        strengths = whole._once(
+            ("strengths", scaling), lambda: whole._strengths(scaling)
+        )
+        objective = self._mapped(scaling)
+        begin = None
+        if scaling.logit_map == "matrix":
+            # A fitted map with stronger priors is the start.
+            begin = self._fitted.get(("last", source))
+        found = fit_penalised(objective, strengths, _ITERATIONS, begin)
+        self._fitted["last", source] = found
+        return found
+
+    def _mapped(self, scaling):
+        return MappedSoftmax(
+            self._logs(scaling.temperature),
+            self.labels,
+            MAPS[scaling.logit_map],
+            self.columns.get("features"),
+            self.weight,
+        )
+
+    def _strengths(self, scaling):
+        # The precision of a map of the features maximises the likelihood.
+        if scaling.logit_map == "features":
+            objective = self._mapped(scaling)
+            return fit_by_evidence(objective, rounds=4).strengths
+        return map_strengths(
+            scaling.logit_map, scaling.strength, self.z.shape[1]
+        )
+
+
+def _sources(source, columns):
+    return {k: x for k, x in columns.items() if k in SOURCES[source]}
+
+
 def fit_temperature(z, labels, columns, link, weight=None):
-    """Strengths and weights of a predicted temperature.
+    """Fits a predicted temperature to logits `z` after GlobalScaling.
 
     If there are many rows, the strengths come from a sample. All rows then
-    finish the fit.
-
-    Args:
-        z: logits after GlobalScaling, `(rows, classes)`.
-        labels: class numbers `(rows,)`.
-        columns: dict of group names to `(rows, components)`.
-        link: the map from the linear part to the temperature.
-        weight: `(rows,)`, or `None`.
-
-    Returns:
-        An `EvidenceFit`.
+    finish the fit. Returns an `EvidenceFit`.
     """
     stride = max(1, len(labels) // _SAMPLE_ROWS)
     part = slice(None, None, stride)
-    sample = TemperedSoftmax(
+    sample = tempered_softmax(
         z[part],
         labels[part],
         {name: x[part] for name, x in columns.items()},
@@ -63,23 +175,9 @@ def fit_temperature(z, labels, columns, link, weight=None):
         sample.evaluate(fit.weights)
         scale = len(labels) / len(labels[part])
         curvatures = {k: sample.curvature(k).scaled(scale) for k in fit.weights}
-        full = TemperedSoftmax(z, labels, columns, link, weight)
+        full = tempered_softmax(z, labels, columns, link, weight)
         fit.weights = minimise(full, fit.weights, curvatures, fit.strengths, 5)
     return fit
-
-
-def refit_temperature(z, labels, columns, link, strengths, weight=None):
-    """Weights of a predicted temperature whose strengths are known."""
-    objective = TemperedSoftmax(z, labels, columns, link, weight)
-    return fit_penalised(objective, strengths, _ITERATIONS)
-
-
-def temper(z, columns, weights, link):
-    """Divides logits by the predicted temperature, if there is one."""
-    if weights is None:
-        return z
-    temperature, _ = link(linear_part(columns, weights))
-    return z / temperature[:, None]
 
 
 def for_map(z):
@@ -88,29 +186,13 @@ def for_map(z):
     return log_softmax(z, axis=1).astype("float64" if few else "float32")
 
 
-def fit_map(logs, labels, kind, strengths, x=None, weight=None, begin=None):
-    """Weights of a map whose strengths are known.
-
-    Args:
-        logs: what `for_map` returns.
-        labels: class numbers `(rows,)`.
-        kind: a key of `MAPS`.
-        strengths: as `map_strengths` returns them.
-        x: features in their basis, for a map of the features.
-        weight: `(rows,)`, or `None`.
-        begin: weights of a simpler map to begin with, or `None`.
-    """
-    objective = MappedSoftmax(logs, labels, MAPS[kind], x, weight)
-    return fit_penalised(objective, strengths, _ITERATIONS, begin)
-
-
 def fit_stored_map(logs, labels, kind, strength, weight=None):
-    """`fit_map` of log-probabilities that are read block by block.
+    """Weights of a map of log-probabilities that are read block by block.
 
     The curvature of a sample of the rows sets the coordinates of the fit.
     Every step of the fit is a pass over all rows.
     """
-    strengths = map_strengths(kind, strength, logs, labels)
+    strengths = map_strengths(kind, strength, logs.shape[1])
     stride = max(1, len(labels) // _CURVATURE_ROWS)
     part = slice(None, None, stride)
     sample = MappedSoftmax(
@@ -128,16 +210,8 @@ def fit_stored_map(logs, labels, kind, strength, weight=None):
     return minimise(full, weights, curvatures, strengths, _ITERATIONS)
 
 
-def map_strengths(kind, strength, logs, labels, x=None, weight=None):
-    """Precisions of a map's priors, by group.
-
-    The precisions of a vector or matrix map grow with the number of weights.
-    The precision of a map of the features maximises the marginal likelihood.
-    """
-    if kind == "features":
-        objective = MappedSoftmax(logs, labels, MAPS[kind], x, weight)
-        return fit_by_evidence(objective, rounds=4).strengths
-    classes = logs.shape[1]
+def map_strengths(kind, strength, classes):
+    """Precisions of a map's priors, which grow with the number of weights."""
     precisions = {
         "bias": 2 * classes * strength,
         "vector": 2 * classes * strength,

@@ -9,7 +9,7 @@ from keras_likelihood.recalibration.inputs import (
     as_logits,
     bounded_logits,
 )
-from keras_likelihood.recalibration.moments import threads
+from keras_likelihood.recalibration.softmax_moments import threads
 
 IN_MEMORY = 2**30
 """Bytes of a file up to which any recalibrator reads it as a whole."""
@@ -24,10 +24,7 @@ _KEPT = 2**28
 class StoredLogits:
     """The rows of a memory-mapped array, made logits where they are read.
 
-    Args:
-        values: `numpy.memmap` of shape `(rows, classes)`.
-        from_logits: whether `values` are logits, or probabilities.
-        change: function of a block of logits, or `None`.
+    `change`, if it is given, is applied to every block of logits.
     """
 
     dtype = np.dtype("float32")
@@ -92,11 +89,13 @@ class StoredLogits:
         # Pages once read count as memory of the process until they are
         # given back. Copies on write would be lost: those stay.
         self._served += count
-        mapped = getattr(self.values, "_mmap", None)
-        if self._served < _KEPT or mapped is None or self.values.mode != "r":
+        if self._served < _KEPT or self.values.mode != "r":
             return
         self._served = 0
-        if hasattr(mmap, "MADV_DONTNEED"):
+        mapped = self.values
+        while isinstance(mapped, np.ndarray):
+            mapped = mapped.base
+        if isinstance(mapped, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):
             mapped.madvise(mmap.MADV_DONTNEED)
 
 

@@ -12,7 +12,7 @@ from keras_likelihood.evidence.curvature import LARGEST_MATRIX
 from keras_likelihood.likelihoods.ensemble_distribution import (
     EnsembleDistribution,
 )
-from keras_likelihood.losses.outcome_weights import outcome_weights
+from keras_likelihood.losses.batch import Batch
 from keras_likelihood.regularizers.outcomes import Outcome
 
 LARGEST_FACTOR = 640
@@ -171,11 +171,8 @@ def _score(distribution, outcome: Outcome, sample_weight, seed):
     else:
         drawn = ops.stop_gradient(distribution.sample(seed=seed))
         terms = distribution.nll(drawn)
-    weights = outcome_weights(
-        outcome.prediction,
-        sample_weight,
-        event_rank=distribution.event_rank,
-    )
+    batch = Batch(outcome.prediction, None, sample_weight)
+    weights = batch.weights(distribution.event_rank)
     terms = ops.cast(terms, "float32")
     weights = ops.broadcast_to(ops.cast(weights, "float32"), ops.shape(terms))
     counted = ops.cast(weights > 0, "float32")

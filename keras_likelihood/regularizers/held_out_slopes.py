@@ -49,7 +49,9 @@ class HeldOutSlopes:
         size = min(count, _BATCH)
         self._batches = itertools.cycle(
             keras.tree.map_structure(
-                lambda a, i=i: ops.convert_to_tensor(a[order[i : i + size]][None]),
+                lambda a, i=i: ops.convert_to_tensor(
+                    a[order[i : i + size]][None]
+                ),
                 drawn,
             )
             for i in range(0, count - size + 1, size)
@@ -85,13 +87,10 @@ class HeldOutSlopes:
 
     def _loss(self, rows):
         model, x = self._model, rows["x"]
-        loss = model.compute_loss(
-            x,
-            rows.get("y"),
-            model(x, training=False),
-            rows.get("weight"),
-            training=False,
-        )
+        given = rows.get("y"), model(x, training=False), rows.get("weight")
+        if hasattr(model, "data_loss"):
+            return model.data_loss(*given)
+        loss = model.compute_loss(x, *given, training=False)
         return loss - sum(ops.cast(a, loss.dtype) for a in model.losses)
 
     def _add(self, total, gradients, values):

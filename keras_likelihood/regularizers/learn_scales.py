@@ -142,9 +142,7 @@ class LearnScales(keras.callbacks.Callback):
         self._fisher.measure_if_due(
             self.step, lambda: self._rows.draw(self._examples)
         )
-        return self._fisher.curvature_of(
-            site.variable, site.prior.num_examples
-        )
+        return self._fisher.curvature_of(site.variable, site.prior.num_examples)
 
     def draw_rows(self, count: int):
         """See `Site.draw_rows`."""
@@ -287,7 +285,6 @@ class LearnScales(keras.callbacks.Callback):
                     site.scale = np.maximum(scale, self._least_scale(site))
             # Much changes at the beginning.
             self._due[rule] = self.step + min(max(self.step, 16), pause)
-
 
     def _read_rate(self):
         """Reads the learning rate, where Keras has ended all steps anyway."""

@@ -4,11 +4,11 @@ It needs SciPy and scikit-learn.
 """
 
 from keras_likelihood.robust.affine_scale import AffineScaleRegressor
-from keras_likelihood.robust.data_scale_regressor import DataScaleRegressor
-from keras_likelihood.robust.predicted_scale_regressor import (
+from keras_likelihood.robust.robust_pca import RobustPCA
+from keras_likelihood.robust.scale_regressors import (
+    DataScaleRegressor,
     PredictedScaleRegressor,
 )
-from keras_likelihood.robust.robust_pca import RobustPCA
 
 __all__ = [
     "AffineScaleRegressor",

@@ -61,14 +61,10 @@ class Gated:
 
 
 class Mixture:
-    """The data of a mixture in standardised units.
+    """The data of a mixture in standardised units; the last column is ones.
 
-    Args:
-        x: inputs, the last column ones, `(n, p)`.
-        y: targets, `(n,)`.
-        weight: positive, of mean one, `(n,)`.
-        distance: the distance of each row, `(n,)`; see `distances`.
-        lowest: the lowest value of the variance.
+    `distance` are the `Distances` of the rows, and `lowest` is the lowest
+    value of the variance.
     """
 
     def __init__(self, x, y, weight, distance, lowest):
@@ -239,11 +235,7 @@ class Distances:
 def solve(x, y, weight, *, lowest, restraint, rng):
     """The best mixture from many starts, or least squares if that is better.
 
-    Args:
-        x, y, weight: as of `Mixture`, rows in canonical order.
-        lowest: the lowest value of the variance.
-        restraint: factor on BIC's cost of the parameters of outliers.
-        rng: a `numpy.random.RandomState`.
+    `restraint` is a factor on BIC's cost of the parameters of outliers.
 
     Returns:
         A `Gated` stack of one, and the `Distances`.

@@ -3,11 +3,7 @@
 import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import (
-    _check_sample_weight,
-    check_is_fitted,
-    validate_data,
-)
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from keras_likelihood.backend.blas_threads import one_blas_thread
 from keras_likelihood.robust import solver, starts
@@ -39,9 +35,7 @@ class RobustLinearRegressor(RegressorMixin, BaseEstimator):
             self, X, y, dtype="float64", y_numeric=True, ensure_min_samples=2
         )
         y = y.astype("float64")
-        weight = _check_sample_weight(
-            sample_weight, X, dtype="float64", ensure_non_negative=True
-        )
+        weight = _checked_weight(sample_weight, len(y))
         used = weight > 0
         self._fit_rows(X[used], y[used], weight[used], settings)
         self.scale_ = self._scales(X, y)
@@ -130,6 +124,28 @@ def check_settings(restraint, floor):
         raise ValueError(
             f"`floor` must be a finite number > 0. Received: {floor!r}"
         )
+
+
+def _checked_weight(weight, rows):
+    """Weights `(rows,)`, finite, `>= 0` and somewhere positive."""
+    if weight is None:
+        return np.ones(rows)
+    given = np.asarray(weight, dtype="float64")
+    weight = np.full(rows, given) if given.ndim == 0 else given
+    valid = weight.shape == (rows,) and np.isfinite(weight).all()
+    if not valid or (weight < 0).any():
+        raise ValueError(
+            f"`sample_weight` must be finite, >= 0 and of shape ({rows},). "
+            f"Received: {weight.shape} with {(~(weight >= 0)).sum()} "
+            "negative or NaN values"
+        )
+    if not weight.any():
+        # These are the words that scikit-learn's own checks look for.
+        raise ValueError(
+            "Sample weights must contain at least one non-zero number. "
+            f"Received: sample_weight={weight[:5]}"
+        )
+    return weight
 
 
 def _center_and_spread(rows, weight):

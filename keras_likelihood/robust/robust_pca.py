@@ -1,5 +1,7 @@
 """Principal components with one scale per example."""
 
+import dataclasses
+
 import numpy as np
 from sklearn.base import (
     BaseEstimator,
@@ -10,8 +12,126 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from keras_likelihood.backend.blas_threads import one_blas_thread
-from keras_likelihood.robust import subspace
+from keras_likelihood.robust import starts
 from keras_likelihood.robust.linear import check_settings
+from keras_likelihood.robust.problem import DataScale
+
+_SUBSETS, _SCREENING_ROWS, _KEEP = 100, 300, 3
+
+
+@dataclasses.dataclass
+class Subspace:
+    """A mean `(d,)`, orthonormal rows `(q, d)`, a floor and their cost."""
+
+    mean: np.ndarray
+    basis: np.ndarray
+    floor: float
+    cost: float = 0.0
+
+
+def squared_distances(x, mean, basis):
+    """Squared distances of the rows of x to the subspace, `(n,)`."""
+    centred = x - mean
+    across = centred - centred @ basis.T @ basis
+    return (across**2).sum(axis=1)
+
+
+def solve_subspace(x, components, restraint, floor, rng) -> Subspace:
+    """The minimum with the least median distance, of several starts.
+
+    By cost alone a dense cluster of outliers would often get its own
+    direction, because each outlier costs `m + restraint` logarithms.
+    """
+    unit = np.ones(len(x))
+    mean, basis = _principal(x, unit, components)
+    across = x.shape[1] - components
+    least = floor * _spread(x)
+    if across == 0 or np.isinf(restraint) or len(x) < components + 2:
+        squares = squared_distances(x, mean, basis).sum()
+        cells = max(across, 1) * max(len(x) - components - 1, 1)
+        return Subspace(mean, basis, max(np.sqrt(squares / cells), least))
+    begin: list[tuple] = [(mean, basis), _spherical(x, components)]
+    begin += _through_subsets(x, components, rng)
+    reached = [
+        _descend(x, mean, basis, restraint, least) for mean, basis in begin
+    ]
+    return min(reached, key=lambda found: _middle(x, found))
+
+
+def _middle(x, found):
+    return np.median(squared_distances(x, found.mean, found.basis))
+
+
+def _spread(x):
+    spread = np.sqrt(((x - np.median(x, axis=0)) ** 2).mean())
+    return spread if spread > 0 else 1.0
+
+
+def _principal(x, weight, components):
+    """Weighted mean and leading principal directions."""
+    mean = weight @ x / weight.sum()
+    rows = np.sqrt(weight)[:, None] * (x - mean)
+    if x.shape[1] <= len(x):
+        _, vectors = np.linalg.eigh(rows.T @ rows)
+        basis = vectors[:, ::-1].T[:components]
+    else:
+        basis = np.linalg.svd(rows, full_matrices=False)[2][:components]
+    # The sign is that of scikit-learn: the largest entry is positive.
+    largest = np.abs(basis).argmax(axis=1, keepdims=True)
+    return mean, basis * np.sign(np.take_along_axis(basis, largest, axis=1))
+
+
+def _spherical(x, components):
+    """Principal directions of the rows brought to length one."""
+    center = np.median(x, axis=0)
+    length = np.linalg.norm(x - center, axis=1)
+    weight = 1 / np.maximum(length, 1e-9 * length.max() + 1e-300) ** 2
+    rows = np.sqrt(weight)[:, None] * (x - center)
+    _, basis = _principal(
+        np.vstack([rows, -rows]), np.ones(2 * len(x)), components
+    )
+    return center, basis
+
+
+def _through_subsets(x, components, rng):
+    """The best of the subspaces through small subsets."""
+    sample = x[np.lexsort(x.T)]
+    if len(x) > _SCREENING_ROWS:
+        rows = starts.draw_rows(np.ones(len(x)), _SCREENING_ROWS, rng)
+        sample = sample[np.sort(rows)]
+    unit = np.ones(len(sample))
+    found = []
+    for rows in starts.draw_rows(unit, (_SUBSETS, components + 1), rng):
+        mean, basis = _principal(sample[rows], unit[rows], components)
+        middle = np.median(squared_distances(sample, mean, basis))
+        found.append((middle, mean, basis))
+    found.sort(key=lambda entry: entry[0])
+    return [(mean, basis) for _, mean, basis in found[:_KEEP]]
+
+
+def _descend(x, mean, basis, restraint, least, steps=200):
+    """Updates scales, floor and subspace in turn. The cost never rises.
+
+    The floor counts once for each degree of freedom that the subspace leaves.
+    Otherwise a subspace through a few examples would be the best.
+    """
+    components, d = basis.shape
+    criterion = DataScale(d - components)
+    freedom = criterion.dimensions * (len(x) - components - 1)
+    squares = squared_distances(x, mean, basis)
+    floor2 = max(np.median(squares) / criterion.dimensions, least**2)
+    cost = np.inf
+    for _ in range(steps):
+        weight = criterion.weight(squares / floor2, restraint)
+        mean, basis = _principal(x, weight, components)
+        squares = squared_distances(x, mean, basis)
+        floor2 = max(weight @ squares / freedom, least**2)
+        before = cost
+        cost = criterion.rho(squares / floor2, restraint).sum()
+        cost += freedom * np.log(floor2) / 2
+        if before - cost < 1e-10 * len(x):
+            break
+    return Subspace(mean, basis, float(np.sqrt(floor2)), cost)
 
 
 class RobustPCA(
@@ -96,12 +216,12 @@ class RobustPCA(
             )
         rng = check_random_state(self.random_state)
         with one_blas_thread():
-            fitted = subspace.solve(
+            fitted = solve_subspace(
                 X, self.n_components, self.restraint, self.floor, rng
             )
         self.mean_, self.components_ = fitted.mean, fitted.basis
         self.floor_ = fitted.floor
-        self.scale_ = self.predict_scale(X)
+        self.scale_ = self._scales(X)
         self._measure_variance(X)
         return self
 
@@ -131,10 +251,13 @@ class RobustPCA(
         """The scales of these examples, `(n,)`."""
         check_is_fitted(self)
         X = validate_data(self, X, dtype="float64", reset=False)  # noqa: N806
-        across = X.shape[1] - len(self.components_)
+        return self._scales(X)
+
+    def _scales(self, x):
+        across = x.shape[1] - len(self.components_)
         if across == 0:
-            return np.full(len(X), self.floor_)
-        squares = subspace.squared_distances(X, self.mean_, self.components_)
+            return np.full(len(x), self.floor_)
+        squares = squared_distances(x, self.mean_, self.components_)
         scale = np.sqrt(squares / (across + self.restraint))
         return np.maximum(self.floor_, scale)
 

@@ -80,13 +80,8 @@ def _least_squares(problem):
 def _reweight(problem, coefficients, steps=12):
     """Updates coefficients, floor and shape in turn. The cost never rises.
 
-    Args:
-        problem: its `slopes` are not used.
-        coefficients: starts, `(s, p)`, followed side by side.
-        steps: number of updates.
-
-    Returns:
-        A list of s solutions.
+    `coefficients` are starts, `(s, p)`, followed side by side. The slopes of
+    the problem are not used.
     """
     x, y, weight, criterion = (
         problem.x,

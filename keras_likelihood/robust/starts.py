@@ -18,16 +18,7 @@ _MOST_COLUMNS = 40
 
 
 def canonical_rows(x, y, weight):
-    """Rows sorted by y, equal ones merged, and weights of mean one.
-
-    Args:
-        x: inputs, `(n, d)`.
-        y: targets, `(n,)`.
-        weight: positive, `(n,)`.
-
-    Returns:
-        x, y and weight of the m <= n rows that differ.
-    """
+    """Rows sorted by y, equal ones merged, and weights of mean one."""
     order = np.argsort(y)
     if np.any(np.diff(y[order]) == 0):
         order = np.lexsort((*x.T, y))
@@ -84,13 +75,7 @@ def weighted_least_squares(x, y, weight):
 def find_starts(x, y, weight, criterion, rng, *, keep=3):
     """Good starts, `(keep + 2, p)`. The first is least squares.
 
-    Args:
-        x: inputs, the last column ones, `(n, p)`, rows in canonical order.
-        y: targets, `(n,)`.
-        weight: positive weights, `(n,)`.
-        criterion: one of `criteria`.
-        rng: a `numpy.random.Generator`.
-        keep: how many of the subsets' coefficients to return.
+    Rows are in canonical order, and the last column of x is ones.
     """
     p = x.shape[1]
     anchors = weighted_least_squares(
@@ -136,16 +121,8 @@ def concentrated(x, y, weight, rng):
     """Planes through p rows, the best after concentration steps.
 
     A concentration step fits a plane by least squares to the half of the rows
-    that fit best. It never raises their mean square.
-
-    Args:
-        x: inputs, the last column ones, `(n, p)`, rows in canonical order.
-        y: targets, `(n,)`.
-        weight: positive, `(n,)`.
-        rng: a `numpy.random.RandomState`.
-
-    Returns:
-        Coefficients, `(5, p)`, or `(8, p)` if there are many columns.
+    that fit best. It never raises their mean square. The result is `(5, p)`,
+    or `(8, p)` if there are many columns.
     """
     p = x.shape[1]
     needed = _subsets_needed(p)

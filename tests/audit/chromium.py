@@ -8,7 +8,7 @@ import subprocess
 
 import pytest
 
-from keras_likelihood.auditing.page import content_hash
+from keras_likelihood.pages.page import content_hash
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 

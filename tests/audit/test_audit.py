@@ -86,7 +86,7 @@ def test_several_inputs_and_one_entry_outputs(rng, tmp_path):
     report = audit(model, arrays, y, page, from_logits=True)
     np.testing.assert_allclose(report.scores, nll, rtol=1e-4, atol=1e-5)
     assert page.stat().st_size > 10_000
-    with pytest.raises(ValueError, match="`feature_names` are those"):
+    with pytest.raises(ValueError, match="`feature_names` name the columns"):
         audit(model, arrays, y, None, feature_names=["a"])
 
 
@@ -289,7 +289,7 @@ def with_nan(x):
         ({"model": "none.keras"}, "no such file"),
         ({"model": 3}, "`model` must be"),
         ({"model": identity(3, "tanh")}, "last layer must be"),
-        ({"model": identity(3, "sigmoid")}, "no single label"),
+        ({"model": identity(3, "sigmoid")}, "Multi-label outputs"),
         ({"from_logits": True}, "last layer is a softmax"),
         ({"data_parameter": np.ones(5)}, "one value for each of the 64"),
         ({"data_parameter": np.zeros(64)}, "finite values > 0"),

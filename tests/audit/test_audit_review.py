@@ -8,10 +8,9 @@ import numpy as np
 import pytest
 
 import keras_likelihood as kl
-from keras_likelihood.auditing.heat_map import draw_heat_map
-from keras_likelihood.auditing.page import write_page
+from keras_likelihood.auditing.page import write_audit
 from keras_likelihood.auditing.report import AuditReport
-from keras_likelihood.auditing.shown_inputs import show_inputs
+from keras_likelihood.pages.examples import show_inputs
 from tests.audit.chromium import acted, on_a_phone, rendered
 from tests.audit.test_audit_page import NASTY, N, embedded, images, report_of
 
@@ -25,8 +24,7 @@ GIVEN = report_of().label_issues["given_label"]
 def page_of(folder, x, names=NAMES, task="classification", top=40):
     path = folder / "audit.html"
     shown = show_inputs(x, None)
-    names = names if task == "classification" else None
-    write_page(report_of(task), shown, path, names, top, "Title")
+    write_audit(report_of(task, names), shown, path, top, "Title")
     return path
 
 
@@ -113,8 +111,8 @@ def test_clicks_filter_and_export(page, tmp_path):
     others = [n for i, n in enumerate(NAMES) if i != given]
     assert options == ["leave it out", *others]
     assert pressed == "true"
-    # All (the first 12), undecided, wrong, right, unsure.
-    assert shown == [12, 12, 2, 1, 1]
+    # All, undecided, wrong, right, unsure.
+    assert shown == [18, 14, 2, 1, 1]
     assert address == "#decision=unsure"
     assert (name, protocol) == ("decisions.csv", "blob:")
     for cell in (c for line in csv.reader(io.StringIO(text)) for c in line):
@@ -301,37 +299,36 @@ def large_report(n):
             "predicted_label": rng.integers(0, 1000, n),
         },
         nll=rng.uniform(size=n),
+        label_names=[f"class {i}" for i in range(1000)],
     )
 
 
 def test_the_page_of_a_million_is_small(tmp_path):
     """Images are noise, which packs worst."""
     n = 1_000_000
-    report, names = large_report(n), [f"class {i}" for i in range(1000)]
+    report = large_report(n)
     noise = np.random.default_rng(0).integers(0, 256, (1, 96, 96, 3))
     shown = show_inputs(
         np.broadcast_to(noise.astype("uint8"), (n, 96, 96, 3)), None
     )
     path = tmp_path / "audit.html"
-    write_page(report, shown, path, names, 100, "Many")
-    assert 1e6 < path.stat().st_size < 5e6
+    write_audit(report, shown, path, 100, "Many")
+    assert 1e6 < path.stat().st_size < 3e7
     assert "The 20 classes with the most suspected labels of 1000" in (
         path.read_text(encoding="utf-8")
     )
     long = np.broadcast_to(np.array(["word " * 10_000]), (n,))
-    write_page(report, show_inputs(long, None), path, names, 100, "Many")
-    assert path.stat().st_size < 5e6
+    write_audit(report, show_inputs(long, None), path, 100, "Many")
+    assert path.stat().st_size < 3e7
 
 
-def test_the_heat_map_counts_every_suspect():
-    issues = report_of().label_issues
-    drawn = draw_heat_map(issues, NASTY)
+def test_the_heat_map_counts_every_suspect(tmp_path):
+    text = page_of(tmp_path, images(), NASTY).read_text(encoding="utf-8")
+    drawn = text.split('class="scroll heat')[1].split("</table>")[0]
     counts = [int(c) for c in re.findall(r">([\d,]+)</a>", drawn)]
     assert sum(counts) == len(SUSPECTS)
     assert "<img" not in drawn and "<script" not in drawn
     assert "heat-6" in drawn and "heat-7" not in drawn
-    none = {**issues, "is_label_issue": np.zeros(N, bool)}
-    assert draw_heat_map(none, NASTY) == ""
 
 
 def test_names_that_no_encoding_knows_do_not_stop_the_page(tmp_path):
@@ -343,15 +340,101 @@ def test_decisions_are_kept_by_labels_and_inputs(tmp_path):
     """A new network on the same data finds the decisions again."""
 
     def key(x, y=None):
-        report = report_of()
+        report = report_of(names=NAMES)
         if y is not None:
             report.label_issues["given_label"] = y
         report.scores = report.scores[::-1].copy()
         path = tmp_path / "audit.html"
-        write_page(report, show_inputs(x, None), path, NAMES, 9, "Title")
+        write_audit(report, show_inputs(x, None), path, 9, "Title")
         return embedded(path)["key"]
 
     same = embedded(page_of(tmp_path, images()))["key"]
     assert key(images()) == same
     assert key(images() + 0.5) != same
     assert key(images(), GIVEN[::-1]) != same
+
+
+def test_all_above_a_line_are_accepted_and_taken_back(page, tmp_path):
+    """Decided examples stay as they are; one undo takes all back."""
+    steps = """
+    press("r"); press("j"); press("r");
+    for (let at = 0; at < 3; at++) press("j");
+    told.push(now());
+    press("a"); told.push(store(), progress());
+    press("z"); told.push(store());
+    document.querySelector("[aria-current] .above").click();
+    told.push(progress());
+    """
+    found = acted(page, tmp_path, STATE + steps)
+    row, accepted, done, back, again = found
+    at = SUSPECTS.tolist().index(int(row.split()[1]))
+    decided = back.removesuffix("r")
+    expected = [
+        f"{i}w{(GIVEN[i] + 1) % 3}"
+        for i in SUSPECTS[: at + 1]
+        if str(i) != decided
+    ]
+    assert accepted.split("_") == [back, *expected]
+    assert done.startswith(f"{at + 1} of 18 suspects decided")
+    assert again.startswith(f"{at + 1} of 18")
+
+
+def many_suspects(folder):
+    """A page with more suspects than fit on one of its lists."""
+    report = large_report(1500)
+    report.label_names = ["cat", "dog"]
+    issues = report.label_issues
+    issues["given_label"] = np.arange(1500) % 2
+    issues["predicted_label"] = 1 - issues["given_label"]
+    path = folder / "many.html"
+    x = np.random.default_rng(0).normal(size=(1500, 3))
+    write_audit(report, show_inputs(x), path, 10, "Many")
+    return path, report
+
+
+def test_every_suspect_is_reached_page_by_page(tmp_path):
+    path, report = many_suspects(tmp_path)
+    steps = """
+    const seen = () => all("#suspected tbody tr").map((row) => row.dataset.key);
+    const turn = () => all("#suspected .pager button").at(-1);
+    told.push(...seen());
+    while (!turn().disabled) { turn().click(); told.push(...seen()); }
+    """
+    found = acted(path, tmp_path, STATE + steps)
+    assert len(report.suspects()) > 100
+    assert found == [f"suspected {i}" for i in report.suspects()]
+    # A count of the summary opens all of its examples, and keys go on to the
+    # next page.
+    pair = report.label_issues["given_label"] == 0
+    count = int((pair & report.label_issues["is_label_issue"]).sum())
+    steps = """
+    window.addEventListener("hashchange", () => {
+      told.push(document.querySelector("#suspected .note").textContent);
+      told.push(all("#suspected tbody tr").length);
+      for (let at = 0; at < 25; at++) press("j");
+      told.push(document.querySelector("#suspected .pager span").textContent);
+      press("a"); told.push(progress());
+      finish();
+    });
+    later = true;
+    all(".pairs a").find((a) => a.textContent.startsWith("cat")).click();
+    """
+    words, rows, where, done = acted(path, tmp_path, STATE + steps)
+    assert words.startswith(f"{count} that match") and rows == 24
+    assert where.startswith("Page 2 of")
+    assert done.startswith("25 of ")
+
+
+def test_after_the_export_the_page_says_how_to_apply_it(page, tmp_path):
+    steps = """
+    HTMLAnchorElement.prototype.click = function () {};
+    const box = document.getElementById("apply");
+    told.push(box.hidden);
+    for (let at = 0; at < 18; at++) press("w");
+    press("r"); told.push(progress());
+    click("#export");
+    told.push(box.hidden, box.querySelector("pre").textContent);
+    """
+    before, progress, after, line = acted(page, tmp_path, STATE + steps)
+    assert before and not after
+    assert line == 'y, keep = kl.audit.apply(y, "decisions.csv")'

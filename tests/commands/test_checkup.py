@@ -10,7 +10,7 @@ import pytest
 
 import keras_likelihood as kl
 from keras_likelihood import cli
-from keras_likelihood.commands import regressor_task
+from keras_likelihood.commands import checkup_parts, regressor_task
 from tests.refusals import refusal
 
 pytestmark = pytest.mark.usefixtures("step_by_step")
@@ -156,3 +156,37 @@ def test_a_regressor_is_recalibrated(files, tmp_path, capsys):
         statuses=(2,),
     )
     assert "must be one of global, linear, auto" in line
+
+
+@pytest.mark.parametrize("wrong", [0, 100])
+@pytest.mark.parametrize("sharpness", [1.0, 3.0])
+def test_no_more_labels_are_suspected_than_a_model_can_know(wrong, sharpness):
+    """A weak model contradicts many right labels, with little confidence."""
+    random = np.random.default_rng(0)
+    truth = random.integers(0, 5, 2000)
+    logits = random.normal(size=(2000, 5)) + 2.2 * np.eye(5)[truth]
+    logits *= sharpness
+    p = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
+    y = truth.copy()
+    y[:wrong] = (truth[:wrong] + 1) % 5
+    agrees = p.argmax(axis=1) == y
+    assert 0.7 < agrees.mean() < 0.85
+    most = checkup_parts.knowable(p.max(axis=1), agrees)
+    assert 0.6 * wrong <= most <= wrong + 30
+
+
+def test_images_are_shown_wherever_there_are_any(tmp_path, capsys):
+    random = np.random.default_rng(0)
+    x = random.uniform(size=(40, 6, 6)).astype("float32")
+    y = random.integers(0, 2, 40)
+    inputs = keras.Input((6, 6))
+    hidden = keras.layers.Dense(4)(keras.layers.Flatten()(inputs))
+    outputs = keras.layers.Dense(2, activation="softmax")(hidden)
+    keras.Model(inputs, outputs).save(tmp_path / "images.keras")
+    np.savez(tmp_path / "images.npz", x=x, y=y)
+    _, page = checkup(tmp_path, "images", capsys)
+    tables = re.findall(r"<h3>(The [^<]*)</h3>(.*?)</table>", page, re.S)
+    pictures = {title: body.count("<img") for title, body in tables}
+    assert len(pictures) == 4
+    assert pictures.pop("The classes, the least certain first") == 0
+    assert all(1 <= count <= 10 for count in pictures.values())

@@ -117,8 +117,8 @@ def test_missing_extras_are_named(table, capsys, monkeypatch, module):
 
 
 def test_a_table_in_place_of_an_archive_is_told_apart(tmp_path, capsys):
-    (tmp_path / "data.csv").write_text("a,b\n1,2\n")
-    line = refusal(capsys, "audit", "--data", tmp_path / "data.csv")
+    (tmp_path / "data.npz").write_text("a,b\n1,2\n")
+    line = refusal(capsys, "audit", "--data", tmp_path / "data.npz")
     assert "must be a .npz file, as `numpy.savez(" in line
 
 
@@ -205,22 +205,106 @@ def test_warnings_are_one_line(table, capsys, monkeypatch):
 
 
 def test_the_demo_replaces_its_own_files_only(tmp_path, capsys, monkeypatch):
-    pytest.importorskip("matplotlib")
     from keras_likelihood import demo
-    from keras_likelihood.commands import demo_page
-    from keras_likelihood.demo.figure import SOFTWARE
-    from keras_likelihood.demo.page_title import TITLE
 
     drawn = []
-    monkeypatch.setattr(demo, "run", lambda *paths, **_: drawn.extend(paths))
-    monkeypatch.setattr(demo_page, "write_stories", lambda *_: None)
-    figure, page = tmp_path / "demo.png", tmp_path / "demo_audit.html"
-    for path in (figure, page):
+    monkeypatch.setattr(demo, "run", lambda *paths, **_: drawn)
+    page, stories = tmp_path / "demo_audit.html", tmp_path / "demo.html"
+    for path in (page, stories):
         path.write_bytes(b"precious")
         assert "--force" in refusal(capsys, "demo", "--output", tmp_path)
         assert path.read_bytes() == b"precious"
-        figure.write_bytes(SOFTWARE.encode())
-    page.write_text(f"<title>{TITLE}</title>")
-    assert drawn == []
-    cli.main(["demo", "--output", str(tmp_path)])
-    assert drawn == [figure, page]
+        path.write_text(f"<title>{demo.TITLE}</title>")
+    assert cli.main(["demo", "--output", str(tmp_path)]) == 0
+    assert "keras-likelihood demo" in stories.read_text()
+    # It knows its own page again.
+    assert cli.main(["demo", "--output", str(tmp_path)]) == 0
+
+
+@pytest.mark.parametrize("module", ["keras_likelihood", "keras_likelihood.cli"])
+def test_both_modules_run_the_command(module):
+    found = subprocess.run(
+        [sys.executable, "-m", module, "detect", "none.csv"],
+        capture_output=True,
+        text=True,
+    )
+    assert found.returncode == 2
+    assert "no such file" in found.stderr
+
+
+PRINTS = (
+    "import sys; from keras_likelihood import cli;"
+    "from keras_likelihood.commands import detect;"
+    "detect.run = lambda args: args.console.say('text' * 9999) or 0;"
+    "sys.argv = ['keras-likelihood', 'detect', 'data.npz', *{options}];"
+    "sys.exit(cli.main())"
+)
+
+
+@pytest.mark.parametrize("options", [[], ["--json"]])
+@pytest.mark.parametrize("where", ["full", "closed"])
+def test_an_output_that_cannot_be_written_is_one_line(options, where):
+    program = PRINTS.format(options=options)
+    ending = "> /dev/full" if where == "full" else ">&-"
+    found = subprocess.run(
+        ["/bin/sh", "-c", f'"$0" -c "$1" {ending}', sys.executable, program],
+        capture_output=True,
+        text=True,
+    )
+    assert found.returncode == 1
+    (line,) = found.stderr.splitlines()
+    assert "Traceback" not in line
+    assert "No space left" in line or "stdout is closed" in line
+
+
+def test_log_lines_of_backends_are_dropped():
+    program = (
+        "import os, sys; from keras_likelihood import cli;"
+        "from keras_likelihood.commands import detect;"
+        "detect.run = lambda args: os.write(2, b'I0000 00 a.cc] x\\n"
+        "WARNING: All log messages before absl::InitializeLog()\\n"
+        "F0000 fatal\\n') and print('ours', file=sys.stderr);"
+        "sys.argv = ['keras-likelihood', 'detect', 'data.npz'];"
+        "sys.exit(cli.main())"
+    )
+    found = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True
+    )
+    assert sorted(found.stderr.splitlines()) == ["F0000 fatal", "ours"]
+
+
+def test_sigterm_leaves_no_file(tmp_path):
+    program = (
+        "import sys, time; from keras_likelihood import cli;"
+        "from keras_likelihood.commands import detect;"
+        "from keras_likelihood.backend.whole_files import replacing\n"
+        "def run(args):\n"
+        "    with replacing('scores.csv') as temporary:\n"
+        "        print('writing', flush=True)\n"
+        "        time.sleep(60)\n"
+        "detect.run = run\n"
+        "sys.argv = ['keras-likelihood', 'detect', 'data.npz']\n"
+        "sys.exit(cli.main())"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-c", program],
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout.readline() == "writing\n"
+    assert len(list(tmp_path.iterdir())) == 1
+    process.terminate()
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert errors == "detect: interrupted; no unfinished file is left\n"
+    assert not list(tmp_path.iterdir())
+
+
+def test_advice_names_options_that_commands_have():
+    words = "Give `task='classification'` or `task='regression'`. "
+    words += "Pass `from_logits=False` for these. Received: task=None"
+    _, text = cli.describe(ValueError(words))
+    assert "--task classification or --task regression" in text
+    assert "Pass --probabilities for these" in text

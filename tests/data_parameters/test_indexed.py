@@ -72,7 +72,7 @@ def test_index_beyond_float32_precision_reaches_the_loss():
         callbacks=[scale],
         verbose=0,
     )
-    moved = np.flatnonzero(scale.rows.table.numpy()[:, 1, 0])
+    moved = np.flatnonzero(scale.state()[:, 1, 0])
     np.testing.assert_array_equal(moved, np.sort(index))
 
 
@@ -262,10 +262,6 @@ class TestPyDataset:
             dataset[1]
 
     def test_refuses_batches_with_numbers(self):
-        batches = kl.data_parameters.IndexedBatches(self.y, self.y)
-        batches.shuffle = False
-        with pytest.raises(ValueError, match="on_epoch_end"):
-            kl.indexed(batches)
         with pytest.raises(ValueError, match="carry numbers already"):
             kl.indexed(kl.indexed(Batches(self.y)))
 

@@ -1,13 +1,15 @@
 """Data parameters are saved, loaded and resumed to the same numbers."""
 
-import struct
-import zlib
-
 import keras
 import numpy as np
 import pytest
 
 import keras_likelihood as kl
+from keras_likelihood.data_parameters import (
+    MemoryTable,
+    RowPrior,
+    SparseRMSProp,
+)
 
 JIT = keras.backend.backend() == "jax"
 
@@ -19,7 +21,9 @@ def data(rng):
 
 
 def make(**options):
-    scale = kl.DataParameter(16, **{"momentum": 0.5, **options})
+    scale = kl.DataParameter(
+        16, optimizer=SparseRMSProp(momentum=0.5), **options
+    )
     inputs = keras.Input((2,))
     outputs = keras.layers.Dense(2, kernel_initializer="ones")(inputs)
     model = kl.LikelihoodModel(inputs, outputs)
@@ -47,46 +51,75 @@ def test_saved_model_goes_on_where_it_stopped(data, dimension, tmp_path):
     np.testing.assert_array_equal(again.values(), scale.values())
     for m, s in ((model, scale), (loaded, again)):
         fit(m, data, [s])
-    np.testing.assert_allclose(
-        again.rows.table.numpy(), scale.rows.table.numpy(), rtol=1e-6
-    )
+    np.testing.assert_allclose(again.state(), scale.state(), rtol=1e-6)
     np.testing.assert_allclose(
         loaded.get_weights()[0], model.get_weights()[0], rtol=1e-6
     )
 
 
+@pytest.mark.one_backend
 def test_config_keeps_every_argument(tmp_path):
     scale = kl.DataParameter(
         5,
         learning_rate=0.2,
-        rho=0.8,
-        epsilon=1e-9,
-        momentum=0.3,
-        weight_decay=0.1,
-        clipnorm=2.0,
         dimension="channel",
         initial=0.7,
         constraint=kl.constraints.Softplus(0.1),
         fallback="mean",
-        store=str(tmp_path / "scale.rows"),
-        sync=True,
-        batches_ahead=3,
-        shard="batch",
+        optimizer=SparseRMSProp(
+            rho=0.8, epsilon=1e-9, momentum=0.3, weight_decay=0.1, clipnorm=2.0
+        ),
+        prior=RowPrior(0.5, row_sizes=[1, 2, 3, 4, 5]),
+        table=MemoryTable(shard="batch"),
         tensorboard=str(tmp_path / "logs"),
     )
     config = scale.get_config()
     default = kl.DataParameter(4).get_config()
-    # A table on disk has no prior, see `test_prior_is_saved`.
-    kept = {name for name in default if config[name] == default[name]}
-    assert kept == {"prior_scale", "row_sizes"}
+    assert all(config[name] != default[name] for name in default)
     again = keras.saving.deserialize_keras_object(
         keras.saving.serialize_keras_object(scale)
     )
     # Where to write is for the person who loads to say.
     assert again.get_config() == {**config, "tensorboard": None}
-    assert not again.is_open
     assert list(tmp_path.iterdir()) == []
     assert again.constraint == scale.constraint
+
+
+def test_configs_of_version_2():
+    config = {
+        "num_examples": 4,
+        "learning_rate": None,
+        "rho": 0.9,
+        "epsilon": 1e-16,
+        "momentum": 0.5,
+        "weight_decay": 0.0,
+        "clipnorm": None,
+        "prior_scale": 2.0,
+        "row_sizes": [1.0, 2.0, 3.0, 4.0],
+        "dimension": "element",
+        "initial": None,
+        "constraint": None,
+        "fallback": "initial",
+        "store": None,
+        "sync": False,
+        "batches_ahead": None,
+        "shard": "batch",
+        "tensorboard": None,
+    }
+    scale = kl.DataParameter.from_config(config)
+    assert scale.optimizer == SparseRMSProp(momentum=0.5)
+    assert scale.prior.scale == 2.0
+    assert scale.prior.row_sizes.tolist() == [1, 2, 3, 4]
+    assert scale.table.shard == "batch"
+    assert scale.is_open
+    config |= {"prior_scale": None, "row_sizes": None, "momentum": 0.0}
+    stored = kl.DataParameter.from_config({**config, "store": "/scale.rows"})
+    assert stored.optimizer is None
+    assert stored.prior is None
+    assert not stored.is_open
+    stored.bind(kl.likelihoods.Normal, "scale").build((None, 2))
+    with pytest.raises(ValueError, match=r"version 0.2.*load\('scale.rows'\)"):
+        stored.values()
 
 
 def test_backup_resumes_to_the_numbers_of_an_uninterrupted_run(data, tmp_path):
@@ -105,9 +138,7 @@ def test_backup_resumes_to_the_numbers_of_an_uninterrupted_run(data, tmp_path):
         fit(first, data, [scale, backup(), Stop()], epochs=4)
     second, scale = make()
     fit(second, data, [scale, backup()], epochs=4)
-    np.testing.assert_array_equal(
-        scale.rows.table.numpy(), expected.rows.table.numpy()
-    )
+    np.testing.assert_array_equal(scale.state(), expected.state())
     np.testing.assert_array_equal(
         second.get_weights()[0], whole.get_weights()[0]
     )
@@ -119,10 +150,8 @@ def test_file_of_its_own(data, tmp_path):
     scale.save(tmp_path / "scale.npz")
     _, other = make(fallback="mean")
     other.load(tmp_path / "scale.npz")
-    np.testing.assert_array_equal(
-        other.rows.table.numpy(), scale.rows.table.numpy()
-    )
-    assert float(np.mean(other.rows.mean)) == pytest.approx(
+    np.testing.assert_array_equal(other.state(), scale.state())
+    assert float(np.mean(other._mean)) == pytest.approx(
         float(scale.values().mean()), rel=1e-6
     )
 
@@ -135,26 +164,20 @@ def test_refuses_the_file_of_another_table(data, tmp_path):
         other.load(tmp_path / "scale.npz")
 
 
-def test_tables_of_the_first_format_load(data, tmp_path):
-    _, scale = make()
-    rows = np.arange(48, dtype="<f4").reshape(16, 3)
-    np.save(tmp_path / "old.npy", rows)
-    index, newer = np.array([7, 2], "<i8"), -np.ones((2, 3), "<f4")
-    payload = index.tobytes() + newer.tobytes()
-    start = struct.pack("<8sqqI", b"KLROWS01", 2, 3, zlib.crc32(payload))
-    (tmp_path / "old.npy.journal").write_bytes(start + payload)
-    scale.load(tmp_path / "old.npy")
-    rows[index] = newer
-    np.testing.assert_array_equal(scale.rows.table.numpy()[..., 0], rows)
-    saved = np.load(tmp_path / "old.npy")
-    np.testing.assert_array_equal(saved[7], [21, 22, 23])
-    with pytest.raises(ValueError, match="another table"):
-        make(dimension="element")[1].load(tmp_path / "old.npy")
-
-
 def test_a_table_beyond_memory_is_refused():
-    with pytest.raises(ValueError, match=r"store=path.*num_examples.*GB"):
+    with pytest.raises(
+        ValueError, match=r"FileTable\(path\).*num_examples.*GB"
+    ):
         make_of(10**12)
+
+
+@pytest.mark.one_backend
+def test_a_model_file_may_not_ask_for_a_large_table():
+    config = kl.DataParameter(5 * 10**8).get_config()
+    scale = kl.DataParameter.from_config(config)
+    loss = kl.losses.NormalLoss(scale=scale)
+    with pytest.raises(ValueError, match="compile=False.*4.0 GB"):
+        loss.build((None, 1))
 
 
 def make_of(rows):
@@ -164,7 +187,7 @@ def make_of(rows):
 
 def test_counters_of_the_first_format_load(data):
     _, scale = make()
-    scale.rows.refusals.counts.assign(np.array(3, "int32"))
+    scale._refusals.counts.assign(np.array(3, "int32"))
     scale.check()
 
 

@@ -7,6 +7,7 @@ from keras import ops
 
 import keras_likelihood as kl
 from keras_likelihood import likelihoods
+from keras_likelihood.data_parameters import SparseRMSProp
 from tests.autodiff import gradients
 from tests.contracts import EAGERLY
 
@@ -56,7 +57,10 @@ def row_gradients(loss_class, names, dimension, data, options):
     x, y, weight = data
     traced = len(names) > 1 and dimension == "element" and weight is not None
     parameters = {
-        n: kl.DataParameter(ROWS, dimension=dimension, rho=0.0) for n in names
+        n: kl.DataParameter(
+            ROWS, dimension=dimension, optimizer=SparseRMSProp(rho=0.0)
+        )
+        for n in names
     }
     inputs = keras.Input(x.shape[1:])
     outputs = keras.layers.Dense(x.shape[-1], kernel_initializer="identity")
@@ -75,7 +79,7 @@ def row_gradients(loss_class, names, dimension, data, options):
         callbacks=list(parameters.values()),
         verbose=0,
     )
-    states = [p.rows.table.numpy() for p in parameters.values()]
+    states = [p.state() for p in parameters.values()]
     return [-np.sign(s[:, 0]) * np.sqrt(s[:, 1]) for s in states]
 
 
@@ -127,11 +131,11 @@ def test_loss_weight_counts():
     x, y, _ = example_data("normal", shape, None)
     squares = []
     for weight in (1.0, 3.0):
-        scale = kl.DataParameter(ROWS, rho=0.0)
+        scale = kl.DataParameter(ROWS, optimizer=SparseRMSProp(rho=0.0))
         inputs = keras.Input(shape)
         outputs = keras.layers.Dense(2, kernel_initializer="identity")(inputs)
         model = kl.LikelihoodModel(inputs, outputs)
         model.compile("sgd", loss=loss_class(scale=scale), loss_weights=weight)
         model.fit(x, kl.indexed(y, index=INDEX), callbacks=[scale], verbose=0)
-        squares.append(scale.rows.table.numpy()[:, 1])
+        squares.append(scale.state()[:, 1])
     np.testing.assert_allclose(squares[1], 9 * squares[0], rtol=1e-5)

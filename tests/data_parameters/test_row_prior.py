@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 import keras_likelihood as kl
+from keras_likelihood.data_parameters import FileTable, RowPrior
 
 SIZES = np.array([60, 60, 2, 2])
 TRUE = np.array([0.5, 2.0, 0.1, 4.0])
@@ -14,10 +15,8 @@ def learned(prior_scale, epochs=60):
     """Scales of four annotators, whose errors are all of size `TRUE`."""
     rater = np.repeat(np.arange(4), SIZES)
     y = (TRUE[rater] * np.where(np.arange(124) % 2, 1, -1)).astype("float32")
-    known = {"row_sizes": np.bincount(rater)} if prior_scale else {}
-    scale = kl.DataParameter(
-        4, prior_scale=prior_scale, learning_rate=0.05, **known
-    )
+    prior = prior_scale and RowPrior(prior_scale, row_sizes=np.bincount(rater))
+    scale = kl.DataParameter(4, prior=prior, learning_rate=0.05)
     inputs = keras.Input((1,))
     outputs = keras.layers.Dense(1, kernel_initializer="zeros")(inputs)
     model = kl.LikelihoodModel(inputs, outputs)
@@ -62,14 +61,14 @@ def test_prior_is_saved(pooled, tmp_path):
     model.save(tmp_path / "model.keras")
     loaded = keras.saving.load_model(tmp_path / "model.keras")
     again = loaded.data_parameters["scale"]
-    assert again.prior_scale == 0.5
-    np.testing.assert_array_equal(again.row_sizes, SIZES)
+    assert again.prior.scale == 0.5
+    np.testing.assert_array_equal(again.prior.row_sizes, SIZES)
     for old, new in zip(scale.variables, again.variables, strict=True):
         np.testing.assert_array_equal(
             keras.ops.convert_to_numpy(old), keras.ops.convert_to_numpy(new)
         )
     np.testing.assert_array_equal(again.values(), scale.values())
-    with pytest.raises(ValueError, match="with its model"):
+    with pytest.raises(ValueError, match="with their model"):
         again.save(tmp_path / "rows.npz")
 
 
@@ -77,20 +76,24 @@ def test_prior_is_saved(pooled, tmp_path):
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"prior_scale": 0.5}, "np.bincount"),
-        ({"row_sizes": 2}, "row_sizes` alone"),
-        ({"prior_scale": 0.0, "row_sizes": 1}, "finite number > 0"),
-        ({"prior_scale": 1.0, "row_sizes": [1, 2, 3]}, r"shape \(3,\)"),
-        ({"prior_scale": 1.0, "row_sizes": [1, 2, 3, -1]}, "smallest -1"),
-        ({"prior_scale": 1.0, "row_sizes": 1, "store": "a"}, "on disk"),
+        ({"scale": 0.0, "row_sizes": 1}, "finite number > 0"),
+        ({"scale": 1.0, "row_sizes": [1, 2, 3]}, r"np.bincount.*shape \(3,\)"),
+        ({"scale": 1.0, "row_sizes": [1, 2, 3, -1]}, "smallest -1"),
     ],
 )
 def test_what_is_refused(options, words):
     with pytest.raises(ValueError, match=words):
-        kl.DataParameter(4, **options)
+        kl.DataParameter(4, prior=RowPrior(**options))
+
+
+@pytest.mark.one_backend
+def test_a_prior_needs_a_table_in_memory():
+    prior = RowPrior(1.0, row_sizes=1)
+    with pytest.raises(ValueError, match="needs a `MemoryTable`"):
+        kl.DataParameter(4, prior=prior, table=FileTable("scale.npy"))
 
 
 def test_a_running_mean_has_no_prior():
-    memory = kl.DataParameter(4, prior_scale=1.0, row_sizes=1)
+    memory = kl.DataParameter(4, prior=RowPrior(1.0, row_sizes=1))
     with pytest.raises(ValueError, match="running mean"):
         kl.losses.NoisyLabelsLoss(memory)

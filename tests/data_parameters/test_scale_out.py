@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import keras_likelihood as kl
+from keras_likelihood.data_parameters import MemoryTable, SparseRMSProp
 
 # No multiple of the number of devices.
 ROWS = 1001
@@ -26,7 +27,10 @@ def train(shard=None):
     y = rng.normal(size=(64, 2)).astype("float32")
     index = 31 * rng.integers(0, 32, 64)
     scale = kl.DataParameter(
-        ROWS, dimension="element", momentum=0.5, shard=shard
+        ROWS,
+        dimension="element",
+        optimizer=SparseRMSProp(momentum=0.5),
+        table=MemoryTable(shard=shard),
     )
     inputs = keras.Input((3,))
     dense = keras.layers.Dense(
@@ -185,12 +189,12 @@ def test_rows_are_found_by_number(rng):
     scale = kl.DataParameter(5).bind(kl.likelihoods.Normal, "scale")
     scale.build((None, 1))
     state = rng.normal(size=(5, 2, 1)).astype("float32")
-    scale.rows.table.assign(state)
+    scale.table.assign(state)
     every = scale.values()
     np.testing.assert_array_equal(scale.values([4, 0, -1]), every[[4, 0, -1]])
     np.testing.assert_array_equal(scale.values(every > 0.5), every[every > 0.5])
     for outside in ([5], [-6]):
-        with pytest.raises(IndexError, match="rows 0 to 4. Received"):
+        with pytest.raises(IndexError, match="out of bounds.*size 5"):
             scale.values(outside)
 
 

@@ -55,7 +55,7 @@ def step(optimizer, state, gradient, index, counts=None):
 def test_equals_a_loop_over_rows(options, index):
     optimizer = SparseRMSProp(learning_rate=0.1, **options)
     rng = np.random.default_rng(0)
-    table = rng.random((10, optimizer.slots, 5)).astype("float32")
+    table = rng.random((10, len(optimizer.columns), 5)).astype("float32")
     gradient = rng.normal(size=(4, 5)).astype("float32")
     index = np.array(index, "int32")
     actual, refused = step(optimizer, table[index], gradient, index)

@@ -33,7 +33,7 @@ def test_trains_on_loaded_data(mnist):
         callbacks=[temperature],
         verbose=0,
     )
-    assert np.all(temperature.rows.table.numpy()[:, 1] > 0)
+    assert np.all(temperature.state()[:, 1] > 0)
 
 
 def test_names_the_remedy_for_dictionaries(mnist):

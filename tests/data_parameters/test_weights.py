@@ -5,7 +5,8 @@ import numpy as np
 import pytest
 
 import keras_likelihood as kl
-from keras_likelihood.data_parameters.weights import standardize_weights
+from keras_likelihood.data_parameters import SparseRMSProp
+from keras_likelihood.models.numbered_weights import standardize_weights
 
 LABELS = np.array([0, 1, 2, 2, 1, 0, 2, 2], "int32")
 INPUTS = np.random.default_rng(0).normal(size=(8, 3)).astype("float32")
@@ -15,7 +16,7 @@ WEIGHTS = np.array([0.5, 1, 3, 3, 1, 0.5, 3, 3], "float32")
 
 def train(x, y=None, **weights):
     """State of the rows and the loss after an epoch of one batch."""
-    temperature = kl.DataParameter(8, rho=0.0)
+    temperature = kl.DataParameter(8, optimizer=SparseRMSProp(rho=0.0))
     inputs = keras.Input((3,))
     outputs = keras.layers.Dense(3, kernel_initializer="identity")(inputs)
     model = kl.LikelihoodModel(inputs, outputs)
@@ -31,7 +32,7 @@ def train(x, y=None, **weights):
         shuffle=False,
         verbose=0,
     )
-    return temperature.rows.table.numpy(), history.history["loss"][0]
+    return temperature.state(), history.history["loss"][0]
 
 
 @pytest.fixture(scope="module")
@@ -98,7 +99,7 @@ def test_weights_by_output():
     y = INPUTS[:, :1]
 
     def squares(weights):
-        scale = kl.DataParameter(8, rho=0.0)
+        scale = kl.DataParameter(8, optimizer=SparseRMSProp(rho=0.0))
         inputs = keras.Input((3,))
         heads = {
             k: keras.layers.Dense(1, kernel_initializer="zeros")(inputs)
@@ -116,7 +117,7 @@ def test_weights_by_output():
             batch_size=8,
             verbose=0,
         )
-        return scale.rows.table.numpy()[:, 1], history.history["loss"][0]
+        return scale.state()[:, 1], history.history["loss"][0]
 
     plain, _ = squares({"a": np.ones(8), "b": np.ones(8)})
     weighed, loss = squares({"a": 2 * np.ones(8), "b": np.zeros(8)})

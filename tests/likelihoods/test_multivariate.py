@@ -159,7 +159,7 @@ def test_marginal_and_conditional(covariance, rank, rng, double_precision):
 def test_what_makes_no_sense_is_refused():
     for options, message in [
         ({"covariance": "round"}, "must be one of.*'round'"),
-        ({"covariance": "low_rank"}, "needs a `rank` >= 1"),
+        ({"covariance": "low_rank"}, "`rank` must be a whole number from 1"),
         ({"covariance": "full", "rank": 2}, "`rank` is for"),
     ]:
         with pytest.raises(ValueError, match=message):

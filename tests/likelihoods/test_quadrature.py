@@ -10,6 +10,16 @@ from scipy import special, stats
 
 from keras_likelihood.likelihoods import quadrature
 
+
+def cdf(nll, z):
+    return ops.exp(quadrature.log_cdf(nll, z))
+
+
+def quantile(nll, p):
+    tail = ops.where(p < 0.5, p, 1 - p)
+    return ops.sign(0.5 - p) * quadrature.log_quantile(nll, ops.log(tail))
+
+
 PROBABILITIES = np.array([1e-5, 0.003, 0.2, 0.5, 0.55, 0.9, 0.9999])
 ERRORS = {"float32": 1e-6, "float64": 1e-9}
 STEEP_ERRORS = {"float32": 1e-3, "float64": 1e-4}
@@ -51,7 +61,7 @@ def test_cdf_including_tails(name, dtype, double_precision):
     nll, oracle = CASES[name]
     far = np.concatenate([[0.0, 1e-3], np.logspace(-1, 5, 13)])
     z = np.concatenate([-far, far]).astype(dtype)
-    found = ops.convert_to_numpy(quadrature.cdf(nll, ops.convert_to_tensor(z)))
+    found = ops.convert_to_numpy(cdf(nll, ops.convert_to_tensor(z)))
     np.testing.assert_allclose(
         found, oracle.cdf(z.astype("float64")), atol=ERRORS[dtype], rtol=0
     )
@@ -62,9 +72,7 @@ def test_cdf_including_tails(name, dtype, double_precision):
 def test_quantile_inverts_the_distribution(name, dtype, double_precision):
     nll, oracle = CASES[name]
     p = PROBABILITIES.astype(dtype)
-    found = ops.convert_to_numpy(
-        quadrature.quantile(nll, ops.convert_to_tensor(p))
-    )
+    found = ops.convert_to_numpy(quantile(nll, ops.convert_to_tensor(p)))
     error = (STEEP_ERRORS if name == "steep" else ERRORS)[dtype]
     again = oracle.cdf(found.astype("float64"))
     np.testing.assert_allclose(again, p, atol=error, rtol=0)
@@ -72,7 +80,7 @@ def test_quantile_inverts_the_distribution(name, dtype, double_precision):
 
 
 def test_quantiles_of_certainty_are_infinite():
-    found = quadrature.quantile(normal, ops.convert_to_tensor([0.0, 1.0]))
+    found = quantile(normal, ops.convert_to_tensor([0.0, 1.0]))
     np.testing.assert_array_equal(
         ops.convert_to_numpy(found), [-np.inf, np.inf]
     )
@@ -90,10 +98,10 @@ def test_parameters_broadcast_against_the_argument():
 
     z = ops.convert_to_tensor(np.array([[-1.0, 0.0, 3.0]], "float32"))
     expected = np.stack([stats.t(k).cdf([-1.0, 0.0, 3.0]) for k in (1.0, 2.0)])
-    found = ops.convert_to_numpy(quadrature.cdf(nll, z))
+    found = ops.convert_to_numpy(cdf(nll, z))
     np.testing.assert_allclose(found, expected, atol=1e-6)
     p = ops.convert_to_tensor(np.float32(0.9))
-    found = ops.convert_to_numpy(quadrature.quantile(nll, p))
+    found = ops.convert_to_numpy(quantile(nll, p))
     np.testing.assert_allclose(
         found[:, 0], [stats.t(k).ppf(0.9) for k in (1.0, 2.0)], rtol=1e-4
     )
@@ -115,8 +123,8 @@ def test_compiled_functions_give_the_same():
     p = ops.convert_to_tensor(PROBABILITIES.astype("float32"))
 
     def both(p):
-        z = quadrature.quantile(normal, p)
-        return z, quadrature.cdf(normal, z)
+        z = quantile(normal, p)
+        return z, cdf(normal, z)
 
     z, again = compiled(both)(p)
     np.testing.assert_allclose(

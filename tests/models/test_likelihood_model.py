@@ -222,8 +222,10 @@ def test_bad_use_is_refused(data):
     model = scale_model(x)
     with pytest.raises(ValueError, match="with parameters.*loss='mse'"):
         model.compile("sgd", loss="mse")
-    with pytest.raises(ValueError, match="given as a dict"):
-        model.compile("sgd", loss=[kl.losses.NormalLoss(), "mse"])
+    with pytest.raises(ValueError, match=r"position.*Received.*\[2\]"):
+        model.compile("sgd", loss=[kl.losses.NormalLoss("global")] * 3)
+        model.fit(x, [y] * 3, verbose=0)
+    model = scale_model(x)
     inputs = keras.Input((3,))
     plain = kl.LikelihoodModel(inputs, keras.layers.Dense(1)(inputs))
     plain.compile("sgd", loss="mse")

@@ -85,7 +85,9 @@ def fit_on_workers(model, x, y, callbacks=()):
             callbacks.on_train_batch_begin(number)
             train_step(batch)
             callbacks.on_train_batch_end(number)
-        callbacks.on_epoch_end(epoch, model.get_metrics_result())
+        learned = model.loss_parameters.learned()
+        logs = {name: np.mean(p.latest) for name, p in learned.items()}
+        callbacks.on_epoch_end(epoch, model.get_metrics_result() | logs)
     callbacks.on_train_end()
     return model.history.history
 
@@ -97,7 +99,11 @@ def layer(units, **options):
 def with_global_and_data(rows, share, shard=None):
     """A global shape and a scale for each example."""
     x, y, index = data()
-    scale = kl.DataParameter(51, momentum=0.5, shard=shard)
+    scale = kl.DataParameter(
+        51,
+        optimizer=kl.data_parameters.SparseRMSProp(momentum=0.5),
+        table=kl.data_parameters.MemoryTable(shard=shard),
+    )
     inputs = keras.Input((3,))
     model = kl.LikelihoodModel(inputs, layer(1)(inputs))
     loss = kl.losses.RobustRhoLoss(scale=scale)
@@ -119,7 +125,7 @@ def with_predicted_and_adaptive(rows, share):
         metrics=[kl.metrics.NegativeLogLikelihood(), "mae"],
     )
     # All processes measure with the same inputs.
-    measured = kl.regularizers.MeasuredCurvature(x, examples=64)
+    measured = kl.regularizers.LearnScales(x=x, examples=64)
     history = fit(model, x[rows], y[rows], share, callbacks=[measured])
     return model, history
 
@@ -203,7 +209,8 @@ def on_torch(process, ports, folder):
         model, _ = models["data"]
         with pytest.raises(ValueError, match="train by `fit`"):
             model.train_on_batch(*data()[:2])
-        scale = kl.DataParameter(4, store=str(folder / "table.rows"))
+        table = kl.data_parameters.FileTable(folder / "table.npy")
+        scale = kl.DataParameter(4, table=table)
         with pytest.raises(ValueError, match="serves one device"):
             model.compile("sgd", loss=kl.losses.RobustRhoLoss(scale=scale))
     torch.distributed.destroy_process_group()

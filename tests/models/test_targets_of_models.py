@@ -56,7 +56,7 @@ def test_a_prediction_outside_of_its_range_is_told(loss, y):
     )
     model = model_of(layer, loss, kl.LikelihoodModel)
     x = np.ones((4, 2), "float32")
-    with pytest.raises(ValueError, match="first batch is NaN.*'softplus'"):
+    with pytest.raises(ValueError, match="loss is NaN.*'softplus'"):
         model.fit(x, np.full((4, 1), y), verbose=0)
 
 

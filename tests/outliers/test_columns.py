@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from keras_likelihood.outliers import AutoencoderScale, PCAScale, forecast
-from keras_likelihood.outliers.columns import measure, standardise
+from keras_likelihood.outliers import AutoencoderScale, PCAScale, scale_detector
+from keras_likelihood.outliers.standardising import measure, standardise
 
 
 def table(rows=60):
@@ -50,6 +50,21 @@ def test_new_rows_may_hold_huge_cells_too(tmp_path):
         assert np.argsort(-scores)[:2].tolist() == [6, 5]
 
 
+@pytest.mark.usefixtures("step_by_step")
+@pytest.mark.parametrize("constant", [0.0, 7.0, 1e9 / 3])
+def test_a_constant_column_that_changes_is_an_outlier(constant, tmp_path):
+    x = np.column_stack([table(), np.full(60, constant)])
+    fitted = quick().fit(x)
+    fitted.save(tmp_path / "detector.zip")
+    new = x[:4].copy()
+    new[2, -1] += 1.0 + 0.1 * abs(constant)
+    for detector in (fitted, PCAScale.load(tmp_path / "detector.zip")):
+        scores = detector.decision_function(new)
+        assert scores.argmax() == 2 and detector.predict(new)[2] == 1
+        known = fitted.decision_scores_[[0, 1, 3]]
+        np.testing.assert_allclose(scores[[0, 1, 3]], known, rtol=1e-4)
+
+
 def test_ordinary_columns_are_measured_as_before():
     x = table()
     found = measure(x)
@@ -79,8 +94,8 @@ def test_any_finite_column_stays_finite(column):
 
 
 def test_long_training_is_said_early(monkeypatch, capsys):
-    monkeypatch.setattr(forecast, "MEASURED", 0.0)
-    monkeypatch.setattr(forecast, "LONG", 0.0)
+    monkeypatch.setattr(scale_detector, "MEASURED", 0.0)
+    monkeypatch.setattr(scale_detector, "LONG", 0.0)
     quick().set_params(verbose=True, steps=120).fit(table())
     printed = capsys.readouterr().out
     assert printed.count("Training will take about") == 1
@@ -89,9 +104,11 @@ def test_long_training_is_said_early(monkeypatch, capsys):
 
 def test_the_time_left_is_that_of_the_steps_left(monkeypatch):
     clock = iter([0.0, 0.8, 1.6, 2.4])
-    monkeypatch.setattr(forecast.time, "perf_counter", lambda: next(clock))
+    monkeypatch.setattr(
+        scale_detector.time, "perf_counter", lambda: next(clock)
+    )
     said = []
-    callback = forecast.Forecast(1000, 5, said.append)
+    callback = scale_detector.Forecast(1000, 5, said.append)
     callback.set_params({"steps": 2})
     for epoch in range(3):
         callback.on_epoch_begin(epoch)

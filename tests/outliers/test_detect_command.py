@@ -78,11 +78,10 @@ def test_header_is_optional(tmp_path):
 @pytest.mark.parametrize(
     "text, words",
     [
-        ("1,2\n3,x\n", "row 1: 'x'"),
         ("1,2\n3\n", "row 1: 1"),
         ("", "empty"),
         ("a,b\n", "no rows"),
-        ("1,2\nnan,3\n2,4\n", "NaN"),
+        ("a,b\nx,y\nz,w\n", "no column can be used"),
     ],
 )
 def test_bad_tables_are_refused(tmp_path, capsys, text, words):
@@ -190,3 +189,20 @@ def test_a_large_table_is_scored_part_by_part(tmp_path, capsys, monkeypatch):
     )
     flags = np.array([int(row["outlier"]) for row in rows])
     np.testing.assert_array_equal(flags, detector.predict(x))
+
+
+@pytest.mark.usefixtures("step_by_step")
+def test_detect_says_what_it_left_out(tmp_path, capsys, monkeypatch):
+    quick = PCAScale(steps=1, batch_size=4)
+    monkeypatch.setattr(outliers, "PCAScale", lambda **options: quick)
+    rows = [f"{i % 7},{'ab'[i % 2]},person {i}" for i in range(40)]
+    path = tmp_path / "my data.csv"
+    path.write_text("n,kind,name\n" + "\n".join(rows) + "\n")
+    page = tmp_path / "page.html"
+    assert main(["detect", str(path), "--page", str(page)]) == 0
+    printed = capsys.readouterr().out
+    assert "Encoded: kind (2 texts)." in printed
+    assert "Left out: name (40 different texts)." in printed
+    assert f"keras-likelihood detect '{path}' --save" in printed
+    text = page.read_text()
+    assert "Left out: name" in text and "<svg" in text

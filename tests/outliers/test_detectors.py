@@ -21,9 +21,13 @@ from keras_likelihood.outliers import (
     PCAScale,
     ScoreDetector,
 )
-from keras_likelihood.outliers.marginals import fit_marginals, surprise
-from keras_likelihood.outliers.row_noise import RowNoise
-from keras_likelihood.outliers.tails import fit_tails, log_tails
+from keras_likelihood.outliers.scale_detector import RowNoise
+from keras_likelihood.outliers.score_parts import (
+    fit_marginals,
+    fit_tails,
+    log_tails,
+    surprise,
+)
 from tests.batches import many_times
 
 DETECTORS = [PCAScale, AutoencoderScale, Auto]

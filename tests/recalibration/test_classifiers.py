@@ -7,15 +7,17 @@ from scipy.special import log_softmax, logsumexp, softmax
 
 from keras_likelihood import recalibration
 from keras_likelihood.layers.serving import BoundedLogits, LogProbabilities
-from keras_likelihood.recalibration.global_temperature import (
+from keras_likelihood.recalibration.auto import pool_weights
+from keras_likelihood.recalibration.network import SoftplusLink
+from keras_likelihood.recalibration.one_vs_rest import log_odds
+from keras_likelihood.recalibration.softmax_moments import (
+    softmax_moments,
     solve_temperature,
 )
-from keras_likelihood.recalibration.links import SoftplusLink
-from keras_likelihood.recalibration.mapped_softmax import MappedSoftmax
-from keras_likelihood.recalibration.moments import softmax_moments
-from keras_likelihood.recalibration.one_vs_rest import log_odds
-from keras_likelihood.recalibration.pooling import pool_weights
-from keras_likelihood.recalibration.tempered_softmax import TemperedSoftmax
+from keras_likelihood.recalibration.softmax_objectives import (
+    MappedSoftmax,
+    tempered_softmax,
+)
 
 METHODS = [
     getattr(recalibration, name)
@@ -228,6 +230,30 @@ def test_platt_is_logistic_regression():
     np.testing.assert_allclose(fitted.calibrate(z), expected, atol=0.01)
 
 
+def test_the_weights_of_rows_end_the_chains_of_auto():
+    """A weaker prior helps most rows, but not those that count."""
+
+    class Fitted:
+        z, labels, columns = np.zeros((6, 2)), np.zeros(6, int), {}
+        weight = np.array([1e-9, 1e-9, 1.0] * 2)
+
+        def part(self, rows):
+            return self
+
+        def losses(self, candidate, z, labels, columns):
+            if candidate.logit_map != "matrix":
+                return np.ones(len(z))
+            strength = candidate.strength
+            counts = np.arange(len(z)) % 3 == 2
+            return np.where(counts, 2 - strength, strength)
+
+    auto = recalibration.Auto()
+    chains = auto._chains(2, None)[:1]
+    folds = [np.arange(3), np.arange(3, 6)]
+    found = auto._held_out(Fitted(), chains, np.arange(6), folds)
+    assert {c.strength for c in found if c.logit_map == "matrix"} == {1.0, 0.1}
+
+
 def test_auto_weighs_its_candidates():
     logits, y, features = draw(400)
     auto = recalibration.Auto().fit_arrays(logits, y, features)
@@ -336,7 +362,7 @@ def test_objectives_have_the_gradients_of_their_nll(kind):
         objective = MappedSoftmax(z, y, groups, x, weight)
     else:
         columns = {"features": x, "logits": z}
-        objective = TemperedSoftmax(z, y, columns, SoftplusLink(0.2), weight)
+        objective = tempered_softmax(z, y, columns, SoftplusLink(0.2), weight)
     random = np.random.default_rng(1)
     at = {
         name: 0.1 * random.standard_normal(shape)
@@ -376,16 +402,6 @@ def test_errors_say_what_was_received():
         recalibration.LinearFeatureScaling().fit_arrays(logits, y, features[:9])
     with pytest.raises(ValueError, match="`logit_map` must be"):
         recalibration.JointScaling(logit_map="cubic")
-    with pytest.raises(ValueError, match="only one of them. Received: map="):
-        recalibration.JointScaling(map="vector", logit_map="vector")
-
-
-def test_joint_scaling_takes_the_old_name_of_its_map():
-    old, new = (
-        recalibration.JointScaling(**{name: "vector"})
-        for name in ("map", "logit_map")
-    )
-    assert vars(old) == vars(new)
 
 
 @pytest.mark.parametrize("kind", [BoundedLogits, LogProbabilities])

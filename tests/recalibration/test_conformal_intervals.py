@@ -304,3 +304,33 @@ def test_a_learned_vector_stands_beside_several_outputs(rng):
     assert lower.shape == y.shape
     inside = (lower <= y) & (y <= upper)
     assert (inside.mean(axis=0) >= 0.8).all()
+
+
+@pytest.mark.parametrize("name", ["normal", "laplace", "student_t"])
+def test_intervals_of_one_coverage_are_a_model_of_their_own(name, tmp_path):
+    """What is exported has the calibration in it."""
+    random = np.random.default_rng(0)
+    x = random.standard_normal((60, 2)).astype("float32")
+    y = x[:, :1] + random.standard_t(2, size=(60, 1))
+    inputs = keras.Input((2,))
+    model = keras.Model(inputs, kl.layers.LikelihoodHead(name, 1)(inputs))
+    model.set_weights([w + 0.3 for w in model.get_weights()])
+    fitted = regression.Conformal(trust=0.5).fit(model, x, y)
+    for coverage in (0.6, 0.97):
+        lower, upper = fitted.interval(x, coverage)
+        fixed = fitted.model.at_coverage(coverage)
+        fixed.save(tmp_path / "fixed.keras")
+        for one in (fixed, keras.saving.load_model(tmp_path / "fixed.keras")):
+            found = one.predict(x, verbose=0)
+            np.testing.assert_allclose(found["lower"], lower, rtol=1e-4)
+            np.testing.assert_allclose(found["upper"], upper, rtol=1e-4)
+    if keras.backend.backend() == "tensorflow":
+        import tensorflow as tf
+
+        fixed.export(str(tmp_path / "served"), verbose=False)
+        loaded = tf.saved_model.load(str(tmp_path / "served"))
+        served = loaded.serve(x)
+        np.testing.assert_allclose(served["upper"], upper, rtol=1e-4)
+    grouped = regression.Conformal().fit(model, x, y, groups=np.arange(60) % 2)
+    with pytest.raises(ValueError, match="groups"):
+        grouped.model.at_coverage(0.9)

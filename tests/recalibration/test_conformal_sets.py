@@ -177,3 +177,34 @@ def test_model_of_one_question(rng):
     several = kinds.make("functional", units=2, activation="sigmoid")
     with pytest.raises(ValueError, match="exclude each other"):
         Conformal().fit(several, x, np.stack([y, y], axis=1) > 0)
+
+
+@pytest.mark.parametrize("score", ["aps", "raps", "lac"])
+@pytest.mark.parametrize("units", [1, 3])
+def test_sets_of_one_coverage_are_a_model_of_their_own(score, units, tmp_path):
+    """What is exported has the calibration in it."""
+    x, y = kinds.data()
+    y = y if units > 1 else (y > 0).astype(int)
+    ending = "softmax" if units > 1 else "sigmoid"
+    model = kinds.make("functional", units, ending)
+    options = {"score": score, "penalty": 0.2, "free_classes": 1}
+    for groups in (None, "class"):
+        fitted = Conformal(**options)
+        fitted.fit(model, x, y, groups=groups)
+        expected = fitted.predict_set(x, 0.8)
+        fixed = fitted.model.at_coverage(0.8)
+        fixed.save(tmp_path / "fixed.keras")
+        for one in (fixed, keras.saving.load_model(tmp_path / "fixed.keras")):
+            found = one.predict(x, verbose=0)
+            np.testing.assert_array_equal(found["set"], expected)
+    if keras.backend.backend() == "tensorflow":
+        import tensorflow as tf
+
+        fixed.export(str(tmp_path / "served"), verbose=False)
+        loaded = tf.saved_model.load(str(tmp_path / "served"))
+        served = loaded.serve(x)
+        np.testing.assert_array_equal(served["set"], expected)
+    if score == "aps":
+        fitted = Conformal(randomized=True).fit(model, x, y)
+        with pytest.raises(ValueError, match="randomised"):
+            fitted.model.at_coverage(0.8)

@@ -5,11 +5,14 @@ import numpy as np
 import pytest
 from scipy import stats
 
+import keras_likelihood as kl
 from keras_likelihood import layers
+from keras_likelihood.reading import read_output
 from keras_likelihood.recalibration import regression
 from keras_likelihood.recalibration.regression.residual_shape import (
     ResidualShape,
     fit_shape,
+    widest,
 )
 
 pytestmark = pytest.mark.usefixtures("step_by_step")
@@ -19,6 +22,14 @@ METHODS = [
     regression.LinearScaling,
     regression.DeepScaling,
 ]
+OWN = {
+    "laplace": {},
+    "logistic": {},
+    "student_t": {"df": 3.0},
+    "robust_rho": {"shape": 0.5},
+    "huber": {"threshold": 1.3},
+}
+"""Likelihoods other than normal, with parameters besides the scale."""
 
 
 def draw(rows=800, tails=None, seed=0):
@@ -102,10 +113,11 @@ def test_shape_finds_tails_and_shift():
     z = 0.5 + 2 * random.standard_t(3, 4000)
     shape = fit_shape(z, ones)
     assert shape.likelihood == "student_t"
-    assert shape.df == pytest.approx(3, rel=0.2)
+    df = shape.parameters["df"]
+    assert df == pytest.approx(3, rel=0.2)
     assert shape.factor == pytest.approx(2, rel=0.1)
     assert shape.shift == pytest.approx(0.5, abs=0.15)
-    oracle = stats.t(shape.df, shape.shift, shape.factor)
+    oracle = stats.t(df, shape.shift, shape.factor)
     np.testing.assert_allclose(shape.nll(z), -oracle.logpdf(z), rtol=1e-8)
     np.testing.assert_allclose(shape.cdf(z), oracle.cdf(z), atol=1e-12)
     normal = ResidualShape("normal", 0.3, 2.0)
@@ -165,3 +177,147 @@ def test_errors_say_what_was_received():
         scaling.fit_arrays(prediction, y, scale=np.zeros(20))
     with pytest.raises(ValueError, match="Received: 'cauchy'"):
         regression.GlobalScaling(likelihood="cauchy")
+
+
+def predicted(name, rows=300, wrong=3.0):
+    """A distribution whose scale is too small, targets and features."""
+    random = np.random.default_rng(0)
+    x = random.standard_normal((rows, 2))
+    scale = np.exp(0.5 * x[:, :1])
+    kind = kl.likelihoods.get(name)
+    given = {k: np.full((rows, 1), v) for k, v in OWN[name].items()}
+    right = kind(widest(0 * scale), scale=widest(scale), **given)
+    y = keras.ops.convert_to_numpy(right.quantile(random.random((rows, 1))))
+    values = {k: widest(v) for k, v in given.items()}
+    law = kind(widest(0 * scale), scale=widest(0 * scale + 1 / wrong), **values)
+    return law, y.astype("float64"), x
+
+
+@pytest.mark.parametrize("name", OWN)
+def test_a_model_is_judged_by_its_own_likelihood(name):
+    law, y, x = predicted(name)
+    target = keras.ops.convert_to_tensor(y, law.prediction.dtype)
+    own = keras.ops.convert_to_numpy(law.nll(target)).mean()
+    for method in (regression.GlobalScaling, regression.LinearScaling):
+        fitted = method().fit_distribution(law, y, features=x)
+        report = fitted.report_
+        assert report["nll_before"] == pytest.approx(own, rel=1e-4)
+        cdf = keras.ops.convert_to_numpy(law.cdf(target)).ravel()
+        expected = kl.metrics.functions.calibration_error(np.clip(cdf, 0, 1))
+        assert report["cal_before"] == pytest.approx(expected, rel=1e-2)
+        assert report["nll_after"] < own - 0.1
+        after = fitted.calibrate(law, features=x)
+        assert type(after) is type(law)
+        target = keras.ops.reshape(target, (-1,))
+        nll = keras.ops.convert_to_numpy(after.nll(target)).mean()
+        assert report["nll_after"] == pytest.approx(nll, rel=1e-4)
+        target = keras.ops.reshape(target, (-1, 1))
+    # The scale grows with the first feature.
+    assert fitted.parameters_["kernel"][0] > 0.2
+    if OWN[name]:
+        with pytest.raises(ValueError, match="distribution that the model"):
+            fitted.calibrate(np.zeros(3), features=x[:3])
+    forced = regression.GlobalScaling(likelihood="normal")
+    forced.fit_distribution(law, y)
+    assert type(forced.calibrate(law)) is kl.likelihoods.Normal
+
+
+@pytest.mark.parametrize("name", ["laplace", "robust_rho"])
+@pytest.mark.parametrize("method", ["GlobalScaling", "Auto"])
+def test_models_keep_their_likelihood(name, method, tmp_path):
+    _, y, x = predicted(name, 200)
+    inputs = keras.Input((2,))
+    outputs = layers.LikelihoodHead(name, 1)(inputs)
+    model = kl.LikelihoodModel(inputs, outputs)
+    model.compile("sgd", loss=kl.losses.LikelihoodLoss(name))
+    own = model.predict_distribution(x, verbose=0)
+    target = keras.ops.convert_to_tensor(y, "float32")
+    nll = keras.ops.convert_to_numpy(own.nll(target)).mean()
+    fitted = getattr(regression, method)().fit(model, x, y)
+    assert fitted.report_["nll_before"] == pytest.approx(nll, rel=1e-4)
+    fitted.model.save(tmp_path / "calibrated.keras")
+    loaded = keras.saving.load_model(tmp_path / "calibrated.keras")
+    law = loaded.predict_distribution(x)
+    assert law.name() == name
+    nll = keras.ops.convert_to_numpy(law.nll(target)).mean()
+    assert fitted.report_["nll_after"] == pytest.approx(nll, rel=1e-3)
+    lower, upper = loaded.interval(x, 0.9)
+    assert np.mean((lower <= y) & (y <= upper)) == pytest.approx(0.9, abs=0.06)
+    reading = read_output(tmp_path / "calibrated.keras", x)
+    assert reading.likelihood.name() == name
+    # What was recalibrated is recalibrated again, by its own likelihood.
+    again = regression.GlobalScaling().fit(loaded, x, y)
+    assert again.report_["nll_before"] == pytest.approx(nll, rel=1e-3)
+
+
+def test_a_normal_head_with_heavy_tails_is_read_as_student_t():
+    _, y, x = draw(320, tails=2)
+    inputs = keras.Input((3,))
+    model = keras.Model(inputs, layers.ScaleHead(1)(inputs))
+    fitted = regression.GlobalScaling(likelihood="student_t").fit(model, x, y)
+    reading = read_output(fitted.model, x)
+    assert reading.likelihood is kl.likelihoods.StudentT
+    again = regression.GlobalScaling().fit(fitted.model, x, y)
+    assert again.parameters_["likelihood"] == "student_t"
+
+
+@pytest.mark.parametrize("method", [*METHODS, regression.Auto])
+def test_rows_of_weight_zero_are_as_if_absent(method):
+    prediction, y, x = draw(200, tails=3)
+    weight = np.ones(260)
+    weight[200:] = 0
+    more = np.full(60, np.nan)
+    absent = np.concatenate([y, more])
+    fitted = method().fit_arrays(
+        np.concatenate([prediction, np.full(60, 100.0)]),
+        absent,
+        features=np.concatenate([x, np.full((60, 3), 50.0)]),
+        sample_weight=weight,
+    )
+    plain = method().fit_arrays(prediction, y, features=x)
+    for name, value in plain.report_.items():
+        if name != "seconds":
+            assert fitted.report_[name] == pytest.approx(value, rel=1e-9)
+
+
+def test_cal_counts_weights():
+    prediction, y, _ = draw(200)
+    weight = np.random.default_rng(1).integers(0, 4, 200)
+    weighted = regression.GlobalScaling().fit_arrays(
+        prediction, y, sample_weight=weight
+    )
+    repeated = regression.GlobalScaling().fit_arrays(
+        np.repeat(prediction, weight), np.repeat(y, weight)
+    )
+    for name in ("cal_before", "cal_after", "nll_before", "nll_after"):
+        assert weighted.report_[name] == pytest.approx(
+            repeated.report_[name], rel=1e-6
+        )
+    one = regression.Isotonic().fit_arrays(prediction, y, sample_weight=weight)
+    two = regression.Isotonic().fit_arrays(
+        np.repeat(prediction, weight), np.repeat(y, weight)
+    )
+    np.testing.assert_allclose(
+        one.calibrate(prediction).cdf(y), two.calibrate(prediction).cdf(y)
+    )
+
+
+def test_auto_chooses_what_held_out_rows_favour():
+    prediction, y, x = draw()
+    fitted = regression.Auto().fit_arrays(prediction, y, features=x)
+    scores = fitted.cross_validated_nll_
+    assert fitted.method_ == min(scores, key=scores.get) != "GlobalScaling"
+    assert scores["LinearScaling"] < scores["GlobalScaling"] - 0.05
+    chosen = getattr(regression, fitted.method_)()
+    chosen.fit_arrays(prediction, y, features=x)
+    assert fitted.report_["nll_after"] == chosen.report_["nll_after"]
+    with pytest.raises(ValueError, match="3 folds need"):
+        regression.Auto().fit_arrays(prediction[:2], y[:2])
+    with pytest.raises(ValueError, match="`folds` must be >= 2"):
+        regression.Auto(folds=1)
+
+
+def test_other_likelihoods_are_refused_with_advice_that_helps():
+    counts = kl.likelihoods.Poisson(np.ones((4, 1), "float32"))
+    with pytest.raises(ValueError, match="regression.Conformal"):
+        regression.GlobalScaling().fit_distribution(counts, np.ones(4))

@@ -9,8 +9,8 @@ from keras import ops
 
 import keras_likelihood as kl
 from keras_likelihood import regularizers
-from keras_likelihood.models.first_batch import FirstBatch
-from keras_likelihood.outliers.forecast import Forecast
+from keras_likelihood.models.finite_loss import FiniteLoss
+from keras_likelihood.outliers.scale_detector import Forecast
 from keras_likelihood.regularizers.fisher import (
     FisherInformation,
     matrix_shape,
@@ -101,9 +101,7 @@ def test_masked_steps_do_not_count(rng):
     for steps, given in ((3, x), (8, padded)):
         inputs = keras.Input((steps, 2))
         hidden = keras.layers.Masking()(inputs)
-        dense = keras.layers.Dense(
-            1, use_bias=False, kernel_initializer="ones"
-        )
+        dense = keras.layers.Dense(1, use_bias=False, kernel_initializer="ones")
         model = kl.LikelihoodModel(inputs, dense(hidden))
         model.compile("adam", loss=kl.losses.NormalLoss(scale=0.5))
         found.append(measured(model, {"x": given}, times=40))
@@ -286,7 +284,7 @@ def test_training_does_not_wait_for_every_step():
     own = (
         regularizers.LearnScales,
         kl.DataParameter,
-        FirstBatch,
+        FiniteLoss,
         Forecast,
     )
     for kind in own:

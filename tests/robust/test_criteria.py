@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 from scipy import integrate
 
-from keras_likelihood.robust.criteria import DataScale
-from keras_likelihood.robust.problem import Problem
+from keras_likelihood.robust.problem import DataScale, Problem
 
 pytestmark = pytest.mark.one_backend
 

@@ -219,6 +219,9 @@ def test_bad_data(model):
         model.fit(x[:1], y[:1])
     with pytest.raises(ValueError, match="at least one non-zero"):
         model.fit(x, y, sample_weight=np.zeros(8))
+    for bad in (np.ones(7), -np.ones(8), np.full(8, np.nan)):
+        with pytest.raises(ValueError, match="`sample_weight` must be finite"):
+            model.fit(x, y, sample_weight=bad)
     with pytest.raises(ValueError, match="features"):
         model.fit(x, y).predict(np.ones((4, 2)))
 

@@ -1,19 +1,19 @@
 """Recalibration of trained regressors."""
 
+from keras_likelihood.recalibration.regression.auto import Auto
 from keras_likelihood.recalibration.regression.conformal import Conformal
-from keras_likelihood.recalibration.regression.deep_scaling import DeepScaling
-from keras_likelihood.recalibration.regression.global_scaling import (
-    GlobalScaling,
-)
 from keras_likelihood.recalibration.regression.isotonic import Isotonic
-from keras_likelihood.recalibration.regression.linear_scaling import (
+from keras_likelihood.recalibration.regression.predicted_scaling import (
+    DeepScaling,
     LinearScaling,
 )
 from keras_likelihood.recalibration.regression.regressor import (
+    GlobalScaling,
     RegressorRecalibrator,
 )
 
 __all__ = [
+    "Auto",
     "Conformal",
     "DeepScaling",
     "GlobalScaling",

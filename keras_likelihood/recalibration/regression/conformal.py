@@ -10,7 +10,7 @@ from keras_likelihood.layers.calibration_scores import (
     as_groups,
 )
 from keras_likelihood.layers.conformal_scores import ConformalScores
-from keras_likelihood.likelihoods import Likelihood, Normal
+from keras_likelihood.likelihoods import Likelihood, LocationScale, Normal
 from keras_likelihood.models import ConformalRegressor
 from keras_likelihood.models.conformal_distribution import (
     ConformalDistribution,
@@ -18,16 +18,78 @@ from keras_likelihood.models.conformal_distribution import (
     interval_scores,
     tempered,
 )
-from keras_likelihood.reading import ModelGraph
 from keras_likelihood.recalibration.inputs import refuse_weights
 from keras_likelihood.recalibration.regression.regressor import (
-    _column,
-    _f64,
-    _location_and_scale,
+    as_column,
+    location_and_scale,
 )
-from keras_likelihood.recalibration.regression.scale_trust import (
-    choose_trust,
+from keras_likelihood.recalibration.regression.regressor_graph import (
+    RegressorGraph,
+    constant,
 )
+from keras_likelihood.recalibration.regression.residual_shape import widest
+
+_LEAST = 25
+"""With at least so many examples a part of them decides the trust."""
+_SHARE = 5
+"""One in so many examples decides."""
+_GRID = np.linspace(0, 1, 41)
+_MIDDLE, _SPREAD = 0.5, 0.3
+"""Prior of the trust, which matters if there are few examples."""
+
+
+def choose_trust(distribution, y, trust, seed: int):
+    """Chooses the trust, and the examples that are left for calibration.
+
+    Returns:
+        `(trust, units, kept)`. The first two are as in `tempered`, with an
+        entry for each output. `kept` are the rows that are left for
+        calibration.
+    """
+    auto = trust == "auto"
+    kept = np.ones(len(y), bool)
+    few = auto and len(y) < _LEAST
+    if trust == 1 or few or not isinstance(distribution, LocationScale):
+        return np.array(1.0), {}, kept
+    values = {
+        p.name: np.broadcast_to(
+            keras.ops.convert_to_numpy(getattr(distribution, p.name)), y.shape
+        ).astype("float64")
+        for p in distribution.parameters
+    }
+    if all(np.ptp(v, axis=0).max() == 0 for v in values.values()):
+        return np.array(1.0), {}, kept
+    order = np.random.default_rng(seed).permutation(len(y))
+    # One example is enough for the units, but not for the trust.
+    rows = order[: len(y) // _SHARE if auto else 1]
+    kept[rows] = False
+    units = {name: np.median(v[rows], axis=0) for name, v in values.items()}
+    found = np.full(y.shape[1:], 1.0 if auto else trust)
+    if auto:
+        residuals = y - keras.ops.convert_to_numpy(distribution.prediction)
+        for place in np.ndindex(found.shape):
+            at = (rows, *place)
+            found[place] = fit_trust(residuals[at], values["scale"][at])
+    return found, units, kept
+
+
+def fit_trust(residuals, scale) -> float:
+    """The power of the scale that fits the residuals best.
+
+        residual ~ Laplace(0, c scale^trust),    trust in [0, 1]
+
+    The trust has a normal prior around 0.5. It is 1 if the scales are right,
+    and lower if a network has overfitted them.
+    """
+    size = np.maximum(np.abs(residuals), 1e-30)
+    logs = np.log(scale) - np.mean(np.log(scale))
+    nll = [
+        len(size) * np.log(np.mean(size * np.exp(-trust * logs)))
+        + trust * logs.sum()
+        + 0.5 * ((trust - _MIDDLE) / _SPREAD) ** 2
+        for trust in _GRID
+    ]
+    return float(_GRID[np.argmin(nll)])
 
 
 class Conformal:
@@ -115,31 +177,12 @@ class Conformal:
         Returns:
             `self`, with `model` set.
         """
-        graph = ModelGraph(model, x, batched=y is None)
-        likelihood = graph.likelihood or Normal
-        values = _in_order(likelihood, graph.parameters)
-        tensors = {
-            "prediction": graph.prediction,
-            **{
-                name: value
-                for name, value in values.items()
-                if isinstance(value, keras.KerasTensor)
-            },
-        }
-        found, y, weight = graph.run(tensors, x, y, None, batch_size)
+        graph = RegressorGraph(model, x, batched=y is None)
+        distribution, _, y, weight = graph.outputs(x, y, None, batch_size)
         refuse_weights(weight)
-        self.fit_distribution(
-            likelihood(**{**_with_batch_axis(values), **found}),
-            y,
-            groups=groups,
-        )
-
-        def build():
-            return self._graph(likelihood, graph.prediction, values)
-
+        self.fit_distribution(distribution, y, groups=groups)
         self.model = graph.extend(
-            tensors,
-            build,
+            lambda: self._graph(graph),
             trainable=trainable,
             model_class=ConformalRegressor,
         )
@@ -159,7 +202,7 @@ class Conformal:
             `self`.
         """
         distribution = _normal(prediction, scale)
-        y = _column(y, "y")
+        y = as_column(y, "y")
         return self.fit_distribution(distribution, y, groups=groups)
 
     def fit_distribution(self, distribution: Likelihood, y, *, groups=None):
@@ -222,55 +265,24 @@ class Conformal:
             )
         return self.model.interval(x, coverage, groups=groups)
 
-    def _graph(self, likelihood, prediction, values):
+    def _graph(self, graph):
         settings = {
-            "likelihood": likelihood.name(),
+            "likelihood": graph.likelihood.name(),
             "trust": self.trust_.tolist(),
             "units": {k: v.tolist() for k, v in self._units.items()},
         }
         keep = ConformalScores.holding(
             self.scores_, settings, name="prediction_with_scores"
         )
-        outputs = [keep(prediction)]
-        for name, value in values.items():
-            if isinstance(value, keras.KerasTensor):
-                outputs.append(value)
-            else:
-                # A constant with one entry for each example of the batch.
-                constant = np.asarray(value, "float64").tolist()
-                layer = keras.layers.Rescaling(
-                    0.0, constant, name=f"constant_{name}"
-                )
-                # A vector does not have the length of the prediction.
-                vector = likelihood.parameter(name).size is not None
-                like = outputs[0][..., :1] if vector else outputs[0]
-                outputs.append(layer(like))
-        return outputs
-
-
-def _in_order(likelihood, given):
-    """Values of all parameters, in the likelihood's order."""
-    known = {p.name for p in likelihood.parameters}
-    if likelihood is Normal and "scale" not in given:
-        given = {"scale": 1.0}
-    missing = sorted(known - set(given))
-    if missing:
-        raise ValueError(
-            f"Intervals of a {likelihood.__name__} model need a value of "
-            f"{missing} for new examples. Values learned for each training "
-            f"example cannot be used. Received: {sorted(given)}"
-        )
-    return {p.name: given[p.name] for p in likelihood.parameters}
-
-
-def _with_batch_axis(values):
-    return {
-        name: np.asarray(v, "float32")[None] if np.ndim(v) else float(v)
-        for name, v in values.items()
-        if not isinstance(v, keras.KerasTensor)
-    }
+        prediction = keep(graph.prediction)
+        return [prediction] + [
+            value
+            if isinstance(value, keras.KerasTensor)
+            else constant(prediction, value, f"constant_{name}")
+            for name, value in graph.values.items()
+        ]
 
 
 def _normal(prediction, scale):
-    location, base = _location_and_scale(prediction, scale)
-    return Normal(_f64(location), scale=_f64(base))
+    location, base = location_and_scale(prediction, scale)
+    return Normal(widest(location), scale=widest(base))

@@ -3,9 +3,10 @@
 import numpy as np
 from scipy import stats
 
+from keras_likelihood.recalibration.inputs import as_weight
 from keras_likelihood.recalibration.regression.regressor import (
-    _column,
-    _location_and_scale,
+    as_column,
+    location_and_scale,
 )
 
 
@@ -20,20 +21,26 @@ class Isotonic:
     >>> fitted.calibrate(prediction, scale=scale).cdf(y)
     """
 
-    def fit_arrays(self, prediction, y, *, scale=None):
+    def fit_arrays(self, prediction, y, *, scale=None, sample_weight=None):
         """Fits R to a regressor's outputs.
 
         Args:
             prediction: `(n,)` or `(n, 1)`.
             y: targets, `(n,)` or `(n, 1)`.
             scale: predicted scale, `> 0`, or `None` for 1.
+            sample_weight: weights `>= 0`, `(n,)`, or `None`.
         """
         from sklearn.isotonic import IsotonicRegression
 
-        location, base = _location_and_scale(prediction, scale)
-        cdf = stats.norm.cdf((_column(y, "y") - location) / base)
-        share = np.searchsorted(np.sort(cdf), cdf, side="right") / len(cdf)
-        curve = IsotonicRegression(y_min=0, y_max=1).fit(cdf, share)
+        location, base = location_and_scale(prediction, scale)
+        cdf = stats.norm.cdf((as_column(y, "y") - location) / base)
+        weight = as_weight(sample_weight, cdf.shape)
+        weight = np.ones_like(cdf) if weight is None else weight
+        order = np.argsort(cdf)
+        below = np.searchsorted(cdf[order], cdf, side="right")
+        share = np.cumsum(weight[order])[below - 1] / weight.sum()
+        curve = IsotonicRegression(y_min=0, y_max=1)
+        curve.fit(cdf, share, sample_weight=weight)
         self.parameters_ = {
             "cdf": np.concatenate([[0.0], curve.X_thresholds_, [1.0]]),
             "frequency": np.concatenate([[0.0], curve.y_thresholds_, [1.0]]),
@@ -42,7 +49,7 @@ class Isotonic:
 
     def calibrate(self, prediction, *, scale=None) -> "MappedNormal":
         """Returns the distribution with the mapped cdf."""
-        location, base = _location_and_scale(prediction, scale)
+        location, base = location_and_scale(prediction, scale)
         p = self.parameters_
         return MappedNormal(location, base, p["cdf"], p["frequency"])
 
@@ -50,11 +57,7 @@ class Isotonic:
 class MappedNormal:
     """A normal distribution whose cdf is mapped by a rising table.
 
-    Args:
-        location: `(n,)`.
-        scale: `(n,)`.
-        cdf: knots of the normal cdf, rising from 0 to 1.
-        frequency: the mapped cdf at the knots.
+    `cdf` are the knots, from 0 to 1, and `frequency` the mapped cdf there.
     """
 
     def __init__(self, location, scale, cdf, frequency):

@@ -6,12 +6,18 @@ import keras
 import numpy as np
 
 from keras_likelihood import likelihoods
+from keras_likelihood.layers.serving import LikelihoodPrediction
 from keras_likelihood.metrics.functions import calibration_error
-from keras_likelihood.reading import ModelGraph
+from keras_likelihood.models import RecalibratedRegressor
 from keras_likelihood.recalibration import inputs
+from keras_likelihood.recalibration.regression.regressor_graph import (
+    RegressorGraph,
+    constant,
+)
 from keras_likelihood.recalibration.regression.residual_shape import (
     ResidualShape,
     fit_shape,
+    widest,
 )
 
 _CHOICES = ("auto", "normal", "student_t")
@@ -22,21 +28,26 @@ class RegressorRecalibrator:
 
         y ~ location + scale * residual,    scale = base * s(x)
 
-    A subclass fits the relative scale s(x). The residuals are normal, or
-    Student's t if the calibration data have heavier tails.
+    A subclass fits the relative scale s(x). Residuals follow the likelihood of
+    the model, with its own degrees of freedom, shape or threshold. If the
+    model is normal or has no likelihood, they are normal, or Student's t if
+    the calibration data have heavier tails.
 
     Args:
-        likelihood: `"auto"` (default), `"normal"` or `"student_t"`.
+        likelihood: `"auto"` (default), or `"normal"` or `"student_t"` to
+            replace the likelihood of the model.
 
     Attributes set by fitting:
         parameters_: dict of the fitted values.
         report_: dict of NLL and CAL on the data given, `_before` and
-            `_after`, and `seconds`. Without a scale, before means scale 1.
-        model: Keras model with the distribution's parameters as output (after
-            `fit`). It is a copy. Training it does not change the original.
+            `_after`, and `seconds`. Before means the model's own distribution;
+            without a scale, a scale of 1.
+        model: a `RecalibratedRegressor` (after `fit`) with the distribution's
+            parameters as output. It is a copy. Training it does not change the
+            original.
     """
 
-    uses_features = False
+    uses_features: bool | str = False
 
     def __init__(self, *, likelihood: str = "auto"):
         if likelihood not in _CHOICES:
@@ -61,8 +72,9 @@ class RegressorRecalibrator:
 
         Args:
             model: a `keras.Model` or the path of a `.keras` file, with a
-                prediction or `(prediction, scale)` as output. A scale that the
-                loss of a `LikelihoodModel` learned is used.
+                prediction, or a prediction and the parameters of a
+                `LocationScale` likelihood, as output. Parameters that the loss
+                of a `LikelihoodModel` learned are used.
             x: inputs as for `model.predict`, or an iterable of `(x, y)` or
                 `(x, y, sample_weight)` batches.
             y: targets. Leave them out for batches.
@@ -76,107 +88,145 @@ class RegressorRecalibrator:
         Returns:
             `self`, with `model` set.
         """
-        graph = ModelGraph(model, x, batched=y is None, features=features)
-        tensors = {"prediction": graph.prediction}
+        graph = RegressorGraph(
+            model,
+            x,
+            batched=y is None,
+            features=features,
+            with_features=self.uses_features,
+        )
+        refuse_other_likelihoods(graph.likelihood)
         if graph.prediction.shape[1:] != (1,):
             raise ValueError(
                 "`model` must have as output a prediction (batch, 1), alone "
                 "or with its scale. "
                 f"Received: a prediction {tuple(graph.prediction.shape)}"
             )
-        _refuse_other_targets(graph.likelihood)
-        scale = graph.parameters.get("scale")
-        if isinstance(scale, keras.KerasTensor):
-            tensors["scale"] = scale
-        if self.uses_features:
-            tensors["features"] = graph.features()
-        found, y, weight = graph.run(tensors, x, y, sample_weight, batch_size)
-        if scale is not None and "scale" not in found:
-            found["scale"] = np.full(len(y), np.squeeze(scale))
-        self.fit_arrays(
-            found["prediction"],
-            y,
-            scale=found.get("scale"),
-            features=found.get("features"),
-            sample_weight=weight,
+        distribution, found, y, weight = graph.outputs(
+            x, y, sample_weight, batch_size
+        )
+        self.fit_distribution(
+            distribution, y, features=found, sample_weight=weight
         )
         self.model = graph.extend(
-            tensors,
-            lambda: self._graph(
-                graph.prediction, scale, tensors.get("features")
-            ),
+            lambda: self._graph(graph),
             trainable=trainable,
+            model_class=RecalibratedRegressor,
         )
         return self
 
     def fit_arrays(
         self, prediction, y, *, scale=None, features=None, sample_weight=None
     ):
-        """Recalibrates from a regressor's outputs.
+        """Recalibrates from the outputs of a normal regressor.
 
         Args:
             prediction: `(n,)` or `(n, 1)`.
             y: targets, `(n,)` or `(n, 1)`.
             scale: predicted scale, `> 0`, or `None` for a point prediction.
             features: `(n, columns)`. The default is the prediction itself.
-            sample_weight: weights `>= 0`, `(n,)`, or `None`.
+            sample_weight: weights `>= 0`, `(n,)`, or `None`. Rows of weight 0
+                are left out.
 
         Returns:
             `self`.
         """
+        given = location_and_scale(prediction, scale)
+        return self._fit(*given, ResidualShape(), y, features, sample_weight)
+
+    def fit_distribution(
+        self, distribution, y, *, features=None, sample_weight=None
+    ):
+        """Recalibrates a predicted distribution.
+
+        Args:
+            distribution: a `LocationScale` likelihood, such as
+                `predict_distribution` returns, of shape `(n,)` or `(n, 1)`.
+            y, features, sample_weight: as in `fit_arrays`.
+
+        Returns:
+            `self`.
+        """
+        given = _parts_of(distribution)
+        return self._fit(*given, y, features, sample_weight)
+
+    def _fit(self, location, base, own, y, features, weight):
         started = time.perf_counter()
-        location, base = _location_and_scale(prediction, scale)
-        y = _column(y, "y")
         if len(y) != len(location):
             raise ValueError(
                 "`prediction` and `y` must be of equal length. "
                 f"Received: {len(location)} and {len(y)}"
             )
-        weight = inputs.as_weight(sample_weight, (len(y),))
+        weight = inputs.as_weight(weight, (len(y),))
         weight = np.ones(len(y)) if weight is None else weight
-        z = (y - location) / base
         x = self._columns(location, features)
-        relative = self._fit_scale(z, x, weight)
-        shape = fit_shape(z / relative, weight, self.likelihood)
-        self.parameters_ = {
-            **self.parameters_,
-            "likelihood": shape.likelihood,
-            "shift": shape.shift,
-            "factor": shape.factor,
-        }
-        if shape.df is not None:
-            self.parameters_["df"] = shape.df
-        before = ResidualShape("normal", 0.0, 1.0)
+        kept = weight > 0
+        weight, base, own = weight[kept], base[kept], own.at(kept)
+        x = None if x is None else x[kept]
+        z = (as_column(np.asarray(y)[kept], "y") - location[kept]) / base
+        relative, shape = self._fit_residuals(z, x, weight, own)
         self.report_ = {
-            **_scores(before, z, base, weight, "before"),
+            **_scores(own, z, base, weight, "before"),
             **_scores(shape, z / relative, base * relative, weight, "after"),
             "seconds": time.perf_counter() - started,
         }
         return self
 
+    def _keeps(self, own):
+        """Whether the likelihood of the model stays as it is."""
+        return self.likelihood == "auto" and own.likelihood != "normal"
+
+    def _fit_residuals(self, z, x, weight, own):
+        """Sets `parameters_`; returns the relative scale and the shape."""
+        keeps = self._keeps(own)
+        relative = self._fit_scale(
+            z, x, weight, own if keeps else ResidualShape()
+        )
+        shape = fit_shape(z / relative, weight, self.likelihood, own)
+        self.parameters_ |= {
+            "likelihood": shape.likelihood,
+            "shift": shape.shift,
+            "factor": shape.factor,
+        }
+        if not keeps:
+            self.parameters_ |= shape.parameters
+        return relative, shape
+
     def calibrate(self, prediction, *, scale=None, features=None):
         """Returns the calibrated distribution, a `Likelihood`.
 
         Args:
-            prediction, scale, features: as in `fit_arrays`.
+            prediction: a `LocationScale` likelihood, or as in `fit_arrays`.
+            scale, features: as in `fit_arrays`.
 
         Returns:
-            A `Normal` or `StudentT` of shape `(n,)`, with `cdf`, `quantile`,
-            `interval` and `nll`.
+            A `LocationScale` likelihood of shape `(n,)`, with `cdf`,
+            `quantile`, `interval` and `nll`.
         """
         if not hasattr(self, "parameters_"):
             raise ValueError(
                 f"{type(self).__name__} must be fitted before `calibrate`. "
                 "Received: a recalibrator without `parameters_`"
             )
-        location, base = _location_and_scale(prediction, scale)
+        own = ResidualShape()
+        if isinstance(prediction, likelihoods.Likelihood):
+            location, base, own = _parts_of(prediction)
+        else:
+            location, base = location_and_scale(prediction, scale)
         p = self.parameters_
-        predicted = base * self._relative(self._columns(location, features))
-        values = {"scale": _f64(predicted * p["factor"])}
-        if "df" in p:
-            values["df"] = p["df"]
         kind = likelihoods.get(p["likelihood"])
-        return kind(_f64(location + predicted * p["shift"]), **values)
+        predicted = base * self._relative(self._columns(location, features))
+        values = {"scale": widest(predicted * p["factor"])}
+        for name in [q.name for q in kind.parameters if q.name != "scale"]:
+            value = p.get(name, own.parameters.get(name))
+            if value is None:
+                raise ValueError(
+                    f"`calibrate` needs the {name} of every example: give the "
+                    "distribution that the model predicts. Received: a "
+                    "prediction alone"
+                )
+            values[name] = widest(value) if np.ndim(value) else value
+        return kind(widest(location + predicted * p["shift"]), **values)
 
     def _columns(self, location, features):
         if not self.uses_features:
@@ -185,31 +235,37 @@ class RegressorRecalibrator:
             return location[:, None]
         return inputs.as_features(features, (len(location),)).astype("float64")
 
-    def _graph(self, prediction, scale, features):
+    def _graph(self, graph):
         """Keras tensors of the distribution's parameters, in its order."""
         p = self.parameters_
+        kind = likelihoods.get(p["likelihood"])
         # This makes it float32 even if nothing else changes it.
-        prediction = keras.layers.Identity(name="prediction")(prediction)
+        prediction = keras.layers.Identity(name="location")(graph.prediction)
+        scale = graph.values["scale"]
         if not isinstance(scale, keras.KerasTensor):
-            # A constant with one entry for each example of the batch.
-            constant = 1.0 if scale is None else float(np.squeeze(scale))
-            ones = keras.layers.Rescaling(0.0, constant, name="unit_scale")
-            scale = ones(prediction)
-        relative = self._relative_graph(features)
+            scale = constant(prediction, scale, "unit_scale")
+        relative = self._relative_graph(graph.features)
         if relative is not None:
             scale = keras.layers.Multiply(name="relative")([scale, relative])
         unit = p["relative_scale"]
         final = keras.layers.Rescaling(unit * p["factor"], name="scale")(scale)
         if p["shift"]:
             move = keras.layers.Rescaling(unit * p["shift"], name="shift")
-            shift = move(scale)
-            prediction = keras.layers.Add(name="location")([prediction, shift])
-        if "df" not in p:
-            return [prediction, final]
-        constant = keras.layers.Rescaling(0.0, p["df"], name="df")
-        return [prediction, constant(scale), final]
+            add = keras.layers.Add(name="shifted")
+            prediction = add([prediction, move(scale)])
+        keep = LikelihoodPrediction(kind.name(), name="prediction")
+        outputs = [keep(prediction)]
+        for name in [parameter.name for parameter in kind.parameters]:
+            value = p.get(name, graph.values.get(name))
+            if name == "scale":
+                outputs.append(final)
+            elif isinstance(value, keras.KerasTensor):
+                outputs.append(keras.layers.Identity(name=name)(value))
+            else:
+                outputs.append(constant(prediction, value, name))
+        return outputs
 
-    def _fit_scale(self, z, x, weight):
+    def _fit_scale(self, z, x, weight, own):
         """Sets `parameters_`; returns the relative scale of every row."""
         raise NotImplementedError
 
@@ -221,19 +277,51 @@ class RegressorRecalibrator:
         return None
 
 
-def _scores(shape, z, scale, weight, when):
-    nll = np.average(shape.nll(z) + np.log(scale), weights=weight)
-    cal = calibration_error(shape.cdf(z))
-    return {f"nll_{when}": float(nll), f"cal_{when}": cal}
+class GlobalScaling(RegressorRecalibrator):
+    """Multiplies a regressor's scale by one factor.
+
+        scale = s * base
+
+    The factor s maximises the likelihood. For normal residuals this is
+    `s^2 = mean((y - prediction)^2 / base^2)`.
+
+    Args:
+        likelihood: `"auto"` (default), `"normal"` or `"student_t"`.
+
+    >>> fitted = GlobalScaling().fit_arrays(prediction, y)
+    >>> lower, upper = fitted.calibrate(test_prediction).interval(0.9)
+    """
+
+    def _fit_scale(self, z, x, weight, own):
+        self.parameters_ = {"relative_scale": own.best_factor(z, weight)}
+        return self._relative(x)
+
+    def _relative(self, x):
+        return self.parameters_["relative_scale"]
 
 
-def _f64(values):
-    # JAX computes in float32 by default.
-    wide = keras.backend.backend() != "jax"
-    return np.asarray(values, dtype="float64" if wide else "float32")
+def refuse_other_likelihoods(likelihood):
+    """Raises unless a likelihood has a location and a scale."""
+    if issubclass(likelihood, likelihoods.LocationScale):
+        return
+    if likelihood.event_rank and not issubclass(
+        likelihood, likelihoods.Quantiles
+    ):
+        advice = ""
+    else:
+        advice = (
+            " For other likelihoods and for ensembles use "
+            "`keras_likelihood.recalibration.regression.Conformal`."
+        )
+    raise ValueError(
+        "`model` must have a stock Keras loss or the loss of a "
+        f"`LocationScale` likelihood, such as normal.{advice} "
+        f"Received: {likelihood.name()}"
+    )
 
 
-def _column(values, name):
+def as_column(values, name):
+    """Returns finite numbers `(n,)`, as float64, from `(n,)` or `(n, 1)`."""
     values = np.asarray(values, dtype="float64")
     if values.ndim == 2 and values.shape[1] == 1:
         values = values[:, 0]
@@ -245,11 +333,12 @@ def _column(values, name):
     return values
 
 
-def _location_and_scale(prediction, scale):
-    location = _column(prediction, "prediction")
+def location_and_scale(prediction, scale):
+    """Predictions and their scales `(n,)`; `None` means a scale of 1."""
+    location = as_column(prediction, "prediction")
     if scale is None:
         return location, np.ones_like(location)
-    base = _column(scale, "scale")
+    base = as_column(scale, "scale")
     if len(base) != len(location) or not (base > 0).all():
         raise ValueError(
             "`scale` must be > 0 and of the prediction's length. "
@@ -258,13 +347,24 @@ def _location_and_scale(prediction, scale):
     return location, base
 
 
-def _refuse_other_targets(likelihood):
-    if likelihood is None or issubclass(likelihood, likelihoods.LocationScale):
-        return
-    raise ValueError(
-        "`model` must have a stock Keras loss or the loss of a "
-        "`LocationScale` likelihood, such as normal. For other likelihoods "
-        "and for ensembles use "
-        "`keras_likelihood.recalibration.regression.Conformal`. "
-        f"Received: {likelihood.name()}"
+def _parts_of(distribution):
+    """Location, scale and shape of the residuals of a distribution."""
+    kind = type(distribution)
+    refuse_other_likelihoods(kind)
+    location = as_column(
+        keras.ops.convert_to_numpy(distribution.prediction), "prediction"
     )
+    values = {}
+    for parameter in kind.parameters:
+        value = getattr(distribution, parameter.name)
+        value = keras.ops.convert_to_numpy(value).astype("float64")
+        values[parameter.name] = np.broadcast_to(value.ravel(), location.shape)
+    scale = values.pop("scale")
+    _, scale = location_and_scale(location, scale)
+    return location, scale, ResidualShape(kind.name(), parameters=values)
+
+
+def _scores(shape, z, scale, weight, when):
+    nll = np.average(shape.nll(z) + np.log(scale), weights=weight)
+    cal = calibration_error(shape.cdf(z), sample_weight=weight)
+    return {f"nll_{when}": float(nll), f"cal_{when}": cal}

@@ -1,77 +1,132 @@
-"""The distribution of the standardised residuals.
-
-The densities are written here, because a search evaluates them hundreds of
-times and `scipy.stats` takes ten times as long.
-"""
+"""The distribution of the standardised residuals."""
 
 import dataclasses
 
+import keras
 import numpy as np
-from scipy.optimize import minimize
+from scipy.optimize import minimize, minimize_scalar
 from scipy.special import gammaln, ndtr, stdtr
 
+from keras_likelihood import likelihoods
+from keras_likelihood.backend.rows import value_and_gradient
+
 _LEAST_DF, _MOST_DF = 1.5, 1e4
+_LOG_NORMAL = 0.5 * np.log(2 * np.pi)
 
 
 @dataclasses.dataclass(frozen=True)
 class ResidualShape:
-    """Normal or Student's t residuals, perhaps with a shift.
+    """A location-scale density of residuals, perhaps with a shift.
+
+    Normal and Student's t densities are computed by NumPy, because a search
+    evaluates them hundreds of times.
 
     Args:
-        likelihood: `"normal"` or `"student_t"`.
+        likelihood: name of a `LocationScale` likelihood.
         shift: location of the residuals over the scale.
         factor: factor on the scale.
-        df: degrees of freedom, or `None`.
+        parameters: its parameters other than the scale, by name, each a number
+            or `(rows,)`.
     """
 
-    likelihood: str
-    shift: float
-    factor: float
-    df: float | None = None
+    likelihood: str = "normal"
+    shift: float = 0.0
+    factor: float = 1.0
+    parameters: dict = dataclasses.field(default_factory=dict)
 
     def nll(self, z):
         """Negative log-density of each residual, as `z`."""
-        square = ((z - self.shift) / self.factor) ** 2
-        if self.df is None:
-            constant = 0.5 * np.log(2 * np.pi)
-            return 0.5 * square + constant + np.log(self.factor)
-        df = self.df
-        constant = gammaln(df / 2) - gammaln((df + 1) / 2)
-        constant += 0.5 * np.log(np.pi * df)
-        tail = 0.5 * (df + 1) * np.log1p(square / df)
-        return tail + constant + np.log(self.factor)
+        z = (z - self.shift) / self.factor
+        if self.likelihood == "normal":
+            return 0.5 * z**2 + _LOG_NORMAL + np.log(self.factor)
+        if self.likelihood == "student_t":
+            df = self.parameters["df"]
+            constant = gammaln(df / 2) - gammaln((df + 1) / 2)
+            constant += 0.5 * np.log(np.pi * df) + np.log(self.factor)
+            return 0.5 * (df + 1) * np.log1p(z**2 / df) + constant
+        density, z = self._standard(z)
+        return _numpy(density.standard_nll(z)) + np.log(self.factor)
 
     def cdf(self, z):
         """Probability of a residual at most `z`."""
-        standard = (z - self.shift) / self.factor
-        return ndtr(standard) if self.df is None else stdtr(self.df, standard)
+        z = (z - self.shift) / self.factor
+        if self.likelihood == "normal":
+            return ndtr(z)
+        if self.likelihood == "student_t":
+            return stdtr(self.parameters["df"], z)
+        density, z = self._standard(z)
+        return np.clip(_numpy(density.standard_cdf(z)), 0.0, 1.0)
+
+    def loss_and_slope(self, z):
+        """`nll` without shift and factor, up to a constant, and its slope."""
+        if self.likelihood == "normal":
+            return 0.5 * z**2, z
+        density, z = self._standard(z)
+        loss, (slope,) = value_and_gradient(density.standard_nll, [z])
+        return _numpy(loss), _numpy(slope)
+
+    def at(self, rows) -> "ResidualShape":
+        """The same density for some of the rows."""
+        kept = {
+            name: value[rows] if np.ndim(value) else value
+            for name, value in self.parameters.items()
+        }
+        return dataclasses.replace(self, parameters=kept)
+
+    def best_factor(self, z, weight) -> float:
+        """The factor on the scale that fits best without a shift."""
+        spread = _root_mean_square(z, weight)
+        if self.likelihood == "normal":
+            return spread
+
+        def nll(log_factor):
+            factor = spread * np.exp(log_factor)
+            shape = dataclasses.replace(self, shift=0.0, factor=factor)
+            return np.average(shape.nll(z), weights=weight)
+
+        found = minimize_scalar(nll, bounds=(-20, 20), method="bounded")
+        return float(spread * np.exp(found.x))
+
+    def _standard(self, z):
+        """The density of scale 1, and `z` as a tensor."""
+        values = {
+            name: widest(value) if np.ndim(value) else float(value)
+            for name, value in self.parameters.items()
+        }
+        kind = likelihoods.get(self.likelihood)
+        z = keras.ops.convert_to_tensor(widest(z))
+        return kind(0 * z, scale=1.0, **values), z
 
 
-def fit_shape(z, weight, likelihood="auto") -> ResidualShape:
-    """Fits a shape to residuals by maximum likelihood.
+def fit_shape(
+    z, weight, likelihood="auto", own: ResidualShape | None = None
+) -> ResidualShape:
+    """Fits a shape to residuals over their scale, by maximum likelihood.
 
     A shift is used only if it lowers Akaike's information criterion. The same
-    holds, with `"auto"`, for tails heavier than normal ones. Each costs 1 in
-    log-likelihood.
-
-    Args:
-        z: residuals over their scale, `(rows,)`.
-        weight: `(rows,)`.
-        likelihood: `"normal"`, `"student_t"` or `"auto"`.
+    holds, with `"auto"` and a normal model, for tails heavier than normal
+    ones. Each costs 1 in log-likelihood. With `"auto"` another model keeps its
+    own shape of residuals, `own`.
     """
+    own = own or ResidualShape()
     mean = np.average(z, weights=weight)
-    about_zero = np.sqrt(np.average(z**2, weights=weight))
-    about_mean = np.sqrt(np.average((z - mean) ** 2, weights=weight))
+    about_zero = _root_mean_square(z, weight)
+    about_mean = _root_mean_square(z - mean, weight)
     candidates = []
-    if likelihood != "student_t":
+    if likelihood == "auto" and own.likelihood != "normal":
+        best = dataclasses.replace(own, factor=own.best_factor(z, weight))
+        candidates = [(0, best), (1, _search(best, z, weight, about_mean))]
+        likelihood = "own"
+    if likelihood in ("auto", "normal"):
         candidates += [
-            (0, ResidualShape("normal", 0.0, _positive(about_zero))),
-            (1, ResidualShape("normal", mean, _positive(about_mean))),
+            (0, ResidualShape("normal", 0.0, about_zero)),
+            (1, ResidualShape("normal", mean, about_mean)),
         ]
-    if likelihood != "normal":
+    if likelihood in ("auto", "student_t"):
+        tails = ResidualShape("student_t")
         candidates += [
-            (1, _student_t(z, weight, about_zero, shifted=False)),
-            (2, _student_t(z, weight, about_mean, shifted=True)),
+            (1, _search(tails, z, weight, about_zero, shifted=False)),
+            (2, _search(tails, z, weight, about_mean)),
         ]
 
     def criterion(candidate):
@@ -81,23 +136,46 @@ def fit_shape(z, weight, likelihood="auto") -> ResidualShape:
     return min(candidates, key=criterion)[1]
 
 
-def _student_t(z, weight, spread, shifted):
-    spread = _positive(spread)
+def _search(shape, z, weight, spread, shifted=True):
+    """Finds the factor, perhaps a shift, and df if it is not known."""
+    start = [0.0] * (1 + shifted)
+    if shape.likelihood == "student_t" and not shape.parameters:
+        start = [np.log(8.0), *start]
+    elif shape.factor != 1.0:
+        start[0] = np.log(shape.factor / spread)
 
-    def shape(theta):
-        df = float(np.clip(np.exp(theta[0]), _LEAST_DF, _MOST_DF))
-        shift = spread * float(theta[2]) if shifted else 0.0
-        factor = spread * float(np.exp(np.clip(theta[1], -20, 20)))
-        return ResidualShape("student_t", shift, factor, df)
+    def at(theta):
+        changed = {"factor": spread * _exp(theta[len(start) - 1 - shifted])}
+        if len(start) == 2 + shifted:
+            df = float(np.clip(_exp(theta[0]), _LEAST_DF, _MOST_DF))
+            changed["parameters"] = {"df": df}
+        if shifted:
+            changed["shift"] = spread * float(theta[-1])
+        return dataclasses.replace(shape, **changed)
 
     found = minimize(
-        lambda theta: np.average(shape(theta).nll(z), weights=weight),
-        np.array([np.log(8.0), 0.0] + [0.0] * shifted),
+        lambda theta: np.average(at(theta).nll(z), weights=weight),
+        np.array(start),
         method="Nelder-Mead",
         options={"xatol": 1e-5, "fatol": 1e-9, "maxiter": 600},
     )
-    return shape(found.x)
+    return at(found.x)
 
 
-def _positive(scale):
-    return max(float(scale), 1e-12)
+def _exp(value):
+    return float(np.exp(np.clip(value, -20, 20)))
+
+
+def _root_mean_square(z, weight):
+    return max(float(np.sqrt(np.average(z**2, weights=weight))), 1e-12)
+
+
+def _numpy(tensor):
+    return keras.ops.convert_to_numpy(tensor).astype("float64")
+
+
+def widest(values):
+    """An array in float64 where the backend can use it."""
+    # JAX computes in float32 by default.
+    wide = keras.backend.backend() != "jax"
+    return np.asarray(values, dtype="float64" if wide else "float32")

@@ -69,7 +69,9 @@ class Evidence(ScaleRule):
         curvature, weight, scale = site.curvature, site.weight, site.scale
         if curvature is None or not np.all(np.isfinite(weight)):
             return None
-        formula = next(f for kind, f in _FORMULAS if isinstance(site.prior, kind))
+        formula = next(
+            f for kind, f in _FORMULAS if isinstance(site.prior, kind)
+        )
         found, freedom, precision = formula(
             weight, scale, curvature, site.prior.num_examples
         )

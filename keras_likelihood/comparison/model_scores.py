@@ -1,0 +1,160 @@
+"""The scores of one model on held-out data."""
+
+import keras
+import numpy as np
+
+from keras_likelihood.likelihoods import Multivariate, Normal, Quantiles
+from keras_likelihood.likelihoods.output import match_target
+from keras_likelihood.metrics.functions import (
+    binned_error,
+    standard_normal_crps,
+)
+from keras_likelihood.models import ConformalRegressor
+from keras_likelihood.reading import read_output
+from keras_likelihood.reading.stock_models import with_likelihood
+from keras_likelihood.reading.targets import as_targets
+
+REGRESSION = ("nll", "crps", "coverage", "width", "rmse")
+CLASSIFICATION = ("nll", "brier", "ece", "accuracy")
+_DRAWS = 64
+
+
+def scores_by_example(model, x, y, coverage, batch_size) -> dict:
+    """Scores of every example, `(n,)` each, by name.
+
+    `rmse` and `ece` are not means over examples. Here `rmse` holds squared
+    errors and `ece` holds `(right, confidence)`; see `average`.
+    """
+    reading = read_output(model, x, batch_size=batch_size)
+    y = np.asarray(y)
+    known = reading.likelihood is not None
+    if not known:
+        reading = with_likelihood(reading, y, None, None)
+    law = reading.distribution()
+    if hasattr(law, "class_probabilities"):
+        return _of_classes(law, y)
+    interval = None
+    if isinstance(model, ConformalRegressor):
+        interval = model.interval(x, coverage, batch_size=batch_size)
+    return _of_numbers(law, y, known, coverage, interval)
+
+
+def _of_numbers(law, y, known, coverage, interval):
+    found = {name: np.full(len(y), np.nan) for name in REGRESSION}
+    if known and not isinstance(law, Quantiles):
+        # The composite likelihood of quantiles compares with no other.
+        dtype = keras.backend.standardize_dtype(law.prediction.dtype)
+        target = match_target(np.asarray(y, dtype), law.prediction)
+        found["nll"] = _rows(_numpy(law.nll(target)))
+    if known:
+        interval = interval or _interval(law, coverage)
+    lower, upper = map(_numpy, interval or (np.nan, np.nan))
+    y = _exact_targets(law, y)
+    if interval is not None:
+        found["width"] = _rows(upper - lower)
+    if y is None:
+        return found
+    is_quantiles = isinstance(law, Quantiles)
+    centre = _numpy(law.mean() if is_quantiles else law.prediction)
+    found["rmse"] = _rows((y - centre) ** 2)
+    if known:
+        found["crps"] = _rows(_crps(law, y))
+    if interval is not None:
+        found["coverage"] = _rows((y >= lower) & (y <= upper))
+    return found
+
+
+def _exact_targets(law, y):
+    """Targets as float64, `None` if some are known by their bounds only."""
+    shape = tuple(law.prediction.shape)
+    if isinstance(law, Quantiles):
+        return as_targets(y.reshape(y.shape[: len(shape) - 1]), shape[:-1])
+    if law.takes_bounds and y.shape[-1:] == (2,) and y.shape != shape:
+        if (y[..., 0] != y[..., 1]).any():
+            return None
+        y = y[..., 0]
+    return as_targets(y, shape)
+
+
+def _interval(law, coverage):
+    """Central intervals, of each coordinate if outcomes are vectors."""
+    if not isinstance(law, Multivariate):
+        return law.interval(coverage)
+    each = [
+        law.marginal(i).interval(coverage)
+        for i in range(law.prediction.shape[-1])
+    ]
+    return [
+        np.concatenate([_numpy(end) for end in ends], axis=-1)
+        for ends in zip(*each, strict=True)
+    ]
+
+
+def _of_classes(law, y):
+    p = _numpy(law.class_probabilities())
+    p = p.reshape(-1, p.shape[-1])
+    nll = _numpy(law.nll(match_target(y, law.prediction)))
+    labels = y
+    if y.size == p.size and y.ndim > 1:
+        labels = y.argmax(axis=-1)
+    labels = labels.reshape(-1).astype(int)
+    one_hot = np.eye(p.shape[-1])[labels]
+    right, confidence = p.argmax(axis=-1) == labels, p.max(axis=-1)
+    return {
+        "nll": nll.reshape(-1),
+        "brier": np.sum((p - one_hot) ** 2, axis=-1),
+        "ece": np.stack([right, confidence], axis=-1),
+        "accuracy": right.astype("float64"),
+    }
+
+
+def _crps(law, y):
+    """`E|X - y| - E|X - X'| / 2`, in closed form or from draws."""
+    if isinstance(law, Normal):
+        scale = _numpy(law.scale)
+        return scale * standard_normal_crps(
+            (y - _numpy(law.prediction)) / scale
+        )
+    draws = np.sort(_numpy(law.sample(_DRAWS, seed=0)), axis=0)
+    rank = np.arange(1, _DRAWS + 1).reshape(-1, *(1,) * y.ndim)
+    # The sum is over all pairs of two different draws.
+    pairs = np.sum((2 * rank - _DRAWS - 1) * draws, axis=0)
+    half_distance = pairs / (_DRAWS * (_DRAWS - 1))
+    return np.abs(draws - y).mean(axis=0) - half_distance
+
+
+def average(values: dict) -> dict:
+    """Means over examples, by score."""
+    found = {name: float(np.mean(v)) for name, v in values.items()}
+    if "rmse" in found:
+        found["rmse"] = float(np.sqrt(found["rmse"]))
+    if "ece" in found:
+        found["ece"] = binned_error(*values["ece"].T)
+    return found
+
+
+def error_of_average(values: dict) -> dict:
+    """Standard errors of `average`, from the variance over the examples."""
+    errors = {}
+    for name, each in values.items():
+        errors[name] = float(np.std(each) / np.sqrt(len(each)))
+        if name == "rmse":
+            # This is the error of a root, to first order.
+            errors[name] /= max(2 * np.sqrt(np.mean(each)), 1e-300)
+        if name == "ece":
+            errors[name] = _bootstrap(each)
+    return errors
+
+
+def _bootstrap(pairs, rounds=50):
+    random = np.random.default_rng(0)
+    picks = random.integers(len(pairs), size=(rounds, len(pairs)))
+    return float(np.std([binned_error(*pairs[pick].T) for pick in picks]))
+
+
+def _rows(values):
+    return values.reshape(len(values), -1).mean(axis=1)
+
+
+def _numpy(values):
+    return keras.ops.convert_to_numpy(values).astype("float64")

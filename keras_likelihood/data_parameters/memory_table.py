@@ -1,0 +1,151 @@
+"""A table of rows in the memory of the device."""
+
+import copy
+import os
+
+import keras
+import numpy as np
+from keras import ops
+
+from keras_likelihood.backend.registration import serializable
+from keras_likelihood.backend.rows import gather_rows, scatter_rows
+from keras_likelihood.backend.sharding import (
+    parts_of,
+    row_layout,
+    whole_table,
+)
+
+
+class _Rows(keras.Variable):
+    """Rows that devices may share, equally many each.
+
+    The last rows may be padding for equal shares. No file has them, so a file
+    fits any number of devices.
+    """
+
+    num_rows: int
+
+    @property
+    def saved_shape(self) -> tuple:
+        """The shape in files."""
+        return (self.num_rows, *self.shape[1:])
+
+    def numpy(self):
+        return whole_table(self)[: self.num_rows]
+
+    def assign(self, value):
+        missing = self.shape[0] - np.shape(value)[0]
+        if missing:
+            value = np.pad(value, ((0, missing), (0, 0)))
+        return super().assign(value)
+
+
+@serializable
+class MemoryTable:
+    """Keeps the rows of a `DataParameter` in a variable on the device.
+
+    The numbers of a row lie side by side, so that a step reads and writes one
+    piece of memory per example.
+
+    Args:
+        shard: axis of the device mesh of `keras.distribution` (JAX) over
+            which the rows are laid out, such as `"batch"`: each device then
+            has its share of the table. Defaults to `None`: what the
+            `LayoutMap` says about `data_` and the parameter's name, else a
+            copy on every device. On a single device it changes nothing.
+    """
+
+    shape: tuple
+
+    def __init__(self, shard: str | None = None):
+        self.shard = shard
+
+    def build(self, shape: tuple, name: str, about: dict) -> "MemoryTable":
+        """A table of zeros, of shape `(rows, columns, size)`."""
+        table = copy.copy(self)
+        table.shape, table._name, table._about = shape, name, about
+        table._layout = row_layout(name, self.shard)
+        parts, processes = parts_of(table._layout)
+        rows, columns, size = shape
+        _refuse_beyond_memory(4 * rows * columns * size // processes)
+        table._rows = _Rows(
+            shape=(-(-rows // parts) * parts, columns * size),
+            initializer="zeros",
+            dtype="float32",
+            trainable=False,
+            autocast=False,
+            name=name,
+            layout=table._layout,
+        )
+        table._rows.num_rows = rows
+        return table
+
+    @property
+    def variables(self) -> list:
+        return [self._rows]
+
+    def read(self, index):
+        """State `(batch, columns, size)` of the rows `index`."""
+        rows = gather_rows(self._rows, index, self._layout)
+        return ops.reshape(rows, (-1, *self.shape[1:]))
+
+    def write(self, index, state):
+        """Replaces the state of the rows `index`."""
+        rows = ops.reshape(state, (-1, self.shape[1] * self.shape[2]))
+        scatter_rows(self._rows, index, rows, self._layout)
+
+    def numpy(self, index=None) -> np.ndarray:
+        """State `(rows, columns, size)` of some rows or all, on the host."""
+        if index is None:
+            return self._rows.numpy().reshape(self.shape)
+        # NumPy's rules: masks, slices, negative numbers, and its errors.
+        index = np.arange(self.shape[0], dtype="int32")[index]
+        rows = self.read(ops.convert_to_tensor(index.reshape(-1)))
+        rows = ops.convert_to_numpy(rows)
+        return rows.reshape(*index.shape, *self.shape[1:])
+
+    def view(self) -> np.ndarray:
+        """As `numpy()`; a `FileTable` makes no copy here."""
+        return self.numpy()
+
+    def assign(self, state):
+        """Replaces all rows by `state` `(rows, columns, size)`."""
+        self._rows.assign(np.reshape(state, self._rows.saved_shape))
+
+    def resized(self, count: int, parts) -> "MemoryTable":
+        """A table of `count` rows, which are those of the arrays `parts`."""
+        shape = (count, *self.shape[1:])
+        table = self.build(shape, self._name, self._about)
+        table.assign(np.concatenate([*parts], dtype="float32"))
+        return table
+
+    def open_for_training(self):
+        """Nothing to open, and below nothing to raise, write or close."""
+
+    raise_error = flush = close = open_for_training
+
+    def for_config(self) -> "MemoryTable":
+        """What a config has in its place; see `FileTable`."""
+        return self
+
+    def get_config(self) -> dict:
+        return {"shard": self.shard}
+
+    @classmethod
+    def from_config(cls, config):
+        return cls(**config)
+
+
+def _refuse_beyond_memory(needed: int):
+    """Raises an error if this machine has less memory than `needed` bytes."""
+    try:
+        memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, ValueError, OSError):
+        return
+    if needed > memory:
+        raise ValueError(
+            "The table of a data parameter must fit in memory. Keep it in a "
+            "file with `table=kl.data_parameters.FileTable(path)`, or check "
+            f"`num_examples`. Received: a table of {needed / 1e9:,.0f} GB on "
+            f"a machine with {memory / 1e9:,.0f} GB"
+        )

@@ -1,0 +1,255 @@
+"""The four stories of the demo: training, words and figures."""
+
+import itertools
+
+import numpy as np
+from keras import ops
+from markupsafe import Markup
+
+from keras_likelihood.auditing import audit, train_for_audit
+from keras_likelihood.demo import data
+from keras_likelihood.demo.models import regressors, sparse_weights
+from keras_likelihood.pages.charts import Chart, number, ticks
+from keras_likelihood.pages.examples import show_inputs
+from keras_likelihood.pages.page import Part, Table
+from keras_likelihood.recalibration.regression import Conformal
+
+TITLE = "Digits with wrong labels (keras_likelihood demo)"
+"""The title of the page of digits, by which the command recognises it."""
+_COLORS = ("before", "after", "third")
+_DIGITS, _SPARSE = 3, 1
+"""Time of these stories, in multiples of the training of one network."""
+_SHOWN = 12
+"""Number of digits on the page."""
+
+
+def run(page, *, console, quick: bool = False) -> list[Part]:
+    """Trains, prints the results and writes the page of wrong labels.
+
+    Args:
+        page: path of the page of wrong labels.
+        console: the `Console` to print to.
+        quick: whether to train for a few epochs only.
+
+    Returns:
+        The stories as parts of a page.
+    """
+    console.say("Your loss should be a likelihood.", style="bold")
+    epochs = 3 if quick else 120
+    splits = [data.noisy_curve(), data.diabetes()]
+    steps = (6 + _DIGITS + _SPARSE) * epochs
+    with console.progress("training 9 models", 0) as on_step:
+        ticker = itertools.count(1)
+
+        def tick():
+            on_step(next(ticker), steps)
+
+        fits = [regressors(split, epochs, tick) for split in splits]
+
+        def on_epoch(done, all_):
+            on_step(epochs * (6 + _DIGITS * done / all_), steps)
+
+        digits = _wrong_labels(page, on_epoch, quick)
+        weights = sparse_weights(quick)
+        on_step(steps, steps)
+    parts = [
+        _curve(splits[0], fits[0]),
+        _intervals(splits[1], fits[1]),
+        digits,
+        _weights(weights),
+    ]
+    for part in parts:
+        console.say(f"{part.title}.", style="bold")
+        console.say(part.summary)
+        for table in (b for b in part.body if isinstance(b, Table)):
+            if not isinstance(table.rows[0][0], Markup):
+                console.table(table.columns, table.rows)
+        console.result(**{part.title: part.numbers})
+    return parts
+
+
+def _interval(distribution, y=None):
+    """Ends of the 90 % intervals; with targets also the share inside."""
+    low, high = map(ops.convert_to_numpy, distribution.interval(0.9))
+    if y is None:
+        return low, high
+    return low, high, float(np.mean((low <= y) & (y <= high)))
+
+
+def _scores(distribution, y, truth):
+    low, high, inside = _interval(distribution, y)
+    prediction = ops.convert_to_numpy(distribution.prediction)
+    nll = ops.convert_to_numpy(distribution.nll(y))
+    return {
+        "RMSE": float(np.sqrt(np.mean((prediction - truth) ** 2))),
+        "NLL": float(np.mean(nll)),
+        "in 90 % interval": inside,
+        "mean width": float(np.mean(high - low)),
+    }
+
+
+def _table(scores):
+    columns = list(next(iter(scores.values())))
+    return Table(
+        ["loss", *columns],
+        [
+            [loss, *(f"{value:.3f}" for value in row.values())]
+            for loss, row in scores.items()
+        ],
+    )
+
+
+def _curve(split, fits):
+    x = np.linspace(-2, 2, 100, dtype="float32")[:, None]
+    truth = list(zip(x[:, 0], data.curve(x)[:, 0], strict=True))
+    scores, figures = {}, []
+    for css, (loss, predict) in zip(_COLORS, fits.items(), strict=True):
+        scores[loss] = _scores(
+            predict(split.x_test), split.y_test, data.curve(split.x_test)
+        )
+        low, high = _interval(predict(x))
+        mean = ops.convert_to_numpy(predict(x).prediction)
+        chart = Chart((-2, 2), (-3, 6), ("x", "y"), f"The curve under {loss}")
+        chart.grid(
+            {t: number(t) for t in (-2, -1, 0, 1, 2)},
+            {t: number(t) for t in ticks(-3, 6, 5)},
+        )
+        chart.dots("data", np.c_[split.x, np.clip(split.y, -3, 6)], 2.0)
+        ends = np.clip([low[:, 0], high[:, 0]], -3, 6)
+        chart.band(css, x[:, 0], *ends)
+        chart.line("diagonal", truth)
+        chart.line(css, np.c_[x, np.clip(mean, -3, 6)])
+        keys = {css: f"{loss}, with its 90 % interval", "data": "data"}
+        figures.append(chart.figure(keys, "dashed: the truth"))
+    errors = [f"{row['RMSE']:.2f} with {loss}" for loss, row in scores.items()]
+    return Part(
+        "Gross errors do not bend the curve",
+        "One target in ten is far too large. The distance (RMSE) to the true "
+        f"curve is {', '.join(errors)}.",
+        [*figures, _table(scores)],
+        numbers=scores,
+    )
+
+
+def _intervals(split, fits):
+    levels = np.linspace(0.05, 0.95, 19)
+    chart = Chart(
+        *((0, 1), (0, 1), ("promised", "observed")),
+        "Share of new targets inside of intervals",
+        (400, 380),
+    )
+    quarters = {tick: f"{tick:.0%}" for tick in (0, 0.25, 0.5, 0.75, 1)}
+    chart.grid(quarters, quarters)
+    chart.line("diagonal", [(0, 0), (1, 1)])
+    scores, mended = {}, {}
+    for css, (loss, predict) in zip(_COLORS, fits.items(), strict=True):
+        distribution = predict(split.x_test)
+        scores[loss] = _scores(distribution, split.y_test, split.y_test)
+        cdf = ops.convert_to_numpy(distribution.cdf(split.y_test)).ravel()
+        inside = [np.mean(np.abs(2 * cdf - 1) <= level) for level in levels]
+        chart.line(css, np.c_[levels, inside])
+        conformal = Conformal().fit_distribution(
+            predict(split.x_held), split.y_held
+        )
+        low, high, share = _interval(
+            conformal.calibrate(distribution), split.y_test
+        )
+        mended[loss] = {
+            "before": scores[loss]["in 90 % interval"],
+            "with Conformal": share,
+            "mean width": float(np.mean(high - low)),
+        }
+    before = [row["before"] for row in mended.values()]
+    after = [row["with Conformal"] for row in mended.values()]
+    keys = dict(zip(_COLORS, fits, strict=True))
+    coverage = _table(mended)
+    coverage.title = "Share of new targets inside of 90 % intervals"
+    return Part(
+        "How well intervals keep their promise",
+        "Diabetes progression of real patients. A 90 % interval should "
+        "contain 90 % of new targets. The intervals of these small networks, "
+        f"as trained, contain {min(before):.0%} to {max(before):.0%}. "
+        f"`kl.recalibration.regression.Conformal`, fitted to "
+        f"{len(split.y_held)} other patients, makes it {min(after):.0%} to "
+        f"{max(after):.0%}. Its guarantee is on average over such samples.",
+        [
+            chart.figure(keys, "as trained; dashed: the promise"),
+            coverage,
+            _table(scores),
+        ],
+        numbers={"before": scores, "mended": mended},
+    )
+
+
+def _wrong_labels(page, on_epoch, quick):
+    x, y, true = data.wrong_digits()
+    if quick:
+        x, y, true = x[:300], y[:300], true[:300]
+    network = train_for_audit(
+        x, y, epochs=2 if quick else None, on_epoch=on_epoch
+    )
+    report = audit(
+        *(network.model, x, y, page),
+        data_parameter=network.data_parameter,
+        title=TITLE,
+    )
+    wrong, suspects = y != true, report.suspects()
+    count = int(wrong.sum())
+    numbers = {
+        "examples": len(y),
+        "wrong": count,
+        "suspected": report.num_issues,
+        "hits": int(wrong[suspects].sum()),
+        "ranked": int(wrong[report.ranked()[:count]].sum()),
+    }
+    seen, predicted = show_inputs(x), report.label_issues["predicted_label"]
+    shown = suspects[:_SHOWN] if len(suspects) else report.ranked()[:_SHOWN]
+    return Part(
+        "Wrong labels are found",
+        f"{count} of {len(y):,} labels are wrong. The audit suspects "
+        f"{numbers['suspected']}, of which {numbers['hits']} are wrong. Of "
+        f"the {count} labels it ranks worst, {numbers['ranked']} are wrong.",
+        [
+            Table(
+                ["digit", "given label", "predicted", "truth"],
+                [
+                    [seen.cell(i), str(y[i]), str(predicted[i]), str(true[i])]
+                    for i in shown.tolist()
+                ],
+                "The worst suspects",
+            ),
+            Markup(
+                '<p><a href="{}">The page of the labels</a>, on which a '
+                "person marks them as right or wrong.</p>"
+            ).format(page.name),
+        ],
+        numbers=numbers,
+    )
+
+
+def _weights(weights):
+    error = {
+        name: float(np.sqrt(np.mean((values - weights["true"]) ** 2)))
+        for name, values in weights.items()
+    }
+    most = 1.1 * max(np.abs(values).max() for values in weights.values())
+    names = "number of the weight", "weight"
+    chart = Chart((-1, 50), (-most, most), names, "True and learned weights")
+    tens = {t: number(t) for t in range(0, 51, 10)}
+    chart.grid(tens, {t: number(t) for t in ticks(-most, most, 5)})
+    for css, name in zip(("data", *_COLORS), weights, strict=False):
+        points = list(enumerate(weights[name]))
+        chart.dots(css, points, 6.0 if name == "true" else 3.0)
+    keys = {
+        "data": "truth",
+        "before": "no regularizer",
+        "after": "MultiLasso",
+    }
+    return Part(
+        "Weights that do not matter are switched off",
+        "Fifty weights, of which five matter, learned from 200 examples. Root "
+        f"mean square error {error['plain']:.3f} without a regularizer, "
+        f"{error['sparse']:.3f} with MultiLasso, whose strengths are learned.",
+        [chart.figure(keys)],
+        numbers=error,
+    )

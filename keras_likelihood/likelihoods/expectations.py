@@ -1,0 +1,152 @@
+"""Moments and information, by sums over cells between quantiles.
+
+The outcomes are cut into cells at quantiles of both tails, down to a
+probability of e^-64. Inside of a cell the density is integrated by Gauss and
+Legendre's rule, or its values at whole numbers are summed. A mixture has the
+cells of all its parts, so that the narrowest part is resolved. The sums are
+divided by the total probability.
+
+A moment converges if what the cells of a tail add to it decreases. The rest of
+the tail is added as a geometric series. Otherwise the moment is infinite, or
+NaN if both tails diverge.
+"""
+
+import math
+
+import numpy as np
+from keras import ops
+
+from keras_likelihood.backend.clip import clip
+from keras_likelihood.backend.rows import value_and_gradient
+from keras_likelihood.likelihoods.special import floor
+
+_DEPTHS = np.concatenate(
+    [
+        [0.05, 0.1, 0.2, 0.3, 0.45, 0.6, 0.8, 1, 1.25, 1.5, 1.75],
+        np.arange(2, 5, 0.5),
+        np.arange(5, 14, 1.0),
+        np.arange(14, 24, 2.0),
+        np.arange(24, 65, 4.0),
+    ]
+)
+"""Logarithms of 1/2 divided by the probability of a tail."""
+_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(4)
+_BLOCKS = 4
+
+
+def quantile_edges(distribution):
+    """Quantiles of both tails, in order, on an axis before all others."""
+    like = distribution.prediction
+    shape = (-1,) + (1,) * len(like.shape)
+    depths = np.concatenate([_DEPTHS[::-1], [0.0], _DEPTHS]).reshape(shape)
+    upper = np.arange(len(depths)).reshape(shape) > len(_DEPTHS)
+    edges = distribution.tail_quantile(
+        ops.convert_to_tensor(math.log(0.5) - depths, dtype=like.dtype),
+        ops.convert_to_tensor(upper),
+    )
+    return ops.stop_gradient(clip(edges, -1e36, 1e36))
+
+
+def _cells(distribution):
+    """Outcomes and weights, `(cells, outcomes in a cell, ...)`."""
+    edges = distribution.edges()
+    step = getattr(distribution, "step", 1.0)
+    if distribution.is_discrete:
+        edges = ops.concatenate([edges[:1] - step, edges], axis=0)
+    low, high = edges[:-1, None], edges[1:, None]
+    shape = (1, -1) + (1,) * (len(edges.shape) - 1)
+    if not distribution.is_discrete:
+        x, w = (
+            ops.convert_to_tensor(v.reshape(shape), dtype=edges.dtype)
+            for v in (0.5 + 0.5 * _NODES, 0.5 * _WEIGHTS)
+        )
+        return low + x * (high - low), w * (high - low)
+    # The whole numbers of (low, high] in blocks, each known by its middle.
+    # If the middle is no whole number, both neighbours are used.
+    low, high = ops.round(low / step), ops.round(high / step)
+    size = -floor(-(high - low) / _BLOCKS)
+    block = np.arange(2 * _BLOCKS).reshape(shape)
+    first = low + size * ops.convert_to_tensor(block // 2, dtype=edges.dtype)
+    count = clip(high - first, 0.0, math.inf)
+    count = ops.where(count < size, count, size)
+    middle = first + 0.5 * (count + 1)
+    y = ops.where(
+        ops.convert_to_tensor(block % 2 == 0), floor(middle), -floor(-middle)
+    )
+    return step * ops.where(y < high, y, high), 0.5 * count
+
+
+def _shares(distribution):
+    """Outcomes, and shares of the probability that sum to 1."""
+    y, weights = (ops.stop_gradient(x) for x in _cells(distribution))
+    is_used = weights > 0
+    y = ops.where(is_used, y, distribution.typical_outcome())
+    log_share = ops.log(ops.where(is_used, weights, 1.0)) - distribution.nll(y)
+    # An outcome that is rounded to the end of its range may be impossible.
+    is_used = ops.logical_and(is_used, ~ops.isnan(log_share))
+    log_share = ops.where(is_used, log_share, -math.inf)
+    largest = ops.max(log_share, axis=(0, 1), keepdims=True)
+    shares = ops.exp(log_share - ops.stop_gradient(largest))
+    return y, shares / ops.sum(shares, axis=(0, 1), keepdims=True)
+
+
+def moments(distribution, function=None):
+    """Mean and variance of an increasing function of the outcome.
+
+    Args:
+        distribution: a `Likelihood` of single numbers.
+        function: maps tensors of outcomes. Defaults to the outcome itself.
+
+    Returns:
+        Two tensors of the prediction's shape.
+    """
+    y, shares = _shares(distribution)
+    y = y if function is None else function(y)
+    start = ops.stop_gradient(y[y.shape[0] // 2, 0])
+    # A value that overflows may have no share at all.
+    y = ops.where(shares > 0, y, start)
+    below, above = _sums(shares * (y - start))
+    mean = start + below + above
+    # Beyond an infinite mean nothing is left to compare.
+    finite = ops.where(ops.isfinite(mean), mean, start)
+    variance = sum(_sums(shares * ops.square(y - finite)))
+    variance = ops.where(ops.abs(mean) == math.inf, math.inf, variance)
+    return mean, ops.where(ops.isnan(mean), mean, variance)
+
+
+def _sums(terms):
+    """Sums over the lower and over the upper cells, tails included."""
+    cells = ops.sum(terms, axis=1)
+    size = ops.stop_gradient(ops.sum(ops.abs(cells), axis=0))
+    half = cells.shape[0] // 2
+    parts = []
+    for part, last, before in (
+        (cells[:half], cells[0], cells[1]),
+        (cells[half:], cells[-1], cells[-2]),
+    ):
+        # Cells at the end of a range may be empty.
+        counts = ops.logical_and(ops.abs(last) > 1e-6 * size, before != 0)
+        ratio = last / ops.where(counts, before, 1.0)
+        diverges = ops.logical_and(counts, ~(ratio < 0.985))
+        ratio = ops.where(diverges, 0.0, clip(ratio, 0.0, 0.985))
+        rest = ops.where(counts, last * ratio / (1 - ratio), 0.0)
+        total = ops.sum(part, axis=0) + rest
+        parts.append(ops.where(diverges, ops.sign(last) * math.inf, total))
+    return parts
+
+
+def information(distribution):
+    """Fisher information of the prediction, by its definition.
+
+    It is a constant when differentiated.
+    """
+    y, shares = _shares(distribution)
+    every = distribution.repeated(y)
+    _, (score,) = value_and_gradient(
+        lambda prediction: every.map_values(
+            ops.stop_gradient, prediction=prediction
+        ).nll(y),
+        [ops.stop_gradient(every.prediction)],
+    )
+    square = ops.where(shares > 0, shares * ops.square(score), 0.0)
+    return ops.stop_gradient(ops.sum(square, axis=(0, 1)))

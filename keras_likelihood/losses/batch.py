@@ -1,0 +1,185 @@
+"""One output of a batch: what was predicted, what came, and what counts."""
+
+import dataclasses
+from typing import Any
+
+import keras
+from keras import ops
+
+from keras_likelihood.likelihoods.output import match_target, split_output
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Batch:
+    """One output of a model for one batch, with its targets and weights.
+
+    It is passed from function to function. Nothing keeps it.
+
+    Args:
+        output: a prediction, or `(prediction, parameter, ...)`. Keras may
+            have attached a mask to the prediction.
+        target: the targets.
+        sample_weight: `(batch,)`, up to the shape of the prediction, or
+            `None`.
+        ignored_label: class number of the outcomes that do not count, or
+            `None`.
+    """
+
+    output: Any
+    target: Any
+    sample_weight: Any = None
+    ignored_label: int | None = None
+
+    @property
+    def prediction(self):
+        return ops.convert_to_tensor(split_output(self.output)[0])
+
+    def unweighted(self) -> "Batch":
+        """The same batch without sample weights. Masks still count."""
+        return dataclasses.replace(self, sample_weight=None)
+
+    def weights(self, event_rank: int):
+        """Sample weights of the outcomes, 0 where masked or ignored.
+
+        Args:
+            event_rank: number of trailing axes that form one outcome.
+
+        Returns:
+            Tensor that broadcasts with the outcomes: `(batch, ...)` if
+            several entries of the prediction form one outcome, else
+            `(batch, ..., 1 or units)`.
+        """
+        ones = ops.ones_like(self.prediction)
+        whole = self._weighs_units(event_rank)
+        weights = self.reduce(ones if whole else ones[..., 0], "none")
+        weights = weights if event_rank or whole else weights[..., None]
+        if self.ignored_label is None:
+            return weights
+        return weights * ops.cast(self._keep(weights), weights.dtype)
+
+    def counted_target(self, distribution, weights):
+        """Targets with the rank of the prediction, all of which count.
+
+        An outcome of weight 0 may have any target, such as -1 or NaN. It is
+        replaced by a possible one, because the gradient of a term that is
+        multiplied by 0 could still be NaN.
+
+        Args:
+            distribution: the `Likelihood` of this output.
+            weights: as returned by `weights`.
+        """
+        y = _as_tensor(self.target, distribution.prediction.dtype)
+        y = match_target(y, distribution.prediction)
+        counts = weights > 0
+        if len(counts.shape) < len(y.shape):
+            counts = counts[..., None]
+        return ops.where(counts, y, _possible_target(distribution, y))
+
+    def finite_target(self, distribution, weights):
+        """As `counted_target`, with possible targets in place of NaN too.
+
+        Returns:
+            `(target, is_known)`. The second is False where a target that
+            counts is NaN or infinite.
+        """
+        y = self.counted_target(distribution, weights)
+        if not keras.backend.is_float_dtype(y.dtype):
+            return y, ops.ones_like(y, dtype="bool")
+        # The bounds of a censored target may be infinite.
+        is_bound = distribution.takes_bounds
+        is_known = ops.logical_not(ops.isnan(y if is_bound else y - y))
+        return ops.where(is_known, y, _possible_target(distribution, y)), (
+            is_known
+        )
+
+    def reduce(self, values, reduction: str | None, dtype=None):
+        """Weights, masks and reduces values as Keras does for a loss.
+
+        Args:
+            values: `(batch, ...)`, or of the shape of the prediction.
+            reduction: as in `keras.losses.Loss`.
+            dtype: the dtype of the result.
+        """
+        weight = self.sample_weight
+        if weight is not None:
+            # On PyTorch Keras multiplies the weights by the mask in place.
+            weight = ops.copy(ops.convert_to_tensor(weight))
+            while len(weight.shape) < len(values.shape):
+                weight = weight[..., None]
+        return _Given(reduction, dtype)(values, self.prediction, weight)
+
+    def without_ignored(self, values, reduction: str | None):
+        """Makes a mean over all outcomes one over those not ignored.
+
+        Args:
+            values: the losses of the outcomes, 0 for those ignored.
+            reduction: as in `keras.losses.Loss`.
+        """
+        means = ("sum_over_batch_size", "mean")
+        if self.ignored_label is None or reduction not in means:
+            return values
+        event_rank = len(self.prediction.shape) - len(values.shape)
+        everything = dataclasses.replace(
+            self, sample_weight=None, ignored_label=None
+        )
+        valid = everything.weights(event_rank)
+        kept = valid * ops.cast(self._keep(valid), valid.dtype)
+        kept = ops.sum(ops.broadcast_to(kept, ops.shape(values)))
+        valid = ops.sum(ops.broadcast_to(valid, ops.shape(values)))
+        return values * ops.divide_no_nan(valid, kept)
+
+    def _keep(self, weights):
+        """Which outcomes have another label than the ignored one."""
+        y = _as_tensor(self.target, weights.dtype)
+        keep = ops.not_equal(y, ops.cast(self.ignored_label, y.dtype))
+        # Labels may have an axis of length 1 more than outcomes, or less.
+        if len(y.shape) > len(weights.shape):
+            return ops.any(keep, axis=-1)
+        return keep[..., None] if len(y.shape) < len(weights.shape) else keep
+
+    def _weighs_units(self, event_rank):
+        if event_rank or self.sample_weight is None:
+            return False
+        shape = ops.convert_to_tensor(self.sample_weight).shape
+        own = self.prediction.shape
+        return len(shape) == len(own) and shape[-1] == own[-1]
+
+    def mean_over_units(self, values, event_rank: int):
+        """Averages over the units, unless each unit has its own weight."""
+        if event_rank or self._weighs_units(event_rank):
+            return values
+        return ops.mean(values, axis=-1)
+
+
+class _Given(keras.losses.Loss):
+    """A loss whose values are given, for Keras to weight, mask and reduce.
+
+    Only Keras' own code finds the mask of a tensor.
+    """
+
+    def __init__(self, reduction, dtype=None):
+        super().__init__("given", reduction, dtype)
+
+    def call(self, values, prediction):
+        return values
+
+
+def _as_tensor(y, dtype):
+    """Targets as a tensor: numbers in `dtype`, and labels as they are."""
+    known = keras.backend.standardize_dtype(getattr(y, "dtype", dtype))
+    is_float = keras.backend.is_float_dtype(known)
+    return ops.convert_to_tensor(y, dtype=dtype if is_float else None)
+
+
+def _possible_target(distribution, y):
+    """A constant that broadcasts with `y` and is a possible target."""
+    prediction = distribution.prediction
+    if hasattr(distribution, "class_probabilities"):
+        return ops.zeros_like(y)
+    if distribution.takes_bounds:
+        return distribution.typical_outcome()[..., None]
+    if y.shape[-1] == prediction.shape[-1] and len(y.shape) == len(
+        prediction.shape
+    ):
+        return ops.cast(distribution.typical_outcome(), y.dtype)
+    return ops.zeros_like(y)

@@ -1,0 +1,78 @@
+"""Standardises columns whose values may be of any size."""
+
+import numpy as np
+
+FARTHEST = 1e6
+"""Distance from the median, in robust deviations, at which a value is cut."""
+
+
+def measure(x) -> dict:
+    """Measures the columns of a table of float64, `(n, columns)`.
+
+    With one value of 1e200 the deviation of its column would overflow, and the
+    value would not be found. So mean and deviation are computed after values
+    are cut at `FARTHEST` robust deviations (`spread`) from the median
+    (`middle`). `kept` is false for constant columns.
+    """
+    # Halves are used, because the distance of two values may overflow.
+    half = x / 2
+    middle = np.median(half, axis=0)
+    spread = 1.4826 * np.median(np.abs(half - middle), axis=0)
+    # If most values of a column are equal, its median deviation is 0.
+    spread = np.where(spread > 0, spread, _moments(half)[1])
+    with np.errstate(over="ignore"):
+        middle, spread = 2 * middle, 2 * spread
+        x = _cut(x, middle, spread)
+    mean, deviation = _moments(x)
+    return {
+        "mean": mean,
+        "deviation": deviation,
+        # Rounding errors of a constant column are not a deviation.
+        "kept": deviation > 1e-7 * np.abs(x).max(axis=0),
+        "middle": middle,
+        "spread": spread,
+    }
+
+
+def _moments(x):
+    """Mean and deviation of each column, for values of any size."""
+    # Division by powers of two avoids overflow and rounding.
+    exponent = np.frexp(np.abs(x).max(axis=0))[1]
+    x = np.ldexp(x, -exponent)
+    return np.ldexp(x.mean(axis=0), exponent), np.ldexp(x.std(axis=0), exponent)
+
+
+def _cut(x, middle, spread):
+    reach = FARTHEST * spread
+    return np.clip(x, middle - reach, middle + reach)
+
+
+def standardise(x, mean, deviation, kept, middle, spread):
+    """Brings the kept columns to mean 0 and deviation 1.
+
+        excess = max over columns of log(|x - middle| / (FARTHEST spread))
+
+    Args:
+        x: rows, `(n, columns)`.
+        mean, deviation, kept, middle, spread: as `measure` returns them.
+
+    A constant column that changes counts as `FARTHEST` deviations: its rows
+    get an excess of at least `log(FARTHEST)`.
+
+    Returns:
+        Cut values, float32 `(n, kept columns)`, and the excess `(n,)`, which
+        is 0 for rows of which nothing was cut.
+    """
+    with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
+        cut = _cut(x, middle, spread)
+        z = (cut - mean)[:, kept] / deviation[kept]
+        beyond = ((cut != x) & kept).any(axis=1)
+        # Halves and logarithms are used, because the distance may overflow.
+        away = np.log(np.abs(x[beyond] / 2 - middle / 2))[:, kept]
+        away -= np.log(spread[kept] / 2) + np.log(FARTHEST)
+        new = (np.abs(x - middle) > 1e-6 * np.abs(middle)) & ~kept
+    excess = np.zeros(len(x))
+    excess[beyond] = away.max(axis=1, initial=0.0)
+    excess[new.any(axis=1)] += np.log(FARTHEST)
+    # Beyond this the network's float32 arithmetic could overflow.
+    return np.clip(z, -FARTHEST, FARTHEST).astype("float32"), excess

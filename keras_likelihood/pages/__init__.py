@@ -1,0 +1,1 @@
+"""Pages of the commands: one template, one stylesheet, charts as SVG."""

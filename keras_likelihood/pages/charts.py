@@ -1,0 +1,237 @@
+"""Charts as inline SVG. The stylesheet gives them their colours."""
+
+import math
+
+import numpy as np
+from markupsafe import Markup, escape
+
+
+class Chart:
+    """Two linear axes, and what is drawn between them.
+
+    Args:
+        x: lowest and highest value of the horizontal axis.
+        y: the same of the vertical axis.
+        names: of the horizontal and the vertical axis.
+        label: what the chart shows, for those who cannot see it.
+        size: width and height in pixels.
+    """
+
+    LEFT, RIGHT, TOP, BOTTOM = 68, 16, 12, 54
+
+    def __init__(self, x, y, names, label: str, size=(640, 250)):
+        self._ranges = x, y
+        self._names = names
+        self._label = label
+        self._size = size
+        self._parts: list[str] = []
+
+    def place(self, x, y) -> tuple[float, float]:
+        """The place of a point in pixels."""
+        (low, high), (bottom, top) = self._ranges
+        width = self._size[0] - self.LEFT - self.RIGHT
+        height = self._size[1] - self.TOP - self.BOTTOM
+        across, up = (x - low) / (high - low), (y - bottom) / (top - bottom)
+        return (
+            round(self.LEFT + width * float(across), 2),
+            round(self.TOP + height * (1 - float(up)), 2),
+        )
+
+    def grid(self, x_ticks: dict, y_ticks: dict) -> None:
+        """Draws the axes.
+
+        Args:
+            x_ticks: text of each value of the horizontal axis.
+            y_ticks: the same of the vertical axis.
+        """
+        (left, right), (bottom, _) = self._ranges
+        for value, text in y_ticks.items():
+            x, y = self.place(left, value)
+            self.line("grid", [(left, value), (right, value)])
+            self._text("tick", x - 8, y + 4, text, "end")
+        for value, text in x_ticks.items():
+            x, y = self.place(value, bottom)
+            self._text("tick", x, y + 20, text)
+        width, height = self._size
+        middle = (self.LEFT + width - self.RIGHT) / 2
+        self._text("axis", middle, height - 6, self._names[0])
+        y = (self.TOP + height - self.BOTTOM) / 2
+        turn = f' transform="rotate(-90 14 {y})"'
+        self._text("axis", 14, y, self._names[1], more=turn)
+
+    def _text(self, css, x, y, text, anchor="middle", more=""):
+        self._parts.append(
+            f'<text class="{css}" x="{x}" y="{y}" text-anchor="{anchor}"'
+            f"{more}>{escape(text)}</text>"
+        )
+
+    def line(self, css: str, points) -> None:
+        """Draws a line through points `(x, y)`."""
+        self._parts.append(
+            f'<polyline class="{css}" points="{self._path(points)}"/>'
+        )
+
+    def band(self, css: str, x, low, high) -> None:
+        """Fills the area between two curves over `x`."""
+        there = list(zip(x, low, strict=True))
+        back = list(zip(x, high, strict=True))[::-1]
+        path = self._path(there + back)
+        self._parts.append(f'<polygon class="{css}" points="{path}"/>')
+
+    def _path(self, points):
+        return " ".join("{},{}".format(*self.place(*p)) for p in points)
+
+    def dots(self, css: str, points, radius=3.0, texts=None) -> None:
+        """Draws points `(x, y)`.
+
+        Args:
+            css: class of the points.
+            points: the points.
+            radius: in pixels, one number or one for each point.
+            texts: what each point says under the mouse, or `None`.
+        """
+        radii = np.broadcast_to(radius, len(points))
+        for at, point in enumerate(points):
+            x, y = self.place(*point)
+            title = f"<title>{escape(texts[at])}</title>" if texts else ""
+            self._parts.append(
+                f'<circle class="{css}" cx="{x}" cy="{y}" '
+                f'r="{radii[at]:.1f}">{title}</circle>'
+            )
+
+    def bar(self, css: str, left, right, value, text: str) -> None:
+        """Draws a bar from zero to `value`, unless it is zero."""
+        if not value:
+            return
+        (x, y), (end, bottom) = self.place(left, value), self.place(right, 0)
+        # A single example among thousands must still be seen.
+        height = max(bottom - y, 1.5)
+        self._parts.append(
+            f'<rect class="{css}" x="{x + 0.5:.2f}" '
+            f'width="{end - x - 1:.2f}" y="{bottom - height:.2f}" '
+            f'height="{height:.2f}"><title>{escape(text)}</title></rect>'
+        )
+
+    def figure(self, keys: dict | None = None, caption: str = "") -> Markup:
+        """The chart with a legend.
+
+        Args:
+            keys: what each class of lines, points or bars shows.
+            caption: a sentence below the chart.
+        """
+        width, height = self._size
+        legend = "".join(
+            f'<span class="named"><span class="key {css}"></span>'
+            f"{escape(text)}</span>"
+            for css, text in (keys or {}).items()
+        )
+        shape = "square" if width < 1.6 * height else "wide"
+        return Markup(
+            f'<figure class="{shape}"><svg viewBox="0 0 {width} {height}" '
+            f'role="img" aria-label="{escape(self._label)}">'
+            f"{''.join(self._parts)}</svg><figcaption>{legend}"
+            f"{escape(caption)}</figcaption></figure>"
+        )
+
+
+def histogram(scores, marked, name: str, bins: int = 40) -> Markup:
+    """A histogram of scores, with some examples in another colour.
+
+    Args:
+        scores: `(n,)`.
+        marked: which of them are suspected, bool `(n,)`.
+        name: the name of the score.
+        bins: number of bars. Defaults to 40.
+    """
+    low, high = float(scores.min()), float(scores.max())
+    if not high - low > 1e-9 * max(abs(low), abs(high)):
+        low, high = low - 0.5, high + 0.5
+    edges = np.linspace(low, high, bins + 1)
+    counts, _ = np.histogram(scores, edges)
+    some, _ = np.histogram(scores[marked], edges)
+    height, y_ticks = _heights(int(counts.max()))
+    chart = Chart(
+        (low, high),
+        (0, 1),
+        (name, "examples"),
+        f"Histogram of {len(scores)} values from {low:.3g} to {high:.3g}, "
+        f"median {np.median(scores):.3g}; {int(marked.sum())} examples are "
+        "suspected.",
+    )
+    chart.grid({t: number(t) for t in ticks(low, high, 5)}, y_ticks)
+    for left, right, count, suspected in zip(
+        edges, edges[1:], counts, some, strict=False
+    ):
+        text = f"{left:.3g} to {right:.3g}: {count} examples"
+        chart.bar("bar", left, right, height(count), text)
+        text = f"{text}, {suspected} suspected"
+        chart.bar("bar issue", left, right, height(suspected), text)
+    return chart.figure({"all": "all examples", "issue": "suspected"})
+
+
+def _heights(most):
+    """`(height of a count, texts at heights)`, where `most` has height 1.
+
+    If hundreds of good examples share one bar, the few suspected ones would
+    be invisible. Heights are then logarithms.
+    """
+    if most < 100:
+        marks = [t for t in ticks(0, most, 4) if t == int(t)]
+        return (lambda n: n / most), {t / most: number(t) for t in marks}
+
+    def height(count):
+        return math.log1p(count) / math.log1p(most)
+
+    marks = [0, *(10**k for k in range(len(str(most))))]
+    return height, {height(t): number(t) for t in marks}
+
+
+def reliability(curves: dict, expected: str, observed: str) -> Markup:
+    """A reliability diagram.
+
+    Args:
+        curves: lists of dicts of `name`, `expected`, `observed` and `count`,
+            by the class of the line; an empty list is left out.
+        expected: name of the horizontal axis.
+        observed: name of the vertical axis.
+    """
+    names = expected, observed
+    label = f"{observed} against {expected}"
+    chart = Chart((0, 1), (0, 1), names, label, (400, 380))
+    quarters = {tick: f"{tick:.0%}" for tick in (0, 0.25, 0.5, 0.75, 1)}
+    chart.grid(quarters, quarters)
+    chart.line("diagonal", [(0, 0), (1, 1)])
+    for css, curve in curves.items():
+        if not curve:
+            continue
+        points = [(row["expected"], row["observed"]) for row in curve]
+        counts = np.array([row["count"] for row in curve])
+        texts = [
+            f"{row['name']}: {row['observed']:.1%} of {row['count']:,}"
+            for row in curve
+        ]
+        chart.line(css, points)
+        radii = 2.5 + 4 * (counts / counts.max()) ** 0.5
+        chart.dots(css, points, radii, texts)
+    return chart.figure(
+        {css: css for css, curve in curves.items() if curve},
+        "A calibrated model is on the diagonal. Larger points are more "
+        "examples.",
+    )
+
+
+def ticks(low: float, high: float, most: int) -> list[float]:
+    """At most about `most` round numbers from `low` to `high`."""
+    rough = max(high - low, 1e-12) / most
+    size = 10.0 ** math.floor(math.log10(rough))
+    step = next(m * size for m in (1, 2, 5, 10) if m * size >= rough * 0.999)
+    first = math.ceil(low / step - 1e-9)
+    last = math.floor(high / step + 1e-9)
+    return [k * step for k in range(first, last + 1)]
+
+
+def number(value: float) -> str:
+    """The label of a tick, with a true minus sign."""
+    if abs(value) >= 1e6 or 0 < abs(value) < 1e-4:
+        return f"{value:.0e}".replace("-", "\u2212")
+    return f"{value:,.10g}".replace("-", "\u2212")

@@ -1,0 +1,236 @@
+"""Examples as a person can look at them: pictures, text or table cells."""
+
+import base64
+import io
+import math
+
+import numpy as np
+
+SHOWN_FEATURES = 6
+"""Columns in the page's table; a single example is shown with more."""
+HELD_FEATURES = 60
+UNUSUAL = 3.5
+"""Robust deviations from the median at which a value is marked."""
+LARGEST_SIDE = 192
+SMALLEST_SIDE = 24
+MOST_BYTES = 16_000_000
+"""Bytes that all images or texts of a page may take together."""
+LONGEST = 4_000
+"""Characters of a text that the page holds."""
+
+
+class Unseen:
+    """Examples of which only the index can be shown."""
+
+    features: list = []
+
+    def make_room(self, indices) -> None:
+        """Makes images and texts so small that those of `indices` fit."""
+
+    def describe(self, index: int) -> dict:
+        """What the page's script shows of an example."""
+        return {}
+
+    def cell(self, index: int) -> str:
+        """The example in a cell of a table; "" if it has no picture."""
+        return ""
+
+
+class Images(Unseen):
+    """Examples as thumbnails.
+
+    Args:
+        x: `(n, h, w)` or `(n, h, w, channels)`, of any range.
+    """
+
+    def __init__(self, x):
+        self.x = x if x.ndim == 4 else x[..., None]
+        self.low, self.high = _range(x)
+        self.step = -(-max(self.x.shape[1:3]) // LARGEST_SIDE)
+
+    def make_room(self, indices) -> None:
+        some = indices[:: -(-len(indices) // 16)]
+        while min(self.x.shape[1:3]) > SMALLEST_SIDE * self.step:
+            size = np.mean([len(self.describe(i)["image"]) for i in some])
+            if size * len(indices) <= MOST_BYTES:
+                break
+            self.step += 1
+
+    def describe(self, index: int) -> dict:
+        image, file = self.thumbnail(index), io.BytesIO()
+        # A photograph is much smaller as JPEG. Few pixels stay exact.
+        is_photograph = image.mode == "RGB" and self.x.shape[2] > 48
+        kind = "jpeg" if is_photograph else "png"
+        image.save(file, kind, quality=85, optimize=True)
+        code = base64.b64encode(file.getvalue()).decode("ascii")
+        return {"image": f"data:image/{kind};base64,{code}"}
+
+    def thumbnail(self, index: int):
+        """A `PIL.Image` of at most `LARGEST_SIDE` pixels a side."""
+        from PIL import Image
+
+        pixels = self.x[index].astype("float64")
+        share = (pixels - self.low) / (self.high - self.low)
+        pixels = np.rint(255 * np.clip(share, 0, 1)).astype("uint8")
+        if pixels.shape[-1] == 1:
+            pixels = pixels[..., 0]
+        return Image.fromarray(pixels).reduce(self.step)
+
+    def cell(self, index: int) -> str:
+        from markupsafe import Markup
+
+        image = self.describe(index)["image"]
+        return Markup('<img class="tiny" alt="example {}" src="{}">').format(
+            index, image
+        )
+
+
+def _range(x):
+    """Black and white: the usual bounds where they fit, else the extremes."""
+    x = x[:: -(-len(x) // 10_000)]
+    low, high = float(x.min()), float(x.max())
+    for least, most in ((0.0, 1.0), (-1.0, 1.0), (0.0, 255.0)):
+        # Values up to 16 would be almost black out of 255.
+        if least <= low and most / 4 < high <= most:
+            return least, most
+    return low, high if high > low else low + 1.0
+
+
+class Texts(Unseen):
+    """Examples as text, which the page folds where it is long.
+
+    Args:
+        x: strings or bytes, `(n,)` or `(n, 1)`.
+    """
+
+    def __init__(self, x):
+        self.x = x.reshape(len(x))
+        self.longest = LONGEST
+
+    def make_room(self, indices) -> None:
+        self.longest = min(LONGEST, max(200, MOST_BYTES // len(indices)))
+
+    def describe(self, index: int) -> dict:
+        return {"text": self._begin(index, self.longest)}
+
+    def cell(self, index: int) -> str:
+        return self._begin(index, 200)
+
+    def _begin(self, index, most):
+        text = self.x[index]
+        if isinstance(text, bytes):
+            text = text.decode("utf-8", errors="replace")
+        text = str(text)
+        return f"{text[:most]}\u2026" if len(text) > most else text
+
+
+class Rows(Unseen):
+    """Examples as their first features and the most unusual one.
+
+    Args:
+        x: `(n, features)`; NaN is a missing value.
+        names: of the features.
+    """
+
+    def __init__(self, x, names):
+        self.x = x
+        self.names = names
+        self.features = [
+            {"name": name, "digits": decimals(column)}
+            for name, column in zip(names, x.T[:HELD_FEATURES], strict=False)
+        ]
+        sample = x[:: max(1, len(x) // 20_000)].astype("float64")
+        held = np.isfinite(sample)
+        # A column without any value has no median, and needs none.
+        sample = np.where(held, sample, np.where(held.any(axis=0), np.nan, 0))
+        self.middle = np.nanmedian(sample, axis=0)
+        spread = 1.4826 * np.nanmedian(np.abs(sample - self.middle), axis=0)
+        # A column that is mostly one value has no median deviation.
+        self.spread = np.where(spread > 0, spread, np.nanstd(sample, axis=0))
+
+    def describe(self, index: int) -> dict:
+        row = self.x[index].astype("float64")
+        away = np.divide(
+            np.abs(row - self.middle),
+            self.spread,
+            out=np.zeros(len(row)),
+            where=(self.spread > 0) & ~np.isnan(row),
+        )
+        first = away[:HELD_FEATURES] > UNUSUAL
+        most = int(away.argmax())
+        unusual = None
+        if away[most] > UNUSUAL:
+            unusual = f"{self.names[most]} = {row[most]:.4g}"
+        return {
+            "features": [plain(value) for value in row[:HELD_FEATURES]],
+            "marked": np.flatnonzero(first).tolist(),
+            "unusual": unusual,
+        }
+
+
+def plain(value) -> float | str | None:
+    """A number for JSON, which has neither NaN nor infinity."""
+    if np.isnan(value):
+        return None
+    return float(f"{value:.7g}") if np.isfinite(value) else str(value)
+
+
+def decimals(values, most: int = 4) -> int:
+    """Decimals that leave the largest number four digits; 0 for integers.
+
+    >>> decimals(np.array([0.5, 12.25]))
+    2
+    """
+    values = np.asarray(values, "float64")
+    values = values[np.isfinite(values)]
+    if np.array_equal(values, np.round(values)):
+        return 0
+    largest = float(np.abs(values).max())
+    return min(max(3 - math.floor(math.log10(largest)), 0), most)
+
+
+def show_inputs(x, feature_names=None) -> Unseen:
+    """Chooses how inputs are shown.
+
+    Args:
+        x: an array, or a structure of several.
+        feature_names: names of the columns of `(n, features)`, or `None`.
+    """
+    numbers = isinstance(x, np.ndarray) and x.dtype.kind in "biuf"
+    tabular = numbers and x.ndim in (1, 2)
+    if feature_names is not None and not tabular:
+        raise ValueError(
+            "`feature_names` name the columns of `x`, an array "
+            f"(n, features). Received: x of shape {np.shape(x)}"
+        )
+    if tabular:
+        x = x.reshape(len(x), -1)
+        names = as_names(feature_names, "feature_names", x.shape[1])
+        names = names or [f"x{i}" for i in range(x.shape[1])]
+        return Rows(x, names) if x.shape[1] else Unseen()
+    if isinstance(x, np.ndarray) and x.size == len(x) and _is_text(x):
+        return Texts(x)
+    if numbers and x.ndim == 4 and x.shape[-1] not in (1, 3, 4):
+        x = np.moveaxis(x, 1, -1)
+    grey = numbers and x.ndim == 3 and min(x.shape[1:]) > 3
+    if grey or (numbers and x.ndim == 4 and x.shape[-1] in (1, 3, 4)):
+        return Images(x)
+    return Unseen()
+
+
+def _is_text(x):
+    if x.dtype.kind == "O":
+        return all(isinstance(text, str | bytes) for text in x.ravel())
+    return x.dtype.kind in "SUT"
+
+
+def as_names(names, argument: str, count: int | None) -> list[str] | None:
+    """Returns `count` names as strings, or `None` for none."""
+    if names is None or count is None:
+        return None
+    if isinstance(names, str) or len(names) != count:
+        raise ValueError(
+            f"`{argument}` must be {count} names. "
+            f"Received: {names if isinstance(names, str) else len(names)}"
+        )
+    return [str(name) for name in names]

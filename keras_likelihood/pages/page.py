@@ -1,0 +1,128 @@
+"""Writes pages as single HTML files that load nothing from elsewhere."""
+
+import base64
+import dataclasses
+import hashlib
+import os
+import pathlib
+import re
+from typing import Any
+
+from keras_likelihood.backend.extras import how_to_install
+from keras_likelihood.backend.whole_files import replacing
+
+try:
+    import jinja2
+except ModuleNotFoundError as error:
+    raise ModuleNotFoundError(
+        f"A page {how_to_install(error)}", name=error.name
+    ) from error
+
+_FOLDER = pathlib.Path(__file__).parent / "templates"
+_NUMBER = re.compile(r"[-+\u2212]?[\d.,]+(e[-+]?\d+)?( ?%)?|-")
+
+
+@dataclasses.dataclass
+class Table:
+    """A table of a page.
+
+    Args:
+        columns: names of the columns.
+        rows: lists of texts; `Markup`, such as a thumbnail, stays as it is.
+        title: heading above the table. Defaults to none.
+    """
+
+    columns: list
+    rows: list
+    title: str = ""
+
+
+@dataclasses.dataclass
+class Part:
+    """A section of a page.
+
+    Args:
+        title: the title of the section.
+        summary: what was found, in a sentence or two.
+        body: what follows: strings are paragraphs, `Markup` is a figure, and
+            there may be `Table`s.
+        verdict: a key of `VERDICTS`, or "" for none.
+        advice: what to do, as the continuation of "First ...".
+        command: the command or line of Python that does it, or `None`.
+        numbers: what was measured, by name.
+    """
+
+    title: str
+    summary: str
+    body: list = dataclasses.field(default_factory=list)
+    verdict: str = ""
+    advice: str = ""
+    command: str | None = None
+    numbers: dict[str, Any] = dataclasses.field(default_factory=dict)
+
+    def as_dict(self) -> dict:
+        """The part as a dict for JSON."""
+        names = ("title", "verdict", "summary", "command", "numbers")
+        return {name: getattr(self, name) for name in names}
+
+
+VERDICTS = {
+    "good": "good",
+    "look": "worth a look",
+    "bad": "needs work",
+    "unknown": "not known",
+}
+"""The words for each verdict, in the terminal and on the page."""
+
+
+def write_page(output, template: str, title: str, *, scripts=(), **values):
+    """Fills in a template and writes the page.
+
+    Args:
+        output: path to write. Its folder is made if it does not exist.
+        template: name of a file in `templates`.
+        title: the title of the page.
+        scripts: names of script files, which share one scope.
+        **values: the variables of the template. They are escaped.
+    """
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(_FOLDER),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters["content_hash"] = content_hash
+    environment.filters["number"] = _number_class
+    # NaN and infinity are not JSON: a page with them would not open.
+    environment.policies["json.dumps_kwargs"] = {
+        "separators": (",", ":"),
+        "allow_nan": False,
+    }
+    script = "\n".join(map(_read, scripts))
+    page = environment.get_template(template).render(
+        title=str(title),
+        style=_read("page.css"),
+        script=script and f'"use strict";\n{{\n{script}}}\n',
+        verdicts=VERDICTS,
+        **values,
+    )
+    os.makedirs(os.path.dirname(os.path.abspath(output)), exist_ok=True)
+    with replacing(output) as temporary:
+        # Names of files may hold characters that cannot be encoded.
+        temporary.write_text(page, encoding="utf-8", errors="replace")
+
+
+def content_hash(text: str) -> str:
+    """The source expression of a content security policy for `text`."""
+    digest = hashlib.sha256(text.encode("utf-8")).digest()
+    return f"'sha256-{base64.b64encode(digest).decode('ascii')}'"
+
+
+def _number_class(value) -> str:
+    is_number = isinstance(value, str) and _NUMBER.fullmatch(value)
+    return "number" if is_number else ""
+
+
+def _read(name):
+    return (_FOLDER / name).read_text(encoding="utf-8")

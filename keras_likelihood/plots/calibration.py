@@ -1,0 +1,201 @@
+"""Reliability diagrams, calibration curves and PIT histograms."""
+
+import numpy as np
+
+from keras_likelihood.metrics.functions import (
+    calibration_error,
+    expected_calibration_error,
+    top_class,
+)
+
+_BLUE, _GREY, _RED = "#2b6cb0", "#a0aec0", "#c05621"
+
+
+def plot_reliability(y_true, probabilities, *, bins=15, title=None, axes=None):
+    """Draws accuracy against confidence, with bands and a histogram.
+
+    The points of a calibrated model lie on the diagonal. The bars are 95 %
+    Wilson intervals of each bin's accuracy. If a bar does not reach the
+    diagonal, the gap is larger than chance would explain.
+
+    Args:
+        y_true: class numbers `(n, ...)`.
+        probabilities: `(n, ..., classes)`, or `(n, ...)` of yes.
+        bins: number of equal-width bins of the confidence. Defaults to 15.
+        title: the title of the diagram, or `None`.
+        axes: pair of Matplotlib axes for the diagram and the histogram, or
+            `None` for a new figure.
+
+    Returns:
+        The Matplotlib figure.
+    """
+    right, confidence = top_class(y_true, probabilities)
+    if axes is None:
+        axes = _new_axes(1)[0]
+    diagram, histogram = axes
+    index = np.clip((confidence * bins).astype(int), 0, bins - 1)
+    size = np.bincount(index, minlength=bins)
+    full = size > 0
+    hits = np.bincount(index, right, minlength=bins)[full]
+    belief = np.bincount(index, confidence, minlength=bins)[full] / size[full]
+    rate = hits / size[full]
+    low, high = _wilson(hits, size[full])
+    diagram.plot([0, 1], [0, 1], color=_GREY, linewidth=1, zorder=1)
+    diagram.vlines(belief, rate, belief, color=_RED, alpha=0.35, linewidth=4)
+    diagram.errorbar(
+        belief,
+        rate,
+        yerr=[np.maximum(rate - low, 0), np.maximum(high - rate, 0)],
+        fmt="o",
+        markersize=4,
+        color=_BLUE,
+        ecolor=_BLUE,
+        elinewidth=1,
+        capsize=2,
+    )
+    ece = expected_calibration_error(y_true, probabilities, bins=bins)
+    diagram.text(
+        0.04,
+        0.95,
+        f"ECE {ece:.3f}\naccuracy {right.mean():.3f}",
+        transform=diagram.transAxes,
+        verticalalignment="top",
+    )
+    diagram.set(xlim=(0, 1), ylim=(0, 1), ylabel="accuracy")
+    diagram.tick_params(labelbottom=False)
+    if title:
+        diagram.set_title(title)
+    edges = np.linspace(0, 1, bins + 1)
+    histogram.stairs(size / size.sum(), edges, fill=True, color=_GREY)
+    histogram.axvline(
+        confidence.mean(), color=_RED, linewidth=1, label="mean confidence"
+    )
+    histogram.axvline(
+        right.mean(),
+        color=_BLUE,
+        linewidth=1,
+        linestyle="--",
+        label="accuracy",
+    )
+    histogram.legend(frameon=False, loc="upper left", fontsize="x-small")
+    histogram.set(xlim=(0, 1), xlabel="confidence", ylabel="share")
+    return diagram.figure
+
+
+def compare_reliability(y_true, predictions, *, bins=15):
+    """Draws several reliability diagrams side by side.
+
+    Args:
+        y_true: class numbers.
+        predictions: dict of titles to probabilities.
+        bins: number of bins. Defaults to 15.
+
+    Returns:
+        The Matplotlib figure.
+    """
+    pairs = _new_axes(len(predictions))
+    for pair, (title, p) in zip(pairs, predictions.items(), strict=True):
+        plot_reliability(y_true, p, bins=bins, title=title, axes=pair)
+    for diagram, histogram in pairs[1:]:
+        diagram.set_ylabel("")
+        histogram.set_ylabel("")
+    return pairs[0][0].figure
+
+
+def _new_axes(count):
+    import matplotlib.pyplot as plt
+
+    figure, grid = plt.subplots(
+        2,
+        count,
+        figsize=(3.6 * count + 0.4, 5.0),
+        height_ratios=[4, 1],
+        sharex="col",
+        sharey="row",
+        squeeze=False,
+        layout="constrained",
+    )
+    return list(zip(*grid, strict=True))
+
+
+def _wilson(hits, size, z=1.96):
+    rate = hits / size
+    centre = (rate + z**2 / (2 * size)) / (1 + z**2 / size)
+    half_width = np.sqrt(rate * (1 - rate) / size + z**2 / (4 * size**2))
+    half_width = z * half_width / (1 + z**2 / size)
+    return centre - half_width, centre + half_width
+
+
+_COLOURS = ("#c05621", "#2b6cb0", "#2f855a", "#6b46c1")
+
+
+def plot_calibration_curve(cdf_values, *, axes=None):
+    """Draws observed against predicted frequencies.
+
+    The curve of a calibrated model follows the diagonal. The grey band
+    contains 95 % (pointwise) of the curves of calibrated models on as many
+    data.
+
+    Args:
+        cdf_values: the predicted cdf at the targets, F_i(y_i), or a dict of
+            titles to them.
+        axes: Matplotlib axes, or `None` for a new figure.
+
+    Returns:
+        The Matplotlib figure.
+    """
+    axes = axes or _square_axes()
+    curves = cdf_values if isinstance(cdf_values, dict) else {"": cdf_values}
+    p = np.linspace(0, 1, 201)
+    count = min(np.size(v) for v in curves.values())
+    half = 1.96 * np.sqrt(p * (1 - p) / count)
+    axes.fill_between(p, p - half, p + half, color="#e2e8f0", zorder=0)
+    axes.plot([0, 1], [0, 1], color="#a0aec0", linewidth=1)
+    for colour, (title, values) in zip(_COLOURS, curves.items(), strict=False):
+        ordered = np.sort(np.ravel(values))
+        share = np.searchsorted(ordered, p, side="right") / len(ordered)
+        cal = calibration_error(ordered)
+        label = f"{title}  CAL {cal:.4f}".strip()
+        axes.plot(p, share, color=colour, label=label)
+    axes.legend(frameon=False, loc="upper left")
+    axes.set(
+        xlim=(0, 1),
+        ylim=(0, 1),
+        aspect="equal",
+        xlabel="predicted frequency",
+        ylabel="observed frequency",
+    )
+    return axes.figure
+
+
+def plot_pit_histogram(cdf_values, *, bins: int = 20, axes=None):
+    """Draws the histogram of F_i(y_i), which is flat if calibrated.
+
+    If the middle is high, the scales are too large. If the middle is low, they
+    are too small. A slope is a bias. The grey band contains 95 % of the bars
+    (each by itself) of a calibrated model.
+
+    Args:
+        cdf_values: the predicted cdf at the targets.
+        bins: number of bars. Defaults to 20.
+        axes: Matplotlib axes, or `None` for a new figure.
+
+    Returns:
+        The Matplotlib figure.
+    """
+    axes = axes or _square_axes()
+    values = np.ravel(cdf_values)
+    density, edges = np.histogram(values, bins, (0, 1), density=True)
+    half = 1.96 * np.sqrt(bins * (1 - 1 / bins) / len(values))
+    axes.axhspan(max(1 - half, 0), 1 + half, color="#e2e8f0", zorder=0)
+    axes.stairs(density, edges, fill=True, color=_COLOURS[1], alpha=0.7)
+    axes.axhline(1, color="#a0aec0", linewidth=1)
+    axes.set(xlim=(0, 1), xlabel="F(y)", ylabel="density")
+    return axes.figure
+
+
+def _square_axes():
+    import matplotlib.pyplot as plt
+
+    _, axes = plt.subplots(figsize=(4.2, 4.2), layout="constrained")
+    return axes

@@ -1,0 +1,79 @@
+"""Finds the distribution that a trained regressor predicts."""
+
+import keras
+import numpy as np
+
+from keras_likelihood.likelihoods import LocationScale, Normal
+from keras_likelihood.reading import ModelGraph
+
+
+class RegressorGraph:
+    """The likelihood of a trained regressor, with its parameters.
+
+    With `with_features="optional"` the prediction takes the place of features
+    that cannot be found. Other arguments are those of `ModelGraph`.
+
+    Attributes:
+        likelihood: class of the likelihood, normal if it is unknown.
+        values: its parameters by name, in its order: symbolic tensors, or
+            numbers where the loss holds them. A scale that is not known for
+            new examples is 1.
+        prediction, features: symbolic tensors; features may be `None`.
+    """
+
+    def __init__(self, model, x=None, *, with_features=False, **options):
+        self._source = ModelGraph(model, x, **options)
+        self.prediction = self._source.prediction
+        self.likelihood = self._source.likelihood or Normal
+        given = dict(self._source.parameters)
+        if issubclass(self.likelihood, LocationScale):
+            given.setdefault("scale", 1.0)
+        names = [p.name for p in self.likelihood.parameters]
+        missing = sorted(set(names) - set(given))
+        if missing:
+            raise ValueError(
+                f"A {self.likelihood.__name__} model needs a value of "
+                f"{missing} for new examples. Values learned for each training "
+                f"example cannot be used. Received: {sorted(given)}"
+            )
+        self.values = {name: given[name] for name in names}
+        self.features = None
+        if with_features:
+            optional = with_features == "optional"
+            found = self._source.features(optional=optional)
+            self.features = self.prediction if found is None else found
+        self._tensors = {
+            name: value
+            for name, value in self.values.items()
+            if isinstance(value, keras.KerasTensor)
+        }
+        self._tensors["prediction"] = self.prediction
+
+    def outputs(self, x, y=None, weight=None, batch_size=32):
+        """Returns `(distribution, features or None, y, weight or None)`."""
+        tensors = dict(self._tensors)
+        if self.features is not None:
+            tensors["features"] = self.features
+        found, y, weight = self._source.run(tensors, x, y, weight, batch_size)
+        features = found.pop("features", None)
+        # The outputs of a model in mixed precision may be narrow.
+        found = {k: np.asarray(v).astype("float32") for k, v in found.items()}
+        for name in self.values.keys() - found.keys():
+            value = np.asarray(self.values[name], "float32")
+            found[name] = value[None] if value.ndim else float(value)
+        return self.likelihood(**found), features, y, weight
+
+    def extend(self, build, **options) -> keras.Model:
+        """Returns the model with the output that `build` makes."""
+        base = dict(self._tensors)
+        if self.features is not None:
+            base["features"] = self.features
+        return self._source.extend(base, build, **options)
+
+
+def constant(like, value, name: str):
+    """A symbolic tensor with the same value for every example of a batch."""
+    values = np.squeeze(np.asarray(value, "float64"))
+    # A vector does not have the length of the prediction.
+    like = like[..., :1] if values.ndim else like
+    return keras.layers.Rescaling(0.0, values.tolist(), name=name)(like)

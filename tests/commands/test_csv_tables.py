@@ -1,0 +1,139 @@
+"""Tables as people have them: separators, dates, texts, gaps, codings."""
+
+import sys
+
+import numpy as np
+import pytest
+
+from keras_likelihood.backend import csv_tables
+from keras_likelihood.backend.csv_tables import CsvTable
+
+pytestmark = pytest.mark.one_backend
+
+
+def table_of(folder, text, encoding="utf-8", **options):
+    path = folder / "data.csv"
+    path.write_bytes(text.encode(encoding))
+    return CsvTable(path, **options)
+
+
+def values_of(table, fill=True):
+    return np.concatenate(list(table.chunks(fill))).tolist()
+
+
+@pytest.mark.parametrize(
+    "text, names, values",
+    [
+        ("a,b\n1,2\n3,4\n", ["a", "b"], [[1, 2], [3, 4]]),
+        ("1.5,2\n3,4\n", ["column 0", "column 1"], [[1.5, 2], [3, 4]]),
+        ("# a,b\n1,2\n", ["a", "b"], [[1, 2]]),
+        # As `DataFrame.to_csv` writes it, with and without its index.
+        ("0,1\n5,6\n7,8\n", ["0", "1"], [[5, 6], [7, 8]]),
+        (",0,1\n0,5,6\n1,7,8\n", ["0", "1"], [[5, 6], [7, 8]]),
+        (",a,b\n0,5,6\n1,7,8\n", ["a", "b"], [[5, 6], [7, 8]]),
+        ("a\tb\n1\t2\n", ["a", "b"], [[1, 2]]),
+        ("a;b\n1,5;2\n3;-0,25\n", ["a", "b"], [[1.5, 2], [3, -0.25]]),
+        ('"a, b",c\n"1",2\n', ["a, b", "c"], [[1, 2]]),
+        ("2019,2020\n1,2\n", ["column 0", "column 1"], [[2019, 2020], [1, 2]]),
+        ("id,2019\nx,1\ny,2\n", ["2019"], [[1], [2]]),
+    ],
+)
+def test_headers_separators_and_indices(tmp_path, text, names, values):
+    table = table_of(tmp_path, text)
+    assert table.names == names
+    assert values_of(table) == values
+    assert values_of(table) == values, "a table can be read twice"
+
+
+LATIN = (
+    "größe;ort;tag;leer;name;gehalt\n"
+    "1,5;Köln;2024-01-01;;a;1\n"
+    "2,5;Köln;2024-01-03;;b;\n"
+    "3,5;Bonn;2024-01-03;;c;3\n"
+    "4,5;Bonn;2024-01-05;;d;5\n"
+)
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "latin-1"])
+@pytest.mark.parametrize("pandas", [True, False])
+def test_what_can_be_encoded_is_and_the_rest_is_named(
+    tmp_path, monkeypatch, encoding, pandas
+):
+    if not pandas:
+        monkeypatch.setitem(sys.modules, "pandas", None)
+    table = table_of(tmp_path, LATIN, encoding)
+    expected = ["größe", "ort = Bonn", "ort = Köln", "tag", "gehalt"]
+    assert table.names == expected
+    assert table.filled_names == [*expected, "gehalt is missing"]
+    days = 19723.0
+    assert values_of(table)[:2] == [
+        [1.5, 0, 1, days, 1, 0],
+        [2.5, 0, 1, days + 2, 3, 1],
+    ]
+    assert np.isnan(values_of(table, fill=False)[1][4])
+    for words in (
+        "Encoded: ort (2 texts), tag (a date, in days)",
+        "Left out: leer (empty), name (4 different texts)",
+        "With missing values: gehalt",
+    ):
+        assert words in table.note
+
+
+def test_later_parts_are_read_as_the_first(tmp_path, monkeypatch):
+    monkeypatch.setattr(csv_tables, "_PART_ROWS", 64)
+    rows = [f"{i},{'ab'[i % 2]}" for i in range(64)]
+    rows += ["nan,c", "x,a", "7,b"]
+    table = table_of(tmp_path, "n,t\n" + "\n".join(rows) + "\n")
+    assert values_of(table)[64:] == [[0, 0, 0], [0, 1, 0], [7, 0, 1]]
+
+
+def test_cells_that_are_not_numbers_are_said(tmp_path):
+    rows = [f"{i},{i * i}" for i in range(40)]
+    rows[7] = "7,about 49"
+    table = table_of(tmp_path, "a,b\n" + "\n".join(rows) + "\n")
+    assert "`b`" in table.note and "row 7: 'about 49'" in table.note
+    assert values_of(table)[7] == [
+        7,
+        np.median(np.delete(np.arange(40) ** 2, 7)),
+        1,
+    ]
+
+
+@pytest.mark.parametrize(
+    "text, words",
+    [
+        ("a,b\n1,2\n3\n", "row 1: 1"),
+        ("a,b\n", "no rows"),
+        ("\n\n", "no rows"),
+        ("a,b\nx,y\nz,w\n", "no column can be used"),
+        ("a,b\n1,\x00\n", "plain text"),
+    ],
+)
+def test_what_cannot_be_used_is_refused(tmp_path, text, words):
+    with pytest.raises(ValueError, match=words):
+        values_of(table_of(tmp_path, text))
+
+
+def test_a_target_is_kept_as_text_and_written_back(tmp_path):
+    text = "x;kind;y\n1;cat;2\n2;dog;3\n3;cat;4\n"
+    table = table_of(tmp_path, text, target="kind")
+    x, cells = table.read()
+    assert (table.names, table.target) == (["x", "y"], "kind")
+    assert x.tolist() == [[1, 2], [2, 3], [3, 4]]
+    assert cells.tolist() == ["cat", "dog", "cat"]
+    new = tmp_path / "new.csv"
+    keep = np.array([True, False, True])
+    table.write(new, ["dog", "dog", "cat"], keep)
+    assert new.read_text().split() == ["x;kind;y", "1;dog;2", "3;cat;4"]
+    assert table_of(tmp_path, text, target="").target == "y"
+    with pytest.raises(ValueError, match="Received: z"):
+        table_of(tmp_path, text, target="z")
+
+
+def test_wide_tables_are_read_in_one_go(tmp_path, monkeypatch):
+    """Each cell is looked at once: no rule of a column is tried on numbers."""
+    monkeypatch.setattr(CsvTable, "_plan", None)
+    text = ",".join(f"c{i}" for i in range(20_000))
+    text += "\n" + "\n".join([",".join(["1.5"] * 20_000)] * 3) + "\n"
+    table = table_of(tmp_path, text)
+    assert np.shape(values_of(table)) == (3, 20_000)

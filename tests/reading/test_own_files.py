@@ -1,0 +1,125 @@
+"""Models that this package made are read by the package itself."""
+
+import keras
+import numpy as np
+import pytest
+
+import keras_likelihood as kl
+from keras_likelihood import recalibration
+from keras_likelihood.backend.private import producer
+from keras_likelihood.reading import ModelGraph, read_output
+from keras_likelihood.reading.stock_models import with_likelihood
+from keras_likelihood.recalibration import regression
+from tests import kinds
+
+pytestmark = pytest.mark.usefixtures("step_by_step")
+
+METHODS = ["Auto", "GlobalScaling", "DeepScaling", "Platt", "MatrixScaling"]
+
+
+@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.parametrize("units", [1, 3])
+def test_a_recalibrated_classifier_is_a_classifier(name, units, tmp_path):
+    x, y = kinds.data()
+    ending = "softmax" if units > 1 else "sigmoid"
+    y = y if units > 1 else (y > 0).astype(int)
+    model = kinds.make("functional", units, ending)
+    path = tmp_path / "calibrated.keras"
+    fitted = getattr(recalibration, name)().fit(model, x, y)
+    fitted.model.save(path)
+    p = fitted.model.predict(x, verbose=0)
+    reading = with_likelihood(read_output(path, x), y, None, None)
+    assert reading.kind == ending
+    found = keras.ops.convert_to_numpy(reading.distribution().mean())
+    np.testing.assert_allclose(found, p, atol=1e-4)
+    again = recalibration.GlobalScaling().fit(path, x, y)
+    after = fitted.report_["nll_after"]
+    assert again.report_["nll_before"] == pytest.approx(after, abs=1e-3)
+    sets = recalibration.Conformal().fit(path, x, y).predict_set(x, 0.8)
+    assert sets[np.arange(128), y].mean() >= 0.8
+    table = kl.compare({"raw": model, "calibrated": path}, x, y)
+    assert table.row("calibrated").scores["nll"] == pytest.approx(
+        after, abs=1e-3
+    )
+    if name == "Auto":
+        more = recalibration.Auto().fit(path, x, y)
+        assert more.report_["nll_after"] <= after + 1e-3
+
+
+def test_questions_side_by_side_stay_questions():
+    x, _ = kinds.data()
+    y = (kinds.logits_of(x, 2) > 0.5).astype(int)
+    model = kinds.make("functional", 2, "sigmoid")
+    fitted = recalibration.GlobalScaling().fit(model, x, y)
+    again = recalibration.GlobalScaling().fit(fitted.model, x, y)
+    assert len(again.questions_) == 2
+    assert again.report_["nll_before"] == pytest.approx(
+        fitted.report_["nll_after"], abs=1e-3
+    )
+
+
+@pytest.fixture
+def ordinal():
+    x, y = kinds.data()
+    model = kl.LikelihoodModel.from_model(kinds.make("functional", 1, "linear"))
+    model.compile("sgd", loss=kl.losses.OrdinalLoss(3))
+    return model, x, y
+
+
+def test_ordered_classes_are_recalibrated_as_classes(ordinal, tmp_path):
+    model, x, y = ordinal
+    law = model.predict_distribution(x, verbose=0)
+    target = y[:, None].astype("float32")
+    nll = keras.ops.convert_to_numpy(law.nll(target)).mean()
+    fitted = recalibration.VectorScaling().fit(model, x, y)
+    assert fitted.report_["nll_before"] == pytest.approx(nll, rel=1e-3)
+    fitted.model.save(tmp_path / "calibrated.keras")
+    loaded = keras.saving.load_model(tmp_path / "calibrated.keras")
+    assert loaded.predict(x, verbose=0).shape == (128, 3)
+    sets = recalibration.Conformal().fit(model, x, y).predict_set(x, 0.8)
+    assert sets.shape == (128, 3)
+    lower, upper = regression.Conformal().fit(model, x, y).interval(x, 0.8)
+    assert np.mean((lower[:, 0] <= y) & (y <= upper[:, 0])) >= 0.8
+
+
+def test_no_class_is_advised_that_refuses_the_model(ordinal):
+    model, x, y = ordinal
+    with pytest.raises(ValueError, match="Received: ordinal") as refused:
+        regression.GlobalScaling().fit(model, x, y)
+    assert "regression.Conformal" in str(refused.value)
+    counts = kl.LikelihoodModel.from_model(model)
+    counts.compile("sgd", loss=kl.losses.PoissonLoss())
+    with pytest.raises(ValueError, match="of poisson") as refused:
+        recalibration.GlobalScaling().fit(counts, x, y)
+    assert "recalibration.regression" not in str(refused.value)
+
+
+def test_a_softmax_of_one_logit_is_called_by_its_name(ordinal):
+    _, x, y = ordinal
+    model = kl.LikelihoodModel.from_model(kinds.make("functional", 1, "linear"))
+    model.compile("sgd", loss=kl.losses.SoftmaxLoss())
+    with pytest.raises(ValueError, match="use Bernoulli"):
+        model.fit(x, y > 0, verbose=0)
+    assert "one_logit" in kl.diagnose(model, x, (y > 0).astype(int)).names
+
+
+def test_the_history_of_a_tensor_is_that_of_its_own_call():
+    dense = keras.layers.Dense(3)
+    first, second = keras.Input((3,)), keras.Input((3,))
+    one, two = dense(first), dense(second)
+    for tensor, given in ((one, first), (two, second)):
+        layer, inputs, position = producer(tensor)
+        assert layer is dense and position == 0
+        assert [id(i) for i in inputs] == [id(given)]
+
+
+def test_features_of_a_shared_layer_are_those_of_the_graph():
+    x, _ = kinds.data()
+    shared = keras.layers.Dense(4, name="shared")
+    shared(keras.Input((5,)))
+    given = keras.Input((5,))
+    model = keras.Model(given, keras.layers.Dense(1)(shared(given)))
+    graph = ModelGraph(model, features="shared")
+    found, _, _ = graph.run({"f": graph.features()}, x, x)
+    expected = keras.ops.convert_to_numpy(shared(x))
+    np.testing.assert_allclose(found["f"], expected, atol=1e-5)
