@@ -66,7 +66,7 @@ class LikelihoodStep(LossOwner):
             )
         y, sample_weight, index = split_index(y, sample_weight)
         total = 0.0
-        for key, batch, value, distribution in self._outputs(
+        for key, batch, value, distribution in self._each_output(
             y, y_pred, sample_weight, index, training
         ):
             self.counted.count(key, value, batch, distribution)
@@ -90,14 +90,14 @@ class LikelihoodStep(LossOwner):
             loss = super().compute_loss(None, y, y_pred, sample_weight)
             return loss - sum(ops.cast(a, loss.dtype) for a in self.losses)
         y, sample_weight, index = split_index(y, sample_weight)
-        outputs = self._outputs(y, y_pred, sample_weight, index, False)
+        outputs = self._each_output(y, y_pred, sample_weight, index, False)
         return sum(self._weighted(key, value) for key, _, value, _ in outputs)
 
     def _weighted(self, key, value):
         weight = self._compiled.losses.weight(key)
         return value if weight is None else value * weight
 
-    def _outputs(self, y, y_pred, sample_weight, index, training):
+    def _each_output(self, y, y_pred, sample_weight, index, training):
         """Key, `Batch`, loss and distribution of each output in turn."""
         losses = self._compiled.losses
         _refuse_wrong_structure(losses, y_pred)
