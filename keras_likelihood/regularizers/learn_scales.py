@@ -283,7 +283,8 @@ class LearnScales(keras.callbacks.Callback):
                 scale = rule.scale(site)
                 if scale is not None:
                     site.scale = np.maximum(scale, self._least_scale(site))
-            self._due[rule] = self.step + pause
+            # Much changes at the beginning.
+            self._due[rule] = self.step + min(max(self.step, 16), pause)
 
     def _read_rate(self):
         """Reads the learning rate, where Keras has ended all steps anyway."""
