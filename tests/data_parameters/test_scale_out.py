@@ -194,9 +194,7 @@ def test_rows_are_found_by_number(rng):
     np.testing.assert_array_equal(scale.values([4, 0, -1]), every[[4, 0, -1]])
     np.testing.assert_array_equal(scale.values(every > 0.5), every[every > 0.5])
     for outside in ([5], [-6]):
-        with pytest.raises(
-            IndexError, match="out of bounds.*size 5"
-        ):
+        with pytest.raises(IndexError, match="out of bounds.*size 5"):
             scale.values(outside)
 
 
