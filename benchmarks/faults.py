@@ -159,9 +159,7 @@ def kills(args):
             row["other faults"] += child.returncode != -how
             # The table as it was left, which may have one row that is torn.
             left = np.load(path)
-            step = int(
-                np.argmin(np.abs(rows_only - left).sum(axis=(1, 2, 3)))
-            )
+            step = int(np.argmin(np.abs(rows_only - left).sum(axis=(1, 2, 3))))
             near = rows_only[max(0, step - 1) : step + 2]
             known = is_close(near, left).any(axis=0)
             row["rows lost"] += int((~known).any(axis=(1, 2)).sum())

@@ -8,7 +8,6 @@ import pathlib
 import re
 
 import matplotlib.pyplot as plt
-import numpy as np
 
 DOCS = pathlib.Path(__file__).parents[1]
 BLUE, ORANGE, GREY = "#2b6cb0", "#c05621", "#a0aec0"

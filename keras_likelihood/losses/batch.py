@@ -7,7 +7,6 @@ import keras
 from keras import ops
 
 from keras_likelihood.likelihoods.output import match_target, split_output
-from keras_likelihood.likelihoods.ranges import typical_outcome
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -178,9 +177,9 @@ def _possible_target(distribution, y):
     if hasattr(distribution, "class_probabilities"):
         return ops.zeros_like(y)
     if distribution.takes_bounds:
-        return typical_outcome(distribution)[..., None]
+        return distribution.typical_outcome()[..., None]
     if y.shape[-1] == prediction.shape[-1] and len(y.shape) == len(
         prediction.shape
     ):
-        return ops.cast(typical_outcome(distribution), y.dtype)
+        return ops.cast(distribution.typical_outcome(), y.dtype)
     return ops.zeros_like(y)

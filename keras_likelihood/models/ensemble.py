@@ -18,7 +18,6 @@ from keras_likelihood.losses.likelihood_loss import LikelihoodLoss
 from keras_likelihood.models.adapted_heads import adapt_heads, only_head
 from keras_likelihood.models.compiled_losses import with_instances
 from keras_likelihood.models.likelihood_model import LikelihoodModel
-from keras_likelihood.regularizers.pruning import adaptive_weights
 
 
 @serializable
@@ -126,18 +125,6 @@ class Ensemble(LikelihoodModel):
                 f"Received: loss={loss!r}"
             )
         super().compile(optimizer=optimizer, loss=loss, **kwargs)
-
-    def fit(self, *args, **kwargs):
-        """As `LikelihoodModel.fit`; trains all members."""
-        if adaptive_weights(self):
-            raise ValueError(
-                "The regularizers of `keras_likelihood.regularizers` measure "
-                "one network at a time. Train the members one by one and "
-                "join them by `kl.Ensemble.from_members`, or use a "
-                "regularizer of Keras. "
-                "Received: members with adaptive regularizers"
-            )
-        return super().fit(*args, **kwargs)
 
 
 _NAME = "member_"

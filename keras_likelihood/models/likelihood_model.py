@@ -31,11 +31,11 @@ from keras_likelihood.models.likelihood_step import LikelihoodStep
 from keras_likelihood.models.named_output import named_output
 from keras_likelihood.models.numbered_weights import standardize_weights
 from keras_likelihood.models.own_callbacks import (
-    take_scales,
+    expect_learned_scales,
     with_own_callbacks,
+    without_held_out,
 )
 from keras_likelihood.models.training_targets import check_targets
-from keras_likelihood.regularizers.learned_noise import bind_noise
 
 
 @serializable
@@ -160,7 +160,7 @@ class LikelihoodModel(LikelihoodStep):
         outputs = self._known_outputs()
         if outputs is not None:
             self._adopt(outputs)
-        bind_noise(self)
+        expect_learned_scales(self)
 
     def get_compile_config(self):
         """As `keras.Model.get_compile_config`."""
@@ -240,12 +240,12 @@ class LikelihoodModel(LikelihoodStep):
         for parameter in own:
             parameter.require_index(given.get("x"), given.get("y"))
         check_targets(self._compiled.losses, self._known_outputs(), **given)
+        given.update(without_held_out(**given))
         given["callbacks"] = with_own_callbacks(self, **given)
         if own:
             named = ("x", "y", "sample_weight", "class_weight")
             values = standardize_weights(*(given.get(name) for name in named))
             given.update(zip(named, values, strict=True))
-        take_scales(self, **given)
         build_optimizer(self)
         try:
             with keeping_values(self), in_step(self):

@@ -65,26 +65,54 @@ class LikelihoodStep(LossOwner):
                 x, y, y_pred, sample_weight, training=training
             )
         y, sample_weight, index = split_index(y, sample_weight)
+        total = 0.0
+        for key, batch, value, distribution in self._each_output(
+            y, y_pred, sample_weight, index, training
+        ):
+            self.counted.count(key, value, batch, distribution)
+            total = total + self._weighted(key, value)
+        # Each replica has a share of the losses that layers add.
+        count = replicas_that_add()
+        for added in self.losses:
+            total = total + ops.cast(ops.sum(added), total.dtype) / count
+        return total
+
+    def data_loss(self, y, y_pred, sample_weight=None):
+        """The loss of the outputs alone.
+
+        Nothing is counted or trained, and losses that layers add are left out.
+
+        Args:
+            y, sample_weight: targets and weights, as in `compute_loss`.
+            y_pred: the output of the model.
+        """
+        if not self._compiled.losses.by_key:
+            loss = super().compute_loss(None, y, y_pred, sample_weight)
+            return loss - sum(ops.cast(a, loss.dtype) for a in self.losses)
+        y, sample_weight, index = split_index(y, sample_weight)
+        outputs = self._each_output(y, y_pred, sample_weight, index, False)
+        return sum(self._weighted(key, value) for key, _, value, _ in outputs)
+
+    def _weighted(self, key, value):
+        weight = self._compiled.losses.weight(key)
+        return value if weight is None else value * weight
+
+    def _each_output(self, y, y_pred, sample_weight, index, training):
+        """Key, `Batch`, loss and distribution of each output in turn."""
+        losses = self._compiled.losses
         _refuse_wrong_structure(losses, y_pred)
-        parts = []
         for key, loss in losses.all().items():
             given = (entry(part, key) for part in (y, y_pred, sample_weight))
-            weight = losses.weight(key)
             if isinstance(loss, LikelihoodLoss):
                 batch = loss.batch(*given)
                 value, distribution = _loss_and_distribution(
-                    loss, batch, index, training, weight
+                    loss, batch, index, training, losses.weight(key)
                 )
             else:
-                target, output, own_weight = given
-                batch = Batch(output, target, own_weight)
-                value, distribution = loss(target, output, own_weight), None
-            self.counted.count(key, value, batch, distribution)
-            parts.append(value if weight is None else value * weight)
-        # Each replica has a share of the losses that layers add.
-        count = replicas_that_add()
-        parts += [ops.sum(added) / count for added in self.losses]
-        return sum(ops.cast(part, parts[0].dtype) for part in parts)
+                target, output, weight = given
+                batch = Batch(output, target, weight)
+                value, distribution = loss(target, output, weight), None
+            yield key, batch, value, distribution
 
     def compute_metrics(self, x, y, y_pred, sample_weight=None):
         """The results of the metrics, which `compute_loss` has counted."""

@@ -4,56 +4,90 @@ import keras
 
 from keras_likelihood.models.finite_loss import FiniteLoss
 from keras_likelihood.models.learned_values import LearnedValues
-from keras_likelihood.regularizers.example_inputs import (
-    known_steps,
-    training_part,
-)
-from keras_likelihood.regularizers.measured_curvature import MeasuredCurvature
+from keras_likelihood.regularizers.learn_scales import LearnScales
 from keras_likelihood.regularizers.pruning import adaptive_weights
+from keras_likelihood.regularizers.rows import is_arrays, split_rows
 
 
-def with_own_callbacks(
-    model, x=None, y=None, callbacks=None, validation_split=0.0, **_
-):
+def with_own_callbacks(model, callbacks=None, **given):
     """The callbacks of `fit`, with those that the model needs.
 
     Args:
         model: a `LikelihoodModel`.
-        x: as in `fit`.
-        y: as in `fit`.
         callbacks: as in `fit`. A `CallbackList` is changed in place.
-        validation_split: as in `fit`.
+        **given: the other arguments of `fit`.
 
     Returns:
         What to give to `fit` of Keras.
     """
-    given = _listed(callbacks)
-    own = [c for c in model.data_parameters.values() if c not in given]
+    expect_learned_scales(model)
+    listed = _listed(callbacks)
+    own = [c for c in model.data_parameters.values() if c not in listed]
     own += [LearnedValues(), FiniteLoss()]
-    measured = any(isinstance(c, MeasuredCurvature) for c in given)
-    if not measured and (not model.built or adaptive_weights(model)):
-        seen = (training_part(part, validation_split) for part in (x, y))
-        own.append(MeasuredCurvature(*seen))
+    learners = [c for c in listed if isinstance(c, LearnScales)]
+    if not learners and (not model.built or adaptive_weights(model)):
+        # The model keeps it, with what it has compiled, for the next `fit`.
+        learner = model.__dict__.setdefault("_learn_scales", LearnScales())
+        learners, own = [learner], [*own, learner]
+    for learner in learners:
+        _give_rows(learner, **given)
     if not isinstance(callbacks, keras.callbacks.CallbackList):
         # Later callbacks see the values that an earlier one adds to the logs.
-        return [*own, *given]
+        return [*own, *listed]
     for callback in own:
         callback.set_model(model)
         callbacks.append(callback)
     return callbacks
 
 
-def take_scales(model, callbacks, **given):
-    """Keeps scales that a callback will move out of an unbuilt optimizer.
+def expect_learned_scales(model):
+    """Makes the scales, and says that `fit` of this model learns them."""
+    for weight in adaptive_weights(model) if model.built else []:
+        weight.regularizer.claim(weight).expect_callback()
+
+
+def without_held_out(callbacks=None, **given) -> dict:
+    """The rows to train with, where `LearnScales` holds a share of them back.
 
     Args:
-        model: a `LikelihoodModel`.
-        callbacks: what `with_own_callbacks` returned.
+        callbacks: as in `fit`.
         **given: the other arguments of `fit`.
+
+    Returns:
+        Arguments of `fit` that change.
     """
-    for callback in _listed(callbacks):
-        if isinstance(callback, MeasuredCurvature):
-            callback.take_scales(model, known_steps(**given))
+    for learner in _listed(callbacks):
+        if not isinstance(learner, LearnScales) or learner.share is None:
+            continue
+        x, y = given.get("x"), given.get("y")
+        if not is_arrays(x):
+            raise ValueError(
+                "`LearnScales(held_out=share)` takes rows off arrays. For a "
+                "data set give held-out rows. "
+                f"Received: held_out={learner.share} and {type(x).__name__}"
+            )
+        weight = given.get("sample_weight")
+        kept, held_out = split_rows((x, y, weight), learner.share)
+        learner.hold_back(held_out)
+        names = ("x", "y", "sample_weight")
+        return dict(zip(names, kept, strict=True))
+    return {}
+
+
+def _give_rows(
+    learner,
+    x=None,
+    y=None,
+    sample_weight=None,
+    validation_split=0.0,
+    validation_data=None,
+    **_,
+):
+    if validation_split and validation_data is None and is_arrays(x):
+        (x, y, sample_weight), validation_data = split_rows(
+            (x, y, sample_weight), validation_split
+        )
+    learner.use_rows(x, y, sample_weight, validation_data)
 
 
 def _listed(callbacks):

@@ -4,8 +4,8 @@ import keras
 import numpy as np
 
 from keras_likelihood.constraints import ShiftedSoftplus
+from keras_likelihood.evidence import Curvature
 from keras_likelihood.layers import PredictedParameter
-from keras_likelihood.recalibration.evidence import Curvature
 from keras_likelihood.recalibration.folds import random_folds
 
 

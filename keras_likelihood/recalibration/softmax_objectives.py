@@ -5,7 +5,7 @@ If all weights are zero, the result of both is GlobalScaling.
 
 import numpy as np
 
-from keras_likelihood.recalibration.evidence import Curvature
+from keras_likelihood.evidence import Curvature
 from keras_likelihood.recalibration.network import LinkedObjective
 from keras_likelihood.recalibration.softmax_moments import softmax_moments
 from keras_likelihood.recalibration.stored_logits import each_block

@@ -7,7 +7,7 @@ both were fitted together, each would undo the shrinkage of the other.
 
 from scipy.special import log_softmax
 
-from keras_likelihood.recalibration.evidence import (
+from keras_likelihood.evidence import (
     EvidenceFit,
     fit_by_evidence,
     fit_penalised,

@@ -32,12 +32,6 @@ def adaptive_weights(model: keras.Layer) -> list:
     ]
 
 
-def other_variables(model, weights) -> list:
-    """The variables of a model, without those of the weights' regularizers."""
-    own = {id(v) for w in weights for v in w.regularizer.variables}
-    return [v for v in model.variables if id(v) not in own]
-
-
 def prune(model: keras.Layer, threshold: float | None = None) -> dict:
     """Sets the weights that adaptive regularizers have switched off to zero.
 

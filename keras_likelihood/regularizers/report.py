@@ -25,8 +25,8 @@ class WeightReport(NamedTuple):
         path: path of the weight.
         prior: name of its regularizer.
         weights: number of entries.
-        effective: number of them that the data determine. NaN if the size of
-            the weight has no effect, as in front of a normalisation.
+        effective: number of them that the data determine. NaN if no rule
+            has measured it.
         off: share of them that are switched off, in [0, 1].
         scale: median of the prior's scales.
         strength: median factor of Keras' `L1` or `L2` that equals it.
@@ -95,11 +95,7 @@ def report(model: keras.Layer) -> Report:
                 path=weight.path,
                 prior=type(regularizer).__name__,
                 weights=off.size,
-                effective=(
-                    float("nan")
-                    if regularizer.is_scale_free
-                    else regularizer.effective_weights(weight)
-                ),
+                effective=regularizer.effective_weights(),
                 off=float(np.mean(off)),
                 scale=float(np.median(regularizer.scale())),
                 strength=float(np.median(regularizer.strength())),

@@ -125,7 +125,7 @@ def with_predicted_and_adaptive(rows, share):
         metrics=[kl.metrics.NegativeLogLikelihood(), "mae"],
     )
     # All processes measure with the same inputs.
-    measured = kl.regularizers.MeasuredCurvature(x, examples=64)
+    measured = kl.regularizers.LearnScales(x=x, examples=64)
     history = fit(model, x[rows], y[rows], share, callbacks=[measured])
     return model, history
 

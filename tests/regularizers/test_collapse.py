@@ -43,7 +43,6 @@ def fit(regularizer, x, y, noise, kernel="glorot_uniform"):
         loss=kl.losses.NormalLoss(scale=scale),
         steps_per_execution=STEPS_PER_CALL,
     )
-    regularizers.bind_noise(model)
     model.fit(Repeated(STEPS, x, y), verbose=0)
     found = keras.ops.convert_to_numpy(model.layers[-1].kernel)
     return found, float(model.loss.parameter_values()["scale"])

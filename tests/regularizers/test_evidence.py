@@ -2,14 +2,10 @@
 
 import numpy as np
 import pytest
-from keras import ops
 from scipy import optimize, stats
 
-from keras_likelihood.regularizers import evidence
-
-
-def tensor(value):
-    return ops.convert_to_tensor(np.asarray(value, dtype="float32"))
+from keras_likelihood.evidence import Curvature
+from keras_likelihood.regularizers.rules import l1_formulas, l2_formulas
 
 
 def soft_threshold_risk(threshold, share):
@@ -25,7 +21,7 @@ def test_best_threshold_has_the_least_error(share):
         soft_threshold_risk, args=(share,), bounds=(1e-6, 6), method="bounded"
     ).x
     passing = share + (1 - share) * 2 * stats.norm.sf(best)
-    found = float(evidence.best_threshold(tensor(passing)))
+    found = float(l1_formulas.best_threshold(passing))
     np.testing.assert_allclose(found, best, rtol=2e-3)
 
 
@@ -39,7 +35,7 @@ def test_best_threshold_solves_its_equation():
 
         return optimize.brentq(excess, 1e-6, 8)
 
-    found = ops.convert_to_numpy(evidence.best_threshold(tensor(share)))
+    found = l1_formulas.best_threshold(share)
     np.testing.assert_allclose(found, [solve(s) for s in share], rtol=1e-4)
 
 
@@ -51,86 +47,121 @@ def test_best_threshold_of_laplace_weights_is_their_own_scale():
         (-threshold - true) / noise
     )
     off = np.trapezoid(stats.laplace(scale=b).pdf(true) * between, true)
-    found = float(evidence.best_threshold(tensor(1 - off)))
+    found = float(l1_formulas.best_threshold(1 - off))
     np.testing.assert_allclose(found, noise / b, rtol=0.02)
-
-
-@pytest.mark.parametrize("columns", [50, 400, 800])
-def test_smooth_evidence_counts_the_freedom_of_a_design(columns, rng):
-    rows, scale, noise = 400, 1.5, 1.0
-    x = rng.standard_normal((rows, columns))
-    eigenvalues = np.linalg.eigvalsh(x.T @ x).clip(0)
-    exact = np.sum(eigenvalues / (eigenvalues + noise**2 / scale**2))
-    found = evidence.smooth_evidence(
-        tensor(np.ones((columns, 1))),
-        tensor([[scale]]),
-        tensor(noise),
-        float(rows),
-        1.0,
-    )
-    # What matters is the small number of examples that are left over.
-    np.testing.assert_allclose(
-        rows - float(found.freedom), rows - exact, rtol=0.1, atol=1.0
-    )
-    np.testing.assert_allclose(
-        float(found.precision), rows - float(found.freedom), rtol=1e-4
-    )
-
-
-def test_smooth_evidence_of_many_scales_is_consistent(rng):
-    scale = np.exp(rng.normal(-2, 2, size=(300, 1)))
-    found = evidence.smooth_evidence(
-        tensor(scale), tensor(scale), tensor(0.5), 100.0, 1.0
-    )
-    signal = float(found.precision) * scale**2
-    used = np.sum(signal / (1 + signal))
-    np.testing.assert_allclose(float(found.freedom), used, rtol=1e-4)
-    np.testing.assert_allclose(
-        float(found.precision), (100 - used) / 0.25, rtol=1e-3
-    )
-
-
-def test_smooth_evidence_knows_the_scale_of_the_inputs():
-    weight, scale = tensor(np.ones((30, 1))), tensor([[0.1]])
-    wide = evidence.smooth_evidence(weight, scale, tensor(1.0), 100.0, 3.0)
-    clear = evidence.smooth_evidence(
-        weight, scale, tensor(1.0 / 3.0), 100.0, 1.0
-    )
-    np.testing.assert_allclose(
-        float(wide.precision), float(clear.precision), rtol=1e-5
-    )
-
-
-def test_sparse_evidence_counts_what_is_on():
-    values = np.zeros((20, 1))
-    values[:5] = 1.0
-    values[5:8] = 1e-3
-    found = evidence.sparse_evidence(tensor(values), tensor(1.0), 100.0, 1.0)
-    assert float(found.freedom) == 5
-    np.testing.assert_allclose(float(found.precision), 95.0, rtol=1e-6)
-    np.testing.assert_array_equal(
-        ops.convert_to_numpy(found.on)[:, 0], values[:, 0] == 1.0
-    )
-
-
-def test_more_weights_than_examples_leave_something_over():
-    found = evidence.sparse_evidence(
-        tensor(np.ones((500, 1))), tensor(1.0), 100.0, 1.0
-    )
-    assert 0 < float(found.precision) <= 100
-    assert float(found.freedom) == 99
 
 
 def test_price_is_odds_times_occam_factor():
     values = np.zeros((100, 1))
     values[:10] = 2.0
-    found = evidence.sparse_evidence(tensor(values), tensor(1.0), 1000.0, 1.0)
-    price = float(evidence.price_of_a_weight(tensor(values), found))
+    precision = np.full((100, 1), 990.0)
+    price = l1_formulas.price_of_a_weight(values, values > 0, precision)
     expected = 2 * np.log(9.0) + 2 * np.log(2.0 * np.sqrt(990.0))
-    np.testing.assert_allclose(price, expected, rtol=1e-5)
+    np.testing.assert_allclose(price, expected, rtol=1e-6)
 
 
 def test_price_starts_low():
     values = np.full((100, 1), 1e-4)
-    found = evidence.sparse_evidence(tensor(values), tensor(50.0), 100.0, 1.0)
-    assert float(evidence.price_of_a_weight(tensor(values), found)) == 1.0
+    precision = np.full((100, 1), 0.04)
+    off = np.zeros((100, 1), bool)
+    assert l1_formulas.price_of_a_weight(values, off, precision) == 1.0
+
+
+def curvature_of(x, noise=1.0):
+    squares = x.T @ x / noise**2
+    return Curvature.of_product(squares, np.ones((1, 1)))
+
+
+def correlated(rng, rows, columns, correlation=0.9):
+    x = rng.standard_normal((rows, columns))
+    for j in range(1, columns):
+        x[:, j] *= np.sqrt(1 - correlation**2)
+        x[:, j] += correlation * x[:, j - 1]
+    return x
+
+
+def test_ridge_scale_rests_where_the_evidence_is_highest(rng):
+    """Under the scale that it finds, the exact evidence has its maximum."""
+    x = correlated(rng, 200, 10)
+    y = x @ rng.standard_normal(10) + rng.standard_normal(200)
+    h = curvature_of(x)
+
+    def fitted(scale):
+        return np.linalg.solve(x.T @ x + np.eye(10) / scale**2, x.T @ y)
+
+    def evidence(log_scale):
+        covariance = np.eye(200) + np.exp(2 * log_scale) * x @ x.T
+        return -stats.multivariate_normal(cov=covariance).logpdf(y)
+
+    scale = np.array([[0.1]])
+    for _ in range(30):
+        weight = fitted(scale.item())[:, None]
+        scale, freedom, precision = l2_formulas.ridge_scale(
+            weight, scale, h, 200
+        )
+    best = optimize.minimize_scalar(evidence, bounds=(-5, 3), method="bounded")
+    # The hyper-prior counts as one observation.
+    np.testing.assert_allclose(np.log(scale.item()), best.x, atol=0.2)
+    hat = x.T @ x @ np.linalg.inv(x.T @ x + np.eye(10) / scale.item() ** 2)
+    np.testing.assert_allclose(freedom, np.trace(hat), rtol=0.02)
+    assert 0 < precision < 200
+
+
+def test_group_scales_count_what_the_data_determine(rng):
+    x, scale, noise = correlated(rng, 60, 30), 0.7, 2.0
+    h = x.T @ x / noise**2
+    variance = np.diagonal(np.linalg.inv(h + np.eye(30) / scale**2))
+    _, freedom, precision = l2_formulas.ridge_scale(
+        np.ones((30, 1)),
+        np.full((30, 1), scale),
+        curvature_of(x, noise),
+        60,
+    )
+    hat = h @ np.linalg.inv(h + np.eye(30) / scale**2)
+    np.testing.assert_allclose(freedom, np.trace(hat), rtol=1e-4)
+    np.testing.assert_allclose(
+        1 / (precision[:, 0] + scale**-2.0), variance, rtol=1e-4
+    )
+
+
+def test_precision_under_l1_is_that_of_the_weights_on(rng):
+    x, noise = correlated(rng, 60, 8), 0.5
+    weight = np.zeros((8, 1))
+    weight[:3] = 2.0
+    _, freedom, precision = l1_formulas.multi_lasso_scale(
+        weight, np.ones((8, 1)), curvature_of(x, noise), 60
+    )
+    assert freedom == 3
+    joined = np.linalg.inv(x[:, :3].T @ x[:, :3] / noise**2)
+    np.testing.assert_allclose(
+        precision[:3, 0], 1 / np.diagonal(joined), rtol=1e-4
+    )
+    rest = x[:, 5] - x[:, :3] @ np.linalg.lstsq(x[:, :3], x[:, 5])[0]
+    np.testing.assert_allclose(
+        precision[5, 0], rest @ rest / noise**2, rtol=1e-4
+    )
+
+
+@pytest.mark.parametrize("right", [None, np.diag([1.0, 2.0, 3.0])])
+def test_eigenvectors_turn_weights_there_and_back(right, rng):
+    half = rng.standard_normal((4, 4))
+    curvature = Curvature(half @ half.T, right, 2.0)
+    weights = rng.standard_normal((4,) if right is None else (4, 3))
+    there = curvature.to_coordinates(weights)
+    np.testing.assert_allclose(curvature.to_weights(there), weights)
+    exact = weights.ravel() @ curvature.matrix() @ weights.ravel()
+    np.testing.assert_allclose(np.sum(curvature.values * there**2), exact)
+    np.testing.assert_allclose(
+        curvature.diagonal().ravel(), np.diagonal(curvature.matrix())
+    )
+
+
+def test_a_long_side_is_kept_as_its_diagonal(rng):
+    left = rng.uniform(1, 2, 5000)
+    curvature = Curvature(left, np.eye(3))
+    assert not curvature.is_small
+    weights = rng.standard_normal((5000, 3))
+    np.testing.assert_allclose(
+        np.abs(curvature.to_coordinates(weights)), np.abs(weights)
+    )
+    np.testing.assert_allclose(curvature.diagonal()[:, 0], left)

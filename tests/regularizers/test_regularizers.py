@@ -8,15 +8,9 @@ import pytest
 from keras import ops
 from scipy import stats
 
-import keras_likelihood as kl
 from keras_likelihood import regularizers
 from tests.autodiff import gradients
-from tests.contracts import (
-    EAGERLY,
-    model_survives_saving,
-    momentum,
-    training_moves_every_weight,
-)
+from tests.contracts import EAGERLY, model_survives_saving, momentum
 
 ALL = [
     getattr(regularizers, name)
@@ -35,7 +29,6 @@ OTHER = {
     "initial_scale": 0.3,
     "noise": 0.7,
     "loss": "mse",
-    "input_scale": 2.0,
     "learning_rate_multiplier": 0.5,
 }
 
@@ -63,10 +56,10 @@ def sequential(cls, **options):
             keras.layers.Dense(
                 4,
                 activation="tanh",
-                kernel_regularizer=cls(num_examples=32, noise=1.0),
+                kernel_regularizer=cls(num_examples=32),
             ),
             keras.layers.Dense(
-                1, kernel_regularizer=cls(num_examples=32, noise=1.0, **options)
+                1, kernel_regularizer=cls(num_examples=32, **options)
             ),
         ]
     )
@@ -81,23 +74,25 @@ def trained(cls):
     data = x, y.astype("float32")
     model = sequential(cls)
     model.compile(momentum(), loss="mse")
-    # The scales are made in the first training.
-    model.fit(*data, verbose=0)
-    training_moves_every_weight(model, *data)
+    model.fit(*data, batch_size=4, epochs=4, callbacks=[learn(data)], verbose=0)
     return model, data
 
 
-def functional(cls, model_class=keras.Model):
+def learn(data):
+    return regularizers.LearnScales(held_out=data)
+
+
+def functional(cls):
     inputs = keras.Input((6,))
     hidden = keras.layers.Dense(
         4,
         activation="tanh",
-        kernel_regularizer=cls(num_examples=32, noise=1.0),
+        kernel_regularizer=cls(num_examples=32),
     )(inputs)
-    outputs = keras.layers.Dense(
-        1, bias_regularizer=cls(num_examples=32, noise=1.0)
-    )(hidden)
-    return model_class(inputs, outputs)
+    outputs = keras.layers.Dense(1, bias_regularizer=cls(num_examples=32))(
+        hidden
+    )
+    return keras.Model(inputs, outputs)
 
 
 def scales(model):
@@ -150,7 +145,19 @@ def test_config_keeps_every_argument(cls, weight):
         regularizer.switched_off(0.03 * weight),
     )
     assert twin.learning_rate_multiplier == 0.5
-    assert twin.input_scale == 2.0
+
+
+def test_configs_of_version_0_2_are_read():
+    """There a callback froze the priors, and the noise could be `None`."""
+    old = {
+        "num_examples": 40.0,
+        "trainable": False,
+        "noise": None,
+        "input_scale": 2.0,
+        "initial_scale": 0.3,
+    }
+    twin = regularizers.DRidge.from_config(old)
+    assert twin.trainable and twin.noise == 1.0 and twin.initial_scale == 0.3
 
 
 @every
@@ -163,7 +170,7 @@ def test_scales_are_trained_in_a_stock_sequential_model(cls):
 def test_scales_survive_saving(cls, data, tmp_path):
     model = functional(cls)
     model.compile(keras.optimizers.Adam(0.02), loss="mse", run_eagerly=EAGERLY)
-    model.fit(*data, epochs=3, verbose=0)
+    model.fit(*data, batch_size=4, epochs=4, callbacks=[learn(data)], verbose=0)
     expected = scales(model)
     model.save(tmp_path / "model.keras")
     again = keras.models.load_model(tmp_path / "model.keras")
@@ -182,7 +189,7 @@ def test_clones_have_scales_of_their_own(cls):
     for old, new in zip(scales(model), scales(clone), strict=True):
         np.testing.assert_allclose(new, old)
     before = scales(model)
-    clone.fit(*data, verbose=0)
+    clone.fit(*data, batch_size=4, epochs=4, callbacks=[learn(data)], verbose=0)
     for old, now, new in zip(before, scales(model), scales(clone), strict=True):
         np.testing.assert_array_equal(now, old)
         assert not np.allclose(new, old)
@@ -193,8 +200,7 @@ def test_weights_files_keep_the_scales(cls, tmp_path):
     model, data = trained(cls)
     model.save_weights(tmp_path / "model.weights.h5")
     fresh = sequential(cls)
-    fresh.compile(momentum(), loss="mse", run_eagerly=EAGERLY)
-    fresh.train_on_batch(data[0], -data[1])
+    _ = fresh.losses
     for old, new in zip(scales(model), scales(fresh), strict=True):
         assert not np.allclose(new, old, rtol=1e-7)
     fresh.load_weights(tmp_path / "model.weights.h5")
@@ -209,8 +215,19 @@ def test_files_of_the_first_version_hold_scales_alone():
     np.testing.assert_allclose(regularizer.scale(), 0.5, rtol=1e-6)
 
 
+def test_files_of_version_0_2_hold_what_was_measured():
+    regularizer = regularizers.DRidge(num_examples=32)
+    regularizer.build((4, 2))
+    measured = np.array([1.0, 3.5, np.log(20.0)])
+    regularizer.load_own_variables(
+        {"0": np.full((1, 1), np.log(0.5)), "1": measured}
+    )
+    np.testing.assert_allclose(regularizer.scale(), 0.5, rtol=1e-6)
+    assert regularizer.effective_weights() == 3.5
+
+
 def test_one_object_for_two_weights_is_refused(data):
-    shared = regularizers.DLasso(num_examples=32, noise=1.0)
+    shared = regularizers.DLasso(num_examples=32)
     model = keras.Sequential(
         [
             keras.Input((6,)),
@@ -226,13 +243,13 @@ def test_one_object_for_two_weights_is_refused(data):
 def test_a_shared_layer_is_one_weight(data):
     x, y = data
     layer = keras.layers.Dense(
-        1,
-        kernel_regularizer=regularizers.MultiLasso(num_examples=32, noise=1.0),
+        1, kernel_regularizer=regularizers.MultiLasso(num_examples=32)
     )
     first, second = keras.Input((6,)), keras.Input((6,))
     model = keras.Model([first, second], [layer(first) + layer(second)])
     model.compile("adam", loss="mse", run_eagerly=EAGERLY)
-    model.fit([x, x], y, epochs=2, verbose=0)
+    held_out = regularizers.LearnScales(held_out=([x, x], y))
+    model.fit([x, x], y, epochs=2, callbacks=[held_out], verbose=0)
     assert len(regularizers.adaptive_weights(model)) == 1
     assert len(model.losses) == 1
 
@@ -244,44 +261,13 @@ def test_mixed_precision_keeps_scales_in_float32(cls, data, mixed_precision):
     eagerly = EAGERLY and cls is not regularizers.MultiLasso
     adam = keras.optimizers.Adam(0.01)
     model.compile(adam, loss="mse", run_eagerly=eagerly)
-    history = model.fit(*data, epochs=3, verbose=0).history
+    history = model.fit(
+        *data, batch_size=4, epochs=4, callbacks=[learn(data)], verbose=0
+    ).history
     assert np.all(np.isfinite(history["loss"]))
     for weight in regularizers.adaptive_weights(model):
         assert weight.regularizer.log_scale.dtype == "float32"
         assert not np.allclose(weight.regularizer.scale(), 1.0)
-
-
-@every
-def test_noise_is_read_from_the_loss(cls, data, tmp_path):
-    model = functional(cls, kl.LikelihoodModel)
-    # Traced steps that read the noise are those of `test_collapse.py`.
-    model.compile(
-        keras.optimizers.Adam(0.02),
-        loss=kl.losses.NormalLoss(),
-        run_eagerly=EAGERLY,
-    )
-    assert regularizers.bind_noise(model) == 2
-    model.fit(*data, epochs=3, verbose=0)
-    before = [w.regularizer._read_log_noise() for w in _weights(model)]
-    expected = np.log(model.loss.parameter_values()["scale"])
-    np.testing.assert_allclose(ops.convert_to_numpy(before[0]), expected)
-    model.save(tmp_path / "model.keras")
-    again = keras.models.load_model(tmp_path / "model.keras")
-    for old, new in zip(scales(model), scales(again), strict=True):
-        np.testing.assert_allclose(new, old, rtol=1e-6)
-
-
-def test_no_noise_to_bind():
-    model = functional(regularizers.DRidge, kl.LikelihoodModel)
-    model.compile("adam", loss=kl.losses.NormalLoss(scale=0.5))
-    assert regularizers.bind_noise(model) == 0
-    stock = functional(regularizers.DRidge)
-    stock.compile("adam", loss="mse")
-    assert regularizers.bind_noise(stock) == 0
-
-
-def _weights(model):
-    return regularizers.adaptive_weights(model)
 
 
 @pytest.mark.parametrize(
@@ -291,12 +277,14 @@ def _weights(model):
 @pytest.mark.parametrize("cls", [regularizers.DRidge, regularizers.DLasso])
 def test_groups_share_a_scale(cls, group, shape, rng):
     layer = keras.layers.Conv1D(
-        5, 3, kernel_regularizer=cls(num_examples=50, noise=1.0, group=group)
+        5, 3, kernel_regularizer=cls(num_examples=50, group=group)
     )
     model = keras.Sequential([keras.Input((8, 4)), layer])
     model.compile(keras.optimizers.Adam(0.05), loss="mse", run_eagerly=EAGERLY)
     x = rng.normal(size=(16, 8, 4)).astype("float32")
-    model.fit(x, x[:, :6, :1] * np.ones(5), epochs=5, verbose=0)
+    y = x[:, :6, :1] * np.ones(5)
+    held_out = regularizers.LearnScales(held_out=(x, y))
+    model.fit(x, y, batch_size=4, epochs=8, callbacks=[held_out], verbose=0)
     found = layer.kernel_regularizer.scale()
     assert found.shape == shape
     assert len(np.unique(found)) == np.prod(shape)

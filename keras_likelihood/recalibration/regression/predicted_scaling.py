@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from keras_likelihood.recalibration.evidence import fit_by_evidence
+from keras_likelihood.evidence import fit_by_evidence
 from keras_likelihood.recalibration.feature_basis import FeatureBasis
 from keras_likelihood.recalibration.network import (
     LinkedObjective,

@@ -1,4 +1,4 @@
-"""Scales that follow the evidence of a measured curvature."""
+"""Scales that follow the curvature of the likelihood during training."""
 
 import warnings
 
@@ -6,17 +6,16 @@ import keras
 import numpy as np
 import pytest
 from keras import ops
-from keras_likelihood.models.first_batch import FirstBatch
 
 import keras_likelihood as kl
 from keras_likelihood import regularizers
+from keras_likelihood.models.finite_loss import FiniteLoss
 from keras_likelihood.outliers.scale_detector import Forecast
-from keras_likelihood.regularizers.curvature import Curvature, matrix_shape
-from keras_likelihood.regularizers.fisher import FisherFactors
-from keras_likelihood.regularizers.measured_evidence import (
-    measured_smooth_evidence,
-    measured_sparse_evidence,
+from keras_likelihood.regularizers.fisher import (
+    FisherInformation,
+    matrix_shape,
 )
+from keras_likelihood.regularizers.outcomes import outcomes_of
 from tests.batches import Repeated
 
 
@@ -26,13 +25,6 @@ def correlated(rng, rows, columns, correlation=0.9):
         x[:, j] *= np.sqrt(1 - correlation**2)
         x[:, j] += correlation * x[:, j - 1]
     return x
-
-
-def known_curvature(x, noise=1.0):
-    found = Curvature((x.shape[1], 1), len(x))
-    squares = x.T @ x / len(x)
-    found.update(squares, np.trace(squares)[None, None], noise=1.0)
-    return found
 
 
 def linear(x, y, regularizer, loss, steps, outputs=1, rate=0.05):
@@ -61,90 +53,71 @@ def test_axes_are_split_into_a_matrix(shape, expected):
     assert matrix_shape(shape) == expected
 
 
-def test_the_factors_of_a_linear_model_are_its_design(rng):
+def measured(model, rows, times=1):
+    """Curvature of one example by the only weight, averaged."""
+    found = []
+    for seed in range(times):
+        fisher = FisherInformation(
+            model,
+            model.trainable_weights,
+            outcomes_of(model),
+            lambda: 1.0,
+            seed=seed,
+        )
+        fisher.measure_if_due(16, lambda: rows)
+        found.append(fisher.curvature_of(model.trainable_weights[0], 1.0))
+    return np.mean([curvature.matrix() for curvature in found], axis=0)
+
+
+def dense_model(shape, units, loss, **options):
+    inputs = keras.Input(shape)
+    dense = keras.layers.Dense(units, use_bias=False, **options)
+    model = kl.LikelihoodModel(inputs, dense(inputs))
+    model.compile("adam", loss=loss)
+    return model
+
+
+def test_the_curvature_of_a_linear_model_is_its_design(rng):
     x = correlated(rng, 40, 6).astype("float32")
-    inputs = keras.Input((6,))
-    outputs = keras.layers.Dense(1, use_bias=False)(inputs)
-    model = kl.LikelihoodModel(inputs, outputs)
-    model.compile("adam", loss=kl.losses.NormalLoss(scale=0.5))
-    weights = model.trainable_weights
-    factors = FisherFactors(
-        model, weights, lambda y: [(model.loss.distribution(y), True, 1.0)]
-    )
-    ((left, right),) = factors.measure(x[:16], 16)
-    np.testing.assert_allclose(left, x[:16].T @ x[:16] / 16 / 0.25, rtol=1e-4)
-    np.testing.assert_allclose(right, np.trace(left)[None, None], rtol=1e-4)
+    model = dense_model((6,), 1, kl.losses.NormalLoss(scale=0.5))
+    found = measured(model, {"x": x[:16]})
+    np.testing.assert_allclose(found, x[:16].T @ x[:16] / 16 / 0.25, rtol=1e-4)
 
 
-def test_drawn_targets_give_the_information_of_classes(rng):
-    inputs = keras.Input((1,))
-    outputs = keras.layers.Dense(3, use_bias=False, kernel_initializer="zeros")(
-        inputs
+def test_weights_of_rows_count_in_the_curvature(rng):
+    x = correlated(rng, 16, 3).astype("float32")
+    weight = rng.uniform(0, 2, 16).astype("float32")
+    model = dense_model((3,), 1, kl.losses.NormalLoss(scale=0.5))
+    found = measured(model, {"x": x, "weight": weight})
+    expected = (x.T * weight) @ x / 16 / 0.25
+    np.testing.assert_allclose(found, expected, rtol=1e-4)
+
+
+def test_masked_steps_do_not_count(rng):
+    """A sequence and the same with padding have the same curvature."""
+    x = rng.uniform(1, 2, (16, 3, 2)).astype("float32")
+    padded = np.concatenate([x, np.zeros((16, 5, 2), "float32")], axis=1)
+    found = []
+    for steps, given in ((3, x), (8, padded)):
+        inputs = keras.Input((steps, 2))
+        hidden = keras.layers.Masking()(inputs)
+        dense = keras.layers.Dense(1, use_bias=False, kernel_initializer="ones")
+        model = kl.LikelihoodModel(inputs, dense(hidden))
+        model.compile("adam", loss=kl.losses.NormalLoss(scale=0.5))
+        found.append(measured(model, {"x": given}, times=40))
+    np.testing.assert_allclose(*found, rtol=0.15)
+
+
+def test_drawn_targets_give_the_information_of_classes():
+    model = dense_model(
+        (1,),
+        3,
+        kl.losses.SoftmaxLoss(temperature=1.0),
+        kernel_initializer="zeros",
     )
-    model = kl.LikelihoodModel(inputs, outputs)
-    model.compile("adam", loss=kl.losses.SoftmaxLoss(temperature=1.0))
-    factors = FisherFactors(
-        model,
-        model.trainable_weights,
-        lambda y: [(model.loss.distribution(y), True, 1.0)],
-    )
-    found = [
-        factors.measure(np.ones((512, 1), "float32"), 512)[0][1]
-        for _ in range(30)
-    ]
+    found = measured(model, {"x": np.ones((512, 1), "float32")}, times=20)
     expected = np.eye(3) / 3 - 1 / 9
-    np.testing.assert_allclose(np.mean(found, 0), expected, atol=0.05)
-
-
-def test_degrees_of_freedom_of_correlated_inputs(rng):
-    x, scale, noise = correlated(rng, 60, 30), 0.7, 2.0
-    found = measured_smooth_evidence(
-        np.ones((30, 1)), np.array([[scale]]), known_curvature(x), noise
-    )
-    h = x.T @ x / noise**2
-    hat = h @ np.linalg.inv(h + np.eye(30) / scale**2)
-    np.testing.assert_allclose(found.freedom, np.trace(hat), rtol=1e-6)
-    many = measured_smooth_evidence(
-        np.ones((30, 1)), np.full((30, 1), scale), known_curvature(x), noise
-    )
-    np.testing.assert_allclose(many.freedom, np.trace(hat), rtol=1e-4)
-    variance = np.diagonal(np.linalg.inv(h + np.eye(30) / scale**2))
-    np.testing.assert_allclose(
-        1 / (many.precision[:, 0] + scale**-2.0), variance, rtol=1e-4
-    )
-
-
-def test_precision_under_l1_is_that_of_the_weights_on(rng):
-    x, noise = correlated(rng, 60, 8), 0.5
-    weight = np.zeros((8, 1))
-    weight[:3] = 2.0
-    found = measured_sparse_evidence(weight, known_curvature(x), noise)
-    assert found.freedom == 3
-    joined = np.linalg.inv(x[:, :3].T @ x[:, :3] / noise**2)
-    np.testing.assert_allclose(
-        found.precision[:3, 0], 1 / np.diagonal(joined), rtol=1e-4
-    )
-    rest = x[:, 5] - x[:, :3] @ np.linalg.lstsq(x[:, :3], x[:, 5])[0]
-    np.testing.assert_allclose(
-        found.precision[5, 0], rest @ rest / noise**2, rtol=1e-4
-    )
-
-
-def test_large_weights_keep_diagonals():
-    found = Curvature((5000, 3), 100)
-    left = np.linspace(1, 2, 5000)
-    found.update(left, np.eye(3) * left.sum() / 3)
-    assert not found.is_matrix
-    assert found.eigenvalues().shape == (15000,)
-    np.testing.assert_allclose(
-        found.diagonal()[:, 0], 100 * left / 3, rtol=1e-6
-    )
-
-
-def test_curvature_that_is_no_number_is_left_out():
-    found = Curvature((2, 1), 10)
-    found.update(np.full((2, 2), np.nan), np.ones((1, 1)))
-    assert not found.is_known
+    np.testing.assert_allclose(found, expected, atol=0.05)
 
 
 def test_ridge_of_correlated_inputs_is_that_of_the_evidence(rng):
@@ -217,7 +190,7 @@ def test_sgd_with_momentum_stays_finite(cls, rng):
     y = rng.integers(0, 4, 64)
     history = model.fit(x, y, batch_size=16, epochs=13, verbose=0).history
     assert np.all(np.isfinite(history["loss"]))
-    assert np.all(np.isfinite(history["effective_weights"]))
+    assert np.isfinite(history["effective_weights"][-1])
     for weight in regularizers.adaptive_weights(model):
         scale = weight.regularizer.scale()
         assert np.all(np.isfinite(scale)) and np.all(scale != 1.0)
@@ -240,7 +213,7 @@ def test_a_head_and_a_data_set_are_measured(rng):
     model = kl.LikelihoodModel(inputs, kl.layers.ScaleHead(1)(hidden))
     model.compile("adam", loss=kl.losses.NormalLoss())
     model.fit(Data(), epochs=6, verbose=0)
-    assert 0 < prior.effective_weights(hidden) <= 30
+    assert 0 < prior.effective_weights() <= 30
     assert prior.scale().item() != 1.0
 
 
@@ -251,13 +224,13 @@ def test_a_stock_model_is_measured_when_it_names_its_likelihood(rng):
         [keras.Input((5,)), keras.layers.Dense(1, kernel_regularizer=prior)]
     )
     model.compile("adam", loss=keras.losses.BinaryCrossentropy(True))
-    measured = regularizers.MeasuredCurvature(x, likelihood="bernoulli")
+    measured = regularizers.LearnScales(x=x, likelihood="bernoulli")
     y = (x[:, 0] > 0).astype("float32")
     history = model.fit(x, y, epochs=20, callbacks=[measured], verbose=0)
     assert history.history["effective_weights"][-1] > 0
 
 
-def test_a_stock_model_says_once_what_is_assumed(rng):
+def test_a_stock_model_says_once_that_its_scale_stays(rng):
     x = rng.standard_normal((32, 5)).astype("float32")
     prior = regularizers.DRidge(num_examples=32)
     model = keras.Sequential(
@@ -268,8 +241,9 @@ def test_a_stock_model_says_once_what_is_assumed(rng):
         warnings.simplefilter("always", UserWarning)
         model.fit(x, x[:, :1], epochs=2, verbose=0)
         model.fit(x, x[:, :1], verbose=0)
-    said = [w for w in heard if "assumes the negative" in str(w.message)]
+    said = [w for w in heard if "stays at its present" in str(w.message)]
     assert len(said) == 1
+    assert prior.scale() == 1.0
 
 
 def test_a_generator_is_not_read_and_says_so(rng):
@@ -279,14 +253,14 @@ def test_a_generator_is_not_read_and_says_so(rng):
 
     x = rng.standard_normal((16, 5)).astype("float32")
     prior = regularizers.DRidge(num_examples=16)
-    inputs = keras.Input((5,))
-    outputs = keras.layers.Dense(1, kernel_regularizer=prior)(inputs)
-    model = kl.LikelihoodModel(inputs, outputs)
-    model.compile("adam", loss=kl.losses.NormalLoss(scale=2.0))
+    model = dense_model(
+        (5,), 1, kl.losses.NormalLoss(scale=2.0), kernel_regularizer=prior
+    )
     with warnings.catch_warnings(record=True) as heard:
         warnings.simplefilter("always", UserWarning)
         model.fit(batches(), steps_per_epoch=20, verbose=0)
-    assert any("assumes the negative" in str(w.message) for w in heard)
+    assert any("No rule can choose" in str(w.message) for w in heard)
+    assert prior.scale() == 1.0
 
 
 def test_what_was_measured_is_saved(rng, tmp_path):
@@ -297,7 +271,7 @@ def test_what_was_measured_is_saved(rng, tmp_path):
     again = keras.models.load_model(tmp_path / "model.keras")
     (weight,) = regularizers.adaptive_weights(again)
     twin = weight.regularizer
-    assert twin.effective_weights(weight) == prior.effective_weights(kernel)
+    assert twin.effective_weights() == prior.effective_weights() > 0
     np.testing.assert_array_equal(
         twin.switched_off(kernel), prior.switched_off(kernel)
     )
@@ -308,9 +282,9 @@ def test_training_does_not_wait_for_every_step():
     """Keras reads the loss of each step for a callback with this method."""
     method = keras.callbacks.Callback.on_train_batch_end
     own = (
-        regularizers.MeasuredCurvature,
+        regularizers.LearnScales,
         kl.DataParameter,
-        FirstBatch,
+        FiniteLoss,
         Forecast,
     )
     for kind in own:

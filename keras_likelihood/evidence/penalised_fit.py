@@ -1,64 +1,14 @@
 """Penalised fits. The strength of the penalties comes from the data.
 
-Every group of weights theta_g has a normal prior of precision alpha_g around
-zero. Weights of zero mean the simplest recalibration. Its strength maximises
-the marginal likelihood in Laplace's approximation, by MacKay's fixed point:
-
-    gamma = sum_j lambda_j / (lambda_j + alpha),    alpha = gamma / |theta|^2
-
-where lambda_j are the eigenvalues of the group's curvature. `gamma` counts the
-weights that the data determine. No data are held out, and no test set is used.
-One fit finds the strengths.
+Weights of zero mean the simplest recalibration. No data are held out, and no
+test set is used. One fit finds the strengths.
 """
 
 import dataclasses
 
 import numpy as np
 
-STRONGEST = 1e9
-
-
-@dataclasses.dataclass
-class Curvature:
-    """Eigenvalues and eigenbasis of one group's Gauss-Newton matrix.
-
-    The matrix is `left` alone, or the Kronecker product of `left` (rows of
-    the group's weights) and `right` (columns).
-
-    Args:
-        values: eigenvalues, of the shape of the group.
-        left: eigenvectors of the rows, in columns.
-        right: eigenvectors of the columns, or `None`.
-    """
-
-    values: np.ndarray
-    left: np.ndarray
-    right: np.ndarray | None = None
-
-    @classmethod
-    def of(cls, matrix):
-        values, vectors = np.linalg.eigh(matrix)
-        return cls(np.maximum(values, 0.0), vectors)
-
-    @classmethod
-    def of_product(cls, left, right):
-        rows, columns = cls.of(left), cls.of(right)
-        return cls(
-            np.multiply.outer(rows.values, columns.values),
-            rows.left,
-            columns.left,
-        )
-
-    def scaled(self, factor):
-        return dataclasses.replace(self, values=self.values * factor)
-
-    def to_weights(self, coordinates):
-        weights = self.left @ coordinates
-        return weights if self.right is None else weights @ self.right.T
-
-    def to_coordinates(self, weights):
-        coordinates = self.left.T @ weights
-        return coordinates if self.right is None else coordinates @ self.right
+from keras_likelihood.evidence.fixed_point import updated_strength
 
 
 @dataclasses.dataclass
@@ -137,29 +87,6 @@ def _typical(curvature):
     """A strength at which a tenth of the directions can change."""
     values = np.sort(curvature.values.ravel())[::-1]
     return float(max(values[len(values) // 10], 1e-3))
-
-
-def updated_strength(curvature, weights, alpha):
-    """The fixed point of the quadratic model around the present fit.
-
-    In that model, a precision of `alpha'` multiplies the weights of eigenvalue
-    lambda by (lambda + alpha) / (lambda + alpha'). So the fixed point needs no
-    new fit.
-    """
-    values = curvature.values
-    present = curvature.to_coordinates(weights)
-    new = alpha
-    for _ in range(100):
-        effective = np.sum(values / (values + new))
-        moved = present * (values + alpha) / (values + new)
-        target = effective / max(np.sum(moved**2), 1e-12)
-        target = float(np.clip(target, 1e-6, STRONGEST))
-        # The quadratic model is not valid far from here.
-        target = float(np.clip(target, alpha / 100, alpha * 100))
-        if abs(np.log(target / new)) < 1e-3:
-            return target, float(effective)
-        new = target
-    return new, float(effective)
 
 
 def minimise(objective, weights, curvatures, strengths, iterations):

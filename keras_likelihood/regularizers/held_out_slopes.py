@@ -1,0 +1,106 @@
+"""Gradients of the likelihood of held-out rows along the pull of priors."""
+
+import itertools
+
+import keras
+import numpy as np
+from keras import ops
+
+from keras_likelihood.backend.weight_gradients import GradientFold
+from keras_likelihood.regularizers.fisher import other_variables
+
+_BATCH, _MOST_ROWS = 128, 2048
+
+
+class HeldOutSlopes:
+    """Measures `sum g * pull` over the weights of every scale.
+
+    `g` is the gradient of the loss of held-out rows without penalties, and
+    `pull` that of the prior. The loss is the model's own, with its weights and
+    masks, so any loss will do.
+
+    Args:
+        model: a compiled model.
+        weights: its `keras.Variable`s with an adaptive regularizer.
+    """
+
+    def __init__(self, model, weights):
+        self._model, self._weights = model, weights
+        self._sums = GradientFold(
+            self._loss,
+            weights,
+            other_variables(model, weights),
+            keras.random.SeedGenerator(0),
+            self._add,
+        )
+        self._batches: itertools.cycle | None = None
+        self._latest: list | None = None
+
+    def use_rows(self, rows, seed: int):
+        """Keeps batches of held-out rows on the device.
+
+        Args:
+            rows: `Rows` to draw from.
+            seed: the random seed of their order.
+        """
+        drawn = rows.draw(_MOST_ROWS)
+        count = len(keras.tree.flatten(drawn)[0])
+        order = np.random.default_rng(seed).permutation(count)
+        size = min(count, _BATCH)
+        self._batches = itertools.cycle(
+            keras.tree.map_structure(
+                lambda a, i=i: ops.convert_to_tensor(
+                    a[order[i : i + size]][None]
+                ),
+                drawn,
+            )
+            for i in range(0, count - size + 1, size)
+        )
+        self._latest = None
+
+    def prepare(self):
+        """Begins to compile, beside other work."""
+        self._sums.prepare(self._zeros(), next(self._batches))
+
+    def exchange(self) -> list | None:
+        """Begins a measurement, and returns the one before.
+
+        So nothing waits for the device.
+
+        Returns:
+            For each weight an array of the shape of its scales; `None` the
+            first time.
+        """
+        before = self._latest
+        self._latest = self._sums(self._zeros(), next(self._batches))
+        if before is None:
+            return None
+        return [ops.convert_to_numpy(s).astype("float64") for s in before]
+
+    def _zeros(self):
+        return [
+            ops.convert_to_tensor(
+                np.zeros(w.regularizer.log_scale.shape, "float32")
+            )
+            for w in self._weights
+        ]
+
+    def _loss(self, rows):
+        model, x = self._model, rows["x"]
+        given = rows.get("y"), model(x, training=False), rows.get("weight")
+        if hasattr(model, "data_loss"):
+            return model.data_loss(*given)
+        loss = model.compute_loss(x, *given, training=False)
+        return loss - sum(ops.cast(a, loss.dtype) for a in model.losses)
+
+    def _add(self, total, gradients, values):
+        found = []
+        for weight, before, g, w in zip(
+            self._weights, total, gradients, values, strict=True
+        ):
+            product = ops.cast(g, "float32") * weight.regularizer.pull(
+                ops.cast(w, "float32")
+            )
+            axes = [i for i, n in enumerate(before.shape) if n == 1]
+            found.append(before + ops.sum(product, axis=axes, keepdims=True))
+        return found

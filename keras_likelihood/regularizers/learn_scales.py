@@ -1,0 +1,310 @@
+"""The callback that moves the scales of priors."""
+
+import warnings
+
+import keras
+import numpy as np
+from keras import ops
+
+from keras_likelihood import likelihoods
+from keras_likelihood.backend.weight_gradients import sync_variables
+from keras_likelihood.regularizers.fisher import FisherInformation
+from keras_likelihood.regularizers.held_out_slopes import HeldOutSlopes
+from keras_likelihood.regularizers.noise_prior import (
+    attach_noise_prior,
+    learned_noise,
+)
+from keras_likelihood.regularizers.outcomes import outcomes_of
+from keras_likelihood.regularizers.pruning import adaptive_weights
+from keras_likelihood.regularizers.rows import Rows
+from keras_likelihood.regularizers.rules import Evidence, HeldOut
+from keras_likelihood.regularizers.site import Site
+
+
+class LearnScales(keras.callbacks.Callback):
+    """Moves the scales of adaptive regularizers while a model trains.
+
+    `LikelihoodModel.fit` adds this callback by itself. Each weight with an
+    adaptive regularizer is a `Site`. The first rule that applies to it chooses
+    its scales: by default `HeldOut` if there are held-out rows, else
+    `Evidence`. Held-out rows are `validation_data` or `validation_split` of
+    `LikelihoodModel.fit`, or those given here. The score on rows that chose
+    the strength is a little too good. To keep the validation data for
+    judging alone, hold back a share of the training rows instead:
+
+    ```python
+    model.fit(x, y, callbacks=[kl.regularizers.LearnScales(held_out=0.1)])
+    ```
+
+    In a stock model give the held-out rows, or the inputs and the likelihood
+    whose prediction the model returns:
+
+    ```python
+    model.compile("adam", loss="sparse_categorical_crossentropy")
+    learn = kl.regularizers.LearnScales(held_out=(x_val, y_val))
+    learn = kl.regularizers.LearnScales(x=x, likelihood="softmax")
+    model.fit(x, y, callbacks=[learn])
+    ```
+
+    It logs the number of effective weights of an epoch as
+    `effective_weights` if a rule has measured it.
+
+    Args:
+        rules: list of `ScaleRule`s. Defaults to `[HeldOut(), Evidence()]`.
+        held_out: rows `(x, y)` or `(x, y, sample_weight)`, a data set, or the
+            share of the training rows, in (0, 1), that `LikelihoodModel.fit`
+            takes off the end of its arrays.
+        x: inputs of the training rows. `LikelihoodModel.fit` gives its own.
+        likelihood: name of a likelihood or its class. Defaults to those of
+            the model's losses.
+        examples: number of rows that one measurement uses at most.
+        seed: of the drawn rows and targets.
+        **parameters: values of the likelihood's parameters, by name.
+    """
+
+    def __init__(
+        self,
+        rules=None,
+        *,
+        held_out=None,
+        x=None,
+        likelihood=None,
+        examples: int = 1024,
+        seed: int = 0,
+        **parameters,
+    ):
+        super().__init__()
+        self.rules = [HeldOut(), Evidence()] if rules is None else list(rules)
+        if isinstance(held_out, float | int) and not 0 < held_out < 1:
+            raise ValueError(
+                "`held_out` must be rows or a share in (0, 1). "
+                f"Received: {held_out}"
+            )
+        self.held_out = held_out
+        self._x = x
+        self._likelihood = likelihood and likelihoods.get(likelihood)
+        self._parameters = parameters
+        self._examples, self._seed = examples, seed
+        self.step, self.total_steps = 0, None
+        self._held_back: tuple | None = None
+        self._outcomes = None
+        self._sites: list = []
+        self._due: dict = {}
+        self._made_for: tuple = ()
+        self._fisher = self._slopes = None
+        self.use_rows()
+
+    @property
+    def share(self) -> float | None:
+        """Share of the training rows to hold back, or `None`."""
+        return self.held_out if isinstance(self.held_out, float) else None
+
+    def hold_back(self, rows: tuple):
+        """Takes rows `(x, y, sample_weight)` that training does not see."""
+        self._held_back = rows
+
+    def use_rows(self, x=None, y=None, sample_weight=None, held_out=None):
+        """Takes rows of a training, unless the callback was given its own.
+
+        Args:
+            x, y, sample_weight: training rows, or a data set.
+            held_out: rows `(x, y[, sample_weight])`, a data set, or `None`.
+        """
+        if self._x is not None:
+            x, y, sample_weight = self._x, None, None
+        held_out = self._held_back or held_out
+        if self.held_out is not None and self.share is None:
+            held_out = self.held_out
+        self._held_back = None
+        self._rows = _readable(x, y, sample_weight, seed=self._seed)
+        parts = held_out if isinstance(held_out, tuple) else (held_out,)
+        self._held_out_rows = _readable(*parts, seed=self._seed)
+
+    @property
+    def has_held_out(self) -> bool:
+        """Whether there are held-out rows."""
+        return self._held_out_rows is not None
+
+    @property
+    def has_curvature(self) -> bool:
+        """Whether the curvature can be measured."""
+        return self._outcomes is not None and self._rows is not None
+
+    def held_out_slope(self, site):
+        """See `Site.held_out_slope`."""
+        if self._slopes_step != self.step:
+            self._found = self._slopes.exchange()
+            self._slopes_step = self.step
+        return self._found and self._found[self._sites.index(site)]
+
+    def curvature(self, site):
+        """See `Site.curvature`."""
+        self._fisher.measure_if_due(
+            self.step, lambda: self._rows.draw(self._examples)
+        )
+        return self._fisher.curvature_of(site.variable, site.prior.num_examples)
+
+    def draw_rows(self, count: int):
+        """See `Site.draw_rows`."""
+        return self._rows.draw(count)
+
+    def on_train_begin(self, logs=None):
+        model = self.model
+        for weight in adaptive_weights(model):
+            weight.regularizer.claim(weight)
+        weights = [
+            w
+            for w in adaptive_weights(model)
+            if w.regularizer.objective == "evidence" and w.regularizer.trainable
+        ]
+        for weight in weights:
+            weight.regularizer.expect_callback()
+        self._outcomes = outcomes_of(model, self._likelihood, self._parameters)
+        if attach_noise_prior(model, weights):
+            if getattr(model, "train_function", None):
+                model.make_train_function(force=True)
+        self._make_sites(model, weights)
+        self._begin()
+
+    def _check_counts(self, weights):
+        """Warns of more examples than the training rows can have."""
+        most = self._rows.terms if self._rows else None
+        for weight in weights:
+            count = weight.regularizer.num_examples
+            if most and count > 1.5 * most:
+                warnings.warn(
+                    "`num_examples` is the number of likelihood terms in the "
+                    f"training rows, which have at most {most}. Received: "
+                    f"`num_examples={count:g}` for {weight.path}",
+                    stacklevel=2,
+                )
+
+    def _make_sites(self, model, weights):
+        """Keeps what is compiled, unless the model has changed."""
+        made_for = model, getattr(model, "loss", None), *weights
+        same = len(made_for) == len(self._made_for) and all(
+            a is b for a, b in zip(made_for, self._made_for, strict=True)
+        )
+        if same:
+            for site in self._sites:
+                site.forget_scale()
+            return
+        self._made_for = made_for
+        self._check_counts(weights)
+        self._sites = [Site(w, self) for w in weights]
+        self._due = {}
+        self._fisher = self._slopes = None
+
+    def _begin(self):
+        params = self.params or {}
+        self._epoch_steps = params.get("steps")
+        epochs = params.get("epochs", 1)
+        self.total_steps = self._epoch_steps and epochs * self._epoch_steps
+        self._offset, self._slopes_step = self.step, None
+        self._read_rate()
+        self._groups: list = []
+        undecided = []
+        chosen: dict = {}
+        for site in self._sites:
+            rule = next((r for r in self.rules if r.applies(site)), None)
+            if rule is None:
+                undecided.append(site.variable.path)
+            else:
+                chosen.setdefault(rule, []).append(site)
+        if undecided:
+            warnings.warn(
+                "No rule can choose the scales of the regularizers of "
+                f"{undecided}, so they stay as they are. Give held-out rows: "
+                "`validation_data` of `LikelihoodModel.fit`, or `held_out` of "
+                "`LearnScales`.",
+                stacklevel=2,
+            )
+        for rule, sites in chosen.items():
+            pause = max(rule.interval(site) for site in sites)
+            # A loop of short fits is one training.
+            due = min(self._due.get(rule, self.step), self.step + pause)
+            self._due[rule] = due
+            self._groups.append((rule, sites, pause))
+        self._prepare()
+
+    def _prepare(self):
+        """Compiles measurements while the training step is compiled."""
+        model = self._made_for[0]
+        weights = [site.variable for site in self._sites]
+        if not weights:
+            return
+        if self.has_held_out and self._slopes is None:
+            self._slopes = HeldOutSlopes(model, weights)
+        if self.has_curvature and self._fisher is None:
+            self._fisher = FisherInformation(
+                model, weights, self._outcomes, self._noise, self._seed
+            )
+        if self.has_held_out:
+            self._slopes.use_rows(self._held_out_rows, self._seed)
+        for rule, _, pause in self._groups:
+            if pause > (self.total_steps or 0):
+                continue
+            if isinstance(rule, HeldOut):
+                self._slopes.prepare()
+            if isinstance(rule, Evidence):
+                self._fisher.prepare(self._rows.draw(self._examples))
+
+    def _noise(self):
+        noise = learned_noise(self._made_for[0])
+        if noise is None:
+            return 1.0
+        value = ops.convert_to_numpy(noise.value()).astype("float64")
+        return float(np.exp(np.mean(np.log(value))))
+
+    def on_train_batch_begin(self, batch, logs=None):
+        # A callback with `on_train_batch_end` would make Keras read the loss
+        # of every step, and so wait for an accelerator to end it.
+        self.step = self._offset + batch
+        self._move_if_due()
+
+    def on_epoch_end(self, epoch, logs=None):
+        if not self._sites:
+            return
+        steps = self._epoch_steps or self.step + 1 - self._offset
+        self._offset += steps
+        self.step = self._offset
+        self._read_rate()
+        self._move_if_due()
+        measured = sum(site.freedom for site in self._sites)
+        if measured and logs is not None:
+            logs["effective_weights"] = float(measured)
+
+    def _move_if_due(self):
+        for rule, sites, pause in self._groups:
+            if self.step < self._due[rule]:
+                continue
+            sync_variables(self._made_for[0])
+            for site in sites:
+                scale = rule.scale(site)
+                if scale is not None:
+                    site.scale = np.maximum(scale, self._least_scale(site))
+            self._due[rule] = self.step + pause
+
+    def _read_rate(self):
+        """Reads the learning rate, where Keras has ended all steps anyway."""
+        optimizer = getattr(self._made_for[0], "optimizer", None)
+        self._rate = 0.0
+        if isinstance(optimizer, keras.optimizers.SGD):
+            self._rate = float(ops.convert_to_numpy(optimizer.learning_rate))
+
+    def _least_scale(self, site):
+        """The scale at which a step of SGD takes half of a weight away.
+
+        Other optimizers normalise their steps, and L1 has a bounded gradient.
+        """
+        prior = site.prior
+        if prior.order < 2:
+            return 0.0
+        return np.sqrt(2.0 * self._rate * prior.factor / prior.num_examples)
+
+
+def _readable(x=None, y=None, sample_weight=None, seed=0):
+    if x is None:
+        return None
+    rows = Rows(x, y, sample_weight, seed)
+    return rows if rows.can_be_read else None

@@ -1,0 +1,136 @@
+"""Draws rows from training data of any kind."""
+
+import math
+import types
+
+import keras
+import numpy as np
+
+from keras_likelihood.backend.processes import from_first_process
+
+_MOST_READ = 1024
+
+
+class Rows:
+    """Draws rows of weight above zero from what is given to `fit`.
+
+    From arrays new rows are drawn each time. Of a data set (`tf.data.Dataset`,
+    `PyDataset`, PyTorch `DataLoader`) the first batches are read once.
+
+    Args:
+        x: as in `fit`.
+        y: as in `fit`, or `None`.
+        sample_weight: as in `fit`, or `None`.
+        seed: the random seed of the draws.
+    """
+
+    def __init__(self, x, y=None, sample_weight=None, seed: int = 0):
+        self._random = np.random.default_rng(seed)
+        self._set = None if is_arrays(x) else x
+        self._rows = None
+        if self._set is None:
+            self._rows = keras.tree.map_structure(
+                keras.ops.convert_to_numpy, _named(x, y, sample_weight)
+            )
+
+    @property
+    def can_be_read(self) -> bool:
+        """Whether reading leaves the data to training as they were."""
+        return not isinstance(self._set, types.GeneratorType)
+
+    @property
+    def terms(self) -> int | None:
+        """Number of targets in arrays, `None` if it is not known."""
+        if self._set is not None or "y" not in self._rows:
+            return None
+        return max(a.size for a in keras.tree.flatten(self._rows["y"]))
+
+    def draw(self, most: int) -> dict:
+        """At most `most` rows, `{"x": ..., "y": ..., "weight": ...}`.
+
+        Processes that train one model all get what the first one draws.
+        There is no entry for what was not given.
+        """
+        if self._rows is None:
+            self._rows = _first_batches(self._set)
+        count = len(keras.tree.flatten(self._rows)[0])
+        counted = np.arange(count)
+        if "weight" in self._rows:
+            counted = counted[_counts(self._rows["weight"], count)]
+        share = len(counted) / count
+        if len(counted) > most:
+            counted = self._random.choice(counted, most, replace=False)
+            counted = np.sort(counted)
+        chosen = keras.tree.map_structure(
+            lambda a: _as_fit_does(a[counted]), self._rows
+        )
+        if share < 1:
+            # Keras divides by the number of rows, with those of weight 0.
+            chosen["weight"] = keras.tree.map_structure(
+                lambda a: (a * share).astype("float32"), chosen["weight"]
+            )
+        return from_first_process(chosen)
+
+
+def split_rows(nest, share: float):
+    """The first rows of arrays and the last, which are `share` of all."""
+    count = len(keras.tree.flatten(nest)[0])
+    first = int(math.floor(count * (1.0 - share)))
+    return tuple(
+        keras.tree.map_structure(
+            lambda a, part=part: None if a is None else a[part], nest
+        )
+        for part in (slice(None, first), slice(first, None))
+    )
+
+
+def is_arrays(x) -> bool:
+    """Whether `x` is a nest of arrays with rows, not a data set."""
+    leaves = keras.tree.flatten(x)
+    return bool(leaves) and all(
+        hasattr(leaf, "shape") and hasattr(leaf, "__getitem__")
+        for leaf in leaves
+    )
+
+
+def _counts(weight, count):
+    """Which rows have a weight above zero anywhere."""
+    found = np.zeros(count, bool)
+    for leaf in keras.tree.flatten(weight):
+        leaf = keras.ops.convert_to_numpy(leaf).reshape(count, -1)
+        found |= np.any(leaf > 0, axis=1)
+    return found if found.any() else ~found
+
+
+def _as_fit_does(array):
+    """Keras trains with floats of its own precision."""
+    if array.dtype == "float64":
+        return array.astype(keras.config.floatx())
+    return array
+
+
+def _named(x, y=None, weight=None):
+    parts = {"x": x, "y": y, "weight": weight}
+    return {k: v for k, v in parts.items() if v is not None}
+
+
+def _first_batches(data):
+    found, count = [], 0
+    for batch in _batches(data):
+        parts = batch if isinstance(batch, tuple | list) else (batch,)
+        rows = keras.tree.map_structure(
+            keras.ops.convert_to_numpy, _named(*parts)
+        )
+        found.append(rows)
+        count += len(keras.tree.flatten(rows)[0])
+        if count >= _MOST_READ:
+            break
+    return keras.tree.map_structure(lambda *a: np.concatenate(a), *found)
+
+
+def _batches(data):
+    if isinstance(data, keras.utils.PyDataset):
+        for i in range(data.num_batches or 0):
+            yield data[i]
+    else:
+        yield from data

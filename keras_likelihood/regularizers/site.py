@@ -1,0 +1,109 @@
+"""What a rule can ask about one regularized weight."""
+
+import keras
+import numpy as np
+
+
+class Site:
+    """One weight, its prior, and what the data say about it.
+
+    Everything is NumPy, and is measured when a rule asks for it.
+
+    Args:
+        variable: the `keras.Variable` of the weight.
+        learner: the `LearnScales` that asks the rules.
+
+    Attributes:
+        variable: the weight, a `keras.Variable`.
+        prior: its `AdaptiveRegularizer`.
+        memory: dict in which a rule may keep what it needs for this weight.
+        freedom: the degrees of freedom that were recorded last.
+    """
+
+    def __init__(self, variable, learner):
+        self.variable = variable
+        self.prior = variable.regularizer
+        self.memory: dict = {}
+        self.freedom = 0.0
+        self._learner = learner
+        self._scale = None
+
+    @property
+    def weight(self):
+        """The weight as a float64 array."""
+        value = keras.ops.convert_to_numpy(self.variable)
+        return value.astype("float64")
+
+    @property
+    def scale(self):
+        """The present scales of the prior, a float64 array."""
+        if self._scale is None:
+            self._scale = self.prior.scale().astype("float64")
+        return self._scale
+
+    @scale.setter
+    def scale(self, scale):
+        # To read it back, an accelerator would have to end all its steps.
+        self._scale = np.broadcast_to(scale, self.scale.shape)
+        self.prior.set_scale(self._scale)
+
+    def forget_scale(self):
+        """Reads the scales again, as something else may have set them."""
+        self._scale = None
+
+    @property
+    def step(self) -> int:
+        """Number of training steps so far."""
+        return self._learner.step
+
+    @property
+    def total_steps(self) -> int | None:
+        """Number of steps of this `fit`, `None` if it is not known."""
+        return self._learner.total_steps
+
+    @property
+    def has_held_out(self) -> bool:
+        """Whether there are held-out rows."""
+        return self._learner.has_held_out
+
+    @property
+    def held_out_slope(self):
+        """`g . pull` for each scale, or `None` before the first result.
+
+        `g` is the gradient of the NLL of some held-out rows with respect to
+        the weight, and `pull` that of the prior. The result was measured at
+        the move before this one, so that an accelerator need not wait.
+        """
+        return self._learner.held_out_slope(self)
+
+    @property
+    def has_curvature(self) -> bool:
+        """Whether the curvature can be measured."""
+        return self._learner.has_curvature
+
+    @property
+    def curvature(self):
+        """`Curvature` of the whole NLL with respect to the weight.
+
+        The weight is read as a matrix, of the shape of its `values`. `None`
+        if the curvature is zero or not finite.
+        """
+        return self._learner.curvature(self)
+
+    def draw_rows(self, count: int):
+        """Random training rows, `{"x": ..., "y": ..., "weight": ...}`.
+
+        There is no entry for what `fit` was not given.
+        """
+        return self._learner.draw_rows(count)
+
+    def record(self, *, freedom: float, precision: float):
+        """Keeps what was measured in the prior, for `report` and `prune`.
+
+        Args:
+            freedom: degrees of freedom that the weight uses.
+            precision: inverse variance of an entry, seen alone.
+        """
+        self.freedom = freedom
+        self.prior.freedom.assign(np.float32(freedom))
+        self.prior.log_precision.assign(np.float32(np.log(precision)))

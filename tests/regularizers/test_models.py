@@ -1,0 +1,262 @@
+"""Adaptive regularizers in every kind of model, and rules of a user."""
+
+import warnings
+
+import keras
+import numpy as np
+import pytest
+from keras import ops
+
+import keras_likelihood as kl
+from keras_likelihood import regularizers
+from keras_likelihood.regularizers.fisher import FisherInformation
+
+SOME = {"batch_size": 8, "epochs": 4, "verbose": 0}
+HOW = pytest.mark.parametrize("validation_split", [0.0, 0.25])
+
+
+@pytest.fixture
+def data(rng):
+    x = rng.standard_normal((64, 5)).astype("float32")
+    y = x[:, :1] + rng.standard_normal((64, 1))
+    return x, y.astype("float32")
+
+
+def ridge():
+    return regularizers.DRidge(num_examples=64)
+
+
+def moved(model):
+    scales = [
+        w.regularizer.scale() for w in regularizers.adaptive_weights(model)
+    ]
+    assert scales
+    return all(np.all(np.isfinite(s)) and np.all(s != 1.0) for s in scales)
+
+
+class Subclassed(kl.LikelihoodModel):
+    def __init__(self):
+        super().__init__()
+        self.hidden = keras.layers.Dense(4, "tanh", kernel_regularizer=ridge())
+        self.last = keras.layers.Dense(1, kernel_regularizer=ridge())
+
+    def call(self, x):
+        return self.last(self.hidden(x))
+
+
+@HOW
+@pytest.mark.parametrize("called", [False, True])
+def test_a_subclassed_model_learns_scales(validation_split, called, data):
+    model = Subclassed()
+    model.compile("adam", loss=kl.losses.NormalLoss())
+    if called:
+        model(data[0])
+    model.fit(*data, validation_split=validation_split, **SOME)
+    assert moved(model)
+
+
+@HOW
+@pytest.mark.parametrize("name", ["student_t", "laplace", "mixture(normal)"])
+def test_heads_of_other_likelihoods(validation_split, name, data):
+    inputs = keras.Input((5,))
+    hidden = keras.layers.Dense(4, "tanh", kernel_regularizer=ridge())(inputs)
+    head = kl.layers.LikelihoodHead(name, 1)
+    model = kl.LikelihoodModel(inputs, head(hidden))
+    model.compile("adam", loss=kl.losses.LikelihoodLoss(name))
+    model.fit(*data, validation_split=validation_split, **SOME)
+    assert moved(model)
+
+
+@HOW
+def test_an_ensemble_learns_scales_of_each_member(validation_split, data):
+    def build():
+        inputs = keras.Input((5,))
+        dense = keras.layers.Dense(1, kernel_regularizer=ridge())
+        return keras.Model(inputs, dense(inputs))
+
+    model = kl.Ensemble(build, members=2)
+    model.compile("adam", loss=kl.losses.NormalLoss())
+    model.fit(*data, validation_split=validation_split, **SOME)
+    assert moved(model)
+    one, two = (w.regularizer.scale() for w in adaptive(model))
+    assert one != two
+
+
+def adaptive(model):
+    return regularizers.adaptive_weights(model)
+
+
+def test_a_member_is_measured_as_if_it_were_alone(data):
+    """Its curvature does not depend on what the other members predict."""
+    x, y = data
+    found = []
+    for other in ("zeros", "ones"):
+        starts = iter(["ones", other])
+
+        def build(starts=starts):
+            inputs = keras.Input((5,))
+            dense = keras.layers.Dense(
+                1,
+                use_bias=False,
+                kernel_initializer=next(starts),
+                kernel_regularizer=ridge(),
+            )
+            return keras.Model(inputs, dense(inputs))
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("warnings.warn", lambda *_, **__: None)
+            model = kl.Ensemble(build, members=2)
+        model.compile("sgd", loss=kl.losses.NormalLoss(scale=1.0))
+        learn = regularizers.LearnScales(x=x)
+        model.fit(x, y, batch_size=4, epochs=1, callbacks=[learn], verbose=0)
+        curvature = learn.curvature(learn._sites[0])
+        found.append(np.trace(curvature.matrix()))
+    np.testing.assert_allclose(found[0], found[1], rtol=0.3)
+    np.testing.assert_allclose(found[0], np.sum(x**2), rtol=0.4)
+
+
+def network(prior=None):
+    inputs = keras.Input((5,))
+    dense = keras.layers.Dense(1, kernel_regularizer=prior or ridge())
+    return kl.LikelihoodModel(inputs, dense(inputs))
+
+
+OPTIMIZERS = [
+    keras.optimizers.SGD(0.5, momentum=0.9),
+    keras.optimizers.Adam,
+    keras.optimizers.AdamW,
+    keras.optimizers.Nadam,
+    keras.optimizers.RMSprop,
+    keras.optimizers.Adagrad,
+    keras.optimizers.Lion,
+]
+
+
+@pytest.mark.parametrize("optimizer", OPTIMIZERS, ids=lambda o: str(o)[-30:])
+def test_any_optimizer(optimizer, data):
+    model = network()
+    if isinstance(optimizer, type):
+        optimizer = optimizer(0.01)
+    else:
+        optimizer = type(optimizer).from_config(optimizer.get_config())
+    model.compile(optimizer, loss=kl.losses.NormalLoss())
+    history = model.fit(*data, **SOME).history
+    assert np.all(np.isfinite(history["loss"]))
+    assert moved(model)
+
+
+@HOW
+def test_a_frozen_prior_stays(validation_split, data):
+    prior = ridge()
+    model = network(prior)
+    _ = model.losses
+    prior.set_scale(0.05)
+    prior.trainable = False
+    model.compile("adam", loss=kl.losses.NormalLoss())
+    model.fit(*data, validation_split=validation_split, **SOME)
+    np.testing.assert_allclose(prior.scale(), 0.05, rtol=1e-6)
+    assert not prior.trainable
+
+
+def test_the_optimizer_does_not_hold_the_scales(data):
+    model = network()
+    model.compile("adam", loss=kl.losses.NormalLoss())
+    model.fit(*data, verbose=0)
+    prior = adaptive(model)[0].regularizer
+    assert not prior.trainable_variables
+    joint = regularizers.DRidge(num_examples=64, objective="joint")
+    model = network(joint)
+    model.compile("adam", loss=kl.losses.NormalLoss())
+    model.fit(*data, verbose=0)
+    assert len(joint.trainable_variables) == 1 and joint.scale() != 1.0
+
+
+class Halve(regularizers.ScaleRule):
+    """A rule of a user."""
+
+    def __init__(self):
+        self.asked = []
+
+    def applies(self, site):
+        return site.prior.group == "output"
+
+    def interval(self, site):
+        return 10
+
+    def scale(self, site):
+        self.asked.append(site.step)
+        assert site.weight.shape == tuple(site.variable.shape)
+        return 0.5 * site.scale
+
+
+def test_the_first_rule_that_applies_wins(data):
+    inputs = keras.Input((5,))
+    mine = regularizers.DRidge(num_examples=64, group="output")
+    hidden = keras.layers.Dense(3, kernel_regularizer=mine)(inputs)
+    other = ridge()
+    outputs = keras.layers.Dense(1, kernel_regularizer=other)(hidden)
+    model = kl.LikelihoodModel(inputs, outputs)
+    model.compile("adam", loss=kl.losses.NormalLoss())
+    rule = Halve()
+    learn = regularizers.LearnScales([rule, regularizers.Evidence()])
+    model.fit(*data, callbacks=[learn], **SOME)
+    assert rule.asked == [0, 10, 20, 30]
+    np.testing.assert_allclose(mine.scale(), 0.0625, rtol=1e-6)
+    assert other.scale() != 1.0
+
+
+def what_is_said(model, data, **options):
+    with warnings.catch_warnings(record=True) as heard:
+        warnings.simplefilter("always", UserWarning)
+        model.fit(*data, **options)
+    return [str(w.message) for w in heard]
+
+
+def test_what_no_rule_decides_is_named(data):
+    model = network()
+    model.compile("adam", loss=kl.losses.NormalLoss())
+    learn = regularizers.LearnScales([regularizers.HeldOut()])
+    heard = what_is_said(model, data, callbacks=[learn], **SOME)
+    assert any("No rule can choose the scales" in text for text in heard)
+    assert adaptive(model)[0].regularizer.scale() == 1.0
+
+
+def test_short_fits_compile_one_measurement(data, monkeypatch):
+    made = []
+    init = FisherInformation.__init__
+    monkeypatch.setattr(
+        FisherInformation,
+        "__init__",
+        lambda self, *args: (made.append(self), init(self, *args))[1],
+    )
+    model = network()
+    model.compile("adam", loss=kl.losses.NormalLoss())
+    scales = []
+    for _ in range(5):
+        model.fit(*data, batch_size=8, verbose=0)
+        scales.append(adaptive(model)[0].regularizer.scale().item())
+    assert len(made) == 1
+    # Together the fits are as long as one that learns.
+    assert scales[-1] != 1.0
+
+
+def test_too_large_a_number_of_examples_is_noticed(data):
+    model = network(regularizers.DRidge(num_examples=640))
+    model.compile("adam", loss=kl.losses.NormalLoss())
+    heard = what_is_said(model, data, verbose=0)
+    assert sum("`num_examples=640`" in text for text in heard) == 1
+
+
+def test_a_learned_noise_knows_what_the_weights_use(data):
+    """As many weights as examples: the residuals alone would be zero."""
+    x, y = data
+    prior = regularizers.DRidge(num_examples=64)
+    model = network(prior)
+    model.compile(keras.optimizers.Adam(0.01), loss=kl.losses.NormalLoss())
+    model.fit(*data, batch_size=64, epochs=300, verbose=0)
+    noise = float(model.loss.parameter_values()["scale"])
+    residual = y - ops.convert_to_numpy(model(x))
+    used = prior.effective_weights()
+    assert used > 1
+    expected = np.sqrt(np.sum(residual**2) / (64 - used))
+    np.testing.assert_allclose(noise, expected, rtol=0.02)
