@@ -21,9 +21,6 @@ STEPS = 2
 
 IS_TORCH = keras.backend.backend() == "torch"
 """PyTorch has no `steps_per_execution`."""
-COMPILED = ("plain", "steps_per_execution")
-"""Runs that TensorFlow compiles. Tracing takes most of the time of a case, so
-the others take their steps one by one, through the same code."""
 
 
 class Family(typing.NamedTuple):
@@ -160,6 +157,18 @@ class Case(typing.NamedTuple):
     run: str
     adapt: str
     turn: int = 0
+
+    @property
+    def is_compiled(self) -> bool:
+        """Whether steps are compiled.
+
+        Tracing on TensorFlow takes most of the time of a case, so there most
+        cases take their steps one by one, through the same code.
+        """
+        if EAGERLY:
+            runs = ("plain", "steps_per_execution")
+            return self.run in runs and self.turn % 3 == 0
+        return self.run != "eager"
 
     @property
     def is_sequence(self) -> bool:
@@ -406,9 +415,7 @@ def compiled(case):
     if case.adapt == "adapt":
         model.adapt(make_y(case), sample_weight=make_weights(case))
     clipnorm = 0.1 if case.run == "clipnorm" else None
-    options = {}
-    if case.run == "eager" or (EAGERLY and case.run not in COMPILED):
-        options["run_eagerly"] = True
+    options = {"run_eagerly": not case.is_compiled}
     if case.run == "steps_per_execution" and not IS_TORCH:
         options["steps_per_execution"] = 2
     model.compile(

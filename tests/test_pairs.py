@@ -54,6 +54,8 @@ def assert_finite(*values):
         assert np.isfinite(as_numpy(value)).all()
 
 
+# Strengths need held-out rows, or a likelihood and data with another rule.
+@pytest.mark.filterwarnings("ignore:No rule can choose the scales")
 @pytest.mark.parametrize("case", chosen(), ids=described)
 def test_features_hold_together(case, precision, tmp_path):
     precision(case.precision)
@@ -66,7 +68,9 @@ def test_features_hold_together(case, precision, tmp_path):
         pairs = zip(before, model.get_weights(), strict=True)
         assert any(not np.array_equal(a, b) for a, b in pairs)
 
-    model.run_eagerly = EAGERLY and case.run != "plain"
+    model.run_eagerly = EAGERLY and not (
+        case.is_compiled and case.run == "plain"
+    )
     found = model.evaluate(
         **features.feed_evaluation(case), verbose=0, return_dict=True
     )
@@ -146,24 +150,24 @@ def weights_of(model):
     return [as_numpy(w) for w in model.get_weights()]
 
 
-@pytest.mark.parametrize("row", [0, 20], ids=["first_batch", "late"])
 @pytest.mark.parametrize(
     "case", features.all_families(), ids=lambda case: case.family.name
 )
-def test_a_missing_target_is_refused_before_training(case, row):
-    y = features.make_y(case).astype("float32")
-    y[row] = np.nan
+def test_a_missing_target_is_refused_before_training(case):
     model = features.compiled(case._replace(run="eager"))
     before = weights_of(model)
-    with pytest.raises(ValueError, match="Received: "):
-        model.fit(
-            features.make_x(case),
-            y,
-            batch_size=features.BATCH,
-            shuffle=False,
-            verbose=0,
-        )
-    assert_equal_outputs(before, weights_of(model))
+    for row in (0, features.ROWS - 1):
+        y = features.make_y(case).astype("float32")
+        y[row] = np.nan
+        with pytest.raises(ValueError, match="Received: "):
+            model.fit(
+                features.make_x(case),
+                y,
+                batch_size=features.BATCH,
+                shuffle=False,
+                verbose=0,
+            )
+        assert_equal_outputs(before, weights_of(model))
 
 
 LABELS = {
