@@ -366,15 +366,13 @@ class TestCheckpoints:
 
     def test_killed_at_random_moments(self, tmp_path):
         seed = random.Random(0)
-        states = None
+        states = all_states()
         for number in range(3):
             folder = tmp_path / str(number)
             folder.mkdir()
             checkpoint = folder / "model.weights.h5"
             how = (signal.SIGKILL, signal.SIGTERM)[number % 2]
             with start_training(folder) as child:
-                if states is None:
-                    states = all_states()
                 deadline = time.monotonic() + 120
                 while not checkpoint.exists() and time.monotonic() < deadline:
                     time.sleep(0.01)
