@@ -100,7 +100,7 @@ class Beta(Likelihood):
 
         end = -math.log(smallest(log_p))
         zeros = ops.zeros_like(log_p + mean)
-        finite = clip(log_p, -end, 0.0)
+        finite = clip(log_p + zeros, -end, 0.0)
         start = clip(ops.log(mean) - ops.log(rest) + zeros, 1.0 - end, end - 1)
         found = solve(log_tail, nll, finite, upper, -end, end, start=start)
         limit = ops.cast(upper, log_p.dtype) + zeros

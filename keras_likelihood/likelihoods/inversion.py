@@ -31,6 +31,7 @@ def solve(log_tail, nll, log_p, upper, low, high, start=None):
     wide = ops.dtype(log_p) == "float64"
     tolerance = (1e-13 if wide else 1e-6) * (1 + ops.abs(fixed))
     like = fixed + ops.cast(upper, ops.dtype(fixed)) + low + high
+    like = like if start is None else like + start
     zeros = ops.zeros_like(ops.stop_gradient(like))
     low, high = (ops.stop_gradient(end + zeros) for end in (low, high))
     v = 0.5 * (low + high) if start is None else start + zeros
