@@ -30,7 +30,8 @@ def with_own_callbacks(model, callbacks=None, **given):
         learner = model.__dict__.setdefault("_learn_scales", LearnScales())
         learners, own = [learner], [*own, learner]
     for learner in learners:
-        _give_rows(learner, **given)
+        if learner.share is None:
+            _give_rows(learner, **given)
     if not isinstance(callbacks, keras.callbacks.CallbackList):
         # Later callbacks see the values that an earlier one adds to the logs.
         return [*own, *listed]
@@ -68,7 +69,7 @@ def without_held_out(callbacks=None, **given) -> dict:
             )
         weight = given.get("sample_weight")
         kept, held_out = split_rows((x, y, weight), learner.share)
-        learner.hold_back(held_out)
+        learner.use_rows(*kept, held_out=held_out)
         names = ("x", "y", "sample_weight")
         return dict(zip(names, kept, strict=True))
     return {}

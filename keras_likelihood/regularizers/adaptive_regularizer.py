@@ -92,6 +92,8 @@ class AdaptiveRegularizer(
         self.learning_rate_multiplier = _positive(
             "learning_rate_multiplier", learning_rate_multiplier
         )
+        self.factor = 2.0 * self.noise**2 if loss == "mse" else 1.0
+        """Factor of the negative log-likelihood in the penalty."""
         self._regularize_nothing()
 
     def prior_nll(self, weight, scale):
@@ -106,15 +108,9 @@ class AdaptiveRegularizer(
         raise NotImplementedError
 
     def is_on(self, weight, scale, precision):
-        """Which entries count, given how well the data determine them.
+        """Which entries of an array count, a boolean array of its shape.
 
-        Args:
-            weight: NumPy array.
-            scale: its scales.
-            precision: `h`, the inverse variance of an entry, seen alone.
-
-        Returns:
-            Boolean array of the shape of `weight`.
+        `precision` is the inverse variance of an entry, seen alone.
         """
         raise NotImplementedError
 
@@ -123,30 +119,25 @@ class AdaptiveRegularizer(
         shape = self._links.shape = tuple(weight_shape)
         start = math.log(self.initial_scale or 1.0)
         start /= self.learning_rate_multiplier
-        self.log_scale = self.add_weight(
-            name="log_scale",
-            shape=self._scale_shape(shape),
-            initializer=keras.initializers.Constant(start),
-            dtype="float32",
-            autocast=False,
-            trainable=self.objective == "joint",
-        )
         # Inputs of size 1 are assumed until a rule measures the curvature.
         precision = self.num_examples / (self.noise**2 * shape[-1])
-        self.log_precision = self._add_number(
-            "log_precision", math.log(precision)
-        )
-        self.freedom = self._add_number("freedom", 0.0)
 
-    def _add_number(self, name, value):
-        return self.add_weight(
-            name=name,
-            shape=(),
-            initializer=keras.initializers.Constant(value),
-            dtype="float32",
-            autocast=False,
-            trainable=False,
+        def add(name, value, shape=(), trainable=False):
+            return self.add_weight(
+                name=name,
+                shape=shape,
+                initializer=keras.initializers.Constant(value),
+                dtype="float32",
+                autocast=False,
+                trainable=trainable,
+            )
+
+        is_joint = self.objective == "joint"
+        self.log_scale = add(
+            "log_scale", start, self._scale_shape(shape), is_joint
         )
+        self.log_precision = add("log_precision", math.log(precision))
+        self.freedom = add("freedom", 0.0)
 
     def load_own_variables(self, store):
         """Loads the scales, also from files of versions 0.1 and 0.2."""
@@ -205,11 +196,6 @@ class AdaptiveRegularizer(
         """Says that a `LearnScales` callback moves the scales."""
         self._links.is_learned = True
 
-    @property
-    def factor(self) -> float:
-        """Factor of the negative log-likelihood in the penalty."""
-        return 2.0 * self.noise**2 if self.loss == "mse" else 1.0
-
     def _read_log_scale(self):
         stored = ops.convert_to_tensor(self.log_scale)
         return scale_step(stored, self.learning_rate_multiplier)
@@ -220,11 +206,7 @@ class AdaptiveRegularizer(
         return ops.convert_to_numpy(ops.exp(self._read_log_scale()))
 
     def set_scale(self, scale):
-        """Sets the scales.
-
-        Args:
-            scale: positive numbers that broadcast with `scale()`.
-        """
+        """Sets the scales to positive numbers that broadcast with them."""
         self._require_built()
         log_scale = np.log(scale) / self.learning_rate_multiplier
         shape = tuple(self.log_scale.shape)
@@ -236,20 +218,12 @@ class AdaptiveRegularizer(
         self.log_scale.assign(log_scale)
 
     def strength(self):
-        """The factor of `keras.regularizers.L1` or `L2` that equals this one.
-
-        Returns:
-            NumPy array of the shape of `scale()`.
-        """
+        """The factors of `keras.regularizers.L1` or `L2` that equal this."""
         share = self.factor / (self.order * self.num_examples)
         return share * self.scale() ** -self.order
 
     def switched_off(self, weight):
-        """Which entries of `weight` the prior has switched off.
-
-        Returns:
-            Boolean NumPy array of the shape of `weight`.
-        """
+        """Which entries of `weight` are off, a boolean array of its shape."""
         precision = np.exp(ops.convert_to_numpy(self.log_precision))
         weight = ops.convert_to_numpy(weight).astype("float32")
         return ~self.is_on(weight, self.scale(), precision)

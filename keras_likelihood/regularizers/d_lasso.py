@@ -4,13 +4,11 @@ import numpy as np
 from keras import ops
 
 from keras_likelihood.backend.registration import serializable
+from keras_likelihood.evidence.laplace_scales import RESOLUTION
 from keras_likelihood.likelihoods.laplace import Laplace
 from keras_likelihood.regularizers.adaptive_regularizer import (
     AdaptiveRegularizer,
 )
-
-RESOLUTION = 0.1
-"""A weight below this share of its own uncertainty counts as zero."""
 
 
 @serializable

@@ -7,7 +7,7 @@ import numpy as np
 from keras import ops
 
 from keras_likelihood.backend.weight_gradients import GradientFold
-from keras_likelihood.regularizers.fisher import other_variables
+from keras_likelihood.evidence.fisher import other_variables
 
 _BATCH, _MOST_ROWS = 128, 2048
 

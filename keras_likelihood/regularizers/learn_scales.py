@@ -8,13 +8,9 @@ from keras import ops
 
 from keras_likelihood import likelihoods
 from keras_likelihood.backend.weight_gradients import sync_variables
-from keras_likelihood.regularizers.fisher import FisherInformation
-from keras_likelihood.regularizers.held_out_slopes import HeldOutSlopes
-from keras_likelihood.regularizers.noise_prior import (
-    attach_noise_prior,
-    learned_noise,
-)
-from keras_likelihood.regularizers.outcomes import outcomes_of
+from keras_likelihood.evidence.outcomes import outcomes_of
+from keras_likelihood.regularizers.measurements import Measurements
+from keras_likelihood.regularizers.noise_prior import attach_noise_prior
 from keras_likelihood.regularizers.pruning import adaptive_weights
 from keras_likelihood.regularizers.rows import Rows
 from keras_likelihood.regularizers.rules import Evidence, HeldOut
@@ -80,28 +76,20 @@ class LearnScales(keras.callbacks.Callback):
                 "`held_out` must be rows or a share in (0, 1). "
                 f"Received: {held_out}"
             )
-        self.held_out = held_out
-        self._x = x
+        self.share = held_out if isinstance(held_out, float) else None
+        """Share of the training rows to hold back, or `None`."""
+        self._held_out = None if self.share else held_out
+        self._x, self._examples, self._seed = x, examples, seed
         self._likelihood = likelihood and likelihoods.get(likelihood)
         self._parameters = parameters
-        self._examples, self._seed = examples, seed
-        self.step, self.total_steps = 0, None
-        self._held_back: tuple | None = None
-        self._outcomes = None
+        self.step: int = 0
+        self.total_steps: int | None = None
+        self.measurements: Measurements | None = None
         self._sites: list = []
         self._due: dict = {}
         self._made_for: tuple = ()
-        self._fisher = self._slopes = None
+        self._rate = 0.0
         self.use_rows()
-
-    @property
-    def share(self) -> float | None:
-        """Share of the training rows to hold back, or `None`."""
-        return self.held_out if isinstance(self.held_out, float) else None
-
-    def hold_back(self, rows: tuple):
-        """Takes rows `(x, y, sample_weight)` that training does not see."""
-        self._held_back = rows
 
     def use_rows(self, x=None, y=None, sample_weight=None, held_out=None):
         """Takes rows of a training, unless the callback was given its own.
@@ -112,72 +100,28 @@ class LearnScales(keras.callbacks.Callback):
         """
         if self._x is not None:
             x, y, sample_weight = self._x, None, None
-        held_out = self._held_back or held_out
-        if self.held_out is not None and self.share is None:
-            held_out = self.held_out
-        self._held_back = None
-        self._rows = _readable(x, y, sample_weight, seed=self._seed)
+        held_out = held_out if self._held_out is None else self._held_out
         parts = held_out if isinstance(held_out, tuple) else (held_out,)
-        self._held_out_rows = _readable(*parts, seed=self._seed)
-
-    @property
-    def has_held_out(self) -> bool:
-        """Whether there are held-out rows."""
-        return self._held_out_rows is not None
-
-    @property
-    def has_curvature(self) -> bool:
-        """Whether the curvature can be measured."""
-        return self._outcomes is not None and self._rows is not None
-
-    def held_out_slope(self, site):
-        """See `Site.held_out_slope`."""
-        if self._slopes_step != self.step:
-            self._found = self._slopes.exchange()
-            self._slopes_step = self.step
-        return self._found and self._found[self._sites.index(site)]
-
-    def curvature(self, site):
-        """See `Site.curvature`."""
-        self._fisher.measure_if_due(
-            self.step, lambda: self._rows.draw(self._examples)
+        self._rows = (
+            _readable(x, y, sample_weight, seed=self._seed),
+            _readable(*parts, seed=self._seed),
         )
-        return self._fisher.curvature_of(site.variable, site.prior.num_examples)
-
-    def draw_rows(self, count: int):
-        """See `Site.draw_rows`."""
-        return self._rows.draw(count)
 
     def on_train_begin(self, logs=None):
         model = self.model
-        for weight in adaptive_weights(model):
-            weight.regularizer.claim(weight)
         weights = [
             w
             for w in adaptive_weights(model)
-            if w.regularizer.objective == "evidence" and w.regularizer.trainable
+            if w.regularizer.claim(w).objective == "evidence"
+            and w.regularizer.trainable
         ]
         for weight in weights:
             weight.regularizer.expect_callback()
-        self._outcomes = outcomes_of(model, self._likelihood, self._parameters)
         if attach_noise_prior(model, weights):
             if getattr(model, "train_function", None):
                 model.make_train_function(force=True)
         self._make_sites(model, weights)
         self._begin()
-
-    def _check_counts(self, weights):
-        """Warns of more examples than the training rows can have."""
-        most = self._rows.terms if self._rows else None
-        for weight in weights:
-            count = weight.regularizer.num_examples
-            if most and count > 1.5 * most:
-                warnings.warn(
-                    "`num_examples` is the number of likelihood terms in the "
-                    f"training rows, which have at most {most}. Received: "
-                    f"`num_examples={count:g}` for {weight.path}",
-                    stacklevel=2,
-                )
 
     def _make_sites(self, model, weights):
         """Keeps what is compiled, unless the model has changed."""
@@ -189,29 +133,30 @@ class LearnScales(keras.callbacks.Callback):
             for site in self._sites:
                 site.forget_scale()
             return
-        self._made_for = made_for
-        self._check_counts(weights)
+        self._made_for, self._due = made_for, {}
         self._sites = [Site(w, self) for w in weights]
-        self._due = {}
-        self._fisher = self._slopes = None
+        outcomes = outcomes_of(model, self._likelihood, self._parameters)
+        self.measurements = Measurements(
+            model, weights, outcomes, examples=self._examples, seed=self._seed
+        )
+        _check_counts(self._rows[0], weights)
 
     def _begin(self):
         params = self.params or {}
         self._epoch_steps = params.get("steps")
         epochs = params.get("epochs", 1)
         self.total_steps = self._epoch_steps and epochs * self._epoch_steps
-        self._offset, self._slopes_step = self.step, None
+        self._offset, self._groups = self.step, []
         self._read_rate()
-        self._groups: list = []
-        undecided = []
+        if not self._sites:
+            return
+        self.measurements.use_rows(*self._rows)
         chosen: dict = {}
         for site in self._sites:
             rule = next((r for r in self.rules if r.applies(site)), None)
-            if rule is None:
-                undecided.append(site.variable.path)
-            else:
-                chosen.setdefault(rule, []).append(site)
-        if undecided:
+            chosen.setdefault(rule, []).append(site)
+        if None in chosen:
+            undecided = [site.variable.path for site in chosen.pop(None)]
             warnings.warn(
                 "No rule can choose the scales of the regularizers of "
                 f"{undecided}, so they stay as they are. Give held-out rows: "
@@ -222,39 +167,14 @@ class LearnScales(keras.callbacks.Callback):
         for rule, sites in chosen.items():
             pause = max(rule.interval(site) for site in sites)
             # A loop of short fits is one training.
-            due = min(self._due.get(rule, self.step), self.step + pause)
-            self._due[rule] = due
+            due = self._due.get(rule, self.step)
+            self._due[rule] = min(due, self.step + pause)
             self._groups.append((rule, sites, pause))
-        self._prepare()
-
-    def _prepare(self):
-        """Compiles measurements while the training step is compiled."""
-        model = self._made_for[0]
-        weights = [site.variable for site in self._sites]
-        if not weights:
-            return
-        if self.has_held_out and self._slopes is None:
-            self._slopes = HeldOutSlopes(model, weights)
-        if self.has_curvature and self._fisher is None:
-            self._fisher = FisherInformation(
-                model, weights, self._outcomes, self._noise, self._seed
-            )
-        if self.has_held_out:
-            self._slopes.use_rows(self._held_out_rows, self._seed)
-        for rule, _, pause in self._groups:
-            if pause > (self.total_steps or 0):
-                continue
-            if isinstance(rule, HeldOut):
-                self._slopes.prepare()
-            if isinstance(rule, Evidence):
-                self._fisher.prepare(self._rows.draw(self._examples))
-
-    def _noise(self):
-        noise = learned_noise(self._made_for[0])
-        if noise is None:
-            return 1.0
-        value = ops.convert_to_numpy(noise.value()).astype("float64")
-        return float(np.exp(np.mean(np.log(value))))
+        used = [r for r, _, p in self._groups if p <= (self.total_steps or 0)]
+        self.measurements.prepare(
+            held_out=any(isinstance(r, HeldOut) for r in used),
+            curvature=any(isinstance(r, Evidence) for r in used),
+        )
 
     def on_train_batch_begin(self, batch, logs=None):
         # A callback with `on_train_batch_end` would make Keras read the loss
@@ -263,8 +183,6 @@ class LearnScales(keras.callbacks.Callback):
         self._move_if_due()
 
     def on_epoch_end(self, epoch, logs=None):
-        if not self._sites:
-            return
         steps = self._epoch_steps or self.step + 1 - self._offset
         self._offset += steps
         self.step = self._offset
@@ -289,7 +207,6 @@ class LearnScales(keras.callbacks.Callback):
     def _read_rate(self):
         """Reads the learning rate, where Keras has ended all steps anyway."""
         optimizer = getattr(self._made_for[0], "optimizer", None)
-        self._rate = 0.0
         if isinstance(optimizer, keras.optimizers.SGD):
             self._rate = float(ops.convert_to_numpy(optimizer.learning_rate))
 
@@ -309,3 +226,17 @@ def _readable(x=None, y=None, sample_weight=None, seed=0):
         return None
     rows = Rows(x, y, sample_weight, seed)
     return rows if rows.can_be_read else None
+
+
+def _check_counts(rows, weights):
+    """Warns of more examples than the training rows can have."""
+    most = rows.terms if rows else None
+    for weight in weights:
+        count = weight.regularizer.num_examples
+        if most and count > 1.5 * most:
+            warnings.warn(
+                "`num_examples` is the number of likelihood terms in the "
+                f"training rows, which have at most {most}. Received: "
+                f"`num_examples={count:g}` for {weight.path}",
+                stacklevel=2,
+            )

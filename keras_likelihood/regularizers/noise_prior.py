@@ -25,33 +25,22 @@ class NoisePrior(keras.regularizers.Regularizer):
     """
 
     def __init__(self, parameter, weights, inner=None):
-        self._parameter, self._weights = parameter, weights
-        self._inner = inner
+        self._parameter, self.weights, self.inner = parameter, weights, inner
         self._total = sum(math.prod(w.shape) for w in weights)
 
     def __call__(self, variable):
         noise = ops.cast(self._parameter.value(), "float32")
-        most = 1.0 if len(self._weights) == 1 else 0.5
+        most = 1.0 if len(self.weights) == 1 else 0.5
         used = 0.0
-        for weight in self._weights:
+        for weight in self.weights:
             share = most * math.prod(weight.shape) / self._total
             prior = weight.regularizer
             freedom = ops.convert_to_tensor(prior.freedom) / prior.num_examples
             used = used + ops.minimum(freedom, share)
         penalty = -used * ops.mean(ops.log(noise))
-        if self._inner is not None:
-            penalty = penalty + self._inner(variable)
+        if self.inner is not None:
+            penalty = penalty + self.inner(variable)
         return penalty
-
-    def is_for(self, weights) -> bool:
-        """Whether it counts these weights."""
-        mine, given = ([id(w) for w in ws] for ws in (self._weights, weights))
-        return mine == given
-
-    @property
-    def inner(self):
-        """The regularizer that the parameter had before, or `None`."""
-        return self._inner
 
 
 def learned_noise(model):
@@ -76,7 +65,7 @@ def attach_noise_prior(model, weights) -> bool:
         return False
     before = noise.unconstrained.regularizer
     if isinstance(before, NoisePrior):
-        if before.is_for(weights):
+        if [id(w) for w in before.weights] == [id(w) for w in weights]:
             return False
         before = before.inner
     noise.unconstrained.regularizer = NoisePrior(noise, weights, before)

@@ -64,7 +64,7 @@ class Site:
     @property
     def has_held_out(self) -> bool:
         """Whether there are held-out rows."""
-        return self._learner.has_held_out
+        return self._learner.measurements.has_held_out
 
     @property
     def held_out_slope(self):
@@ -74,12 +74,14 @@ class Site:
         the weight, and `pull` that of the prior. The result was measured at
         the move before this one, so that an accelerator need not wait.
         """
-        return self._learner.held_out_slope(self)
+        return self._learner.measurements.held_out_slope(
+            self.variable, self.step
+        )
 
     @property
     def has_curvature(self) -> bool:
         """Whether the curvature can be measured."""
-        return self._learner.has_curvature
+        return self._learner.measurements.has_curvature
 
     @property
     def curvature(self):
@@ -88,14 +90,14 @@ class Site:
         The weight is read as a matrix, of the shape of its `values`. `None`
         if the curvature is zero or not finite.
         """
-        return self._learner.curvature(self)
+        return self._learner.measurements.curvature(self.variable, self.step)
 
     def draw_rows(self, count: int):
         """Random training rows, `{"x": ..., "y": ..., "weight": ...}`.
 
         There is no entry for what `fit` was not given.
         """
-        return self._learner.draw_rows(count)
+        return self._learner.measurements.rows.draw(count)
 
     def record(self, *, freedom: float, precision: float):
         """Keeps what was measured in the prior, for `report` and `prune`.

@@ -65,7 +65,7 @@ def test_slopes_are_the_held_out_gradient_along_the_pull(cls, data):
 @pytest.mark.parametrize("sign", [1, -1])
 def test_strength_grows_where_held_out_rows_want_smaller_weights(sign, data):
     x, y = data
-    prior = regularizers.DRidge(num_examples=64)
+    prior = regularizers.DRidge(num_examples=64, initial_scale=1.0)
     model = model_with(prior)
     # The weights are 1. Held-out rows without any signal want them at 0, and
     # rows with twice the signal want them larger.

@@ -9,13 +9,13 @@ from keras import ops
 
 import keras_likelihood as kl
 from keras_likelihood import regularizers
-from keras_likelihood.models.finite_loss import FiniteLoss
-from keras_likelihood.outliers.scale_detector import Forecast
-from keras_likelihood.regularizers.fisher import (
+from keras_likelihood.evidence.fisher import (
     FisherInformation,
     matrix_shape,
 )
-from keras_likelihood.regularizers.outcomes import outcomes_of
+from keras_likelihood.evidence.outcomes import outcomes_of
+from keras_likelihood.models.finite_loss import FiniteLoss
+from keras_likelihood.outliers.scale_detector import Forecast
 from tests.batches import Repeated
 
 
@@ -62,10 +62,11 @@ def measured(model, rows, times=1):
             model.trainable_weights,
             outcomes_of(model),
             lambda: 1.0,
-            seed=seed,
+            # On PyTorch the next draw has the next seed.
+            seed=1000 * seed,
         )
         fisher.measure_if_due(16, lambda: rows)
-        found.append(fisher.curvature_of(model.trainable_weights[0], 1.0))
+        found.append(fisher.curvature_of(0, 1.0))
     return np.mean([curvature.matrix() for curvature in found], axis=0)
 
 
@@ -192,8 +193,8 @@ def test_sgd_with_momentum_stays_finite(cls, rng):
     assert np.all(np.isfinite(history["loss"]))
     assert np.isfinite(history["effective_weights"][-1])
     for weight in regularizers.adaptive_weights(model):
-        scale = weight.regularizer.scale()
-        assert np.all(np.isfinite(scale)) and np.all(scale != 1.0)
+        assert np.all(np.isfinite(weight.regularizer.scale()))
+        assert weight.regularizer.effective_weights() > 0
 
 
 def test_a_head_and_a_data_set_are_measured(rng):

@@ -5,18 +5,18 @@ import math
 import numpy as np
 
 from keras_likelihood.evidence.curvature import LARGEST_MATRIX
+from keras_likelihood.evidence.laplace_scales import (
+    lasso_scale,
+    multi_lasso_scale,
+)
+from keras_likelihood.evidence.normal_scales import (
+    multi_ridge_scale,
+    ridge_scale,
+)
 from keras_likelihood.regularizers.d_lasso import DLasso
 from keras_likelihood.regularizers.d_ridge import DRidge
 from keras_likelihood.regularizers.multi_lasso import MultiLasso
 from keras_likelihood.regularizers.multi_ridge import MultiRidge
-from keras_likelihood.regularizers.rules.l1_formulas import (
-    lasso_scale,
-    multi_lasso_scale,
-)
-from keras_likelihood.regularizers.rules.l2_formulas import (
-    multi_ridge_scale,
-    ridge_scale,
-)
 from keras_likelihood.regularizers.rules.scale_rule import ScaleRule
 
 _FIRST_STEP = 16

@@ -9,7 +9,8 @@ import math
 
 import numpy as np
 
-from keras_likelihood.regularizers.d_lasso import RESOLUTION
+RESOLUTION = 0.1
+"""A weight below this share of its own uncertainty counts as zero."""
 
 _ROUNDS = 3
 _SMALLEST = 1e-30

@@ -9,11 +9,11 @@ from keras import ops
 from keras_likelihood.backend.weight_gradients import GradientFold
 from keras_likelihood.evidence import Curvature
 from keras_likelihood.evidence.curvature import LARGEST_MATRIX
+from keras_likelihood.evidence.outcomes import Outcome
 from keras_likelihood.likelihoods.ensemble_distribution import (
     EnsembleDistribution,
 )
 from keras_likelihood.losses.batch import Batch
-from keras_likelihood.regularizers.outcomes import Outcome
 
 LARGEST_FACTOR = 640
 """A Kronecker factor with more rows is kept as its diagonal."""
@@ -76,9 +76,11 @@ class FisherInformation:
         """Begins to compile for rows of this shape, beside other work."""
         self._sums.prepare(*self._arguments(rows))
 
-    def curvature_of(self, weight, num_examples: float):
-        """`Curvature` of `num_examples` likelihood terms by a weight."""
-        i = next(i for i, w in enumerate(self._weights) if w is weight)
+    def curvature_of(self, i: int, num_examples: float):
+        """`Curvature` of `num_examples` terms by the weight of number `i`.
+
+        `None` if it is zero or was never finite.
+        """
         if self._factors[i] is None:
             return None
         left, right = self._factors[i]

@@ -8,7 +8,7 @@ seen alone.
 import numpy as np
 
 from keras_likelihood.evidence import updated_strength
-from keras_likelihood.regularizers.rules.l1_formulas import price_of_a_weight
+from keras_likelihood.evidence.laplace_scales import price_of_a_weight
 
 _ROUNDS = 3
 _LARGEST_FACTOR = np.e
