@@ -50,11 +50,29 @@ def value_and_gradient(function, inputs: list) -> tuple:
     depends on. The derivatives are constants.
 
     Args:
+        function: maps the inputs to one tensor.
+        inputs: list of tensors.
+
+    Returns:
+        `(value, derivatives)`, the second a list like `inputs`.
+    """
+
+    def alone(*inputs):
+        return function(*inputs), {}
+
+    value, derivatives, _ = value_gradient_and_others(alone, inputs)
+    return value, derivatives
+
+
+def value_gradient_and_others(function, inputs: list) -> tuple:
+    """As `value_and_gradient`, for a function that returns more.
+
+    Args:
         function: maps the inputs to a tensor and a dict of other tensors.
         inputs: list of tensors, which may be empty.
 
     Returns:
-        `(value, derivatives, others)`, the second a list like `inputs`.
+        `(value, derivatives, others)`.
     """
     if not inputs:
         value, others = function()

@@ -48,6 +48,7 @@ class GlobalParameter(keras.Layer):
         **kwargs,
     ):
         super().__init__(autocast=False, **kwargs)
+        self.supports_masking = True
         self.initial = initial
         self.constraint = constraint and constraints.get(constraint)
         self.dimension = dimension

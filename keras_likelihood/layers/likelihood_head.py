@@ -153,7 +153,10 @@ class LikelihoodHead(keras.Layer):
         y, weight = collect_targets(y, sample_weight)
         linear = self.prediction.activation is keras.activations.linear
         constraint = getattr(self.likelihood, "prediction_constraint", None)
-        if not linear or (self.target_units is None and constraint is None):
+        has_start = self.target_units is not None or (
+            constraint is not None and not self.likelihood.event_rank
+        )
+        if not linear or not has_start:
             raise ValueError(
                 "`adapt` is for likelihoods with a location and a scale, "
                 "such as 'normal', and heads without an activation. Received: "

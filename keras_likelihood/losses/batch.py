@@ -102,10 +102,14 @@ class Batch:
         """
         weight = self.sample_weight
         if weight is not None:
-            # On PyTorch Keras multiplies the weights by the mask in place.
-            weight = ops.copy(ops.convert_to_tensor(weight))
+            weight = ops.convert_to_tensor(weight)
             while len(weight.shape) < len(values.shape):
                 weight = weight[..., None]
+            # On PyTorch Keras multiplies the weights by the mask in place.
+            if len(weight.shape) == len(values.shape):
+                weight = weight * ops.ones_like(values, dtype=weight.dtype)
+            else:
+                weight = ops.copy(weight)
         return _Given(reduction, dtype)(values, self.prediction, weight)
 
     def without_ignored(self, values, reduction: str | None):
@@ -176,7 +180,8 @@ def _possible_target(distribution, y):
     prediction = distribution.prediction
     if hasattr(distribution, "class_probabilities"):
         return ops.zeros_like(y)
-    if distribution.takes_bounds:
+    if len(y.shape) > len(prediction.shape):
+        # The last axis holds two bounds.
         return distribution.typical_outcome()[..., None]
     if y.shape[-1] == prediction.shape[-1] and len(y.shape) == len(
         prediction.shape

@@ -42,17 +42,28 @@ def refuse_other_head(model, key, loss, parameters):
         parameters: the parameters in the output.
     """
     head = _head_behind(model, key)
-    if head is None or not parameters:
+    if head is None:
         return
     sources = loss.sources(len(parameters))
     expected = [n for n, source in sources.items() if source == "predicted"]
     received = [p.name for p in head.likelihood.parameters]
-    if expected != received:
+    if expected != received or not _predicts_alike(
+        head.likelihood, loss.likelihood
+    ):
         raise ValueError(
             f"{loss.name} needs an output with the parameters {expected}, as "
             f"from a head for {loss.likelihood.name()!r}. Received: a head "
             f"for {head.likelihood.name()!r}, with {received}"
         )
+
+
+def _predicts_alike(one, other) -> bool:
+    """Whether the predictions of two likelihoods mean the same."""
+    family = getattr(one, "family", None)
+    if family is not None and family is getattr(other, "family", None):
+        return one is other
+    constraints = (repr(v.prediction_constraint) for v in (one, other))
+    return len(set(constraints)) == 1
 
 
 def _heads(model):

@@ -15,7 +15,11 @@ from keras_likelihood.losses.ensemble_loss import (
     given_parameters,
 )
 from keras_likelihood.losses.likelihood_loss import LikelihoodLoss
-from keras_likelihood.models.adapted_heads import adapt_heads, only_head
+from keras_likelihood.models.adapted_heads import (
+    adapt_heads,
+    only_head,
+    refuse_other_head,
+)
 from keras_likelihood.models.compiled_losses import with_instances
 from keras_likelihood.models.likelihood_model import LikelihoodModel
 
@@ -117,6 +121,10 @@ class Ensemble(LikelihoodModel):
                 given = given_parameters(loss, count, alone)
                 loss = EnsembleLoss(loss, count, **given)
             joint.likelihood = loss.loss.likelihood
+            output = self.members[0].output if self.members[0].outputs else None
+            refuse_other_head(
+                self.members[0], "", loss.loss, split_output(output)[1]
+            )
         elif loss is not None:
             raise ValueError(
                 "An ensemble needs a loss of `keras_likelihood.losses`, such "

@@ -6,7 +6,7 @@ from keras import ops
 
 from keras_likelihood.backend.private import UNTRACKED
 from keras_likelihood.backend.processes import replicas_that_add
-from keras_likelihood.backend.rows import value_and_gradient
+from keras_likelihood.backend.rows import value_gradient_and_others
 from keras_likelihood.data_parameters.indexed import split_index
 from keras_likelihood.losses.batch import Batch
 from keras_likelihood.losses.likelihood_loss import LikelihoodLoss
@@ -155,7 +155,7 @@ def _loss_and_distribution(loss, batch: Batch, index, training, weight):
         return loss.of(distribution, batch), distribution.parts()
 
     start = [rows[name].displacement for name in moving]
-    value, gradients, parts = value_and_gradient(objective, start)
+    value, gradients, parts = value_gradient_and_others(objective, start)
     distribution = loss.likelihood(**parts)
     for name, gradient in zip(moving, gradients, strict=True):
         scaled = gradient if weight is None else gradient * weight

@@ -173,7 +173,7 @@ def _data_key(name):
 def _assign_all(variables, values, name):
     shapes = [tuple(getattr(v, "saved_shape", v.shape)) for v in variables]
     received = [np.shape(v) for v in values]
-    if received and received[0] == ():
+    if shapes and received and received[0] == () != shapes[0]:
         # Version 0.2 kept the rows of a table on disk apart.
         shapes, received = shapes[1:], received[1:]
         variables, values = variables[1:], values[1:]

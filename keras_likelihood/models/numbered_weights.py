@@ -41,7 +41,10 @@ def standardize_weights(x, y, sample_weight=None, class_weight=None) -> tuple:
         else:
             x = weigh_classes(x, class_weight, lambda y: y[TARGET])
         class_weight = None
-    by_output = isinstance(sample_weight, dict | list | tuple)
+    # Keras repeats an array over the structure if it has one axis only.
+    by_output = isinstance(sample_weight, dict | list | tuple) or (
+        len(getattr(sample_weight, "shape", ())) > 1
+    )
     if by_output and carries_index(None, y):
         # Those of the index are for the structure alone.
         none = np.zeros(len(y[INDEX]), "float32")

@@ -1,6 +1,7 @@
 """Gradients of the likelihood of held-out rows along the pull of priors."""
 
 import itertools
+from collections.abc import Iterator
 
 import keras
 import numpy as np
@@ -33,7 +34,7 @@ class HeldOutSlopes:
             keras.random.SeedGenerator(0),
             self._add,
         )
-        self._batches: itertools.cycle | None = None
+        self._batches: Iterator = iter(())
         self._latest: list | None = None
 
     def use_rows(self, rows, seed: int):

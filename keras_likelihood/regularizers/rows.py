@@ -2,6 +2,7 @@
 
 import math
 import types
+from typing import Any
 
 import keras
 import numpy as np
@@ -27,7 +28,7 @@ class Rows:
     def __init__(self, x, y=None, sample_weight=None, seed: int = 0):
         self._random = np.random.default_rng(seed)
         self._set = None if is_arrays(x) else x
-        self._rows = None
+        self._rows: Any = None
         if self._set is None:
             self._rows = keras.tree.map_structure(
                 keras.ops.convert_to_numpy, _named(x, y, sample_weight)

@@ -362,16 +362,6 @@ def test_refusals(rng):
     scale = kl.DataParameter(num_examples=8)
     with pytest.raises(ValueError, match="from_members"):
         model.compile("sgd", loss=kl.losses.NormalLoss(scale=scale))
-    prior = kl.regularizers.DRidge
-    model = kl.Ensemble(
-        network(
-            lambda: layers.Dense(1, kernel_regularizer=prior(num_examples=8))
-        ),
-        members=2,
-    )
-    model.compile("sgd", loss=kl.losses.NormalLoss())
-    with pytest.raises(ValueError, match="join them"):
-        model.fit(*data(8))
     with pytest.raises(ValueError, match="Received: 'von_mises'"):
         EnsembleDistribution("von_mises")
     with pytest.raises(ValueError, match="Received: outputs"):

@@ -161,8 +161,9 @@ def test_train_on_batch_refuses_indices_outside(data):
 def test_reading_a_strangers_model_touches_no_file(data, tmp_path):
     """Audit, diagnosis and recalibration open no table that a file names."""
     x, y = data
-    store = tmp_path / "table.rows"
-    model, scale = with_data_scale(x, store=str(store))
+    store = tmp_path / "scale.npy"
+    table = kl.data_parameters.FileTable(str(store))
+    model, scale = with_data_scale(x, table=table)
     model.fit(x, kl.indexed(y), verbose=0)
     model.save(tmp_path / "m.keras")
     scale.close()

@@ -71,7 +71,7 @@ def test_a_prediction_outside_of_its_range_is_told(loss, y):
         ("weibull", np.nan, "finite numbers > 0"),
         ("exponential", -0.5, "finite numbers >= 0"),
         ("beta", 1.0, "strictly between 0 and 1"),
-        ("von_mises", np.inf, "finite angles"),
+        ("von_mises", np.inf, "finite"),
     ],
 )
 def test_impossible_targets_are_refused_and_score_nan(name, bad, message):
