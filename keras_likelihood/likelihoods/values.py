@@ -1,7 +1,7 @@
 """A distribution as a value: its arrays, slices and description."""
 
 import copy
-from typing import Any
+from typing import Any, ClassVar
 
 import keras
 import numpy as np
@@ -11,7 +11,7 @@ from keras import ops
 class Values:
     """Has a `prediction` and `parameters`, which are arrays or tensors."""
 
-    parameters: Any
+    parameters: ClassVar[Any]
 
     def values(self) -> dict:
         """The prediction and the parameters, by name."""
