@@ -33,7 +33,7 @@ class HeldOutSlopes:
             keras.random.SeedGenerator(0),
             self._add,
         )
-        self._batches: itertools.cycle | None = None
+        self._batches: itertools.cycle = itertools.cycle(())
         self._latest: list | None = None
 
     def use_rows(self, rows, seed: int):
