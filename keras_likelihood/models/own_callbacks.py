@@ -2,11 +2,11 @@
 
 import keras
 
+from keras_likelihood.backend.training_rows import is_arrays, split_rows
 from keras_likelihood.models.finite_loss import FiniteLoss
 from keras_likelihood.models.learned_values import LearnedValues
 from keras_likelihood.regularizers.learn_scales import LearnScales
 from keras_likelihood.regularizers.pruning import adaptive_weights
-from keras_likelihood.regularizers.rows import is_arrays, split_rows
 
 
 def with_own_callbacks(model, callbacks=None, **given):
@@ -69,9 +69,9 @@ def without_held_out(callbacks=None, **given) -> dict:
             )
         weight = given.get("sample_weight")
         kept, held_out = split_rows((x, y, weight), learner.share)
-        learner.use_rows(*kept, held_out=held_out)
-        names = ("x", "y", "sample_weight")
-        return dict(zip(names, kept, strict=True))
+        x, y, weight = kept
+        learner.use_rows(x, y, weight, held_out)
+        return {"x": x, "y": y, "sample_weight": weight}
     return {}
 
 

@@ -1,16 +1,18 @@
 """The base of regularizers whose strength is learned."""
 
 import math
-import warnings
 
 import keras
 import numpy as np
 from keras import ops
 
 from keras_likelihood.backend.gradients import scale_step
-from keras_likelihood.regularizers.one_weight import RegularizesOneWeight
+from keras_likelihood.regularizers.one_weight import (
+    GROUPS,
+    RegularizesOneWeight,
+    scale_shape,
+)
 
-_GROUPS = ("tensor", "input", "output", "weight")
 _LOSSES = ("nll", "mse")
 _OBJECTIVES = ("evidence", "joint")
 
@@ -35,8 +37,7 @@ class AdaptiveRegularizer(
     callback; in a stock model name it. With `trainable = False` the scale
     stays as it is.
 
-    A subclass defines `prior_nll`, `pull` and `order`. For a rule of your own,
-    see `ScaleRule`.
+    A subclass defines `prior_nll`, `pull`, `is_on` and `order`.
 
     Args:
         num_examples: number of likelihood terms that the loss averages over
@@ -82,7 +83,7 @@ class AdaptiveRegularizer(
                 f"`num_examples` must be > 1. Received: {num_examples}"
             )
         self.num_examples = float(num_examples)
-        self.group = _one_of("group", group, _GROUPS)
+        self.group = _one_of("group", group, GROUPS)
         self.loss = _one_of("loss", loss, _LOSSES)
         if initial_scale is not None:
             initial_scale = _positive("initial_scale", initial_scale)
@@ -101,17 +102,11 @@ class AdaptiveRegularizer(
         raise NotImplementedError
 
     def pull(self, weight):
-        """Gradient of `prior_nll` by the weight, but for a positive factor.
-
-        The factor may depend on the scale alone.
-        """
+        """Gradient of `prior_nll`, but for a factor that the scale gives."""
         raise NotImplementedError
 
     def is_on(self, weight, scale, precision):
-        """Which entries of an array count, a boolean array of its shape.
-
-        `precision` is the inverse variance of an entry, seen alone.
-        """
+        """Which entries count, given the inverse variance of an entry."""
         raise NotImplementedError
 
     def build(self, weight_shape):
@@ -132,12 +127,14 @@ class AdaptiveRegularizer(
                 trainable=trainable,
             )
 
-        is_joint = self.objective == "joint"
         self.log_scale = add(
-            "log_scale", start, self._scale_shape(shape), is_joint
+            "log_scale",
+            start,
+            scale_shape(self.group, shape),
+            trainable=self.objective == "joint",
         )
         self.log_precision = add("log_precision", math.log(precision))
-        self.freedom = add("freedom", 0.0)
+        self.freedom = add("freedom", -1.0)
 
     def load_own_variables(self, store):
         """Loads the scales, also from files of versions 0.1 and 0.2."""
@@ -152,19 +149,6 @@ class AdaptiveRegularizer(
                 self.freedom.assign(freedom)
                 self.log_precision.assign(log_precision)
 
-    def _scale_shape(self, shape):
-        if self.group == "tensor":
-            return (1,) * len(shape)
-        if self.group == "weight":
-            return shape
-        axis = len(shape) - (2 if self.group == "input" else 1)
-        if axis < 0:
-            raise ValueError(
-                f"group={self.group!r} needs a weight with that axis. "
-                f"Received: a weight of shape {shape}"
-            )
-        return tuple(n if i == axis else 1 for i, n in enumerate(shape))
-
     def __call__(self, weight):
         """The penalty of `weight`, a float32 scalar."""
         is_first = self._links.weight is None
@@ -178,23 +162,6 @@ class AdaptiveRegularizer(
         scale = ops.exp(self._read_log_scale())
         penalty = ops.sum(self.prior_nll(weight, scale))
         return penalty * (self.factor / self.num_examples)
-
-    def _warn_if_not_learned(self):
-        if self._links.is_learned or not self.trainable:
-            return
-        if self.objective == "evidence":
-            warnings.warn(
-                f"The scale of {self.name} stays at its present value. "
-                "`LikelihoodModel.fit` learns it; for another model, add the "
-                "callback `keras_likelihood.regularizers.LearnScales` to "
-                "`fit`. Set `trainable = False` to keep the scale.",
-                stacklevel=4,
-            )
-        self._links.is_learned = True
-
-    def expect_callback(self):
-        """Says that a `LearnScales` callback moves the scales."""
-        self._links.is_learned = True
 
     def _read_log_scale(self):
         stored = ops.convert_to_tensor(self.log_scale)
@@ -212,9 +179,7 @@ class AdaptiveRegularizer(
         shape = tuple(self.log_scale.shape)
         log_scale = np.broadcast_to(log_scale, shape).astype("float32")
         if not np.all(np.isfinite(log_scale)):
-            raise ValueError(
-                f"`scale` must be finite and > 0. Received: {scale}"
-            )
+            raise ValueError(f"`scale` must be > 0. Received: {scale}")
         self.log_scale.assign(log_scale)
 
     def strength(self):
@@ -229,14 +194,14 @@ class AdaptiveRegularizer(
         return ~self.is_on(weight, self.scale(), precision)
 
     def effective_weights(self) -> float:
-        """The degrees of freedom that the weight uses.
+        """The degrees of freedom that the weight uses, NaN if not measured.
 
-        `DRidge` and `MultiRidge` sum the share of each weight that the data
-        determine; `DLasso` and `MultiLasso` count the weights that are on.
-        It is NaN if no rule has measured it.
+        L2 priors sum the share of each weight that the data determine; L1
+        priors count the weights that are on.
         """
         self._require_built()
-        return float(ops.convert_to_numpy(self.freedom)) or math.nan
+        freedom = float(ops.convert_to_numpy(self.freedom))
+        return freedom if freedom >= 0 else math.nan
 
     def _require_built(self):
         if not self.built:
@@ -259,12 +224,11 @@ class AdaptiveRegularizer(
 
     @classmethod
     def from_config(cls, config):
-        if "input_scale" in config:
+        config = dict(config)
+        if config.pop("input_scale", None):
             # Version 0.2 froze a prior while a callback moved its scale.
-            unused = ("input_scale", "trainable")
-            config = {k: v for k, v in config.items() if k not in unused}
-            if config.get("noise") is None:
-                config.pop("noise", None)
+            del config["trainable"]
+            config["noise"] = config["noise"] or 1.0
         return cls(**config)
 
 

@@ -1,7 +1,6 @@
 """Gradients of the likelihood of held-out rows along the pull of priors."""
 
 import itertools
-from collections.abc import Iterator
 
 import keras
 import numpy as np
@@ -34,7 +33,7 @@ class HeldOutSlopes:
             keras.random.SeedGenerator(0),
             self._add,
         )
-        self._batches: Iterator = iter(())
+        self._batches: itertools.cycle = itertools.cycle(())
         self._latest: list | None = None
 
     def use_rows(self, rows, seed: int):

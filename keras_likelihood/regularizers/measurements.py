@@ -1,5 +1,7 @@
 """What the data say about regularized weights, measured when it is asked."""
 
+from typing import Any
+
 import numpy as np
 from keras import ops
 
@@ -26,7 +28,8 @@ class Measurements:
         self._fisher = outcomes and FisherInformation(
             model, weights, outcomes, self._noise, seed
         )
-        self.rows = self._held_out = None
+        self.rows: Any = None
+        self._held_out: Any = None
         self._found: list | None = None
         self._found_at: int | None = None
 

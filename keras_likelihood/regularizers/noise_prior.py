@@ -36,7 +36,8 @@ class NoisePrior(keras.regularizers.Regularizer):
             share = most * math.prod(weight.shape) / self._total
             prior = weight.regularizer
             freedom = ops.convert_to_tensor(prior.freedom) / prior.num_examples
-            used = used + ops.minimum(freedom, share)
+            # Below zero it is not measured yet.
+            used = used + ops.clip(freedom, 0.0, share)
         penalty = -used * ops.mean(ops.log(noise))
         if self.inner is not None:
             penalty = penalty + self.inner(variable)

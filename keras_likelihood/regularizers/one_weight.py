@@ -1,8 +1,12 @@
 """Finds the weight whose scales a regularizer holds."""
 
 import types
+import warnings
 
 import keras
+
+GROUPS = ("tensor", "input", "output", "weight")
+"""Which entries of a weight share a scale."""
 
 _ATTENTION_PARTS = {"query", "key", "value", "attention_output"}
 
@@ -44,6 +48,23 @@ class RegularizesOneWeight:
         if self._links.weight is not weight:
             return self._copies.claim(self, self._links.weight, weight)
         return self
+
+    def expect_callback(self):
+        """Says that a `LearnScales` callback moves the scales."""
+        self._links.is_learned = True
+
+    def _warn_if_not_learned(self):
+        if self._links.is_learned or not self.trainable:
+            return
+        if self.objective == "evidence":
+            warnings.warn(
+                f"The scale of {self.name} stays at its present value. "
+                "`LikelihoodModel.fit` learns it; for another model, add the "
+                "callback `keras_likelihood.regularizers.LearnScales` to "
+                "`fit`. Set `trainable = False` to keep the scale.",
+                stacklevel=4,
+            )
+        self._links.is_learned = True
 
     def get_build_config(self):
         if self._links.shape is None:
@@ -95,6 +116,21 @@ class Copies(keras.Layer):
         copy._links.is_learned = original._links.is_learned
         weight.regularizer = copy
         return copy
+
+
+def scale_shape(group: str, shape: tuple) -> tuple:
+    """Shape of the scales of a weight of this shape."""
+    if group == "tensor":
+        return (1,) * len(shape)
+    if group == "weight":
+        return shape
+    axis = len(shape) - (2 if group == "input" else 1)
+    if axis < 0:
+        raise ValueError(
+            f"group={group!r} needs a weight with that axis. "
+            f"Received: a weight of shape {shape}"
+        )
+    return tuple(n if i == axis else 1 for i, n in enumerate(shape))
 
 
 def _in_one_layer(first, weight):

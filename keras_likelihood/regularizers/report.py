@@ -7,16 +7,6 @@ import numpy as np
 
 from keras_likelihood.regularizers.pruning import adaptive_weights
 
-_HEADER = (
-    "weight",
-    "prior",
-    "weights",
-    "effective",
-    "off",
-    "scale",
-    "strength",
-)
-
 
 class WeightReport(NamedTuple):
     """One row of a report.
@@ -45,7 +35,7 @@ class Report(list):
     """A list of `WeightReport`s that prints as a table."""
 
     def __str__(self):
-        rows = [_HEADER] + [
+        rows = [("weight", *WeightReport._fields[1:])] + [
             (
                 r.path,
                 r.prior,

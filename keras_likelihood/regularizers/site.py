@@ -92,13 +92,6 @@ class Site:
         """
         return self._learner.measurements.curvature(self.variable, self.step)
 
-    def draw_rows(self, count: int):
-        """Random training rows, `{"x": ..., "y": ..., "weight": ...}`.
-
-        There is no entry for what `fit` was not given.
-        """
-        return self._learner.measurements.rows.draw(count)
-
     def record(self, *, freedom: float, precision: float):
         """Keeps what was measured in the prior, for `report` and `prune`.
 

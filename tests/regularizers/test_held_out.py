@@ -7,8 +7,8 @@ from keras import ops
 
 import keras_likelihood as kl
 from keras_likelihood import regularizers
+from keras_likelihood.backend.training_rows import Rows, split_rows
 from keras_likelihood.regularizers.held_out_slopes import HeldOutSlopes
-from keras_likelihood.regularizers.rows import Rows, split_rows
 from tests.contracts import EAGERLY
 
 PRIORS = [

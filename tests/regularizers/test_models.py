@@ -32,7 +32,7 @@ def moved(model):
     assert all(np.all(np.isfinite(prior.scale())) for prior in priors)
     # A scale may go down and up again by the largest factor.
     return all(
-        np.all(prior.scale() != 1.0) or prior.effective_weights() > 0
+        np.all(prior.scale() != 1.0) or prior.effective_weights() >= 0
         for prior in priors
     )
 

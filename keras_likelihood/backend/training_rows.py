@@ -2,11 +2,11 @@
 
 import math
 import types
-from typing import Any
 
 import keras
 import numpy as np
 
+from keras_likelihood.backend.batches import numpy_batches
 from keras_likelihood.backend.processes import from_first_process
 
 _MOST_READ = 1024
@@ -28,7 +28,7 @@ class Rows:
     def __init__(self, x, y=None, sample_weight=None, seed: int = 0):
         self._random = np.random.default_rng(seed)
         self._set = None if is_arrays(x) else x
-        self._rows: Any = None
+        self._rows: dict = {}
         if self._set is None:
             self._rows = keras.tree.map_structure(
                 keras.ops.convert_to_numpy, _named(x, y, sample_weight)
@@ -52,7 +52,7 @@ class Rows:
         Processes that train one model all get what the first one draws.
         There is no entry for what was not given.
         """
-        if self._rows is None:
+        if not self._rows:
             self._rows = _first_batches(self._set)
         count = len(keras.tree.flatten(self._rows)[0])
         counted = np.arange(count)
@@ -117,21 +117,10 @@ def _named(x, y=None, weight=None):
 
 def _first_batches(data):
     found, count = [], 0
-    for batch in _batches(data):
+    for batch in numpy_batches(data):
         parts = batch if isinstance(batch, tuple | list) else (batch,)
-        rows = keras.tree.map_structure(
-            keras.ops.convert_to_numpy, _named(*parts)
-        )
-        found.append(rows)
-        count += len(keras.tree.flatten(rows)[0])
+        found.append(_named(*parts))
+        count += len(keras.tree.flatten(found[-1])[0])
         if count >= _MOST_READ:
             break
     return keras.tree.map_structure(lambda *a: np.concatenate(a), *found)
-
-
-def _batches(data):
-    if isinstance(data, keras.utils.PyDataset):
-        for i in range(data.num_batches or 0):
-            yield data[i]
-    else:
-        yield from data
