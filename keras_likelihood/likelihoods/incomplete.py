@@ -69,7 +69,8 @@ def _beta_tails(a, b, x, rest):
         + stirling_remainder(n)
         - HALF_LOG_2_PI
     )
-    left = distance < 0
+    # The sign of `distance` depends on how a compiler fuses it.
+    left = b * x < a * rest
     # By symmetry only the tail to the left is needed.
     a, b = ops.where(left, a, b), ops.where(left, b, a)
     x, rest = ops.where(left, x, rest), ops.where(left, rest, x)
