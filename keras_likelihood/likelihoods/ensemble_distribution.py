@@ -83,6 +83,12 @@ class EnsembleDistribution(Mixed):
             pooled = self.inner.pooled_prediction(axis=-2)
             self.prediction = pooled + ops.zeros_like(self.prediction)
 
+    def _check_target(self, y):
+        # The targets of quantiles lack the axis of levels.
+        if self.event_rank:
+            return self.members[0]._check_target(y)
+        return super()._check_target(y)
+
     def _by_member(self, name):
         """A parameter as `(batch, ..., components, values)`."""
         value = getattr(self, name)

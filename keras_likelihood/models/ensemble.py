@@ -121,10 +121,9 @@ class Ensemble(LikelihoodModel):
                 given = given_parameters(loss, count, alone)
                 loss = EnsembleLoss(loss, count, **given)
             joint.likelihood = loss.loss.likelihood
-            output = self.members[0].output if self.members[0].outputs else None
-            refuse_other_head(
-                self.members[0], "", loss.loss, split_output(output)[1]
-            )
+            # Behind the prediction and those of the members.
+            parameters = split_output(self.output)[1][1:]
+            refuse_other_head(self.members[0], "", loss.loss, parameters)
         elif loss is not None:
             raise ValueError(
                 "An ensemble needs a loss of `keras_likelihood.losses`, such "
