@@ -1,14 +1,14 @@
-"""Writes the tables of docs/adaptive_regularization.md from its results.
+"""Writes the tables of the pages on regularization from stored results.
 
     python benchmarks/regularization_page.py
 
 To take in new results, name the files of JSON lines that the benchmarks write:
 
-    python benchmarks/regularization_page.py --deep deep.jsonl \
+    python benchmarks/regularization_page.py --images images.jsonl \
         --linear linear.jsonl --networks mlp.jsonl --sparse errors.json
 
-A set of `--linear`, or a method of `--deep`, that is not in the file keeps its
-stored results.
+A set of `--linear`, or a network of `--images`, that is not in the file keeps
+its stored results.
 """
 
 import argparse
@@ -62,42 +62,33 @@ def ratio(ours, rival):
     return found, apart.std(ddof=1) / np.sqrt(len(apart)) / rival.mean()
 
 
-def deep_table(found):
-    """One row for each method, the best accuracy and NLL in bold."""
-    runs = found["runs"]
-    grid = sorted(
-        (name for name in runs if name.startswith("L2")),
-        key=lambda name: float(name.split()[1]),
-    )
-    order = ["plain", "AdamW", *grid, "D-Ridge"]
-    order = [name for name in order if name in runs]
-    best = {
-        key: pick(order, key=lambda n: np.mean(runs[n][key]))
-        for key, pick in (("accuracy", max), ("nll", min))
-    }
-    labels = {
-        "plain": "none",
-        "AdamW": "AdamW at its default",
-        "D-Ridge": "D-Ridge on every kernel",
-    }
-
-    def cell(name, key, digits, factor=1.0):
-        text = written(runs[name][key], digits, factor)
-        return f"**{text}**" if best[key] == name else text
-
-    rows = [
-        (
-            labels.get(name) or f"weight decay {name.split()[1]}",
-            cell(name, "accuracy", 2, 100),
-            cell(name, "nll", 3),
-            len(runs[name]["nll"]),
-        )
-        for name in order
-    ]
+def image_table(found, in_full):
+    """Accuracy and NLL by network: the best of the grid, or all methods."""
+    rows = []
+    for network, methods in found.items():
+        nll = {name: np.mean(runs["nll"]) for name, runs in methods.items()}
+        grid = [name for name in methods if name[0].isdigit()]
+        chosen = min(grid, key=nll.get)
+        order = [*sorted(grid, key=float), "AdamW", "Evidence", "HeldOut"]
+        order = [name for name in order if name in methods]
+        best = min(order, key=nll.get)
+        for name in order if in_full else ("HeldOut", chosen):
+            runs, text = methods[name], written(methods[name]["nll"], 3)
+            label = f"L2 {float(name):g}" if name in grid else name
+            rows.append(
+                (
+                    network,
+                    label,
+                    f"**{text}**" if name == best else text,
+                    written(runs["accuracy"], 1, 100),
+                    len(runs["nll"]),
+                )
+            )
     header = (
+        "network",
         "regularization",
-        "test accuracy, % (higher is better)",
         "test NLL (lower is better)",
+        "test accuracy, % (higher is better)",
         "seeds",
     )
     return markdown(header, rows)
@@ -179,8 +170,8 @@ def sparse_table(found):
 def tables(results) -> dict:
     """The tables of the page, by name."""
     made = {}
-    for size, found in results.get("deep", {}).items():
-        made[f"deep {size}"] = deep_table(found)
+    if "images" in results:
+        made["images in full"] = image_table(results["images"], True)
     if "linear" in results:
         made["linear"] = linear_table(results["linear"])
     if "networks" in results:
@@ -190,18 +181,13 @@ def tables(results) -> dict:
     return made
 
 
-def take_deep(lines):
+def take_images(lines):
     found = {}
     for line in lines:
-        size = found.setdefault(
-            str(line["size"]), {"epochs": line["epochs"], "runs": {}}
-        )
-        run = size["runs"].setdefault(
-            line["method"], {"seeds": [], "accuracy": [], "nll": []}
-        )
-        run["seeds"].append(line["seed"])
-        run["accuracy"].append(round(line["accuracy"], 4))
-        run["nll"].append(round(line["nll"], 4))
+        methods = found.setdefault(line["network"], {})
+        runs = methods.setdefault(line["method"], {"nll": [], "accuracy": []})
+        for key, values in runs.items():
+            values.append(line[key])
     return found
 
 
@@ -218,7 +204,12 @@ def take_linear(lines):
 
 def take_networks(lines):
     found = {"rows": {}, "best": {}, "scores": {}}
-    labels = {"D-Ridge": "D-Ridge", "grid": "L2 by grid", "AdamW": "AdamW"}
+    labels = {
+        "HeldOut": "D-Ridge, HeldOut",
+        "D-Ridge": "D-Ridge, Evidence",
+        "grid": "L2 by grid",
+        "AdamW": "AdamW",
+    }
     for line in lines:
         name = line["set"]
         found["rows"][name] = line["rows"]
@@ -259,7 +250,7 @@ def as_text(results):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     readers = {
-        "deep": take_deep,
+        "images": take_images,
         "linear": take_linear,
         "networks": take_networks,
     }
@@ -272,15 +263,14 @@ def main():
             found = take(read_lines(arguments[name]))
             kept = results.setdefault(name, {})
             for key, value in found.items():
-                stored = kept.get(key, {})
-                if name == "deep":
-                    value["runs"] = {**stored.get("runs", {}), **value["runs"]}
-                kept[key] = {**stored, **value}
+                kept[key] = {**kept.get(key, {}), **value}
     if arguments["sparse"]:
         found = take_sparse(json.loads(arguments["sparse"].read_text()))
         results["sparse"] = {**results.get("sparse", {}), **found}
     RESULTS.write_text(as_text(results))
-    page_tables.fill("adaptive_regularization", tables(results))
+    page_tables.fill("adaptive_regularization_studies", tables(results))
+    short = {"images": image_table(results["images"], False)}
+    page_tables.fill("adaptive_regularization", short)
 
 
 if __name__ == "__main__":

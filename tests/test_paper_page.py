@@ -364,7 +364,7 @@ def test_letters_of_figures_are_readable(beside):
 
 def test_page_of_regularization_agrees_with_its_results():
     found = json.loads((DOCS / "adaptive_regularization.json").read_text())
-    page = (DOCS / "adaptive_regularization.md").read_text()
+    page = (DOCS / "adaptive_regularization_studies.md").read_text()
     for name, row in found["rows"].items():
         inputs, examples = name.removesuffix(" examples").rsplit(", ", 1)
         for places in ((0, 1, 2, 6), (3, 4, 5)):

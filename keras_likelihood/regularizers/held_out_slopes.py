@@ -8,12 +8,15 @@ from keras import ops
 
 from keras_likelihood.backend.weight_gradients import GradientFold
 from keras_likelihood.evidence.fisher import other_variables
+from keras_likelihood.regularizers.noise_prior import learned_noise
 
 _BATCH, _MOST_ROWS = 128, 2048
 
 
 class HeldOutSlopes:
     """Measures `sum g * pull` over the weights of every scale.
+
+    For a noise scale that the loss learns it measures `sum g`.
 
     `g` is the gradient of the loss of held-out rows without penalties, and
     `pull` that of the prior. The loss is the model's own, with its weights and
@@ -25,11 +28,14 @@ class HeldOutSlopes:
     """
 
     def __init__(self, model, weights):
-        self._model, self._weights = model, weights
+        self._model = model
+        noise = learned_noise(model)
+        self._noise = [] if noise is None else [noise.unconstrained]
+        self._weights = [*weights, *self._noise]
         self._sums = GradientFold(
             self._loss,
-            weights,
-            other_variables(model, weights),
+            self._weights,
+            other_variables(model, self._weights),
             keras.random.SeedGenerator(0),
             self._add,
         )
@@ -68,8 +74,8 @@ class HeldOutSlopes:
         So nothing waits for the device.
 
         Returns:
-            For each weight an array of the shape of its scales; `None` the
-            first time.
+            For each weight an array of the shape of its scales, then a number
+            if a noise is learned; `None` the first time.
         """
         before = self._latest
         self._latest = self._sums(self._zeros(), next(self._batches))
@@ -78,12 +84,12 @@ class HeldOutSlopes:
         return [ops.convert_to_numpy(s).astype("float64") for s in before]
 
     def _zeros(self):
-        return [
-            ops.convert_to_tensor(
-                np.zeros(w.regularizer.log_scale.shape, "float32")
-            )
-            for w in self._weights
+        count = len(self._weights) - len(self._noise)
+        shapes = [
+            tuple(w.regularizer.log_scale.shape) for w in self._weights[:count]
         ]
+        shapes += [(1,) * len(v.shape) for v in self._noise]
+        return [ops.convert_to_tensor(np.zeros(s, "float32")) for s in shapes]
 
     def _loss(self, rows):
         model, x = self._model, rows["x"]
@@ -98,9 +104,10 @@ class HeldOutSlopes:
         for weight, before, g, w in zip(
             self._weights, total, gradients, values, strict=True
         ):
-            product = ops.cast(g, "float32") * weight.regularizer.pull(
-                ops.cast(w, "float32")
-            )
+            product = ops.cast(g, "float32")
+            if not any(weight is v for v in self._noise):
+                pull = weight.regularizer.pull(ops.cast(w, "float32"))
+                product = product * pull
             axes = [i for i, n in enumerate(before.shape) if n == 1]
             found.append(before + ops.sum(product, axis=axes, keepdims=True))
         return found

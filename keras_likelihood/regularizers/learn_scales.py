@@ -1,5 +1,6 @@
 """The callback that moves the scales of priors."""
 
+import math
 import warnings
 
 import keras
@@ -42,8 +43,8 @@ class LearnScales(keras.callbacks.Callback):
     model.fit(x, y, callbacks=[learn])
     ```
 
-    It logs the number of effective weights of an epoch as
-    `effective_weights` if a rule has measured it.
+    It logs the number of effective weights as `effective_weights`, if a rule
+    has measured it.
 
     Args:
         rules: list of `ScaleRule`s. Defaults to `[HeldOut(), Evidence()]`.
@@ -106,6 +107,11 @@ class LearnScales(keras.callbacks.Callback):
             _readable(x, y, sample_weight, seed=self._seed),
             _readable(*parts, seed=self._seed),
         )
+
+    def share_of(self, site) -> float:
+        """See `Site.share`."""
+        sizes = {s: math.prod(s.variable.shape) for s in self._sites}
+        return sizes[site] / sum(sizes.values())
 
     def on_train_begin(self, logs=None):
         model = self.model

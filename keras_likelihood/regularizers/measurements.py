@@ -56,11 +56,16 @@ class Measurements:
         if curvature and self.has_curvature:
             self._fisher.prepare(self.rows.draw(self._examples))
 
-    def held_out_slope(self, weight, step: int):
-        """See `Site.held_out_slope`."""
+    def held_out_slopes(self, weight, step: int):
+        """`(slope of the weight, slope of the noise)`; each may be `None`."""
         if self._found_at != step:
             self._found, self._found_at = self._slopes.exchange(), step
-        return self._found and self._found[self._index(weight)]
+        if self._found is None:
+            return None, None
+        extra = self._found[len(self._weights) :]
+        return self._found[self._index(weight)], (
+            float(extra[0].item()) if extra else None
+        )
 
     def curvature(self, weight, step: int):
         """See `Site.curvature`."""

@@ -1,7 +1,5 @@
 """The prior of a learned noise: degrees of freedom that the weights use."""
 
-import math
-
 import keras
 from keras import ops
 
@@ -14,9 +12,8 @@ class NoisePrior(keras.regularizers.Regularizer):
     Added to the negative log-likelihood of `n` examples, it makes the noise of
     a normal target `noise^2 = RSS / (n - df)`. Without it, the noise of a
     model that can interpolate its data would follow the residuals to zero.
-    `df` is what `Evidence` has measured, 0 before that. One layer may use up
-    nearly all examples; several layers, whose count is a rule of thumb, at
-    most half of them together.
+    `df` is what a rule has recorded, 0 before that. All weights together may
+    use up at most 95 % of the examples.
 
     Args:
         parameter: the learned `GlobalParameter`.
@@ -26,18 +23,16 @@ class NoisePrior(keras.regularizers.Regularizer):
 
     def __init__(self, parameter, weights, inner=None):
         self._parameter, self.weights, self.inner = parameter, weights, inner
-        self._total = sum(math.prod(w.shape) for w in weights)
 
     def __call__(self, variable):
         noise = ops.cast(self._parameter.value(), "float32")
-        most = 1.0 if len(self.weights) == 1 else 0.5
         used = 0.0
         for weight in self.weights:
-            share = most * math.prod(weight.shape) / self._total
             prior = weight.regularizer
             freedom = ops.convert_to_tensor(prior.freedom) / prior.num_examples
             # Below zero it is not measured yet.
-            used = used + ops.clip(freedom, 0.0, share)
+            used = used + ops.maximum(freedom, 0.0)
+        used = ops.minimum(used, 0.95)
         penalty = -used * ops.mean(ops.log(noise))
         if self.inner is not None:
             penalty = penalty + self.inner(variable)

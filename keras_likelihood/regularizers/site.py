@@ -74,9 +74,21 @@ class Site:
         the weight, and `pull` that of the prior. The result was measured at
         the move before this one, so that an accelerator need not wait.
         """
-        return self._learner.measurements.held_out_slope(
+        return self._learner.measurements.held_out_slopes(
             self.variable, self.step
-        )
+        )[0]
+
+    @property
+    def noise_slope(self) -> float | None:
+        """The same for a learned noise, but for a positive factor."""
+        return self._learner.measurements.held_out_slopes(
+            self.variable, self.step
+        )[1]
+
+    @property
+    def share(self) -> float:
+        """Share of this weight in the entries of all regularized weights."""
+        return self._learner.share_of(self)
 
     @property
     def has_curvature(self) -> bool:
@@ -87,18 +99,19 @@ class Site:
     def curvature(self):
         """`Curvature` of the whole NLL with respect to the weight.
 
-        The weight is read as a matrix, of the shape of its `values`. `None`
-        if the curvature is zero or not finite.
+        `None` if it is zero or not finite.
         """
         return self._learner.measurements.curvature(self.variable, self.step)
 
-    def record(self, *, freedom: float, precision: float):
+    def record(self, *, freedom: float, precision: float | None = None):
         """Keeps what was measured in the prior, for `report` and `prune`.
 
         Args:
-            freedom: degrees of freedom that the weight uses.
+            freedom: degrees of freedom that the weight uses. A learned noise
+                is corrected for them (see `NoisePrior`).
             precision: inverse variance of an entry, seen alone.
         """
         self.freedom = freedom
         self.prior.freedom.assign(np.float32(freedom))
-        self.prior.log_precision.assign(np.float32(np.log(precision)))
+        if precision is not None:
+            self.prior.log_precision.assign(np.float32(np.log(precision)))

@@ -78,6 +78,9 @@ class Evidence(ScaleRule):
         move = np.log(found) - np.log(scale)
         if not np.all(np.isfinite(move)):
             return None
+        if site.share < 1:
+            # The counts of several layers overlap: half of the examples.
+            freedom = min(freedom, 0.5 * site.share * site.prior.num_examples)
         site.record(
             freedom=freedom, precision=np.exp(np.mean(np.log(precision)))
         )

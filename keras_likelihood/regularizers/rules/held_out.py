@@ -25,6 +25,10 @@ class HeldOut(ScaleRule):
     the root mean square of the initial weight: too weak a start lets a network
     learn its training rows by heart before the strength has grown.
 
+    A noise scale that the loss learns would follow the residuals of the
+    training rows, which are too small. The degrees of freedom that correct it
+    (see `NoisePrior`) follow the held-out rows in the same way.
+
     Reference: J. Luketina, M. Berglund, K. Greff, T. Raiko, *Scalable
     gradient-based tuning of continuous regularization hyperparameters*, ICML
     2016.
@@ -52,20 +56,34 @@ class HeldOut(ScaleRule):
 
     def scale(self, site):
         if self not in site.memory:
-            site.memory[self] = 0, 0.0, 0.0
+            site.memory[self] = {}
             return self._start(site)
         slope = site.held_out_slope
         if slope is None or not np.all(np.isfinite(slope)):
             return None
-        count, mean, square = site.memory[self]
+        if site.noise_slope is not None:
+            self._correct_noise(site)
+        move = self._adam(site, "scale", slope)
+        return site.scale * np.exp(-move / site.prior.order)
+
+    def _correct_noise(self, site):
+        """Counts more degrees of freedom while the noise is too small."""
+        left = site.memory[self].get("left", 1.0)
+        left *= np.exp(self._adam(site, "noise", site.noise_slope))
+        left = site.memory[self]["left"] = float(np.clip(left, 0.05, 1.0))
+        examples = site.prior.num_examples * site.share
+        site.record(freedom=(1.0 - left) * examples)
+
+    def _adam(self, site, name, slope):
+        """A step of Adam along a slope, of about the size `rate`."""
+        count, mean, square = site.memory[self].get(name, (0, 0.0, 0.0))
         count += 1
         mean = _DECAY * mean + (1 - _DECAY) * slope
         square = _SQUARE_DECAY * square + (1 - _SQUARE_DECAY) * slope**2
-        site.memory[self] = count, mean, square
+        site.memory[self][name] = count, mean, square
         mean = mean / (1 - _DECAY**count)
         square = square / (1 - _SQUARE_DECAY**count)
-        move = self.rate * mean / (np.sqrt(square) + 1e-30)
-        return site.scale * np.exp(-move / site.prior.order)
+        return self.rate * mean / (np.sqrt(square) + 1e-30)
 
     def _start(self, site):
         size = np.sqrt(np.mean(site.weight**2))
