@@ -76,8 +76,8 @@ class VonMises(Likelihood):
             self._angle_nll,
             clip(log_p, -80.0, 0.0),
             upper,
-            ops.where(upper, 0.0, -math.pi) + zeros,
-            ops.where(upper, math.pi, 0.0) + zeros,
+            ops.where(upper, zeros, zeros - math.pi),
+            ops.where(upper, zeros + math.pi, zeros),
         )
         end = ops.where(upper, math.pi, -math.pi)
         return self.prediction + ops.where(log_p < -80, end, found)
