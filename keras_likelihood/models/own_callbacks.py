@@ -6,6 +6,7 @@ from keras_likelihood.backend.training_rows import is_arrays, split_rows
 from keras_likelihood.models.finite_loss import FiniteLoss
 from keras_likelihood.models.learned_values import LearnedValues
 from keras_likelihood.regularizers.learn_scales import LearnScales
+from keras_likelihood.regularizers.noise_prior import attach_noise_prior
 from keras_likelihood.regularizers.pruning import adaptive_weights
 
 
@@ -42,9 +43,22 @@ def with_own_callbacks(model, callbacks=None, **given):
 
 
 def expect_learned_scales(model):
-    """Makes the scales, and says that `fit` of this model learns them."""
-    for weight in adaptive_weights(model) if model.built else []:
+    """Makes the scales, and says that `fit` of this model learns them.
+
+    A learned noise gets its prior here, so that the loss of a loaded model is
+    the loss of the saved one.
+    """
+    weights = adaptive_weights(model) if model.built else []
+    for weight in weights:
         weight.regularizer.claim(weight).expect_callback()
+    attach_noise_prior(
+        model,
+        [
+            w
+            for w in weights
+            if w.regularizer.objective == "evidence" and w.regularizer.trainable
+        ],
+    )
 
 
 def without_held_out(callbacks=None, **given) -> dict:
