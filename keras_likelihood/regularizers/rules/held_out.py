@@ -25,9 +25,8 @@ class HeldOut(ScaleRule):
     the root mean square of the initial weight: too weak a start lets a network
     learn its training rows by heart before the strength has grown.
 
-    A noise scale that the loss learns would follow the residuals of the
-    training rows, which are too small. The degrees of freedom that correct it
-    (see `NoisePrior`) follow the held-out rows in the same way.
+    A noise that the loss learns would follow the residuals of the training
+    rows. What corrects it (`NoisePrior`) follows the held-out rows as well.
 
     Reference: J. Luketina, M. Berglund, K. Greff, T. Raiko, *Scalable
     gradient-based tuning of continuous regularization hyperparameters*, ICML
@@ -39,10 +38,9 @@ class HeldOut(ScaleRule):
     """
 
     def __init__(self, rate: float = 0.1, moves: int = 100):
-        if not rate > 0:
-            raise ValueError(f"`rate` must be > 0. Received: {rate}")
-        if not moves > 0:
-            raise ValueError(f"`moves` must be > 0. Received: {moves}")
+        for name, value in (("rate", rate), ("moves", moves)):
+            if not value > 0:
+                raise ValueError(f"`{name}` must be > 0. Received: {value}")
         self.rate = rate
         self.moves = moves
 

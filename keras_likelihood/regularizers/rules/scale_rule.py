@@ -2,9 +2,7 @@
 
 
 class ScaleRule:
-    """Chooses the scales of one prior after another, during training.
-
-    `LearnScales` asks the first of its rules that applies to a weight:
+    """Chooses scales. `LearnScales` asks the first rule that applies:
 
     ```python
     class RootMeanSquare(kl.regularizers.ScaleRule):
