@@ -1,6 +1,7 @@
 """A distribution as a value: its arrays, slices and description."""
 
 import copy
+from typing import ClassVar
 
 import keras
 import numpy as np
@@ -9,6 +10,8 @@ from keras import ops
 
 class Values:
     """Has a `prediction` and `parameters`, which are arrays or tensors."""
+
+    parameters: ClassVar[tuple]
 
     def values(self) -> dict:
         """The prediction and the parameters, by name."""
