@@ -130,8 +130,15 @@ class EnsembleDistribution(Mixed):
         return len(self.prediction.shape) - 1
 
     def repeated_target(self, y):
-        y = ops.expand_dims(ops.convert_to_tensor(y), self._axis)
-        return ops.repeat(y, self.components, axis=self._axis)
+        y = ops.convert_to_tensor(y)
+        if not len(y.shape):
+            y = self._check_target(y)
+        axis = self._axis
+        if not (self.event_rank or self.takes_bounds):
+            # Axes in front are those of several draws.
+            axis = len(y.shape) - 1
+        y = ops.expand_dims(y, axis)
+        return ops.repeat(y, self.components, axis=axis)
 
     def averaged(self, values, keepdims=False):
         total = ops.sum(values, axis=self._axis, keepdims=keepdims)

@@ -47,8 +47,16 @@ class Mixed(Wrapper):
     def check_targets(cls, y, prediction_shape):
         cls.likelihood.check_targets(y, prediction_shape)
 
+    def cdf(self, y):
+        return self._pooled(self.inner.cdf(self.repeated_target(y)))
+
     def cdf_below(self, y):
-        return self.averaged(self.inner.cdf_below(self.repeated_target(y)))
+        return self._pooled(self.inner.cdf_below(self.repeated_target(y)))
+
+    def _pooled(self, p):
+        """The probability of the mixture from those of its components."""
+        weights = ops.exp(self.log_weights())
+        return ops.sum(weights * p, axis=self.mixed_axis)
 
     def log_tail(self, y, upper):
         upper = ops.logical_and(upper, ops.ones_like(y, dtype="bool"))

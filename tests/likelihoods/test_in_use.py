@@ -8,6 +8,9 @@ from scipy import stats
 
 import keras_likelihood as kl
 from keras_likelihood import likelihoods
+from keras_likelihood.likelihoods.ensemble_distribution import (
+    EnsembleDistribution,
+)
 from tests.autodiff import gradients
 from tests.contracts import LIKELIHOODS, as_numpy
 from tests.kinds import WRAPPED
@@ -158,6 +161,16 @@ def test_results_of_vectors_and_ensembles_are_numpy():
     arrays = made.as_numpy()
     assert isinstance(arrays.marginal(0).mean(), np.ndarray)
     assert isinstance(arrays.scale_squared(), np.ndarray)
+    members = np.array([[0.0, 1.0]] * 3, "float32")
+    joint = EnsembleDistribution("normal", components=2)(
+        np.full((3, 1), 0.5, "float32"), member=members
+    ).as_numpy()
+    assert isinstance(joint.epistemic, np.ndarray)
+    levels = joint.quantile([0.1, 0.9])
+    assert levels.shape == (2, 3, 1)
+    expected = np.reshape([0.1, 0.9], (2, 1, 1)) + 0 * levels
+    np.testing.assert_allclose(joint.cdf(levels), expected, rtol=1e-5)
+    assert joint.cdf(0.5).shape == (3, 1)
 
 
 @pytest.mark.parametrize(
