@@ -124,24 +124,16 @@ def network(prior=None):
     return kl.LikelihoodModel(inputs, dense(inputs))
 
 
-OPTIMIZERS = [
-    keras.optimizers.SGD(0.5, momentum=0.9),
-    keras.optimizers.Adam,
-    keras.optimizers.AdamW,
-    keras.optimizers.Nadam,
-    keras.optimizers.RMSprop,
-    keras.optimizers.Adagrad,
-    keras.optimizers.Lion,
-]
+OPTIMIZERS = ["Adam", "AdamW", "Nadam", "RMSprop", "Adagrad", "Lion"]
 
 
-@pytest.mark.parametrize("optimizer", OPTIMIZERS, ids=lambda o: str(o)[-30:])
-def test_any_optimizer(optimizer, data):
+@pytest.mark.parametrize("name", ["SGD", *OPTIMIZERS])
+def test_any_optimizer(name, data):
     model = network()
-    if isinstance(optimizer, type):
-        optimizer = optimizer(0.01)
+    if name == "SGD":
+        optimizer = keras.optimizers.SGD(0.5, momentum=0.9)
     else:
-        optimizer = type(optimizer).from_config(optimizer.get_config())
+        optimizer = getattr(keras.optimizers, name)(0.01)
     model.compile(optimizer, loss=kl.losses.NormalLoss())
     history = model.fit(*data, **SOME).history
     assert np.all(np.isfinite(history["loss"]))
