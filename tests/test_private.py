@@ -74,7 +74,8 @@ def test_private_names_are_used_in_one_file():
     names = (
         "keras_history|inbound_nodes|jax_state|jax_state_synced|compile_loss|"
         "compile_metrics|aggregate_additional_loss|map_func|mmap|keras_mask|"
-        "as_serialized_graph|flatten_layers|check_sample_weight"
+        "as_serialized_graph|flatten_layers|check_sample_weight|"
+        "reshuffle_each_iteration"
     )
     pattern = re.compile(rf"\b_({names})\b|__class__ =|jax\._src|keras\.src")
     for path in ROOT.rglob("*.py"):

@@ -2,6 +2,8 @@
 
 import sys
 
+from keras_likelihood.backend import private
+
 _BATCHES = ("Batch", "Window")
 
 
@@ -23,55 +25,24 @@ def why_not_numbered(dataset) -> str | None:
             unbatched = True
         elif any(word in kind for word in _BATCHES) and not unbatched:
             return kind
-        if "Shuffle" in kind and not _repeats(step):
+        if "Shuffle" in kind and not private.shuffle_repeats(step):
             return kind
         if "DirectedInterleave" in kind or "Random" in kind:
             return kind
         if _is_free(step, free):
             return f"{kind} that is not deterministic"
-        inner = _inner_operations(step)
+        inner = private.operations_of_step(step)
         if any("Shuffle" in name for name in inner):
             return f"{kind} over shuffled datasets"
-        stack.extend(step._inputs())
+        stack.extend(private.inputs_of_step(step))
     return None
 
 
-def _repeats(shuffle):
-    """Whether a shuffle has one order for all epochs and all runs."""
-    again = getattr(shuffle, "_reshuffle_each_iteration", None)
-    seeds = [getattr(shuffle, name, None) for name in ("_seed", "_seed2")]
-    if again is not False or None in seeds:
-        return False
-    return any(int(seed) for seed in seeds)
-
-
 def _is_free(step, free):
-    kind = type(step).__name__
-    if "Parallel" not in kind:
+    if "Parallel" not in type(step).__name__:
         return False
-    given = getattr(step, "_deterministic", None) or _written_order(step)
+    given = private.order_of_step(step)
     return given == "false" or (given == "default" and free)
-
-
-def _written_order(step):
-    """The attribute `deterministic` of a step that keeps it to its graph."""
-    import tensorflow as tf
-
-    graph = tf.compat.v1.GraphDef.FromString(
-        step._as_serialized_graph().numpy()
-    )
-    given = [
-        node.attr["deterministic"].s.decode()
-        for node in graph.node
-        if "deterministic" in node.attr
-    ]
-    return "false" if "false" in given else "default"
-
-
-def _inner_operations(step):
-    function = getattr(getattr(step, "_map_func", None), "function", None)
-    graph = getattr(function, "graph", None)
-    return [o.type for o in graph.get_operations()] if graph else []
 
 
 def is_torch_dataset(data) -> bool:

@@ -54,3 +54,46 @@ def has_values(model) -> bool:
 def say_has_values(model):
     """Tells Keras that the variables hold their values again."""
     model._jax_state_synced = True
+
+
+def inputs_of_step(step) -> list:
+    """The datasets that a step of a `tf.data` pipeline reads."""
+    return list(step._inputs())
+
+
+def shuffle_repeats(step) -> bool:
+    """Whether a shuffle of `tf.data` has one order in all epochs and runs."""
+    again = getattr(step, "_reshuffle_each_iteration", None)
+    seeds = [getattr(step, name, None) for name in ("_seed", "_seed2")]
+    if again is not False or None in seeds:
+        return False
+    return any(int(seed) for seed in seeds)
+
+
+def order_of_step(step) -> str:
+    """What a parallel step of `tf.data` was told of its order.
+
+    Returns:
+        `"true"`, `"false"` or `"default"`.
+    """
+    given = getattr(step, "_deterministic", None)
+    if given:
+        return given
+    import tensorflow as tf
+
+    graph = tf.compat.v1.GraphDef.FromString(
+        step._as_serialized_graph().numpy()
+    )
+    written = [
+        node.attr["deterministic"].s.decode()
+        for node in graph.node
+        if "deterministic" in node.attr
+    ]
+    return "false" if "false" in written else "default"
+
+
+def operations_of_step(step) -> list[str]:
+    """The types of the operations in the function that a step maps."""
+    function = getattr(getattr(step, "_map_func", None), "function", None)
+    graph = getattr(function, "graph", None)
+    return [o.type for o in graph.get_operations()] if graph else []
