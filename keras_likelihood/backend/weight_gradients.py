@@ -122,7 +122,13 @@ class GradientFold:
             start = tf.constant(0), start, tf.convert_to_tensor(draws)
             return tf.while_loop(lambda i, *_: i < count, add, start)[1:]
 
-        return run
+        def read(values):
+            # Variables that several devices share are read on this one.
+            return tf.nest.map_structure(tf.identity, values)
+
+        return lambda total, draws, current, others, batches: run(
+            total, read(draws), read(current), read(others), batches
+        )
 
     def _make_torch(self):
         import torch

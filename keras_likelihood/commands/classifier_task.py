@@ -102,7 +102,7 @@ class ClassifierTask:
             raise UsageError(
                 f"The method {method!r} cannot be used with these data. It "
                 "may need `features`, or logits that fit in memory. Allowed "
-                f"here: --method {', '.join(methods)}. Received: {method}"
+                f"here: --method {' or '.join(methods)}. Received: {method}"
             )
         recalibrator = getattr(recalibration, methods[method])()
         return recalibrator.fit_arrays(

@@ -1,5 +1,7 @@
 """The losses that a model is compiled with, by output."""
 
+from typing import Any
+
 import keras
 
 from keras_likelihood import likelihoods
@@ -75,6 +77,33 @@ class CompiledLosses:
     def all(self) -> dict:
         """The losses of all outputs, by key."""
         return {**self.by_key, **self.others}
+
+    def refuse_other_structure(self, outputs):
+        """Raises if a loss has no output.
+
+        Args:
+            outputs: output of the model, or a nest of its shapes.
+        """
+        if self.is_one and isinstance(outputs, dict):
+            raise ValueError(
+                "A dict of outputs needs a dict of losses with its keys, "
+                f"{sorted(outputs)}. Received: one loss, "
+                f"{self.by_key[''].name}"
+            )
+        if self.is_one:
+            return
+        known: Any = ()
+        if isinstance(outputs, list | tuple):
+            known = range(len(outputs))
+        elif isinstance(outputs, dict):
+            known = outputs
+        missing = [k for k in self.all() if k not in known]
+        if missing:
+            raise ValueError(
+                "Each loss needs an output of the same key, or of the same "
+                f"position in a list. Received: losses for {missing}, which "
+                "are not outputs"
+            )
 
     def weight(self, key) -> float | None:
         """The factor of the loss of the output `key`, or `None` for 1."""

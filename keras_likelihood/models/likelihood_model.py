@@ -16,7 +16,7 @@ from keras_likelihood.data_parameters.file_table import FileTable
 from keras_likelihood.likelihoods.output import split_output
 from keras_likelihood.losses.likelihood_loss import LikelihoodLoss
 from keras_likelihood.models.adapted_heads import adapt_heads, refuse_other_head
-from keras_likelihood.models.built_optimizer import build_optimizer
+from keras_likelihood.models.building import build_model, build_optimizer
 from keras_likelihood.models.compiled_losses import (
     CompiledLosses,
     entry,
@@ -199,6 +199,7 @@ class LikelihoodModel(LikelihoodStep):
     def _adopt(self, outputs):
         """Makes and keeps what the losses learn for these outputs."""
         learned = {}
+        self._compiled.losses.refuse_other_structure(outputs)
         for key, loss in self._compiled.losses.by_key.items():
             prediction, parameters = split_output(entry(outputs, key))
             if isinstance(prediction, dict) or prediction is None:
@@ -236,6 +237,7 @@ class LikelihoodModel(LikelihoodStep):
         refuse_workers(self)
         bound = inspect.signature(super().fit).bind(*args, **kwargs)
         given = bound.arguments
+        build_model(self, given.get("x"))
         own = self.data_parameters.values()
         for parameter in own:
             parameter.require_index(given.get("x"), given.get("y"))
@@ -334,7 +336,8 @@ class LikelihoodModel(LikelihoodStep):
             **kwargs: passed on to `predict`.
 
         Returns:
-            A `Likelihood`, or a dict of them for several outputs.
+            A `Likelihood` of NumPy arrays, whose methods return NumPy arrays,
+            or a dict of them for several outputs.
         """
         losses = self._compiled.losses
         if not losses.by_key:
@@ -344,8 +347,11 @@ class LikelihoodModel(LikelihoodStep):
             )
         y_pred = self.predict(x, **kwargs)
         if losses.is_one:
-            return losses.by_key[""].distribution(y_pred)
-        return {k: v.distribution(y_pred[k]) for k, v in losses.by_key.items()}
+            return losses.by_key[""].distribution(y_pred).as_numpy()
+        return {
+            key: loss.distribution(y_pred[key]).as_numpy()
+            for key, loss in losses.by_key.items()
+        }
 
     def __reduce__(self):
         """Pickles as this class, as the functional class is in no module."""

@@ -100,7 +100,7 @@ class LikelihoodStep(LossOwner):
     def _each_output(self, y, y_pred, sample_weight, index, training):
         """Key, `Batch`, loss and distribution of each output in turn."""
         losses = self._compiled.losses
-        _refuse_wrong_structure(losses, y_pred)
+        losses.refuse_other_structure(y_pred)
         for key, loss in losses.all().items():
             given = (entry(part, key) for part in (y, y_pred, sample_weight))
             if isinstance(loss, LikelihoodLoss):
@@ -165,25 +165,3 @@ def _loss_and_distribution(loss, batch: Batch, index, training, weight):
             away = data[name].distance(rows[name], distribution)
             data[name].move(rows[name], away)
     return value, distribution
-
-
-def _refuse_wrong_structure(losses, y_pred):
-    if losses.is_one and isinstance(y_pred, dict):
-        raise ValueError(
-            "A dict of outputs needs a dict of losses with its keys, "
-            f"{sorted(y_pred)}. Received: one loss, {losses.by_key[''].name}"
-        )
-    if losses.is_one:
-        return
-    known = range(len(y_pred)) if isinstance(y_pred, list | tuple) else y_pred
-    missing = [k for k in losses.all() if not _has(known, k)]
-    if missing:
-        raise ValueError(
-            "Each loss needs an output of the same key, or of the same "
-            f"position in a list. Received: losses for {missing}, which are "
-            "not outputs"
-        )
-
-
-def _has(known, key):
-    return hasattr(known, "__contains__") and key in known

@@ -30,7 +30,8 @@ class RecalibratedRegressor(keras.Model):
         """
         output = self.predict(x, **{"verbose": 0, **kwargs})
         found = [v for v in self.layers if isinstance(v, LikelihoodPrediction)]
-        return distribution_of(likelihoods.get(found[-1].likelihood), output)
+        likelihood = likelihoods.get(found[-1].likelihood)
+        return distribution_of(likelihood, output).as_numpy()
 
     def interval(self, x, coverage: float = 0.9, **kwargs):
         """Central intervals of the targets of `x`.
@@ -43,5 +44,4 @@ class RecalibratedRegressor(keras.Model):
         Returns:
             `(lower, upper)` as NumPy, each `(n, 1)`.
         """
-        ends = self.predict_distribution(x, **kwargs).interval(coverage)
-        return tuple(map(keras.ops.convert_to_numpy, ends))
+        return self.predict_distribution(x, **kwargs).interval(coverage)

@@ -60,7 +60,7 @@ class Gated:
         return gate + outlier + squares / (2 * self.variance)
 
 
-class Mixture:
+class PlanesAndOutliers:
     """The data of a mixture in standardised units; the last column is ones.
 
     `distance` are the `Distances` of the rows, and `lowest` is the lowest
@@ -76,7 +76,7 @@ class Mixture:
 
     def at_rows(self, rows):
         """The same data with rows drawn by their weights."""
-        return Mixture(
+        return PlanesAndOutliers(
             self.x[rows],
             self.y[rows],
             np.ones(len(rows)),
@@ -241,7 +241,7 @@ def solve(x, y, weight, *, lowest, restraint, rng):
         A `Gated` stack of one, and the `Distances`.
     """
     distances = Distances(x[:, :-1], weight)
-    whole = Mixture(x, y, weight, distances(x[:, :-1]), lowest)
+    whole = PlanesAndOutliers(x, y, weight, distances(x[:, :-1]), lowest)
     plain = whole.plain()
     if np.isinf(restraint) or len(x) <= x.shape[1] + 1:
         return plain, distances

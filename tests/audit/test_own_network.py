@@ -182,8 +182,7 @@ def test_bad_files_are_refused_before_training(rng, tmp_path, capsys):
 
 
 def test_progress_is_drawn_to_its_end(monkeypatch):
-    """A bar where there is a terminal and rich, lines elsewhere."""
-    pytest.importorskip("rich")
+    """One line that changes in a terminal, about ten lines elsewhere."""
     for is_terminal in (True, False):
         stream = io.StringIO()
         stream.isatty = lambda value=is_terminal: value
@@ -193,5 +192,6 @@ def test_progress_is_drawn_to_its_end(monkeypatch):
             for done in range(1, 31):
                 on_step(done, 30)
         text = stream.getvalue()
-        assert ("100%" if is_terminal else "at work: 30 of 30") in text
-        assert is_terminal or 8 < len(text.splitlines()) < 15
+        assert "at work: 30 of 30" in text
+        lines = text.replace("\r", "").splitlines()
+        assert len(lines) == 1 if is_terminal else 8 < len(lines) < 15

@@ -18,45 +18,50 @@ from keras_likelihood.data_parameters import MemoryTable, SparseRMSProp
 ROWS = 1001
 DEVICES = 8
 BATCH = 16
+TWO_PARAMETERS = {
+    "parameters": ("df", "scale"),
+    "loss": kl.losses.StudentTLoss,
+}
 
 
-def train(shard=None):
+def train(shard=None, parameters=("scale",), loss=kl.losses.RobustRhoLoss):
     """A few steps on fixed data, with rows repeated within a batch."""
     rng = np.random.default_rng(0)
     x = rng.normal(size=(64, 3)).astype("float32")
     y = rng.normal(size=(64, 2)).astype("float32")
     index = 31 * rng.integers(0, 32, 64)
-    scale = kl.DataParameter(
-        ROWS,
-        dimension="element",
-        optimizer=SparseRMSProp(momentum=0.5),
-        table=MemoryTable(shard=shard),
-    )
+    tables = {
+        name: kl.DataParameter(
+            ROWS,
+            dimension="element",
+            optimizer=SparseRMSProp(momentum=0.5),
+            table=MemoryTable(shard=shard),
+        )
+        for name in parameters
+    }
     inputs = keras.Input((3,))
     dense = keras.layers.Dense(
         2, kernel_initializer="ones", kernel_regularizer="l2"
     )
     model = kl.LikelihoodModel(inputs, dense(inputs))
-    model.compile(
-        keras.optimizers.SGD(0.1), loss=kl.losses.RobustRhoLoss(scale=scale)
-    )
+    model.compile(keras.optimizers.SGD(0.1), loss=loss(**tables))
     model.fit(
         x,
         kl.indexed(y, index=index),
         batch_size=BATCH,
         epochs=2,
         shuffle=False,
-        callbacks=[scale],
+        callbacks=[*tables.values()],
         verbose=0,
     )
     return model
 
 
 def results(model):
-    scale = model.data_parameters["scale"]
+    tables = model.data_parameters
     logs = model.history.history if hasattr(model, "history") else {}
     return {
-        "values": scale.values(),
+        **{f"rows of {name}": table.values() for name, table in tables.items()},
         "kernel": model.get_weights()[0],
         **{name: np.asarray(values) for name, values in logs.items()},
     }
@@ -102,7 +107,10 @@ def mirrored(folder):
     with strategy.scope():
         with pytest.raises(ValueError, match="every replica has a copy"):
             train(shard="batch")
-        return {"copies": results(train())}
+        return {
+            "copies": results(train()),
+            "two": results(train(**TWO_PARAMETERS)),
+        }
 
 
 def elsewhere(road, folder, **environment):
@@ -183,6 +191,7 @@ def test_mirrored(tmp_path):
         pytest.skip("tf.distribute is for TensorFlow")
     made = elsewhere("mirrored", tmp_path)
     assert_equals(made["copies"], results(train()))
+    assert_equals(made["two"], results(train(**TWO_PARAMETERS)))
 
 
 def test_rows_are_found_by_number(rng):

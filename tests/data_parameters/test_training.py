@@ -469,3 +469,17 @@ def test_several_steps_per_execution_change_nothing(data):
     index[7] = 99
     with pytest.raises(ValueError, match="rows 0 to 23"):
         fit(model, x, kl.indexed(y, index=index), [scale])
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(
+    keras.backend.backend() != "torch", reason="the compiler is PyTorch's"
+)
+def test_steps_that_pytorch_compiles(data):
+    x, y = data
+    compiled, plain = kl.DataParameter(len(x)), kl.DataParameter(len(x))
+    for scale, is_compiled in ((compiled, True), (plain, False)):
+        model = frozen_model(kl.losses.NormalLoss(scale=scale))
+        model.jit_compile = is_compiled
+        fit(model, x, kl.indexed(y), [], shuffle=False)
+    np.testing.assert_allclose(compiled.values(), plain.values(), rtol=1e-5)

@@ -41,7 +41,7 @@ def check(model, x, count, epochs=14):
     for row in rows:
         assert 0 < row.effective <= row.weights
         assert row.scale > 0
-    assert len({row.effective for row in rows}) == count
+    assert len({(row.scale, row.effective) for row in rows}) == count
     return rows
 
 
