@@ -1,5 +1,6 @@
 """What every test starts from."""
 
+import collections
 import contextlib
 import functools
 import gc
@@ -49,22 +50,48 @@ def pytest_addoption(parser):
         action="store_true",
         help="run the tests that use no backend on this one too",
     )
+    parser.addoption(
+        "--every-case",
+        action="store_true",
+        help="run every case of the tests of the mark `few` too",
+    )
 
 
 def pytest_collection_modifyitems(config, items):
-    """Leaves the tests that use no backend to PyTorch, the fastest.
-
-    They would find the same on all three. `make test` runs them once with
-    the option, as it has no PyTorch.
-    """
-    if config.getoption("every_test"):
-        return
-    if os.environ.get("KERAS_BACKEND") == "torch":
-        return
-    left = [i for i in items if i.get_closest_marker("one_backend")]
+    left = set()
+    if not config.getoption("every_test"):
+        left |= tests_of_another_backend(items)
+    if not config.getoption("every_case"):
+        left |= further_cases(items)
     if left:
-        config.hook.pytest_deselected(items=left)
-        items[:] = [i for i in items if i not in set(left)]
+        config.hook.pytest_deselected(items=[i for i in items if i in left])
+        items[:] = [i for i in items if i not in left]
+
+
+def tests_of_another_backend(items):
+    """The tests that use no backend, which are left to PyTorch, the fastest.
+
+    They would find the same on all three.
+    """
+    if os.environ.get("KERAS_BACKEND") == "torch":
+        return set()
+    return {i for i in items if i.get_closest_marker("one_backend")}
+
+
+def further_cases(items):
+    """The cases beyond the number that a test names by the mark `few`.
+
+    Those that stay are spread evenly over all cases.
+    """
+    cases = collections.defaultdict(list)
+    for item in items:
+        if mark := item.get_closest_marker("few"):
+            cases[item.path, item.originalname, mark.args[0]].append(item)
+    left = set()
+    for (*_, count), every in cases.items():
+        kept = {i * len(every) // count for i in range(count)}
+        left |= {item for i, item in enumerate(every) if i not in kept}
+    return left
 
 
 def share_programs(config):

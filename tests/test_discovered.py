@@ -86,6 +86,7 @@ def test_regressor(cls, rng):
     contracts.recalibrator_is_no_worse(cls, **arrays)
 
 
+@pytest.mark.few(1)
 @pytest.mark.usefixtures("step_by_step")
 @each(DETECTORS)
 def test_detector(cls, rng):

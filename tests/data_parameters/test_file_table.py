@@ -364,6 +364,7 @@ class TestCheckpoints:
         assert set(os.listdir(tmp_path)) == names
         monkeypatch.undo()
 
+    @pytest.mark.few(0)
     def test_killed_at_random_moments(self, tmp_path):
         seed = random.Random(0)
         states = all_states()

@@ -40,6 +40,7 @@ class Append(keras.callbacks.Callback):
         self.scale.append(1)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("kind", ["file", "memory"])
 def test_growing_data(tmp_path, kind):
     model, scale = make(tmp_path / "scale.npy" if kind == "file" else None)

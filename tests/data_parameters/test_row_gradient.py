@@ -93,6 +93,7 @@ def example_data(case, shape, weight):
     return x, y, weight
 
 
+@pytest.mark.few(6)
 @pytest.mark.parametrize("weight", [None, WEIGHT], ids=["even", "weighted"])
 @pytest.mark.parametrize("dimension", ["scalar", "element"])
 @pytest.mark.parametrize("case", CASES)

@@ -66,6 +66,7 @@ def contract_cases():
             )
 
 
+@pytest.mark.few(12)
 @pytest.mark.parametrize(
     "likelihood, dimension, conditioning, names", [*contract_cases()]
 )
@@ -106,6 +107,7 @@ def test_starts_at_the_initial_value(likelihood, conditioning):
     )
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("likelihood", LIKELIHOODS, ids=lambda c: c.__name__)
 def test_trains_and_saves_with_options_off_default(
     likelihood, rng, dense, tmp_path
@@ -146,6 +148,7 @@ def test_named_heads_round_trip(head, dense):
     assert made.get_config()["name"] == "mine"
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("likelihood", LIKELIHOODS, ids=lambda c: c.__name__)
 def test_mixed_precision_stays_finite(likelihood, mixed_precision, rng, dense):
     if not contracts.stands_for_others(likelihood):

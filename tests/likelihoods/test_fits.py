@@ -79,6 +79,7 @@ def inverse(constraint, value):
     return np.ravel(value if constraint is None else constraint.inverse(value))
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("name", CASES)
 def test_finds_the_true_parameters(name, double_precision):
     """Within the joint region that holds the truth 999 times of 1000."""

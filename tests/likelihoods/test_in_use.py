@@ -24,6 +24,7 @@ NAMES = [
 SCALAR = [name for name in NAMES if not likelihoods.get(name).event_rank]
 
 
+@pytest.mark.few(5)
 @pytest.mark.parametrize(
     "name, prediction, values, method, expected",
     [
@@ -87,6 +88,7 @@ def test_the_nll_of_a_large_shape_and_of_infinity():
     assert np.all(as_numpy(rho.nll(far)) == np.inf)
 
 
+@pytest.mark.few(6)
 @pytest.mark.parametrize("name", NAMES)
 def test_nan_in_nan_out(name):
     likelihood = likelihoods.get(name)
@@ -117,6 +119,7 @@ def test_infinite_targets_are_refused(name):
             likelihood.check_targets(np.full((3, units), end), (3, units))
 
 
+@pytest.mark.few(5)
 @pytest.mark.parametrize("name", SCALAR)
 def test_slices_levels_numbers_and_numpy(name):
     made = likelihoods.get(name)(PREDICTION)

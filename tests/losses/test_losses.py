@@ -90,6 +90,7 @@ def test_sample_weight_and_reduction(cls, rng):
     assert as_numpy(fixed(cls, reduction=None)(y, prediction)).shape == (6,)
 
 
+@pytest.mark.few(4)
 @every_loss
 def test_learns_its_parameters_and_saves_them(cls, rng, tmp_path):
     y, x = case(cls, rng)

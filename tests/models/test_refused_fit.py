@@ -49,6 +49,7 @@ def batches(x, y):
         yield x, y
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("kind", ["arrays", "generator", "batch"])
 def test_a_fit_without_an_index_is_refused(data, kind):
     x, y = data

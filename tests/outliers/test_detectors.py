@@ -59,6 +59,7 @@ def x():
     return plane_with_outliers()[0]
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("detector", DETECTORS)
 def test_weak_noise_finds_rows_off_the_plane(detector):
     x, outlier = plane_with_outliers()
@@ -97,6 +98,7 @@ def test_unknown_probability_is_refused(fitted, x):
         fitted.predict_proba(x, "softmax")
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("detector", DETECTORS)
 def test_refit_equals_fresh_fit(detector, x, request):
     if detector is not PCAScale:

@@ -42,6 +42,7 @@ def classifier(ending="softmax", units=3):
     return keras.Model(inputs, outputs, name="classifier")
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("name", METHODS)
 def test_saved_model_equals_the_arrays(name, tmp_path):
     x, y = data()
@@ -161,6 +162,7 @@ def test_saved_model_export(tmp_path):
     )
 
 
+@pytest.mark.few(1)
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("name", ["LinearFeatureScaling", "Isotonic"])
 def test_onnx_export(name, tmp_path):

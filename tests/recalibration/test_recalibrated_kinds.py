@@ -13,6 +13,7 @@ from tests import kinds
 pytestmark = pytest.mark.usefixtures("step_by_step")
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("kind", kinds.KINDS)
 def test_every_shape_gives_the_calibration_of_its_arrays(kind, tmp_path):
     x, y = kinds.data()
@@ -224,6 +225,7 @@ def test_subclassed_regressors_and_classifiers_in_batches():
     assert found.model.predict(x, verbose=0).shape == (128, 3)
 
 
+@pytest.mark.few(1)
 def test_outputs_stay_float32_under_mixed_precision(mixed_precision, tmp_path):
     x, y = kinds.data(64)
     for ending in ("softmax", "sigmoid"):

@@ -136,6 +136,7 @@ def test_isotonic_maps_the_cdf():
     assert np.mean(y <= middle) == pytest.approx(0.5, abs=0.02)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("head", ["point", "scale"])
 def test_models_save_and_load(method, head, tmp_path):
@@ -193,6 +194,7 @@ def predicted(name, rows=300, wrong=3.0):
     return law, y.astype("float64"), x
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("name", OWN)
 def test_a_model_is_judged_by_its_own_likelihood(name):
     law, y, x = predicted(name)
@@ -222,6 +224,7 @@ def test_a_model_is_judged_by_its_own_likelihood(name):
     assert type(forced.calibrate(law)) is kl.likelihoods.Normal
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("name", ["laplace", "robust_rho"])
 @pytest.mark.parametrize("method", ["GlobalScaling", "Auto"])
 def test_models_keep_their_likelihood(name, method, tmp_path):

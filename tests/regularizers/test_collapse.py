@@ -55,6 +55,7 @@ STARTS = [
 ]
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(("scale", "noise", "kernel"), STARTS)
 @pytest.mark.parametrize("cls", [regularizers.DLasso, regularizers.MultiLasso])
 def test_neither_weights_nor_noise_collapse(cls, scale, noise, kernel, study):

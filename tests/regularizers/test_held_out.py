@@ -76,6 +76,7 @@ def test_strength_grows_where_held_out_rows_want_smaller_weights(sign, data):
     assert sign * np.log(prior.scale().item()) < 0
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("cls", PRIORS, ids=lambda c: c.__name__)
 @pytest.mark.parametrize("how", ["split", "data", "share"])
 def test_fit_gives_its_held_out_rows(cls, how, data):
@@ -161,6 +162,7 @@ def test_rows_of_weight_zero_are_not_drawn():
     assert len(sequences.draw(100)["x"]) == 5
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("held_out", [False, True])
 def test_rows_of_weight_zero_are_as_if_absent(held_out, data):
     """They change neither the measured curvature nor the held-out slope."""

@@ -58,6 +58,7 @@ def test_a_subclassed_model_learns_scales(validation_split, called, data):
     assert moved(model)
 
 
+@pytest.mark.few(2)
 @HOW
 @pytest.mark.parametrize("name", ["student_t", "laplace", "mixture(normal)"])
 def test_heads_of_other_likelihoods(validation_split, name, data):
@@ -127,6 +128,7 @@ def network(prior=None):
 OPTIMIZERS = ["Adam", "AdamW", "Nadam", "RMSprop", "Adagrad", "Lion"]
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("name", ["SGD", *OPTIMIZERS])
 def test_any_optimizer(name, data):
     model = network()

@@ -45,6 +45,7 @@ def check(model, x, count, epochs=14):
     return rows
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("name", LAYERS)
 def test_a_layer_is_measured(name, rng):
     inputs = keras.Input((4, 5))
