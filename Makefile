@@ -2,7 +2,6 @@
 # what it needs; nothing else on the machine is touched.
 
 PYTHON ?= python3
-BACKENDS ?= tensorflow jax
 PYTEST_ARGS ?= -n 2 --dist worksteal
 TORCH ?= torch==2.13.0
 
@@ -10,20 +9,36 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test lint docs paper oldest-test release-test clean
+.PHONY: demo test test-all test-jax test-torch test-as-users lint docs paper \
+	release-test clean
 
 demo: $(VENV)/installed-demo
 	TF_CPP_MIN_LOG_LEVEL=3 $(BIN)/keras-likelihood demo --output report
 
-# What uses no backend is tested once, and not again on each of them.
-test: $(VENV)/installed-test $(BACKENDS:%=$(VENV)/installed-%)
-	@echo "== no backend"
-	@KERAS_BACKEND=$(lastword $(BACKENDS)) $(BIN)/python -m pytest \
-		$(PYTEST_ARGS) --every-test -m "one_backend and not slow"
-	@for backend in $(BACKENDS); do \
-		echo "== $$backend"; \
-		KERAS_BACKEND=$$backend $(BIN)/python -m pytest $(PYTEST_ARGS) \
-			|| exit 1; \
+# The suite on TensorFlow. Where a test has many cases, a few stand for all.
+test: $(VENV)/installed-test $(VENV)/installed-tensorflow
+	KERAS_BACKEND=tensorflow $(BIN)/python -m pytest $(PYTEST_ARGS) --every-test
+
+# All backends, with every case on PyTorch; pages, guides and the release.
+test-all: lint test test-jax test-torch test-as-users docs release-test
+
+test-jax: $(VENV)/installed-test $(VENV)/installed-jax
+	KERAS_BACKEND=jax $(BIN)/python -m pytest $(PYTEST_ARGS)
+
+# Every case on PyTorch, with the oldest Keras that is supported, in an
+# environment of its own.
+OLDEST := build/oldest-venv
+
+test-torch: $(OLDEST)/installed
+	KERAS_BACKEND=torch $(OLDEST)/bin/python -m pytest $(PYTEST_ARGS) \
+		--every-case
+
+# Trainings as users run them, without what makes tests compile faster.
+test-as-users: $(VENV)/installed-test $(VENV)/installed-tensorflow \
+		$(VENV)/installed-jax
+	for backend in tensorflow jax; do \
+		AS_USERS=1 KERAS_BACKEND=$$backend $(BIN)/python -m pytest \
+			$(PYTEST_ARGS) tests/models/test_one_step.py || exit 1; \
 	done
 
 lint: $(VENV)/installed-lint
@@ -33,13 +48,6 @@ lint: $(VENV)/installed-lint
 	$(BIN)/codespell
 	$(BIN)/python tools/check_prose.py
 
-# The whole suite on PyTorch with the oldest Keras that is supported, in an
-# environment of its own.
-OLDEST := build/oldest-venv
-
-oldest-test: $(OLDEST)/installed
-	KERAS_BACKEND=torch $(OLDEST)/bin/python -m pytest $(PYTEST_ARGS)
-
 $(OLDEST)/installed: pyproject.toml
 	$(PYTHON) -m venv $(OLDEST)
 	$(OLDEST)/bin/python -m pip install --quiet \
@@ -47,9 +55,12 @@ $(OLDEST)/installed: pyproject.toml
 		"keras==3.15.0" $(TORCH)
 	@touch $@
 
-docs: $(VENV)/installed-docs
+# The site, and what its pages say: guides run, numbers are those of results.
+docs: $(VENV)/installed-docs $(VENV)/installed-test \
+		$(VENV)/installed-tensorflow
 	TF_CPP_MIN_LOG_LEVEL=3 $(BIN)/python -m sphinx -W -b html docs build/docs
 	$(BIN)/python tools/count_docs.py build/docs
+	KERAS_BACKEND=tensorflow $(BIN)/python -m pytest --every-test -m pages
 
 # Every study of the paper that runs on a CPU; needs KERAS_LIKELIHOOD_DATA.
 paper: $(VENV)/installed-test $(VENV)/installed-jax

@@ -17,9 +17,15 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 os.environ.setdefault("MKL_NUM_THREADS", "1")
-# Tests compile many tiny programs and run each a few times.
-os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")
-if os.environ.get("KERAS_BACKEND") == "jax":
+AS_USERS = "AS_USERS" in os.environ
+"""Whether programs are compiled as users compile them.
+
+Tests compile many tiny programs and run each a few times, so that most
+optimizations are left out. `make test-as-users` runs some tests with them.
+"""
+if not AS_USERS:
+    os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")
+if not AS_USERS and os.environ.get("KERAS_BACKEND") == "jax":
     # Compiling takes less than half the time.
     os.environ.setdefault(
         "XLA_FLAGS",
@@ -40,7 +46,8 @@ def pytest_configure(config):
     share_programs(config)
     hands_out = config.getoption("dist", "no") != "no"
     if not hands_out or hasattr(config, "workerinput"):
-        compile_cheaply()
+        if not AS_USERS:
+            compile_cheaply()
         collect_rarely()
 
 

@@ -13,6 +13,8 @@ METHODS = (
     *("mean", "variance", "information", "scale_exponent", "followed"),
     *("class_probabilities", "scale_squared", "marginal", "conditional"),
     *("members", "aleatoric", "epistemic", "total", "cut_points"),
+    *("typical_outcome", "inner", "edges", "log_weights"),
+    *("variance_of_means", "scale_matrix"),
 )
 _NAN_IN_NAN_OUT = ("cdf", "cdf_below", "log_cdf", "log_survival", "quantile")
 
@@ -50,6 +52,9 @@ def prepare_methods(likelihood):
 def _prepared(name, method):
     @functools.wraps(method)
     def call(self, *args, **kwargs):
+        if name == "inner" and not isinstance(self.prediction, np.ndarray):
+            # A distribution, whose own methods do the rest.
+            return method(self)
         plain, convert = _plain(self)
         if name == "quantile":
             args = (_levels(plain, *args, **kwargs),)

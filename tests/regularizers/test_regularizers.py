@@ -228,6 +228,7 @@ def test_files_of_version_0_2_hold_what_was_measured():
     assert regularizer.effective_weights() == 3.5
 
 
+@pytest.mark.filterwarnings("ignore:The scale of")
 def test_one_object_for_two_weights_is_refused(data):
     shared = regularizers.DLasso(num_examples=32)
     model = keras.Sequential(
