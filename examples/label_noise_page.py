@@ -1,4 +1,4 @@
-"""Tables and the figure of docs/label_noise.md from the study's results.
+"""Tables and the figure of docs/studies/label_noise.md from the study's results.
 
 python examples/label_noise_page.py
 """
@@ -13,8 +13,8 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 sys.path.append(str(ROOT / "benchmarks"))
 import page_tables  # noqa: E402
 
-RESULTS = ROOT / "docs" / "label_noise.json"
-COUNTS = ROOT / "docs" / "label_counts.json"
+RESULTS = ROOT / "docs" / "results" / "label_noise.json"
+COUNTS = ROOT / "docs" / "results" / "label_counts.json"
 FIGURE = ROOT / "docs" / "_static" / "label_noise.png"
 OURS = "NoisyLabelsLoss (ELR)"
 EPOCHS = 30
@@ -181,7 +181,7 @@ def draw(results):
 
 def main():
     results = json.loads(RESULTS.read_text())
-    page_tables.fill("label_noise", tables(results))
+    page_tables.fill("studies/label_noise", tables(results))
     draw(results)
 
 

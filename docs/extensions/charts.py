@@ -36,8 +36,8 @@ def number(cell: str) -> float:
 
 def outlier_ranks():
     """Mean ranks of the detectors, with ours in blue."""
-    text = (DOCS / "outliers.md").read_text()
-    rows = table("outliers", "<!-- ranks -->")[1:]
+    text = (DOCS / "studies" / "outliers.md").read_text()
+    rows = table("studies/outliers", "<!-- ranks -->")[1:]
     ours = set(re.findall(r"^\| `(\w+)` \|", text, flags=re.M))
     ours.add("Auto without its deep part")
     figure, axes = plt.subplots(figsize=(7, 5))
@@ -51,7 +51,7 @@ def outlier_ranks():
 
 def slope_errors():
     """Errors that nine of ten fits stay below, by method and outliers."""
-    rows = table("robust_regression", "<!-- line -->")[2:]
+    rows = table("studies/robust_regression", "<!-- line -->")[2:]
     figure, panels = plt.subplots(1, 3, figsize=(9, 3.6), sharey=True)
     kinds = ("spread at large x", "in a cluster", "at random x")
     names = [row[0] for row in reversed(rows)]
@@ -68,7 +68,7 @@ def slope_errors():
 
 def recalibration_gains():
     """What each method gains over one temperature, on six networks."""
-    header, *rows = table("recalibration", "<!-- report -->")
+    header, *rows = table("studies/recalibration", "<!-- report -->")
     figure, axes = plt.subplots(figsize=(8, 3.4))
     marks = {"LFS": "s", "isotonic mix": "^", "SMS": "D", "Auto": "o"}
     for method, mark in marks.items():
@@ -87,7 +87,7 @@ def recalibration_gains():
 
 def step_costs():
     """The time of a training step with likelihood parameters."""
-    rows = table("benchmarks", "against the same")[1:]
+    rows = table("studies/speed", "against the same")[1:]
     figure, axes = plt.subplots(figsize=(7, 2.2))
     names = [row[0] for row in reversed(rows)]
     extra = [100 * (number(row[1]) - 1) for row in reversed(rows)]

@@ -88,7 +88,7 @@ def main():
     )
     options.add_argument(
         "--unseen",
-        default=str(HERE.parents[1] / "docs" / "outliers_unseen.json"),
+        default=str(HERE.parents[1] / "docs" / "results" / "outliers_unseen.json"),
         help="results of benchmarks/outliers.py --sets unseen",
     )
     options.add_argument("--seeds", type=int, default=1)
