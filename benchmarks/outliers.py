@@ -16,8 +16,9 @@ with their critical difference (Friedman, Nemenyi), medians and means. A
 network of ours is scored by its reconstruction error too, to show what the
 scale adds. `Auto` holds an `AutoencoderScale` of the same seed, so its fit
 gives that detector's rows as well. With `--json`, results are kept and
-continued there, seed by seed; `--page` puts those of `docs/results/outliers.json` and
-`docs/results/outliers_unseen.json` on the page.
+continued there, seed by seed. `--page` writes the tables of
+`docs/studies/outliers.md` from `docs/results/outliers.json` and
+`docs/results/outliers_unseen.json`.
 
 Of `Auto` nothing was chosen on sets with labels but those of `--sets
 generated`. The defaults of `PCAScale` and `AutoencoderScale` were chosen on

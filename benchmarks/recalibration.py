@@ -10,9 +10,9 @@ the test logits, beside the peers of `recalibration_peers.py` whose packages
 are installed. Differences to `Auto` have 95 % intervals by a paired
 bootstrap of the test rows. `floor` is the ECE that labels drawn from the
 calibrated probabilities themselves would have: an ECE of that size is what a
-perfect calibration shows on so few rows. The results go to
-`docs/results/recalibration.json`, beside those of methods that are not run again, and
-`--page` writes the tables of `docs/studies/recalibration.md` from there.
+perfect calibration shows on so few rows. The results are
+added to those in `docs/results/recalibration.json`, and `--page` writes the
+tables of `docs/studies/recalibration.md` from there.
 
 `--development` never reads the test logits: five folds of the validation
 logits take turns as the test set. The candidates and the pool of `Auto` were

@@ -18,8 +18,9 @@ from 1000 on.
     python benchmarks/robust_regression.py --study times
     python benchmarks/robust_regression.py --page
 
-All but the last write their results into `docs/results/robust_regression.json`, unless
-`--first` or `--sets` is given; the last one puts them on the page. `--study
+All but the last write their results into
+`docs/results/robust_regression.json`, unless `--first` or `--sets` is given.
+The last one writes the tables of `docs/studies/robust_regression.md`. `--study
 times` only measures the times of the first two studies again, on fewer sets.
 """
 

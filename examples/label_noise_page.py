@@ -1,4 +1,4 @@
-"""Tables and the figure of docs/studies/label_noise.md from the study's results.
+"""Writes the tables and the figure of docs/studies/label_noise.md.
 
 python examples/label_noise_page.py
 """

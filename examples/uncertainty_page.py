@@ -1,4 +1,4 @@
-"""Tables and the figure of docs/studies/uncertainty.md from the study's results.
+"""Writes the tables and the figure of docs/studies/uncertainty.md.
 
 python examples/uncertainty_page.py
 """

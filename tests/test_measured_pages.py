@@ -24,7 +24,8 @@ def test_robust_regression_page(benchmarks):
 
     results = json.loads(robust_regression.RESULTS.read_text())
     for name, table in robust_regression.tables(results).items():
-        assert page_tables.shown("studies/robust_regression", name) == table.strip()
+        shown = page_tables.shown("studies/robust_regression", name)
+        assert shown == table.strip()
     # What the page says of MPLS-XY.
     for kind, rows in results["line"].items():
         ours = rows["MPLS-XY"]
@@ -109,7 +110,8 @@ def test_rates_of_scales(benchmarks):
 
     results = json.loads(data_scales.RESULTS.read_text())
     table = data_scales.table(results)
-    assert page_tables.shown("studies/data_parameters", "errors") == table.strip()
+    shown = page_tables.shown("studies/data_parameters", "errors")
+    assert shown == table.strip()
 
     def mean(rate, epochs):
         wanted = rate, epochs
@@ -145,8 +147,9 @@ def test_recalibration_page(benchmarks):
 
 def conformal():
     """What `benchmarks/conformal.py` stored, and the words of its page."""
-    found = json.loads((ROOT / "docs" / "results" / "conformal.json").read_text())
-    return found, (ROOT / "docs" / "studies" / "recalibration.md").read_text()
+    docs = ROOT / "docs"
+    found = json.loads((docs / "results" / "conformal.json").read_text())
+    return found, (docs / "studies" / "recalibration.md").read_text()
 
 
 def test_conformal_intervals_page():
@@ -313,6 +316,20 @@ def test_uncertainty_page(benchmarks):
                 k: np.mean(m["nll"]) for k, m in methods.items() if "nll" in m
             }
             assert min(nll, key=nll.get) == "CatBoost"
+
+
+def test_headlines_are_those_of_the_studies(benchmarks):
+    import page_tables
+    import summary
+
+    assert page_tables.shown("studies/index", "headlines") == (
+        summary.full_table()
+    )
+    assert page_tables.shown("../README", "measured") == summary.short_table()
+    for headline in summary.headlines():
+        page = ROOT / "docs" / "studies" / f"{headline.page}.md"
+        assert headline.command in page.read_text(), headline
+        assert (ROOT / headline.command).exists(), headline
 
 
 @pytest.mark.parametrize("name", ["LTS", "S", "MM"])

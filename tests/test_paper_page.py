@@ -363,7 +363,8 @@ def test_letters_of_figures_are_readable(beside):
 
 
 def test_page_of_regularization_agrees_with_its_results():
-    found = json.loads((DOCS / "results" / "adaptive_regularization.json").read_text())
+    stored = DOCS / "results" / "adaptive_regularization.json"
+    found = json.loads(stored.read_text())
     page = (DOCS / "studies" / "adaptive_regularization.md").read_text()
     for name, row in found["rows"].items():
         inputs, examples = name.removesuffix(" examples").rsplit(", ", 1)
