@@ -226,7 +226,8 @@ def summary(part):
     return (
         f"`Auto` has the lowest NLL of all methods measured on {first} of "
         f"{len(intervals)}\nnetworks. Its difference to SMS is below zero on "
-        f"{below}, above zero on {above} and not\ntold from zero on {level}."
+        f"{below}, above zero on {above} and\nindistinguishable from zero on "
+        f"{level}."
     )
 
 
