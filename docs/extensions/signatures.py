@@ -96,6 +96,48 @@ def _merged(cls, start=0):
     return own + inherited
 
 
+def with_options(cls: type, lines: list[str]) -> list[str]:
+    """A docstring with the arguments of the bases in place of `**options`."""
+    place = next(
+        (i for i, line in enumerate(lines) if line.startswith("    **")), None
+    )
+    if place is None:
+        return lines
+    own = _described(lines)
+    name = lines[place].strip().partition(":")[0]
+    inherited = {}
+    for base in reversed(cls.__mro__[1:]):
+        if base.__module__.startswith(PACKAGE):
+            inherited |= _described(
+                inspect.cleandoc(base.__doc__ or "").split("\n")
+            )
+    signature = full_signature(cls).parameters.values()
+    names = [
+        f"**{p.name}" if p.kind is p.VAR_KEYWORD else p.name for p in signature
+    ]
+    shown = [n for n in names if n not in own]
+    if name == "**parameters" or not any(n in inherited for n in shown):
+        return lines
+    added = [line for n in shown for line in inherited.get(n, [])]
+    return lines[:place] + added + lines[place + len(own[name]) :]
+
+
+def _described(lines):
+    """The lines about each argument, by its name."""
+    found, name = {}, None
+    section = False
+    for line in lines:
+        if line and not line.startswith(" "):
+            section = line == "Args:"
+            name = None
+        elif section and line.startswith("    ") and line[4:5].strip():
+            name = line.strip().partition(":")[0]
+            found[name] = [line]
+        elif section and name and line.strip():
+            found[name].append(line)
+    return found
+
+
 def _owner(cls, start):
     """The first class from `start` on that defines `__init__`."""
     for place, one in enumerate(cls.__mro__):
@@ -137,11 +179,18 @@ def _show(app, what, name, obj, options, signature, returns):
     return stringify_signature(full_signature(obj)), returns
 
 
+def _expand(app, what, name, obj, options, lines):
+    if what == "class":
+        lines[:] = with_options(obj, lines)
+
+
 def _skip(app, what, name, obj, skip, options):
     return True if name in HIDDEN else None
 
 
 def setup(app):
     app.connect("autodoc-process-signature", _show)
+    # Before the Markdown of the docstring is converted.
+    app.connect("autodoc-process-docstring", _expand, priority=300)
     app.connect("autodoc-skip-member", _skip)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
