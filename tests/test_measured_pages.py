@@ -326,6 +326,10 @@ def test_headlines_are_those_of_the_studies(benchmarks):
         summary.full_table()
     )
     assert page_tables.shown("../README", "measured") == summary.short_table()
+    guide = (ROOT / "docs" / "guides" / "label_noise.md").read_text()
+    first = summary.label_noise()[0]
+    for result in (first.peer, first.ours):
+        assert result.partition(": ")[2] in guide, result
     for headline in summary.headlines():
         page = ROOT / "docs" / "studies" / f"{headline.page}.md"
         assert headline.command in page.read_text(), headline
