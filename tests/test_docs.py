@@ -257,6 +257,20 @@ def test_studies_name_their_scripts_and_scripts_their_pages():
         for script in scripts:
             assert (ROOT / script).exists(), f"{path.name}: {script}"
         assert path.stem == "index" or f"\n{path.stem}\n" in index
+    listed = {}
+    for line in (ROOT / "benchmarks" / "README.md").read_text().splitlines():
+        if page := re.search(r"\]\(\.\./(.*)\) \|$", line):
+            found = re.findall(r"`([\w/]+\.py)`", line)
+            listed |= dict.fromkeys(found, (ROOT / page[1]).read_text())
+    for folder in ("benchmarks", "examples"):
+        for path in (ROOT / folder).glob("*.py"):
+            name = f"{folder}/{path.name}"
+            if "__main__" in path.read_text() and name not in COPIED:
+                assert name in listed.get(name, ""), name
+
+
+COPIED = ("examples/recalibrate_classifier.py",)
+"""Short programs that a reader copies, without numbers of their own."""
 
 
 def test_protocol_names_every_script_with_results():

@@ -100,6 +100,18 @@ def repository():
     return project["urls"]["Repository"]
 
 
+def test_project_says_where_to_report():
+    assert f"repository-code: {repository()}\n" in (
+        (ROOT / "CITATION.cff").read_text()
+    )
+    guide = (ROOT / "CONTRIBUTING.md").read_text()
+    for name in ("SECURITY.md", "CODE_OF_CONDUCT.md"):
+        assert f"`{name}`" in guide and (ROOT / name).exists()
+    templates = ROOT / ".github" / "ISSUE_TEMPLATE"
+    if templates.exists():  # a source distribution has none
+        assert len(list(templates.glob("*.md"))) == 3
+
+
 def test_readme_links_work_on_pypi():
     """Every link is absolute, and leads to a file of the repository."""
     defined = dict(re.findall(r"^\[(.+)\]: (\S+)$", README, flags=re.M))
