@@ -235,6 +235,12 @@ def test_words_that_people_search_for(word, page):
     assert len(rivals) <= (2 if word == "uncertainty" else 1), rivals
 
 
+@pytest.mark.parametrize("path", GUIDES, ids=lambda path: path.stem)
+def test_guides_take_five_minutes(path):
+    prose = re.sub(r"^```.*?^```", "", path.read_text(), flags=re.S | re.M)
+    assert path.stem == "which_likelihood" or len(prose.split()) <= 700
+
+
 def test_landing_page_has_six_tasks():
     page = (DOCS / "index.md").read_text()
     cards = re.findall(r"container\} card\n\*\*\[.*\]\((.*)\.md\)\*\*", page)
