@@ -249,7 +249,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--splits", type=int, default=10)
     parser.add_argument("--epochs", type=int, default=40)
-    parser.add_argument("--output", default="docs/conformal.json")
+    parser.add_argument("--output", default="docs/results/conformal.json")
     parser.add_argument("--sets", nargs="*", help="renew these alone")
     arguments = parser.parse_args()
     folder = pathlib.Path(os.environ["KERAS_LIKELIHOOD_DATA"])

@@ -23,7 +23,7 @@ import keras_likelihood as kl
 RATES = {"squared error": None, "0.02": 0.02, "default": 0.0, "0.1": 0.1}
 """By name: the learning rate; None for squared error, 0 for the default."""
 EPOCHS = (10, 30, 100, 200)
-RESULTS = page_tables.DOCS / "data_scales.json"
+RESULTS = page_tables.RESULTS / "data_scales.json"
 
 
 def _function(x):
@@ -88,7 +88,7 @@ def main(argv=None):
     if args.page:
         results = json.loads(pathlib.Path(args.page).read_text())
         RESULTS.write_text(json.dumps(results, indent=1))
-        page_tables.fill("data_parameters", {"errors": table(results)})
+        page_tables.fill("studies/data_parameters", {"errors": table(results)})
         return
     results = []
     for seed in args.seeds:

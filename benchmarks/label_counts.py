@@ -6,7 +6,7 @@ another class at random. Printed are the wrong labels, the suspected ones, how
 many of these are wrong, and the two numbers that the page of the audit names:
 expected if every input shows its class, and if classes overlap.
 
-    python benchmarks/label_counts.py --json docs/label_counts.json
+    python benchmarks/label_counts.py --json docs/results/label_counts.json
 """
 
 import argparse

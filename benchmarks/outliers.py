@@ -16,8 +16,9 @@ with their critical difference (Friedman, Nemenyi), medians and means. A
 network of ours is scored by its reconstruction error too, to show what the
 scale adds. `Auto` holds an `AutoencoderScale` of the same seed, so its fit
 gives that detector's rows as well. With `--json`, results are kept and
-continued there, seed by seed; `--page` puts those of `docs/outliers.json` and
-`docs/outliers_unseen.json` on the page.
+continued there, seed by seed. `--page` writes the tables of
+`docs/studies/outliers.md` from `docs/results/outliers.json` and
+`docs/results/outliers_unseen.json`.
 
 Of `Auto` nothing was chosen on sets with labels but those of `--sets
 generated`. The defaults of `PCAScale` and `AutoencoderScale` were chosen on
@@ -354,7 +355,7 @@ def _ranked(results):
 def stored():
     """Results on the ODDS sets and on those of `--sets unseen`."""
     names = ("outliers.json", "outliers_unseen.json")
-    return [json.loads((page_tables.DOCS / n).read_text()) for n in names]
+    return [json.loads((page_tables.RESULTS / n).read_text()) for n in names]
 
 
 def tables(results, unseen):
@@ -380,7 +381,7 @@ def main():
     args = parser.parse_args()
     warnings.filterwarnings("ignore")
     if args.page:
-        page_tables.fill("outliers", tables(*stored()))
+        page_tables.fill("studies/outliers", tables(*stored()))
         return
     sets = list(SETS[args.sets]())
     print(rank_table(run(args.only, sets, args.seeds, args.json)))

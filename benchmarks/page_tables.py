@@ -3,13 +3,14 @@
 import pathlib
 
 DOCS = pathlib.Path(__file__).resolve().parents[1] / "docs"
+RESULTS = DOCS / "results"
 
 
 def fill(page: str, tables: dict):
     """Puts tables in their places on a page of the documentation.
 
     Args:
-        page: name of the page, without its ending.
+        page: name of the page, such as `"studies/outliers"`.
         tables: Markdown by name. A table stands between `<!-- NAME -->` and
             `<!-- end of NAME -->`.
     """

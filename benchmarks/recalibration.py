@@ -10,9 +10,9 @@ the test logits, beside the peers of `recalibration_peers.py` whose packages
 are installed. Differences to `Auto` have 95 % intervals by a paired
 bootstrap of the test rows. `floor` is the ECE that labels drawn from the
 calibrated probabilities themselves would have: an ECE of that size is what a
-perfect calibration shows on so few rows. The results go to
-`docs/recalibration.json`, beside those of methods that are not run again, and
-`--page` writes the tables of `docs/recalibration.md` from there.
+perfect calibration shows on so few rows. The results are
+added to those in `docs/results/recalibration.json`, and `--page` writes the
+tables of `docs/studies/recalibration.md` from there.
 
 `--development` never reads the test logits: five folds of the validation
 logits take turns as the test set. The candidates and the pool of `Auto` were
@@ -37,7 +37,7 @@ METHODS = (
     "GlobalScaling LinearScaling LinearFeatureScaling DeepScaling Platt "
     "Isotonic VectorScaling MatrixScaling Auto"
 )
-STORE = page_tables.DOCS / "recalibration.json"
+STORE = page_tables.RESULTS / "recalibration.json"
 OUTER_FOLDS = 5
 DRAWS = 10_000
 
@@ -226,7 +226,8 @@ def summary(part):
     return (
         f"`Auto` has the lowest NLL of all methods measured on {first} of "
         f"{len(intervals)}\nnetworks. Its difference to SMS is below zero on "
-        f"{below}, above zero on {above} and not\ntold from zero on {level}."
+        f"{below}, above zero on {above} and\nindistinguishable from zero on "
+        f"{level}."
     )
 
 
@@ -318,7 +319,7 @@ def main():
     arguments = parser.parse_args()
     warnings.filterwarnings("ignore")
     if arguments.page:
-        page_tables.fill("recalibration", tables())
+        page_tables.fill("studies/recalibration", tables())
         return
     if arguments.speed:
         speed(arguments.rows, arguments.classes, arguments.repeats)

@@ -19,7 +19,7 @@ import re
 import numpy as np
 import page_tables
 
-RESULTS = page_tables.DOCS / "adaptive_regularization_tables.json"
+RESULTS = page_tables.RESULTS / "adaptive_regularization_tables.json"
 PAIRS = (
     ("DRidge", ("RidgeCV", "BayesianRidge", "LogisticRegressionCV")),
     ("DLasso", ("LassoCV",)),
@@ -268,7 +268,7 @@ def main():
         found = take_sparse(json.loads(arguments["sparse"].read_text()))
         results["sparse"] = {**results.get("sparse", {}), **found}
     RESULTS.write_text(as_text(results))
-    page_tables.fill("adaptive_regularization_studies", tables(results))
+    page_tables.fill("studies/adaptive_regularization", tables(results))
     short = {"images": image_table(results["images"], False)}
     page_tables.fill("adaptive_regularization", short)
 

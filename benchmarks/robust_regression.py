@@ -18,8 +18,9 @@ from 1000 on.
     python benchmarks/robust_regression.py --study times
     python benchmarks/robust_regression.py --page
 
-All but the last write their results into `docs/robust_regression.json`, unless
-`--first` or `--sets` is given; the last one puts them on the page. `--study
+All but the last write their results into
+`docs/results/robust_regression.json`, unless `--first` or `--sets` is given.
+The last one writes the tables of `docs/studies/robust_regression.md`. `--study
 times` only measures the times of the first two studies again, on fewer sets.
 """
 
@@ -38,7 +39,7 @@ from sklearn import decomposition, linear_model
 from keras_likelihood import robust
 
 FIRST_SEED = 1000
-RESULTS = page_tables.DOCS / "robust_regression.json"
+RESULTS = page_tables.RESULTS / "robust_regression.json"
 METHODS = {
     "MPLS-XY": robust.PredictedScaleRegressor,
     "DPLS": robust.DataScaleRegressor,
@@ -362,7 +363,7 @@ def main():
     options = parser.parse_args()
     results = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
     if options.page:
-        page_tables.fill("robust_regression", tables(results))
+        page_tables.fill("studies/robust_regression", tables(results))
         return
     first = FIRST_SEED if options.first is None else options.first
     sets = options.sets or SETS[options.study]

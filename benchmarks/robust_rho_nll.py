@@ -16,7 +16,7 @@ on the machine disturbs less (`taskset -c 0` for one core).
 
 `--passes` prints, for JAX, how many kernels the compiled step has and how many
 bytes they read and write, in arrays of the residuals' size. `--page` writes
-these counts of JAX on a CPU to `docs/benchmarks.json` and to the page.
+these counts of JAX on a CPU to `docs/results/speed.json` and to the page.
 """
 
 import argparse
@@ -30,7 +30,7 @@ import time
 import numpy as np
 import page_tables
 
-STORE = page_tables.DOCS / "benchmarks.json"
+STORE = page_tables.RESULTS / "speed.json"
 BACKENDS = ("tensorflow", "jax", "torch")
 KNOTS = 4096
 LARGEST_SHAPE = 4.0
@@ -263,7 +263,7 @@ def write_page(measured: dict) -> None:
     counted = {name: row[2] for name, row in measured.items()}
     found = {"arrays touched by RobustRho, JAX on a CPU": counted}
     STORE.write_text(json.dumps(found, indent=1) + "\n")
-    page_tables.fill("benchmarks", {"arrays": arrays_line(counted)})
+    page_tables.fill("studies/speed", {"arrays": arrays_line(counted)})
 
 
 def _default_backends() -> list[str]:

@@ -1,6 +1,5 @@
 """How the documentation is built: `python -m sphinx -W -b html docs ...`."""
 
-import inspect
 import logging as standard_logging
 import os
 import pathlib
@@ -20,7 +19,6 @@ standard_logging.getLogger("tensorflow").setLevel("ERROR")
 from docstrings import as_restructured_text  # noqa: E402
 from public_names import missing, undocumented  # noqa: E402
 from sphinx.util import logging  # noqa: E402
-from sphinx.util.inspect import stringify_signature  # noqa: E402
 
 from keras_likelihood import __version__  # noqa: E402
 
@@ -41,6 +39,7 @@ extensions = [
     "api_links",
     "executed",
     "reference_pages",
+    "signatures",
     "unbroken_numbers",
 ]
 exclude_patterns = [
@@ -133,19 +132,6 @@ def _convert_docstring(app, what, name, obj, options, lines):
     lines[:] = as_restructured_text(lines)
 
 
-def _show_signature(app, what, name, obj, options, signature, returns):
-    # Keras wraps the making of layers, which hides their arguments.
-    if what != "class" or signature != "(*args, **kwargs)":
-        return None
-    found = inspect.signature(obj.__init__)
-    arguments = [
-        argument.replace(annotation=inspect.Parameter.empty)
-        for argument in list(found.parameters.values())[1:]
-    ]
-    found = inspect.Signature(arguments)
-    return stringify_signature(found, unqualified_typehints=True), returns
-
-
 def _check_reference(app, env):
     documented = {name for name, *_ in env.get_domain("py").get_objects()}
     logger = logging.getLogger(__name__)
@@ -158,5 +144,4 @@ def _check_reference(app, env):
 def setup(app):
     # Before Napoleon, which has the usual priority of 500.
     app.connect("autodoc-process-docstring", _convert_docstring, priority=400)
-    app.connect("autodoc-process-signature", _show_signature)
     app.connect("env-check-consistency", _check_reference)

@@ -51,7 +51,6 @@ def train(x, y, temperature, epochs):
         kl.indexed(y) if data else y,
         batch_size=64,
         epochs=epochs,
-        callbacks=[temperature] if data else [],
         verbose=0,
     )
     return model

@@ -1,4 +1,4 @@
-"""Tables and the figure of docs/label_noise.md from the study's results.
+"""Writes the tables and the figure of docs/studies/label_noise.md.
 
 python examples/label_noise_page.py
 """
@@ -13,8 +13,8 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 sys.path.append(str(ROOT / "benchmarks"))
 import page_tables  # noqa: E402
 
-RESULTS = ROOT / "docs" / "label_noise.json"
-COUNTS = ROOT / "docs" / "label_counts.json"
+RESULTS = ROOT / "docs" / "results" / "label_noise.json"
+COUNTS = ROOT / "docs" / "results" / "label_counts.json"
 FIGURE = ROOT / "docs" / "_static" / "label_noise.png"
 OURS = "NoisyLabelsLoss (ELR)"
 EPOCHS = 30
@@ -146,15 +146,16 @@ def tables(results) -> dict:
 
 
 def draw(results):
+    """A point for each method, with its standard error."""
     import matplotlib
 
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
-    figure, axes = pyplot.subplots(1, 2, figsize=(9, 3.6))
+    figure, axes = pyplot.subplots(1, 2, figsize=(9, 4), layout="constrained")
     panels = (
-        ("accuracy", "clean test images named rightly (%)", 100),
-        ("precision", "wrong labels found (average precision)", 1),
+        ("accuracy", "test accuracy (%)", 100),
+        ("precision", "average precision", 1),
     )
     for axis, (key, title, scale) in zip(axes, panels, strict=True):
         shown = [
@@ -166,22 +167,31 @@ def draw(results):
         for at, method in enumerate(reversed(shown)):
             values = select(results, "cifar10", "worse", method, key)
             mean = scale * np.mean(values)
-            color = "#2b6cb0" if method == OURS else "#a0aec0"
-            axis.barh(at, mean, color=color)
+            error = scale * np.std(values, ddof=1) / len(values) ** 0.5
+            color = "#2b6cb0" if method == OURS else "#718096"
+            axis.errorbar(mean, at, xerr=error, fmt="o", color=color)
             text = f"{mean:.1f}" if scale == 100 else f"{mean:.3f}"
-            axis.text(mean, at, f" {text}", va="center", fontsize=9)
-        axis.set_yticks(range(len(shown)), list(reversed(shown)), fontsize=9)
-        axis.set_title(title, fontsize=10)
-        axis.set_xlim(0.5 * scale, scale)
+            axis.annotate(
+                text,
+                (mean, at),
+                (0, 6),
+                textcoords="offset points",
+                ha="center",
+            )
+        axis.set_yticks(range(len(shown)), list(reversed(shown)))
+        axis.set(
+            xlabel=f"{title}, higher is better", xlim=(0.55 * scale, scale)
+        )
+        axis.set_ylim(-0.5, len(shown) - 0.3)
+        axis.grid(axis="x", alpha=0.3)
         axis.spines[["top", "right"]].set_visible(False)
-    figure.suptitle("CIFAR-10N, 40 % of the training labels are wrong")
-    figure.tight_layout()
+    figure.suptitle("CIFAR-10N with 40 % wrong labels; error bars: one SE")
     figure.savefig(FIGURE, dpi=110)
 
 
 def main():
     results = json.loads(RESULTS.read_text())
-    page_tables.fill("label_noise", tables(results))
+    page_tables.fill("studies/label_noise", tables(results))
     draw(results)
 
 

@@ -7,8 +7,8 @@ splits, one hidden layer of 50 units, NLL and RMSE in the units of the target,
 mean and standard error over the splits. A tenth of the training rows chooses
 the epoch (the number of trees for boosting), recalibrates and conformalises;
 all methods get the same rows. `pip install ngboost catboost` adds the peers.
-Results are written to `docs/uncertainty.json` after each method, and a run
-goes on where the last one stopped.
+Results are written to `docs/results/uncertainty.json` after each method, and a
+run goes on where the last one stopped.
 """
 
 import argparse
@@ -268,7 +268,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--sets", nargs="*")
     parser.add_argument("--methods", nargs="*")
-    parser.add_argument("--output", default="docs/uncertainty.json")
+    parser.add_argument("--output", default="docs/results/uncertainty.json")
     arguments = parser.parse_args()
     folder = pathlib.Path(os.environ["KERAS_LIKELIHOOD_DATA"]) / "regression"
     output = pathlib.Path(arguments.output)

@@ -1,4 +1,4 @@
-"""Tables and the figure of docs/uncertainty.md from the study's results.
+"""Writes the tables and the figure of docs/studies/uncertainty.md.
 
 python examples/uncertainty_page.py
 """
@@ -13,7 +13,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 sys.path.append(str(ROOT / "benchmarks"))
 import page_tables  # noqa: E402
 
-RESULTS = ROOT / "docs" / "uncertainty.json"
+RESULTS = ROOT / "docs" / "results" / "uncertainty.json"
 FIGURE = ROOT / "docs" / "_static" / "uncertainty.png"
 ONE_NETWORK = (
     *("squared error", "normal", "normal, beta .5", "mixture of 3"),
@@ -180,7 +180,7 @@ def _gain(result, method):
 
 def main():
     results = json.loads(RESULTS.read_text())
-    page_tables.fill("uncertainty", tables(results))
+    page_tables.fill("studies/uncertainty", tables(results))
     draw(results)
 
 

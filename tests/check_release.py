@@ -14,6 +14,7 @@ ROOT = pathlib.Path(__file__).parents[1]
 EXTRAS = {"tensorflow", "jax", "torch", "tfp", "plots", "recalibration"}
 SDIST_FILES = (
     "README.md LICENSE CHANGELOG.md CITATION.cff CONTRIBUTING.md Makefile "
+    "CODE_OF_CONDUCT.md SECURITY.md "
     "pyproject.toml keras_likelihood/__init__.py tests/contracts.py "
     "docs/conf.py docs/_static/three_losses.png examples/paper/run_all.py "
     "benchmarks/outliers.py"

@@ -24,7 +24,8 @@ def test_robust_regression_page(benchmarks):
 
     results = json.loads(robust_regression.RESULTS.read_text())
     for name, table in robust_regression.tables(results).items():
-        assert page_tables.shown("robust_regression", name) == table.strip()
+        shown = page_tables.shown("studies/robust_regression", name)
+        assert shown == table.strip()
     # What the page says of MPLS-XY.
     for kind, rows in results["line"].items():
         ours = rows["MPLS-XY"]
@@ -59,7 +60,7 @@ def test_benchmarks_page(benchmarks):
     import robust_rho_nll
 
     (counted,) = json.loads(robust_rho_nll.STORE.read_text()).values()
-    shown = page_tables.shown("benchmarks", "arrays")
+    shown = page_tables.shown("studies/speed", "arrays")
     assert shown == robust_rho_nll.arrays_line(counted)
 
 
@@ -69,7 +70,7 @@ def test_outliers_page(benchmarks):
 
     results, unseen = outliers.stored()
     for name, table in outliers.tables(results, unseen).items():
-        assert page_tables.shown("outliers", name) == table.strip()
+        assert page_tables.shown("studies/outliers", name) == table.strip()
     # What the page says beside its tables.
     table, names = outliers.values(results, "auc")
     mean, least = outliers.ranks(table)
@@ -109,7 +110,8 @@ def test_rates_of_scales(benchmarks):
 
     results = json.loads(data_scales.RESULTS.read_text())
     table = data_scales.table(results)
-    assert page_tables.shown("data_parameters", "errors") == table.strip()
+    shown = page_tables.shown("studies/data_parameters", "errors")
+    assert shown == table.strip()
 
     def mean(rate, epochs):
         wanted = rate, epochs
@@ -129,7 +131,7 @@ def test_recalibration_page(benchmarks):
     import recalibration
 
     for name, table in recalibration.tables().items():
-        assert page_tables.shown("recalibration", name) == table.strip()
+        assert page_tables.shown("studies/recalibration", name) == table.strip()
     found = json.loads(recalibration.STORE.read_text())
     # What the page says of the L-BFGS loop, and of `Auto` on the way.
     nll = found["speed"]["nll"]
@@ -145,8 +147,9 @@ def test_recalibration_page(benchmarks):
 
 def conformal():
     """What `benchmarks/conformal.py` stored, and the words of its page."""
-    found = json.loads((ROOT / "docs" / "conformal.json").read_text())
-    return found, (ROOT / "docs" / "recalibration.md").read_text()
+    docs = ROOT / "docs"
+    found = json.loads((docs / "results" / "conformal.json").read_text())
+    return found, (docs / "studies" / "recalibration.md").read_text()
 
 
 def test_conformal_intervals_page():
@@ -208,7 +211,7 @@ def test_label_noise_page(benchmarks):
 
     results = json.loads(label_noise_page.RESULTS.read_text())
     for name, table in label_noise_page.tables(results).items():
-        assert page_tables.shown("label_noise", name) == table.strip()
+        assert page_tables.shown("studies/label_noise", name) == table.strip()
 
     def mean(labels, method, key):
         found = label_noise_page.select(results, "cifar10", labels, method, key)
@@ -299,7 +302,7 @@ def test_uncertainty_page(benchmarks):
 
     results = json.loads(uncertainty_page.RESULTS.read_text())
     for name, table in uncertainty_page.tables(results).items():
-        assert page_tables.shown("uncertainty", name) == table.strip()
+        assert page_tables.shown("studies/uncertainty", name) == table.strip()
     # What the page says: there are eight sets, with at least ten splits.
     assert len(results) == 8
     for name, result in results.items():
@@ -313,6 +316,24 @@ def test_uncertainty_page(benchmarks):
                 k: np.mean(m["nll"]) for k, m in methods.items() if "nll" in m
             }
             assert min(nll, key=nll.get) == "CatBoost"
+
+
+def test_headlines_are_those_of_the_studies(benchmarks):
+    import page_tables
+    import summary
+
+    assert page_tables.shown("studies/index", "headlines") == (
+        summary.full_table()
+    )
+    assert page_tables.shown("../README", "measured") == summary.short_table()
+    guide = (ROOT / "docs" / "guides" / "label_noise.md").read_text()
+    first = summary.label_noise()[0]
+    for result in (first.peer, first.ours):
+        assert result.partition(": ")[2] in guide, result
+    for headline in summary.headlines():
+        page = ROOT / "docs" / "studies" / f"{headline.page}.md"
+        assert headline.command in page.read_text(), headline
+        assert (ROOT / headline.command).exists(), headline
 
 
 @pytest.mark.parametrize("name", ["LTS", "S", "MM"])

@@ -17,24 +17,22 @@ pytestmark = pytest.mark.one_backend
 
 DOCS = pathlib.Path(__file__).parents[1] / "docs"
 LISTED = {
-    "outliers": {
-        "defined": "0 0.1 1 5",
-        "tested": "18 110 140 .75",
-    },
+    "outliers": {"defined": "0 0.1"},
     "recalibration": {
-        "defined": "0 0.01 0.05 0.1 0.10 0.9 0.95 1 1e-13 1.3 1.6 10 30 50 95 "
-        "99 99.8 128 256 2026",
-        "tested": "0.1 7 8 9 10 .876 .888 .894 .906 2,048 2,500 5,000",
+        "defined": "0 0.01 0.05 0.1 0.10 0.95 1 1e-13 30 99.8 128 256 2026",
+        "tested": "2,048 5,000",
     },
-    "robust_regression": {
-        "defined": "0.01 1 1.6 3 4 5 10 19 20 30 45 50 90 95 100 200 500 1000 "
-        "1199 1980 1991 2000 2006 10,000",
-        "tested": "",
+    "robust_regression": {"defined": "1.6 5 20 45 500 1980 1991 2000 2006"},
+    "studies/outliers": {"defined": "1 5", "tested": "18 110 140 .75"},
+    "studies/recalibration": {
+        "defined": "0.9 1.3 1.6 10 50 95 99",
+        "tested": "0.1 7 8 9 10 .876 .888 .894 .906 2,500",
     },
-    "benchmarks": {
-        "defined": "1 1e5 6 64 100 128 400",
+    "studies/robust_regression": {
+        "defined": "0.01 1 3 4 10 19 20 30 45 50 90 95 100 200 1000 1199 10,000"
     },
-    "uncertainty": {
+    "studies/speed": {"defined": "1 1e5 6 64 100 128 400"},
+    "studies/uncertainty": {
         "defined": "0 0.01 0.014 0.9 10 20 50 90 2,000 2015 5",
         "tested": "3 5 10 20 5,000",
     },

@@ -363,8 +363,9 @@ def test_letters_of_figures_are_readable(beside):
 
 
 def test_page_of_regularization_agrees_with_its_results():
-    found = json.loads((DOCS / "adaptive_regularization.json").read_text())
-    page = (DOCS / "adaptive_regularization_studies.md").read_text()
+    stored = DOCS / "results" / "adaptive_regularization.json"
+    found = json.loads(stored.read_text())
+    page = (DOCS / "studies" / "adaptive_regularization.md").read_text()
     for name, row in found["rows"].items():
         inputs, examples = name.removesuffix(" examples").rsplit(", ", 1)
         for places in ((0, 1, 2, 6), (3, 4, 5)):
@@ -401,7 +402,7 @@ def test_page_of_regularization_agrees_with_its_results():
 def test_page_of_outliers_agrees_with_the_table_of_the_paper():
     rows = result("outliers_table")["data"]["tables"]["auc"]["rows"]
     ours = {"PCAScale": "PCA+S", "AutoencoderScale": "AE+S"}
-    page = (DOCS / "outliers.md").read_text()
+    page = (DOCS / "studies" / "outliers.md").read_text()
     page = page.split("<!-- ranks -->")[1].split("<!-- end of ranks -->")[0]
     shown = re.findall(r"^\| ([^|]+) \| \d .*$", page, flags=re.MULTILINE)
     assert len(shown) == len(rows)

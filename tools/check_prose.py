@@ -24,7 +24,8 @@ def prose(text: str) -> str:
     text = re.sub(r"^(```|~~~).*?^\1", "", text, flags=re.S | re.M)
     text = re.sub(r"<!--.*?-->", "", text, flags=re.S)
     text = re.sub(r"<[^>]+>", "", text)
-    text = re.sub(r"!?\[([^\]]*)\]\([^)]*\)", r"\1", text)
+    text = re.sub(r"^\[[^\]]*\]: \S+$", "", text, flags=re.M)
+    text = re.sub(r"!?\[([^\]]*)\](?:\([^)]*\)|\[[^\]]*\])", r"\1", text)
     blocks = []
     for block in re.split(r"\n\s*\n", text):
         lines = [

@@ -36,8 +36,8 @@ def number(cell: str) -> float:
 
 def outlier_ranks():
     """Mean ranks of the detectors, with ours in blue."""
-    text = (DOCS / "outliers.md").read_text()
-    rows = table("outliers", "<!-- ranks -->")[1:]
+    text = (DOCS / "studies" / "outliers.md").read_text()
+    rows = table("studies/outliers", "<!-- ranks -->")[1:]
     ours = set(re.findall(r"^\| `(\w+)` \|", text, flags=re.M))
     ours.add("Auto without its deep part")
     figure, axes = plt.subplots(figsize=(7, 5))
@@ -47,11 +47,19 @@ def outlier_ranks():
     axes.set_yticks(range(len(rows)), [row[0] for row in reversed(rows)])
     axes.set_xlabel("mean rank by AUC on 18 tables (lower is better)")
     axes.margins(y=0.01)
+    _name_colours(axes)
+
+
+def _name_colours(axes):
+    """A legend for our methods in blue and the others in grey."""
+    for color, name in ((BLUE, "this package"), (GREY, "others")):
+        axes.scatter([], [], color=color, marker="s", label=name)
+    axes.legend(frameon=False, loc="lower right")
 
 
 def slope_errors():
     """Errors that nine of ten fits stay below, by method and outliers."""
-    rows = table("robust_regression", "<!-- line -->")[2:]
+    rows = table("studies/robust_regression", "<!-- line -->")[2:]
     figure, panels = plt.subplots(1, 3, figsize=(9, 3.6), sharey=True)
     kinds = ("spread at large x", "in a cluster", "at random x")
     names = [row[0] for row in reversed(rows)]
@@ -64,11 +72,12 @@ def slope_errors():
         axes.grid(axis="x", alpha=0.3)
     panels[0].set_yticks(range(len(names)), names)
     panels[1].set_xlabel("error of the slope, 90 % of the fits are below")
+    _name_colours(panels[2])
 
 
 def recalibration_gains():
     """What each method gains over one temperature, on six networks."""
-    header, *rows = table("recalibration", "<!-- report -->")
+    header, *rows = table("studies/recalibration", "<!-- report -->")
     figure, axes = plt.subplots(figsize=(8, 3.4))
     marks = {"LFS": "s", "isotonic mix": "^", "SMS": "D", "Auto": "o"}
     for method, mark in marks.items():
@@ -87,7 +96,7 @@ def recalibration_gains():
 
 def step_costs():
     """The time of a training step with likelihood parameters."""
-    rows = table("benchmarks", "against the same")[1:]
+    rows = table("studies/speed", "against the same")[1:]
     figure, axes = plt.subplots(figsize=(7, 2.2))
     names = [row[0] for row in reversed(rows)]
     extra = [100 * (number(row[1]) - 1) for row in reversed(rows)]
@@ -104,7 +113,7 @@ def one_idea():
     around = {
         (1.6, 3.3): "head\npredicts its parameters",
         (5.0, 3.3): "loss\nits negative logarithm",
-        (8.4, 3.3): "data parameter\none value an example",
+        (8.4, 3.3): "data parameter\none value per example",
         (1.6, 0.6): "recalibrator\nfitted on a frozen model",
         (5.0, 0.6): "outlier detector\nits scale is the score",
         (8.4, 0.6): "regularizer\na likelihood on weights",
@@ -125,4 +134,4 @@ def shares_of_a_table():
     rows = table("scaling", "## Over devices")[1:]
     figure, axes = plt.subplots(figsize=(6, 2.6))
     axes.bar([row[0] for row in rows], [number(r[1]) for r in rows], color=BLUE)
-    axes.set(xlabel="devices", ylabel="MB a device")
+    axes.set(xlabel="devices", ylabel="MB per device")

@@ -26,7 +26,9 @@ BLOCK = re.compile(r"^```(python|\{run\}.*?)\n(.*?)^```\n", re.S | re.M)
 FIGURES = "auto_figures"
 WIDE = 88
 """Longer lines of output are set in smaller letters."""
-INSTALL = '%pip install --quiet "keras-likelihood[tensorflow,demo]"'
+INSTALL = '%pip install --quiet "keras-likelihood[tensorflow,all]"'
+ALSO = ("onnxruntime", "tf2onnx", "pandas", "tensorflow_datasets")
+"""Packages that a notebook installs if its page names them."""
 
 
 class Page:
@@ -91,8 +93,9 @@ def run(code, scope, name):
 
 
 def notebook(text):
-    """The page as a Jupyter notebook; its first cell installs the package."""
-    cells = [_cell("code", INSTALL)]
+    """The page as a Jupyter notebook; its first cell installs packages."""
+    also = [name for name in ALSO if name in text]
+    cells = [_cell("code", " ".join([INSTALL, *also]))]
     position = 0
     for block in BLOCK.finditer(text):
         cells.append(_cell("markdown", _plain(text[position : block.start()])))

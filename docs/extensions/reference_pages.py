@@ -11,6 +11,25 @@ from public_names import PACKAGE, members, public_names, subpackages
 from sphinx.util.docutils import SphinxDirective
 
 FOLDER = "reference/api"
+GUIDES = {
+    "auditing": "audit",
+    "comparison": "guides/intervals",
+    "constraints": "guides/idea",
+    "data_parameters": "data_parameters",
+    "diagnosis": "guides/diagnosis",
+    "layers": "guides/regression",
+    "likelihoods": "which_likelihood",
+    "losses": "which_likelihood",
+    "metrics": "guides/workflows",
+    "models": "guides/idea",
+    "outliers": "outliers",
+    "plots": "auto_gallery/index",
+    "recalibration": "recalibration",
+    "regularizers": "adaptive_regularization",
+    "robust": "robust_regression",
+    "tabular": "guides/tables",
+}
+"""The page of the user guide that each subpackage belongs to."""
 
 
 def described() -> dict[str, object]:
@@ -32,9 +51,15 @@ def page_of(name: str, value: object, parent: str) -> str:
     options = "   :members:\n   :show-inheritance:\n"
     return (
         f":orphan:\n\n{short}\n{'=' * len(short)}\n\n"
-        f"In :doc:`kl.{place} </reference/{parent}>`.\n\n"
+        f"In :doc:`kl.{place} </reference/{parent}>`. {see_also(parent)}\n\n"
         f".. {kind}:: {name}\n{options if inspect.isclass(value) else ''}"
     )
+
+
+def see_also(parent: str) -> str:
+    """A link to the user guide."""
+    guide = GUIDES.get(parent)
+    return f"See also :doc:`/{guide}`." if guide else ""
 
 
 def first_sentence(value: object) -> str:

@@ -22,7 +22,7 @@ y = (x @ true + rng.normal(size=(200, 1))).astype("float32")
 
 def fit(regularizer):
     inputs = keras.Input((50,))
-    dense = keras.layers.Dense(1, kernel_regularizer=regularizer)
+    dense = keras.layers.Dense(1, kernel_regularizer=regularizer, name="linear")
     model = kl.LikelihoodModel(inputs, dense(inputs))
     decay = keras.optimizers.schedules.CosineDecay(0.05, 1000)
     model.compile(

@@ -68,7 +68,7 @@ def _outliers(data, reported):
 
 def _regularization(data, reported):
     beside = json.loads(
-        (FOLDER.parent / "adaptive_regularization.json").read_text()
+        (FOLDER.parent / "results" / "adaptive_regularization.json").read_text()
     )
     place = beside["columns"].index("D-LASSO")
     cells = [row[place][0] for row in beside["rows"].values()]

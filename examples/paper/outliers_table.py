@@ -20,6 +20,7 @@ import numpy as np
 from results import HERE, WIDTH, parser, pyplot, record
 
 OURS = {"PCAScale": "PCA+S", "AutoencoderScale": "AE+S", "Auto": "Auto"}
+RESULTS = HERE.parents[1] / "docs" / "results"
 
 
 def run_benchmark(seeds):
@@ -88,7 +89,7 @@ def main():
     )
     options.add_argument(
         "--unseen",
-        default=str(HERE.parents[1] / "docs" / "outliers_unseen.json"),
+        default=str(RESULTS / "outliers_unseen.json"),
         help="results of benchmarks/outliers.py --sets unseen",
     )
     options.add_argument("--seeds", type=int, default=1)

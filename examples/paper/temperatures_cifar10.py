@@ -23,6 +23,7 @@ from runs import Runs
 from temperatures import KINDS, SHARE, measure, table_of, train
 
 SHOWN = 12
+TITLES = ("lowest\ntemperature", "highest\ntemperature")
 
 
 def convolutions(inputs):
@@ -87,7 +88,7 @@ def main():
     lines = [runs.find(seed=seed) for seed in range(options.seeds)]
     found = {k: [line["aupr"][k] for line in lines] for k in options.kinds}
     shown = runs.find(shown=True)
-    figure = Mosaic([x[shown["lowest"]], x[shown["highest"]]])
+    figure = Mosaic([x[shown["lowest"]], x[shown["highest"]]], TITLES)
     data = {
         "images": options.images,
         "epochs": options.epochs,

@@ -47,6 +47,7 @@ VARIANTS = [
     ("weighted HxWxC", "weighted", "element"),
 ]
 SHOWN = "weighted HxWxC"
+TITLES = ("face", "prediction", "shape", "scale")
 
 
 def faces(size, count):
@@ -196,7 +197,7 @@ def maps(model, held):
         gray = values.mean(axis=-1, keepdims=True).repeat(3, axis=-1)
         low, high = np.quantile(gray, [0.02, 0.98])
         rows.append((gray - low) / (high - low + 1e-9))
-    return Mosaic([list(row) for row in rows])
+    return Mosaic([list(row) for row in rows], TITLES)
 
 
 def parse():
@@ -303,7 +304,7 @@ def main():
     if shown is not None:
         mosaic = maps(shown, held[:10])
     else:
-        mosaic = Mosaic([[np.load(picture)]])
+        mosaic = Mosaic([[np.load(picture)]], TITLES)
     data = collect(runs, len(x), options)
     record(
         "vae",

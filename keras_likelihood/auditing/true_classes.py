@@ -3,7 +3,7 @@
 import numpy as np
 
 SHARPNESS = 3.4
-"""Power of the remembered probabilities, as docs/label_noise.md explains."""
+"""Power of the remembered probabilities: see docs/studies/label_noise.md."""
 _ROUNDS = 60
 
 

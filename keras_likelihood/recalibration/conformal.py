@@ -58,7 +58,8 @@ class Conformal:
             Defaults to 0.
 
     Attributes set by fitting:
-        scores_: sorted scores of the calibration examples.
+        scores_: a `CalibrationScores`, whose `values` are the sorted scores of
+            the calibration examples.
         report_: dict of `examples`, `accuracy` and `seconds`.
         model: a `ConformalClassifier` (after `fit`), which saves as `.keras`.
 

@@ -17,7 +17,7 @@ def test_tables_of_the_pages(import_from):
     made = regularization_page.tables(results)
     assert set(made) == {"images in full", "linear", "networks", "sparse"}
     for name, table in made.items():
-        shown = page_tables.shown("adaptive_regularization_studies", name)
+        shown = page_tables.shown("studies/adaptive_regularization", name)
         assert shown == table.strip()
     short = regularization_page.image_table(results["images"], False)
     assert page_tables.shown("adaptive_regularization", "images") == short

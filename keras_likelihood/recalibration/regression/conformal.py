@@ -127,7 +127,8 @@ class Conformal:
         seed: the random seed of the choice of the fifth. Defaults to 0.
 
     Attributes set by fitting:
-        scores_: sorted scores of the calibration examples.
+        scores_: a `CalibrationScores`, whose `values` are the sorted scores of
+            the calibration examples.
         trust_: the power of the scale, one for each output.
         report_: dict of `examples` (that count for the guarantee), `trust`
             (its mean) and `seconds`.
