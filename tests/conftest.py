@@ -17,21 +17,17 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 os.environ.setdefault("MKL_NUM_THREADS", "1")
-AS_USERS = "AS_USERS" in os.environ
-"""Whether programs are compiled as users compile them.
-
-Tests compile many tiny programs and run each a few times, so that most
-optimizations are left out. `make test-as-users` runs some tests with them.
-"""
-if not AS_USERS:
+# Tests compile many tiny programs and run each a few times, so that most
+# optimizations are left out. `make test-as-users` runs some tests with them.
+if "AS_USERS" not in os.environ:
     os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")
-if not AS_USERS and os.environ.get("KERAS_BACKEND") == "jax":
-    # Compiling takes less than half the time.
-    os.environ.setdefault(
-        "XLA_FLAGS",
-        "--xla_cpu_use_fusion_emitters=false "
-        "--xla_cpu_parallel_codegen_split_count=1",
-    )
+    if os.environ.get("KERAS_BACKEND") == "jax":
+        # Compiling takes less than half the time.
+        os.environ.setdefault(
+            "XLA_FLAGS",
+            "--xla_cpu_use_fusion_emitters=false "
+            "--xla_cpu_parallel_codegen_split_count=1",
+        )
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES", "-1")
 
@@ -46,7 +42,7 @@ def pytest_configure(config):
     share_programs(config)
     hands_out = config.getoption("dist", "no") != "no"
     if not hands_out or hasattr(config, "workerinput"):
-        if not AS_USERS:
+        if "AS_USERS" not in os.environ:
             compile_cheaply()
         collect_rarely()
 

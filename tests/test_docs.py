@@ -443,6 +443,8 @@ See [the guide](other.md) or [Keras](https://keras.io).
 ```python
 import matplotlib.pyplot as plt
 
+pytestmark = pytest.mark.pages
+
 number = 2
 ```
 

@@ -6,7 +6,7 @@ import pathlib
 import numpy as np
 import pytest
 
-pytestmark = pytest.mark.one_backend
+pytestmark = [pytest.mark.one_backend, pytest.mark.pages]
 
 pytest.importorskip("sklearn")
 

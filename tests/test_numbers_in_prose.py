@@ -13,7 +13,7 @@ import re
 
 import pytest
 
-pytestmark = pytest.mark.one_backend
+pytestmark = [pytest.mark.one_backend, pytest.mark.pages]
 
 DOCS = pathlib.Path(__file__).parents[1] / "docs"
 LISTED = {

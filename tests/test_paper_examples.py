@@ -12,6 +12,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
+pytestmark = pytest.mark.pages
+
 pytest.importorskip("matplotlib")
 pytest.importorskip("sklearn")
 

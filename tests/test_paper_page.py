@@ -8,7 +8,7 @@ import shutil
 
 import pytest
 
-pytestmark = pytest.mark.one_backend
+pytestmark = [pytest.mark.one_backend, pytest.mark.pages]
 
 pytest.importorskip("matplotlib")
 

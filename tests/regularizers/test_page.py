@@ -4,6 +4,9 @@ import json
 import pathlib
 
 import numpy as np
+import pytest
+
+pytestmark = pytest.mark.pages
 
 BENCHMARKS = pathlib.Path(__file__).parents[2] / "benchmarks"
 
