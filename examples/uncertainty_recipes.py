@@ -12,7 +12,8 @@ network a split. Recipes for the same network are:
   2022), the second with a scale that does not train the features, so that the
   mean trains as in Stirn et al. (2023);
 - `own features`: the scale has a hidden layer of its own;
-- `start`: the first half of the epochs as `squared error`;
+- `start`: squared error for half as many epochs first;
+- `half`: squared error for half of the epochs, the recipe for the others;
 - `offset`: a smaller least scale.
 """
 
@@ -41,11 +42,17 @@ RECIPES = {
     "t, own features": {"features": "own"},
     "t, start": {"start": True},
     "t, beta .5, start": {"start": True, "beta": 0.5},
+    "t, half": {"start": True, "share": 0.5},
 }
 RECIPES |= {
     f"{name}, offset .001": {**RECIPES[name], "offset": 1e-3}
-    for name in ("t", "t, beta .5", "t, beta 1", "t, beta .5, own features")
+    for name in (
+        *("t", "t, beta .5", "t, beta 1", "t, beta .5, own features"),
+        *("t, start", "t, half"),
+    )
 }
+RECIPES["t, half, offset .003"] = {**RECIPES["t, half"], "offset": 3e-3}
+RECIPES["t, offset .003"] = {**RECIPES["t"], "offset": 3e-3}
 
 
 def build(networks, columns, likelihood, constant, features, offset):
@@ -81,6 +88,7 @@ def run(
     beta=0.0,
     features="shared",
     start=False,
+    share=1.0,
     offset=0.01,
 ):
     """NLL and RMSE of each split."""
@@ -99,6 +107,7 @@ def run(
         )
     kind = {"normal": kl.losses.NormalLoss, "student_t": kl.losses.StudentTLoss}
     loss = kind[likelihood](**({"beta": beta} if beta else {}))
+    epochs = int(share * epochs)
     many_networks.train(model, loss, *three[:2], epochs, batch_size, 0.01)
     test = model.predict(three[2][0], batch_size=len(three[2][0]), verbose=0)
     found = uncertainty.laws(law, test, splits, 1)

@@ -18,6 +18,8 @@ from tests import contracts
 from tests.kinds import WRAPPED
 from tests.test_package import ROOT, TABULAR
 
+pytestmark = pytest.mark.pages
+
 DOCS = ROOT / "docs"
 GUIDES = [
     *sorted((DOCS / "guides").glob("*.md")),
@@ -442,8 +444,6 @@ See [the guide](other.md) or [Keras](https://keras.io).
 
 ```python
 import matplotlib.pyplot as plt
-
-pytestmark = pytest.mark.pages
 
 number = 2
 ```
