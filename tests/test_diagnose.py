@@ -167,6 +167,7 @@ def test_stock_model_does_not_train_its_loss(rng):
     assert "untrained_parameter" not in diagnose(owner, x, y).names
 
 
+@pytest.mark.few(0)
 def test_stock_model_with_a_head_in_a_dict_is_healthy(rng):
     x, y = linear_data(rng)
     inputs = keras.Input((3,))

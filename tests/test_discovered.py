@@ -107,6 +107,7 @@ IN_LAYERS = [(cls, "dense") for cls in REGULARIZERS]
 IN_LAYERS += [(regularizers.DRidge, "conv"), (regularizers.MultiLasso, "gru")]
 
 
+@pytest.mark.few(2)
 @pytest.mark.usefixtures("step_by_step")
 @pytest.mark.parametrize("cls, layer", IN_LAYERS)
 def test_regularizer(cls, layer, rng, tmp_path):

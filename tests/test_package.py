@@ -176,6 +176,7 @@ def test_shell_lines_of_the_readme_exist():
             cli._parser().parse_args(words)
 
 
+@pytest.mark.few(0)
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_demo_tells_its_stories(tmp_path, capsys):
     pytest.importorskip("sklearn")

@@ -208,6 +208,7 @@ def test_browser_runs_no_script_of_a_name(page, tmp_path):
         assert name in seen.text
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("escaped", [True, False])
 @pytest.mark.parametrize("policy", [True, False])
 def test_either_defence_is_enough(page, tmp_path, escaped, policy):
@@ -223,6 +224,7 @@ def test_either_defence_is_enough(page, tmp_path, escaped, policy):
     assert (seen.title == "owned") == (not escaped and not policy)
 
 
+@pytest.mark.few(0)
 def test_browser_shows_filters_and_sorts(page, tmp_path):
     """A link with filters shows the examples that pass them, in order."""
     report = report_of()
@@ -246,6 +248,7 @@ def test_browser_shows_filters_and_sorts(page, tmp_path):
     assert seen.sections["lowest"] == []
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     "sort, key",
     [

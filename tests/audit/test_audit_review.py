@@ -243,6 +243,7 @@ told.push(rows[0].textContent);
 """
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     "task, x, last",
     [
@@ -303,6 +304,7 @@ def large_report(n):
     )
 
 
+@pytest.mark.few(0)
 def test_the_page_of_a_million_is_small(tmp_path):
     """Images are noise, which packs worst."""
     n = 1_000_000

@@ -108,7 +108,7 @@ STARTS = {
 }
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("start", STARTS)
 def test_next_lines_work_until_the_end(folder, capsys, start):
     line = f"keras-likelihood {STARTS[start]}"

@@ -335,6 +335,7 @@ class TestCheckpoints:
                 fit(model, backup, SecondEpoch(2, stop), epochs=2)
         assert_at_step(model, scale, expected[10])
 
+    @pytest.mark.few(0)
     def test_best_weights_have_their_rows(self, tmp_path, expected):
         model, scale = make(tmp_path / "scale.npy")
         weights = []

@@ -77,6 +77,7 @@ def test_quantile_inverts_the_cdf(name, rng, double_precision):
         np.testing.assert_allclose(again, p, atol=1e-7)
 
 
+@pytest.mark.few(8)
 @pytest.mark.parametrize("name", CONTINUOUS)
 def test_interval_holds_its_coverage(name, rng, double_precision):
     _, prediction, parameters = make_case(name, rng)

@@ -67,6 +67,7 @@ def test_cdf_including_tails(name, dtype, double_precision):
     )
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("dtype", ERRORS)
 @pytest.mark.parametrize("name", CASES)
 def test_quantile_inverts_the_distribution(name, dtype, double_precision):

@@ -127,6 +127,7 @@ def build_from(name, prediction, *values):
     return likelihoods.get(name)(prediction, **named(name, values))
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("name", ["beta", "gamma", "negative_binomial"])
 def test_the_cdf_has_every_gradient(name, rng, double_precision):
     """By the shapes too, of which backends know little."""
@@ -147,6 +148,7 @@ def test_the_cdf_has_every_gradient(name, rng, double_precision):
         np.testing.assert_allclose(mine, oracle, rtol=1e-4, atol=1e-6)
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("name", ["beta", "gamma", "von_mises"])
 def test_the_quantile_has_every_gradient(name, rng, double_precision):
     """The cdf of a quantile moves with p alone, whatever the parameters."""

@@ -60,6 +60,7 @@ ORACLES = {
 """Location, parameters and distribution of SciPy; `fisk` is log-logistic."""
 
 
+@pytest.mark.few(6)
 @pytest.mark.parametrize("name", sorted(ORACLES))
 def test_matches_the_oracle(name, double_precision):
     location, parameters, oracle = ORACLES[name]

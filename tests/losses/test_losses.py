@@ -112,6 +112,7 @@ def test_learns_its_parameters_and_saves_them(cls, rng, tmp_path):
     )
 
 
+@pytest.mark.few(4)
 @every_loss
 def test_options_off_default_survive_saving(cls, rng, tmp_path):
     y, x = case(cls, rng)

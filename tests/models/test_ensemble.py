@@ -123,6 +123,7 @@ def test_members_mix_in_equal_shares(name, rng):
         )
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("name", ["normal", "poisson", "quantiles([0.2,0.7])"])
 def test_quantiles_invert_the_cdf(name, rng):
     members, joint = members_of(name, rng)

@@ -158,6 +158,7 @@ def test_train_on_batch_refuses_indices_outside(data):
     assert np.isfinite(scale.values()).all()
 
 
+@pytest.mark.few(0)
 @pytest.mark.usefixtures("step_by_step")
 def test_reading_a_strangers_model_touches_no_file(data, tmp_path):
     """Audit, diagnosis and recalibration open no table that a file names."""

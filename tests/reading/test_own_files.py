@@ -17,7 +17,7 @@ pytestmark = pytest.mark.usefixtures("step_by_step")
 METHODS = ["Auto", "GlobalScaling", "DeepScaling", "Platt", "MatrixScaling"]
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("name", METHODS)
 @pytest.mark.parametrize("units", [1, 3])
 def test_a_recalibrated_classifier_is_a_classifier(name, units, tmp_path):

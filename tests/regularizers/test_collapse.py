@@ -67,6 +67,7 @@ def test_neither_weights_nor_noise_collapse(cls, scale, noise, kernel, study):
     assert np.mean((found - weights) ** 2) < 0.02
 
 
+@pytest.mark.few(0)
 def test_ridge_keeps_the_noise_from_collapsing(study):
     x, y, weights = study
     regularizer = regularizers.DRidge(num_examples=SIZE)

@@ -76,7 +76,7 @@ def test_strength_grows_where_held_out_rows_want_smaller_weights(sign, data):
     assert sign * np.log(prior.scale().item()) < 0
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(2)
 @pytest.mark.parametrize("cls", PRIORS, ids=lambda c: c.__name__)
 @pytest.mark.parametrize("how", ["split", "data", "share"])
 def test_fit_gives_its_held_out_rows(cls, how, data):

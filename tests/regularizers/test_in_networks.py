@@ -244,6 +244,7 @@ def test_too_large_a_number_of_examples_is_noticed(data):
     assert sum("`num_examples=640`" in text for text in heard) == 1
 
 
+@pytest.mark.few(0)
 def test_a_learned_noise_knows_what_the_weights_use(data):
     """As many weights as examples: the residuals alone would be zero."""
     x, y = data

@@ -94,6 +94,7 @@ def test_weights_of_rows_count_in_the_curvature(rng):
     np.testing.assert_allclose(found, expected, rtol=1e-4)
 
 
+@pytest.mark.few(0)
 def test_masked_steps_do_not_count(rng):
     """A sequence and the same with padding have the same curvature."""
     x = rng.uniform(1, 2, (16, 3, 2)).astype("float32")

@@ -160,6 +160,7 @@ def test_configs_of_version_0_2_are_read():
     assert twin.trainable and twin.noise == 1.0 and twin.initial_scale == 0.3
 
 
+@pytest.mark.few(2)
 @every
 def test_scales_are_trained_in_a_stock_sequential_model(cls):
     model, _ = trained(cls)
