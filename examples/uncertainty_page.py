@@ -14,6 +14,8 @@ sys.path.append(str(ROOT / "benchmarks"))
 import page_tables  # noqa: E402
 
 RESULTS = ROOT / "docs" / "results" / "uncertainty.json"
+RECIPES = ROOT / "docs" / "results" / "recipes.json"
+RECIPES_CHOSEN_ON = ("autompg", "cpu_act", "kin8nm", "soil")
 FIGURE = ROOT / "docs" / "_static" / "uncertainty.png"
 ONE_NETWORK = (
     *("squared error", "normal", "normal, beta .5", "mixture of 3"),
@@ -178,9 +180,43 @@ def _gain(result, method):
     return np.mean(base) - np.mean(theirs)
 
 
+def recipes_table(results):
+    """NLL less that of `t`, and RMSE divided by that of squared error."""
+    chosen = {n: r for n, r in results.items() if n in RECIPES_CHOSEN_ON}
+    others = {n: r for n, r in results.items() if n not in RECIPES_CHOSEN_ON}
+    lines = [
+        "| | NLL, 4 sets | largest RMSE, 4 sets "
+        "| NLL, other sets | largest RMSE, other sets |",
+        "|---|" + "---:|" * 4,
+    ]
+    for name in chosen["soil"]:
+        cells = []
+        for sets in (chosen, others):
+            if not all(name in recipes for recipes in sets.values()):
+                cells += ["–", "–"]
+                continue
+            gain, ratio = zip(
+                *(
+                    (
+                        np.mean(r[name]["nll"]) - np.mean(r["t"]["nll"]),
+                        np.mean(r[name]["rmse"])
+                        / np.mean(r["squared error"]["rmse"]),
+                    )
+                    for r in sets.values()
+                ),
+                strict=True,
+            )
+            cells += [f"{np.mean(gain):+.3f}", f"{max(ratio):.3f}"]
+        lines.append(f"| {name} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
 def main():
     results = json.loads(RESULTS.read_text())
-    page_tables.fill("studies/uncertainty", tables(results))
+    recipes = recipes_table(json.loads(RECIPES.read_text()))
+    page_tables.fill(
+        "studies/uncertainty", {**tables(results), "recipes": recipes}
+    )
     draw(results)
 
 

@@ -1,7 +1,7 @@
 """How to train a predicted scale, so that neither NLL nor RMSE suffers.
 
     KERAS_BACKEND=jax KERAS_LIKELIHOOD_DATA=... \
-        python examples/uncertainty_recipes.py --json recipes.json
+        python examples/uncertainty_recipes.py --json docs/results/recipes.json
 
 The networks, splits and scores are those of `examples/uncertainty.py`, one
 network a split. Recipes for the same network are:
@@ -27,12 +27,12 @@ import many_networks
 import numpy as np
 import uncertainty
 from keras import ops
+from uncertainty_page import RECIPES_CHOSEN_ON
 
 import keras_likelihood as kl
 from keras_likelihood import likelihoods
 from keras_likelihood.constraints import ShiftedSoftplus
 
-DEVELOPMENT = ("autompg", "cpu_act", "kin8nm", "soil")
 RECIPES = {
     "squared error": {"likelihood": "normal", "constant": ("scale",)},
     "t": {},
@@ -119,7 +119,7 @@ def run(
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--sets", nargs="+", default=DEVELOPMENT)
+    parser.add_argument("--sets", nargs="+", default=RECIPES_CHOSEN_ON)
     parser.add_argument("--recipes", nargs="+", default=[*RECIPES])
     parser.add_argument("--json", type=pathlib.Path, required=True)
     arguments = parser.parse_args()
