@@ -25,7 +25,7 @@ GUIDES = [
 ]
 NEEDS_SKLEARN = (
     *("cheat_sheet", "cleanlab", "ensembles", "intervals", "label_noise"),
-    *("mapie", "netcal", "outliers", "recalibration", "workflows"),
+    *("mapie", "netcal", "outliers", "recalibration", "tables", "workflows"),
 )
 
 

@@ -127,7 +127,7 @@ def _number(cell):
 
 
 def _varies(numbers):
-    """Whether a column has two different values, one of them missing perhaps."""
+    """Whether values differ, or some are missing."""
     known = numbers[np.isfinite(numbers)]
     some_missing = len(known) < len(numbers)
     return len(known) > 0 and (some_missing or known.min() < known.max())

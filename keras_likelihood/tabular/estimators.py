@@ -12,24 +12,15 @@ from sklearn.utils.validation import (
 )
 
 from keras_likelihood import likelihoods
-
 from keras_likelihood.auditing.label_issues import find_label_issues
+from keras_likelihood.commands.progress import showing_progress
 from keras_likelihood.likelihoods import Softmax
 from keras_likelihood.metrics.functions import negative_log_likelihood
-from keras_likelihood.models.conformal_distribution import interval_scores
 from keras_likelihood.reading import load_model
-from keras_likelihood.recalibration.conformal import Conformal as ClassSets
-from keras_likelihood.recalibration.regression.conformal import (
-    Conformal as Intervals,
-)
-from keras_likelihood.tabular import columns, training
+from keras_likelihood.recalibration import Conformal, regression
+from keras_likelihood.tabular import columns, targets, training
 from keras_likelihood.tabular.layers import TableFeatures
 from keras_likelihood.tabular.network import MemberNetworks
-from keras_likelihood.tabular.targets import (
-    checked_likelihood,
-    describe_likelihood,
-)
-
 
 _CALIBRATION_ROWS = 20_000
 """Intervals and sets of a large table are calibrated on a sample."""
@@ -39,21 +30,22 @@ class TableEstimator(BaseEstimator):
     """What `Regressor` and `Classifier` share."""
 
     def __init__(
-        self, *, members=8, epochs=None, random_state=None, verbose=False
+        self,
+        *,
+        members: int = 8,
+        epochs: int | None = None,
+        random_state=None,
+        verbose: bool = False,
     ):
         self.members = members
         self.epochs = epochs
         self.random_state = random_state
         self.verbose = verbose
 
-    callbacks: tuple = ()
-    """Functions of the rounds of training done and of all rounds."""
-
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
         tags.input_tags.string = True
-        tags.input_tags.categorical = True
         tags.non_deterministic = self.random_state is None
         return tags
 
@@ -71,20 +63,24 @@ class TableEstimator(BaseEstimator):
         Returns:
             `self`
         """
-        self._check_settings()
+        for name, least in {"members": 2, "epochs": 1}.items():
+            value = getattr(self, name)
+            is_whole = isinstance(value, int | np.integer) and value >= least
+            if not is_whole and (name, value) != ("epochs", None):
+                raise ValueError(
+                    f"`{name}` must be a whole number >= {least}. "
+                    f"Received: {value!r}"
+                )
         cells = self._read(X, reset=True)
         if y is None:
-            raise ValueError(
-                "requires y to be passed, but the target y is None. "
-                "Received: y=None"
-            )
+            # These are the words that scikit-learn's own checks look for.
+            raise ValueError("requires y to be passed. Received: y=None")
         weight = _checked_weight(sample_weight, len(cells[0]))
-        check_consistent_length(cells[0], y)
-        y = self._checked_targets(y, weight)
-        names = getattr(self, "feature_names_in_", None)
-        names = _numbered(len(cells)) if names is None else names
+        check_consistent_length(*cells, y)
+        y, kept = self._checked_targets(y, weight > 0), weight > 0
+        names = getattr(self, "feature_names_in_", range(len(cells)))
         self.columns_ = [
-            columns.learn_column(str(name), values[weight > 0])
+            columns.learn_column(str(name), values[kept])
             for name, values in zip(names, cells, strict=True)
         ]
         if all(column.kind == "ignored" for column in self.columns_):
@@ -93,60 +89,53 @@ class TableEstimator(BaseEstimator):
                 "one that varies, and is not a text that differs in every "
                 f"row. Received: {len(cells)} column(s) without one"
             )
-        self._fit_rows(self._encode(cells), y, weight)
+        self._fit_rows(self._encode(cells)[kept], y[kept], weight[kept])
+        self.held_out_["row"] = np.flatnonzero(kept)[self.held_out_["row"]]
         return self
 
-    def _check_settings(self):
-        for name, least in {"members": 2, "epochs": 1}.items():
-            value = getattr(self, name)
-            if value is None and name == "epochs":
-                continue
-            if not isinstance(value, int | np.integer) or value < least:
-                raise ValueError(
-                    f"`{name}` must be a whole number >= {least}. "
-                    f"Received: {value!r}"
-                )
-
-    def _read(self, table, reset):
+    def _read(self, table, reset=False):
         """The cells of each column, after the checks of scikit-learn."""
-        if isinstance(table, dict):
-            _refuse_unequal(table)
-            names, cells = columns.read_table(table)
-            if reset:
-                self.n_features_in_ = len(cells)
-                self.feature_names_in_ = np.array(names, dtype=object)
-        else:
-            if not hasattr(table, "columns"):
-                table = check_array(
-                    table,
-                    dtype=None,
-                    ensure_all_finite="allow-nan",
-                    ensure_min_samples=0,
-                    estimator=self,
-                    input_name="X",
-                )
-            validate_data(self, table, reset=reset, skip_check_array=True)
-            _, cells = columns.read_table(table)
-        rows = len(cells[0]) if cells else 0
-        if rows < (2 if reset else 1) or not cells:
-            raise ValueError(
-                f"The table must have at least {2 if reset else 1} row(s) and "
-                f"a column: 0 sample(s) or 1 sample are not enough. Received: "
-                f"{rows} row(s) and {len(cells)} column(s)"
+        if not hasattr(table, "columns") and not isinstance(table, dict):
+            table = check_array(
+                table,
+                dtype=None,
+                ensure_all_finite="allow-nan",
+                estimator=self,
+                input_name="X",
             )
-        if len(cells) > columns.MOST_COLUMNS:
+        names, cells = columns.read_table(table)
+        if names is None or hasattr(table, "columns"):
+            validate_data(self, table, reset=reset, skip_check_array=True)
+        elif reset:
+            self.n_features_in_ = len(cells)
+            self.feature_names_in_ = np.array(names, dtype=object)
+        else:
+            # Other columns and another order do no harm.
+            known = [column.name for column in self.columns_]
+            if missing := [name for name in known if name not in names]:
+                raise ValueError(
+                    f"The table must have the columns of the training. "
+                    f"Received: no column {', '.join(missing[:10])}"
+                )
+            cells = [cells[names.index(name)] for name in known]
+        rows, least = len(cells[0]) if cells else 0, 2 if reset else 1
+        if rows < least or len(cells) > columns.MOST_COLUMNS:
             raise ValueError(
-                f"A table may have at most {columns.MOST_COLUMNS:,} columns. "
-                f"Received: {len(cells):,}"
+                f"A table must have at least {least} row(s), and from 1 to "
+                f"{columns.MOST_COLUMNS:,} columns. Received: {rows} sample(s) "
+                f"and {len(cells):,} column(s)"
             )
         return cells
 
     def _encode(self, cells):
-        encoded = [
-            column.encode(values)
-            for column, values in zip(self.columns_, cells, strict=True)
-        ]
-        return np.stack(encoded, axis=1).astype("float32")
+        if len(cells) != len(self.columns_):
+            names = ", ".join(column.name for column in self.columns_[:20])
+            raise ValueError(
+                f"The table must have the columns {names}. "
+                f"Received: {len(cells)} column(s)"
+            )
+        encoded = map(columns.Column.encode, self.columns_, cells)
+        return np.stack(list(encoded), axis=1).astype("float32")
 
     def encode(self, X) -> np.ndarray:  # noqa: N803
         """The input of `model` for the rows of a table, `(n, columns)`.
@@ -154,68 +143,58 @@ class TableEstimator(BaseEstimator):
         Numbers stay, dates become days since 1970, and categories become
         codes. A missing value is NaN.
         """
-        check_is_fitted(self)
-        return self._encode(self._read(X, reset=False))
+        check_is_fitted(self, "model_")
+        return self._encode(self._read(X))
 
     def _fit_rows(self, x, y, weight):
-        kept = weight > 0
-        x, y, weight = x[kept], y[kept], weight[kept]
         seed = check_random_state(self.random_state).randint(2**31 - 1)
         random = np.random.default_rng(seed)
-        classes = len(self.classes_) if hasattr(self, "classes_") else None
+        classes = getattr(self, "classes_", None)
+        labels = None if classes is None else y
         members = int(max(2, min(self.members, len(y) // 2)))
-        folds = training.Folds.deal(
-            len(y), members, random, y if classes else None
-        )
+        folds = training.Folds.deal(len(y), members, random, labels)
         budget = training.Budget(len(y), self.epochs)
-        features = TableFeatures.learn(
-            self.columns_, x, self._about(), random=random
-        )
+        features = TableFeatures.learn(self.columns_, x, random)
         networks = MemberNetworks(
             self.likelihood_,
             members,
-            classes=classes,
+            classes=None if classes is None else len(classes),
             dropout=budget.dropout,
             seed=seed,
         )
         model = training.build(features, networks, budget)
         networks.adapt(y, weight)
-        training.train(
-            model, x, y, weight, folds, budget, random, self._on_round
-        )
+        quiet = not self.verbose
+        with showing_progress("training", quiet=quiet) as on_round:
+            training.train(model, x, y, weight, folds, budget, random, on_round)
         rows = np.arange(len(y))
         if len(y) > _CALIBRATION_ROWS:
             rows = np.sort(random.choice(rows, _CALIBRATION_ROWS, False))
-        held = training.out_of_fold(model, x[rows], folds[rows], classes)
+        held = training.out_of_fold(model, x[rows], folds[rows])
+        self.held_out_ = {"row": rows, "x": x[rows], "y": y[rows]}
         self.scores_ = {"rows": len(y), **self._judge(held, y[rows])}
-        features.about["scores"] = self.scores_
-        self.calibration_rows_ = np.flatnonzero(kept)[rows]
-        self.model_ = self._calibrated(model, held, y[rows])
-
-    def _on_round(self, done, rounds):
-        if self.verbose:
-            print(f"round {done} of {rounds}", flush=True)
-        for callback in self.callbacks:
-            callback(done, rounds)
+        features.about |= self._about()
+        self.model_ = self._calibrate(held, y[rows], training.joined(model))
 
     def _about(self):
         """What the file of the model says about the estimator."""
         settings = self.get_params()
-        state = settings["random_state"]
-        if not isinstance(state, int | np.integer | None):
+        if not isinstance(self.random_state, int | np.integer):
             settings["random_state"] = None
+        if not isinstance(settings.get("likelihood", ""), str | None):
+            settings["likelihood"] = self.likelihood_.name()
         return {
             "estimator": type(self).__name__,
             "settings": settings,
             "has_names": hasattr(self, "feature_names_in_"),
             "likelihood": self.likelihood_.name(),
             "classes": getattr(self, "classes_", np.zeros(0)).tolist(),
+            "scores": self.scores_,
         }
 
     def save(self, path):
-        """Writes one `.keras` file, which `load` reads."""
-        check_is_fitted(self)
-        self.model_.save(path)
+        """Writes one `.keras` file, which `kl.tabular.load` reads."""
+        self.model.save(path)
 
     @classmethod
     def load(cls, path):
@@ -231,35 +210,54 @@ class TableEstimator(BaseEstimator):
     @property
     def model(self) -> keras.Model:
         """The Keras model, for the rows that `encode` returns."""
-        check_is_fitted(self)
+        check_is_fitted(self, "model_")
         return self.model_
+
+    def unlike_training(self, X) -> list[list[str]]:  # noqa: N803
+        """Names of the columns in which each row is unlike all training rows.
+
+        A number or date is outside of the range in training, or a category
+        was not seen there. Predictions for such rows are a guess.
+        """
+        x = self.encode(X)
+        (features,) = _feature_layers(self.model_)
+        unlike = features.outside(x)
+        names = np.array([column.name for column in self.columns_], object)
+        return [names[row].tolist() for row in unlike]
 
     def summary(self) -> str:
         """What was learned from which columns, and how good it is."""
-        check_is_fitted(self)
-        kinds = [column.kind for column in self.columns_]
-        counted = [
-            f"{kinds.count(kind)} {word}"
-            for kind, word in {
-                "number": "of numbers",
-                "date": "of dates",
-                "category": "of categories",
-                "ignored": "ignored",
-            }.items()
-            if kind in kinds
+        check_is_fitted(self, "model_")
+        kinds = [f"{column.kind}s" for column in self.columns_]
+        kinds = [k.replace("ys", "ies").replace("eds", "ed") for k in kinds]
+        counts = [f"{kinds.count(k)} {k}" for k in sorted(set(kinds))]
+        scores = [
+            f"{name} {value:.4g}"
+            for name, value in self.scores_.items()
+            if name != "rows"
         ]
-        lines = [
-            f"{type(self).__name__} of {self.scores_['rows']:,} rows",
-            f"Columns: {', '.join(counted)}",
-            f"Likelihood: {describe_likelihood(self)}",
-            "On rows that were not trained on: "
-            + ", ".join(
-                f"{name} {value:.4g}"
-                for name, value in self.scores_.items()
-                if name != "rows"
-            ),
-        ]
-        return "\n".join(lines)
+        return (
+            f"{type(self).__name__} of {self.scores_['rows']:,} rows\n"
+            f"Columns: {', '.join(counts)}\n"
+            f"Likelihood: {targets.describe_likelihood(self)}\n"
+            f"On rows that were not trained on: {', '.join(scores)}"
+        )
+
+    def report(self, path="report.html") -> str:
+        """Writes a page about the table and the model, one HTML file.
+
+        It must be the estimator that was fitted, not one that was loaded.
+
+        Args:
+            path: where to write the page. Defaults to `"report.html"`.
+
+        Returns:
+            The path.
+        """
+        check_is_fitted(self, "held_out_")
+        from keras_likelihood.tabular.report import write_report
+
+        return write_report(self, path)
 
 
 class Regressor(RegressorMixin, TableEstimator):
@@ -272,19 +270,20 @@ class Regressor(RegressorMixin, TableEstimator):
     print(model.summary())
     ```
 
-    Several networks are trained side by side. Their input layer knows numbers,
-    dates, categories and missing values. Each network leaves out some of the
-    rows, which choose its best epoch. The out-of-fold predictions calibrate
-    the intervals and give the scores of `summary()`.
+    Several networks are trained side by side. Their first layer,
+    `TableFeatures`, takes numbers, dates, categories and missing values. Each
+    network leaves out some of the rows, and keeps the epoch that is best on
+    them. The out-of-fold predictions calibrate the intervals and give the
+    scores of `summary()`.
 
-    The prediction is a mixture of the members' distributions. Where they
-    disagree the model knows little: `predict_distribution(X).epistemic`.
+    The prediction is the mixture of the members. Where they disagree the model
+    knows little: `predict_distribution(X).epistemic`.
 
-    Intervals are calibrated as in cross-conformal prediction. Their coverage
-    is close to what was asked if new rows are like the training rows. It has
-    no strict guarantee, because the rows that calibrate an interval also
-    chose the epoch of their members, and one member alone is less accurate
-    than all.
+    Intervals are calibrated by cross-conformal prediction (Vovk 2015). Their
+    coverage is close to what was asked if new rows are like the training rows.
+    It is not guaranteed, because the rows that calibrate also chose the epochs,
+    and because fewer members predict them. For a guarantee calibrate `model`
+    with new rows by `kl.recalibration.regression.Conformal`.
 
     Args:
         likelihood: a `Likelihood` of one number, or its name. By default it is
@@ -293,19 +292,18 @@ class Regressor(RegressorMixin, TableEstimator):
             magnitude, and the beta distribution for shares. `summary()` names
             it.
         members: number of networks, `>= 2`. Defaults to 8.
-        epochs: passes over the rows. Defaults to a number that depends on the
-            number of rows.
+        epochs: passes over the rows. The default depends on their number.
         random_state: seed, `RandomState` or `None`. Defaults to `None`.
-        verbose: whether to print the progress. Defaults to False.
+        verbose: whether to show the progress. Defaults to False.
 
     Attributes:
         model_: the Keras model, also `model`.
         columns_: how each column is read.
         likelihood_: the likelihood of the targets.
-        scores_: dict of scores on rows that were not trained on: `NLL`, `RMSE`
-            and `in 90 % interval`, the share of targets inside the intervals
-            before they are calibrated.
-        doubtful_rows_: rows whose targets fit worst, the worst first.
+        scores_: scores on rows that were not trained on: `NLL`, `RMSE` and
+            `in 90 % interval`, the share of targets inside the intervals
+            before these are calibrated.
+        doubtful_rows_: the hundredth of the rows whose targets fit worst.
     """
 
     def __init__(
@@ -317,47 +315,47 @@ class Regressor(RegressorMixin, TableEstimator):
         random_state=None,
         verbose: bool = False,
     ):
+        self.likelihood = likelihood
         super().__init__(
             members=members,
             epochs=epochs,
             random_state=random_state,
             verbose=verbose,
         )
-        self.likelihood = likelihood
 
-    def _checked_targets(self, y, weight):
-        y = check_array(
-            column_or_1d(y, warn=True),
-            ensure_2d=False,
-            dtype="float64",
-            input_name="y",
-        )
-        counted = y[weight > 0]
-        if counted.min() == counted.max():
+    def _checked_targets(self, y, kept):
+        y = column_or_1d(y, warn=True)
+        y = check_array(y, ensure_2d=False, dtype="float64", input_name="y")
+        if y[kept].min() == y[kept].max():
             raise ValueError(
                 "The targets must differ: there is nothing to predict. "
-                f"Received: {y[0]:g} in every row"
+                f"Received: {y[kept][0]:g} in every row"
             )
-        self.likelihood_ = checked_likelihood(self.likelihood, counted)
+        self.likelihood_ = targets.checked_likelihood(self.likelihood, y[kept])
         return y
 
     def _judge(self, held, y):
-        values = {
-            "NLL": held.nll(y[:, None]),
-            "RMSE": (held.mean() - y[:, None]) ** 2,
+        y = y[:, None]
+        nll, cdf = _numpy(held.nll(y))[:, 0], _numpy(held.cdf(y))[:, 0]
+        prediction = _numpy(held.mean())[:, 0]
+        self.held_out_ |= {"nll": nll, "cdf": cdf, "prediction": prediction}
+        error = np.mean((prediction - y[:, 0]) ** 2)
+        return {
+            "NLL": float(nll.mean()),
+            "RMSE": float(error**0.5),
+            "in 90 % interval": float(np.mean(np.abs(2 * cdf - 1) <= 0.9)),
         }
-        found = {k: float(_numpy(v).mean()) for k, v in values.items()}
-        found["RMSE"] = found["RMSE"] ** 0.5
-        inside = interval_scores(held, y[:, None]) <= 0.9
-        found["in 90 % interval"] = float(inside.mean())
-        return found
 
-    def _calibrated(self, model, held, y):
-        nll = _numpy(held.nll(y[:, None]))[:, 0]
-        worst = np.argsort(-nll, kind="stable")[: max(1, len(y) // 100)]
-        self.doubtful_rows_ = self.calibration_rows_[worst]
-        conformal = Intervals(trust=1.0).fit_distribution(held, y[:, None])
-        return conformal.extend(training.joined(model)).model
+    @property
+    def doubtful_rows_(self) -> np.ndarray:
+        nll = self.held_out_["nll"]
+        worst = np.argsort(-nll, kind="stable")[: max(1, len(nll) // 100)]
+        return self.held_out_["row"][worst]
+
+    def _calibrate(self, held, y, model):
+        # The trust of a scale has no meaning for a mixture.
+        conformal = regression.Conformal(trust=1.0)
+        return conformal.fit_distribution(held, y[:, None]).extend(model).model
 
     def predict(self, X, statistic: str = "mean") -> np.ndarray:  # noqa: N803
         """The mean of each row's distribution, `(n,)`.
@@ -372,9 +370,8 @@ class Regressor(RegressorMixin, TableEstimator):
                 f"Received: {statistic!r}"
             )
         found = self.predict_distribution(X)
-        is_mean = statistic == "mean"
-        value = found.mean() if is_mean else found.quantile(0.5)
-        return _numpy(value)[:, 0].astype("float64")
+        found = found.mean() if statistic == "mean" else found.quantile(0.5)
+        return _numpy(found)[:, 0].astype("float64")
 
     def predict_distribution(self, X):  # noqa: N803
         """The distribution of each row's target.
@@ -384,11 +381,11 @@ class Regressor(RegressorMixin, TableEstimator):
             `quantile`, `sample`, `mean`, `variance`, `aleatoric` and
             `epistemic`.
         """
-        return self._calibrated_distribution(X).distribution
+        return self._with_intervals(X).distribution
 
-    def _calibrated_distribution(self, table):
+    def _with_intervals(self, table):
         x = self.encode(table)
-        size = training.predicted_rows(len(x))
+        size = training.batch_of(x)
         return self.model_.predict_distribution(x, batch_size=size)
 
     def interval(self, X, coverage: float = 0.9):  # noqa: N803
@@ -401,12 +398,12 @@ class Regressor(RegressorMixin, TableEstimator):
         Returns:
             `(lower, upper)`, each `(n,)`.
         """
-        lower, upper = self._calibrated_distribution(X).interval(coverage)
+        lower, upper = self._with_intervals(X).interval(coverage)
         return lower[:, 0], upper[:, 0]
 
 
 class Classifier(ClassifierMixin, TableEstimator):
-    """Predicts calibrated class probabilities from the columns of a table.
+    """Predicts class probabilities from the columns of a table.
 
     ```python
     model = kl.tabular.Classifier().fit(X, y)
@@ -423,56 +420,44 @@ class Classifier(ClassifierMixin, TableEstimator):
     Attributes:
         model_, columns_: as in `Regressor`.
         classes_: the classes, in the order of the probabilities.
-        scores_: dict of scores on rows that were not trained on: `NLL` and
-            `accuracy`.
+        scores_: scores on rows that were not trained on: `NLL` and `accuracy`.
         doubtful_labels_: rows whose label is probably wrong (Northcutt et al.
             2021), the least probable label first.
     """
 
-    def __init__(
-        self,
-        *,
-        members: int = 8,
-        epochs: int | None = None,
-        random_state=None,
-        verbose: bool = False,
-    ):
-        super().__init__(
-            members=members,
-            epochs=epochs,
-            random_state=random_state,
-            verbose=verbose,
-        )
-
-    def _checked_targets(self, y, weight):
+    def _checked_targets(self, y, kept):
         y = column_or_1d(y, warn=True)
         if y.dtype.kind == "f":
             check_array(y, ensure_2d=False, input_name="y")
         check_classification_targets(y)
-        self.classes_ = np.unique(y[weight > 0])
+        self.classes_ = np.unique(y[kept])
         if len(self.classes_) < 2:
             raise ValueError(
                 "A classifier needs at least two classes. Received: one class, "
                 f"{self.classes_[0]!r}, in every row"
             )
         self.likelihood_ = Softmax
-        return np.searchsorted(self.classes_, y).clip(0, len(self.classes_) - 1)
+        last = len(self.classes_) - 1
+        return np.searchsorted(self.classes_, y).clip(0, last)
 
     def _judge(self, held, y):
-        p = _numpy(held.class_probabilities())
-        return {
-            "NLL": negative_log_likelihood(y, p),
-            "accuracy": float(np.mean(p.argmax(axis=1) == y)),
-        }
-
-    def _calibrated(self, model, held, y):
         p = _numpy(held.class_probabilities())
         issues = find_label_issues(y, p)
         found = np.flatnonzero(issues["is_label_issue"])
         found = found[np.argsort(issues["label_quality"][found])]
-        self.doubtful_labels_ = self.calibration_rows_[found]
-        sets = ClassSets().fit_arrays(p, y, from_logits=False)
-        return sets.extend(training.joined(model, len(self.classes_))).model
+        self.held_out_ |= {"probabilities": p, "issues": found}
+        accuracy = float(np.mean(p.argmax(axis=1) == y))
+        return {"NLL": negative_log_likelihood(y, p), "accuracy": accuracy}
+
+    @property
+    def doubtful_labels_(self) -> np.ndarray:
+        return self.held_out_["row"][self.held_out_["issues"]]
+
+    def _calibrate(self, held, y, model):
+        p = self.held_out_["probabilities"]
+        return (
+            Conformal().fit_arrays(p, y, from_logits=False).extend(model).model
+        )
 
     def predict_proba(self, X) -> np.ndarray:  # noqa: N803
         """Probability of each class, `(n, classes)`."""
@@ -492,7 +477,7 @@ class Classifier(ClassifierMixin, TableEstimator):
             coverage: share of new labels in their set, in (0, 1). Defaults to
                 0.9.
         """
-        return self.model_.predict_set(self.encode(X), coverage)
+        return self.model.predict_set(self.encode(X), coverage)
 
 
 def load(path):
@@ -501,17 +486,21 @@ def load(path):
     Args:
         path: the path of the `.keras` file.
     """
-    model = load_model(path)
-    layers = [v for v in model.layers if isinstance(v, TableFeatures)]
+    return estimator_of(load_model(path))
+
+
+def estimator_of(model: keras.Model):
+    """The estimator whose `model` it is."""
+    layers = _feature_layers(model)
     if len(layers) != 1:
         raise ValueError(
-            "The file must be one that `save` of `kl.tabular.Regressor` or "
-            f"`kl.tabular.Classifier` wrote. Received: {path} with a "
+            "The model must be one that `kl.tabular.Regressor` or "
+            "`kl.tabular.Classifier` saved. Received: a "
             f"{type(model).__name__} of another kind"
         )
     about = layers[0].about
-    kind = {c.__name__: c for c in (Regressor, Classifier)}[about["estimator"]]
-    found = kind(**about["settings"])
+    kind = {"Regressor": Regressor, "Classifier": Classifier}
+    found = kind[about["estimator"]](**about["settings"])
     found.model_, found.columns_ = model, layers[0].columns
     found.scores_ = about["scores"]
     found.likelihood_ = likelihoods.get(about["likelihood"])
@@ -524,12 +513,15 @@ def load(path):
     return found
 
 
+def _feature_layers(model):
+    return [v for v in model.layers if isinstance(v, TableFeatures)]
+
+
 def _checked_weight(weight, rows):
-    if weight is None:
-        return np.ones(rows)
-    weight = np.asarray(weight, "float64")
+    weight = np.ones(rows) if weight is None else np.asarray(weight, "float64")
     weight = np.full(rows, weight) if weight.ndim == 0 else weight
-    if weight.shape != (rows,) or not np.all((weight >= 0) & (weight < np.inf)):
+    good = np.isfinite(weight) & (weight >= 0)
+    if weight.shape != (rows,) or not good.all():
         raise ValueError(
             f"`sample_weight` must be finite, >= 0 and of shape ({rows},). "
             f"Received: shape {weight.shape}"
@@ -541,19 +533,6 @@ def _checked_weight(weight, rows):
             f"Received: sample_weight={weight[:5]}"
         )
     return weight
-
-
-def _refuse_unequal(table):
-    sizes = {len(np.atleast_1d(values)) for values in table.values()}
-    if len(sizes) > 1:
-        raise ValueError(
-            "All columns of a table must have the same number of rows. "
-            f"Received: {sorted(sizes)}"
-        )
-
-
-def _numbered(count):
-    return [f"column {at}" for at in range(count)]
 
 
 def _numpy(values):

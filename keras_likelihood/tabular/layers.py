@@ -21,10 +21,10 @@ class TableFeatures(keras.Layer):
     and flexible function of it:
 
     - `z / sqrt(1 + (z / 3)^2)` with `z = (x - median) / spread`. It is robust
-      and cuts outliers smoothly (Holzmüller et al., "Better by Default", 2024).
+      and cuts outliers smoothly (RealMLP, Holzmüller et al. 2024).
     - `clip((x - low_t) / (high_t - low_t), 0, 1)` for bins between quantiles
       of the column. This piecewise-linear encoding lets a network fit rough
-      functions (Gorishniy et al., "On Embeddings for Numerical Features", 2022).
+      functions (Gorishniy, Rubachev and Babenko 2022).
     - whether it is missing, if values were missing in the training rows. The
       other features then are those of the median.
 
@@ -57,6 +57,8 @@ class TableFeatures(keras.Layer):
         ]
         count = len(self._numbers)
         total = sum(self.bins[at] for at in self._numbers)
+        self.least = self._constant("least", count)
+        self.most = self._constant("most", count)
         self.centre = self._constant("centre", count)
         self.spread = self._constant("spread", count)
         self.low = self._constant("low", total)
@@ -69,15 +71,13 @@ class TableFeatures(keras.Layer):
         )
 
     @classmethod
-    def learn(cls, columns, matrix, about, *, random=None) -> "TableFeatures":
+    def learn(cls, columns, matrix, random) -> "TableFeatures":
         """A layer for the rows of a matrix.
 
         Args:
             columns: list of `Column`.
             matrix: encoded training rows, `(n, columns)`.
-            about: as in `TableFeatures`.
-            random: a NumPy generator that draws the rows for the quantiles of
-                a large table.
+            random: a NumPy generator, for the sample of a large table.
         """
         if len(matrix) > _SAMPLE:
             matrix = matrix[random.choice(len(matrix), _SAMPLE, replace=False)]
@@ -90,23 +90,38 @@ class TableFeatures(keras.Layer):
             known = values[np.isfinite(values)]
             edges.append(_edges(known, most) if is_number else [])
             if is_number:
-                units.append(_centre_and_spread(known))
+                units.append(_units(known))
         layer = cls(
             [vars(column) for column in columns],
             np.isnan(matrix).any(axis=0),
             [max(len(e) - 1, 0) for e in edges],
-            about,
             name="table_features",
         )
         ends = [e for e in edges if len(e)]
         low = np.concatenate([e[:-1] for e in ends] or [np.zeros(0)])
         high = np.concatenate([e[1:] for e in ends] or [np.zeros(0)])
-        centre, spread = np.array(units).reshape(-1, 2).T
-        layer.centre.assign(centre.astype("float32"))
-        layer.spread.assign(spread.astype("float32"))
-        layer.low.assign(low.astype("float32"))
-        layer.width.assign((high - low).astype("float32"))
+        layer.low.assign(low)
+        layer.width.assign(high - low)
+        names = ("least", "most", "centre", "spread")
+        for name, values in zip(
+            names, np.reshape(units, (-1, 4)).T, strict=True
+        ):
+            getattr(layer, name).assign(values.astype("float32"))
         return layer
+
+    def outside(self, x) -> np.ndarray:
+        """Where rows `(n, columns)` are unlike all training rows, as bool.
+
+        Numbers are outside of their range, and categories were not seen.
+        """
+        least, most = np.zeros((2, len(self.columns)), "float32")
+        most[:] = np.inf
+        least[self._numbers] = ops.convert_to_numpy(self.least)
+        most[self._numbers] = ops.convert_to_numpy(self.most)
+        is_category = [column.kind == "category" for column in self.columns]
+        # The code of an unseen category is 0.
+        least[is_category] = 1.0
+        return (x < least) | (x > most)
 
     def call(self, inputs):
         missing = ops.isnan(inputs)
@@ -154,8 +169,8 @@ def _edges(values, most):
     return found if len(found) > 2 else []
 
 
-def _centre_and_spread(values):
+def _units(values):
     low, middle, high = np.quantile(values, [0.25, 0.5, 0.75])
     # A quarter of the values may be equal. Then all of them count.
     spread = (high - low) / 1.349 or values.std() or 1.0
-    return middle, max(spread, 1e-30)
+    return values.min(), values.max(), middle, max(spread, 1e-30)

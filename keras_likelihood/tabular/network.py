@@ -8,13 +8,16 @@ from keras import ops
 
 from keras_likelihood import likelihoods
 from keras_likelihood.backend.registration import serializable
+from keras_likelihood.constraints import Softplus
 from keras_likelihood.layers.target_units import centre_and_spread
 from keras_likelihood.likelihoods import (
     CountLikelihood,
     LocationScale,
     PositiveLikelihood,
-    Softmax,
 )
+
+_SCALE = Softplus(floor=1e-3)
+"""A target may be known to a thousandth of its spread."""
 
 
 @serializable
@@ -62,26 +65,35 @@ class MemberNetworks(keras.Layer):
         self.dropout = float(dropout)
         self.seed = int(seed)
         self._generator = keras.random.SeedGenerator(self.seed)
+        self._in_units = issubclass(self.likelihood, LocationScale)
         # A head of classes has logits alone.
-        self._parameters = () if classes else self.likelihood.parameters
+        self._constraints = {
+            p.name: _SCALE
+            if self._in_units and p.name == "scale"
+            else p.constraint
+            for p in (() if classes else self.likelihood.parameters)
+        }
 
     def build(self, input_shape):
         seeds = np.random.default_rng(self.seed)
-        self._layers_of_members = []
+        self._hidden_layers = []
         size = input_shape[-1]
         for units in self.hidden:
             deviation = math.sqrt(2 / size)
-            self._layers_of_members.append(self._dense(size, units, deviation, seeds))
+            self._hidden_layers.append(
+                self._dense(size, units, deviation, seeds)
+            )
             size = units
-        outputs = self.classes or 1 + len(self._parameters)
+        outputs = self.classes or 1 + len(self._constraints)
         self._head = self._dense(size, outputs, 0.02, seeds, "head")
-        start = [p.constraint.inverse(p.initial) for p in self._parameters]
-        start = np.zeros(outputs) if self.classes else [0.0, *start]
+        start = np.zeros(outputs)
+        for at, (name, constraint) in enumerate(self._constraints.items(), 1):
+            initial = self.likelihood.parameter(name).initial
+            start[at] = constraint.inverse(initial)
         self._head[1].assign(np.broadcast_to(start, self._head[1].shape))
-        # Tails are the same for all rows: a second head would overfit them.
-        self._is_predicted = [
-            1.0, *(float(p.name != "df") for p in self._parameters)
-        ]
+        # The tails are the same for all rows, because few rows show them.
+        names = ["prediction", *self._constraints]
+        self._is_predicted = [float(name != "df") for name in names]
         self.centre = self._constant("centre", 0.0)
         self.spread = self._constant("spread", 1.0)
 
@@ -113,7 +125,7 @@ class MemberNetworks(keras.Layer):
         kind = self.likelihood
         if self.classes:
             return
-        if issubclass(kind, LocationScale):
+        if self._in_units:
             centre, spread = centre_and_spread(y, 1, sample_weight)
             self.centre.assign(float(centre[0]))
             self.spread.assign(float(spread[0]))
@@ -128,7 +140,7 @@ class MemberNetworks(keras.Layer):
 
     def call(self, inputs, training=False):
         x = inputs
-        for number, (kernel, bias) in enumerate(self._layers_of_members):
+        for number, (kernel, bias) in enumerate(self._hidden_layers):
             if number == 0:
                 x = ops.einsum("bi,kio->kbo", x, kernel)
             else:
@@ -145,13 +157,11 @@ class MemberNetworks(keras.Layer):
         if self.likelihood.prediction_constraint is not None:
             prediction = self.likelihood.prediction_constraint(prediction)
         outputs = [self.centre + self.spread * prediction]
-        in_units = issubclass(self.likelihood, LocationScale)
-        for at, parameter in enumerate(self._parameters, 1):
-            value = parameter.constraint(x[..., at])
-            if in_units and parameter.name == "scale":
-                value = value * self.spread
-            outputs.append(value)
-        return outputs
+        for at, (name, constraint) in enumerate(self._constraints.items(), 1):
+            value = constraint(x[..., at])
+            is_length = self._in_units and name == "scale"
+            outputs.append(value * self.spread if is_length else value)
+        return outputs if len(outputs) > 1 else outputs[0]
 
     def get_config(self):
         return {

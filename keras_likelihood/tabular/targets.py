@@ -49,7 +49,11 @@ def checked_likelihood(likelihood, y) -> type[Likelihood]:
         y: targets `(n,)`.
     """
     found = likelihoods.get(likelihood or likelihood_of(y))
-    if found.event_rank or any(p.size is not None for p in found.parameters):
+    has_range = issubclass(found, likelihoods.LocationScale) or (
+        found.prediction_constraint is not None
+    )
+    simple = all(p.size is None for p in found.parameters)
+    if found.event_rank or not has_range or not simple:
         raise ValueError(
             "`likelihood` must be one of a single number whose parameters are "
             "numbers too, such as 'student_t', 'normal', 'log_normal', "

@@ -48,7 +48,7 @@ class Budget:
             self.epochs = int(np.clip(3500 / each, 3, 100))
         few = self.rows < 3000
         self.learning_rate = 1e-3 if few else 3e-3
-        self.dropout = 0.2 if few else 0.1
+        self.dropout = 0.2 if few else 0.0
 
 
 @dataclasses.dataclass
@@ -179,12 +179,12 @@ def outcome_nll(model, x, targets) -> np.ndarray:
 
 def predict_rows(model, x):
     """`predict` in large batches."""
-    return model.predict(x, batch_size=predicted_rows(len(x)), verbose=0)
+    return model.predict(x, batch_size=batch_of(x), verbose=0)
 
 
-def predicted_rows(rows: int) -> int:
-    """The batch size of predictions."""
-    return min(4096, rows)
+def batch_of(x) -> int:
+    """The batch size for predictions."""
+    return min(4096, len(x))
 
 
 def _keep_best(model, kept, better):
@@ -196,10 +196,10 @@ def _keep_best(model, kept, better):
     return kept
 
 
-def out_of_fold(model, x, folds: Folds, classes=None) -> Any:
+def out_of_fold(model, x, folds: Folds) -> Any:
     """The distribution of each row by the members that did not see it."""
     prediction, parameters = split_output(predict_rows(model, x))
-    likelihood = model.loss.likelihood
+    likelihood, classes = model.loss.likelihood, prediction.ndim == 3
     rows = np.arange(len(x))[:, None]
     values = [v[rows, folds.out] for v in (prediction, *parameters)]
     count = folds.out.shape[1]
@@ -217,14 +217,14 @@ def out_of_fold(model, x, folds: Folds, classes=None) -> Any:
     )
 
 
-def joined(model, classes=None) -> LikelihoodModel:
+def joined(model) -> LikelihoodModel:
     """The trained members as one model whose output is their mixture."""
     members = model.loss.likelihood
     prediction, parameters = split_output(model.output)
     count = prediction.shape[1]
     outputs = []
     for j in range(count):
-        if classes:
+        if len(prediction.shape) == 3:
             outputs.append(prediction[:, j])
         else:
             every = (prediction, *parameters)
