@@ -116,6 +116,12 @@ class CsvTable:
 
         A missing number is NaN. A saved index is left out.
         """
+        twice = [n for n in self._header if self._header.count(n) > 1]
+        if twice:
+            raise ValueError(
+                f"{self._path}: every column must have a name of its own. "
+                f"Received: {twice[0]} more than once"
+            )
         parts = [np.asarray(part, object) for part in self._rows()]
         found = {}
         for at, name in enumerate(self._header):

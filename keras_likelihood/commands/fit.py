@@ -63,9 +63,14 @@ def run(args) -> int:
     if args.report:
         # A missing package must not cost the work that follows.
         import keras_likelihood.pages.page  # noqa: F401
-    cells = read_cells(args.data, args.target or "")
-    y = cells.pop(next(reversed(cells)) if not args.target else args.target)
-    y, kept = _targets(args, y)
+    cells = read_cells(args.data)
+    target = args.target or list(cells)[-1]
+    if target not in cells or len(cells) < 2:
+        raise CommandError(
+            f"{args.data}: the target must be one of two columns or more. "
+            f"Received: {target} of {', '.join(list(cells)[:20])}"
+        )
+    y, kept = _targets(args, cells.pop(target))
     from keras_likelihood import tabular
 
     is_number = y.dtype.kind == "f"
@@ -99,22 +104,12 @@ def run(args) -> int:
     return 0
 
 
-def read_cells(path, target=None) -> dict:
+def read_cells(path) -> dict:
     """The columns of a .csv by name, as `CsvTable.cells` returns them."""
     path = regular_file(path)
     if not is_text_table(path):
         raise CommandError(f"The table must be a .csv. Received: {path}")
-    table = CsvTable(path, target)
-    cells = table.cells()
-    if target is not None:
-        # The target comes last.
-        cells[table.target] = cells.pop(table.target)
-    if len(cells) < 1 + (target is not None):
-        raise CommandError(
-            f"{path}: the table needs a column beside the target. "
-            f"Received: {', '.join(cells)}"
-        )
-    return cells
+    return CsvTable(path).cells()
 
 
 def _targets(args, cells):

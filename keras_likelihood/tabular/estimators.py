@@ -74,7 +74,10 @@ class TableEstimator(BaseEstimator):
         cells = self._read(X, reset=True)
         if y is None:
             # These are the words that scikit-learn's own checks look for.
-            raise ValueError("requires y to be passed. Received: y=None")
+            raise ValueError(
+                "`fit` requires y to be passed, but the target y is None. "
+                "Received: y=None"
+            )
         weight = _checked_weight(sample_weight, len(cells[0]))
         check_consistent_length(*cells, y)
         y, kept = self._checked_targets(y, weight > 0), weight > 0
@@ -95,7 +98,9 @@ class TableEstimator(BaseEstimator):
 
     def _read(self, table, reset=False):
         """The cells of each column, after the checks of scikit-learn."""
-        if not hasattr(table, "columns") and not isinstance(table, dict):
+        # A sparse matrix may be a dict, too.
+        is_dict = isinstance(table, dict) and not hasattr(table, "shape")
+        if not hasattr(table, "columns") and not is_dict:
             table = check_array(
                 table,
                 dtype=None,
@@ -104,7 +109,7 @@ class TableEstimator(BaseEstimator):
                 input_name="X",
             )
         names, cells = columns.read_table(table)
-        if names is None or hasattr(table, "columns"):
+        if not is_dict:
             validate_data(self, table, reset=reset, skip_check_array=True)
         elif reset:
             self.n_features_in_ = len(cells)
@@ -434,7 +439,7 @@ class Classifier(ClassifierMixin, TableEstimator):
         if len(self.classes_) < 2:
             raise ValueError(
                 "A classifier needs at least two classes. Received: one class, "
-                f"{self.classes_[0]!r}, in every row"
+                f"{str(self.classes_[0])!r}, in every row"
             )
         self.likelihood_ = Softmax
         last = len(self.classes_) - 1
@@ -467,7 +472,8 @@ class Classifier(ClassifierMixin, TableEstimator):
 
     def predict(self, X) -> np.ndarray:  # noqa: N803
         """The most probable class of each row, `(n,)`."""
-        return self.classes_[self.predict_proba(X).argmax(axis=1)]
+        p = self.predict_proba(X)
+        return self.classes_[p.argmax(axis=1)]
 
     def predict_set(self, X, coverage: float = 0.9) -> np.ndarray:  # noqa: N803
         """Calibrated sets of classes, bool `(n, classes)`.
