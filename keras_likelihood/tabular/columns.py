@@ -32,6 +32,10 @@ class Column:
     kind: str
     levels: list[str] = dataclasses.field(default_factory=list)
 
+    @property
+    def is_number(self) -> bool:
+        return self.kind in ("number", "date")
+
     def encode(self, cells: np.ndarray) -> np.ndarray:
         """Cells as float64 `(n,)`: numbers or codes; NaN where missing."""
         if self.kind == "ignored":

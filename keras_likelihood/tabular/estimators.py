@@ -18,6 +18,7 @@ from keras_likelihood.likelihoods import Softmax
 from keras_likelihood.metrics.functions import negative_log_likelihood
 from keras_likelihood.reading import load_model
 from keras_likelihood.recalibration import Conformal, regression
+from keras_likelihood.robust.linear import checked_weight
 from keras_likelihood.tabular import columns, targets, training
 from keras_likelihood.tabular.layers import TableFeatures
 from keras_likelihood.tabular.network import MemberNetworks
@@ -78,7 +79,7 @@ class TableEstimator(BaseEstimator):
                 "`fit` requires y to be passed, but the target y is None. "
                 "Received: y=None"
             )
-        weight = _checked_weight(sample_weight, len(cells[0]))
+        weight = checked_weight(sample_weight, len(cells[0]))
         check_consistent_length(*cells, y)
         y, kept = self._checked_targets(y, weight > 0), weight > 0
         names = getattr(self, "feature_names_in_", range(len(cells)))
@@ -521,24 +522,6 @@ def estimator_of(model: keras.Model):
 
 def _feature_layers(model):
     return [v for v in model.layers if isinstance(v, TableFeatures)]
-
-
-def _checked_weight(weight, rows):
-    weight = np.ones(rows) if weight is None else np.asarray(weight, "float64")
-    weight = np.full(rows, weight) if weight.ndim == 0 else weight
-    good = np.isfinite(weight) & (weight >= 0)
-    if weight.shape != (rows,) or not good.all():
-        raise ValueError(
-            f"`sample_weight` must be finite, >= 0 and of shape ({rows},). "
-            f"Received: shape {weight.shape}"
-        )
-    if not weight.any():
-        # These are the words that scikit-learn's own checks look for.
-        raise ValueError(
-            "Sample weights must contain at least one non-zero number. "
-            f"Received: sample_weight={weight[:5]}"
-        )
-    return weight
 
 
 def _numpy(values):

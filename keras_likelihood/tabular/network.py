@@ -1,5 +1,6 @@
-"""Several networks for one table, trained side by side."""
+"""Several networks for one table, side by side in one layer."""
 
+import itertools
 import math
 
 import keras
@@ -24,14 +25,9 @@ _SCALE = Softplus(floor=1e-3)
 class MemberNetworks(keras.Layer):
     """Equal networks with weights of their own: hidden layers and a head.
 
-    The members share nothing but the batch, so each of them ends where it
-    would end alone. A step of all of them takes a few large products of
-    matrices. So does TabM (Gorishniy et al. 2024), which also shares weights.
-
-    The prediction and the parameters of the likelihood are linear in the last
-    hidden layer, and then in the units of the target:
-
-        prediction = centre + spread * constraint(...)
+    The members share nothing but the batch, so each ends where it would end
+    alone. A step of all of them takes a few large products of matrices, as in
+    TabM (Gorishniy, Kotelnikov and Babenko 2024), which also shares weights.
 
     Args:
         likelihood: a `Likelihood` of one number or of classes, or its name.
@@ -59,117 +55,110 @@ class MemberNetworks(keras.Layer):
     ):
         super().__init__(**kwargs)
         self.likelihood = likelihoods.get(likelihood)
-        self.members = int(members)
+        self.members = members
         self.classes = classes
         self.hidden = tuple(hidden)
-        self.dropout = float(dropout)
-        self.seed = int(seed)
-        self._generator = keras.random.SeedGenerator(self.seed)
+        self.dropout = dropout
+        self.seed = seed
+        self._generator = keras.random.SeedGenerator(seed)
         self._in_units = issubclass(self.likelihood, LocationScale)
         # A head of classes has logits alone.
         self._constraints = {
-            p.name: _SCALE
-            if self._in_units and p.name == "scale"
-            else p.constraint
+            p.name: p.constraint
             for p in (() if classes else self.likelihood.parameters)
         }
+        if self._in_units:
+            self._constraints["scale"] = _SCALE
 
     def build(self, input_shape):
         seeds = np.random.default_rng(self.seed)
-        self._hidden_layers = []
-        size = input_shape[-1]
-        for units in self.hidden:
-            deviation = math.sqrt(2 / size)
-            self._hidden_layers.append(
-                self._dense(size, units, deviation, seeds)
-            )
-            size = units
         outputs = self.classes or 1 + len(self._constraints)
-        self._head = self._dense(size, outputs, 0.02, seeds, "head")
-        start = np.zeros(outputs)
+        sizes = [input_shape[-1], *self.hidden, outputs]
+        names = ["hidden"] * len(self.hidden) + ["head"]
+        self._dense = [
+            (
+                self.add_weight(
+                    name=f"{name}_kernel",
+                    shape=(self.members, size, units),
+                    initializer=keras.initializers.RandomNormal(
+                        0.0,
+                        0.02 if name == "head" else math.sqrt(2 / size),
+                        seed=int(seeds.integers(2**31)),
+                    ),
+                ),
+                self.add_weight(
+                    name=f"{name}_bias",
+                    shape=(self.members, 1, units),
+                    initializer="zeros",
+                ),
+            )
+            for name, (size, units) in zip(
+                names, itertools.pairwise(sizes), strict=True
+            )
+        ]
+        self._start = np.zeros(outputs)
         for at, (name, constraint) in enumerate(self._constraints.items(), 1):
             initial = self.likelihood.parameter(name).initial
-            start[at] = constraint.inverse(initial)
-        self._head[1].assign(np.broadcast_to(start, self._head[1].shape))
-        # The tails are the same for all rows, because few rows show them.
-        names = ["prediction", *self._constraints]
-        self._is_predicted = [float(name != "df") for name in names]
-        self.centre = self._constant("centre", 0.0)
-        self.spread = self._constant("spread", 1.0)
+            self._start[at] = constraint.inverse(initial)
+        self._start_head()
+        for name, value in {"centre": "zeros", "spread": "ones"}.items():
+            weight = self.add_weight(
+                name=name, shape=(), initializer=value, trainable=False
+            )
+            setattr(self, name, weight)
 
-    def _dense(self, size, units, deviation, seeds, name="hidden"):
-        kernel = self.add_weight(
-            name=f"{name}_kernel",
-            shape=(self.members, size, units),
-            initializer=keras.initializers.RandomNormal(
-                stddev=deviation, seed=int(seeds.integers(2**31))
-            ),
-        )
-        bias = self.add_weight(
-            name=f"{name}_bias",
-            shape=(self.members, 1, units),
-            initializer="zeros",
-        )
-        return kernel, bias
-
-    def _constant(self, name, value):
-        return self.add_weight(
-            name=name,
-            shape=(),
-            initializer=keras.initializers.Constant(value),
-            trainable=False,
-        )
+    def _start_head(self):
+        _, bias = self._dense[-1]
+        bias.assign(np.broadcast_to(self._start, bias.shape))
 
     def adapt(self, y, sample_weight=None):
-        """Lets the head start in the units of the targets `(n,)`."""
-        kind = self.likelihood
-        if self.classes:
-            return
+        """Lets the head start in the units of the targets `(n,)`.
+
+        prediction = centre + spread * prediction',  scale = spread * scale'
+        """
+        constraint = self.likelihood.prediction_constraint
         if self._in_units:
             centre, spread = centre_and_spread(y, 1, sample_weight)
             self.centre.assign(float(centre[0]))
             self.spread.assign(float(spread[0]))
-            return
-        mean = float(np.average(y, weights=sample_weight))
-        if issubclass(kind, PositiveLikelihood | CountLikelihood):
-            self.spread.assign(max(mean, 1e-6))
-            mean = 1.0
-        start = ops.convert_to_numpy(self._head[1]).copy()
-        start[..., 0] = kind.prediction_constraint.inverse(mean)
-        self._head[1].assign(start)
+        elif not self.classes:
+            mean = float(np.average(y, weights=sample_weight))
+            kinds = PositiveLikelihood | CountLikelihood
+            if issubclass(self.likelihood, kinds):
+                self.spread.assign(mean)
+                mean = 1.0
+            self._start[0] = constraint.inverse(mean)
+            self._start_head()
 
     def call(self, inputs, training=False):
+        *hidden, (kernel, bias) = self._dense
         x = inputs
-        for number, (kernel, bias) in enumerate(self._hidden_layers):
-            if number == 0:
-                x = ops.einsum("bi,kio->kbo", x, kernel)
-            else:
-                x = ops.matmul(x, kernel)
-            x = ops.silu(x + bias)
+        for weight, start in hidden:
+            x = ops.silu(ops.matmul(x, weight) + start)
             if training and self.dropout:
                 x = keras.random.dropout(x, self.dropout, seed=self._generator)
-        kernel, bias = self._head
-        if self.classes:
-            return ops.transpose(ops.matmul(x, kernel) + bias, (1, 0, 2))
-        kernel = kernel * ops.convert_to_tensor(self._is_predicted, x.dtype)
+        if not self.classes:
+            # The tails are the same for all rows, because few rows show them.
+            names = ["prediction", *self._constraints]
+            used = [float(name != "df") for name in names]
+            kernel = kernel * ops.convert_to_tensor(used, x.dtype)
         x = ops.transpose(ops.matmul(x, kernel) + bias, (1, 0, 2))
+        if self.classes:
+            return x
         prediction = x[..., 0]
         if self.likelihood.prediction_constraint is not None:
             prediction = self.likelihood.prediction_constraint(prediction)
         outputs = [self.centre + self.spread * prediction]
         for at, (name, constraint) in enumerate(self._constraints.items(), 1):
-            value = constraint(x[..., at])
             is_length = self._in_units and name == "scale"
+            value = constraint(x[..., at])
             outputs.append(value * self.spread if is_length else value)
         return outputs if len(outputs) > 1 else outputs[0]
 
     def get_config(self):
+        names = ("members", "classes", "hidden", "dropout", "seed")
         return {
             **super().get_config(),
             "likelihood": self.likelihood.name(),
-            "members": self.members,
-            "classes": self.classes,
-            "hidden": list(self.hidden),
-            "dropout": self.dropout,
-            "seed": self.seed,
+            **{name: getattr(self, name) for name in names},
         }

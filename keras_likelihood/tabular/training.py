@@ -16,39 +16,27 @@ from keras_likelihood.likelihoods.output import split_output
 from keras_likelihood.losses import LikelihoodLoss, LocationScaleLoss
 from keras_likelihood.losses.ensemble_loss import EnsembleLoss
 from keras_likelihood.models import LikelihoodModel
-from keras_likelihood.tabular.layers import TableFeatures
-from keras_likelihood.tabular.network import MemberNetworks
 
-ROUNDS = 40
+_ROUNDS = 40
 """How often the held-out rows are looked at."""
+_FEW = 3000
+"""Networks for fewer rows need dropout, which is harmful for many rows."""
 
 
-@dataclasses.dataclass
 class Budget:
     """How long and how gently to train on a number of rows.
 
     The values were chosen on the development tables of
     `benchmarks/tabular.py`.
-
-    Args:
-        rows: number of training rows.
-        epochs: passes over the rows, or `None` for as many as are usual.
     """
 
-    rows: int
-    epochs: int | None = None
-
-    def __post_init__(self):
-        steps = 2 ** round(math.log2(max(self.rows, 1) / 25))
-        self.batch_size = int(np.clip(steps, 16, 256))
-        if self.rows > 50_000:
-            self.batch_size = 1024
-        if self.epochs is None:
-            each = max(1, self.rows / self.batch_size)
-            self.epochs = int(np.clip(3500 / each, 3, 100))
-        few = self.rows < 3000
-        self.learning_rate = 1e-3 if few else 3e-3
-        self.dropout = 0.2 if few else 0.0
+    def __init__(self, rows: int, epochs: int | None = None):
+        power = round(math.log2(max(rows, 1) / 25))
+        self.batch_size = 1024 if rows > 50_000 else min(max(2**power, 16), 256)
+        self.steps_per_epoch = math.ceil(rows / self.batch_size)
+        self.epochs = epochs or min(max(3500 // self.steps_per_epoch, 3), 100)
+        self.learning_rate = 1e-3 if rows < _FEW else 3e-3
+        self.dropout = 0.2 if rows < _FEW else 0.0
 
 
 @dataclasses.dataclass
@@ -58,8 +46,7 @@ class Folds:
     The rows are dealt into as many folds as there are members. A member
     leaves out its own fold and, if there are enough members, the next one.
     So each row has members that did not train on it, and their mixture is an
-    out-of-fold prediction: cross-conformal prediction (Vovk 2015) and CV+
-    (Barber et al. 2021) calibrate with it.
+    out-of-fold prediction.
 
     Args:
         fold: the fold of each row, `(n,)`.
@@ -80,7 +67,6 @@ class Folds:
         return cls(fold, members)
 
     def __getitem__(self, rows) -> "Folds":
-        """The folds of some of the rows."""
         return Folds(self.fold[rows], self.members)
 
     @property
@@ -97,29 +83,27 @@ class Folds:
         return found
 
 
-def build(features: TableFeatures, networks: MemberNetworks, budget: Budget):
+def build(features, networks, budget: Budget) -> LikelihoodModel:
     """A model whose units are the members, ready for training."""
     inputs = keras.Input((len(features.columns),), name="table")
     model = LikelihoodModel(inputs, networks(features(inputs)))
-    steps = budget.epochs * math.ceil(budget.rows / budget.batch_size)
+    steps = budget.epochs * budget.steps_per_epoch
     schedule = keras.optimizers.schedules.CosineDecay(
         0.0,
-        max(steps, 1),
+        steps,
         warmup_target=budget.learning_rate,
         warmup_steps=max(1, steps // 30),
     )
-    optimizer = keras.optimizers.AdamW(
-        schedule, weight_decay=0.01, beta_2=0.99, clipnorm=None
-    )
+    optimizer = keras.optimizers.AdamW(schedule, weight_decay=0.01, beta_2=0.99)
     optimizer.exclude_from_weight_decay(var_names=["bias", "head"])
-    model.compile(optimizer, loss=loss_of(networks.likelihood))
+    model.compile(optimizer, loss=_loss_of(networks.likelihood))
     return model
 
 
-def loss_of(likelihood) -> LikelihoodLoss:
+def _loss_of(likelihood) -> LikelihoodLoss:
     """The loss of one member."""
     if issubclass(likelihood, LocationScale):
-        # A predicted scale would spoil the mean without it.
+        # Without it a predicted scale may spoil the mean.
         return LocationScaleLoss(likelihood, beta=0.5)
     if issubclass(likelihood, Softmax):
         return LikelihoodLoss(likelihood, temperature=1.0)
@@ -127,32 +111,28 @@ def loss_of(likelihood) -> LikelihoodLoss:
 
 
 def train(model, x, y, weight, folds: Folds, budget: Budget, random, on_round):
-    """Trains all members; each keeps the epoch that is best on its held rows.
+    """Trains all members; each keeps its best epoch on its held-out rows.
 
     Args:
         model: as `build` makes it.
         x: encoded rows `(n, columns)`.
         y: targets or class numbers, `(n,)`.
         weight: sample weights `(n,)`.
-        folds: which rows each member does not see.
-        budget: a `Budget`.
+        folds, budget: the rows of the members, and the settings.
         random: a NumPy generator.
         on_round: called with the rounds done and all rounds.
     """
     targets = np.repeat(y[:, None], folds.members, axis=1)
-    held = folds.held
-    weights = (weight[:, None] * ~held).astype("float32")
-    rounds = min(ROUNDS, budget.epochs)
-    passes = np.diff(np.linspace(0, budget.epochs, rounds + 1).round())
-    best = np.full(folds.members, np.inf)
-    kept = None
-    for number, count in enumerate(passes.astype(int)):
-        rows = np.concatenate(
-            [random.permutation(len(x)) for _ in range(count)]
-        )
+    weights = (weight[:, None] * ~folds.held).astype("float32")
+    counted = weight[:, None] * folds.held + 1e-30
+    rounds = min(_ROUNDS, budget.epochs)
+    passes = np.diff(np.linspace(0, budget.epochs, rounds + 1).astype(int))
+    best, kept = np.full(folds.members, np.inf), None
+    for number, count in enumerate(passes):
+        rows = [random.permutation(len(x)) for _ in range(count)]
         # A batch of another size would be compiled again.
-        whole = math.ceil(len(rows) / budget.batch_size) * budget.batch_size
-        rows = np.resize(rows, whole)
+        whole = count * budget.steps_per_epoch * budget.batch_size
+        rows = np.resize(np.concatenate(rows), whole)
         model.fit(
             x[rows],
             targets[rows],
@@ -161,20 +141,19 @@ def train(model, x, y, weight, folds: Folds, budget: Budget, random, on_round):
             shuffle=False,
             verbose=0,
         )
-        nll = outcome_nll(model, x, targets)
+        distribution = model.loss.distribution(predict_rows(model, x))
+        nll = keras.ops.convert_to_numpy(distribution.nll(targets))
         nll = np.where(np.isfinite(nll), nll, 1e30)
-        found = np.average(nll, axis=0, weights=held * weight[:, None] + 1e-30)
-        kept = _keep_best(model, kept, found < best)
+        found = np.average(nll, axis=0, weights=counted)
+        now = [keras.ops.convert_to_numpy(v) for v in model.trainable_variables]
+        if kept is None:
+            kept = [value.copy() for value in now]
+        for old, new in zip(kept, now, strict=True):
+            old[found < best] = new[found < best]
         best = np.minimum(best, found)
         on_round(number + 1, rounds)
     for variable, value in zip(model.trainable_variables, kept, strict=True):
         variable.assign(value)
-
-
-def outcome_nll(model, x, targets) -> np.ndarray:
-    """NLL of each row under each member, `(n, members)`."""
-    distribution = model.loss.distribution(predict_rows(model, x))
-    return keras.ops.convert_to_numpy(distribution.nll(targets))
 
 
 def predict_rows(model, x):
@@ -187,49 +166,38 @@ def batch_of(x) -> int:
     return min(4096, len(x))
 
 
-def _keep_best(model, kept, better):
-    now = [keras.ops.convert_to_numpy(v) for v in model.trainable_variables]
-    if kept is None:
-        return [value.copy() for value in now]
-    for old, new in zip(kept, now, strict=True):
-        old[better] = new[better]
-    return kept
-
-
 def out_of_fold(model, x, folds: Folds) -> Any:
     """The distribution of each row by the members that did not see it."""
     prediction, parameters = split_output(predict_rows(model, x))
-    likelihood, classes = model.loss.likelihood, prediction.ndim == 3
     rows = np.arange(len(x))[:, None]
     values = [v[rows, folds.out] for v in (prediction, *parameters)]
-    count = folds.out.shape[1]
-    names = [p.name for p in likelihood.parameters][: len(parameters)]
-    known = model.loss.parameter_values() if not parameters else {}
-    if count == 1:
-        single = [v[:, 0] if classes else v for v in values]
-        named = dict(zip(names, single[1:], strict=True))
-        return likelihood(single[0], **named, **known)
-    mean = values[0].mean(axis=1, keepdims=not classes)
+    mean = values[0].mean(axis=1, keepdims=prediction.ndim == 2)
     flat = [v.reshape(len(x), -1) for v in values]
-    named = dict(zip(["member", *names], flat, strict=True))
-    return EnsembleDistribution(likelihood, components=count)(
-        mean, **named, **known
+    if folds.out.shape[1] == 1:
+        return model.loss.distribution(flat if parameters else flat[0])
+    likelihood = model.loss.likelihood
+    names = [p.name for p in likelihood.parameters]
+    named = dict(zip(["member", *names], flat, strict=False))
+    return EnsembleDistribution(likelihood, components=folds.out.shape[1])(
+        mean, **{**model.loss.parameter_values(), **named}
     )
 
 
 def joined(model) -> LikelihoodModel:
     """The trained members as one model whose output is their mixture."""
-    members = model.loss.likelihood
     prediction, parameters = split_output(model.output)
-    count = prediction.shape[1]
-    outputs = []
-    for j in range(count):
-        if len(prediction.shape) == 3:
-            outputs.append(prediction[:, j])
-        else:
-            every = (prediction, *parameters)
-            outputs.append(tuple(v[:, j : j + 1] for v in every))
-    together = MemberOutputs(members, name="joint_output")(outputs)
+    likelihood, count = model.loss.likelihood, prediction.shape[1]
+    if len(prediction.shape) == 3:
+        outputs = [prediction[:, j] for j in range(count)]
+    else:
+        every = (prediction, *parameters)
+        outputs = [
+            tuple(v[:, j : j + 1] for v in every)
+            if parameters
+            else prediction[:, j : j + 1]
+            for j in range(count)
+        ]
+    together = MemberOutputs(likelihood, name="joint_output")(outputs)
     found = LikelihoodModel(model.input, together, name="table_model")
-    found.compile("adam", loss=EnsembleLoss(loss_of(members), count))
+    found.compile("adam", loss=EnsembleLoss(_loss_of(likelihood), count))
     return found
