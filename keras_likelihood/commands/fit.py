@@ -79,9 +79,9 @@ def run(args) -> int:
         members=args.members,
         epochs=args.epochs,
         random_state=args.seed,
-        verbose=not args.quiet,
     )
-    model.fit({name: v[kept] for name, v in cells.items()}, y[kept])
+    with args.console.progress("training") as model.on_round:
+        model.fit({name: v[kept] for name, v in cells.items()}, y[kept])
     model.save(args.output)
     args.console.say(model.summary().replace("\n", ". "))
     if args.report:

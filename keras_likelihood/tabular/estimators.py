@@ -13,7 +13,6 @@ from sklearn.utils.validation import (
 
 from keras_likelihood import likelihoods
 from keras_likelihood.auditing.label_issues import find_label_issues
-from keras_likelihood.commands.progress import showing_progress
 from keras_likelihood.likelihoods import Softmax
 from keras_likelihood.metrics.functions import negative_log_likelihood
 from keras_likelihood.reading import load_model
@@ -29,6 +28,9 @@ _CALIBRATION_ROWS = 20_000
 
 class TableEstimator(BaseEstimator):
     """What `Regressor` and `Classifier` share."""
+
+    on_round = None
+    """A function of the rounds of training done and of all rounds."""
 
     def __init__(
         self,
@@ -170,9 +172,9 @@ class TableEstimator(BaseEstimator):
         )
         model = training.build(features, networks, budget)
         networks.adapt(y, weight)
-        quiet = not self.verbose
-        with showing_progress("training", quiet=quiet) as on_round:
-            training.train(model, x, y, weight, folds, budget, random, on_round)
+        training.train(
+            model, x, y, weight, folds, budget, random, self._show_round
+        )
         rows = np.arange(len(y))
         if len(y) > _CALIBRATION_ROWS:
             rows = np.sort(random.choice(rows, _CALIBRATION_ROWS, False))
@@ -181,6 +183,12 @@ class TableEstimator(BaseEstimator):
         self.scores_ = {"rows": len(y), **self._judge(held, y[rows])}
         features.about |= self._about()
         self.model_ = self._calibrate(held, y[rows], training.joined(model))
+
+    def _show_round(self, done, rounds):
+        if self.on_round is not None:
+            self.on_round(done, rounds)
+        elif self.verbose:
+            print(f"training: round {done} of {rounds}", flush=True)
 
     def _about(self):
         """What the file of the model says about the estimator."""
