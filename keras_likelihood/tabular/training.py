@@ -127,12 +127,13 @@ def train(model, x, y, weight, folds: Folds, budget: Budget, random, on_round):
     counted = weight[:, None] * folds.held + 1e-30
     rounds = min(_ROUNDS, budget.epochs)
     passes = np.diff(np.linspace(0, budget.epochs, rounds + 1).astype(int))
-    best, kept = np.full(folds.members, np.inf), None
+    best = np.full(folds.members, np.inf)
+    kept: list[np.ndarray] = []
     for number, count in enumerate(passes):
-        rows = [random.permutation(len(x)) for _ in range(count)]
+        orders = [random.permutation(len(x)) for _ in range(count)]
         # A batch of another size would be compiled again.
         whole = count * budget.steps_per_epoch * budget.batch_size
-        rows = np.resize(np.concatenate(rows), whole)
+        rows = np.resize(np.concatenate(orders), whole)
         model.fit(
             x[rows],
             targets[rows],
@@ -146,8 +147,7 @@ def train(model, x, y, weight, folds: Folds, budget: Budget, random, on_round):
         nll = np.where(np.isfinite(nll), nll, 1e30)
         found = np.average(nll, axis=0, weights=counted)
         now = [keras.ops.convert_to_numpy(v) for v in model.trainable_variables]
-        if kept is None:
-            kept = [value.copy() for value in now]
+        kept = kept or [value.copy() for value in now]
         for old, new in zip(kept, now, strict=True):
             old[found < best] = new[found < best]
         best = np.minimum(best, found)
@@ -178,9 +178,10 @@ def out_of_fold(model, x, folds: Folds) -> Any:
     likelihood = model.loss.likelihood
     names = [p.name for p in likelihood.parameters]
     named = dict(zip(["member", *names], flat, strict=False))
-    return EnsembleDistribution(likelihood, components=folds.out.shape[1])(
-        mean, **{**model.loss.parameter_values(), **named}
+    mixture: Any = EnsembleDistribution(
+        likelihood, components=folds.out.shape[1]
     )
+    return mixture(mean, **{**model.loss.parameter_values(), **named})
 
 
 def joined(model) -> LikelihoodModel:
