@@ -18,6 +18,7 @@ _SUBPACKAGES = (
     "plots",
     "recalibration",
     "robust",
+    "tabular",
 )
 
 _SHORT_NAMES = {
@@ -57,6 +58,7 @@ __all__ = [
     "recalibration",
     "regularizers",
     "robust",
+    "tabular",
 ]
 
 import_core_after_keras()

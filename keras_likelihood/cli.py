@@ -16,6 +16,8 @@ from keras_likelihood.commands import (
     checkup,
     demo,
     detect,
+    fit,
+    predict,
     recalibrate,
 )
 from keras_likelihood.commands.command_error import CommandError
@@ -23,6 +25,8 @@ from keras_likelihood.commands.console import Console
 from keras_likelihood.version import __version__
 
 COMMANDS = {
+    "fit": fit,
+    "predict": predict,
     "checkup": checkup,
     "recalibrate": recalibrate,
     "audit": audit,
@@ -31,6 +35,8 @@ COMMANDS = {
 }
 EXAMPLES = """\
 examples:
+  keras-likelihood fit table.csv --target price
+  keras-likelihood predict model.keras new.csv
   keras-likelihood checkup model.keras --data data.npz
   keras-likelihood recalibrate model.keras --data val.npz --output better.keras
   keras-likelihood audit --data train.npz

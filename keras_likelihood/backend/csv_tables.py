@@ -111,6 +111,29 @@ class CsvTable:
             cells += [str(cell).strip() for cell in part[:, at]]
         return np.concatenate(tables), np.array(cells)
 
+    def cells(self) -> dict[str, np.ndarray]:
+        """All columns by name: numbers where nearly all cells are, else text.
+
+        A missing number is NaN. A saved index is left out.
+        """
+        twice = [n for n in self._header if self._header.count(n) > 1]
+        if twice:
+            raise ValueError(
+                f"{self._path}: every column must have a name of its own. "
+                f"Received: {twice[0]} more than once"
+            )
+        parts = [np.asarray(part, object) for part in self._rows()]
+        found = {}
+        for at, name in enumerate(self._header):
+            cells = np.concatenate([part[:, at] for part in parts])
+            numbers = self.numbers(cells)
+            held = np.array([not is_missing(str(cell)) for cell in cells])
+            if at == 0 and self._is_index(at, numbers):
+                continue
+            is_number = np.isfinite(numbers).sum() >= _ENOUGH * held.sum()
+            found[name] = _finite(numbers) if is_number else cells
+        return found
+
     def write(self, path, cells, keep) -> None:
         """Writes the file again with other cells of the target.
 

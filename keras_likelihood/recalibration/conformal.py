@@ -150,6 +150,23 @@ class Conformal:
         )
         return self
 
+    def extend(self, model, *, from_logits=None, trainable: bool = False):
+        """Adds the calibration to a Keras classifier, after `fit_arrays`.
+
+        It is for out-of-fold probabilities, which no single model predicts.
+
+        Args:
+            model, from_logits, trainable: as in `fit`.
+
+        Returns:
+            `self`, with `model` set.
+        """
+        graph = ClassifierGraph(model, from_logits=from_logits)
+        self.model = graph.extend(
+            self, trainable=trainable, model_class=ConformalClassifier
+        )
+        return self
+
     def fit_arrays(self, logits, y, *, from_logits: bool = True, groups=None):
         """Calibrates prediction sets from a classifier's outputs.
 

@@ -35,7 +35,7 @@ class RobustLinearRegressor(RegressorMixin, BaseEstimator):
             self, X, y, dtype="float64", y_numeric=True, ensure_min_samples=2
         )
         y = y.astype("float64")
-        weight = _checked_weight(sample_weight, len(y))
+        weight = checked_weight(sample_weight, len(y))
         used = weight > 0
         self._fit_rows(X[used], y[used], weight[used], settings)
         self.scale_ = self._scales(X, y)
@@ -126,7 +126,7 @@ def check_settings(restraint, floor):
         )
 
 
-def _checked_weight(weight, rows):
+def checked_weight(weight, rows: int) -> np.ndarray:
     """Weights `(rows,)`, finite, `>= 0` and somewhere positive."""
     if weight is None:
         return np.ones(rows)

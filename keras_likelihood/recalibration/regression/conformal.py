@@ -182,12 +182,29 @@ class Conformal:
         distribution, _, y, weight = graph.outputs(x, y, None, batch_size)
         refuse_weights(weight)
         self.fit_distribution(distribution, y, groups=groups)
+        self._extend(graph, trainable)
+        return self
+
+    def extend(self, model, *, trainable: bool = False):
+        """Adds the calibration to a Keras regressor, after `fit_distribution`.
+
+        It is for out-of-fold distributions, which no single model predicts.
+
+        Args:
+            model, trainable: as in `fit`.
+
+        Returns:
+            `self`, with `model` set.
+        """
+        self._extend(RegressorGraph(model), trainable)
+        return self
+
+    def _extend(self, graph, trainable):
         self.model = graph.extend(
             lambda: self._graph(graph),
             trainable=trainable,
             model_class=ConformalRegressor,
         )
-        return self
 
     def fit_arrays(self, prediction, y, *, scale=None, groups=None):
         """Calibrates intervals from a regressor's outputs.

@@ -1,0 +1,243 @@
+"""Estimators for tables against boosted trees, on the same rows.
+
+    KERAS_BACKEND=jax KERAS_LIKELIHOOD_DATA=... python benchmarks/tabular.py
+
+Random 90/10 splits, as in `examples/uncertainty.py`: 20 of tables with less
+than 5,000 rows, else 10. Each method gets the 90 % and does with them what it
+wants. The peers hold out a tenth of them to choose the number of trees, and
+conformalise with it. `--peers` needs `pip install ngboost catboost lightgbm
+mapie`. Results are written after each split, and a run goes on where the last
+one stopped. The last lines compare by paired differences over the splits.
+"""
+
+import argparse
+import importlib.util
+import json
+import os
+import pathlib
+import sys
+import time
+
+import keras
+import numpy as np
+
+import keras_likelihood as kl
+
+sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "examples"))
+import uncertainty_peers as peers
+
+DEVELOPMENT = ("autompg", "crime_norm", "kin8nm", "soil")
+"""The settings of the estimators were chosen on these tables."""
+CLASSES = ("breast_cancer", "wine", "digits", "iris")
+COVERAGE = 0.9
+LEVELS = np.linspace(0.05, 0.95, 19)
+
+
+def regression_tables(names):
+    """Name, rows and targets of each table, the small ones first."""
+    folder = pathlib.Path(os.environ["KERAS_LIKELIHOOD_DATA"]) / "regression"
+    paths = sorted(folder.glob("*.npz"), key=lambda p: p.stat().st_size)
+    for path in paths:
+        if not names or path.stem in names:
+            with np.load(path) as file:
+                x, y = file["X"].astype("float64"), file["y"]
+            yield path.stem, x, y.astype("float64")
+
+
+def class_tables(names):
+    """The tables of scikit-learn with classes."""
+    from sklearn import datasets
+
+    for name in CLASSES:
+        if not names or name in names:
+            yield name, *getattr(datasets, f"load_{name}")(return_X_y=True)
+
+
+def judge(distribution, interval, prediction, y):
+    """Scores in the units of the target."""
+    numpy = keras.ops.convert_to_numpy
+    target = y[:, None].astype("float32")
+    quantiles = np.stack(
+        [numpy(distribution.quantile(float(p)))[:, 0] for p in LEVELS]
+    )
+    gap = y - quantiles
+    pinball = np.maximum(LEVELS[:, None] * gap, (LEVELS[:, None] - 1) * gap)
+    lower, upper = (np.reshape(v, len(y)) for v in interval)
+    return {
+        "nll": float(numpy(distribution.nll(target)).mean()),
+        "rmse": float(np.sqrt(np.mean((prediction - y) ** 2))),
+        # Twice the mean pinball loss approximates the CRPS.
+        "crps": float(2 * pinball.mean()),
+        "coverage": float(np.mean((lower <= y) & (y <= upper))),
+        "width": float(np.mean(upper - lower)),
+    }
+
+
+def ours(train, test, seed):
+    model = kl.tabular.Regressor(random_state=seed).fit(*train)
+    x, y = test
+    found = model.predict_distribution(x)
+    return judge(found, model.interval(x, COVERAGE), model.predict(x), y)
+
+
+def boosted(method):
+    """A peer with a normal distribution, standardised and conformalised."""
+
+    def run(train, test, seed):
+        (x, y), centre, spread = train, train[1].mean(), train[1].std()
+        # NGBoost cannot take missing values.
+        middle = np.nan_to_num(np.nanmedian(x, axis=0))
+        x, x_test = (np.where(np.isnan(v), middle, v) for v in (x, test[0]))
+        held, rest = np.split(np.arange(len(y)), [len(y) // 10])
+        z = (y - centre) / spread
+        law, before = method(
+            (x[rest], z[rest]), (x[held], z[held]), (x_test, None)
+        )
+        conformal = kl.recalibration.regression.Conformal()
+        conformal.fit_distribution(before, z[held])
+        ends = conformal.calibrate(law).interval(COVERAGE)
+        scores = judge(
+            law,
+            ends,
+            keras.ops.convert_to_numpy(law.prediction)[:, 0],
+            (test[1] - centre) / spread,
+        )
+        scores["nll"] += float(np.log(spread))
+        for name in ("rmse", "crps", "width"):
+            scores[name] *= float(spread)
+        return scores
+
+    return run
+
+
+def mapie(train, test, seed):
+    """MAPIE's CV+ around CatBoost, which has intervals alone."""
+    from catboost import CatBoostRegressor
+    from mapie.regression import CrossConformalRegressor
+
+    model = CatBoostRegressor(
+        verbose=False, allow_writing_files=False, random_seed=seed
+    )
+    found = CrossConformalRegressor(
+        model, confidence_level=COVERAGE, method="plus", cv=5
+    )
+    found.fit_conformalize(*train)
+    prediction, ends = found.predict_interval(test[0])
+    lower, upper, y = ends[:, 0, 0], ends[:, 1, 0], test[1]
+    return {
+        "rmse": float(np.sqrt(np.mean((prediction - y) ** 2))),
+        "coverage": float(np.mean((lower <= y) & (y <= upper))),
+        "width": float(np.mean(upper - lower)),
+    }
+
+
+def regressors(with_peers):
+    """Methods by name; a peer that is not installed is left out."""
+    found = {"kl.tabular": ours}
+    if with_peers:
+        for name, method in peers.available().items():
+            found[name] = boosted(method)
+        if importlib.util.find_spec("mapie"):
+            found["MAPIE"] = mapie
+    return found
+
+
+def classifiers(with_peers):
+    from sklearn.calibration import CalibratedClassifierCV
+
+    def scored(make):
+        def run(train, test, seed):
+            model = make(seed).fit(*train)
+            p, y = model.predict_proba(test[0]), test[1]
+            nll = kl.metrics.functions.negative_log_likelihood
+            right = model.classes_[p.argmax(axis=1)] == y
+            return {"nll": nll(y, p), "accuracy": float(right.mean())}
+
+        return run
+
+    found = {
+        "kl.tabular": scored(lambda s: kl.tabular.Classifier(random_state=s))
+    }
+    if with_peers and importlib.util.find_spec("catboost"):
+        from catboost import CatBoostClassifier
+
+        found["CatBoost"] = scored(
+            lambda s: CatBoostClassifier(
+                verbose=False, allow_writing_files=False, random_seed=s
+            )
+        )
+    if with_peers and importlib.util.find_spec("lightgbm"):
+        from lightgbm import LGBMClassifier
+
+        found["LightGBM, calibrated"] = scored(
+            lambda s: CalibratedClassifierCV(
+                LGBMClassifier(verbose=-1, random_state=s)
+            )
+        )
+    return found
+
+
+def split(x, y, seed):
+    order = np.random.default_rng(seed).permutation(len(y))
+    test, train = np.split(order, [len(y) // 10])
+    return (x[train], y[train]), (x[test], y[test])
+
+
+def compare(results):
+    """Prints means, and paired differences of the NLL to each peer."""
+    for table, methods in results.items():
+        mark = " (development)" if table in DEVELOPMENT else ""
+        print(f"{table}{mark}")
+        own = methods["kl.tabular"]
+        for name, splits in methods.items():
+            means = {
+                key: np.mean([s[key] for s in splits.values()])
+                for key in next(iter(splits.values()))
+            }
+            words = "  ".join(f"{k} {v:.4g}" for k, v in means.items())
+            print(f"  {name:22s} {words}")
+            shared = [s for s in splits if s in own and "nll" in splits[s]]
+            if name != "kl.tabular" and len(shared) > 1:
+                gaps = [own[s]["nll"] - splits[s]["nll"] for s in shared]
+                error = np.std(gaps, ddof=1) / len(gaps) ** 0.5
+                print(
+                    f"  {'':22s} NLL of kl.tabular - {name}: "
+                    f"{np.mean(gaps):+.4f} ± {error:.4f}, {len(gaps)} splits"
+                )
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--tables", nargs="*", help="default: all")
+    parser.add_argument("--splits", type=int, help="default: 20 or 10")
+    parser.add_argument("--methods", nargs="*", help="default: all")
+    parser.add_argument("--peers", action="store_true")
+    parser.add_argument("--classes", action="store_true")
+    parser.add_argument("--output", default="tabular.json")
+    arguments = parser.parse_args()
+    output = pathlib.Path(arguments.output)
+    results = json.loads(output.read_text()) if output.exists() else {}
+    make = classifiers if arguments.classes else regressors
+    tables = class_tables if arguments.classes else regression_tables
+    for table, x, y in tables(arguments.tables):
+        splits = arguments.splits or (20 if len(y) < 5000 else 10)
+        for name, method in make(arguments.peers).items():
+            if arguments.methods and name not in arguments.methods:
+                continue
+            done = results.setdefault(table, {}).setdefault(name, {})
+            for seed in range(splits):
+                if str(seed) in done:
+                    continue
+                train, test = split(x, y, seed)
+                start, used = time.time(), time.process_time()
+                scores = method(train, test, seed)
+                scores["seconds"] = round(time.time() - start, 1)
+                scores["cpu"] = round(time.process_time() - used, 1)
+                done[str(seed)] = scores
+                output.write_text(json.dumps(results, indent=1) + "\n")
+                print(table, name, seed, scores, flush=True)
+    compare(results)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,160 @@
+"""The first layer of a network for tables."""
+
+import keras
+import numpy as np
+from keras import ops
+
+from keras_likelihood.backend.registration import serializable
+from keras_likelihood.tabular.columns import Column
+
+MOST_BINS = 32
+_ALL_BINS = 1024
+"""Bins of all columns together. Tables with many columns get fewer each."""
+_SAMPLE = 200_000
+_UNITS = ("least", "most", "centre", "spread")
+
+
+@serializable
+class TableFeatures(keras.Layer):
+    """Turns the rows of a table into the features of a network.
+
+    A number `x` becomes several features:
+
+    - `z / sqrt(1 + (z / 3)^2)` with `z = (x - median) / spread`, which cuts
+      outliers smoothly (RealMLP, Holzmüller et al. 2024);
+    - `clip((x - low) / (high - low), 0, 1)` for each bin between quantiles of
+      the column. This piecewise-linear encoding lets a network fit rough
+      functions (Gorishniy, Rubachev and Babenko 2022);
+    - whether it is missing, if values were missing in training. The other
+      features are then those of the median.
+
+    A category becomes an indicator for each level, and one for unseen levels.
+
+    The layer holds how columns are read, so that the file of a model is
+    complete: `kl.tabular.load` makes an estimator for raw rows from it.
+
+    Args:
+        columns: list of dicts with the fields of `columns.Column`.
+        gaps: for each column, whether values were missing in training.
+        bins: for each column, its number of bins.
+        about: dict of what the estimator needs, in JSON types.
+
+    Input: `(batch, columns)`, as `estimator.encode` makes it.
+    Output: `(batch, features)`.
+    """
+
+    def __init__(self, columns, gaps, bins, about=None, **kwargs):
+        super().__init__(**kwargs)
+        self.columns = [Column(**column) for column in columns]
+        self.gaps = [bool(gap) for gap in gaps]
+        self.bins = [int(count) for count in bins]
+        self.about = dict(about or {})
+        self._numbers = [i for i, c in enumerate(self.columns) if c.is_number]
+        self._sources = np.repeat(np.arange(len(self.bins)), self.bins).tolist()
+        sizes = dict.fromkeys(_UNITS, len(self._numbers))
+        sizes |= dict.fromkeys(("low", "width"), len(self._sources))
+        for name, size in sizes.items():
+            weight = self.add_weight(
+                name=name, shape=(size,), initializer="ones", trainable=False
+            )
+            setattr(self, name, weight)
+        self.built = True
+
+    @classmethod
+    def learn(cls, columns, matrix, random) -> "TableFeatures":
+        """A layer for the rows of a matrix.
+
+        Args:
+            columns: list of `Column`.
+            matrix: encoded training rows, `(n, columns)`.
+            random: a NumPy generator, for the sample of a large table.
+        """
+        if len(matrix) > _SAMPLE:
+            matrix = matrix[random.choice(len(matrix), _SAMPLE, replace=False)]
+        count = sum(column.is_number for column in columns)
+        # Few rows cannot tell many bins apart.
+        most = min(MOST_BINS, int(len(matrix) ** 0.5 / 2))
+        most = min(most, _ALL_BINS // max(count, 1))
+        units, edges = [], []
+        for column, values in zip(columns, matrix.T, strict=True):
+            known = values[np.isfinite(values)].astype("float64")
+            edges.append(
+                _edges(known, most) if column.is_number else np.zeros(1)
+            )
+            if column.is_number:
+                units.append(_units(known))
+        layer = cls(
+            [vars(column) for column in columns],
+            np.isnan(matrix).any(axis=0),
+            [len(e) - 1 for e in edges],
+            name="table_features",
+        )
+        layer.low.assign(np.concatenate([e[:-1] for e in edges]))
+        layer.width.assign(np.concatenate([np.diff(e) for e in edges]))
+        for name, values in zip(
+            _UNITS, np.reshape(units, (-1, 4)).T, strict=True
+        ):
+            getattr(layer, name).assign(values.astype("float32"))
+        return layer
+
+    def outside(self, x) -> np.ndarray:
+        """Where rows `(n, columns)` are unlike all training rows, as bool.
+
+        Numbers are outside of their range, and categories were not seen.
+        """
+        least = np.full(len(self.columns), 0.0)
+        most = np.full(len(self.columns), np.inf)
+        least[self._numbers] = ops.convert_to_numpy(self.least)
+        most[self._numbers] = ops.convert_to_numpy(self.most)
+        # The code of an unseen category is 0.
+        least[[column.kind == "category" for column in self.columns]] = 1.0
+        return (x < least) | (x > most)
+
+    def call(self, inputs):
+        missing = ops.isnan(inputs)
+        features = []
+        if self._numbers:
+            centre = ops.convert_to_tensor(self.centre)
+            x = ops.take(inputs, self._numbers, axis=1)
+            x = ops.where(ops.isnan(x), centre, x)
+            z = ops.clip((x - centre) / self.spread, -1e6, 1e6)
+            features.append(z / ops.sqrt(1 + ops.square(z / 3)))
+        if self._sources:
+            places = [self._numbers.index(at) for at in self._sources]
+            code = (ops.take(x, places, axis=1) - self.low) / self.width
+            features.append(ops.clip(code, 0.0, 1.0))
+        if any(self.gaps):
+            gap = ops.take(missing, np.flatnonzero(self.gaps).tolist(), axis=1)
+            features.append(ops.cast(gap, self.compute_dtype))
+        for at, column in enumerate(self.columns):
+            if column.kind == "category":
+                code = ops.where(missing[:, at], -1.0, inputs[:, at])
+                levels = np.arange(len(column.levels) + 1, dtype="float32")
+                is_level = ops.equal(code[:, None], levels)
+                features.append(ops.cast(is_level, self.compute_dtype))
+        return ops.concatenate(features, axis=1)
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "columns": [vars(column) for column in self.columns],
+            "gaps": self.gaps,
+            "bins": self.bins,
+            "about": self.about,
+        }
+
+
+def _edges(values, most):
+    """Ends of the bins of a column; only one if it has two values."""
+    found = np.unique(values.astype("float32"))
+    if len(found) > most + 1:
+        found = np.quantile(values, np.linspace(0, 1, most + 1))
+        found = np.unique(found.astype("float32"))
+    return found if len(found) > 2 else found[:1]
+
+
+def _units(values):
+    low, middle, high = np.quantile(values, [0.25, 0.5, 0.75])
+    # Most of the values may be equal. Then all of them count.
+    spread = (high - low) / 1.349 or values.std() or 1.0
+    return values.min(), values.max(), middle, max(spread, 1e-30)

@@ -1,0 +1,164 @@
+"""Several networks for one table, side by side in one layer."""
+
+import itertools
+import math
+
+import keras
+import numpy as np
+from keras import ops
+
+from keras_likelihood import likelihoods
+from keras_likelihood.backend.registration import serializable
+from keras_likelihood.constraints import Softplus
+from keras_likelihood.layers.target_units import centre_and_spread
+from keras_likelihood.likelihoods import (
+    CountLikelihood,
+    LocationScale,
+    PositiveLikelihood,
+)
+
+_SCALE = Softplus(floor=1e-3)
+"""A target may be known to a thousandth of its spread."""
+
+
+@serializable
+class MemberNetworks(keras.Layer):
+    """Equal networks with weights of their own: hidden layers and a head.
+
+    The members share nothing but the batch, so each ends where it would end
+    alone. A step of all of them takes a few large products of matrices, as in
+    TabM (Gorishniy, Kotelnikov and Babenko 2024), which also shares weights.
+
+    Args:
+        likelihood: a `Likelihood` of one number or of classes, or its name.
+        members: number of networks.
+        classes: number of classes, or `None` for a number.
+        hidden: width of each hidden layer.
+        dropout: share of the hidden units left out in training.
+        seed: the random seed of the weights and of the dropout.
+
+    Input: `(batch, features)`.
+    Output: prediction and parameters, each `(batch, members)`; for classes
+    the logits `(batch, members, classes)`.
+    """
+
+    def __init__(
+        self,
+        likelihood,
+        members: int,
+        *,
+        classes: int | None = None,
+        hidden=(128, 128, 128),
+        dropout: float = 0.0,
+        seed: int = 0,
+        **kwargs,
+    ):
+        super().__init__(**kwargs)
+        self.likelihood = likelihoods.get(likelihood)
+        self.members = members
+        self.classes = classes
+        self.hidden = tuple(hidden)
+        self.dropout = dropout
+        self.seed = seed
+        self._generator = keras.random.SeedGenerator(seed)
+        self._in_units = issubclass(self.likelihood, LocationScale)
+        # A head of classes has logits alone.
+        self._constraints = {
+            p.name: p.constraint
+            for p in (() if classes else self.likelihood.parameters)
+        }
+        if self._in_units:
+            self._constraints["scale"] = _SCALE
+
+    def build(self, input_shape):
+        seeds = np.random.default_rng(self.seed)
+        outputs = self.classes or 1 + len(self._constraints)
+        sizes = [input_shape[-1], *self.hidden, outputs]
+        names = ["hidden"] * len(self.hidden) + ["head"]
+        self._dense = [
+            (
+                self.add_weight(
+                    name=f"{name}_kernel",
+                    shape=(self.members, size, units),
+                    initializer=keras.initializers.RandomNormal(
+                        0.0,
+                        0.02 if name == "head" else math.sqrt(2 / size),
+                        seed=int(seeds.integers(2**31)),
+                    ),
+                ),
+                self.add_weight(
+                    name=f"{name}_bias",
+                    shape=(self.members, 1, units),
+                    initializer="zeros",
+                ),
+            )
+            for name, (size, units) in zip(
+                names, itertools.pairwise(sizes), strict=True
+            )
+        ]
+        self._start = np.zeros(outputs)
+        for at, (name, constraint) in enumerate(self._constraints.items(), 1):
+            initial = self.likelihood.parameter(name).initial
+            self._start[at] = constraint.inverse(initial)
+        self._start_head()
+        for name, value in {"centre": "zeros", "spread": "ones"}.items():
+            weight = self.add_weight(
+                name=name, shape=(), initializer=value, trainable=False
+            )
+            setattr(self, name, weight)
+
+    def _start_head(self):
+        _, bias = self._dense[-1]
+        bias.assign(np.broadcast_to(self._start, bias.shape))
+
+    def adapt(self, y, sample_weight=None):
+        """Lets the head start in the units of the targets `(n,)`.
+
+        prediction = centre + spread * prediction',  scale = spread * scale'
+        """
+        constraint = self.likelihood.prediction_constraint
+        if self._in_units:
+            centre, spread = centre_and_spread(y, 1, sample_weight)
+            self.centre.assign(float(centre[0]))
+            self.spread.assign(float(spread[0]))
+        elif not self.classes:
+            mean = float(np.average(y, weights=sample_weight))
+            kinds = PositiveLikelihood | CountLikelihood
+            if issubclass(self.likelihood, kinds):
+                self.spread.assign(mean)
+                mean = 1.0
+            self._start[0] = constraint.inverse(mean)
+            self._start_head()
+
+    def call(self, inputs, training=False):
+        *hidden, (kernel, bias) = self._dense
+        x = inputs
+        for weight, start in hidden:
+            x = ops.silu(ops.matmul(x, weight) + start)
+            if training and self.dropout:
+                x = keras.random.dropout(x, self.dropout, seed=self._generator)
+        if not self.classes:
+            # The tails are the same for all rows, because few rows show them.
+            names = ["prediction", *self._constraints]
+            used = [float(name != "df") for name in names]
+            kernel = kernel * ops.convert_to_tensor(used, x.dtype)
+        x = ops.transpose(ops.matmul(x, kernel) + bias, (1, 0, 2))
+        if self.classes:
+            return x
+        prediction = x[..., 0]
+        if self.likelihood.prediction_constraint is not None:
+            prediction = self.likelihood.prediction_constraint(prediction)
+        outputs = [self.centre + self.spread * prediction]
+        for at, (name, constraint) in enumerate(self._constraints.items(), 1):
+            is_length = self._in_units and name == "scale"
+            value = constraint(x[..., at])
+            outputs.append(value * self.spread if is_length else value)
+        return outputs if len(outputs) > 1 else outputs[0]
+
+    def get_config(self):
+        names = ("members", "classes", "hidden", "dropout", "seed")
+        return {
+            **super().get_config(),
+            "likelihood": self.likelihood.name(),
+            **{name: getattr(self, name) for name in names},
+        }

@@ -1,0 +1,200 @@
+"""The page about a fitted estimator: how good it is, and why."""
+
+import warnings
+
+import numpy as np
+from sklearn import dummy, ensemble, impute, linear_model, model_selection
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from keras_likelihood.metrics.functions import negative_log_likelihood
+from keras_likelihood.pages.charts import Chart, number, reliability, ticks
+from keras_likelihood.pages.page import Part, Table, write_page
+from keras_likelihood.tabular import targets, training
+
+_ROWS = 5000
+"""Baselines are compared on a sample of a larger table."""
+
+
+def write_report(estimator, path) -> str:
+    """Writes the page of a fitted estimator, and returns its path."""
+    facts = {
+        "Rows": f"{estimator.scores_['rows']:,}",
+        "Likelihood": targets.describe_likelihood(estimator),
+    }
+    parts = [
+        _compare(estimator),
+        _calibration(estimator.held_out_),
+        _columns(estimator),
+        _doubtful(estimator),
+    ]
+    title = f"{type(estimator).__name__} of a table"
+    write_page(path, "report.html", title, facts=facts, parts=parts)
+    return str(path)
+
+
+def _baselines(is_classifier):
+    if is_classifier:
+        constant = dummy.DummyClassifier(strategy="prior")
+        linear = linear_model.LogisticRegression(max_iter=1000)
+        boosted = ensemble.HistGradientBoostingClassifier()
+    else:
+        constant = dummy.DummyRegressor()
+        linear = linear_model.RidgeCV()
+        boosted = ensemble.HistGradientBoostingRegressor()
+    fill = impute.SimpleImputer(strategy="median")
+    return {
+        "constant": constant,
+        "linear": make_pipeline(fill, StandardScaler(), linear),
+        "boosted trees": boosted,
+    }
+
+
+def _compare(estimator):
+    """Held-out scores beside those of simple methods by cross-validation."""
+    held = estimator.held_out_
+    x, y = held["x"][:_ROWS], held["y"][:_ROWS]
+    is_classifier = "probabilities" in held
+    names = ["NLL", "accuracy" if is_classifier else "RMSE"]
+    rows = [["this model", *(f"{estimator.scores_[n]:.4g}" for n in names)]]
+    fewest = np.bincount(y).min() if is_classifier else len(y)
+    baselines = _baselines(is_classifier) if fewest >= 2 else {}
+    for name, model in baselines.items():
+        with warnings.catch_warnings():
+            # Some folds have constant columns.
+            warnings.simplefilter("ignore")
+            found = model_selection.cross_val_predict(
+                model,
+                x,
+                y,
+                cv=min(5, fewest),
+                method="predict_proba" if is_classifier else "predict",
+            )
+        if is_classifier:
+            nll = negative_log_likelihood(y, found)
+            other = np.mean(found.argmax(axis=1) == y)
+        else:
+            # The likelihood of normal errors of one size.
+            other = np.mean((found - y) ** 2) ** 0.5
+            nll = np.log(max(other, 1e-30)) + 0.5 * np.log(2 * np.pi * np.e)
+        rows.append([name, f"{nll:.4g}", f"{other:.4g}"])
+    return Part(
+        "How good it is",
+        "Scores on rows that were not trained on. A lower NLL is better.",
+        [Table(["method", *names], rows)],
+    )
+
+
+def _calibration(held):
+    if "probabilities" in held:
+        top = held["probabilities"].max(axis=1)
+        right = held["probabilities"].argmax(axis=1) == held["y"]
+        bins = np.array_split(np.argsort(top), min(10, len(top)))
+        curve = [(top[b].mean(), right[b].mean(), len(b)) for b in bins]
+        axes = "predicted probability", "share of right answers"
+    else:
+        inside, levels = np.abs(2 * held["cdf"] - 1), np.linspace(0.1, 0.9, 9)
+        curve = [(p, np.mean(inside <= p), len(inside)) for p in levels]
+        axes = "promised coverage", "observed coverage"
+    keys = ("name", "expected", "observed", "count")
+    points = [
+        dict(zip(keys, (f"{point[0]:.0%}", *point), strict=True))
+        for point in curve
+    ]
+    gap = np.mean([abs(expected - observed) for expected, observed, _ in curve])
+    return Part(
+        "Calibration",
+        f"What was promised and what was observed differ by {gap:.1%} on "
+        "average, on rows that were not trained on.",
+        [reliability({"after": points}, *axes)],
+    )
+
+
+def _columns(estimator):
+    """What the columns hold, and the effect of the strongest."""
+    x, columns = estimator.held_out_["x"][:500], estimator.columns_
+    order = np.random.default_rng(0).permutation(len(x))
+    before, effects = _predict(estimator, x), np.zeros(len(columns))
+    for at, column in enumerate(columns):
+        if column.kind != "ignored":
+            shuffled = x.copy()
+            shuffled[:, at] = x[order, at]
+            change = np.abs(_predict(estimator, shuffled) - before)
+            effects[at] = change.mean()
+    effects /= max(effects.max(), 1e-30)
+    strongest = np.argsort(-effects, kind="stable")
+    rows = [
+        [
+            columns[at].name,
+            columns[at].kind,
+            f"{np.isnan(x[:, at]).mean():.0%}",
+            f"{effects[at]:.2f}",
+        ]
+        for at in strongest[:20]
+    ]
+    charts = [
+        _effect(estimator, x[:100], at)
+        for at in strongest[:4]
+        if columns[at].kind == "number" and effects[at] > 0
+    ]
+    return Part(
+        "Columns",
+        "The effect of a column is how much predictions change if its values "
+        "are shuffled, relative to the strongest.",
+        [Table(["column", "kind", "missing", "effect"], rows), *charts],
+    )
+
+
+def _predict(estimator, x):
+    """Mean `(n, 1)` or probabilities of encoded rows."""
+    output = training.predict_rows(estimator.model_, x)
+    return output[0] if isinstance(output, list | tuple) else output
+
+
+def _effect(estimator, x, at):
+    """Partial dependence: the mean prediction if all rows had one value."""
+    values = np.unique(np.nanquantile(x[:, at], np.linspace(0.02, 0.98, 25)))
+    tables = np.repeat(x[None], len(values), axis=0)
+    tables[:, :, at] = values[:, None]
+    found = _predict(estimator, tables.reshape(-1, x.shape[1]))
+    found = found.reshape(len(values), len(x), -1)
+    # Of a classifier, the most probable class.
+    found = found[..., found.mean(axis=(0, 1)).argmax()]
+    low, high = np.quantile(found, [0.1, 0.9], axis=1)
+    x_range = float(values[0]), float(values[-1]) + 1e-9
+    y_range = float(low.min()), float(high.max()) + 1e-9
+    name = estimator.columns_[at].name
+    chart = Chart(x_range, y_range, (name, "prediction"), f"Effect of {name}")
+    chart.grid(
+        {t: number(t) for t in ticks(*x_range, 5)},
+        {t: number(t) for t in ticks(*y_range, 4)},
+    )
+    chart.band("data", values, low, high)
+    chart.line("after", list(zip(values, found.mean(axis=1), strict=True)))
+    return chart.figure(
+        {"after": "mean prediction", "data": "80 % of the rows"}
+    )
+
+
+def _doubtful(estimator):
+    held = estimator.held_out_
+    if "probabilities" in held:
+        p, names = held["probabilities"], [str(v) for v in estimator.classes_]
+        columns = ["row", "label", "prediction", "probability"]
+        rows = [
+            [names[held["y"][i]], names[p[i].argmax()], f"{p[i].max():.0%}"]
+            for i in held["issues"][:20]
+        ]
+        chosen = held["issues"][:20]
+    else:
+        chosen = np.argsort(-held["nll"], kind="stable")[:20]
+        columns = ["row", "target", "prediction", "cdf of the target"]
+        values = [held[name][chosen] for name in ("y", "prediction", "cdf")]
+        rows = [[f"{v:.6g}" for v in row] for row in zip(*values, strict=True)]
+    rows = [
+        [str(held["row"][i]), *r] for i, r in zip(chosen, rows, strict=True)
+    ]
+    found = f"{len(rows)} rows whose target fits worst." if rows else "None."
+    return Part(
+        "Rows to look at", found, [Table(columns, rows)] if rows else []
+    )

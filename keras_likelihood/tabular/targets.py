@@ -1,0 +1,70 @@
+"""Which likelihood a target has."""
+
+import numpy as np
+
+from keras_likelihood import likelihoods
+from keras_likelihood.likelihoods import Likelihood
+
+REASONS = {
+    "student_t": "real numbers",
+    "negative_binomial": "counts that include zeros",
+    "log_normal": "positive numbers over several orders of magnitude",
+    "beta": "shares strictly between 0 and 1",
+    "softmax": "classes",
+}
+"""Why a likelihood was chosen, for the summary."""
+
+
+def likelihood_of(y: np.ndarray) -> str:
+    """Name of the likelihood for targets `(n,)`.
+
+    - Small counts with zeros: negative binomial.
+    - Positive numbers whose logarithm is closer to symmetric, and that span
+      more than two orders of magnitude: log-normal.
+    - Shares strictly between 0 and 1: beta.
+    - All other numbers: Student's t, whose tails are learned.
+    """
+    is_whole = np.all(y == np.round(y))
+    if is_whole and y.min() == 0 and y.max() >= 2 and np.median(y) <= 10:
+        return "negative_binomial"
+    if y.min() > 0 and y.max() < 1:
+        return "beta"
+    if y.min() > 0 and y.max() > 100 * y.min():
+        if abs(_skewness(np.log(y))) < 0.5 * abs(_skewness(y)):
+            return "log_normal"
+    return "student_t"
+
+
+def _skewness(values):
+    away = values - values.mean()
+    return np.mean(away**3) / max(np.mean(away**2) ** 1.5, 1e-300)
+
+
+def checked_likelihood(likelihood, y) -> type[Likelihood]:
+    """The likelihood of an estimator, after a check of its targets.
+
+    Args:
+        likelihood: a `Likelihood` of one number, its name, or `None` for the
+            one that `likelihood_of` finds.
+        y: targets `(n,)`.
+    """
+    found = likelihoods.get(likelihood or likelihood_of(y))
+    has_range = issubclass(found, likelihoods.LocationScale) or (
+        found.prediction_constraint is not None
+    )
+    simple = all(p.size is None for p in found.parameters)
+    if found.event_rank or not has_range or not simple:
+        raise ValueError(
+            "`likelihood` must be one of a single number whose parameters are "
+            "numbers too, such as 'student_t', 'normal', 'log_normal', "
+            f"'gamma', 'poisson' or 'beta'. Received: {found.name()!r}"
+        )
+    found.check_targets(y[:, None], (None, 1))
+    return found
+
+
+def describe_likelihood(estimator) -> str:
+    """The likelihood of a fitted estimator and its reason, in words."""
+    name = estimator.likelihood_.name()
+    given = getattr(estimator, "likelihood", None)
+    return f"{name} ({'given' if given is not None else REASONS[name]})"

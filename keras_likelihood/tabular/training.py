@@ -1,0 +1,204 @@
+"""Trains the members of an ensemble, each without some of the rows."""
+
+import dataclasses
+import math
+from typing import Any
+
+import keras
+import numpy as np
+
+from keras_likelihood.layers.member_outputs import MemberOutputs
+from keras_likelihood.likelihoods import LocationScale, Softmax
+from keras_likelihood.likelihoods.ensemble_distribution import (
+    EnsembleDistribution,
+)
+from keras_likelihood.likelihoods.output import split_output
+from keras_likelihood.losses import LikelihoodLoss, LocationScaleLoss
+from keras_likelihood.losses.ensemble_loss import EnsembleLoss
+from keras_likelihood.models import LikelihoodModel
+
+_ROUNDS = 40
+"""How often the held-out rows are looked at."""
+_FEW = 3000
+"""Networks for fewer rows need dropout, which is harmful for many rows."""
+
+
+class Budget:
+    """How long and how gently to train on a number of rows.
+
+    The values were chosen on the development tables of
+    `benchmarks/tabular.py`.
+    """
+
+    def __init__(self, rows: int, epochs: int | None = None):
+        power = round(math.log2(max(rows, 1) / 25))
+        self.batch_size = 1024 if rows > 50_000 else min(max(2**power, 16), 256)
+        self.steps_per_epoch = math.ceil(rows / self.batch_size)
+        self.epochs = epochs or min(max(3500 // self.steps_per_epoch, 3), 100)
+        self.learning_rate = 1e-3 if rows < _FEW else 3e-3
+        self.dropout = 0.2 if rows < _FEW else 0.0
+
+
+@dataclasses.dataclass
+class Folds:
+    """Which rows each member of an ensemble does not train on.
+
+    The rows are dealt into as many folds as there are members. A member
+    leaves out its own fold and, if there are enough members, the next one.
+    So each row has members that did not train on it, and their mixture is an
+    out-of-fold prediction.
+
+    Args:
+        fold: the fold of each row, `(n,)`.
+        members: number of members and folds.
+    """
+
+    fold: np.ndarray
+    members: int
+
+    @classmethod
+    def deal(cls, rows: int, members: int, random, labels=None) -> "Folds":
+        """Folds at random, with equal shares of the classes in `labels`."""
+        order = random.permutation(rows)
+        if labels is not None:
+            order = order[np.argsort(labels[order], kind="stable")]
+        fold = np.empty(rows, int)
+        fold[order] = np.arange(rows) % members
+        return cls(fold, members)
+
+    def __getitem__(self, rows) -> "Folds":
+        return Folds(self.fold[rows], self.members)
+
+    @property
+    def out(self) -> np.ndarray:
+        """The members that do not train on each row, `(n, 1 or 2)`."""
+        count = 2 if self.members >= 6 else 1
+        return (self.fold[:, None] - np.arange(count)) % self.members
+
+    @property
+    def held(self) -> np.ndarray:
+        """Whether a member does not train on a row, bool `(n, members)`."""
+        found = np.zeros((len(self.fold), self.members), bool)
+        np.put_along_axis(found, self.out, True, axis=1)
+        return found
+
+
+def build(features, networks, budget: Budget) -> LikelihoodModel:
+    """A model whose units are the members, ready for training."""
+    inputs = keras.Input((len(features.columns),), name="table")
+    model = LikelihoodModel(inputs, networks(features(inputs)))
+    steps = budget.epochs * budget.steps_per_epoch
+    schedule = keras.optimizers.schedules.CosineDecay(
+        0.0,
+        steps,
+        warmup_target=budget.learning_rate,
+        warmup_steps=max(1, steps // 30),
+    )
+    optimizer = keras.optimizers.AdamW(schedule, weight_decay=0.01, beta_2=0.99)
+    optimizer.exclude_from_weight_decay(var_names=["bias", "head"])
+    model.compile(optimizer, loss=_loss_of(networks.likelihood))
+    return model
+
+
+def _loss_of(likelihood) -> LikelihoodLoss:
+    """The loss of one member."""
+    if issubclass(likelihood, LocationScale):
+        # Without it a predicted scale may spoil the mean.
+        return LocationScaleLoss(likelihood, beta=0.5)
+    if issubclass(likelihood, Softmax):
+        return LikelihoodLoss(likelihood, temperature=1.0)
+    return LikelihoodLoss(likelihood)
+
+
+def train(model, x, y, weight, folds: Folds, budget: Budget, random, on_round):
+    """Trains all members; each keeps its best epoch on its held-out rows.
+
+    Args:
+        model: as `build` makes it.
+        x: encoded rows `(n, columns)`.
+        y: targets or class numbers, `(n,)`.
+        weight: sample weights `(n,)`.
+        folds, budget: the rows of the members, and the settings.
+        random: a NumPy generator.
+        on_round: called with the rounds done and all rounds.
+    """
+    targets = np.repeat(y[:, None], folds.members, axis=1)
+    weights = (weight[:, None] * ~folds.held).astype("float32")
+    counted = weight[:, None] * folds.held + 1e-30
+    rounds = min(_ROUNDS, budget.epochs)
+    passes = np.diff(np.linspace(0, budget.epochs, rounds + 1).astype(int))
+    best = np.full(folds.members, np.inf)
+    kept: list[np.ndarray] = []
+    for number, count in enumerate(passes):
+        orders = [random.permutation(len(x)) for _ in range(count)]
+        # A batch of another size would be compiled again.
+        whole = count * budget.steps_per_epoch * budget.batch_size
+        rows = np.resize(np.concatenate(orders), whole)
+        model.fit(
+            x[rows],
+            targets[rows],
+            sample_weight=weights[rows],
+            batch_size=budget.batch_size,
+            shuffle=False,
+            verbose=0,
+        )
+        distribution = model.loss.distribution(predict_rows(model, x))
+        nll = keras.ops.convert_to_numpy(distribution.nll(targets))
+        nll = np.where(np.isfinite(nll), nll, 1e30)
+        found = np.average(nll, axis=0, weights=counted)
+        now = [keras.ops.convert_to_numpy(v) for v in model.trainable_variables]
+        kept = kept or [value.copy() for value in now]
+        for old, new in zip(kept, now, strict=True):
+            old[found < best] = new[found < best]
+        best = np.minimum(best, found)
+        on_round(number + 1, rounds)
+    for variable, value in zip(model.trainable_variables, kept, strict=True):
+        variable.assign(value)
+
+
+def predict_rows(model, x):
+    """`predict` in large batches."""
+    return model.predict(x, batch_size=batch_of(x), verbose=0)
+
+
+def batch_of(x) -> int:
+    """The batch size for predictions."""
+    return min(4096, len(x))
+
+
+def out_of_fold(model, x, folds: Folds) -> Any:
+    """The distribution of each row by the members that did not see it."""
+    prediction, parameters = split_output(predict_rows(model, x))
+    rows = np.arange(len(x))[:, None]
+    values = [v[rows, folds.out] for v in (prediction, *parameters)]
+    mean = values[0].mean(axis=1, keepdims=prediction.ndim == 2)
+    flat = [v.reshape(len(x), -1) for v in values]
+    if folds.out.shape[1] == 1:
+        return model.loss.distribution(flat if parameters else flat[0])
+    likelihood = model.loss.likelihood
+    names = [p.name for p in likelihood.parameters]
+    named = dict(zip(["member", *names], flat, strict=False))
+    mixture: Any = EnsembleDistribution(
+        likelihood, components=folds.out.shape[1]
+    )
+    return mixture(mean, **{**model.loss.parameter_values(), **named})
+
+
+def joined(model) -> LikelihoodModel:
+    """The trained members as one model whose output is their mixture."""
+    prediction, parameters = split_output(model.output)
+    likelihood, count = model.loss.likelihood, prediction.shape[1]
+    if len(prediction.shape) == 3:
+        outputs = [prediction[:, j] for j in range(count)]
+    else:
+        every = (prediction, *parameters)
+        outputs = [
+            tuple(v[:, j : j + 1] for v in every)
+            if parameters
+            else prediction[:, j : j + 1]
+            for j in range(count)
+        ]
+    together = MemberOutputs(likelihood, name="joint_output")(outputs)
+    found = LikelihoodModel(model.input, together, name="table_model")
+    found.compile("adam", loss=EnsembleLoss(_loss_of(likelihood), count))
+    return found

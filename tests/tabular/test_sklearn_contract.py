@@ -1,0 +1,48 @@
+"""The scikit-learn contract, by scikit-learn's own checks."""
+
+import keras
+import numpy as np
+import pytest
+
+pytest.importorskip("sklearn")
+
+from sklearn.model_selection import cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import keras_likelihood as kl
+
+pytestmark = pytest.mark.skipif(
+    keras.backend.backend() != "torch",
+    reason="compiles for every shape; one backend is enough",
+)
+
+WEIGHTS = (
+    "networks see batches of rows, so a weight of 2 is the row twice only on "
+    "average"
+)
+FAILS = {
+    "check_sample_weight_equivalence_on_dense_data": WEIGHTS,
+    "check_sample_weights_invariance": WEIGHTS,
+}
+
+
+@parametrize_with_checks(
+    [
+        kl.tabular.Regressor(members=2, epochs=12, random_state=0),
+        kl.tabular.Classifier(members=2, epochs=12, random_state=0),
+    ],
+    expected_failed_checks=lambda estimator: FAILS,
+)
+def test_scikit_learn_checks(estimator, check):
+    check(estimator)
+
+
+def test_pipeline_and_cross_validation():
+    x = np.random.default_rng(0).normal(size=(60, 2))
+    model = make_pipeline(
+        StandardScaler(),
+        kl.tabular.Regressor(members=2, epochs=10, random_state=0),
+    )
+    assert np.mean(cross_val_score(model, x, 3 * x[:, 0], cv=2)) > 0.3

@@ -1,0 +1,107 @@
+"""`keras-likelihood fit` and `predict`, from files to files."""
+
+import csv
+import json
+import shlex
+
+import numpy as np
+import pytest
+
+from keras_likelihood import cli
+
+pytest.importorskip("sklearn")
+pytest.importorskip("rich")
+
+pytestmark = pytest.mark.usefixtures("step_by_step")
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """A table with a decimal comma, texts, gaps and a date."""
+    monkeypatch.chdir(tmp_path)
+    random = np.random.default_rng(0)
+    lines = ["size;town;built;price;dear"]
+    for at in range(60):
+        size = random.uniform(20, 120)
+        town = ["Bonn", "Kiel", ""][at % 3]
+        price = 4 * size + 50 * (town == "Bonn")
+        price = "" if at == 7 else f"{price:.1f}".replace(".", ",")
+        number = f"{size:.2f}".replace(".", ",")
+        day = f"20{at % 20 + 10}-05-01"
+        lines.append(f"{number};{town};{day};{price};{'ny'[size > 70]}")
+    (tmp_path / "my table.csv").write_text("\n".join(lines) + "\n")
+    return tmp_path
+
+
+def run(line, capsys):
+    """What a command prints as JSON."""
+    capsys.readouterr()
+    status = cli.main([*shlex.split(line), "--json", "--quiet"])
+    printed = capsys.readouterr()
+    assert status == 0, printed.err
+    return json.loads(printed.out)
+
+
+def read(path):
+    with open(path, newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def test_number_from_table_to_predictions(folder, capsys):
+    pytest.importorskip("jinja2")
+    found = run(
+        "fit 'my table.csv' --target price --members 2 --epochs 6 --report "
+        "'the page.html'",
+        capsys,
+    )
+    assert found["likelihood"] == "student_t"
+    assert found["scores"]["rows"] == 59  # one row has no target
+    assert "boosted trees" in (folder / "the page.html").read_text()
+    program, *arguments = shlex.split(found["next_command"])
+    found = run(shlex.join(arguments), capsys)
+    assert found["rows"] == 60
+    rows = read(found["output"])
+    assert len(rows) == 60
+    for row in rows:
+        ends = [float(row[name]) for name in ("lower", "upper")]
+        assert ends[0] < float(row["prediction"]) < ends[1]
+        assert row["unlike_training"] == ""
+
+
+def test_classes_from_table_to_predictions(folder, capsys):
+    run("fit 'my table.csv' --members 2 --epochs 6 --output a.keras", capsys)
+    text = (folder / "my table.csv").read_text().splitlines()
+    text[1] = "9999;Rome;2015-05-01;200;y"
+    (folder / "new.csv").write_text("\n".join(text[:4]) + "\n")
+    assert run("predict a.keras new.csv", capsys)["unlike_training"] == 1
+    first, *others = read("new.predictions.csv")
+    assert first["unlike_training"] == "size town"
+    assert {row["prediction"] for row in others} <= {"n", "y"}
+    assert all(row["prediction"] in row["possible"] for row in others)
+
+
+@pytest.mark.parametrize(
+    "line, words",
+    [
+        ("fit none.csv", "no such file"),
+        ("fit 'my table.csv' --target cost", "Received: cost of size, town"),
+        ("fit 'my table.csv' --output m.h5", "--output must end in .keras"),
+        (
+            "fit 'my table.csv' --task regression",
+            "must hold numbers for --task",
+        ),
+        ("fit one.csv", "one of two columns or more. Received: a of a"),
+        ("fit twice.csv", "must have a name of its own. Received: a"),
+        ("fit gone.csv", "the target is missing in every row"),
+        ("fit data.npz", "The table must be a .csv"),
+        ("predict none.keras 'my table.csv'", "no such file"),
+    ],
+)
+def test_errors_are_one_line(folder, capsys, line, words):
+    (folder / "one.csv").write_text("a\n" + "1\n2\n" * 9)
+    (folder / "twice.csv").write_text("a,b,a\n" + "1,2,3\n" * 9)
+    (folder / "gone.csv").write_text("a,b\n" + "1,\n2,\n" * 9)
+    np.savez("data.npz", x=np.eye(3))
+    assert cli.main(shlex.split(line)) in (1, 2)
+    printed = capsys.readouterr().err
+    assert words in printed and printed.count("\n") == 1

@@ -1,0 +1,174 @@
+"""Estimators for tables, fitted once for all tests of this file."""
+
+import keras
+import numpy as np
+import pytest
+
+import keras_likelihood as kl
+
+pytest.importorskip("sklearn")
+pandas = pytest.importorskip("pandas")
+
+
+def make_table(rows=160, seed=0):
+    """Numbers, a date, categories and missing values, with two targets."""
+    random = np.random.default_rng(seed)
+    size = random.normal(size=rows)
+    kind = random.choice(["flat", "house", "boat"], rows)
+    day = np.datetime64("2024-01-01") + random.integers(0, 900, rows)
+    price = 300 + 50 * size + 80 * (kind == "house")
+    price = price + 10 * random.standard_t(4, rows)
+    table = pandas.DataFrame({"size": size, "kind": kind, "day": day})
+    table.loc[random.random(rows) < 0.1, "size"] = np.nan
+    table.loc[random.random(rows) < 0.1, "kind"] = None
+    return table, price, np.where(price > 330, "dear", "cheap")
+
+
+@pytest.fixture(scope="module")
+def regressor():
+    table, price, _ = make_table()
+    model = kl.tabular.Regressor(members=6, epochs=15, random_state=0)
+    return model.fit(table, price)
+
+
+@pytest.fixture(scope="module")
+def classifier():
+    table, _, label = make_table()
+    model = kl.tabular.Classifier(members=3, epochs=15, random_state=0)
+    return model.fit(table, label)
+
+
+def test_regressor_predicts(regressor):
+    table, price, _ = make_table(200, seed=1)
+    prediction = regressor.predict(table)
+    assert prediction.shape == (200,)
+    assert np.mean((prediction - price) ** 2) < 0.5 * np.var(price)
+    median = regressor.predict(table, statistic="median")
+    assert np.corrcoef(median, prediction)[0, 1] > 0.99
+    found = regressor.predict_distribution(table)
+    parts = found.aleatoric + found.epistemic
+    np.testing.assert_allclose(
+        keras.ops.convert_to_numpy(parts),
+        keras.ops.convert_to_numpy(found.variance()),
+        rtol=1e-3,
+    )
+
+
+def test_intervals_cover(regressor):
+    table, price, _ = make_table(200, seed=1)
+    lower, upper = regressor.interval(table, 0.9)
+    inside = (lower <= price) & (price <= upper)
+    assert 0.8 < inside.mean() <= 1
+    narrow = regressor.interval(table, 0.5)
+    assert np.mean(narrow[1] - narrow[0]) < np.mean(upper - lower)
+
+
+def test_one_file_holds_everything(regressor, classifier, tmp_path):
+    table, _, _ = make_table(20, seed=1)
+    for model in (regressor, classifier):
+        path = tmp_path / "model.keras"
+        model.save(path)
+        loaded = kl.tabular.load(path)
+        assert type(loaded).load(path).summary() == model.summary()
+        assert np.array_equal(loaded.predict(table), model.predict(table))
+        plain = keras.saving.load_model(path)
+        before = model.model.predict(model.encode(table), verbose=0)
+        after = plain.predict(loaded.encode(table), verbose=0)
+        for one, other in zip(before, after, strict=True):
+            np.testing.assert_allclose(one, other, rtol=1e-5)
+    with pytest.raises(ValueError, match="must be of a Regressor"):
+        kl.tabular.Regressor.load(path)
+
+
+def test_other_models_are_refused(tmp_path):
+    inputs = keras.Input((2,))
+    keras.Model(inputs, inputs * 2).save(tmp_path / "other.keras")
+    with pytest.raises(ValueError, match="Received: a Functional of another"):
+        kl.tabular.load(tmp_path / "other.keras")
+
+
+def test_classifier_predicts(classifier):
+    table, _, label = make_table(200, seed=1)
+    p = classifier.predict_proba(table)
+    np.testing.assert_allclose(p.sum(axis=1), 1)
+    assert classifier.score(table, label) > 0.75
+    sets = classifier.predict_set(table, 0.9)
+    rows = np.arange(len(label))
+    codes = np.searchsorted(classifier.classes_, label)
+    assert sets[rows, codes].mean() > 0.8
+    assert list(classifier.classes_) == ["cheap", "dear"]
+
+
+def test_wrong_labels_are_doubtful():
+    random = np.random.default_rng(0)
+    x = random.normal(size=(150, 2))
+    y = (x[:, 0] > 0).astype(int)
+    wrong = np.flatnonzero(np.abs(x[:, 0]) > 1)[:5]
+    y[wrong] = 1 - y[wrong]
+    model = kl.tabular.Classifier(members=3, epochs=20, random_state=0)
+    found = model.fit(x, y).doubtful_labels_
+    assert len(set(found[:8]) & set(wrong)) >= 4
+
+
+def test_summary_names_the_likelihood(regressor, classifier):
+    lines = regressor.summary().splitlines()
+    assert lines[0] == "Regressor of 160 rows"
+    assert lines[1] == "Columns: 1 categories, 1 dates, 1 numbers"
+    assert lines[2] == "Likelihood: student_t (real numbers)"
+    assert "NLL" in lines[3] and "RMSE" in lines[3]
+    assert "softmax (classes)" in classifier.summary()
+
+
+def test_rows_unlike_the_training_rows(regressor):
+    table, _, _ = make_table(3, seed=1)
+    table["size"] = [0.0, 99.0, np.nan]
+    table["kind"] = ["flat", "castle", "boat"]
+    assert regressor.unlike_training(table) == [[], ["size", "kind"], []]
+    assert np.isfinite(regressor.predict(table)).all()
+
+
+def test_columns_may_come_as_a_dict(regressor):
+    table, _, _ = make_table(5, seed=1)
+    cells = {name: table[name].to_numpy() for name in table.columns[::-1]}
+    cells["another"] = np.zeros(5)
+    found = regressor.predict(cells)
+    np.testing.assert_allclose(found, regressor.predict(table), rtol=1e-5)
+    del cells["size"]
+    with pytest.raises(ValueError, match="Received: no column size"):
+        regressor.predict(cells)
+
+
+def test_report_is_one_page(regressor, classifier, tmp_path):
+    pytest.importorskip("jinja2")
+    for model in (regressor, classifier):
+        page = tmp_path / "report.html"
+        assert model.report(page) == str(page)
+        text = page.read_text()
+        for words in ("boosted trees", "Calibration", "Effect of size", "kind"):
+            assert words in text
+
+
+def test_same_seed_same_predictions():
+    x = np.random.default_rng(0).normal(size=(40, 2))
+    y = x[:, 0] + 5
+    found = [
+        kl.tabular.Regressor(members=2, epochs=2, random_state=seed)
+        .fit(x, y)
+        .predict(x)
+        for seed in (1, 1, 2)
+    ]
+    np.testing.assert_allclose(found[0], found[1], rtol=1e-5)
+    assert np.abs(found[0] - found[2]).max() > 1e-3
+
+
+def test_rows_without_weight_do_not_count():
+    random = np.random.default_rng(0)
+    x = random.normal(size=(60, 1))
+    y = x[:, 0].copy()
+    weight = np.ones(60)
+    y[::3], weight[::3] = 1e6, 0
+    model = kl.tabular.Regressor(members=2, epochs=3, random_state=0)
+    model.fit(x, y, sample_weight=weight)
+    assert np.abs(model.predict(x)).max() < 100
+    assert model.scores_["rows"] == 40
+    assert not set(model.held_out_["row"]) & set(range(0, 60, 3))
