@@ -129,6 +129,7 @@ def test_readme_links_work_on_pypi():
             assert (ROOT / place).exists(), place
 
 
+@pytest.mark.pages
 def test_robust_curve_of_the_readme(tmp_path):
     """The block runs as pasted, and so does the sentence below it."""
     (block,) = [b for b in readme_blocks("python") if "RobustRhoHead" in b]
@@ -148,6 +149,7 @@ print(np.abs(plain.predict(x, verbose=0) - truth).mean())
 """
 
 
+@pytest.mark.pages
 def test_other_blocks_of_the_readme_run_alone(tmp_path):
     pytest.importorskip("sklearn")
     blocks = [b for b in readme_blocks("python") if "RobustRhoHead" not in b]

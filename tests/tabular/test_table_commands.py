@@ -68,6 +68,7 @@ def test_number_from_table_to_predictions(folder, capsys):
         assert row["unlike_training"] == ""
 
 
+@pytest.mark.few(0)
 def test_classes_from_table_to_predictions(folder, capsys):
     run("fit 'my table.csv' --members 2 --epochs 6 --output a.keras", capsys)
     text = (folder / "my table.csv").read_text().splitlines()

@@ -99,6 +99,7 @@ def test_classifier_predicts(classifier):
     assert list(classifier.classes_) == ["cheap", "dear"]
 
 
+@pytest.mark.few(0)
 def test_wrong_labels_are_doubtful():
     random = np.random.default_rng(0)
     x = random.normal(size=(150, 2))
@@ -148,6 +149,7 @@ def test_report_is_one_page(regressor, classifier, tmp_path):
             assert words in text
 
 
+@pytest.mark.few(0)
 def test_same_seed_same_predictions():
     x = np.random.default_rng(0).normal(size=(40, 2))
     y = x[:, 0] + 5
