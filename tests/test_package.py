@@ -1,7 +1,6 @@
 """What a user meets first: the import, the README, the command."""
 
 import importlib.metadata
-import importlib.util
 import pathlib
 import re
 import subprocess
@@ -15,7 +14,7 @@ import keras_likelihood as kl
 from keras_likelihood import cli
 
 ROOT = pathlib.Path(__file__).parents[1]
-TABULAR = importlib.util.find_spec("keras_likelihood.tabular") is not None
+TABULAR = (ROOT / "keras_likelihood" / "tabular").exists()
 TABLES_PAGE = "docs/guides/tables.md"
 HEAVY = ("matplotlib", "rich", "scipy", "sklearn", "tensorflow_probability")
 
