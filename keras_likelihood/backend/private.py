@@ -64,10 +64,8 @@ def inputs_of_step(step) -> list:
 def shuffle_repeats(step) -> bool:
     """Whether a shuffle of `tf.data` has one order in all epochs and runs."""
     again = getattr(step, "_reshuffle_each_iteration", None)
-    seeds = [getattr(step, name, None) for name in ("_seed", "_seed2")]
-    if again is not False or None in seeds:
-        return False
-    return any(int(seed) for seed in seeds)
+    seeds = [getattr(step, name, 0) for name in ("_seed", "_seed2")]
+    return again is False and any(int(seed) for seed in seeds)
 
 
 def order_of_step(step) -> str:
