@@ -27,7 +27,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "examples"))
 import uncertainty_peers as peers
 
 DEVELOPMENT = ("autompg", "crime_norm", "kin8nm", "soil")
-"""The settings of the estimators were chosen on these tables."""
+"""Tables for choosing settings; their results are not a report."""
 CLASSES = ("breast_cancer", "wine", "digits", "iris")
 COVERAGE = 0.9
 LEVELS = np.linspace(0.05, 0.95, 19)
