@@ -63,6 +63,9 @@ class CompiledLosses:
             given = dict(loss)
         elif isinstance(loss, list):
             given = dict(enumerate(loss))
+        for value in given.values():
+            if isinstance(value, dict | list | tuple):
+                _refuse_nested(value)
         self.by_key = {k: v for k, v in given.items() if _is_ours(v)}
         self.others = {}
         if self.by_key:
@@ -123,6 +126,14 @@ class CompiledLosses:
 
 def _is_ours(loss):
     return isinstance(loss, LikelihoodLoss)
+
+
+def _refuse_nested(losses):
+    if any(map(_is_ours, keras.tree.flatten(losses))):
+        raise ValueError(
+            "Likelihood losses need a dict or a list of outputs with one "
+            f"level. Received: {losses!r} inside of `loss`"
+        )
 
 
 def _as_loss(loss):

@@ -222,6 +222,16 @@ def test_metrics_count_the_part_between_the_bounds():
     assert float(error.result()) == pytest.approx(0, abs=1e-6)
 
 
+def test_coverage_of_counts_is_that_of_their_interval(rng):
+    prediction = np.full((400, 1), 3, "float32")
+    counts = rng.poisson(prediction).astype("float32")
+    lower, upper = Censored("poisson")(prediction).interval(0.8)
+    inside = (counts >= as_numpy(lower)) & (counts <= as_numpy(upper))
+    coverage = kl.metrics.IntervalCoverage(0.8, likelihood="censored(poisson)")
+    coverage.update_state(kl.censored(counts), prediction)
+    assert float(coverage.result()) == pytest.approx(inside.mean(), rel=1e-5)
+
+
 def test_a_model_of_masked_sequences_with_data_parameters(rng):
     x = rng.normal(size=(8, 3, 2)).astype("float32")
     x[:, 2] = 0

@@ -233,6 +233,8 @@ def test_bad_use_is_refused(data):
     named = kl.LikelihoodModel(inputs, {"y": kl.layers.ScaleHead(1)(inputs)})
     with pytest.raises(ValueError, match="a dict of losses"):
         named.compile("sgd", loss=kl.losses.NormalLoss(scale=1.0))
+    with pytest.raises(ValueError, match="one level. Received: "):
+        named.compile("sgd", loss={"y": {"z": kl.losses.NormalLoss()}})
 
 
 def test_tf_data_and_sample_weight(data):
@@ -289,3 +291,15 @@ def test_images_with_channel_parameters(rng):
     shapes = [v.shape for v in model.predict(x, verbose=0)]
     assert shapes == [(4, 8, 8, 3), (4, 8, 8, 3), (4, 1, 1, 3)]
     assert tuple(ops.shape(model.output[1]))[1:] == (8, 8, 3)
+
+
+def test_an_h5_file_needs_no_custom_objects(data, tmp_path):
+    x, y = data
+    model = scale_model(x)
+    model.compile("sgd", loss=kl.losses.NormalLoss())
+    model.save(tmp_path / "model.h5")
+    loaded = keras.saving.load_model(tmp_path / "model.h5")
+    assert type(loaded).__name__ == type(model).__name__
+    contracts.assert_equal_outputs(
+        loaded.predict(x, verbose=0), model.predict(x, verbose=0), rtol=1e-6
+    )
