@@ -226,6 +226,7 @@ EXTREMES = {
 }
 
 
+@pytest.mark.few(6)
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 @pytest.mark.parametrize("name", EXTREMES)
 def test_nothing_is_nan(name, dtype, rng):

@@ -80,6 +80,7 @@ def test_name_and_targets(name):
         likelihood(prediction).nll(np.zeros((6, 7, 3), "float32"))
 
 
+@pytest.mark.few(5)
 @every_kind
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 def test_half_precision(name, dtype):
@@ -104,6 +105,7 @@ def test_half_precision(name, dtype):
     assert tuple(draw.shape)[0] == 2
 
 
+@pytest.mark.few(4)
 @every_kind
 def test_loss_weights_and_head(name, rng):
     likelihood, y, prediction, parameters = case(name)

@@ -81,6 +81,7 @@ def test_matches_the_oracle(name, double_precision):
     np.testing.assert_allclose(as_numpy(made.mean()), oracle.mean(), rtol=1e-4)
 
 
+@pytest.mark.few(6)
 @pytest.mark.parametrize(
     "name",
     ["truncated(laplace,low=0.5)", "mixture(laplace,components=2)"]

@@ -248,6 +248,7 @@ SCALED = {
 }
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("beta", [0.5, 1.0])
 @pytest.mark.parametrize("name", SCALED)
 def test_beta_weights_each_term(name, beta, rng, double_precision):

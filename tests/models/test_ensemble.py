@@ -94,6 +94,7 @@ def test_any_likelihood_has_an_ensemble(name):
         assert both == (*one[:-1], 2 * one[-1])
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("name", KINDS)
 def test_members_mix_in_equal_shares(name, rng):
     members, joint = members_of(name, rng)

@@ -53,6 +53,9 @@ STARTS = [
     pytest.param(1.0, 4.0, "zeros", id="dead-weights"),
     pytest.param(0.01, 0.2, "glorot_uniform", id="tight"),
 ]
+if keras.backend.backend() == "torch":
+    # Thousands of steps that are not compiled take half a minute.
+    STARTS = STARTS[1:2]
 
 
 @pytest.mark.few(2)
