@@ -59,6 +59,8 @@ def assert_finite(*values):
 @pytest.mark.filterwarnings("ignore:No rule can choose the scales")
 @pytest.mark.parametrize("case", chosen(), ids=described)
 def test_features_hold_together(case, precision, tmp_path):
+    if case.data == "tf.data":
+        pytest.importorskip("tensorflow")
     precision(case.precision)
     model = features.compiled(case)
     before = as_numpy(model.get_weights())

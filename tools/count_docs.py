@@ -29,9 +29,10 @@ from api_names import full_name  # noqa: E402
 from public_names import missing, public_names, undocumented  # noqa: E402
 
 LOOK_UP = re.compile(
-    r"(_modules|reference|auto_gallery/index)(/|\b)"
+    r"(_modules|reference|auto_gallery/index|studies)(/|\b)"
     r"|(genindex|search|py-modindex|changelog|contributing|protocol"
-    r"|references|style)\b"
+    r"|references|style|combinations|project|reliability|user_guide"
+    r"|outliers|recalibration|robust_regression|\w+/index)\b"
 )
 OUTPUTS = {"output", "sphx-glr-script-out", "highlight-text"}
 NO_PROSE = ("a", "pre", "h1", "h2", "h3", "h4", "dt", "title")

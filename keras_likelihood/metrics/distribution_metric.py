@@ -84,7 +84,7 @@ class DistributionMetric(keras.metrics.Metric):
     def read(self, y_pred) -> Likelihood:
         """The distribution that is made from an output without a loss."""
         if isinstance(y_pred, Likelihood):
-            return y_pred
+            return y_pred.map_values(ops.convert_to_tensor)
         return distribution_of(
             self.likelihood, y_pred, known=self.parameters, dtype=self.dtype
         )
