@@ -169,8 +169,8 @@ def run(network, method, seed, data, epochs):
     inputs = keras.Input((32, 32, 3))
     features = NETWORKS[network](inputs, make)
     model = kl.LikelihoodModel(inputs, dense(features, 10, make))
-    optimizer = keras.optimizers.AdamW if method == "AdamW" else None
-    optimizer = (optimizer or keras.optimizers.Adam)(1e-3)
+    kind = "AdamW" if method == "AdamW" else "Adam"
+    optimizer = getattr(keras.optimizers, kind)(1e-3)
     model.compile(optimizer, loss=kl.losses.SoftmaxLoss(temperature=1.0))
     callbacks = []
     if method == "HeldOut":
