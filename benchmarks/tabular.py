@@ -188,7 +188,7 @@ def compare(results):
     for table, methods in results.items():
         mark = " (development)" if table in DEVELOPMENT else ""
         print(f"{table}{mark}")
-        own = methods["kl.tabular"]
+        own = methods.get("kl.tabular", {})
         for name, splits in methods.items():
             means = {
                 key: np.mean([s[key] for s in splits.values()])
@@ -210,6 +210,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--tables", nargs="*", help="default: all")
     parser.add_argument("--splits", type=int, help="default: 20 or 10")
+    parser.add_argument("--seeds", nargs="*", type=int, help="of the splits")
     parser.add_argument("--methods", nargs="*", help="default: all")
     parser.add_argument("--peers", action="store_true")
     parser.add_argument("--classes", action="store_true")
@@ -221,11 +222,12 @@ def main():
     tables = class_tables if arguments.classes else regression_tables
     for table, x, y in tables(arguments.tables):
         splits = arguments.splits or (20 if len(y) < 5000 else 10)
+        seeds = arguments.seeds or range(splits)
         for name, method in make(arguments.peers).items():
             if arguments.methods and name not in arguments.methods:
                 continue
             done = results.setdefault(table, {}).setdefault(name, {})
-            for seed in range(splits):
+            for seed in seeds:
                 if str(seed) in done:
                     continue
                 train, test = split(x, y, seed)

@@ -167,6 +167,7 @@ class TableEstimator(BaseEstimator):
             self.likelihood_,
             members,
             classes=None if classes is None else len(classes),
+            hidden=budget.hidden,
             dropout=budget.dropout,
             seed=seed,
         )

@@ -20,23 +20,26 @@ from keras_likelihood.models import LikelihoodModel
 _ROUNDS = 40
 """How often the held-out rows are looked at."""
 _FEW = 3000
-"""Networks for fewer rows need dropout, which is harmful for many rows."""
+"""Fewer rows than this are trained with more regularization."""
 
 
 class Budget:
     """How long and how gently to train on a number of rows.
 
-    Dropout and learning rate come from a few trials on `autompg`,
-    `crime_norm` and `soil`. The other values were not compared.
+    `benchmarks/tabular.py` says on which tables the settings were chosen.
+    Wide networks pay off for few rows too, and cost little there.
     """
 
     def __init__(self, rows: int, epochs: int | None = None):
         power = round(math.log2(max(rows, 1) / 25))
         self.batch_size = 1024 if rows > 50_000 else min(max(2**power, 16), 256)
         self.steps_per_epoch = math.ceil(rows / self.batch_size)
-        self.epochs = epochs or min(max(3500 // self.steps_per_epoch, 3), 100)
-        self.learning_rate = 1e-3 if rows < _FEW else 3e-3
-        self.dropout = 0.2 if rows < _FEW else 0.0
+        self.epochs = epochs or min(max(5000 // self.steps_per_epoch, 3), 150)
+        few = rows < _FEW
+        self.hidden = (256 if few else 128,) * 3
+        self.dropout = 0.1 if few else 0.0
+        self.learning_rate = 1e-3 if few else 3e-3
+        self.weight_decay = 0.1 if few else 0.01
 
 
 @dataclasses.dataclass
@@ -94,7 +97,9 @@ def build(features, networks, budget: Budget) -> LikelihoodModel:
         warmup_target=budget.learning_rate,
         warmup_steps=max(1, steps // 30),
     )
-    optimizer = keras.optimizers.AdamW(schedule, weight_decay=0.01, beta_2=0.99)
+    optimizer = keras.optimizers.AdamW(
+        schedule, weight_decay=budget.weight_decay, beta_2=0.99
+    )
     optimizer.exclude_from_weight_decay(var_names=["bias", "head"])
     model.compile(optimizer, loss=_loss_of(networks.likelihood))
     return model
