@@ -33,12 +33,16 @@ test-torch: $(OLDEST)/installed
 	KERAS_BACKEND=torch $(OLDEST)/bin/python -m pytest $(PYTEST_ARGS) \
 		--every-case
 
-# Trainings as users run them, without what makes tests compile faster.
+# Trainings as users run them, without what makes tests compile faster, and
+# on several devices and processes.
+AS_USERS := tests/models/test_one_step.py tests/models/test_processes.py \
+	tests/data_parameters/test_scale_out.py
+
 test-as-users: $(VENV)/installed-test $(VENV)/installed-tensorflow \
 		$(VENV)/installed-jax
 	for backend in tensorflow jax; do \
 		AS_USERS=1 KERAS_BACKEND=$$backend $(BIN)/python -m pytest \
-			$(PYTEST_ARGS) tests/models/test_one_step.py || exit 1; \
+			$(PYTEST_ARGS) --every-case $(AS_USERS) || exit 1; \
 	done
 
 lint: $(VENV)/installed-lint

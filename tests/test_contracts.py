@@ -123,6 +123,7 @@ def test_metric_contracts_can_fail(rng):
     catches(contracts.metric_streams, ForgetsTheFirstBatch, y, y_pred)
 
 
+@pytest.mark.few(0)
 def test_estimator_contracts_can_fail(rng, tmp_path):
     class Worse:
         def fit_arrays(self, **arrays):

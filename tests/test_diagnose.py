@@ -40,6 +40,7 @@ def finding(diagnosis, name):
     return found[0]
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("loss", [kl.losses.NormalLoss, kl.losses.LaplaceLoss])
 def test_healthy_regression(rng, loss):
     x, y = linear_data(rng)
@@ -103,6 +104,7 @@ def test_collapsed_scale(rng):
     assert found.evidence["median_error"] == 0
 
 
+@pytest.mark.few(0)
 def test_scale_at_its_floor(rng):
     x, y = linear_data(rng)
     model = compiled(scale_model())

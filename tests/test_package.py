@@ -19,6 +19,7 @@ TABLES_PAGE = "docs/guides/tables.md"
 HEAVY = ("matplotlib", "rich", "scipy", "sklearn", "tensorflow_probability")
 
 
+@pytest.mark.few(0)
 def test_import_is_light():
     """No plotting, no SciPy, no backend that was not asked for."""
     code = (

@@ -55,7 +55,7 @@ def assert_finite(*values):
 
 
 # Strengths need held-out rows, or a likelihood and data with another rule.
-@pytest.mark.few(20)
+@pytest.mark.few(10)
 @pytest.mark.filterwarnings("ignore:No rule can choose the scales")
 @pytest.mark.parametrize("case", chosen(), ids=described)
 def test_features_hold_together(case, precision, tmp_path):
@@ -153,6 +153,7 @@ def weights_of(model):
     return [as_numpy(w) for w in model.get_weights()]
 
 
+@pytest.mark.few(14)
 @pytest.mark.parametrize(
     "case", features.all_families(), ids=lambda case: case.family.name
 )
@@ -186,6 +187,7 @@ LABELS = {
 """Every loss of classes, with labels that are none."""
 
 
+@pytest.mark.few(5)
 @pytest.mark.parametrize("where", ["rows", "steps", "masks"])
 @pytest.mark.parametrize("loss", LABELS)
 def test_a_label_that_does_not_count_may_be_any_number(loss, where):
@@ -228,6 +230,7 @@ MISMATCHED = {
 other names, or the prediction has another range."""
 
 
+@pytest.mark.few(12)
 @pytest.mark.parametrize("name", MISMATCHED)
 @pytest.mark.parametrize("kind", ["functional", "subclassed", "ensemble"])
 def test_a_head_needs_the_loss_of_its_likelihood(name, kind):

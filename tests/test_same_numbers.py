@@ -20,6 +20,7 @@ def test_density(name):
         )
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("name", same_numbers.NAMES)
 def test_training(name):
     np.testing.assert_allclose(

@@ -76,8 +76,12 @@ def run(args) -> int:
 def _predict(model, cells, coverage):
     """Names and values of the columns to write."""
     if hasattr(model, "interval"):
-        found = [model.predict(cells), *model.interval(cells, coverage)]
-        texts = [[f"{v:.8g}" for v in values] for values in found]
+        import keras
+
+        found = model.model.predict_distribution(model.encode(cells))
+        means, ends = found.distribution.mean(), found.interval(coverage)
+        columns = [keras.ops.convert_to_numpy(v)[:, 0] for v in (means, *ends)]
+        texts = [[f"{v:.8g}" for v in values] for values in columns]
         return ["prediction", "lower", "upper"], texts
     p = model.predict_proba(cells)
     sets = model.predict_set(cells, coverage)

@@ -16,9 +16,10 @@ from keras_likelihood.auditing.label_issues import find_label_issues
 from keras_likelihood.likelihoods import Softmax
 from keras_likelihood.metrics.functions import negative_log_likelihood
 from keras_likelihood.reading import load_model
-from keras_likelihood.recalibration import Conformal, regression
+from keras_likelihood.recalibration import Conformal
 from keras_likelihood.robust.linear import checked_weight
 from keras_likelihood.tabular import columns, targets, training
+from keras_likelihood.tabular.intervals import calibrated_intervals
 from keras_likelihood.tabular.layers import TableFeatures
 from keras_likelihood.tabular.network import MemberNetworks
 
@@ -179,11 +180,17 @@ class TableEstimator(BaseEstimator):
         rows = np.arange(len(y))
         if len(y) > _CALIBRATION_ROWS:
             rows = np.sort(random.choice(rows, _CALIBRATION_ROWS, False))
-        held = training.out_of_fold(model, x[rows], folds[rows])
+        outputs, out = training.predict_rows(model, x[rows]), folds[rows].out
+        held = training.out_of_fold(model, outputs, out)
         self.held_out_ = {"row": rows, "x": x[rows], "y": y[rows]}
         self.scores_ = {"rows": len(y), **self._judge(held, y[rows])}
         features.about |= self._about()
-        self.model_ = self._calibrate(held, y[rows], training.joined(model))
+        alone = [
+            training.out_of_fold(model, outputs, out[:, [at]])
+            for at in range(out.shape[1])
+        ]
+        conformal = self._calibrate(alone, held, y[rows], members)
+        self.model_ = conformal.extend(training.joined(model)).model
 
     def _show_round(self, done, rounds):
         if self.on_round is not None:
@@ -297,8 +304,9 @@ class Regressor(RegressorMixin, TableEstimator):
     Intervals are calibrated by cross-conformal prediction (Vovk 2015). Their
     coverage is close to what was asked if new rows are like the training rows.
     It is not guaranteed, because the rows that calibrate also chose the epochs,
-    and because fewer members predict them. For a guarantee calibrate `model`
-    with new rows by `kl.recalibration.regression.Conformal`.
+    and because their scores are extrapolated from few members to all. For a
+    guarantee calibrate `model` with new rows by
+    `kl.recalibration.regression.Conformal`.
 
     Args:
         likelihood: a `Likelihood` of one number, or its name. By default it is
@@ -367,10 +375,8 @@ class Regressor(RegressorMixin, TableEstimator):
         worst = np.argsort(-nll, kind="stable")[: max(1, len(nll) // 100)]
         return self.held_out_["row"][worst]
 
-    def _calibrate(self, held, y, model):
-        # The trust of a scale has no meaning for a mixture.
-        conformal = regression.Conformal(trust=1.0)
-        return conformal.fit_distribution(held, y[:, None]).extend(model).model
+    def _calibrate(self, alone, held, y, members):
+        return calibrated_intervals(alone, held, y[:, None], members)
 
     def predict(self, X, statistic: str = "mean") -> np.ndarray:  # noqa: N803
         """The mean of each row's distribution, `(n,)`.
@@ -468,11 +474,9 @@ class Classifier(ClassifierMixin, TableEstimator):
     def doubtful_labels_(self) -> np.ndarray:
         return self.held_out_["row"][self.held_out_["issues"]]
 
-    def _calibrate(self, held, y, model):
+    def _calibrate(self, alone, held, y, members):
         p = self.held_out_["probabilities"]
-        return (
-            Conformal().fit_arrays(p, y, from_logits=False).extend(model).model
-        )
+        return Conformal().fit_arrays(p, y, from_logits=False)
 
     def predict_proba(self, X) -> np.ndarray:  # noqa: N803
         """Probability of each class, `(n, classes)`."""

@@ -171,21 +171,25 @@ def batch_of(x) -> int:
     return min(4096, len(x))
 
 
-def out_of_fold(model, x, folds: Folds) -> Any:
-    """The distribution of each row by the members that did not see it."""
-    prediction, parameters = split_output(predict_rows(model, x))
-    rows = np.arange(len(x))[:, None]
-    values = [v[rows, folds.out] for v in (prediction, *parameters)]
+def out_of_fold(model, outputs, chosen: np.ndarray) -> Any:
+    """The distribution of each row by some of the members.
+
+    Args:
+        model: as `build` makes it.
+        outputs: what `predict_rows` returns for `(n, columns)` rows.
+        chosen: the members for each row, `(n, count)`.
+    """
+    prediction, parameters = split_output(outputs)
+    rows, count = np.arange(len(chosen))[:, None], chosen.shape[1]
+    values = [v[rows, chosen] for v in (prediction, *parameters)]
     mean = values[0].mean(axis=1, keepdims=prediction.ndim == 2)
-    flat = [v.reshape(len(x), -1) for v in values]
-    if folds.out.shape[1] == 1:
+    flat = [v.reshape(len(chosen), -1) for v in values]
+    if count == 1:
         return model.loss.distribution(flat if parameters else flat[0])
     likelihood = model.loss.likelihood
     names = [p.name for p in likelihood.parameters]
     named = dict(zip(["member", *names], flat, strict=False))
-    mixture: Any = EnsembleDistribution(
-        likelihood, components=folds.out.shape[1]
-    )
+    mixture: Any = EnsembleDistribution(likelihood, components=count)
     return mixture(mean, **{**model.loss.parameter_values(), **named})
 
 

@@ -207,6 +207,7 @@ def test_plain_regressor_takes_its_scale_from_the_median_error(rng):
     assert perfect.num_issues == 0
 
 
+@pytest.mark.few(0)
 def test_data_scales_are_the_score(rng):
     x, y = regression_case(rng)
     scale = kl.DataParameter(len(x), learning_rate=0.1)

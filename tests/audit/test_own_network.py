@@ -51,6 +51,7 @@ def test_the_command_trains_and_finds_moved_labels(rng, tmp_path, capsys):
     assert features[1] is None and len(features) == 4
 
 
+@pytest.mark.few(0)
 def test_targets_have_scales_in_their_unit(rng):
     x = rng.normal(size=(100, 2))
     y = 1000 * x[:, 0] + 10 * rng.normal(size=100) - 5e4
@@ -72,6 +73,7 @@ def test_targets_have_scales_in_their_unit(rng):
     assert set(network.data_parameter.argsort()[-3:]) == set(wrong)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     "shape, dtype",
     [

@@ -89,6 +89,7 @@ def test_a_classifier(files, capsys):
     assert 'class="before"' in page and 'class="after"' in page
 
 
+@pytest.mark.few(0)
 def test_a_regressor_judged_on_other_data(files, capsys):
     test = ("--test", files / "numbers.npz")
     told, page = checkup(files, "numbers", capsys, *test)

@@ -76,7 +76,7 @@ ORDERS = {
 }
 
 
-@pytest.mark.few(1)
+@pytest.mark.few(0)
 @pytest.mark.parametrize("order", ORDERS)
 def test_keras_knows_our_classes_in_any_order_of_imports(order):
     """A saved model loads, even if nothing of the package was used yet."""

@@ -130,6 +130,7 @@ def test_a_target_is_kept_as_text_and_written_back(tmp_path):
         table_of(tmp_path, text, target="z")
 
 
+@pytest.mark.few(0)
 def test_wide_tables_are_read_in_one_go(tmp_path, monkeypatch):
     """Each cell is looked at once: no rule of a column is tried on numbers."""
     monkeypatch.setattr(CsvTable, "_plan", None)

@@ -81,6 +81,7 @@ def assert_at_step(model, scale, step):
     np.testing.assert_allclose(scale.state(), rows, rtol=1e-5, atol=1e-7)
 
 
+@pytest.mark.few(0)
 def test_equals_the_table_in_memory(tmp_path, expected):
     model, scale = make(tmp_path / "folder" / "scale.npy")
     np.testing.assert_allclose(scale.values(), 1.0, rtol=1e-6)
@@ -228,6 +229,7 @@ def test_a_sparse_copy_gets_its_space(tmp_path):
 class TestInterrupted:
     """Whenever a training ends, each row is that of the last whole step."""
 
+    @pytest.mark.few(2)
     @pytest.mark.parametrize("position", range(6))
     def test_by_an_error_between_steps(self, tmp_path, expected, position):
         def fail():
@@ -241,6 +243,7 @@ class TestInterrupted:
             fit(model)
         assert_at_step(model, scale, expected[position])
 
+    @pytest.mark.few(2)
     @pytest.mark.parametrize("position", range(5))
     def test_by_a_batch_of_a_wrong_shape(self, tmp_path, expected, position):
         x, y = example_data()
@@ -259,6 +262,7 @@ class TestInterrupted:
         np.testing.assert_allclose(scale.state(), rows, rtol=1e-5, atol=1e-7)
         fit(model)
 
+    @pytest.mark.few(1)
     @pytest.mark.parametrize("kind", ["file", "memory"])
     def test_values_from_another_thread(self, tmp_path, expected, kind):
         model, scale = make(tmp_path / "scale.npy" if kind == "file" else None)

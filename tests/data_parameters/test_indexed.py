@@ -223,6 +223,7 @@ class Uneven(Batches):
 class TestPyDataset:
     y = np.linspace(-3, 3.3, 10, dtype="float32")[:, None]
 
+    @pytest.mark.few(1)
     @pytest.mark.usefixtures("step_by_step")
     @pytest.mark.parametrize("workers", [1, 3])
     def test_numbers_batches_in_any_order(self, workers):

@@ -41,7 +41,7 @@ def fit(model, data, callbacks, **options):
     model.fit(x, kl.indexed(y), callbacks=callbacks, **options)
 
 
-@pytest.mark.few(1)
+@pytest.mark.few(0)
 @pytest.mark.parametrize("dimension", ["scalar", "element"])
 def test_saved_model_goes_on_where_it_stopped(data, dimension, tmp_path):
     model, scale = make(dimension=dimension)

@@ -38,7 +38,7 @@ def pooled():
     return learned(0.5)
 
 
-@pytest.mark.few(1)
+@pytest.mark.few(0)
 def test_small_rows_stay_near_the_others(pooled):
     own = learned(None)[1].values()
     found = pooled[1].values()

@@ -186,6 +186,7 @@ def exchanged(path):
     return max(math.prod(map(int, s.split(","))) for s in shapes)
 
 
+@pytest.mark.few(0)
 def test_mirrored(tmp_path):
     if keras.backend.backend() != "tensorflow":
         pytest.skip("tf.distribute is for TensorFlow")

@@ -130,6 +130,7 @@ def test_shape_and_scale_together(data):
     assert scale.values().std() > 0
 
 
+@pytest.mark.few(0)
 def test_class_level_temperatures(rng):
     labels = rng.integers(0, 3, 64)
     wrong = np.where(labels == 2, rng.integers(0, 3, 64), labels)
@@ -184,6 +185,7 @@ def test_metrics_see_plain_targets(data):
     assert history["mse"][0] == pytest.approx(np.mean(y**2), rel=1e-5)
 
 
+@pytest.mark.few(1)
 def test_mixed_precision(data, mixed_precision):
     x, y = data
     scale = kl.DataParameter(24)
@@ -349,6 +351,7 @@ class TestRefusals:
         with pytest.raises(ValueError, match="not in the loss"):
             fit(model, x, kl.indexed(y), [scale, other])
 
+    @pytest.mark.few(1)
     @pytest.mark.parametrize("bad", [-1, 24, 2**30])
     def test_index_out_of_range(self, data, bad):
         x, y = data
@@ -376,6 +379,7 @@ class TestRefusals:
                 )
         fit(model, x, kl.indexed(y), [scale])
 
+    @pytest.mark.few(1)
     @pytest.mark.parametrize("bad", [-3, 24])
     def test_index_out_of_range_moves_no_row(self, data, bad):
         x, y = data

@@ -53,6 +53,7 @@ def in_tensorflow(labels):
     return tf.data.Dataset.from_tensor_slices((INPUTS, labels))
 
 
+@pytest.mark.few(2)
 @pytest.mark.usefixtures("step_by_step")
 @pytest.mark.parametrize(
     "data",

@@ -35,6 +35,7 @@ def start_over(model, weights):
             variable.assign(np.zeros(variable.shape))
 
 
+@pytest.mark.few(0)
 def test_units_do_not_change_the_fit(rng, tmp_path):
     """A fit to 1000 y + 5000 is that to y, moved and stretched."""
     x, y = data(rng)

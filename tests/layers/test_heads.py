@@ -107,7 +107,7 @@ def test_starts_at_the_initial_value(likelihood, conditioning):
     )
 
 
-@pytest.mark.few(4)
+@pytest.mark.few(2)
 @pytest.mark.parametrize("likelihood", LIKELIHOODS, ids=lambda c: c.__name__)
 def test_trains_and_saves_with_options_off_default(
     likelihood, rng, dense, tmp_path
@@ -216,6 +216,7 @@ def step(head_options, optimizer, x, y):
     return [a - b for a, b in zip(after, before, strict=True)]
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     "make", [lambda: keras.optimizers.SGD(0.1), lambda: "adam"]
 )

@@ -105,6 +105,7 @@ def test_normal_tails_have_all_digits_of_float32():
     np.testing.assert_allclose(found, expected, rtol=2e-5, atol=1e-30)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     "name", ["normal", "laplace", "student_t", "weibull", "log_normal"]
 )

@@ -160,6 +160,7 @@ def test_ordinal_targets_and_classes_are_checked():
             likelihoods.Ordinal(bad)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("inner", ["poisson", "negative_binomial"])
 def test_zero_inflation_matches_the_oracle(inner, rng, double_precision):
     prediction = rng.uniform(0.2, 6, size=(30, 1))

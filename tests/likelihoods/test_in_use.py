@@ -24,7 +24,7 @@ NAMES = [
 SCALAR = [name for name in NAMES if not likelihoods.get(name).event_rank]
 
 
-@pytest.mark.few(5)
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     "name, prediction, values, method, expected",
     [
@@ -119,7 +119,7 @@ def test_infinite_targets_are_refused(name):
             likelihood.check_targets(np.full((3, units), end), (3, units))
 
 
-@pytest.mark.few(5)
+@pytest.mark.few(2)
 @pytest.mark.parametrize("name", SCALAR)
 def test_slices_levels_numbers_and_numpy(name):
     made = likelihoods.get(name)(PREDICTION)
@@ -188,6 +188,7 @@ def test_samples_take_a_seed_generator(name):
     assert np.isfinite(first).all() and (first != second).any()
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     "outer", ["censored({})", "rounded({},step=0.5)", "truncated({},high=2.0)"]
 )

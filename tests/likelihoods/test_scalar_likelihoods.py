@@ -72,6 +72,7 @@ def draw_cheaply(name, rng, prediction, parameters):
     return oracle.ppf(rng.uniform(0.001, 0.999, size=prediction.shape))
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("name", NAMES)
 def test_wide_ranges_match_the_oracle(name, rng, double_precision):
     prediction, parameters = wide_case(name, rng)
@@ -127,7 +128,7 @@ def build_from(name, prediction, *values):
     return likelihoods.get(name)(prediction, **named(name, values))
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("name", ["beta", "gamma", "negative_binomial"])
 def test_the_cdf_has_every_gradient(name, rng, double_precision):
     """By the shapes too, of which backends know little."""
@@ -148,7 +149,7 @@ def test_the_cdf_has_every_gradient(name, rng, double_precision):
         np.testing.assert_allclose(mine, oracle, rtol=1e-4, atol=1e-6)
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("name", ["beta", "gamma", "von_mises"])
 def test_the_quantile_has_every_gradient(name, rng, double_precision):
     """The cdf of a quantile moves with p alone, whatever the parameters."""

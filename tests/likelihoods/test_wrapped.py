@@ -125,7 +125,7 @@ def test_loss_weights_and_head(name, rng):
             assert value.shape == (4, *shape)
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(1)
 @one_of_each_family
 def test_trains_and_survives_saving(name, rng, tmp_path):
     likelihood, y, _, _ = case(name)

@@ -90,7 +90,7 @@ def test_sample_weight_and_reduction(cls, rng):
     assert as_numpy(fixed(cls, reduction=None)(y, prediction)).shape == (6,)
 
 
-@pytest.mark.few(4)
+@pytest.mark.few(2)
 @every_loss
 def test_learns_its_parameters_and_saves_them(cls, rng, tmp_path):
     y, x = case(cls, rng)
@@ -159,6 +159,7 @@ def test_dtype_survives_the_config(cls, rng):
     )
 
 
+@pytest.mark.few(4)
 @ignore_numpy_copies
 @every_loss
 def test_a_stock_model_says_that_it_does_not_learn(cls, rng):

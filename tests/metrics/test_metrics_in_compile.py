@@ -96,7 +96,7 @@ CASES = [("head", cls) for cls in LOSSES]
 CASES += [("global", losses.NormalLoss), ("global", losses.SoftmaxLoss)]
 
 
-@pytest.mark.few(5)
+@pytest.mark.few(2)
 @pytest.mark.parametrize("kind, cls", CASES)
 def test_metrics_get_the_distribution(cls, kind, rng):
     likelihood = cls.likelihood

@@ -124,7 +124,7 @@ def test_members_mix_in_equal_shares(name, rng):
         )
 
 
-@pytest.mark.few(1)
+@pytest.mark.few(0)
 @pytest.mark.parametrize("name", ["normal", "poisson", "quantiles([0.2,0.7])"])
 def test_quantiles_invert_the_cdf(name, rng):
     members, joint = members_of(name, rng)
@@ -170,6 +170,7 @@ def alone(member, loss):
     return model
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("kind", ["head", "learned"])
 def test_members_train_as_they_would_alone(kind):
     x, y = data()
@@ -235,6 +236,7 @@ def test_one_model_from_fit_to_file(regressor, tmp_path, capsys):
     assert "member_2" in capsys.readouterr().out
 
 
+@pytest.mark.few(0)
 @pytest.mark.usefixtures("step_by_step")
 def test_regressor_is_compared_and_calibrated(regressor, tmp_path):
     x, y = data()

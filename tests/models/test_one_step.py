@@ -68,6 +68,7 @@ CLASSES = {
 }
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("name", CLASSES)
 @pytest.mark.parametrize("label", [-1, 255])
 def test_labels_that_do_not_count_may_be_any_number(x, rng, name, label):
@@ -196,6 +197,7 @@ def test_accuracy_of_ordered_classes(x, rng):
     assert evaluated(model, x, y)["accuracy"] == pytest.approx(expected)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     "head, loss, message",
     [

@@ -266,6 +266,7 @@ def run_workers(folder):
     return made
 
 
+@pytest.mark.few(0)
 def test_two_processes_train_to_the_numbers_of_one(tmp_path):
     made = run_workers(tmp_path)
     models = train()

@@ -78,6 +78,7 @@ class Stops(keras.callbacks.Callback):
             raise self.error
 
 
+@pytest.mark.few(2)
 @pytest.mark.usefixtures("step_by_step")
 @pytest.mark.parametrize("batch", [0, 1])
 @pytest.mark.parametrize("error", [KeyboardInterrupt, ValueError])
@@ -106,6 +107,7 @@ class Raises(keras.metrics.Mean):
         super().update_state(y_true, sample_weight)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("method", ["fit", "evaluate"])
 def test_an_error_in_the_first_step_loses_nothing(data, method):
     x, y = data
@@ -127,6 +129,7 @@ def test_an_error_in_the_first_step_loses_nothing(data, method):
     assert np.isfinite(model.evaluate(x, y, verbose=0)).all()
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize(
     "loss, bad",
     [("softmax", -1), ("softmax", 3), ("bernoulli", 7.0)],

@@ -156,6 +156,7 @@ def test_predictions_have_names(data):
     assert len(keras.tree.flatten(output)) == 3
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("kind", ["regressor", "classifier"])
 def test_the_wrappers_of_scikit_learn_take_a_head_model(data, kind):
     x, y = data

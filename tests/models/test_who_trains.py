@@ -30,6 +30,7 @@ def test_reading_the_variables_changes_nothing(data):
         model.fit(x, y, verbose=0)
 
 
+@pytest.mark.few(0)
 @pytest.mark.filterwarnings(
     # PyTorch's tensors under NumPy 2, inside Keras.
     "ignore:__array__ implementation:DeprecationWarning"

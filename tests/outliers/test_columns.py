@@ -18,7 +18,7 @@ def quick(detector=PCAScale):
     return detector(steps=5, batch_size=16, random_state=0)
 
 
-@pytest.mark.few(1)
+@pytest.mark.few(0)
 @pytest.mark.usefixtures("step_by_step")
 @pytest.mark.parametrize(
     "detector, cell",
@@ -39,6 +39,7 @@ def test_a_huge_cell_is_the_first_outlier(detector, cell):
     assert p[17, 1] == 1.0
 
 
+@pytest.mark.few(0)
 @pytest.mark.usefixtures("step_by_step")
 def test_new_rows_may_hold_huge_cells_too(tmp_path):
     x = table()

@@ -164,6 +164,7 @@ def test_a_sample_is_fair_and_ordered(tmp_path, monkeypatch):
     np.testing.assert_array_equal(every, x)
 
 
+@pytest.mark.few(0)
 def test_a_large_table_is_scored_part_by_part(tmp_path, capsys, monkeypatch):
     x = table(600)
     # So far away that even a hasty fit must see it.

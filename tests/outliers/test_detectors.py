@@ -59,7 +59,7 @@ def x():
     return plane_with_outliers()[0]
 
 
-@pytest.mark.few(1)
+@pytest.mark.few(0)
 @pytest.mark.parametrize("detector", DETECTORS)
 def test_weak_noise_finds_rows_off_the_plane(detector):
     x, outlier = plane_with_outliers()
@@ -73,6 +73,7 @@ def test_weak_noise_finds_rows_off_the_plane(detector):
     assert fitted.labels_.sum() == 20
 
 
+@pytest.mark.few(1)
 def test_contract(fitted, x):
     scores = fitted.decision_function(x)
     np.testing.assert_allclose(scores, fitted.decision_scores_, rtol=1e-5)
@@ -98,7 +99,7 @@ def test_unknown_probability_is_refused(fitted, x):
         fitted.predict_proba(x, "softmax")
 
 
-@pytest.mark.few(1)
+@pytest.mark.few(0)
 @pytest.mark.parametrize("detector", DETECTORS)
 def test_refit_equals_fresh_fit(detector, x, request):
     if detector is not PCAScale:
@@ -124,12 +125,14 @@ def test_fit_leaves_global_random_state_alone():
     assert np.random.random() == expected
 
 
+@pytest.mark.few(1)
 def test_score_does_not_depend_on_batch_mates(fitted, x):
     alone = [fitted.decision_function(x[i : i + 1])[0] for i in range(5)]
     together = fitted.decision_function(x)[:5]
     np.testing.assert_allclose(alone, together, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.few(0)
 def test_units_and_constant_columns_do_not_matter():
     x, _ = plane_with_outliers()
     plain = quick().fit(x).decision_scores_
@@ -189,6 +192,7 @@ def test_marginals_are_densities(rng):
     assert far > near + 4
 
 
+@pytest.mark.few(0)
 def test_early_stopping_stops():
     x, _ = plane_with_outliers()
     fitted = quick(
@@ -198,6 +202,7 @@ def test_early_stopping_stops():
     assert len(fitted.decision_scores_) == len(x)
 
 
+@pytest.mark.few(1)
 def test_save_and_load(fitted, x, tmp_path):
     path = tmp_path / "detector.zip"
     fitted.save(path)
@@ -218,6 +223,7 @@ def test_load_as_another_detector_is_refused(fitted, tmp_path):
         other.load(tmp_path / "detector.zip")
 
 
+@pytest.mark.few(1)
 def test_pickle(fitted, x):
     copy = pickle.loads(pickle.dumps(fitted))
     np.testing.assert_allclose(
@@ -240,6 +246,7 @@ def test_bad_rows_are_refused(x, words):
         quick().fit(x)
 
 
+@pytest.mark.few(0)
 def test_one_column_and_few_rows_work():
     x = np.array([[0.0], [0.1], [0.2], [9.0]])
     scores = quick(steps=200, noise=0.1).fit(x).decision_scores_
@@ -269,6 +276,7 @@ def test_bad_options_are_refused(option, value):
         detector.fit(x)
 
 
+@pytest.mark.few(0)
 def test_scores_of_rows_not_seen():
     x, outlier = plane_with_outliers()
     even = np.arange(len(x)) % 2 == 0
@@ -339,6 +347,7 @@ def scale_model(x, y):
     return model
 
 
+@pytest.mark.few(0)
 def test_score_detector_ranks_by_predicted_scale():
     keras.utils.set_random_seed(0)
     random = np.random.default_rng(0)

@@ -67,6 +67,7 @@ def ordinal():
     return model, x, y
 
 
+@pytest.mark.few(0)
 def test_ordered_classes_are_recalibrated_as_classes(ordinal, tmp_path):
     model, x, y = ordinal
     law = model.predict_distribution(x, verbose=0)

@@ -28,6 +28,7 @@ def run(graph, x, **tensors):
     return found
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("kind", kinds.KINDS)
 def test_logits_and_features_of_every_shape(kind):
     # Half of them by turns, since each is a compilation.

@@ -81,6 +81,7 @@ def test_calibrated_logits_keep_temperature_one():
     assert fitted.parameters_["temperature"] == pytest.approx(1, abs=0.03)
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("method", METHODS)
 def test_validation_nll_never_rises(method):
     for seed, temperature in ((0, 2.5), (1, 0.4), (2, 1.0)):
@@ -160,6 +161,7 @@ def test_rows_of_weight_zero_are_ignored():
     assert fitted.parameters_ == pytest.approx(rest.parameters_)
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("method", METHODS)
 def test_hard_inputs_end_finite(method):
     random = np.random.default_rng(0)
@@ -190,6 +192,7 @@ def test_logits_that_know_nothing_keep_their_classes(size):
     assert kept.mean() > 0.99
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("method", METHODS)
 def test_binary_columns_and_dense_maps(method):
     random = np.random.default_rng(0)

@@ -101,6 +101,7 @@ def test_labels_of_sequences_stay_class_numbers(tmp_path, capsys):
     assert printed[0] == printed[1]
 
 
+@pytest.mark.few(0)
 def test_plain_vectors_are_logits_of_yes(tmp_path, capsys):
     logits = np.random.default_rng(0).normal(size=60)
     y = (logits > 0).astype(int)

@@ -306,7 +306,7 @@ def test_a_learned_vector_stands_beside_several_outputs(rng):
     assert (inside.mean(axis=0) >= 0.8).all()
 
 
-@pytest.mark.few(1)
+@pytest.mark.few(0)
 @pytest.mark.parametrize("name", ["normal", "laplace", "student_t"])
 def test_intervals_of_one_coverage_are_a_model_of_their_own(name, tmp_path):
     """What is exported has the calibration in it."""

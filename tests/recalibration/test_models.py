@@ -42,7 +42,7 @@ def classifier(ending="softmax", units=3):
     return keras.Model(inputs, outputs, name="classifier")
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("name", METHODS)
 def test_saved_model_equals_the_arrays(name, tmp_path):
     x, y = data()
@@ -62,6 +62,7 @@ def test_saved_model_equals_the_arrays(name, tmp_path):
     np.testing.assert_allclose(loaded.predict(x, verbose=0), found, atol=1e-6)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("ending", ["softmax", "layer", None])
 def test_every_ending_gives_the_same_calibration(ending):
     x, y = data()

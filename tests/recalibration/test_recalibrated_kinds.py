@@ -13,7 +13,7 @@ from tests import kinds
 pytestmark = pytest.mark.usefixtures("step_by_step")
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("kind", kinds.KINDS)
 def test_every_shape_gives_the_calibration_of_its_arrays(kind, tmp_path):
     x, y = kinds.data()
@@ -34,6 +34,7 @@ def test_every_shape_gives_the_calibration_of_its_arrays(kind, tmp_path):
         np.testing.assert_allclose(again, found, atol=1e-6)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("kind", ["nested", "subclassed"])
 def test_training_the_result_leaves_the_original_as_it_was(kind):
     x, y = kinds.data()
@@ -75,6 +76,7 @@ def test_regressors_are_their_own_too():
         np.testing.assert_array_equal(one, other)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("conditioning", ["head", "global"])
 def test_temperatures_that_a_model_has_are_included(conditioning, tmp_path):
     x, y = kinds.data()
@@ -100,6 +102,7 @@ def test_temperatures_that_a_model_has_are_included(conditioning, tmp_path):
     keras.models.load_model(tmp_path / "calibrated.keras")
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("name", ["GlobalScaling", "LinearFeatureScaling"])
 def test_independent_questions_are_recalibrated_one_by_one(name, tmp_path):
     x, _ = kinds.data(192)
@@ -156,6 +159,7 @@ def test_bernoulli_models_ask_questions():
     )
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("activation", ["sigmoid", "linear"])
 def test_plain_vectors_stay_vectors(activation):
     x, y = kinds.data()
@@ -175,6 +179,7 @@ def test_plain_vectors_stay_vectors(activation):
     )
 
 
+@pytest.mark.few(0)
 def test_weights_in_batches_of_a_regressor():
     x, y = kinds.data()
     y = y + 0.1 * np.random.default_rng(0).standard_normal(len(y))

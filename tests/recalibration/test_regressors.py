@@ -136,7 +136,7 @@ def test_isotonic_maps_the_cdf():
     assert np.mean(y <= middle) == pytest.approx(0.5, abs=0.02)
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("head", ["point", "scale"])
 def test_models_save_and_load(method, head, tmp_path):
@@ -264,6 +264,7 @@ def test_a_normal_head_with_heavy_tails_is_read_as_student_t():
     assert again.parameters_["likelihood"] == "student_t"
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("method", [*METHODS, regression.Auto])
 def test_rows_of_weight_zero_are_as_if_absent(method):
     prediction, y, x = draw(200, tails=3)

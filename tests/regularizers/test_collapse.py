@@ -58,7 +58,7 @@ if keras.backend.backend() == "torch":
     STARTS = STARTS[1:2]
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize(("scale", "noise", "kernel"), STARTS)
 @pytest.mark.parametrize("cls", [regularizers.DLasso, regularizers.MultiLasso])
 def test_neither_weights_nor_noise_collapse(cls, scale, noise, kernel, study):
@@ -81,6 +81,7 @@ def test_ridge_keeps_the_noise_from_collapsing(study):
     assert error < 0.3 * np.mean((least_squares - weights) ** 2)
 
 
+@pytest.mark.few(0)
 def test_the_joint_likelihood_does_collapse(study):
     x, y, _ = study
     joint = regularizers.DLasso(num_examples=SIZE, objective="joint")

@@ -62,6 +62,7 @@ def test_slopes_are_the_held_out_gradient_along_the_pull(cls, data):
     np.testing.assert_allclose(found, expected, rtol=1e-2, atol=1e-3)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("sign", [1, -1])
 def test_strength_grows_where_held_out_rows_want_smaller_weights(sign, data):
     x, y = data
@@ -76,7 +77,7 @@ def test_strength_grows_where_held_out_rows_want_smaller_weights(sign, data):
     assert sign * np.log(prior.scale().item()) < 0
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("cls", PRIORS, ids=lambda c: c.__name__)
 @pytest.mark.parametrize("how", ["split", "data", "share"])
 def test_fit_gives_its_held_out_rows(cls, how, data):
@@ -114,6 +115,7 @@ def test_a_share_needs_arrays(data):
         regularizers.LearnScales(held_out=2)
 
 
+@pytest.mark.few(0)
 def test_a_data_parameter_may_be_beside_it(data):
     x, y = data
     prior = regularizers.DRidge(num_examples=48)

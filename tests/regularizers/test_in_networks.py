@@ -47,6 +47,7 @@ class Subclassed(kl.LikelihoodModel):
         return self.last(self.hidden(x))
 
 
+@pytest.mark.few(2)
 @HOW
 @pytest.mark.parametrize("called", [False, True])
 def test_a_subclassed_model_learns_scales(validation_split, called, data):
@@ -58,7 +59,7 @@ def test_a_subclassed_model_learns_scales(validation_split, called, data):
     assert moved(model)
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @HOW
 @pytest.mark.parametrize("name", ["student_t", "laplace", "mixture(normal)"])
 def test_heads_of_other_likelihoods(validation_split, name, data):
@@ -71,6 +72,7 @@ def test_heads_of_other_likelihoods(validation_split, name, data):
     assert moved(model)
 
 
+@pytest.mark.few(1)
 @HOW
 def test_an_ensemble_learns_scales_of_each_member(validation_split, data):
     def build():
@@ -90,6 +92,7 @@ def adaptive(model):
     return regularizers.adaptive_weights(model)
 
 
+@pytest.mark.few(0)
 def test_a_member_is_measured_as_if_it_were_alone(data):
     """Its curvature does not depend on what the other members predict."""
     x, y = data
@@ -128,7 +131,7 @@ def network(prior=None):
 OPTIMIZERS = ["Adam", "AdamW", "Nadam", "RMSprop", "Adagrad", "Lion"]
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("name", ["SGD", *OPTIMIZERS])
 def test_any_optimizer(name, data):
     model = network()
@@ -142,6 +145,7 @@ def test_any_optimizer(name, data):
     assert moved(model)
 
 
+@pytest.mark.few(1)
 @HOW
 def test_a_frozen_prior_stays(validation_split, data):
     prior = ridge()

@@ -45,7 +45,7 @@ def check(model, x, count, epochs=14):
     return rows
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("name", LAYERS)
 def test_a_layer_is_measured(name, rng):
     inputs = keras.Input((4, 5))
@@ -67,6 +67,7 @@ def attention_model():
     return finish(inputs, layer(inputs, inputs))
 
 
+@pytest.mark.few(0)
 def test_attention_makes_an_object_for_each_weight(rng, tmp_path):
     model = attention_model()
     x = rng.standard_normal((32, 4, 6)).astype("float32")
@@ -91,6 +92,7 @@ def test_attention_makes_an_object_for_each_weight(rng, tmp_path):
     ]
 
 
+@pytest.mark.few(0)
 def test_lora_weights_get_scales_of_their_own(rng, tmp_path):
     inputs = keras.Input((5,))
     dense = keras.layers.Dense(4, kernel_regularizer=prior())

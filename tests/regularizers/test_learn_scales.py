@@ -110,6 +110,7 @@ def test_masked_steps_do_not_count(rng):
     np.testing.assert_allclose(*found, rtol=0.15)
 
 
+@pytest.mark.few(0)
 def test_drawn_targets_give_the_information_of_classes():
     model = dense_model(
         (1,),
@@ -180,6 +181,7 @@ def small_residual_network(make):
     return kl.LikelihoodModel(inputs, outputs)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("cls", [regularizers.DRidge, regularizers.MultiLasso])
 def test_sgd_with_momentum_stays_finite(cls, rng):
     keras.utils.set_random_seed(0)

@@ -160,14 +160,14 @@ def test_configs_of_version_0_2_are_read():
     assert twin.trainable and twin.noise == 1.0 and twin.initial_scale == 0.3
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @every
 def test_scales_are_trained_in_a_stock_sequential_model(cls):
     model, _ = trained(cls)
     assert all(not np.any(s == 1.0) for s in scales(model))
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @every
 def test_scales_survive_saving(cls, data, tmp_path):
     model = functional(cls)
@@ -182,7 +182,7 @@ def test_scales_survive_saving(cls, data, tmp_path):
     model_survives_saving(model, *data, tmp_path / "again.keras")
 
 
-@pytest.mark.few(1)
+@pytest.mark.few(0)
 @every
 def test_clones_have_scales_of_their_own(cls):
     model, data = trained(cls)
@@ -198,6 +198,7 @@ def test_clones_have_scales_of_their_own(cls):
         assert not np.allclose(new, old)
 
 
+@pytest.mark.few(2)
 @every
 def test_weights_files_keep_the_scales(cls, tmp_path):
     model, data = trained(cls)
@@ -258,7 +259,7 @@ def test_a_shared_layer_is_one_weight(data):
     assert len(model.losses) == 1
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @every
 def test_mixed_precision_keeps_scales_in_float32(cls, data, mixed_precision):
     model = sequential(cls)
@@ -275,7 +276,7 @@ def test_mixed_precision_keeps_scales_in_float32(cls, data, mixed_precision):
         assert not np.allclose(weight.regularizer.scale(), 1.0)
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("group", "shape"),
     [("tensor", (1, 1, 1)), ("input", (1, 4, 1)), ("output", (1, 1, 5))],

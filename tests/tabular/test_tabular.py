@@ -163,6 +163,7 @@ def test_same_seed_same_predictions():
     assert np.abs(found[0] - found[2]).max() > 1e-3
 
 
+@pytest.mark.few(0)
 def test_rows_without_weight_do_not_count():
     random = np.random.default_rng(0)
     x = random.normal(size=(60, 1))

@@ -1,0 +1,53 @@
+"""Calibrates the intervals of an ensemble on rows of its own training."""
+
+import numpy as np
+
+from keras_likelihood.layers.calibration_scores import CalibrationScores
+from keras_likelihood.models.conformal_distribution import (
+    LEVEL,
+    interval_scores,
+)
+from keras_likelihood.recalibration.regression import Conformal
+
+
+def calibrated_intervals(alone, held, y, members: int) -> Conformal:
+    """Cross-conformal intervals (Vovk 2015) for the mixture of all members.
+
+    Only some members did not train on a row, and their mixture is less
+    accurate than that of all. Its scores would make intervals too wide. So
+    the quantiles of the scores are extrapolated from one member and from
+    several to all:
+
+        quantile(count) = limit + slope / count
+
+    Args:
+        alone: list of distributions of the rows, each by one member.
+        held: their distribution by the mixture of these members.
+        y: targets `(n, 1)`.
+        members: number of all members.
+    """
+    # The trust of a scale has no meaning for a mixture.
+    conformal = Conformal(trust=1.0).fit_distribution(held, y)
+    count = len(alone)
+    if count > 1:
+        one = [_tail(interval_scores(member, y)) for member in alone]
+        one = np.mean(np.sort(one, axis=1), axis=0)
+        several = _tail(conformal.scores_.values)
+        slope = (one - several) / (1 - 1 / count)
+        found = several - slope * (1 / count - 1 / members)
+        scores = _score(np.maximum.accumulate(np.maximum(found, 0.0)))
+        conformal.scores_ = CalibrationScores.of(scores)
+    return conformal
+
+
+def _tail(score):
+    """Scores on a scale that is linear in the target's distance."""
+    inner = -np.log1p(-np.minimum(score, LEVEL))
+    return inner + np.maximum(score - LEVEL, 0.0)
+
+
+def _score(tail):
+    """The inverse of `_tail`."""
+    most = -np.log1p(-LEVEL)
+    inner = -np.expm1(-np.minimum(tail, most))
+    return inner + np.maximum(tail - most, 0.0)
