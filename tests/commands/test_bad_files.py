@@ -21,6 +21,7 @@ def bad_files(monkeypatch):
         del sys.modules[name]
 
 
+@pytest.mark.few(0)
 def test_bad_files_are_refused_in_one_line(bad_files, capsys):
     rows = bad_files.run(types.SimpleNamespace(every=29, verbose=True))
     everything = rows[-1]

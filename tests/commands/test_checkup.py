@@ -120,6 +120,7 @@ def test_what_cannot_be_checked_is_said(files, tmp_path, capsys):
     assert not page.exists()
 
 
+@pytest.mark.few(0)
 def test_a_regressor_is_recalibrated(files, tmp_path, capsys):
     output = tmp_path / "better.keras"
     data = str(files / "numbers.npz")

@@ -142,6 +142,7 @@ class TestDataset:
         with pytest.raises(ValueError, match=f"before `shuffle`.*{named}"):
             kl.indexed(steps(self.dataset(x, x)))
 
+    @pytest.mark.few(2)
     @pytest.mark.parametrize(
         "steps",
         [

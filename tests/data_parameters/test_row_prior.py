@@ -48,6 +48,7 @@ def test_small_rows_stay_near_the_others(pooled):
     assert found[0] < found[3] < 0.7 * TRUE[3]
 
 
+@pytest.mark.few(0)
 def test_a_narrow_prior_makes_rows_equal():
     found = learned(0.01)[1].values()
     assert np.ptp(found) < 0.1
@@ -56,6 +57,7 @@ def test_a_narrow_prior_makes_rows_equal():
     np.testing.assert_allclose(found, alike, rtol=0.1)
 
 
+@pytest.mark.few(0)
 def test_prior_is_saved(pooled, tmp_path):
     model, scale = pooled
     np.testing.assert_allclose(scale.values([3]), scale.values()[3:], rtol=1e-6)

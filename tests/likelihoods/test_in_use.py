@@ -88,7 +88,7 @@ def test_the_nll_of_a_large_shape_and_of_infinity():
     assert np.all(as_numpy(rho.nll(far)) == np.inf)
 
 
-@pytest.mark.few(6)
+@pytest.mark.few(3)
 @pytest.mark.parametrize("name", NAMES)
 def test_nan_in_nan_out(name):
     likelihood = likelihoods.get(name)

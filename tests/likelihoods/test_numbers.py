@@ -190,7 +190,7 @@ def outcomes(one, prediction):
     return y[np.minimum(index, len(y) - 1)].astype("float32")
 
 
-@pytest.mark.few(1)
+@pytest.mark.few(0)
 @pytest.mark.parametrize("case", TESTED)
 def test_every_number_is_that_of_brute_force(case):
     name, prediction, parameters, found = ALL[case]()

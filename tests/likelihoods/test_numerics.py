@@ -119,6 +119,7 @@ def test_robust_rho_at_shape_0_keeps_one_in_a_hundred_million():
     )
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("name", ["normal", "laplace", "student_t"])
 def test_an_interval_of_almost_everything_is_finite(name):
     zeros = np.zeros((2, 1), "float32")

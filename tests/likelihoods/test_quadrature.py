@@ -80,6 +80,7 @@ def test_quantile_inverts_the_distribution(name, dtype, double_precision):
     assert found[PROBABILITIES == 0.5] == 0
 
 
+@pytest.mark.few(0)
 def test_quantiles_of_certainty_are_infinite():
     found = quantile(normal, ops.convert_to_tensor([0.0, 1.0]))
     np.testing.assert_array_equal(
@@ -120,6 +121,7 @@ def compiled(function):
     return function
 
 
+@pytest.mark.few(0)
 def test_compiled_functions_give_the_same():
     p = ops.convert_to_tensor(PROBABILITIES.astype("float32"))
 

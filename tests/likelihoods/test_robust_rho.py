@@ -87,7 +87,7 @@ def test_the_density_integrates_to_one(shape, double_precision):
     assert mass == pytest.approx(1, abs=1e-9)
 
 
-@pytest.mark.few(4)
+@pytest.mark.few(2)
 @pytest.mark.parametrize("dtype", ERRORS)
 @pytest.mark.parametrize("shape", [0.25, 1.0, 1.75, 2.0, 2.5, 6.0])
 def test_cdf_matches_mpmath(shape, dtype, double_precision):

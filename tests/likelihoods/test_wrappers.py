@@ -117,6 +117,7 @@ def test_a_transformed_density_integrates_to_one(
     assert likelihoods.get(type(made).name()) is type(made)
 
 
+@pytest.mark.few(0)
 def test_information_by_its_definition(double_precision):
     zeros = ops.zeros((1, 2), dtype="float64")
     log = Transformed("normal", "log")(ops.exp(zeros + 0.3), scale=0.5)

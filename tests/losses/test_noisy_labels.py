@@ -108,6 +108,7 @@ def test_remembers_predictions_and_keeps_them_in_the_file(rng, tmp_path):
     np.testing.assert_allclose(as_numpy(distribution.mean()), p[:4], rtol=1e-4)
 
 
+@pytest.mark.few(0)
 def test_survives_wrong_labels_and_finds_them(rng):
     x, y, truth = points(rng)
     new, _, new_truth = points(rng)

@@ -84,6 +84,7 @@ def test_contract(fitted, x):
     )
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("method", ["linear", "unify"])
 def test_probabilities_rise_with_the_score(fitted, x, method):
     p = fitted.predict_proba(x, method)

@@ -290,6 +290,7 @@ def test_intervals_of_counts_end_at_counts(rng):
         assert (upper == np.round(upper)).all()
 
 
+@pytest.mark.few(0)
 def test_a_learned_vector_stands_beside_several_outputs(rng):
     """A mixture has three numbers where each of two outputs has one."""
     inputs = keras.Input((3,))

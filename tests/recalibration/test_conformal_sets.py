@@ -179,7 +179,7 @@ def test_model_of_one_question(rng):
         Conformal().fit(several, x, np.stack([y, y], axis=1) > 0)
 
 
-@pytest.mark.few(1)
+@pytest.mark.few(0)
 @pytest.mark.parametrize("score", ["aps", "raps", "lac"])
 @pytest.mark.parametrize("units", [1, 3])
 def test_sets_of_one_coverage_are_a_model_of_their_own(score, units, tmp_path):

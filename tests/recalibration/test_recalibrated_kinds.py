@@ -230,7 +230,7 @@ def test_subclassed_regressors_and_classifiers_in_batches():
     assert found.model.predict(x, verbose=0).shape == (128, 3)
 
 
-@pytest.mark.few(1)
+@pytest.mark.few(0)
 def test_outputs_stay_float32_under_mixed_precision(mixed_precision, tmp_path):
     x, y = kinds.data(64)
     for ending in ("softmax", "sigmoid"):

@@ -89,6 +89,7 @@ def test_the_joint_likelihood_does_collapse(study):
     assert noise < 0.4
 
 
+@pytest.mark.few(0)
 def test_pure_noise_switches_everything_off(study):
     x = study[0]
     y = np.random.default_rng(2).standard_normal((SIZE, 1)).astype("float32")

@@ -198,7 +198,7 @@ def test_clones_have_scales_of_their_own(cls):
         assert not np.allclose(new, old)
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @every
 def test_weights_files_keep_the_scales(cls, tmp_path):
     model, data = trained(cls)
