@@ -8,12 +8,10 @@ writes the table of `docs/studies/index.md`, and a shorter one for `README.md`.
 import dataclasses
 import json
 import pathlib
-import sys
 
 import numpy as np
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
-sys.path.append(str(ROOT / "examples"))
 import label_noise_page  # noqa: E402
 import outliers  # noqa: E402
 import page_tables  # noqa: E402
@@ -58,7 +56,7 @@ def label_noise() -> list[Headline]:
         name: f"{100 * mean(name, 'accuracy'):.1f} %"
         for name in (ours, "cross-entropy")
     }
-    place = "label_noise", "examples/label_noise.py"
+    place = "label_noise", "benchmarks/label_noise.py"
     return [
         Headline(
             "Test accuracy after training on CIFAR-10N, 40 % of whose labels "
@@ -113,7 +111,7 @@ def uncertainty() -> list[Headline]:
     """Ensembles of networks against boosted trees."""
     results = stored("uncertainty")
     ours = "Student's t, 5 members"
-    place = "uncertainty", "examples/uncertainty.py"
+    place = "uncertainty", "benchmarks/uncertainty.py"
     lines = []
     for peer in ("NGBoost", "CatBoost"):
         count, total = uncertainty_page.wins(results, ours, peer)

@@ -1,11 +1,11 @@
 """Temperatures find the bad images of CIFAR-10.
 
-    KERAS_BACKEND=jax python examples/paper/temperatures_cifar10.py
+    KERAS_BACKEND=jax python benchmarks/paper/temperatures_cifar10.py
 
 As `temperatures.py`, with a convolutional network on half of CIFAR-10's
 training images. Meant for a GPU.
 
-    python examples/paper/temperatures_cifar10.py --runs RUNS.jsonl --only 3
+    python benchmarks/paper/temperatures_cifar10.py --runs RUNS.jsonl --only 3
 
 With `--runs`, every seed is a line of that file and is not done again, so
 several processes, each with `--only` a few seeds, may fill it side by side.

@@ -1,7 +1,7 @@
 """Writes docs/paper.md from the results of the studies.
 
-    python examples/paper/render.py
-    python examples/paper/render.py --check
+    python benchmarks/paper/render.py
+    python benchmarks/paper/render.py --check
 
 The words are those of `prose/NAME.md`, which hold no result: numbers come
 from `docs/paper/NAME.json` (ours) and `reported.json` (the paper's). In the
@@ -63,7 +63,7 @@ def render(folder: pathlib.Path = FOLDER) -> str:
             words = _verdicts(name, found) + _section(words, study, reported)
             words += _footer(name, study)
         else:
-            words = f"Not run yet: `python examples/paper/{name}.py`."
+            words = f"Not run yet: `python benchmarks/paper/{name}.py`."
         parts.append(f"{title}\n\n{words.strip()}\n")
     return "\n".join(part.strip() + "\n" for part in parts)
 

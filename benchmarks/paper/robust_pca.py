@@ -1,6 +1,6 @@
 """A subspace that outliers do not turn.
 
-    python examples/paper/robust_pca.py
+    python benchmarks/paper/robust_pca.py
 
 Points near a line in the plane, with outliers: principal components against
 those with a learned scale for each example. The table repeats it in ten

@@ -1,6 +1,6 @@
 """Recalibrated classifiers and regressors.
 
-    python examples/paper/recalibration_tables.py
+    python benchmarks/paper/recalibration_tables.py
 
 Classifiers are fitted on validation logits and judged on test logits;
 regressors are networks of ten hidden units, fitted to 60 % of a set,

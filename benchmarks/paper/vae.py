@@ -1,8 +1,8 @@
 """Variational auto-encoders of faces under the robust loss.
 
-    python examples/paper/vae.py
-    python examples/paper/vae.py --runs RUNS.jsonl --only "data HxWxC"
-    python examples/paper/vae.py --size 32 --images 2000 --epochs 5
+    python benchmarks/paper/vae.py
+    python benchmarks/paper/vae.py --runs RUNS.jsonl --only "data HxWxC"
+    python benchmarks/paper/vae.py --size 32 --images 2000 --epochs 5
 
 A convolutional VAE of CelebA faces, trained with shape and scale of the
 robust likelihood that are global, learned for each training image, or

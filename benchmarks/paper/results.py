@@ -143,7 +143,7 @@ def _command():
         # Where runs are kept does not change what they find.
         place = words.index("--runs")
         del words[place : place + 2]
-    return " ".join(["python", f"examples/paper/{words[0]}", *words[1:]])
+    return " ".join(["python", f"benchmarks/paper/{words[0]}", *words[1:]])
 
 
 def circumstances_now() -> dict:

@@ -1,27 +1,18 @@
 """Strengths of L1 and L2 that are learned: three panels.
 
-    KERAS_BACKEND=jax python examples/paper/adaptive_regularization.py
+    KERAS_BACKEND=jax python benchmarks/paper/adaptive_regularization.py
 
-Draws `examples/adaptive_regularization.py`, of which this is a shorter run,
-and records what the panels show. The figure has the first draw.
+Draws the panels of `regularization_panels.py` and records what they show. The
+figure has the first draw.
 """
-
-import importlib.util
 
 import keras
 import numpy as np
-from results import HERE, WIDTH, mean_and_error, parser, pyplot, record
+import regularization_panels as panels
+from results import WIDTH, mean_and_error, parser, pyplot, record
 
 FIRST_SEED = 100
 """Lower seeds are those of the development."""
-
-
-def example():
-    path = HERE.parent / "adaptive_regularization.py"
-    spec = importlib.util.spec_from_file_location("adaptive_example", path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 def heights(axis):
@@ -34,13 +25,12 @@ def heights(axis):
 
 def study(seed, size, steps, shares):
     """A figure of one draw, and its errors by panel and method."""
-    module = example()
     plt = pyplot()
     keras.utils.set_random_seed(seed)
     figure, axes = plt.subplots(1, 3, figsize=(WIDTH, 3.6))
-    module.draw_ridge(axes[0], size, steps, seed)
-    module.draw_lasso(axes[1], size, steps, seed)
-    module.draw_sparsities(axes[2], size, steps, shares, seed)
+    panels.draw_ridge(axes[0], size, steps, seed)
+    panels.draw_lasso(axes[1], size, steps, seed)
+    panels.draw_sparsities(axes[2], size, steps, shares, seed)
     for axis in axes[:2]:
         axis.set(xscale="log")
     for axis in axes:

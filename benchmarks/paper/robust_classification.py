@@ -1,6 +1,6 @@
 """A classifier that learns which examples not to trust.
 
-    python examples/paper/robust_classification.py
+    python benchmarks/paper/robust_classification.py
 
 Two overlapping clouds in the plane and, far from the boundary, a cluster of
 mislabelled points. Logistic regression bends to them; with a temperature

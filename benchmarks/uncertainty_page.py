@@ -1,16 +1,14 @@
 """Writes the tables and the figure of docs/studies/uncertainty.md.
 
-python examples/uncertainty_page.py
+python benchmarks/uncertainty_page.py
 """
 
 import json
 import pathlib
-import sys
 
 import numpy as np
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
-sys.path.append(str(ROOT / "benchmarks"))
 import page_tables  # noqa: E402
 
 RESULTS = ROOT / "docs" / "results" / "uncertainty.json"

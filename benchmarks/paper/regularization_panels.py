@@ -1,6 +1,6 @@
-"""The strength of L1 and L2, learned instead of searched.
+"""Panels of the strength of L1 and L2, learned instead of searched.
 
-A linear model with as many weights as examples. Three panels:
+A linear model with as many weights as examples:
 
 1. ridge: error of the weights over the strength of L2, and where D-Ridge and
    cross-validation end up;
@@ -8,14 +8,9 @@ A linear model with as many weights as examples. Three panels:
    which no single strength can reach;
 3. all L1 methods over the share of weights that are not zero, against least
    squares on the true support.
-
-    python examples/adaptive_regularization.py figures
-    python examples/adaptive_regularization.py figures --quick
 """
 
-import argparse
 import warnings
-from pathlib import Path
 
 import keras
 import numpy as np
@@ -178,36 +173,3 @@ def draw_sparsities(ax, size, steps, sparsities, seed=0):
     for name, values in errors.items():
         ax.plot(sparsities, values, "o-", label=name)
     ax.set(title="L1 methods", xlabel="share of weights not zero")
-
-
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("folder", type=Path, help="where the figure goes")
-    parser.add_argument("--quick", action="store_true", help="100 x 100")
-    arguments = parser.parse_args()
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
-    size, steps = (100, 2500) if arguments.quick else (500, 3000)
-    sparsities = (0.05, 0.1, 0.2, 0.5) + (() if arguments.quick else (0.8, 1))
-    keras.utils.set_random_seed(0)
-    figure, axes = plt.subplots(1, 3, figsize=(14, 4), layout="constrained")
-    draw_ridge(axes[0], size, steps)
-    draw_lasso(axes[1], size, steps)
-    draw_sparsities(axes[2], size, steps, sparsities)
-    for ax in axes[:2]:
-        ax.set(xscale="log")
-    for ax in axes:
-        ax.set(yscale="log")
-        ax.legend()
-    axes[0].set(ylabel="mean squared error of the weights")
-    arguments.folder.mkdir(parents=True, exist_ok=True)
-    path = arguments.folder / "adaptive_regularization.png"
-    figure.savefig(path, dpi=150)
-    print(f"written to {path}")
-
-
-if __name__ == "__main__":
-    main()

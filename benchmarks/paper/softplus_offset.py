@@ -1,6 +1,6 @@
 """Recalibration curves for different offsets of the softplus.
 
-    KERAS_BACKEND=jax python examples/paper/softplus_offset.py
+    KERAS_BACKEND=jax python benchmarks/paper/softplus_offset.py
 
 A temperature is predicted from the features of a ResNet-50 on CIFAR-100,
 trained by gradient descent on the validation set and judged on the test set,

@@ -1,7 +1,7 @@
 """Linear and deep regressors with and without a predicted scale.
 
-    KERAS_BACKEND=jax python examples/paper/regressors.py
-    KERAS_BACKEND=jax python examples/paper/regressors.py --runs RUNS.jsonl
+    KERAS_BACKEND=jax python benchmarks/paper/regressors.py
+    KERAS_BACKEND=jax python benchmarks/paper/regressors.py --runs RUNS.jsonl
 
 The protocol of the paper: inputs and targets standardised, one hidden layer
 of 10 units for the deep ones, Adam at 1e-3 for 3000 steps on all the data.

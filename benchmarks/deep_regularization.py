@@ -6,10 +6,10 @@ many steps for each of its members as the learned model has ("full"), or as
 many for all of them together ("equal"). The winner of the grid is trained
 again on all training data, free of charge.
 
-    python examples/deep_adaptive_regularization.py
-    python examples/deep_adaptive_regularization.py --quick
+    python benchmarks/deep_regularization.py
+    python benchmarks/deep_regularization.py --quick
     export KERAS_LIKELIHOOD_DATA=data
-    python examples/deep_adaptive_regularization.py --data autompg wine_red
+    python benchmarks/deep_regularization.py --data autompg wine_red
 
 Without names the diabetes set of scikit-learn is used; names are those of
 `regression/NAME.npz` (keys `X`, `y`) in the folder `KERAS_LIKELIHOOD_DATA`.

@@ -1,6 +1,6 @@
 """Predicted distributions on real tables, beside boosting and dropout.
 
-    KERAS_BACKEND=jax KERAS_LIKELIHOOD_DATA=... python examples/uncertainty.py
+    KERAS_BACKEND=jax KERAS_LIKELIHOOD_DATA=... python benchmarks/uncertainty.py
 
 In the usual way of the field (Hernandez-Lobato and Adams 2015): random 90/10
 splits, one hidden layer of 50 units, NLL and RMSE in the units of the target,

@@ -2,7 +2,7 @@
 
     python benchmarks/outliers.py --json outliers.json
     python benchmarks/outliers.py --sets unseen --json unseen.json
-    python examples/paper/outliers_table.py --json outliers.json \\
+    python benchmarks/paper/outliers_table.py --json outliers.json \\
         --unseen unseen.json
 
 Draws the distribution of the AUC over the sets from the benchmark's results.

@@ -1,6 +1,6 @@
 """Wider networks know themselves less well.
 
-    KERAS_BACKEND=jax python examples/paper/layer_width.py
+    KERAS_BACKEND=jax python benchmarks/paper/layer_width.py
 
 One hidden layer of growing width, with a predicted scale, on a small
 synthetic set (Friedman's first function): calibration error on training and

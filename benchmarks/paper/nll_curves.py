@@ -1,6 +1,6 @@
 """The normal and the softmax likelihood as their parameter moves.
 
-    python examples/paper/nll_curves.py
+    python benchmarks/paper/nll_curves.py
 
 A likelihood pays for certainty: its loss has one best scale (temperature) for
 every size of error (every margin of the logits).

@@ -1,9 +1,10 @@
 """How to train a predicted scale, so that neither NLL nor RMSE suffers.
 
     KERAS_BACKEND=jax KERAS_LIKELIHOOD_DATA=... \
-        python examples/uncertainty_recipes.py --json docs/results/recipes.json
+        python benchmarks/uncertainty_recipes.py \
+        --json docs/results/recipes.json
 
-The networks, splits and scores are those of `examples/uncertainty.py`, one
+The networks, splits and scores are those of `benchmarks/uncertainty.py`, one
 network a split. Recipes for the same network are:
 
 - `squared error`: a constant scale;

@@ -1,6 +1,6 @@
 """Temperatures find the bad examples.
 
-    KERAS_BACKEND=jax python examples/paper/temperatures.py
+    KERAS_BACKEND=jax python benchmarks/paper/temperatures.py
 
 Handwritten digits, a tenth of which are corrupted: by another label, by
 noise, or by another image laid over them. A small network is trained on all of

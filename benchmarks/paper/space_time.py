@@ -1,6 +1,6 @@
 """What each type of likelihood parameter costs, in space and in time.
 
-    KERAS_BACKEND=jax python examples/paper/space_time.py
+    KERAS_BACKEND=jax python benchmarks/paper/space_time.py
 
 A small network with one or many targets and a normal likelihood whose scale
 is fixed, global, one per training example, or predicted. Space is counted in

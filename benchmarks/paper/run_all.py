@@ -1,8 +1,8 @@
 """Runs the studies one after the other, then writes the page.
 
-python examples/paper/run_all.py
-python examples/paper/run_all.py --only nll_curves regressors
-python examples/paper/run_all.py --quick
+python benchmarks/paper/run_all.py
+python benchmarks/paper/run_all.py --only nll_curves regressors
+python benchmarks/paper/run_all.py --quick
 """
 
 import argparse

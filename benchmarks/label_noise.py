@@ -6,9 +6,9 @@ same stopped by held-out labels, the same on labels that an early network
 agrees with, label smoothing, GCE, data temperatures and `NoisyLabelsLoss`,
 which is ELR. cleanlab ranks labels by five out-of-fold networks.
 
-    python examples/label_noise.py
+    python benchmarks/label_noise.py
     KERAS_BACKEND=jax KERAS_LIKELIHOOD_DATA=... \\
-        python examples/label_noise.py --data cifar10 --json found.json \\
+        python benchmarks/label_noise.py --data cifar10 --json found.json \\
         --labels clean aggre random1 worse
 
 The first uses the digits of scikit-learn with labels moved at random, and runs

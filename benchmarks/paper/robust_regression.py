@@ -1,6 +1,6 @@
 """Robust lines: learned scales against RANSAC, Theil-Sen and Huber.
 
-    python examples/paper/robust_regression.py
+    python benchmarks/paper/robust_regression.py
 
 A line with noise and, at large x, points of no relation to it. Error of the
 slope over many such sets, and the processor time of a fit, methods in turns.
