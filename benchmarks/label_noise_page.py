@@ -7,10 +7,9 @@ import json
 import pathlib
 
 import numpy as np
+import page_tables
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
-import page_tables  # noqa: E402
-
 RESULTS = ROOT / "docs" / "results" / "label_noise.json"
 COUNTS = ROOT / "docs" / "results" / "label_counts.json"
 FIGURE = ROOT / "docs" / "_static" / "label_noise.png"
@@ -21,7 +20,7 @@ AUM = "AUM of the cross-entropy"
 METHODS = (
     *("cross-entropy", AUM, "stopped by held-out labels"),
     "early selection",
-    *("label smoothing", "GCE", "data temperatures"),
+    *("label smoothing", "data temperatures"),
     *(OURS, OURS + SHORTER, OURS + LONGER, "cleanlab, five folds"),
 )
 LABELS = {

@@ -9,14 +9,14 @@ import dataclasses
 import json
 import pathlib
 
+import label_noise_page
 import numpy as np
+import outliers
+import page_tables
+import regularization_page
+import uncertainty_page
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
-import label_noise_page  # noqa: E402
-import outliers  # noqa: E402
-import page_tables  # noqa: E402
-import regularization_page  # noqa: E402
-import uncertainty_page  # noqa: E402
 
 
 @dataclasses.dataclass
@@ -114,13 +114,14 @@ def uncertainty() -> list[Headline]:
     place = "uncertainty", "benchmarks/uncertainty.py"
     lines = []
     for peer in ("NGBoost", "CatBoost"):
-        count, total = uncertainty_page.wins(results, ours, peer)
+        count, below, above, total = uncertainty_page.wins(results, ours, peer)
         lines.append(
             Headline(
                 f"Test NLL of predicted distributions on {total} tables "
                 "(lower is better)",
-                f"`kl.Ensemble` of five Student's t networks: lower on {count}",
-                f"{peer}: lower on {total - count}",
+                "`kl.Ensemble` of five Student's t networks: lower on "
+                f"{count}, clearly on {below}",
+                f"{peer}: lower on {total - count}, clearly on {above}",
                 *place,
             )
         )
