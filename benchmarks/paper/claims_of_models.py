@@ -1,20 +1,21 @@
-"""Claims about robust models: figures 1, 4, 9 and 10, tables 1, 2 and 6."""
+"""Claims about robust models: figures 1, 4, 9, 10 and 11, tables 1, 2 and 6."""
 
-from verdicts import FIGURE, claim, verdict
+from verdicts import NOTHING, OPEN, Finding, claim, verdict
 
 
 @claim(
     "nll_curves",
     "Figure 1",
     "A learned scale cannot cheat: the best scale is the size of the error.",
+    "The best scale on a grid differs from the error by at most a step of the "
+    "grid; by at most ten steps.",
 )
 def _(data, found):
     gap, step = data["largest_gap"], data["step"]
-    return (
+    return Finding(
         verdict(gap <= step, gap <= 10 * step),
         f"off by {gap:.1%} at most",
-        FIGURE,
-        f"A grid with steps of {step:.1%} cannot be more exact.",
+        why=f"The grid has steps of {step:.1%}.",
     )
 
 
@@ -22,20 +23,20 @@ def _(data, found):
     "robust_classification",
     "Figures 4 and 9, left",
     "A predicted temperature protects a classifier from wrong labels.",
+    "The accuracy is clearly higher in both studies and no seed's is lower; "
+    "the mean is higher in the first study.",
 )
 def _(data, found):
     first, second = found["study1"], found["study2"]
     plain = data["tables"]["study1"]["rows"]["logistic regression"][0]
-    mean = first["gain"] > 0 and second["gain"] > 0
-    worst = first["worst_gain"] > 0 and second["worst_gain"] > 0
-    return (
-        verdict(mean and worst, first["gain"] > 0),
-        f"accuracy {plain:.3f} to {plain + first['gain']:.3f}",
-        FIGURE,
-        "It holds on the worst seed too."
+    clear = first["clear"] and second["clear"]
+    worst = first["worst_gain"] >= 0 and second["worst_gain"] >= 0
+    return Finding(
+        verdict(clear and worst, first["gain"] > 0),
+        ours=f"accuracy {plain:.3f} to {plain + first['gain']:.3f}",
+        why="It holds for every seed."
         if worst
-        else "It holds on average. The worst seed ends below logistic "
-        "regression.",
+        else "The worst seed is below logistic regression.",
     )
 
 
@@ -43,32 +44,21 @@ def _(data, found):
     "robust_regression",
     "Figure 10",
     "MPLS-XY is as robust as RANSAC and takes a fraction of its time.",
+    "By the paper's recipe the median error is at most 1.1 times that of "
+    "RANSAC for every kind of outliers, in at most half of its time; for more "
+    "than half of the kinds, in less time.",
 )
 def _(data, found):
-    level = sum(ratio <= 1.1 for ratio in found["over_ransac"])
-    worst, kinds = max(found["over_ransac"]), found["kinds"]
-    # "A fraction" is at most a half; "as robust" is within a tenth.
-    quick, fast = found["speed"] >= 2, found["speed"] > 1
-    affine = found["affine"]
-    literal = affine is None or affine <= 1.1
-    why = (
-        f"Its error is at most {worst:.1f} times that of RANSAC."
-        if level == kinds
-        else f"RANSAC is ahead on {kinds - level} of {kinds}, by a factor of "
-        f"up to {worst:.1f}."
-    )
-    if not literal:
-        why = (
-            "Our scale is not the paper's affine one, whose error is up to "
-            f"{affine:.0f} times that of RANSAC."
-        )
-    return (
-        verdict(
-            level == kinds and quick and literal, 2 * level > kinds and fast
-        ),
-        f"{found['speed']:.1f} times as fast; as robust on {level} of {kinds}",
-        FIGURE,
-        why,
+    kinds, mine, ours = found["kinds"], found["literal"], found["ours"]
+    quick, fast = mine["speed"] >= 2, mine["speed"] > 1
+    level = mine["level"]
+    return Finding(
+        verdict(level == kinds and quick, 2 * level > kinds and fast),
+        f"as robust on {level} of {kinds}; {found['seconds']:.1f} s",
+        f"as robust on {ours['level']} of {kinds}; {ours['speed']:.1f} times "
+        "as fast",
+        why="3,000 steps of Adam are slow, and a cluster misleads the scale "
+        f"({mine['worst']:.0f} times the error of RANSAC).",
     )
 
 
@@ -76,16 +66,20 @@ def _(data, found):
     "robust_regression",
     "Figure 10",
     "DPLS does not suit outliers at large x.",
+    "By the paper's recipe its error is more than half of that of least "
+    "squares for both kinds of outliers at large x; for one.",
 )
 def _(data, found):
-    ratio = found["dpls"] / found["ols"]
-    return (
-        verdict(ratio > 0.5, ratio > 0.1),
-        f"error {found['dpls']:.2f}; least squares {found['ols']:.1f}",
-        FIGURE,
-        "Our search over many starts protects DPLS, not its prior."
-        if ratio <= 0.1
-        else "It fails here as it does in the paper.",
+    fails = [ratio > 0.5 for ratio in found["dpls_over_ols"]]
+    literal, ours, plain = (
+        " and ".join(f"{value:.1f}" for value in found[key])
+        for key in ("dpls", "dpls_ours", "ols")
+    )
+    return Finding(
+        verdict(all(fails), any(fails)),
+        f"error {literal}; least squares {plain}",
+        f"error {ours}",
+        why="Ours searches many starts, which protects it.",
     )
 
 
@@ -93,14 +87,16 @@ def _(data, found):
     "robust_pca",
     "Figure 9, right",
     "Learned scales make principal components robust.",
+    "The largest median angle is below a tenth of the smallest of PCA, and "
+    "clearly lower for every share of outliers; below a half.",
 )
 def _(data, found):
     ours, plain = found["learned"], found["plain"]
-    return (
-        verdict(ours < plain / 10, ours < plain / 2),
-        f"angle {ours:.1f}° at most; PCA {plain:.0f}° or more",
-        FIGURE,
-        f"Worst median over shares of outliers; {data['sets']} data sets.",
+    clear = found["clear"] == found["shares"]
+    return Finding(
+        verdict(ours < plain / 10 and clear, ours < plain / 2),
+        ours=f"angle {ours:.1f}° at most; PCA {plain:.0f}° or more",
+        why=f"Medians of {data['sets']} data sets.",
     )
 
 
@@ -108,17 +104,16 @@ def _(data, found):
     "vae",
     "Table 1",
     "Auto-encoder: predicted element-wise parameters have the least error.",
+    "They have the least error of the paper's six rows; no rule for less.",
 )
 def _(data, found):
     place, rows = found["place"], found["rows"]
-    return (
+    return Finding(
         verdict(place == 1, False),
+        "not rerun",
         f"{found['error']:.0f}, place {place} of {rows}",
         f"{found['paper_error']:.0f}, place {found['paper_place']} of {rows}",
-        f"{data['seeds']} seeds."
-        if place == 1
-        else "The plain likelihood neglects hard pixels. "
-        f"A weighted one has {found['weighted']:.0f}.",
+        f"Our settings. A weighted likelihood has {found['weighted']:.0f}.",
     )
 
 
@@ -126,56 +121,122 @@ def _(data, found):
     "vae",
     "Table 1",
     "Predicted parameters cost little; data parameters cost much time.",
+    "A step takes less than 1.2 times as long with predicted element-wise "
+    "parameters and more than twice as long with data parameters; one of both.",
 )
 def _(data, found):
     cheap, slow = found["time"] < 1.2, found["data_time"] > 2
-    return (
+    return Finding(
         verdict(cheap and slow, cheap or slow),
+        "not rerun",
         f"{found['time']:.2f}x; data {found['data_time']:.2f}x",
         f"{found['paper_time']:.2f}x; data {found['paper_data_time']:.2f}x",
-        "Data parameters are as slow here."
-        if slow
-        else "Here a step updates only the data parameters of its batch.",
+        "Our step updates only the data parameters of its batch.",
     )
+
+
+@claim(
+    "vae",
+    "Figure 11",
+    "The predicted shape is from 1.8 to 3.0 and the predicted scale from 0.20 "
+    "to 0.43.",
+    "The middle 90 % of the values of a run with the paper's settings lie in "
+    "these ranges; no rule for less.",
+)
+def _(data, found):
+    return Finding(
+        OPEN,
+        "not rerun",
+        NOTHING,
+        "the ranges",
+        "The runs of Table 1 did not keep the values.",
+    )
+
+
+def _total(counts):
+    """Cells in which CAL or NLL is lower, clearly lower, clearly higher."""
+    names = [f"{d}_{m}" for d in ("deep", "linear") for m in ("CAL", "NLL")]
+    return [
+        sum(counts[name][key] for name in names)
+        for key in ("below", "clear", "above")
+    ]
 
 
 @claim(
     "regressors",
     "Tables 2 and 6",
     "A predicted scale improves the calibration and the NLL of regressors.",
+    "Against one fitted scale, in at least as many of the 32 cells as in the "
+    "paper less two; in more than half. Of two readings of the start of the "
+    "scale the better one counts.",
 )
 def _(data, found):
-    names = [f"{d}_{m}" for d in ("deep", "linear") for m in ("CAL", "NLL")]
-    counts = [found[name] for name in names]
-    ours = sum(count["base"] for count in counts)
-    rmse = sum(count["rmse"] for count in counts)
-    paper = sum(count["paper"] for count in counts)
-    clear, clear_rmse = (
-        sum(count["clear"][key] for count in counts)
-        for key in ("base_below", "rmse_below")
+    total, paper = 4 * found["sets"], found["paper"]
+    theirs = sum(
+        paper[f"{d}_{m}"] for d in ("deep", "linear") for m in ("CAL", "NLL")
     )
-    total = len(names) * found["sets"]
-    return (
-        verdict(ours >= paper - 2, 2 * ours > total),
-        f"better in {ours} of {total}, clearly in {clear}",
-        f"better in {paper} of {total}",
-        "Beside a constant scale fitted to the training errors it is better "
-        f"in {rmse}, clearly in {clear_rmse}.",
+    shown = f"lower in {theirs} of {total}"
+    if not found["literal"]:
+        return Finding(OPEN, "not run", NOTHING, shown)
+    literal, zero = _total(found["literal"]), _total(found["rmse"])
+    best = max(literal[0], zero[0])
+    told = "lower in {} of {t}, clearly in {}, clearly higher in {}"
+    return Finding(
+        verdict(best >= theirs - 2, 2 * best > total),
+        told.format(*literal, t=total),
+        told.format(*zero, t=total),
+        shown,
+        "Ours starts the weights of the scale at zero, the paper's not.",
     )
 
 
 @claim(
     "regressors",
     "Tables 2 and 6",
-    "A predicted scale lowers the squared error of regressors.",
+    'A predicted scale lowers the "MSE" of regressors.',
+    "The mean calibration gap, which this column seems to be, is lower on more "
+    "than half of the sets for deep and linear models; for one of both.",
 )
 def _(data, found):
-    deep, linear = found["deep_MSE"], found["linear_MSE"]
-    sets = found["sets"]
-    won = [2 * one["base"] > sets for one in (deep, linear)]
-    return (
+    sets, paper = found["sets"], found["paper"]
+    shown = f"deep {paper['deep_gap']}, linear {paper['linear_gap']} of {sets}"
+    literal = found["literal"]
+    if not literal:
+        return Finding(OPEN, "not run", NOTHING, shown)
+    depths = ("deep", "linear")
+    gaps = [literal[f"{depth}_gap"]["below"] for depth in depths]
+    errors = [literal[f"{depth}_MSE"]["below"] for depth in depths]
+    ours = [found["one"][f"{depth}_MSE"]["below"] for depth in depths]
+    won = [2 * gap > sets for gap in gaps]
+    return Finding(
         verdict(all(won), any(won)),
-        f"deep {deep['base']} of {sets}; linear {linear['base']} of {sets}",
-        f"deep {deep['paper']} of {sets}; linear {linear['paper']} of {sets}",
-        "A linear model fits best where the noise is small and pays elsewhere.",
+        "gap: deep {}, linear {} of {}".format(*gaps, sets),
+        "squared error: deep {}, linear {}".format(*ours),
+        shown,
+        "Squared error with its settings: deep {}, linear {}.".format(*errors),
+    )
+
+
+@claim(
+    "regressors",
+    "Appendix",
+    "Linear models benefit more from likelihood parameters than deep ones.",
+    "The mean over the sets of log(CAL base / CAL predicted) is clearly larger "
+    "for linear models; larger. Of two readings of the start of the scale the "
+    "better one counts.",
+)
+def _(data, found):
+    paper = found["paper"]["more"][0]
+    shown = f"{paper:+.1f} in its tables"
+    if not found["literal"]:
+        return Finding(OPEN, "not run", NOTHING, shown)
+    literal, zero = found["literal"]["more"], found["rmse"]["more"]
+    mean, low, _ = max(literal, zero)
+    return Finding(
+        verdict(low > 0, mean > 0),
+        f"{literal[0]:+.1f}",
+        f"{zero[0]:+.1f}",
+        shown,
+        "Gain of linear minus that of deep models, in log CAL."
+        + " The paper's tables contradict its sentence." * (paper < 0),
     )

@@ -1,8 +1,15 @@
 """Columns of recorded tables, and what is counted in them."""
 
-import itertools
-import random
+import math
+import pathlib
 import statistics
+import sys
+
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[1]))
+import paired  # noqa: E402
+
+SPLITS = 0.25
+"""Test rows over training rows where a set is split 80 : 20."""
 
 
 def column(table: dict, name: str) -> dict:
@@ -26,34 +33,45 @@ def place_of(values: dict, name: str) -> int:
     return 1 + sum(value < values[name] for value in values.values())
 
 
-def paired_difference(first, second):
-    """Mean of paired differences and its 95 % interval.
-
-    The interval is that of the bootstrap. Of few pairs all draws are counted,
-    of many pairs 4,000 are drawn.
-    """
-    gaps = [a - b for a, b in zip(first, second, strict=True)]
-    if len(gaps) <= 5:
-        draws = itertools.product(gaps, repeat=len(gaps))
-    else:
-        chance = random.Random(0)
-        draws = (chance.choices(gaps, k=len(gaps)) for _ in range(4000))
-    means = sorted(sum(draw) / len(gaps) for draw in draws)
-    cut = round(0.025 * (len(means) - 1))
-    return sum(gaps) / len(gaps), means[cut], means[-1 - cut]
+def difference(first, second, *, overlap=0.0):
+    """`paired.difference`; a smoke test has one repeat and no interval."""
+    if len(first) < 2:
+        return first[0] - second[0], math.nan, math.nan
+    return paired.difference(first, second, overlap=overlap)
 
 
-def told_difference(first, second, digits: int) -> str:
-    """A paired difference as the page tells it: mean (low to high)."""
+def format_difference(first, second, digits: int) -> str:
+    """A paired difference: its mean, and from where to where it may be."""
     mean, low, high = (
-        f"{value:+.{digits}f}" for value in paired_difference(first, second)
+        f"{value:+.{digits}f}" for value in difference(first, second)
     )
     return f"{mean} ({low} to {high})"
 
 
-def clearly_below(first, second) -> bool:
-    """Whether the interval of the paired difference is below zero."""
-    return paired_difference(first, second)[2] < 0
+def clearly_below(first, second, *, overlap=0.0) -> bool:
+    """Whether the whole interval of the difference is below zero."""
+    return difference(first, second, overlap=overlap)[2] < 0
+
+
+def compare(first, second, *, overlap=0.0) -> tuple[bool, bool, bool]:
+    """Whether the mean is lower, clearly lower and clearly higher."""
+    return (
+        statistics.mean(first) < statistics.mean(second),
+        clearly_below(first, second, overlap=overlap),
+        clearly_below(second, first, overlap=overlap),
+    )
+
+
+def count(pairs, *, overlap=0.0) -> dict:
+    """How often the first of two is lower, clearly lower, clearly higher.
+
+    Args:
+        pairs: results of two methods over the same repeats, for each set.
+        overlap: of the repeats, see `paired.difference`.
+    """
+    found = [compare(*pair, overlap=overlap) for pair in pairs]
+    below, clear, above = zip(*found, strict=True)
+    return {"below": sum(below), "clear": sum(clear), "above": sum(above)}
 
 
 def rank_correlation(first, second):

@@ -12,7 +12,7 @@ import subprocess
 import sys
 import time
 
-from render import STUDIES
+from render import BESIDE, STUDIES
 from results import HERE
 
 ELSEWHERE = ("vae", "temperatures_cifar10", "outliers_table")
@@ -71,10 +71,12 @@ def progress(total):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--only", nargs="+", choices=STUDIES)
+    parser.add_argument("--only", nargs="+", choices=(*STUDIES, *BESIDE))
     parser.add_argument("--quick", action="store_true")
     options = parser.parse_args()
-    names = options.only or [n for n in STUDIES if n not in ELSEWHERE]
+    names = options.only or [
+        n for n in (*STUDIES, *BESIDE) if n not in ELSEWHERE
+    ]
     failed = []
     with progress(len(names)) as begin:
         for name in names:
