@@ -69,7 +69,7 @@ docs: $(VENV)/installed-docs $(VENV)/installed-test \
 
 # Every study of the paper that runs on a CPU; needs KERAS_LIKELIHOOD_DATA.
 paper: $(VENV)/installed-test $(VENV)/installed-jax
-	KERAS_BACKEND=jax $(BIN)/python examples/paper/run_all.py
+	KERAS_BACKEND=jax $(BIN)/python benchmarks/paper/run_all.py
 
 # Wheel and sdist: their contents, their metadata, and the wheel alone in an
 # empty environment with JAX and no TensorFlow.

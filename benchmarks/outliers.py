@@ -39,7 +39,7 @@ import warnings
 import generated_tables
 import numpy as np
 import page_tables
-from scipy import stats
+import paired
 from sklearn.metrics import average_precision_score, roc_auc_score
 from sklearn.preprocessing import StandardScaler
 
@@ -251,10 +251,8 @@ def values(results, measure_name):
 def ranks(table):
     """Mean ranks over the sets, 1 for the best, and the least difference
     of two that is significant at 5 % by Nemenyi's test."""
-    k, sets = table.shape
-    mean = stats.rankdata(-table, axis=0).mean(axis=1)
-    q = stats.studentized_range.ppf(0.95, k, np.inf) / np.sqrt(2)
-    return mean, q * np.sqrt(k * (k + 1) / (6 * sets))
+    mean, _, least = paired.mean_ranks(table)
+    return mean, least
 
 
 def rank_table(results):
@@ -262,8 +260,7 @@ def rank_table(results):
     columns, notes = {}, []
     for key, title in (("auc", "AUC"), ("aupr", "AUPR")):
         table, names = values(results, key)
-        mean, least = ranks(table)
-        p = stats.friedmanchisquare(*table).pvalue
+        mean, p, least = paired.mean_ranks(table)
         notes.append(
             f"{title}: {len(names)} detectors, critical difference of mean "
             f"ranks {least:.1f} (Friedman p = {p:.0e})."

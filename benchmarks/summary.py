@@ -8,17 +8,15 @@ writes the table of `docs/studies/index.md`, and a shorter one for `README.md`.
 import dataclasses
 import json
 import pathlib
-import sys
 
+import label_noise_page
 import numpy as np
+import outliers
+import page_tables
+import regularization_page
+import uncertainty_page
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
-sys.path.append(str(ROOT / "examples"))
-import label_noise_page  # noqa: E402
-import outliers  # noqa: E402
-import page_tables  # noqa: E402
-import regularization_page  # noqa: E402
-import uncertainty_page  # noqa: E402
 
 
 @dataclasses.dataclass
@@ -58,7 +56,7 @@ def label_noise() -> list[Headline]:
         name: f"{100 * mean(name, 'accuracy'):.1f} %"
         for name in (ours, "cross-entropy")
     }
-    place = "label_noise", "examples/label_noise.py"
+    place = "label_noise", "benchmarks/label_noise.py"
     return [
         Headline(
             "Test accuracy after training on CIFAR-10N, 40 % of whose labels "
@@ -113,16 +111,17 @@ def uncertainty() -> list[Headline]:
     """Ensembles of networks against boosted trees."""
     results = stored("uncertainty")
     ours = "Student's t, 5 members"
-    place = "uncertainty", "examples/uncertainty.py"
+    place = "uncertainty", "benchmarks/uncertainty.py"
     lines = []
     for peer in ("NGBoost", "CatBoost"):
-        count, total = uncertainty_page.wins(results, ours, peer)
+        count, below, above, total = uncertainty_page.wins(results, ours, peer)
         lines.append(
             Headline(
                 f"Test NLL of predicted distributions on {total} tables "
                 "(lower is better)",
-                f"`kl.Ensemble` of five Student's t networks: lower on {count}",
-                f"{peer}: lower on {total - count}",
+                "`kl.Ensemble` of five Student's t networks: lower on "
+                f"{count}, clearly on {below}",
+                f"{peer}: lower on {total - count}, clearly on {above}",
                 *place,
             )
         )

@@ -2,7 +2,7 @@
 
     KERAS_BACKEND=jax KERAS_LIKELIHOOD_DATA=... python benchmarks/tabular.py
 
-Random 90/10 splits, as in `examples/uncertainty.py`: 20 of tables with less
+Random 90/10 splits, as in `benchmarks/uncertainty.py`: 20 of tables with less
 than 5,000 rows, else 10. Each method gets the 90 % and does with them what it
 wants. The peers hold out a tenth of them to choose the number of trees, and
 conformalise with it. `--peers` needs `pip install ngboost catboost lightgbm
@@ -23,7 +23,7 @@ import numpy as np
 
 import keras_likelihood as kl
 
-sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "examples"))
+sys.path.insert(0, str(pathlib.Path(__file__).parent))
 import uncertainty_peers as peers
 
 DEVELOPMENT = ("autompg", "crime_norm", "kin8nm", "soil")

@@ -215,7 +215,7 @@ def import_from(monkeypatch):
 @pytest.fixture
 def beside(import_from):
     """Lets studies of the paper import what lies beside them."""
-    import_from(pathlib.Path(__file__).parents[1] / "examples" / "paper")
+    import_from(pathlib.Path(__file__).parents[1] / "benchmarks" / "paper")
 
 
 @pytest.fixture

@@ -281,9 +281,16 @@ COPIED = ("examples/recalibrate_classifier.py",)
 """Short programs that a reader copies, without numbers of their own."""
 
 
+def test_examples_are_short():
+    """Studies are in `benchmarks/`; an example is a program to copy."""
+    for path in (ROOT / "examples").rglob("*.py"):
+        assert len(path.read_text().splitlines()) < 150, path.name
+        assert path.parent == ROOT / "examples", path
+
+
 def test_protocol_names_every_script_with_results():
     page = (DOCS / "protocol.md").read_text()
-    for folder in ("benchmarks", "examples/paper"):
+    for folder in ("benchmarks", "benchmarks/paper"):
         for path in (ROOT / folder).glob("*.py"):
             if "__main__" in path.read_text():
                 assert f"`{folder}/{path.name}`" in page, path.name

@@ -15,7 +15,7 @@ ROOT = pathlib.Path(__file__).parents[1]
 
 @pytest.fixture
 def benchmarks(import_from):
-    import_from(ROOT / "benchmarks", ROOT / "examples")
+    import_from(ROOT / "benchmarks")
 
 
 def test_robust_regression_page(benchmarks):

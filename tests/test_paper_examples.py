@@ -17,7 +17,7 @@ pytestmark = pytest.mark.pages
 pytest.importorskip("matplotlib")
 pytest.importorskip("sklearn")
 
-FOLDER = pathlib.Path(__file__).parents[1] / "examples" / "paper"
+FOLDER = pathlib.Path(__file__).parents[1] / "benchmarks" / "paper"
 FAST = (
     "nll_curves",
     "outliers_table",
@@ -105,7 +105,7 @@ def run_quickly(name, folder, monkeypatch):
 def test_study_records_what_the_page_needs(name, tmp_path, monkeypatch, render):
     path = run_quickly(name, tmp_path, monkeypatch)
     study = json.loads(path.read_text())
-    assert study["command"] == f"python examples/paper/{name}.py --quick"
+    assert study["command"] == f"python benchmarks/paper/{name}.py --quick"
     assert study["seconds"] > 0 and study["versions"]["keras"]
     for picture in study["figures"].values():
         assert 0 < (path.parent / picture).stat().st_size < 150_000

@@ -13,7 +13,7 @@ pytestmark = [pytest.mark.one_backend, pytest.mark.pages]
 pytest.importorskip("matplotlib")
 
 ROOT = pathlib.Path(__file__).parents[1]
-FOLDER = ROOT / "examples" / "paper"
+FOLDER = ROOT / "benchmarks" / "paper"
 DOCS = ROOT / "docs"
 
 
@@ -193,7 +193,9 @@ def test_paper_s_own_scale_counts_for_the_claim(render, tmp_path):
 def test_smoke_test_has_no_verdict(render, tmp_path):
     import claims
 
-    study = result("vae") | {"command": "python examples/paper/vae.py --quick"}
+    study = result("vae") | {
+        "command": "python benchmarks/paper/vae.py --quick"
+    }
     (tmp_path / "vae.json").write_text(json.dumps(study))
     found = claims.judged(tmp_path, reported(), render.STUDIES)
     assert {verdict for _, (verdict, *_) in found} == {claims.NOT_RUN}

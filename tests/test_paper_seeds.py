@@ -67,7 +67,7 @@ def test_stored_seeds_make_the_tables_of_regressors():
 def test_protocol_tells_the_number_of_seeds():
     page = (DOCS / "protocol.md").read_text()
     told = re.findall(
-        r"^\| `examples/paper/(\w+)\.py` .*\| (\d+) (seeds?|sets|draws)\b",
+        r"^\| `benchmarks/paper/(\w+)\.py` .*\| (\d+) (seeds?|sets|draws)\b",
         page,
         flags=re.MULTILINE,
     )
@@ -130,7 +130,7 @@ def test_command_is_told_without_the_file_of_runs(
     monkeypatch.setattr("sys.argv", words)
     path = results.record("vae", {}, circumstances={"seconds": 7})
     study = json.loads(path.read_text())
-    assert study["command"] == "python examples/paper/vae.py --size 32"
+    assert study["command"] == "python benchmarks/paper/vae.py --size 32"
     assert study["seconds"] == 7
 
 

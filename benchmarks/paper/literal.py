@@ -1,0 +1,139 @@
+"""The paper's own recipe for its small models, with public classes.
+
+The appendix of the paper has the settings: inputs and targets are
+standardised, Adam has a constant rate of 1e-3 and takes 3,000 steps on all
+rows, scales are a softplus with an offset of 0.01 and start at 1, and a network
+has hidden layers of 10 ReLU units.
+
+Networks of one shape are trained side by side: arrays are `(networks, rows,
+columns)`. They share nothing and Adam steps every weight by itself, so each
+ends where it would end alone.
+"""
+
+import keras
+import numpy as np
+from keras import ops
+
+import keras_likelihood as kl
+
+RATE, STEPS, UNITS = 1e-3, 3000, 10
+POSITIVE = kl.constraints.ShiftedSoftplus(0.01)
+"""The paper's map of scales, which is 1 at 0."""
+STEPS_PER_CALL = 1 if keras.backend.backend() == "torch" else 50
+
+
+class Dense(keras.layers.Layer):
+    """A dense layer of each network, with Glorot's start.
+
+    Args:
+        units: number of outputs.
+        relu: whether the outputs are rectified.
+        constant: the outputs are the bias alone.
+    """
+
+    def __init__(self, units, *, relu=False, constant=False):
+        super().__init__()
+        self.units, self.relu, self.constant = units, relu, constant
+
+    def build(self, shape):
+        networks, _, columns = shape
+        if not self.constant:
+            limit = np.sqrt(6 / (columns + self.units))
+            start = keras.initializers.RandomUniform(-limit, limit)
+            size = (networks, columns, self.units)
+            self.kernel = self.add_weight(shape=size, initializer=start)
+        size = (networks, 1, self.units)
+        self.bias = self.add_weight(shape=size, initializer="zeros")
+
+    def call(self, x):
+        if self.constant:
+            return self.bias + ops.zeros_like(x[:, :, :1])
+        found = ops.matmul(x, self.kernel) + self.bias
+        return ops.relu(found) if self.relu else found
+
+
+class Repeated(keras.utils.PyDataset):
+    """One epoch of many steps, each with the same arrays."""
+
+    def __init__(self, x, y, steps):
+        super().__init__()
+        self.batch, self.steps = (x, y), steps
+
+    def __len__(self):
+        return self.steps
+
+    def __getitem__(self, step):
+        return self.batch
+
+
+def input_like(array):
+    """A Keras input of exactly this shape."""
+    return keras.Input(batch_shape=array.shape)
+
+
+def train(inputs, outputs, x, y, *, rate=RATE, steps=STEPS):
+    """Trains by Adam with a constant rate, on all rows at once.
+
+    Args:
+        inputs: Keras inputs.
+        outputs: prediction and scale, or a dict of such pairs.
+        x, y: arrays of the inputs and the target.
+        rate: learning rate.
+        steps: number of steps.
+    """
+    model = kl.LikelihoodModel(inputs, outputs)
+    loss, target = kl.losses.NormalLoss(), y
+    if isinstance(outputs, dict):
+        loss = {name: kl.losses.NormalLoss() for name in outputs}
+        target = dict.fromkeys(outputs, y)
+    model.compile(
+        keras.optimizers.Adam(rate),
+        loss=loss,
+        steps_per_execution=min(STEPS_PER_CALL, steps),
+    )
+    model.fit(Repeated(x, target, steps), verbose=0)
+    return model
+
+
+def slopes(scales, studies, steps=STEPS):
+    """Slopes of lines whose scales are learned as the paper learns them.
+
+    Args:
+        scales: `"data"` has one scale for each row (DPLS), `"xy"` a network of
+            input and target (MPLS-XY).
+        studies: pairs of x `(n, 1)` and y `(n,)`, all of one size.
+        steps: number of steps.
+
+    Returns:
+        One slope for each study.
+    """
+    keras.utils.clear_session()
+    keras.utils.set_random_seed(0)
+    x, y = (np.stack([s[i].reshape(-1, 1) for s in studies]) for i in (0, 1))
+    units = [v.std(axis=1, keepdims=True) for v in (x, y)]
+    x, y = (
+        ((v - v.mean(axis=1, keepdims=True)) / unit).astype("float32")
+        for v, unit in zip((x, y), units, strict=True)
+    )
+    line = Dense(1)
+    inputs, target = input_like(x), input_like(y)
+    if scales == "data":
+        learned = PerRow()(inputs)
+    else:
+        both = ops.concatenate([inputs, target], axis=-1)
+        learned = Dense(1)(Dense(UNITS, relu=True)(both))
+    outputs = line(inputs), POSITIVE(learned)
+    train([inputs, target], outputs, [x, y], y, steps=steps)
+    found = ops.convert_to_numpy(line.kernel)
+    return (found * units[1] / units[0])[:, 0, 0]
+
+
+class PerRow(keras.layers.Layer):
+    """A number for each row of each network, which starts at 0."""
+
+    def build(self, shape):
+        size = (*shape[:2], 1)
+        self.values = self.add_weight(shape=size, initializer="zeros")
+
+    def call(self, x):
+        return self.values + ops.zeros_like(x[:, :, :1])

@@ -1,0 +1,200 @@
+"""Where the studies of the paper leave their results.
+
+A study ends with `record(NAME, data, figures)`, which writes
+`docs/paper/NAME.json` and one picture for each figure; `render.py` turns them
+into `docs/paper.md`. With `--quick` a study is a smoke test, and its results
+go to a temporary folder instead.
+"""
+
+import argparse
+import importlib.metadata
+import io
+import json
+import os
+import pathlib
+import sys
+import tempfile
+import time
+
+import numpy as np
+
+HERE = pathlib.Path(__file__).resolve().parent
+FOLDER = HERE.parents[1] / "docs" / "paper"
+LARGEST_PICTURE = 150_000
+WIDTH = 9.6
+"""Inches of the widest figures: more, and letters are small on the page."""
+BELOW = "outside lower center"
+"""Where a legend of all panels stands."""
+PACKAGES = "keras tensorflow jax torch numpy scipy scikit-learn".split()
+_started = time.perf_counter()
+
+
+def parser(description: str) -> argparse.ArgumentParser:
+    """A parser of command lines with `--quick`."""
+    made = argparse.ArgumentParser(description=description.splitlines()[0])
+    made.add_argument(
+        "--quick",
+        action="store_true",
+        help="a smoke test, whose results go to a temporary folder",
+    )
+    return made
+
+
+class Mosaic:
+    """Rows of pictures with titles, saved the way a matplotlib figure is.
+
+    Args:
+        rows: list of lists of `(height, width, 3)` arrays in [0, 1].
+        titles: one for each row.
+    """
+
+    def __init__(self, rows, titles):
+        self.pixels = np.concatenate([np.concatenate(r, 1) for r in rows], 0)
+        self.titles = titles
+
+    def savefig(self, file, dpi, format):
+        plt = pyplot()
+        height, width, _ = self.pixels.shape
+        size = (WIDTH, 0.1 + (WIDTH - 1) * height / width)
+        figure, axes = plt.subplots(figsize=size, layout="constrained")
+        axes.imshow(self.pixels.clip(0, 1), interpolation="nearest")
+        step = height / len(self.titles)
+        places = [(row + 0.5) * step for row in range(len(self.titles))]
+        axes.set_yticks(places, self.titles)
+        axes.set_xticks([])
+        axes.tick_params(length=0)
+        axes.spines[:].set_visible(False)
+        figure.savefig(file, dpi=dpi, format=format)
+        plt.close(figure)
+
+
+def record(
+    name: str,
+    data: dict,
+    figures=None,
+    *,
+    quick: bool = False,
+    circumstances: dict | None = None,
+):
+    """Writes the result of a study.
+
+    Args:
+        name: of the study, that of its script.
+        data: JSON-able. `data["tables"]`, by name, are shown as tables: each
+            has `columns`, `rows` (lists by row name; `None` is a gap) and
+            may have `errors` (standard errors, as `rows`), `digits` (default
+            3) and `paper`, a name in `reported.json` whose columns stand
+            beside ours.
+        figures: matplotlib figures by name, or `None`.
+        quick: write to a temporary folder.
+        circumstances: of runs that were done before, or `None`.
+
+    Returns:
+        The path of the JSON file.
+    """
+    folder = FOLDER
+    if quick:
+        folder = pathlib.Path(tempfile.mkdtemp(prefix="paper-"))
+    folder.mkdir(parents=True, exist_ok=True)
+    pictures = {}
+    for key, figure in (figures or {}).items():
+        pictures[key] = f"{name}_{key}.png"
+        (folder / pictures[key]).write_bytes(as_png(figure))
+    path = folder / f"{name}.json"
+    path.write_text(
+        json.dumps(
+            {
+                "command": _command(),
+                **(circumstances or circumstances_now()),
+                "figures": pictures,
+                "data": data,
+            },
+            indent=1,
+            default=lambda value: value.tolist(),
+        )
+        + "\n"
+    )
+    print(f"written to {path}")
+    return path
+
+
+def mean_and_error(found: dict) -> dict:
+    """Means over repeats and their standard errors, as a table has them.
+
+    Args:
+        found: by row, an array-like `(repeats, columns)`.
+
+    Returns:
+        `rows` and, if there are several repeats, `errors`.
+    """
+    found = {name: np.asarray(values, float) for name, values in found.items()}
+    made = {"rows": {n: list(v.mean(axis=0)) for n, v in found.items()}}
+    if all(len(values) > 1 for values in found.values()):
+        made["errors"] = {
+            name: list(values.std(axis=0, ddof=1) / len(values) ** 0.5)
+            for name, values in found.items()
+        }
+    return made
+
+
+def _command():
+    words = [pathlib.Path(sys.argv[0]).name, *sys.argv[1:]]
+    if "--runs" in words:
+        # Where runs are kept does not change what they find.
+        place = words.index("--runs")
+        del words[place : place + 2]
+    return " ".join(["python", f"benchmarks/paper/{words[0]}", *words[1:]])
+
+
+def circumstances_now() -> dict:
+    """Backend, machine, versions, and seconds since the start."""
+    import keras
+
+    return {
+        "backend": keras.backend.backend(),
+        "seconds": round(time.perf_counter() - _started, 1),
+        "cores": os.cpu_count(),
+        "versions": dict(_versions()),
+    }
+
+
+def _versions():
+    for package in PACKAGES:
+        try:
+            yield package, importlib.metadata.version(package)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+
+
+def as_png(figure, dpi=110) -> bytes:
+    """The figure in 256 colours, which keeps the repository small."""
+    from PIL import Image
+
+    raw = io.BytesIO()
+    figure.savefig(raw, dpi=dpi, format="png")
+    image = Image.open(raw).convert("RGB")
+    small = io.BytesIO()
+    image.quantize(256, dither=Image.Dither.NONE).save(
+        small, format="png", optimize=True
+    )
+    if small.tell() > LARGEST_PICTURE and dpi > 40:
+        return as_png(figure, dpi * 0.8)
+    return small.getvalue()
+
+
+def pyplot():
+    """`matplotlib.pyplot`, drawing to files."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    plt.rcParams.update(
+        {
+            "axes.spines.top": False,
+            "axes.spines.right": False,
+            "figure.constrained_layout.use": True,
+            "legend.frameon": False,
+        }
+    )
+    return plt
