@@ -11,6 +11,7 @@ import warnings
 
 import numpy as np
 import threadpoolctl
+from affine_scale import AffineScaleRegressor
 from results import BELOW, WIDTH, parser, pyplot, record
 from sklearn import linear_model
 
@@ -24,7 +25,7 @@ METHODS = {
     "DPLS": robust.DataScaleRegressor,
     "MPLS-X": lambda: robust.PredictedScaleRegressor("x"),
     "MPLS-XY": lambda: robust.PredictedScaleRegressor("xy"),
-    "MPLS-XY, affine": robust.AffineScaleRegressor,
+    "MPLS-XY, affine": AffineScaleRegressor,
 }
 SLOPE, NOISE = 2.0, 0.3
 

@@ -13,8 +13,8 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from keras_likelihood.backend.blas_threads import one_blas_thread
 from keras_likelihood.robust import starts
-from keras_likelihood.robust.linear import check_settings
-from keras_likelihood.robust.problem import DataScale
+from keras_likelihood.robust.data_scale import influence, rho
+from keras_likelihood.robust.scale_regressors import check_options
 
 _SUBSETS, _SCREENING_ROWS, _KEEP = 100, 300, 3
 
@@ -116,18 +116,18 @@ def _descend(x, mean, basis, restraint, least, steps=200):
     Otherwise a subspace through a few examples would be the best.
     """
     components, d = basis.shape
-    criterion = DataScale(d - components)
-    freedom = criterion.dimensions * (len(x) - components - 1)
+    across = d - components
+    a, freedom = across + restraint, across * (len(x) - components - 1)
     squares = squared_distances(x, mean, basis)
-    floor2 = max(np.median(squares) / criterion.dimensions, least**2)
+    floor2 = max(np.median(squares) / across, least**2)
     cost = np.inf
     for _ in range(steps):
-        weight = criterion.weight(squares / floor2, restraint)
+        weight = influence(squares / floor2, a)
         mean, basis = _principal(x, weight, components)
         squares = squared_distances(x, mean, basis)
         floor2 = max(weight @ squares / freedom, least**2)
         before = cost
-        cost = criterion.rho(squares / floor2, restraint).sum()
+        cost = rho(squares / floor2, a).sum()
         cost += freedom * np.log(floor2) / 2
         if before - cost < 1e-10 * len(x):
             break
@@ -196,12 +196,7 @@ class RobustPCA(
 
     def fit(self, X, y=None):  # noqa: N803
         """Fits subspace and scales to X, `(n, d)`; `y` is not used."""
-        check_settings(self.restraint, self.floor)
-        if self.restraint == 0:
-            raise ValueError(
-                "`restraint` must be > 0 for the floor to be learned. "
-                f"Received: {self.restraint!r}"
-            )
+        check_options(self.restraint, self.floor)
         X = validate_data(  # noqa: N806
             self, X, dtype="float64", ensure_min_samples=2
         )
