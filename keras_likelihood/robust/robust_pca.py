@@ -1,6 +1,7 @@
 """Principal components with one scale per example."""
 
 import dataclasses
+from typing import Any
 
 import numpy as np
 from sklearn.base import (
@@ -134,6 +135,7 @@ def _descend(x, mean, basis, restraint, least, steps=200):
     return Subspace(mean, basis, float(np.sqrt(floor2)), cost)
 
 
+@dataclasses.dataclass(eq=False, repr=False)
 class RobustPCA(
     ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
 ):
@@ -181,18 +183,11 @@ class RobustPCA(
     19
     """
 
-    def __init__(
-        self,
-        n_components: int = 2,
-        *,
-        restraint: float = 1.0,
-        floor: float = 1e-4,
-        random_state=0,
-    ):
-        self.n_components = n_components
-        self.restraint = restraint
-        self.floor = floor
-        self.random_state = random_state
+    n_components: int = 2
+    _: dataclasses.KW_ONLY
+    restraint: float = 1.0
+    floor: float = 1e-4
+    random_state: Any = 0
 
     def fit(self, X, y=None):  # noqa: N803
         """Fits subspace and scales to X, `(n, d)`; `y` is not used."""

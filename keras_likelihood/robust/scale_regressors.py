@@ -1,6 +1,7 @@
 """Least squares with a scale per example, free or predicted."""
 
 import dataclasses
+from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin
@@ -15,9 +16,9 @@ from keras_likelihood.robust import data_scale, gated, starts
 class RobustLinearRegressor(RegressorMixin, BaseEstimator):
     """Least squares in which each example has its own scale.
 
-    A subclass fits standardised rows (`_solve`).
-    Before the fit all columns get the median 0 and the same spread, so that
-    the units of x and y do not matter.
+    A subclass fits rows (`_solve`) and scales them (`_scales`). Before the fit
+    all columns get the median 0 and the same spread, so that the units of x
+    and y do not matter.
     """
 
     def fit(self, X, y, sample_weight=None):  # noqa: N803
@@ -32,7 +33,6 @@ class RobustLinearRegressor(RegressorMixin, BaseEstimator):
         Returns:
             self
         """
-        self._check_options()
         X, y = validate_data(  # noqa: N806
             self, X, y, dtype="float64", y_numeric=True, ensure_min_samples=2
         )
@@ -61,10 +61,7 @@ class RobustLinearRegressor(RegressorMixin, BaseEstimator):
             found.log_floor + np.log(y_spread) - center @ self.scale_coef_
         )
         self.shape_ = float(found.restraint)
-
-    def _check_options(self):
-        """Raises an error about options that are out of range."""
-        raise NotImplementedError
+        self._lowest = self.floor * y_spread
 
     def _solve(self, x, y, weight, rng) -> data_scale.Solution:
         """Fits standardised rows; the last column of `x` is ones."""
@@ -101,7 +98,7 @@ class RobustLinearRegressor(RegressorMixin, BaseEstimator):
 
     def _floors(self, x):
         floors = np.exp(x @ self.scale_coef_ + self.scale_intercept_)
-        return np.maximum(floors, self.floor * self._units[-1])
+        return np.maximum(floors, self._lowest)
 
     def _residuals(self, x, y):
         return np.abs(y - x @ self.coef_ - self.intercept_)
@@ -131,6 +128,7 @@ def _center_and_spread(rows, weight):
     return center, np.where(spread > 1e-12 * np.abs(center), spread, 1.0)
 
 
+@dataclasses.dataclass(kw_only=True, eq=False, repr=False)
 class DataScaleRegressor(RobustLinearRegressor):
     """Linear regression with a scale for each example (DPLS).
 
@@ -174,22 +172,13 @@ class DataScaleRegressor(RobustLinearRegressor):
     array([2.])
     """
 
-    def __init__(
-        self,
-        *,
-        restraint: float | None = None,
-        floor: float = 1e-4,
-        random_state=0,
-    ):
-        self.restraint = restraint
-        self.floor = floor
-        self.random_state = random_state
-
-    def _check_options(self):
-        learned = self.restraint is None
-        check_options(1.0 if learned else self.restraint, self.floor)
+    restraint: float | None = None
+    floor: float = 1e-4
+    random_state: Any = 0
 
     def _solve(self, x, y, weight, rng):
+        learned = self.restraint is None
+        check_options(1.0 if learned else self.restraint, self.floor)
         problem = data_scale.Problem(
             x, y, weight, np.log(self.floor), self.restraint
         )
@@ -200,6 +189,7 @@ class DataScaleRegressor(RobustLinearRegressor):
         return np.maximum(scale, self._floors(x))
 
 
+@dataclasses.dataclass(eq=False, repr=False)
 class PredictedScaleRegressor(RobustLinearRegressor):
     """Linear regression whose scale is predicted (MPLS-X, MPLS-XY).
 
@@ -257,27 +247,18 @@ class PredictedScaleRegressor(RobustLinearRegressor):
     (array([2.]), 40)
     """
 
-    def __init__(
-        self,
-        inputs: str = "xy",
-        *,
-        restraint: float = 1.0,
-        floor: float = 1e-4,
-        random_state=0,
-    ):
-        self.inputs = inputs
-        self.restraint = restraint
-        self.floor = floor
-        self.random_state = random_state
+    inputs: str = "xy"
+    _: dataclasses.KW_ONLY
+    restraint: float = 1.0
+    floor: float = 1e-4
+    random_state: Any = 0
 
-    def _check_options(self):
+    def _solve(self, x, y, weight, rng):
         if self.inputs not in ("x", "xy"):
             raise ValueError(
                 f"`inputs` must be 'x' or 'xy'. Received: {self.inputs!r}"
             )
         check_options(self.restraint, self.floor, may_be_zero=True)
-
-    def _solve(self, x, y, weight, rng):
         if self.inputs == "x":
             decay = None if np.isinf(self.restraint) else self.restraint
             problem = data_scale.Problem(
