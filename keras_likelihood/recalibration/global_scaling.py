@@ -2,10 +2,7 @@
 
 import keras
 
-from keras_likelihood.recalibration.classifier import (
-    ClassifierRecalibrator,
-    scores,
-)
+from keras_likelihood.recalibration.classifier import ClassifierRecalibrator
 from keras_likelihood.recalibration.softmax_moments import (
     solve_temperature,
 )
@@ -23,19 +20,12 @@ class GlobalScaling(ClassifierRecalibrator):
     >>> scaling.parameters_["temperature"]
     """
 
-    streams = True
-
     def _fit(self, logits, labels, features, weight):
         temperature = solve_temperature(logits, labels, weight)
         self.parameters_ = {"temperature": temperature}
 
     def _apply(self, logits, features):
         return logits / self.parameters_["temperature"]
-
-    def _scores_after(self, logits, labels, features, weight):
-        # This avoids a tempered copy of all logits.
-        tau = 1 / self.parameters_["temperature"]
-        return scores(logits, labels, weight, tau)
 
     def _graph(self, logits, features):
         tau = 1 / self.parameters_["temperature"]

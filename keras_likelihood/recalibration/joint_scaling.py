@@ -25,10 +25,8 @@ from keras_likelihood.recalibration.softmax_objectives import map_logits
 from keras_likelihood.recalibration.steps import (
     MAPS,
     FittedSteps,
-    fit_stored_map,
     for_map,
 )
-from keras_likelihood.recalibration.stored_logits import StoredLogits
 
 
 class JointScaling(ClassifierRecalibrator):
@@ -102,16 +100,6 @@ class JointScaling(ClassifierRecalibrator):
 
     def _fit(self, logits, labels, features, weight):
         base = solve_temperature(logits, labels, weight)
-        if isinstance(logits, StoredLogits):
-            mapped = fit_stored_map(
-                logits.changed(lambda block: for_map(block / base)),
-                labels,
-                self.logit_map,
-                self.strength,
-                weight,
-            )
-            self.parameters_ = {"temperature": base, **mapped}
-            return
         z = scaled(logits, base)
         columns = Columns(self._groups(), z, features, weight)
         x = columns(z, features)
@@ -271,8 +259,6 @@ class VectorScaling(JointScaling):
         strength: strength of the prior, which favours GlobalScaling, `> 0`.
             Defaults to 1.
     """
-
-    streams = True
 
     def __init__(self, *, strength: float = 1.0):
         super().__init__(logit_map="vector", strength=strength)

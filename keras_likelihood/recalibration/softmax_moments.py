@@ -37,8 +37,8 @@ def softmax_moments(
 ) -> Moments:
     """Evaluates `l` and its derivatives for every row.
 
-    `logits` are `(rows, classes)` or `StoredLogits`, and the inverse
-    temperature `tau` is a number or `(rows,)`.
+    `logits` are `(rows, classes)`, and the inverse temperature `tau` is a
+    number or `(rows,)`.
     """
     rows, classes = logits.shape
     tau = np.broadcast_to(np.asarray(tau, logits.dtype), (rows,))
@@ -120,7 +120,7 @@ def solve_temperature(logits, labels, weight=None, prior_rows=0.0) -> float:
     at tau = 1. So they need no pass of their own.
 
     Args:
-        logits: `(rows, classes)`, or `StoredLogits`.
+        logits: `(rows, classes)`.
         labels: class numbers `(rows,)`.
         weight: `(rows,)`, positive, or `None`.
         prior_rows: number of prior rows, `>= 0`. Defaults to 0.

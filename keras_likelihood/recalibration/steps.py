@@ -18,7 +18,6 @@ from keras_likelihood.recalibration.network import SoftplusLink, linear_part
 from keras_likelihood.recalibration.softmax_moments import solve_temperature
 from keras_likelihood.recalibration.softmax_objectives import (
     MappedSoftmax,
-    StoredMap,
     map_logits,
     tempered_softmax,
 )
@@ -32,7 +31,6 @@ MAPS = {
 PRIOR_ROWS = 1.0
 """Rows of the prior of the global temperature; see `solve_temperature`."""
 _SAMPLE_ROWS = 4096
-_CURVATURE_ROWS = 16384
 _ITERATIONS = 60
 _FEW_NUMBERS = 2**18
 
@@ -184,30 +182,6 @@ def for_map(z):
     """The input of a map: log-probabilities, in float32 if there are many."""
     few = z.size <= _FEW_NUMBERS
     return log_softmax(z, axis=1).astype("float64" if few else "float32")
-
-
-def fit_stored_map(logs, labels, kind, strength, weight=None):
-    """Weights of a map of log-probabilities that are read block by block.
-
-    The curvature of a sample of the rows sets the coordinates of the fit.
-    Every step of the fit is a pass over all rows.
-    """
-    strengths = map_strengths(kind, strength, logs.shape[1])
-    stride = max(1, len(labels) // _CURVATURE_ROWS)
-    part = slice(None, None, stride)
-    sample = MappedSoftmax(
-        logs[part],
-        labels[part],
-        MAPS[kind],
-        weight=None if weight is None else weight[part],
-    )
-    scale = len(labels) / len(sample.labels)
-    weaker = {name: value / scale for name, value in strengths.items()}
-    weights = fit_penalised(sample, weaker, _ITERATIONS)
-    sample.evaluate(weights)
-    curvatures = {k: sample.curvature(k).scaled(scale) for k in weights}
-    full = StoredMap(logs, labels, MAPS[kind], weight)
-    return minimise(full, weights, curvatures, strengths, _ITERATIONS)
 
 
 def map_strengths(kind, strength, classes):

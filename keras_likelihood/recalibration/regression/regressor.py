@@ -9,6 +9,7 @@ from keras_likelihood import likelihoods
 from keras_likelihood.layers.serving import LikelihoodPrediction
 from keras_likelihood.metrics.functions import calibration_error
 from keras_likelihood.models import RecalibratedRegressor
+from keras_likelihood.reading.targets import as_weight
 from keras_likelihood.recalibration import inputs
 from keras_likelihood.recalibration.regression.regressor_graph import (
     RegressorGraph,
@@ -157,8 +158,7 @@ class RegressorRecalibrator:
                 "`prediction` and `y` must be of equal length. "
                 f"Received: {len(location)} and {len(y)}"
             )
-        weight = inputs.as_weight(weight, (len(y),))
-        weight = np.ones(len(y)) if weight is None else weight
+        weight = as_weight(weight, location.shape)
         x = self._columns(location, features)
         kept = weight > 0
         weight, base, own = weight[kept], base[kept], own.at(kept)
