@@ -266,7 +266,7 @@ class ClassifierRecalibrator:
 
 def scores(logits, labels, weight) -> dict:
     """NLL, ECE (15 equal-width bins) and accuracy of logits."""
-    at = softmax_moments(logits, labels, 1.0, right=True)
+    at = softmax_moments(logits, labels, 1.0)
     return {
         "nll": float(np.average(at.nll, weights=weight)),
         "ece": binned_error(at.right, at.confidence, weight),

@@ -79,14 +79,14 @@ class LinkedObjective:
         """Gauss-Newton curvature of a group at the last evaluation."""
         total = self._curvature.sum()
         if name == "free":
-            return Curvature.of(np.array([[total]]) + 1e-12)
+            return Curvature(np.array([[total]]) + 1e-12)
         x = self.columns[name]
         root = np.sqrt(self._curvature)[:, None].astype(x.dtype)
         weighted = x * root
         # The intercept has no prior. Its part is removed from the curvature.
         middle = root[:, 0] / max(np.sqrt(total), 1e-30)
         weighted -= np.outer(middle, middle @ weighted)
-        return Curvature.of((weighted.T @ weighted).astype("float64"))
+        return Curvature((weighted.T @ weighted).astype("float64"))
 
 
 def linear_part(columns, weights):

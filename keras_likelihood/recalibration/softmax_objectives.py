@@ -90,7 +90,7 @@ class MappedSoftmax:
             diagonal = diagonal * self.logits**2
         matrix = np.diag(diagonal.sum(axis=0)) - weighted.T @ weighted
         if name in ("bias", "vector"):
-            return Curvature.of(matrix.astype("float64"))
+            return Curvature(matrix.astype("float64"))
         # The exact matrix has (columns x classes)^2 entries. This Kronecker
         # product has the same trace, and weights a row by its uncertainty.
         doubt = 1 - np.einsum("ij,ij->i", self._probability, self._probability)
