@@ -172,20 +172,16 @@ class ClassifierRecalibrator:
                 `numpy.lib.format.open_memmap`. Rows are then read and
                 written in blocks. Defaults to `None`: a new array.
         """
-        if not hasattr(self, "parameters_"):
-            raise ValueError(
-                f"{type(self).__name__} must be fitted before `calibrate`. "
-                "Received: a recalibrator without `parameters_`"
-            )
+        inputs.check_fitted(self, "parameters_", "calibrate")
         if out is not None:
             return self._calibrate_into(out, logits, features, from_logits)
         if self.questions_ is not None:
-            columns = np.split(np.asarray(logits), len(self.questions_), -1)
+            logits = np.asarray(logits)
             answers = [
-                question.calibrate(column, features, from_logits=from_logits)
-                for question, column in zip(
-                    self.questions_, columns, strict=True
+                question.calibrate(
+                    logits[..., c : c + 1], features, from_logits=from_logits
                 )
+                for c, question in enumerate(self.questions_)
             ]
             return np.concatenate(answers, axis=-1)
         rows, shape = inputs.as_logits(logits, from_logits)

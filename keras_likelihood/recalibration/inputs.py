@@ -125,3 +125,12 @@ def refuse_weights(weight):
             "of a conformal calibration needs exchangeable examples. Leave "
             "out examples instead. Received: different weights"
         )
+
+
+def check_fitted(recalibrator, attribute: str, method: str):
+    """Raises an error if a recalibrator lacks an attribute set by fitting."""
+    if not hasattr(recalibrator, attribute):
+        raise ValueError(
+            f"{type(recalibrator).__name__} must be fitted before `{method}`. "
+            f"Received: a recalibrator without `{attribute}`, no call of `fit`"
+        )

@@ -17,6 +17,7 @@ from keras_likelihood.recalibration.feature_basis import (
 from keras_likelihood.recalibration.network import (
     SoftplusLink,
     predicted_parameter,
+    run_network,
 )
 from keras_likelihood.recalibration.softmax_moments import (
     solve_temperature,
@@ -134,12 +135,18 @@ class JointScaling(ClassifierRecalibrator):
         if self.temperature is not None:
             raw = raw_columns(self._sources(features), z, features)
             x = np.concatenate(list(raw.values()), axis=1)
-            linear = x @ p["kernel"] + p["intercept"]
+            linear, _ = run_network(self._network(), x)
             predicted, _ = SoftplusLink(self.offset)(linear)
             z = z / predicted[:, None]
         if self.logit_map is None:
             return z
         return map_logits(for_map(z), self._map_weights(), features)
+
+    def _network(self):
+        p = self.parameters_
+        if "network" in p:
+            return p["network"]
+        return [p["kernel"][:, None], p["intercept"]]
 
     def _sources(self, features):
         return [
@@ -162,7 +169,7 @@ class JointScaling(ClassifierRecalibrator):
                 "softmax",
                 "temperature",
                 self._columns_layer(z, features),
-                [p["kernel"], p["intercept"]],
+                self._network(),
                 units=z.shape[-1],
                 offset=self.offset,
             )
