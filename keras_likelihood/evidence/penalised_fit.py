@@ -127,9 +127,6 @@ def _pack(parts):
 
 
 def _unpack(packed, shapes):
-    parts, at = {}, 0
-    for name, shape in shapes.items():
-        size = int(np.prod(shape))
-        parts[name] = packed[at : at + size].reshape(shape)
-        at += size
-    return parts
+    ends = np.cumsum([int(np.prod(shape)) for shape in shapes.values()])
+    parts = zip(shapes.items(), np.split(packed, ends[:-1]), strict=True)
+    return {name: part.reshape(shape) for (name, shape), part in parts}

@@ -159,7 +159,7 @@ class JointScaling(ClassifierRecalibrator):
         parts = ("bias", "vector", "matrix", "features")
         return {k: v for k, v in self.parameters_.items() if k in parts}
 
-    def _graph(self, logits, features):
+    def _graph(self, logits, features=None):
         p = self.parameters_
         z = keras.layers.Rescaling(
             1 / p["temperature"], name="global_temperature"

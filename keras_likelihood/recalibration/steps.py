@@ -5,6 +5,8 @@ with the penalties of structured matrix scaling (Berta and others, 2026). If
 both were fitted together, each would undo the shrinkage of the other.
 """
 
+import functools
+
 from scipy.special import log_softmax
 
 from keras_likelihood.evidence import (
@@ -50,7 +52,12 @@ class FittedSteps:
         self._offset = offset
         self._whole = whole
         self._link = SoftplusLink(offset)
-        self._fitted = {}
+        self._last_map = {}
+        # Several scalings share these steps.
+        self._temperature = functools.cache(self._fit_temperature)
+        self._logs = functools.cache(self._find_logs)
+        self._map = functools.cache(self._fit_map)
+        self._strengths = functools.cache(self._find_strengths)
 
     def part(self, rows) -> "FittedSteps":
         """The same object for some rows, without any fit."""
@@ -76,26 +83,19 @@ class FittedSteps:
             {} if scaling.logit_map is None else self._map(scaling),
         )
 
-    def _once(self, key, make):
-        if key not in self._fitted:
-            self._fitted[key] = make()
-        return self._fitted[key]
-
     def _tempered(self, source, z, columns):
         if source is None:
-            return z / self._once("global", self._fit_global)
+            return z / self._global_temperature
         weights = self._temperature(source).weights
         linear = linear_part(_sources(source, columns), weights)
         return z / self._link(linear)[0][:, None]
 
-    def _fit_global(self):
+    @functools.cached_property
+    def _global_temperature(self):
         # All logits have already been divided by this temperature.
         if self._whole is None:
             return 1.0
         return solve_temperature(self.z, self.labels, self.weight, PRIOR_ROWS)
-
-    def _temperature(self, source):
-        return self._once(source, lambda: self._fit_temperature(source))
 
     def _fit_temperature(self, source):
         columns = _sources(source, self.columns)
@@ -107,27 +107,20 @@ class FittedSteps:
         weights = fit_penalised(objective, strengths, _ITERATIONS)
         return EvidenceFit(weights, strengths)
 
-    def _logs(self, source):
-        return self._once(
-            ("logs", source),
-            lambda: for_map(self._tempered(source, self.z, self.columns)),
-        )
-
-    def _map(self, scaling):
-        return self._once(scaling, lambda: self._fit_map(scaling))
+    def _find_logs(self, source):
+        return for_map(self._tempered(source, self.z, self.columns))
 
     def _fit_map(self, scaling):
-        whole, source = self._whole or self, scaling.temperature
-        strengths = whole._once(
-            ("strengths", scaling), lambda: whole._strengths(scaling)
-        )
-        objective = self._mapped(scaling)
+        strengths = (self._whole or self)._strengths(scaling)
+        source = scaling.temperature
         begin = None
         if scaling.logit_map == "matrix":
             # A fitted map with stronger priors is the start.
-            begin = self._fitted.get(("last", source))
-        found = fit_penalised(objective, strengths, _ITERATIONS, begin)
-        self._fitted["last", source] = found
+            begin = self._last_map.get(source)
+        found = fit_penalised(
+            self._mapped(scaling), strengths, _ITERATIONS, begin
+        )
+        self._last_map[source] = found
         return found
 
     def _mapped(self, scaling):
@@ -139,14 +132,17 @@ class FittedSteps:
             self.weight,
         )
 
-    def _strengths(self, scaling):
+    def _find_strengths(self, scaling):
         # The precision of a map of the features maximises the likelihood.
         if scaling.logit_map == "features":
-            objective = self._mapped(scaling)
-            return fit_by_evidence(objective, rounds=4).strengths
-        return map_strengths(
-            scaling.logit_map, scaling.strength, self.z.shape[1]
-        )
+            return fit_by_evidence(self._mapped(scaling), rounds=4).strengths
+        classes = self.z.shape[1]
+        precisions = {
+            "bias": 2 * classes * scaling.strength,
+            "vector": 2 * classes * scaling.strength,
+            "matrix": 2 * classes * (classes - 1) * scaling.strength,
+        }
+        return {name: precisions[name] for name in MAPS[scaling.logit_map]}
 
 
 def _sources(source, columns):
@@ -182,13 +178,3 @@ def for_map(z):
     """The input of a map: log-probabilities, in float32 if there are many."""
     few = z.size <= _FEW_NUMBERS
     return log_softmax(z, axis=1).astype("float64" if few else "float32")
-
-
-def map_strengths(kind, strength, classes):
-    """Precisions of a map's priors, which grow with the number of weights."""
-    precisions = {
-        "bias": 2 * classes * strength,
-        "vector": 2 * classes * strength,
-        "matrix": 2 * classes * (classes - 1) * strength,
-    }
-    return {name: precisions[name] for name in MAPS[kind]}

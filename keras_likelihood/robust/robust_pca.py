@@ -22,12 +22,11 @@ _SUBSETS, _SCREENING_ROWS, _KEEP = 100, 300, 3
 
 @dataclasses.dataclass
 class Subspace:
-    """A mean `(d,)`, orthonormal rows `(q, d)`, a floor and their cost."""
+    """A mean `(d,)`, orthonormal rows `(q, d)` and a floor."""
 
     mean: np.ndarray
     basis: np.ndarray
     floor: float
-    cost: float = 0.0
 
 
 def squared_distances(x, mean, basis):
@@ -132,7 +131,7 @@ def _descend(x, mean, basis, restraint, least, steps=200):
         cost += freedom * np.log(floor2) / 2
         if before - cost < 1e-10 * len(x):
             break
-    return Subspace(mean, basis, float(np.sqrt(floor2)), cost)
+    return Subspace(mean, basis, float(np.sqrt(floor2)))
 
 
 @dataclasses.dataclass(eq=False, repr=False)
