@@ -98,16 +98,10 @@ class ScaleDetector(OutlierDetector):
         dropout: share of the inputs of the code that are dropped, in [0, 1).
             Defaults to 0.2.
         scale_units: width of the two hidden layers of `s`. Defaults to 64.
-        steps: largest number of training steps. Defaults to 1000.
+        steps: number of training steps. Defaults to 1000.
         batch_size: rows in each step. Defaults to 256.
         learning_rate: the learning rate of Adam, decayed to 0 along a cosine.
             Defaults to 0.002.
-        early_stopping: whether to hold out `validation_fraction` of the rows
-            and to stop when their loss has not fallen for `patience` rounds. A
-            round is a pass over the rows, or 50 steps if that is more.
-            Defaults to False.
-        patience: see `early_stopping`. Defaults to 5.
-        validation_fraction: see `early_stopping`. Defaults to 0.1.
         contamination: share of outliers, in (0, 0.5]. Defaults to 0.1.
         random_state: seed, `RandomState` or `None`. Defaults to `None`.
         verbose: whether to show Keras' progress bar. Defaults to False.
@@ -119,20 +113,12 @@ class ScaleDetector(OutlierDetector):
     steps: int = 1000
     batch_size: int = 256
     learning_rate: float = 2e-3
-    early_stopping: bool = False
-    patience: int = 5
-    validation_fraction: float = 0.1
     random_state: Any = None
     verbose: bool = False
 
     _more_arrays: ClassVar[tuple] = ()
     """Fitted arrays of a subclass, for files."""
-    _counts: ClassVar[tuple] = (
-        "scale_units",
-        "steps",
-        "batch_size",
-        "patience",
-    )
+    _counts: ClassVar[tuple] = ("scale_units", "steps", "batch_size")
     callbacks: ClassVar[Sequence] = ()
     """Further Keras callbacks of the training, which are not saved."""
 
@@ -186,17 +172,6 @@ class ScaleDetector(OutlierDetector):
 
     def _train(self, z, random):
         model = self._build(z.shape[1], random)
-        validation, callbacks = None, list(self.callbacks)
-        if self.early_stopping:
-            order = random.permutation(len(z))
-            held = max(1, round(self.validation_fraction * len(z)))
-            z_held, z = z[order[:held]], z[order[held:]]
-            validation = (z_held, z_held)
-            callbacks.append(
-                keras.callbacks.EarlyStopping(
-                    patience=self.patience, restore_best_weights=True
-                )
-            )
         z, rounds = self._rounds(z, random)
         self.history_ = model.fit(
             z,
@@ -204,8 +179,7 @@ class ScaleDetector(OutlierDetector):
             batch_size=self.batch_size,
             epochs=rounds,
             shuffle=False,
-            validation_data=validation,
-            callbacks=callbacks,
+            callbacks=list(self.callbacks),
             verbose="auto" if self.verbose else 0,
         ).history
         return model
@@ -261,10 +235,6 @@ class ScaleDetector(OutlierDetector):
             "noise": (self.noise >= 0, ">= 0"),
             "dropout": (0 <= self.dropout < 1, "in [0, 1)"),
             "learning_rate": (self.learning_rate > 0, "> 0"),
-            "validation_fraction": (
-                0 < self.validation_fraction < 1,
-                "in (0, 1)",
-            ),
         }
         for name in self._counts:
             ranges[name] = getattr(self, name) >= 1, ">= 1"

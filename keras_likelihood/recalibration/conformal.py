@@ -110,21 +110,13 @@ class Conformal:
         """Calibrates the prediction sets of a trained Keras classifier.
 
         Args:
-            model: a `keras.Model`, or the path of a `.keras` file, perhaps
-                of a recalibrated model.
-            x: inputs as for `model.predict`, or an iterable of `(x, y)`
-                batches. They must not have been used for training or
-                recalibration. Weights raise an error, because they have no
-                meaning for the guarantee.
-            y: class numbers or one-hot labels. Leave them out for batches.
+            model, x, y, from_logits, trainable, batch_size: as in
+                `GlobalScaling.fit`. The data must not have been used for
+                training or recalibration. Weights raise an error, because
+                they have no meaning for the guarantee.
             groups: label of every example, `(n,)` whole numbers or strings,
                 for a guarantee within every group. `"class"` gives a guarantee
                 within every class. Defaults to no groups.
-            from_logits: whether the output of the model is logits. With `None`
-                (default) the loss and the last layer decide.
-            trainable: whether the layers of the original may be trained in
-                the result. Defaults to False: they are frozen.
-            batch_size: the batch size of the prediction.
 
         Returns:
             `self`, with `model` set.

@@ -168,15 +168,11 @@ class Conformal:
             model: a `keras.Model` or the path of a `.keras` file, with a
                 prediction or `(prediction, parameter, ...)` as output. A
                 model without a likelihood gets intervals of equal width.
-            x: inputs as for `model.predict`, or an iterable of `(x, y)`
-                batches. They must not have been used for training. Weights
-                raise an error, because they have no meaning for the guarantee.
-            y: targets. Leave them out for batches.
+            x, y, trainable, batch_size: as in `GlobalScaling.fit`. The data
+                must not have been used for training. Weights raise an error,
+                because they have no meaning for the guarantee.
             groups: label of every example, `(n,)` whole numbers or strings,
                 for a guarantee within every group. Defaults to none.
-            trainable: whether the layers of the original may be trained in
-                the result. Defaults to False: they are frozen.
-            batch_size: the batch size of the prediction.
 
         Returns:
             `self`, with `model` set.
