@@ -90,6 +90,7 @@ class Conformal:
                 "`penalty` and `free_classes` must be >= 0. "
                 f"Received: {self.penalty} and {self.free_classes}"
             )
+        self.free_classes = int(self.free_classes)
         if self.randomized and self.score == "lac":
             raise ValueError(
                 "`randomized` is for the scores 'aps' and 'raps'. "

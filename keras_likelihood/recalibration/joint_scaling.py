@@ -133,31 +133,20 @@ class JointScaling(ClassifierRecalibrator):
         p = self.parameters_
         z = logits / p["temperature"]
         if self.temperature is not None:
-            raw = raw_columns(self._sources(features), z, features)
+            raw = raw_columns(SOURCES[self.temperature], z, features)
             x = np.concatenate(list(raw.values()), axis=1)
             linear, _ = run_network(self._network(), x)
             predicted, _ = SoftplusLink(self.offset)(linear)
             z = z / predicted[:, None]
         if self.logit_map is None:
             return z
-        return map_logits(for_map(z), self._map_weights(), features)
+        return map_logits(for_map(z), p, features)
 
     def _network(self):
         p = self.parameters_
         if "network" in p:
             return p["network"]
         return [p["kernel"][:, None], p["intercept"]]
-
-    def _sources(self, features):
-        return [
-            name
-            for name in SOURCES[self.temperature]
-            if name != "features" or features is not None
-        ]
-
-    def _map_weights(self):
-        parts = ("bias", "vector", "matrix", "features")
-        return {k: v for k, v in self.parameters_.items() if k in parts}
 
     def _graph(self, logits, features=None):
         p = self.parameters_
@@ -209,6 +198,26 @@ def scaled(logits, base):
     if logits.size <= 2**22:
         logits = logits.astype("float64")
     return logits / base
+
+
+class GlobalScaling(JointScaling):
+    """Divides the logits by one temperature (temperature scaling).
+
+        p = softmax(logits / T)
+
+    T minimises the validation NLL, which is convex in 1 / T and solved
+    exactly. The predicted classes do not change.
+
+    >>> scaling = GlobalScaling().fit_arrays(logits, y)
+    >>> scaling.parameters_["temperature"]
+    """
+
+    def __init__(self):
+        super().__init__()
+
+    def _fit(self, logits, labels, features, weight):
+        temperature = solve_temperature(logits, labels, weight)
+        self.parameters_ = {"temperature": temperature}
 
 
 class LinearScaling(JointScaling):

@@ -37,6 +37,19 @@ _ITERATIONS = 60
 _FEW_NUMBERS = 2**18
 
 
+def _once(method):
+    """Makes a method of one argument keep its results."""
+
+    @functools.wraps(method)
+    def find(self, argument):
+        key = method.__name__, argument
+        if key not in self._found:
+            self._found[key] = method(self, argument)
+        return self._found[key]
+
+    return find
+
+
 class FittedSteps:
     """Steps of several `JointScaling`s on the same rows, each done once.
 
@@ -53,11 +66,7 @@ class FittedSteps:
         self._whole = whole
         self._link = SoftplusLink(offset)
         self._last_map = {}
-        # Several scalings share these steps.
-        self._temperature = functools.cache(self._fit_temperature)
-        self._logs = functools.cache(self._find_logs)
-        self._map = functools.cache(self._fit_map)
-        self._strengths = functools.cache(self._find_strengths)
+        self._found = {}
 
     def part(self, rows) -> "FittedSteps":
         """The same object for some rows, without any fit."""
@@ -97,7 +106,8 @@ class FittedSteps:
             return 1.0
         return solve_temperature(self.z, self.labels, self.weight, PRIOR_ROWS)
 
-    def _fit_temperature(self, source):
+    @_once
+    def _temperature(self, source):
         columns = _sources(source, self.columns)
         data = self.z, self.labels, columns, self._link, self.weight
         if self._whole is None:
@@ -107,10 +117,12 @@ class FittedSteps:
         weights = fit_penalised(objective, strengths, _ITERATIONS)
         return EvidenceFit(weights, strengths)
 
-    def _find_logs(self, source):
+    @_once
+    def _logs(self, source):
         return for_map(self._tempered(source, self.z, self.columns))
 
-    def _fit_map(self, scaling):
+    @_once
+    def _map(self, scaling):
         strengths = (self._whole or self)._strengths(scaling)
         source = scaling.temperature
         begin = None
@@ -132,7 +144,8 @@ class FittedSteps:
             self.weight,
         )
 
-    def _find_strengths(self, scaling):
+    @_once
+    def _strengths(self, scaling):
         # The precision of a map of the features maximises the likelihood.
         if scaling.logit_map == "features":
             return fit_by_evidence(self._mapped(scaling), rounds=4).strengths
