@@ -100,8 +100,9 @@ def raw_columns(groups, z, features):
     if "logits" in groups or "sorted" in groups:
         # A constant added to a row must not change the result, as in a
         # softmax.
-        logs = log_softmax(z, axis=1)
-        found = {"logits": logs, "sorted": np.sort(logs, axis=1)}
+        found["logits"] = log_softmax(z, axis=1)
+    if "sorted" in groups:
+        found["sorted"] = np.sort(found["logits"], axis=1)
     if features is not None:
         found["features"] = features
     return {name: found[name] for name in groups if name in found}
