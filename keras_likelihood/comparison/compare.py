@@ -178,7 +178,9 @@ def compare(
         return scores_by_example(model, given, y[rows], coverage, batch_size)
 
     every = np.arange(len(y))
-    means, errors, nll = {}, {}, {}
+    means: dict = {}
+    errors: dict = {}
+    nll: dict = {}
     if all(is_fitted):
         for name, model in models.items():
             found = score(load_model(model), every)

@@ -119,7 +119,7 @@ class ScaleDetector(OutlierDetector):
     _more_arrays: ClassVar[tuple] = ()
     """Fitted arrays of a subclass, for files."""
     _counts: ClassVar[tuple] = ("scale_units", "steps", "batch_size")
-    callbacks: ClassVar[Sequence] = ()
+    callbacks: Sequence = dataclasses.field(default=(), init=False)
     """Further Keras callbacks of the training, which are not saved."""
 
     def save(self, path: str):

@@ -96,7 +96,7 @@ class Columns:
 
 def raw_columns(groups, z, features):
     """The columns of each group that there is, not standardised."""
-    found = {}
+    found: dict = {}
     if "logits" in groups or "sorted" in groups:
         # A constant added to a row must not change the result, as in a
         # softmax.

@@ -65,8 +65,8 @@ class FittedSteps:
         self._offset = offset
         self._whole = whole
         self._link = SoftplusLink(offset)
-        self._last_map = {}
-        self._found = {}
+        self._last_map: dict = {}
+        self._found: dict = {}
 
     def part(self, rows) -> "FittedSteps":
         """The same object for some rows, without any fit."""

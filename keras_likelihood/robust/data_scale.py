@@ -203,11 +203,12 @@ def _polish(problem, start: Solution) -> Solution:
         gradient = np.hstack([to_coefficients.T @ by_b, *others])
         return value / problem.total, gradient / problem.total
 
-    slopes = (None, None) if problem.decay is not None else (0.0, 0.0)
-    change = (0.0, 0.0)
+    free: tuple = (None, None)
+    fixed: tuple = (0.0, 0.0)
+    change = fixed
     if problem.restraint is None:
         change = (RANGE[0] - start.restraint, RANGE[1] - start.restraint)
-    bounds = [(None, None)] * p + [slopes] * (p - 1)
+    bounds = [free] * p + [fixed if problem.decay is None else free] * (p - 1)
     result = optimize.minimize(
         value_and_gradient,
         np.hstack([np.zeros(p), start.slopes, start.log_floor, 0.0]),

@@ -21,6 +21,9 @@ class RobustLinearRegressor(RegressorMixin, BaseEstimator):
     and y do not matter.
     """
 
+    floor: float
+    random_state: Any
+
     def fit(self, X, y, sample_weight=None):  # noqa: N803
         """Fits coefficients and scales.
 
