@@ -10,7 +10,7 @@ def random_folds(rows, more, folds: int, seed: int) -> list[np.ndarray]:
     """Row numbers of random folds of almost equal sizes, each sorted.
 
     Rows that are equal bit for bit, in `rows` and in `more`, share a fold. A
-    copy in another fold would tell the label of a row that is held out. Rows
+    copy in another fold would reveal the label of a row that is held out. Rows
     that are very common are separate: they are not copies, but outputs of a
     model that has few different ones, such as probabilities of exactly 0 and
     1.

@@ -227,5 +227,6 @@ def _unit_curvature(problem, start):
     weight = influence((residual / floor) ** 2, 1 + start.restraint)
     gram = (problem.x * (weight * problem.weight)[:, None]).T @ problem.x
     gram /= problem.total
-    gram += 1e-12 * np.trace(gram) * np.eye(p := len(gram))
-    return floor * np.linalg.solve(np.linalg.cholesky(gram).T, np.eye(p))
+    unit = np.eye(len(gram))
+    root = np.linalg.cholesky(gram + 1e-12 * np.trace(gram) * unit)
+    return floor * np.linalg.solve(root.T, unit)

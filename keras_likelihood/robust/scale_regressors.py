@@ -224,8 +224,8 @@ class PredictedScaleRegressor(RobustLinearRegressor):
         inputs: `"xy"` (default) or `"x"`.
         restraint: `>= 0`. For `"xy"`, the cost of the outlier parameters, in
             units of BIC's cost. For `"x"`, the strength of the prior
-            `restraint * |v|^2` for standardised x, which counts once beside
-            the sum over examples. Infinity is least squares. Defaults to 1.
+            `restraint * |v|^2` for standardised x, which is added once to the
+            sum over examples. Infinity is least squares. Defaults to 1.
         floor: smallest floor, in units of the spread of y. Defaults to 1e-4.
         random_state: seed of the random subsets from which the fit starts.
             Defaults to 0.

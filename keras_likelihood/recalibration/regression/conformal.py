@@ -238,8 +238,8 @@ class Conformal:
         self.trust_, self._units, kept = choose_trust(
             distribution, y, self.trust, self.seed
         )
-        law = tempered(distribution, self.trust_, self._units)
-        scores = interval_scores(law, y)
+        distribution = tempered(distribution, self.trust_, self._units)
+        scores = interval_scores(distribution, y)
         if groups is not None:
             groups = as_groups(groups, len(scores))[kept]
         self.scores_ = CalibrationScores.of(scores[kept], groups)
@@ -264,8 +264,8 @@ class Conformal:
         check_fitted(self, "scores_", "calibrate")
         if not isinstance(prediction, Likelihood):
             prediction = _normal(prediction, scale)
-        law = tempered(prediction, self.trust_, self._units)
-        return ConformalDistribution(law, self.scores_, groups)
+        distribution = tempered(prediction, self.trust_, self._units)
+        return ConformalDistribution(distribution, self.scores_, groups)
 
     def interval(self, x, coverage: float = 0.9, *, groups=None):
         """Intervals of new inputs; see `ConformalRegressor.interval`."""
