@@ -33,6 +33,7 @@ import numpy as np
 import page_tables
 import robust_estimators
 import threadpoolctl
+from affine_scale import AffineScaleRegressor
 from scipy.linalg import subspace_angles
 from sklearn import decomposition, linear_model
 
@@ -44,7 +45,7 @@ METHODS = {
     "MPLS-XY": robust.PredictedScaleRegressor,
     "DPLS": robust.DataScaleRegressor,
     "MPLS-X": lambda: robust.PredictedScaleRegressor("x"),
-    "affine, xy": robust.AffineScaleRegressor,
+    "affine, xy": AffineScaleRegressor,
     "LTS": robust_estimators.LTS,
     "MM": robust_estimators.MM,
     "S": robust_estimators.S,

@@ -19,7 +19,7 @@ DOCS = pathlib.Path(__file__).parents[1] / "docs"
 LISTED = {
     "outliers": {"defined": "0 0.1"},
     "recalibration": {
-        "defined": "0 0.01 0.05 0.1 0.10 0.95 1 1e-13 30 99.8 128 256 2026",
+        "defined": "0 0.01 0.05 0.1 0.10 0.95 1 1e-13 30 99.8 256 2026",
         "tested": "2,048 5,000",
     },
     "robust_regression": {"defined": "1.6 5 20 45 500 1980 1991 2000 2006"},
@@ -31,7 +31,7 @@ LISTED = {
     "studies/robust_regression": {
         "defined": "0.01 1 3 4 10 19 20 30 45 50 90 95 100 200 1000 1199 10,000"
     },
-    "studies/speed": {"defined": "1 1e5 6 64 100 128 400"},
+    "studies/speed": {"defined": "6 64 100 256 400"},
     "studies/uncertainty": {
         "defined": "0 0.01 0.014 0.9 10 20 50 90 2,000 2015 5",
         "tested": "3 5 10 20 5,000",

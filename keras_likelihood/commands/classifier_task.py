@@ -79,19 +79,10 @@ class ClassifierTask:
 
     def methods(self) -> dict:
         """Class names of the methods that these data allow."""
-        from keras_likelihood import recalibration
-        from keras_likelihood.recalibration.stored_logits import fits_memory
-
         names = {**METHODS, "auto": "Auto"}
         if self.fitted_to.get("features") is None:
             del names["features"], names["deep"]
-        if fits_memory(self.fitted_to["logits"]):
-            return names
-        return {
-            name: kind
-            for name, kind in names.items()
-            if getattr(recalibration, kind).streams
-        }
+        return names
 
     def fit(self, method: str):
         """Returns the fitted recalibrator of a method."""
@@ -100,9 +91,8 @@ class ClassifierTask:
         methods = self.methods()
         if method not in methods:
             raise UsageError(
-                f"The method {method!r} cannot be used with these data. It "
-                "may need `features`, or logits that fit in memory. Allowed "
-                f"here: --method {' or '.join(methods)}. Received: {method}"
+                f"The method {method!r} needs `features`. Allowed here: "
+                f"--method {' or '.join(methods)}. Received: {method}"
             )
         recalibrator = getattr(recalibration, methods[method])()
         return recalibrator.fit_arrays(
@@ -147,7 +137,7 @@ class ClassifierTask:
     def _blocks(self, recalibrator, logits=None):
         """Parts of the rows, and their calibrated probabilities."""
         from keras_likelihood.recalibration import GlobalScaling
-        from keras_likelihood.recalibration.stored_logits import StoredLogits
+        from keras_likelihood.recalibration.inputs import blocks
 
         if recalibrator is None:
             recalibrator = GlobalScaling()
@@ -160,12 +150,12 @@ class ClassifierTask:
             )
             yield slice(None), p
             return
-        stored = StoredLogits(logits)
-        for part in stored.blocks():
-            block = stored.read(part)
+        for part in blocks(logits):
             yield (
                 part,
-                recalibrator.calibrate(block, from_logits=self.from_logits),
+                recalibrator.calibrate(
+                    logits[part], from_logits=self.from_logits
+                ),
             )
 
     def probabilities(self, recalibrator):

@@ -53,8 +53,8 @@ def add_parser(subparsers):
         help="validation data: .npz with arrays x and y, or a .csv with a "
         "target column. Without a model: .npz with logits and y, perhaps "
         "features; prediction and y, perhaps scale and features; or a .csv of "
-        "logits with the label last; or a folder with logits.npy, which is "
-        "read block by block, and y.npy",
+        "logits with the label last; or a folder with logits.npy, of which "
+        "at most 256 MiB are fitted, and y.npy",
     )
     parser.add_argument("--test", help="data to judge on, in the same form")
     parser.add_argument(

@@ -177,21 +177,28 @@ def compare(
         given = _take(x, rows)
         return scores_by_example(model, given, y[rows], coverage, batch_size)
 
+    every = np.arange(len(y))
+    means: dict = {}
+    errors: dict = {}
+    nll: dict = {}
     if all(is_fitted):
-        everything = np.arange(len(y))
-        found = {
-            name: score(load_model(model), everything)
-            for name, model in models.items()
-        }
-        return _held_out(found)
+        for name, model in models.items():
+            found = score(load_model(model), every)
+            means[name], nll[name] = average(found), found["nll"]
+            errors[name] = error_of_average(found)
+        return _table(means, errors, nll)
     parts = _folds(len(y), folds, seed)
-    found = {name: [] for name in models}
-    for held in parts:
-        kept = np.setdiff1d(np.arange(len(y)), held)
-        for name, build in models.items():
+    for name, build in models.items():
+        scores = []
+        for held in parts:
+            kept = np.delete(every, held)
             model = _fitted(build, _take(x, kept), y[kept], fit or {})
-            found[name].append(average(score(model, held)))
-    return _cross_validated(found)
+            scores.append(average(score(model, held)))
+        columns = {k: np.array([s[k] for s in scores]) for k in scores[0]}
+        means[name] = {k: float(np.mean(v)) for k, v in columns.items()}
+        errors[name] = {k: _standard_error(v) for k, v in columns.items()}
+        nll[name] = columns["nll"]
+    return _table(means, errors, nll)
 
 
 def _fitted(build, x, y, options):
@@ -214,26 +221,6 @@ def _folds(count, folds, seed):
 
 def _take(x, rows):
     return keras.tree.map_structure(lambda a: np.asarray(a)[rows], x)
-
-
-def _held_out(found):
-    means = {name: average(values) for name, values in found.items()}
-    errors = {name: error_of_average(v) for name, v in found.items()}
-    nll = {name: values["nll"] for name, values in found.items()}
-    return _table(means, errors, nll)
-
-
-def _cross_validated(found):
-    means, errors = {}, {}
-    for name, folds in found.items():
-        columns = {key: [fold[key] for fold in folds] for key in folds[0]}
-        means[name] = {k: float(np.mean(v)) for k, v in columns.items()}
-        errors[name] = {k: _standard_error(v) for k, v in columns.items()}
-    nll = {
-        name: np.array([fold["nll"] for fold in folds])
-        for name, folds in found.items()
-    }
-    return _table(means, errors, nll)
 
 
 def _table(means, errors, nll):

@@ -30,59 +30,61 @@ def scores_by_example(model, x, y, coverage, batch_size) -> dict:
     known = reading.likelihood is not None
     if not known:
         reading = with_likelihood(reading, y, None, None)
-    law = reading.distribution()
-    if hasattr(law, "class_probabilities"):
-        return _of_classes(law, y)
+    distribution = reading.distribution()
+    if hasattr(distribution, "class_probabilities"):
+        return _of_classes(distribution, y)
     interval = None
     if isinstance(model, ConformalRegressor):
         interval = model.interval(x, coverage, batch_size=batch_size)
-    return _of_numbers(law, y, known, coverage, interval)
+    return _of_numbers(distribution, y, known, coverage, interval)
 
 
-def _of_numbers(law, y, known, coverage, interval):
+def _of_numbers(distribution, y, known, coverage, interval):
     found = {name: np.full(len(y), np.nan) for name in REGRESSION}
-    if known and not isinstance(law, Quantiles):
+    if known and not isinstance(distribution, Quantiles):
         # The composite likelihood of quantiles compares with no other.
-        dtype = keras.backend.standardize_dtype(law.prediction.dtype)
-        target = match_target(np.asarray(y, dtype), law.prediction)
-        found["nll"] = _rows(_numpy(law.nll(target)))
+        dtype = keras.backend.standardize_dtype(distribution.prediction.dtype)
+        target = match_target(np.asarray(y, dtype), distribution.prediction)
+        found["nll"] = _rows(_numpy(distribution.nll(target)))
     if known:
-        interval = interval or _interval(law, coverage)
+        interval = interval or _interval(distribution, coverage)
     lower, upper = map(_numpy, interval or (np.nan, np.nan))
-    y = _exact_targets(law, y)
+    y = _exact_targets(distribution, y)
     if interval is not None:
         found["width"] = _rows(upper - lower)
     if y is None:
         return found
-    is_quantiles = isinstance(law, Quantiles)
-    centre = _numpy(law.mean() if is_quantiles else law.prediction)
+    is_quantiles = isinstance(distribution, Quantiles)
+    centre = _numpy(
+        distribution.mean() if is_quantiles else distribution.prediction
+    )
     found["rmse"] = _rows((y - centre) ** 2)
     if known:
-        found["crps"] = _rows(_crps(law, y))
+        found["crps"] = _rows(_crps(distribution, y))
     if interval is not None:
         found["coverage"] = _rows((y >= lower) & (y <= upper))
     return found
 
 
-def _exact_targets(law, y):
+def _exact_targets(distribution, y):
     """Targets as float64, `None` if some are known by their bounds only."""
-    shape = tuple(law.prediction.shape)
-    if isinstance(law, Quantiles):
+    shape = tuple(distribution.prediction.shape)
+    if isinstance(distribution, Quantiles):
         return as_targets(y.reshape(y.shape[: len(shape) - 1]), shape[:-1])
-    if law.takes_bounds and y.shape[-1:] == (2,) and y.shape != shape:
+    if distribution.takes_bounds and y.shape[-1:] == (2,) and y.shape != shape:
         if (y[..., 0] != y[..., 1]).any():
             return None
         y = y[..., 0]
     return as_targets(y, shape)
 
 
-def _interval(law, coverage):
+def _interval(distribution, coverage):
     """Central intervals, of each coordinate if outcomes are vectors."""
-    if not isinstance(law, Multivariate):
-        return law.interval(coverage)
+    if not isinstance(distribution, Multivariate):
+        return distribution.interval(coverage)
     each = [
-        law.marginal(i).interval(coverage)
-        for i in range(law.prediction.shape[-1])
+        distribution.marginal(i).interval(coverage)
+        for i in range(distribution.prediction.shape[-1])
     ]
     return [
         np.concatenate([_numpy(end) for end in ends], axis=-1)
@@ -90,10 +92,10 @@ def _interval(law, coverage):
     ]
 
 
-def _of_classes(law, y):
-    p = _numpy(law.class_probabilities())
+def _of_classes(distribution, y):
+    p = _numpy(distribution.class_probabilities())
     p = p.reshape(-1, p.shape[-1])
-    nll = _numpy(law.nll(match_target(y, law.prediction)))
+    nll = _numpy(distribution.nll(match_target(y, distribution.prediction)))
     labels = y
     if y.size == p.size and y.ndim > 1:
         labels = y.argmax(axis=-1)
@@ -108,14 +110,14 @@ def _of_classes(law, y):
     }
 
 
-def _crps(law, y):
+def _crps(distribution, y):
     """`E|X - y| - E|X - X'| / 2`, in closed form or from draws."""
-    if isinstance(law, Normal):
-        scale = _numpy(law.scale)
+    if isinstance(distribution, Normal):
+        scale = _numpy(distribution.scale)
         return scale * standard_normal_crps(
-            (y - _numpy(law.prediction)) / scale
+            (y - _numpy(distribution.prediction)) / scale
         )
-    draws = np.sort(_numpy(law.sample(_DRAWS, seed=0)), axis=0)
+    draws = np.sort(_numpy(distribution.sample(_DRAWS, seed=0)), axis=0)
     rank = np.arange(1, _DRAWS + 1).reshape(-1, *(1,) * y.ndim)
     # The sum is over all pairs of two different draws.
     pairs = np.sum((2 * rank - _DRAWS - 1) * draws, axis=0)

@@ -139,11 +139,11 @@ def check_logits(output) -> Iterator[Finding]:
         return
     p = output.prediction
     # Values in [0, 1] may be logits, but not if a sigmoid made them.
-    told = output.kind in PROBABILITIES or (
+    are_normalised = output.kind in PROBABILITIES or (
         issubclass(likelihood, Softmax)
         and are_probabilities(p.reshape(-1, p.shape[-1]))
     )
-    if not told:
+    if not are_normalised:
         return
     yield Finding(
         "probabilities_as_logits",

@@ -1,7 +1,6 @@
 """The findings about one model."""
 
 import dataclasses
-from collections.abc import Iterator
 
 
 @dataclasses.dataclass(frozen=True)
@@ -35,39 +34,27 @@ def _shown(value):
     return f"{value:.3g}" if isinstance(value, float) else f"{value}"
 
 
-@dataclasses.dataclass(frozen=True)
-class Diagnosis:
-    """The findings about a model, the most serious first.
+class Diagnosis(list):
+    """The list of findings about a model, the most serious first.
 
-    It is a sequence of `Finding`s. It is true if there are any, and it prints
-    as a report.
+    It prints as a report.
 
     >>> print(Diagnosis([]))
     Nothing suspicious found.
-
-    Args:
-        findings: the list.
     """
 
-    findings: list[Finding]
+    @property
+    def findings(self) -> list[Finding]:
+        """The findings as a plain list."""
+        return list(self)
 
     @property
     def names(self) -> list[str]:
         """Names of the findings, in their order."""
-        return [finding.name for finding in self.findings]
-
-    def __iter__(self) -> Iterator[Finding]:
-        return iter(self.findings)
-
-    def __len__(self):
-        return len(self.findings)
-
-    def __getitem__(self, position):
-        return self.findings[position]
+        return [finding.name for finding in self]
 
     def __str__(self):
-        if not self.findings:
+        if not self:
             return "Nothing suspicious found."
-        count = len(self.findings)
-        title = f"{count} finding{'s' if count > 1 else ''}"
+        title = f"{len(self)} finding{'s' if len(self) > 1 else ''}"
         return "\n".join([title, *(f"- {finding}" for finding in self)])

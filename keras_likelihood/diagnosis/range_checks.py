@@ -12,6 +12,12 @@ _SHARE = 0.5
 _MARGIN = 0.01
 """Distance from the end of a range, relative to its width or start."""
 _MOST_ROWS = 4096
+_SATURATED = {
+    ("shape", "lower"): "The tails are as heavy as they can be. Look at the "
+    "largest errors, or fix `shape=0.0`.",
+    ("shape", "upper"): "The tails are lighter than normal tails. Fix "
+    "`shape=2.0` or use `NormalLoss`.",
+}
 
 
 def check_ranges(output) -> Iterator[Finding]:
@@ -33,22 +39,14 @@ def check_ranges(output) -> Iterator[Finding]:
         yield from _misfit(output)
 
 
-def _at_low_end(parameter):
-    low = parameter.constraint.low
-    width = parameter.constraint.high - low
-    if not np.isfinite(width):
-        width = parameter.initial - low
+def _at_ends(parameter):
+    """Shares of the values at the lower and at the upper end."""
+    low, high = parameter.constraint.low, parameter.constraint.high
     values = parameter.values / parameter.unit
-    return float(np.mean(values - low < _MARGIN * width))
-
-
-def _at_high_end(parameter):
-    high = parameter.constraint.high
-    if not np.isfinite(high):
-        return 0.0
-    width = high - parameter.constraint.low
-    values = parameter.values / parameter.unit
-    return float(np.mean(high - values < _MARGIN * width))
+    bounded = np.isfinite(high)
+    width = (high if bounded else parameter.initial) - low
+    at_high = np.mean(high - values < _MARGIN * width) if bounded else 0.0
+    return float(np.mean(values - low < _MARGIN * width)), float(at_high)
 
 
 def _collapsed(output, parameter):
@@ -59,7 +57,7 @@ def _collapsed(output, parameter):
     # not collapsed.
     bound = min(1e-3 * spread, 0.1 * parameter.initial * parameter.unit)
     tiny = float(np.mean(parameter.values < bound))
-    share = max(_at_low_end(parameter) if parameter.constraint.low else 0, tiny)
+    share = max(_at_ends(parameter)[0] if parameter.constraint.low else 0, tiny)
     if share < _SHARE:
         return None
     error = np.abs(output.y - output.prediction)
@@ -84,8 +82,7 @@ def _collapsed(output, parameter):
 
 
 def _saturated(output, parameter):
-    low, high = _at_low_end(parameter), _at_high_end(parameter)
-    share, end = max((low, "lower"), (high, "upper"))
+    share, end = max(zip(_at_ends(parameter), ("lower", "upper"), strict=True))
     bounded = end == "upper" or parameter.constraint.low > 0
     is_shape = parameter.name == "shape"
     if share < _SHARE or not (bounded or is_shape):
@@ -101,23 +98,10 @@ def _saturated(output, parameter):
             "high": float(parameter.constraint.high),
             "share": share,
         },
-        _saturation_remedy(parameter.name, end),
-    )
-
-
-def _saturation_remedy(name, end):
-    if name == "shape":
-        return (
-            "The tails are as heavy as they can be. Look at the largest "
-            "errors, or fix `shape=0.0`."
-            if end == "lower"
-            else "The tails are lighter than normal tails. Fix `shape=2.0` or "
-            "use `NormalLoss`."
-        )
-    return (
-        "Give a constraint that reaches further, start closer with "
+        _SATURATED.get((parameter.name, end))
+        or "Give a constraint that reaches further, start closer with "
         "`initial=`, or slow the parameter down with "
-        "`learning_rate_multiplier=`."
+        "`learning_rate_multiplier=`.",
     )
 
 

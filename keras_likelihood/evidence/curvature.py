@@ -26,11 +26,6 @@ class Curvature:
     factor: float = 1.0
 
     @classmethod
-    def of(cls, matrix):
-        """The curvature of a vector of weights."""
-        return cls(matrix)
-
-    @classmethod
     def of_product(cls, left, right):
         """The Kronecker product of the curvatures of rows and columns."""
         return cls(left, right)

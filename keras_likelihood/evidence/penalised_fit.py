@@ -13,22 +13,13 @@ from keras_likelihood.evidence.fixed_point import updated_strength
 
 @dataclasses.dataclass
 class EvidenceFit:
-    """Weights by group and their prior precisions.
-
-    Args:
-        weights: group name to array.
-        strengths: group name to alpha.
-        effective: group name to gamma.
-    """
+    """Weights and prior precisions, both by name of the group."""
 
     weights: dict
     strengths: dict
-    effective: dict = dataclasses.field(default_factory=dict)
 
 
-def fit_by_evidence(
-    objective, rounds=12, *, fixed=None, weights=None
-) -> EvidenceFit:
+def fit_by_evidence(objective, rounds=12) -> EvidenceFit:
     """Fits all groups of an objective and the strengths of their priors.
 
     Args:
@@ -36,12 +27,9 @@ def fit_by_evidence(
             under `"free"`), `evaluate(weights) -> (nll, gradients)` summed
             over rows, and `curvature(name)` at the last evaluation.
         rounds: largest number of updates of the strengths.
-        fixed: strengths of groups whose strength does not change.
-        weights: weights to start from, by group. The default is zero.
     """
-    fixed = fixed or {}
-    weights = starting_weights(objective, weights)
-    groups = [name for name in weights if name not in ("free", *fixed)]
+    weights = starting_weights(objective)
+    groups = [name for name in weights if name != "free"]
     strengths: dict = {}
     effective: dict = {}
     for index in range(rounds):
@@ -49,7 +37,6 @@ def fit_by_evidence(
         curvatures = {name: objective.curvature(name) for name in weights}
         if index == 0:
             strengths = {g: _typical(curvatures[g]) for g in groups}
-            strengths.update(fixed)
         else:
             previous = dict(strengths)
             for g in groups:
@@ -66,7 +53,7 @@ def fit_by_evidence(
         weights = minimise(
             objective, weights, curvatures, strengths, 15 + 10 * index
         )
-    return EvidenceFit(weights, strengths, effective)
+    return EvidenceFit(weights, strengths)
 
 
 def fit_penalised(objective, strengths, iterations, weights=None):
@@ -140,9 +127,6 @@ def _pack(parts):
 
 
 def _unpack(packed, shapes):
-    parts, at = {}, 0
-    for name, shape in shapes.items():
-        size = int(np.prod(shape))
-        parts[name] = packed[at : at + size].reshape(shape)
-        at += size
-    return parts
+    ends = np.cumsum([int(np.prod(shape)) for shape in shapes.values()])
+    parts = zip(shapes.items(), np.split(packed, ends[:-1]), strict=True)
+    return {name: part.reshape(shape) for (name, shape), part in parts}

@@ -1,11 +1,14 @@
 """What all outlier detectors have in common."""
 
+import dataclasses
+
 import numpy as np
 from scipy.special import erf
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 
+@dataclasses.dataclass(kw_only=True, eq=False, repr=False)
 class OutlierDetector(BaseEstimator):
     """Base of the detectors, with the contract of PyOD.
 
@@ -23,8 +26,7 @@ class OutlierDetector(BaseEstimator):
             only sets the threshold. Defaults to 0.1.
     """
 
-    def __init__(self, *, contamination: float = 0.1):
-        self.contamination = contamination
+    contamination: float = 0.1
 
     def fit(self, X, y=None):  # noqa: N803
         """Fits the detector to rows without labels; `y` is ignored."""

@@ -56,7 +56,9 @@ def load_detector(cls, path):
                 f"The file must hold a {cls.__name__}. "
                 f"Received: a {about['detector']}"
             )
-        detector = cls(**about["options"])
+        # Files of earlier versions have options of early stopping.
+        known = cls().get_params().keys() & about["options"].keys()
+        detector = cls(**{name: about["options"][name] for name in known})
         with np.load(io.BytesIO(file.read("arrays.npz"))) as arrays:
             for name in (*_ARRAYS, *cls._more_arrays):
                 setattr(detector, name, arrays[name])

@@ -1,9 +1,9 @@
 """PCA+S and AE+S: auto-encoders with a predicted scale."""
 
 import contextlib
-import time
-import warnings
-from collections.abc import Callable
+import dataclasses
+from collections.abc import Sequence
+from typing import Any, ClassVar
 
 import keras
 import numpy as np
@@ -71,60 +71,13 @@ class RowNoise(keras.Layer):
         }
 
 
-LONG = 60.0
-"""Trainings shorter than so many seconds are not announced."""
-MEASURED = 1.0
-"""Seconds of training before the estimate."""
-
-
-class Forecast(keras.callbacks.Callback):
-    """Tells the user early that a training will take minutes.
-
-    The first step is not counted, because it compiles.
-    """
-
-    def __init__(self, steps: int, columns: int, say: Callable[[str], None]):
-        super().__init__()
-        self.steps = steps
-        self.columns = columns
-        self.say = say
-        self._start = None
-        self._told = False
-        self._before = 0
-
-    def on_epoch_begin(self, epoch, logs=None):
-        self._before = epoch * self.params["steps"]
-
-    def on_train_batch_begin(self, batch, logs=None):
-        # For a method at the end of a batch Keras waits for every step.
-        step = self._before + batch
-        if self._told or step == 0:
-            return
-        now = time.perf_counter()
-        if self._start is None:
-            self._start = (step, now)
-            return
-        steps, seconds = step - self._start[0], now - self._start[1]
-        if seconds < MEASURED:
-            return
-        self._told = True
-        left = (self.steps - step) * seconds / steps
-        if left > LONG:
-            self.say(
-                f"Training will take about {left / 60:.0f} more minute(s): "
-                f"{self.steps:,} steps on {self.columns:,} columns. Fewer "
-                "steps or columns take less time."
-            )
-
-
 _STEPS_A_ROUND = 50
 _SCORE_ROWS = 4096
 _FEW_COLUMNS = 300
-"""Up to so many columns a step is faster on one thread."""
-_WIDE = 1000
-"""From so many columns on a step takes longer than the pause between two."""
+"""Up to this number of columns a step is faster on one thread."""
 
 
+@dataclasses.dataclass(kw_only=True, eq=False, repr=False)
 class ScaleDetector(OutlierDetector):
     """Scores a row by the scale that an auto-encoder predicts for its error.
 
@@ -145,56 +98,29 @@ class ScaleDetector(OutlierDetector):
         dropout: share of the inputs of the code that are dropped, in [0, 1).
             Defaults to 0.2.
         scale_units: width of the two hidden layers of `s`. Defaults to 64.
-        steps: largest number of training steps. Defaults to 1000.
+        steps: number of training steps. Defaults to 1000.
         batch_size: rows in each step. Defaults to 256.
         learning_rate: the learning rate of Adam, decayed to 0 along a cosine.
             Defaults to 0.002.
-        early_stopping: whether to hold out `validation_fraction` of the rows
-            and to stop when their loss has not fallen for `patience` rounds. A
-            round is a pass over the rows, or 50 steps if that is more.
-            Defaults to False.
-        patience: see `early_stopping`. Defaults to 5.
-        validation_fraction: see `early_stopping`. Defaults to 0.1.
         contamination: share of outliers, in (0, 0.5]. Defaults to 0.1.
         random_state: seed, `RandomState` or `None`. Defaults to `None`.
-        verbose: whether to show Keras' progress bar and the expected time of a
-            long training. Defaults to False. Then a warning gives the time for
-            tables of more than 1000 columns.
+        verbose: whether to show Keras' progress bar. Defaults to False.
     """
 
-    _more_arrays: tuple = ()
-    """Fitted arrays of a subclass, for files."""
-    callbacks: tuple = ()
-    """Further Keras callbacks of the training, which are not saved."""
+    noise: float = 2.0
+    dropout: float = 0.2
+    scale_units: int = 64
+    steps: int = 1000
+    batch_size: int = 256
+    learning_rate: float = 2e-3
+    random_state: Any = None
+    verbose: bool = False
 
-    def __init__(
-        self,
-        *,
-        noise: float = 2.0,
-        dropout: float = 0.2,
-        scale_units: int = 64,
-        steps: int = 1000,
-        batch_size: int = 256,
-        learning_rate: float = 2e-3,
-        early_stopping: bool = False,
-        patience: int = 5,
-        validation_fraction: float = 0.1,
-        contamination: float = 0.1,
-        random_state=None,
-        verbose: bool = False,
-    ):
-        super().__init__(contamination=contamination)
-        self.noise = noise
-        self.dropout = dropout
-        self.scale_units = scale_units
-        self.steps = steps
-        self.batch_size = batch_size
-        self.learning_rate = learning_rate
-        self.early_stopping = early_stopping
-        self.patience = patience
-        self.validation_fraction = validation_fraction
-        self.random_state = random_state
-        self.verbose = verbose
+    _more_arrays: ClassVar[tuple] = ()
+    """Fitted arrays of a subclass, for files."""
+    _counts: ClassVar[tuple] = ("scale_units", "steps", "batch_size")
+    callbacks: Sequence = dataclasses.field(default=(), init=False)
+    """Further Keras callbacks of the training, which are not saved."""
 
     def save(self, path: str):
         """Writes the fitted detector to a file."""
@@ -246,20 +172,6 @@ class ScaleDetector(OutlierDetector):
 
     def _train(self, z, random):
         model = self._build(z.shape[1], random)
-        validation, callbacks = None, list(self.callbacks)
-        if self.verbose or z.shape[1] > _WIDE:
-            say = _print_line if self.verbose else warnings.warn
-            callbacks.append(Forecast(self.steps, z.shape[1], say))
-        if self.early_stopping:
-            order = random.permutation(len(z))
-            held = max(1, round(self.validation_fraction * len(z)))
-            z_held, z = z[order[:held]], z[order[held:]]
-            validation = (z_held, z_held)
-            callbacks.append(
-                keras.callbacks.EarlyStopping(
-                    patience=self.patience, restore_best_weights=True
-                )
-            )
         z, rounds = self._rounds(z, random)
         self.history_ = model.fit(
             z,
@@ -267,8 +179,7 @@ class ScaleDetector(OutlierDetector):
             batch_size=self.batch_size,
             epochs=rounds,
             shuffle=False,
-            validation_data=validation,
-            callbacks=callbacks,
+            callbacks=list(self.callbacks),
             verbose="auto" if self.verbose else 0,
         ).history
         return model
@@ -308,34 +219,25 @@ class ScaleDetector(OutlierDetector):
         decay = keras.optimizers.schedules.CosineDecay(
             self.learning_rate, self.steps
         )
+        # PyTorch runs one step at a time.
+        is_torch = keras.backend.backend() == "torch"
         model.compile(
             keras.optimizers.Adam(decay),
             loss=LaplaceLoss(),
-            steps_per_execution=self._steps_per_execution(units),
+            steps_per_execution=1
+            if is_torch
+            else min(_STEPS_A_ROUND, self.steps),
         )
         return model
-
-    def _steps_per_execution(self, units):
-        # PyTorch runs one step at a time. Steps on a wide table are long, and
-        # `Forecast` must see the end of the first ones.
-        if keras.backend.backend() == "torch" or units > _WIDE:
-            return 1
-        return min(_STEPS_A_ROUND, self.steps)
 
     def _check_options(self):
         ranges = {
             "noise": (self.noise >= 0, ">= 0"),
             "dropout": (0 <= self.dropout < 1, "in [0, 1)"),
-            "scale_units": (self.scale_units >= 1, ">= 1"),
-            "steps": (self.steps >= 1, ">= 1"),
-            "batch_size": (self.batch_size >= 1, ">= 1"),
             "learning_rate": (self.learning_rate > 0, "> 0"),
-            "patience": (self.patience >= 1, ">= 1"),
-            "validation_fraction": (
-                0 < self.validation_fraction < 1,
-                "in (0, 1)",
-            ),
         }
+        for name in self._counts:
+            ranges[name] = getattr(self, name) >= 1, ">= 1"
         for name, (fits, allowed) in ranges.items():
             if not fits:
                 raise ValueError(
@@ -349,11 +251,6 @@ def dense(units, activation, **options):
     return keras.layers.Dense(
         units, activation=activation, kernel_initializer="zeros", **options
     )
-
-
-def _print_line(text):
-    # Keras' progress bar is in the line before.
-    print(f"\n{text}", flush=True)
 
 
 def _start(shape, random):
@@ -388,6 +285,7 @@ class PCAScale(ScaleDetector):
         return dense(units, None)(code)
 
 
+@dataclasses.dataclass(kw_only=True, eq=False, repr=False)
 class AutoencoderScale(ScaleDetector):
     """Finds outliers by the scale of a deep auto-encoder's errors.
 
@@ -407,45 +305,10 @@ class AutoencoderScale(ScaleDetector):
         **options: those of `ScaleDetector`.
     """
 
-    def __init__(
-        self,
-        *,
-        hidden_units: int = 64,
-        noise: float = 1.0,
-        dropout: float = 0.2,
-        scale_units: int = 64,
-        steps: int = 1000,
-        batch_size: int = 256,
-        learning_rate: float = 2e-3,
-        early_stopping: bool = False,
-        patience: int = 5,
-        validation_fraction: float = 0.1,
-        contamination: float = 0.1,
-        random_state=None,
-        verbose: bool = False,
-    ):
-        super().__init__(
-            noise=noise,
-            dropout=dropout,
-            scale_units=scale_units,
-            steps=steps,
-            batch_size=batch_size,
-            learning_rate=learning_rate,
-            early_stopping=early_stopping,
-            patience=patience,
-            validation_fraction=validation_fraction,
-            contamination=contamination,
-            random_state=random_state,
-            verbose=verbose,
-        )
-        self.hidden_units = hidden_units
+    hidden_units: int = 64
+    noise: float = 1.0
 
-    def _check_options(self):
-        super()._check_options()
-        if not self.hidden_units >= 1:
-            raise ValueError(
-                f"`hidden_units` must be >= 1. Received: {self.hidden_units}"
-            )
+    _counts: ClassVar[tuple] = (*ScaleDetector._counts, "hidden_units")
 
     def _reconstruct(self, noisy, units, seed):
         h = dense(self.hidden_units, "relu")(noisy)

@@ -1,5 +1,8 @@
 """Uses a fitted likelihood model as an outlier detector."""
 
+import dataclasses
+from typing import Any
+
 import numpy as np
 
 from keras_likelihood.outliers.detector import OutlierDetector
@@ -7,6 +10,7 @@ from keras_likelihood.reading import read_output
 from keras_likelihood.reading.reading import per_example
 
 
+@dataclasses.dataclass(eq=False, repr=False)
 class ScoreDetector(OutlierDetector):
     """Scores an example by its likelihood parameter in a model.
 
@@ -30,18 +34,10 @@ class ScoreDetector(OutlierDetector):
         batch_size: the batch size of the prediction. Defaults to 256.
     """
 
-    def __init__(
-        self,
-        model,
-        *,
-        parameter: str | None = None,
-        contamination: float = 0.1,
-        batch_size: int = 256,
-    ):
-        super().__init__(contamination=contamination)
-        self.model = model
-        self.parameter = parameter
-        self.batch_size = batch_size
+    model: Any
+    _: dataclasses.KW_ONLY
+    parameter: str | None = None
+    batch_size: int = 256
 
     def _check(self, x, reset):
         # Images and other arrays are allowed. The model checks its inputs.

@@ -8,8 +8,8 @@ from keras_likelihood.recalibration.auto import Auto
 from keras_likelihood.recalibration.classifier import ClassifierRecalibrator
 from keras_likelihood.recalibration.conformal import Conformal
 from keras_likelihood.recalibration.deep_scaling import DeepScaling
-from keras_likelihood.recalibration.global_scaling import GlobalScaling
 from keras_likelihood.recalibration.joint_scaling import (
+    GlobalScaling,
     JointScaling,
     LinearFeatureScaling,
     LinearScaling,

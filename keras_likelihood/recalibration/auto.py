@@ -1,12 +1,12 @@
 """A weighted mean of recalibrators, by cross-validation."""
 
-import keras
 import numpy as np
 from scipy.special import logsumexp
 
 from keras_likelihood.backend.blas_threads import one_blas_thread
 from keras_likelihood.layers.serving import LinearPool
 from keras_likelihood.recalibration.classifier import ClassifierRecalibrator
+from keras_likelihood.recalibration.classifier_graph import submodel
 from keras_likelihood.recalibration.feature_basis import (
     SOURCES,
     Columns,
@@ -165,18 +165,10 @@ class Auto(ClassifierRecalibrator):
         return {"weights": self.weights_}
 
     def _graph(self, logits, features):
-        given = [logits] if features is None else [logits, features]
-        outputs = []
-        for number, member in enumerate(self.members_):
-            inputs = [keras.Input(tensor.shape[1:]) for tensor in given]
-            # Names must be different within a model, so this is a separate
-            # model.
-            part = keras.Model(
-                inputs,
-                member._graph(*inputs, *([None] * (features is None))),
-                name=f"member_{number}",
-            )
-            outputs.append(part(given))
+        outputs = [
+            submodel(member._graph, logits, features, f"member_{number}")
+            for number, member in enumerate(self.members_)
+        ]
         weights = list(self.weights_.values())
         return LinearPool(weights, name="pool")(outputs)
 

@@ -7,13 +7,10 @@ import numpy as np
 from scipy.special import log_softmax
 
 from keras_likelihood.metrics.functions import binned_error
-from keras_likelihood.reading.targets import as_labels
+from keras_likelihood.reading.targets import as_labels, as_weight
 from keras_likelihood.recalibration import inputs
 from keras_likelihood.recalibration.classifier_graph import ClassifierGraph
 from keras_likelihood.recalibration.softmax_moments import softmax_moments
-from keras_likelihood.recalibration.stored_logits import StoredLogits, streams
-
-_BLOCK = 2**22
 
 
 class ClassifierRecalibrator:
@@ -26,7 +23,7 @@ class ClassifierRecalibrator:
     Attributes set by fitting:
         parameters_: dict of the fitted values.
         report_: dict of NLL, ECE and accuracy on the data given, `_before`
-            and `_after`, and `seconds`.
+            and `_after`, the number of `examples`, and `seconds`.
         questions_: for independent yes/no questions, one fitted recalibrator
             for each column. `None` for classes.
         model: Keras model with calibrated probabilities (after `fit`). It is a
@@ -37,13 +34,11 @@ class ClassifierRecalibrator:
     """
 
     uses_features: bool | str = False
-    report_: dict
     """Whether fitting needs features besides the logits. With `"optional"`
     features are used if there are any.
     """
+    report_: dict
     questions_ = None
-    streams = False
-    """Whether fitting reads a large memory-mapped array block by block."""
     keeps_accuracy = True
     """Whether predicted classes stay, except for ties at a huge temperature."""
 
@@ -120,10 +115,9 @@ class ClassifierRecalibrator:
 
         Args:
             logits: `(n, ..., classes)`, or `(n,)` or `(n, ..., 1)` for a
-                yes/no question, or `(n, ..., questions)`. `GlobalScaling` and
-                `VectorScaling` read a memory-mapped `(n, classes)` array
-                (`numpy.load(path, mmap_mode="r")`) above 128 MiB block by
-                block. The other methods raise an error above 1 GiB.
+                yes/no question, or `(n, ..., questions)`. Of a memory-mapped
+                array (`numpy.load(path, mmap_mode="r")`) at most 256 MiB are
+                used: rows at equal distances.
             y: class numbers `(n, ...)` or one-hot labels. For several
                 questions, 0 or 1 in the shape of `logits`.
             features: `(n, ..., columns)`, for methods that use them.
@@ -142,23 +136,22 @@ class ClassifierRecalibrator:
             self.report_["seconds"] = time.perf_counter() - started
             return self
         self.questions_ = None
-        if streams(logits, self):
-            rows, shape = StoredLogits(logits, from_logits), logits.shape
-            rows.check()
-        else:
-            rows, shape = inputs.as_logits(logits, from_logits)
-        leading = shape[:-1]
-        weight = inputs.as_weight(sample_weight, leading)
+        logits, y, features, weight = inputs.rows_to_fit(
+            logits, y, features, sample_weight
+        )
+        rows, shape = inputs.as_logits(logits, from_logits)
+        weight = None if weight is None else as_weight(weight, shape[:-1])
         labels = as_labels(y, shape, weight)
-        found = self._rows_of_features(features, leading)
-        if weight is not None and isinstance(rows, np.ndarray):
+        found = self._rows_of_features(features, shape[:-1])
+        if weight is not None:
             kept = weight > 0
             rows, labels, weight = rows[kept], labels[kept], weight[kept]
             found = None if found is None else found[kept]
         before = scores(rows, labels, weight)
         self._fit(rows, labels, found, weight)
-        after = self._scores_after(rows, labels, found, weight)
+        after = scores(self._apply(rows, found), labels, weight)
         self.report_ = {
+            "examples": len(labels),
             **{f"{k}_before": v for k, v in before.items()},
             **{f"{k}_after": v for k, v in after.items()},
             "seconds": time.perf_counter() - started,
@@ -179,20 +172,16 @@ class ClassifierRecalibrator:
                 `numpy.lib.format.open_memmap`. Rows are then read and
                 written in blocks. Defaults to `None`: a new array.
         """
-        if not hasattr(self, "parameters_"):
-            raise ValueError(
-                f"{type(self).__name__} must be fitted before `calibrate`. "
-                "Received: a recalibrator without `parameters_`"
-            )
+        inputs.check_fitted(self, "parameters_", "calibrate")
         if out is not None:
             return self._calibrate_into(out, logits, features, from_logits)
         if self.questions_ is not None:
-            columns = np.split(np.asarray(logits), len(self.questions_), -1)
+            logits = np.asarray(logits)
             answers = [
-                question.calibrate(column, features, from_logits=from_logits)
-                for question, column in zip(
-                    self.questions_, columns, strict=True
+                question.calibrate(
+                    logits[..., c : c + 1], features, from_logits=from_logits
                 )
+                for c, question in enumerate(self.questions_)
             ]
             return np.concatenate(answers, axis=-1)
         rows, shape = inputs.as_logits(logits, from_logits)
@@ -209,9 +198,7 @@ class ClassifierRecalibrator:
                 f"`out` must have the shape of `logits`, {np.shape(logits)}. "
                 f"Received: {out.shape}"
             )
-        step = max(1, _BLOCK // max(1, int(np.prod(out.shape[1:]))))
-        for at in range(0, len(out), step):
-            part = slice(at, at + step)
+        for part in inputs.blocks(out):
             found = None if features is None else features[part]
             out[part] = self.calibrate(
                 logits[part], found, from_logits=from_logits
@@ -257,13 +244,6 @@ class ClassifierRecalibrator:
             )
         return inputs.as_features(features, leading)
 
-    def _scores_after(self, logits, labels, features, weight):
-        if isinstance(logits, StoredLogits):
-            after = logits.changed(lambda block: self._apply(block, None))
-        else:
-            after = self._apply(logits, features)
-        return scores(after, labels, weight)
-
     def _details(self):
         """Entries that a method adds to its report."""
         return {}
@@ -280,9 +260,9 @@ class ClassifierRecalibrator:
         raise NotImplementedError
 
 
-def scores(logits, labels, weight, tau=1.0) -> dict:
-    """NLL, ECE (15 equal-width bins) and accuracy of tempered logits."""
-    at = softmax_moments(logits, labels, tau, right=True)
+def scores(logits, labels, weight) -> dict:
+    """NLL, ECE (15 equal-width bins) and accuracy of logits."""
+    at = softmax_moments(logits, labels, 1.0)
     return {
         "nll": float(np.average(at.nll, weights=weight)),
         "ece": binned_error(at.right, at.confidence, weight),

@@ -1,5 +1,7 @@
 """Finds logits and features of a classifier and adds layers to it."""
 
+import functools
+
 import keras
 
 from keras_likelihood.layers.serving import (
@@ -72,25 +74,25 @@ class ClassifierGraph:
             return _add_layers(recalibrator, logits, features)
         columns = keras.ops.split(logits, logits.shape[-1], axis=-1)
         outputs = []
-        for number, column in enumerate(columns):
-            given = [column] if features is None else [column, features]
-            inputs = [keras.Input(tensor.shape[1:]) for tensor in given]
-            # Names must be different within a model, so this is a separate
-            # model.
-            part = keras.Model(
-                inputs,
-                _add_layers(
-                    recalibrator.questions_[number],
-                    inputs[0],
-                    None if features is None else inputs[1],
-                ),
-                name=f"question_{number}",
-            )
-            outputs.append(part(given))
+        for number, question in enumerate(recalibrator.questions_):
+            build = functools.partial(_add_layers, question)
+            name = f"question_{number}"
+            outputs.append(submodel(build, columns[number], features, name))
         return keras.layers.Concatenate(name="questions")(outputs)
 
 
-def _add_layers(recalibrator, logits, features):
+def submodel(build, logits, features, name: str):
+    """Output of the layers that `build` makes, in a model of their own.
+
+    Names must be different within a model, and two recalibrators make layers
+    of the same names.
+    """
+    given = [logits] if features is None else [logits, features]
+    inputs = [keras.Input(tensor.shape[1:]) for tensor in given]
+    return keras.Model(inputs, build(*inputs), name=name)(given)
+
+
+def _add_layers(recalibrator, logits, features=None):
     bounded = BoundedLogits(LOGIT_BOUND, name="bounded_logits")(logits)
     if logits.shape[-1] != 1:
         return recalibrator._graph(bounded, features)

@@ -1,6 +1,8 @@
 """Prediction sets with a guarantee, around any classifier."""
 
+import dataclasses
 import time
+from typing import ClassVar
 
 import keras
 import numpy as np
@@ -19,6 +21,7 @@ from keras_likelihood.recalibration import inputs
 from keras_likelihood.recalibration.classifier_graph import ClassifierGraph
 
 
+@dataclasses.dataclass(kw_only=True, eq=False)
 class Conformal:
     """Makes sets of classes with a guaranteed coverage.
 
@@ -68,38 +71,31 @@ class Conformal:
     >>> sets = fitted.predict_set(x, 0.9)
     """
 
-    questions_ = None
+    questions_: ClassVar[None] = None
 
-    def __init__(
-        self,
-        *,
-        score: str = "aps",
-        penalty: float = 0.01,
-        free_classes: int = 5,
-        randomized: bool = False,
-        allow_empty: bool = False,
-        seed: int = 0,
-    ):
-        if score not in SCORES:
+    score: str = "aps"
+    penalty: float = 0.01
+    free_classes: int = 5
+    randomized: bool = False
+    allow_empty: bool = False
+    seed: int = 0
+
+    def __post_init__(self):
+        if self.score not in SCORES:
             raise ValueError(
-                f"`score` must be one of {SCORES}. Received: {score!r}"
+                f"`score` must be one of {SCORES}. Received: {self.score!r}"
             )
-        if not penalty >= 0 or free_classes < 0:
+        if not self.penalty >= 0 or self.free_classes < 0:
             raise ValueError(
                 "`penalty` and `free_classes` must be >= 0. "
-                f"Received: {penalty} and {free_classes}"
+                f"Received: {self.penalty} and {self.free_classes}"
             )
-        if randomized and score == "lac":
+        self.free_classes = int(self.free_classes)
+        if self.randomized and self.score == "lac":
             raise ValueError(
                 "`randomized` is for the scores 'aps' and 'raps'. "
                 "Received: 'lac'"
             )
-        self.score = score
-        self.penalty = float(penalty)
-        self.free_classes = int(free_classes)
-        self.randomized = bool(randomized)
-        self.allow_empty = bool(allow_empty)
-        self.seed = seed
 
     def fit(
         self,
@@ -115,21 +111,13 @@ class Conformal:
         """Calibrates the prediction sets of a trained Keras classifier.
 
         Args:
-            model: a `keras.Model`, or the path of a `.keras` file, perhaps
-                of a recalibrated model.
-            x: inputs as for `model.predict`, or an iterable of `(x, y)`
-                batches. They must not have been used for training or
-                recalibration. Weights raise an error, because they have no
-                meaning for the guarantee.
-            y: class numbers or one-hot labels. Leave them out for batches.
+            model, x, y, from_logits, trainable, batch_size: as in
+                `GlobalScaling.fit`. The data must not have been used for
+                training or recalibration. Weights raise an error, because
+                they have no meaning for the guarantee.
             groups: label of every example, `(n,)` whole numbers or strings,
                 for a guarantee within every group. `"class"` gives a guarantee
                 within every class. Defaults to no groups.
-            from_logits: whether the output of the model is logits. With `None`
-                (default) the loss and the last layer decide.
-            trainable: whether the layers of the original may be trained in
-                the result. Defaults to False: they are frozen.
-            batch_size: the batch size of the prediction.
 
         Returns:
             `self`, with `model` set.
@@ -145,10 +133,7 @@ class Conformal:
         logits, _, y, weight = graph.outputs(x, y, None, batch_size)
         inputs.refuse_weights(weight)
         self.fit_arrays(logits, y, groups=groups)
-        self.model = graph.extend(
-            self, trainable=trainable, model_class=ConformalClassifier
-        )
-        return self
+        return self._extend(graph, trainable)
 
     def extend(self, model, *, from_logits=None, trainable: bool = False):
         """Adds the calibration to a Keras classifier, after `fit_arrays`.
@@ -162,6 +147,9 @@ class Conformal:
             `self`, with `model` set.
         """
         graph = ClassifierGraph(model, from_logits=from_logits)
+        return self._extend(graph, trainable)
+
+    def _extend(self, graph, trainable):
         self.model = graph.extend(
             self, trainable=trainable, model_class=ConformalClassifier
         )
@@ -186,17 +174,14 @@ class Conformal:
         self.by_class_ = isinstance(groups, str) and groups == "class"
         if self.by_class_:
             groups = labels
-        random = None
-        if self.randomized:
-            random = np.random.default_rng(self.seed).uniform(
-                size=(*labels.shape, 1)
-            )
+        size = (*labels.shape, 1)
+        random = np.random.default_rng(self.seed).uniform(size=size)
         scores = class_scores(
             p,
             self.score,
             penalty=self.penalty,
             free_classes=self.free_classes,
-            random=random,
+            random=random if self.randomized else None,
         )
         true = np.take_along_axis(scores, labels[..., None], axis=-1)[..., 0]
         self.scores_ = CalibrationScores.of(true, groups)
@@ -213,11 +198,8 @@ class Conformal:
         self, x, coverage: float = 0.9, *, groups=None, seed=None
     ) -> np.ndarray:
         """Sets of new inputs; see `ConformalClassifier.predict_set`."""
-        if not hasattr(self, "model"):
-            raise ValueError(
-                "`predict_set` needs a model. After `fit_arrays` use "
-                "`predict_set_arrays`. Received: no call of `fit`"
-            )
+        # After `fit_arrays` there is `predict_set_arrays`.
+        inputs.check_fitted(self, "model", "predict_set")
         return self.model.predict_set(x, coverage, groups=groups, seed=seed)
 
     def predict_set_arrays(
@@ -238,22 +220,16 @@ class Conformal:
         Returns:
             Booleans `(n, ..., classes)`.
         """
-        if not hasattr(self, "scores_"):
-            raise ValueError(
-                "Conformal must be fitted before `predict_set_arrays`. "
-                "Received: a recalibrator without `scores_`"
-            )
+        inputs.check_fitted(self, "scores_", "predict_set_arrays")
         p, _ = _probabilities(logits, from_logits)
         return prediction_sets(
             p, self.scores_, self._settings(), coverage, groups, seed
         )
 
     def _settings(self):
-        names = ("score", "penalty", "free_classes", "randomized")
-        settings = {name: getattr(self, name) for name in names}
-        settings["allow_empty"] = self.allow_empty
-        settings["by_class"] = self.by_class_
-        return settings
+        settings = dataclasses.asdict(self)
+        del settings["seed"]
+        return {**settings, "by_class": self.by_class_}
 
     def _graph(self, logits, features):
         probabilities = keras.layers.Softmax(name="probabilities")(logits)

@@ -1,23 +1,13 @@
 """A temperature predicted by a small network on the features."""
 
-import keras
-
-from keras_likelihood.layers.serving import TemperedProbabilities
-from keras_likelihood.recalibration.classifier import ClassifierRecalibrator
 from keras_likelihood.recalibration.feature_basis import FeatureBasis
-from keras_likelihood.recalibration.network import (
-    SoftplusLink,
-    fit_network,
-    predicted_parameter,
-    run_network,
-)
-from keras_likelihood.recalibration.softmax_moments import (
-    solve_temperature,
-)
+from keras_likelihood.recalibration.joint_scaling import JointScaling
+from keras_likelihood.recalibration.network import SoftplusLink, fit_network
+from keras_likelihood.recalibration.softmax_moments import solve_temperature
 from keras_likelihood.recalibration.softmax_objectives import tempered_softmax
 
 
-class DeepScaling(ClassifierRecalibrator):
+class DeepScaling(JointScaling):
     """Predicts each example's temperature by a network on its features.
 
         p = softmax(z / T(x)),    T(x) = f(network(x))
@@ -31,47 +21,29 @@ class DeepScaling(ClassifierRecalibrator):
         offset: the offset of the softplus, `>= 0`. Defaults to 0.2.
         seed: the random seed of the initial weights and the folds. Defaults to
             0.
+
+    >>> scaling = DeepScaling().fit_arrays(logits, y, features)
     """
 
-    uses_features = True
-
     def __init__(self, *, hidden=(16,), offset: float = 0.2, seed: int = 0):
+        super().__init__(temperature="features", offset=offset)
         self.hidden = tuple(hidden)
-        self.offset = offset
         self.seed = seed
 
     def _fit(self, logits, labels, features, weight):
         base = solve_temperature(logits, labels, weight)
-        z = logits / base
         basis = FeatureBasis(features, weight)
         columns = {"features": basis(features).astype("float64")}
         link = SoftplusLink(self.offset)
-        objective = tempered_softmax(z, labels, columns, link, weight)
-        parts, steps = fit_network(objective, features, self.hidden, self.seed)
-        kernel, shift = basis.to_raw(parts[0])
-        parts = [kernel, parts[1] + shift, *parts[2:]]
+        objective = tempered_softmax(
+            logits / base, labels, columns, link, weight
+        )
+        (kernel, bias, *rest), steps = fit_network(
+            objective, features, self.hidden, self.seed
+        )
+        kernel, shift = basis.to_raw(kernel)
         self.parameters_ = {
             "temperature": base,
-            "network": parts,
+            "network": [kernel, bias + shift, *rest],
             "iterations": steps,
         }
-
-    def _apply(self, logits, features):
-        x = features.astype("float64")
-        eta, _ = run_network(self.parameters_["network"], x)
-        temperature, _ = SoftplusLink(self.offset)(eta)
-        base = self.parameters_["temperature"]
-        return logits / (base * temperature[:, None])
-
-    def _graph(self, logits, features):
-        base = self.parameters_["temperature"]
-        z = keras.layers.Rescaling(1 / base, name="global_temperature")(logits)
-        temperature = predicted_parameter(
-            "softmax",
-            "temperature",
-            features,
-            self.parameters_["network"],
-            units=z.shape[-1],
-            offset=self.offset,
-        )
-        return TemperedProbabilities(name="calibrated")([z, temperature])

@@ -82,14 +82,10 @@ class Columns:
     """
 
     def __init__(self, groups, z, features, weight):
-        self.groups = tuple(
-            name
-            for name in groups
-            if name != "features" or features is not None
-        )
+        self.groups = groups
         self.bases = {
             name: FeatureBasis(raw, weight)
-            for name, raw in raw_columns(self.groups, z, features).items()
+            for name, raw in raw_columns(groups, z, features).items()
         }
 
     def __call__(self, z, features):
@@ -99,20 +95,17 @@ class Columns:
 
 
 def raw_columns(groups, z, features):
-    """The columns of each group, not standardised."""
-    found = {}
+    """The columns of each group that there is, not standardised."""
+    found: dict = {}
     if "logits" in groups or "sorted" in groups:
         # A constant added to a row must not change the result, as in a
         # softmax.
-        logs = log_softmax(z, axis=1)
-    for name in groups:
-        if name == "logits":
-            found[name] = logs
-        elif name == "sorted":
-            found[name] = np.sort(logs, axis=1)
-        else:
-            found[name] = features
-    return found
+        found["logits"] = log_softmax(z, axis=1)
+    if "sorted" in groups:
+        found["sorted"] = np.sort(found["logits"], axis=1)
+    if features is not None:
+        found["features"] = features
+    return {name: found[name] for name in groups if name in found}
 
 
 def rows_of(columns, index):

@@ -14,6 +14,26 @@ Their probabilities are below 1e-13, and their exact size has no meaning. But a
 few labels on such logits would dominate a fit of the likelihood.
 """
 
+_MOST_BYTES = 2**28
+_BLOCK = 2**22
+
+
+def rows_to_fit(values, *others) -> tuple:
+    """The arrays, or a sample of their rows if `values` are a large file.
+
+    Of a memory-mapped array 256 MiB are used, rows at equal distances.
+    """
+    if not isinstance(values, np.memmap):
+        return values, *others
+    every = max(1, -(-values.nbytes // _MOST_BYTES))
+    return tuple(a if a is None else a[::every] for a in (values, *others))
+
+
+def blocks(values) -> list[slice]:
+    """The rows of an array in parts that need little memory."""
+    step = max(1, _BLOCK // max(1, int(np.prod(values.shape[1:]))))
+    return [slice(at, at + step) for at in range(0, len(values), step)]
+
 
 def as_logits(values, from_logits: bool, name="logits"):
     """Returns `(rows, classes)` logits and the shape of `values`.
@@ -54,24 +74,15 @@ def as_logits(values, from_logits: bool, name="logits"):
     return rows, values.shape
 
 
-def bounded_logits(rows, from_logits: bool):
-    """Logits of rows that were checked before, `(rows, classes)`."""
-    if rows.dtype.kind != "f" or rows.dtype.itemsize < 4:
-        rows = rows.astype("float32")
-    if not from_logits:
-        return _to_logits(rows)
-    return np.maximum(rows, rows.max(axis=1, keepdims=True) - LOGIT_BOUND)
-
-
 def _check_kind(rows, low, high, from_logits, name):
-    told = are_probabilities(rows, low, high)
-    if from_logits and told:
+    sum_to_one = are_probabilities(rows, low, high)
+    if from_logits and sum_to_one:
         raise ValueError(
             f"`{name}` are probabilities: rows lie in [0, 1] and sum to one. "
             "Pass `from_logits=False` for these. Received: from_logits=True"
         )
     column = rows.shape[1] == 1 and low >= 0 and high <= 1
-    if not from_logits and not (told or column):
+    if not from_logits and not (sum_to_one or column):
         raise ValueError(
             f"With `from_logits=False`, `{name}` must be probabilities in "
             "[0, 1], of sum one over the classes. Received: values from "
@@ -84,23 +95,6 @@ def _to_logits(rows):
         return log_probabilities(rows, 1 / (1 + np.exp(16.0)))
     logs = log_probabilities(rows, np.exp(-2 * LOGIT_BOUND))
     return np.maximum(logs, logs.max(axis=1, keepdims=True) - LOGIT_BOUND)
-
-
-def as_weight(weight, shape):
-    """Returns positive row weights `(rows,)`, or `None`."""
-    if weight is None:
-        return None
-    weight = np.asarray(weight, dtype="float64")
-    rows = int(np.prod(shape))
-    if weight.ndim < len(shape) and weight.shape == shape[: weight.ndim]:
-        extra = (1,) * (len(shape) - weight.ndim)
-        weight = np.broadcast_to(weight.reshape(weight.shape + extra), shape)
-    if weight.size != rows or not (weight >= 0).all() or not weight.any():
-        raise ValueError(
-            f"`sample_weight` must be >= 0, somewhere positive, and of shape "
-            f"{tuple(shape)}. Received: shape {weight.shape}"
-        )
-    return weight.ravel()
 
 
 def as_features(features, shape):
@@ -130,4 +124,13 @@ def refuse_weights(weight):
             "`sample_weight` must be the same for all examples: the guarantee "
             "of a conformal calibration needs exchangeable examples. Leave "
             "out examples instead. Received: different weights"
+        )
+
+
+def check_fitted(recalibrator, attribute: str, method: str):
+    """Raises an error if a recalibrator lacks an attribute set by fitting."""
+    if not hasattr(recalibrator, attribute):
+        raise ValueError(
+            f"{type(recalibrator).__name__} must be fitted before `{method}`. "
+            f"Received: a recalibrator without `{attribute}`, no call of `fit`"
         )

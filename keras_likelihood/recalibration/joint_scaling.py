@@ -17,6 +17,7 @@ from keras_likelihood.recalibration.feature_basis import (
 from keras_likelihood.recalibration.network import (
     SoftplusLink,
     predicted_parameter,
+    run_network,
 )
 from keras_likelihood.recalibration.softmax_moments import (
     solve_temperature,
@@ -25,10 +26,8 @@ from keras_likelihood.recalibration.softmax_objectives import map_logits
 from keras_likelihood.recalibration.steps import (
     MAPS,
     FittedSteps,
-    fit_stored_map,
     for_map,
 )
-from keras_likelihood.recalibration.stored_logits import StoredLogits
 
 
 class JointScaling(ClassifierRecalibrator):
@@ -102,16 +101,6 @@ class JointScaling(ClassifierRecalibrator):
 
     def _fit(self, logits, labels, features, weight):
         base = solve_temperature(logits, labels, weight)
-        if isinstance(logits, StoredLogits):
-            mapped = fit_stored_map(
-                logits.changed(lambda block: for_map(block / base)),
-                labels,
-                self.logit_map,
-                self.strength,
-                weight,
-            )
-            self.parameters_ = {"temperature": base, **mapped}
-            return
         z = scaled(logits, base)
         columns = Columns(self._groups(), z, features, weight)
         x = columns(z, features)
@@ -144,27 +133,22 @@ class JointScaling(ClassifierRecalibrator):
         p = self.parameters_
         z = logits / p["temperature"]
         if self.temperature is not None:
-            raw = raw_columns(self._sources(features), z, features)
+            raw = raw_columns(SOURCES[self.temperature], z, features)
             x = np.concatenate(list(raw.values()), axis=1)
-            linear = x @ p["kernel"] + p["intercept"]
+            linear, _ = run_network(self._network(), x)
             predicted, _ = SoftplusLink(self.offset)(linear)
             z = z / predicted[:, None]
         if self.logit_map is None:
             return z
-        return map_logits(for_map(z), self._map_weights(), features)
+        return map_logits(for_map(z), p, features)
 
-    def _sources(self, features):
-        return [
-            name
-            for name in SOURCES[self.temperature]
-            if name != "features" or features is not None
-        ]
+    def _network(self):
+        p = self.parameters_
+        if "network" in p:
+            return p["network"]
+        return [p["kernel"][:, None], p["intercept"]]
 
-    def _map_weights(self):
-        parts = ("bias", "vector", "matrix", "features")
-        return {k: v for k, v in self.parameters_.items() if k in parts}
-
-    def _graph(self, logits, features):
+    def _graph(self, logits, features=None):
         p = self.parameters_
         z = keras.layers.Rescaling(
             1 / p["temperature"], name="global_temperature"
@@ -174,7 +158,7 @@ class JointScaling(ClassifierRecalibrator):
                 "softmax",
                 "temperature",
                 self._columns_layer(z, features),
-                [p["kernel"], p["intercept"]],
+                self._network(),
                 units=z.shape[-1],
                 offset=self.offset,
             )
@@ -214,6 +198,26 @@ def scaled(logits, base):
     if logits.size <= 2**22:
         logits = logits.astype("float64")
     return logits / base
+
+
+class GlobalScaling(JointScaling):
+    """Divides the logits by one temperature (temperature scaling).
+
+        p = softmax(logits / T)
+
+    T minimises the validation NLL, which is convex in 1 / T and solved
+    exactly. The predicted classes do not change.
+
+    >>> scaling = GlobalScaling().fit_arrays(logits, y)
+    >>> scaling.parameters_["temperature"]
+    """
+
+    def __init__(self):
+        super().__init__()
+
+    def _fit(self, logits, labels, features, weight):
+        temperature = solve_temperature(logits, labels, weight)
+        self.parameters_ = {"temperature": temperature}
 
 
 class LinearScaling(JointScaling):
@@ -271,8 +275,6 @@ class VectorScaling(JointScaling):
         strength: strength of the prior, which favours GlobalScaling, `> 0`.
             Defaults to 1.
     """
-
-    streams = True
 
     def __init__(self, *, strength: float = 1.0):
         super().__init__(logit_map="vector", strength=strength)

@@ -51,10 +51,7 @@ class LinkedObjective:
         self.shapes["free"] = (1,)
 
     def by_row(self, eta, rows):
-        """The weighted NLL of some rows and its derivative in `eta`."""
-        return self._by_row(eta, rows)[:2]
-
-    def _by_row(self, eta, rows):
+        """Weighted NLL of some rows, its slope and curvature in `eta`."""
         value, slope = self.link(eta)
         nll, gradient, curvature = self.loss(value, rows)
         weight = self.weight[rows]
@@ -67,7 +64,7 @@ class LinkedObjective:
     def evaluate(self, weights):
         """Returns the NLL and its gradients by group."""
         eta = linear_part(self.columns, weights)
-        nll, gradient, self._curvature = self._by_row(eta, slice(None))
+        nll, gradient, self._curvature = self.by_row(eta, slice(None))
         gradients = {
             name: (x.T @ gradient.astype(x.dtype)).astype("float64")
             for name, x in self.columns.items()
@@ -79,14 +76,14 @@ class LinkedObjective:
         """Gauss-Newton curvature of a group at the last evaluation."""
         total = self._curvature.sum()
         if name == "free":
-            return Curvature.of(np.array([[total]]) + 1e-12)
+            return Curvature(np.array([[total]]) + 1e-12)
         x = self.columns[name]
         root = np.sqrt(self._curvature)[:, None].astype(x.dtype)
         weighted = x * root
         # The intercept has no prior. Its part is removed from the curvature.
         middle = root[:, 0] / max(np.sqrt(total), 1e-30)
         weighted -= np.outer(middle, middle @ weighted)
-        return Curvature.of((weighted.T @ weighted).astype("float64"))
+        return Curvature((weighted.T @ weighted).astype("float64"))
 
 
 def linear_part(columns, weights):
@@ -115,12 +112,12 @@ class SmallNetwork:
 
     def unpack(self, packed):
         """Returns `[kernel, bias, kernel, bias, ...]`."""
-        parts, at = [], 0
-        for shape in self.shapes:
-            size = int(np.prod(shape))
-            parts.append(packed[at : at + size].reshape(shape))
-            at += size
-        return parts
+        ends = np.cumsum([int(np.prod(shape)) for shape in self.shapes])
+        parts = np.split(packed, ends[:-1])
+        return [
+            part.reshape(shape)
+            for part, shape in zip(parts, self.shapes, strict=True)
+        ]
 
     def forward(self, packed, x):
         """Returns the output `(rows,)` and the activations of each layer."""
@@ -128,17 +125,11 @@ class SmallNetwork:
 
     def backward(self, packed, activations, slope):
         """Gradient of a loss whose derivative by the output is `slope`."""
-        parts = self.unpack(packed)
-        error = slope[:, None]
-        gradients = []
-        for index in range(len(activations) - 1, -1, -1):
-            kernel = parts[2 * index]
-            gradients = [
-                activations[index].T @ error,
-                error.sum(axis=0),
-                *gradients,
-            ]
-            error = (error @ kernel.T) * (1 - activations[index] ** 2)
+        kernels = self.unpack(packed)[::2]
+        error, gradients = slope[:, None], []
+        for x, kernel in zip(activations[::-1], kernels[::-1], strict=True):
+            gradients = [x.T @ error, error.sum(axis=0), *gradients]
+            error = (error @ kernel.T) * (1 - x**2)
         return np.concatenate([g.ravel() for g in gradients])
 
 
@@ -192,9 +183,8 @@ def _path(network, objective, x, rows, iterations):
 
     def loss(packed):
         output, activations = network.forward(packed, inputs)
-        values, slopes = objective.by_row(output, rows)
-        slope = slopes / len(rows)
-        gradient = network.backward(packed, activations, slope)
+        values, slopes, _ = objective.by_row(output, rows)
+        gradient = network.backward(packed, activations, slopes / len(rows))
         # A little weight decay keeps unused weights from drifting.
         value = values.mean() + 0.5e-4 * packed @ packed
         return value, gradient + 1e-4 * packed

@@ -1,7 +1,7 @@
 """Recalibrators that treat each class as a separate yes/no question."""
 
 import numpy as np
-from scipy.optimize import minimize_scalar
+from scipy.optimize import minimize, minimize_scalar
 from scipy.special import expit, softmax
 
 from keras_likelihood.layers.serving import OneVsRestTable
@@ -111,7 +111,7 @@ class Platt(OneVsRest):
 
         g_c(o) = sigmoid(a_c o + b_c),    a_c > 0
 
-    It is fitted to Platt's smoothed targets by Newton's method. For yes/no
+    It is fitted to Platt's smoothed targets. For yes/no
     questions it is Platt scaling itself. The curve is stored as a table of
     1025 knots. It may change the predicted classes.
     """
@@ -130,25 +130,21 @@ def _logistic(x, occurred, weight):
     yes = weight[occurred].sum()
     no = weight.sum() - yes
     target = np.where(occurred, (yes + 1) / (yes + 2), 1 / (no + 2))
-    design = np.stack([x, np.ones_like(x)], axis=1)
-    theta = np.array([1.0, 0.0])
 
     def loss(theta):
-        linear = design @ theta
-        return weight @ (np.logaddexp(0, linear) - target * linear)
+        linear = theta[0] * x + theta[1]
+        slope = weight * (expit(linear) - target) / weight.sum()
+        value = weight @ (np.logaddexp(0, linear) - target * linear)
+        return value / weight.sum(), np.array([slope @ x, slope.sum()])
 
-    for _ in range(50):
-        p = expit(design @ theta)
-        gradient = design.T @ (weight * (p - target))
-        curvature = (design * (weight * p * (1 - p))[:, None]).T @ design
-        step = np.linalg.solve(curvature + 1e-9 * np.eye(2), gradient)
-        size, before = 1.0, loss(theta)
-        while loss(theta - size * step) > before and size > 1e-6:
-            size /= 2
-        theta = theta - size * step
-        if np.abs(size * step).max() < 1e-9:
-            break
-    return max(theta[0], 0.0), theta[1]
+    found = minimize(
+        loss,
+        [1.0, 0.0],
+        jac=True,
+        bounds=[(0.0, None), (None, None)],
+        options={"ftol": 1e-14, "gtol": 1e-9},
+    )
+    return found.x
 
 
 class Isotonic(OneVsRest):
@@ -168,4 +164,4 @@ class Isotonic(OneVsRest):
             curve = IsotonicRegression(y_min=0, y_max=1)
             curve.fit(odds[:, c], labels == c, sample_weight=weight)
             tables.append((curve.X_thresholds_, curve.y_thresholds_))
-        return [(np.asarray(s), np.asarray(v)) for s, v in tables]
+        return tables

@@ -2,7 +2,7 @@
 
 With tau = 1 / T a row costs l(tau) = logsumexp(tau z) - tau z_y, and
 
-    l'(tau) = E[z] - z_y,    l''(tau) = Var[z],    l'''(tau) = E[(z - E[z])^3]
+    l'(tau) = E[z] - z_y,    l''(tau) = Var[z]
 
 under the tempered softmax. All need one exponential for each logit. Blocks of
 rows stay in the cache, and several threads share the blocks (NumPy releases
@@ -28,25 +28,18 @@ class Moments:
     slope: np.ndarray
     curvature: np.ndarray
     confidence: np.ndarray
-    third: np.ndarray | None = None
-    right: np.ndarray | None = None
+    right: np.ndarray
 
 
-def softmax_moments(
-    logits, labels, tau, *, third=False, right=False
-) -> Moments:
+def softmax_moments(logits, labels, tau) -> Moments:
     """Evaluates `l` and its derivatives for every row.
 
-    `logits` are `(rows, classes)` or `StoredLogits`, and the inverse
-    temperature `tau` is a number or `(rows,)`.
+    `logits` are `(rows, classes)`, and the inverse temperature `tau` is a
+    number or `(rows,)`.
     """
     rows, classes = logits.shape
     tau = np.broadcast_to(np.asarray(tau, logits.dtype), (rows,))
-    found = Moments(*(np.empty(rows) for _ in range(4)))
-    if third:
-        found.third = np.empty(rows)
-    if right:
-        found.right = np.empty(rows, dtype=bool)
+    found = Moments(*(np.empty(rows) for _ in range(4)), np.empty(rows, bool))
     step = max(1, _BLOCK // classes)
 
     def block(start):
@@ -79,12 +72,7 @@ def _block_moments(z, y, tau, found, part):
     found.slope[part] = mean - label
     found.curvature[part] = np.maximum(square - mean * mean, 0.0)
     found.confidence[part] = 1.0 / total
-    if found.right is not None:
-        found.right[part] = z.argmax(axis=1) == y
-    if found.third is not None:
-        weight *= centred
-        cube = np.einsum("ij,ij->i", weight, centred) / total
-        found.third[part] = cube - mean * (3 * square - 2 * mean * mean)
+    found.right[part] = z.argmax(axis=1) == y
 
 
 def threads() -> int:
@@ -102,9 +90,9 @@ _LEAST_GAP = 1e-3
 def solve_temperature(logits, labels, weight=None, prior_rows=0.0) -> float:
     """Returns the T that minimises the mean NLL of `logits / T`.
 
-    The NLL is convex in tau = 1 / T. Halley steps that stay between slopes of
+    The NLL is convex in tau = 1 / T. Newton steps that stay between slopes of
     opposite sign always reach the minimum. A sample of the rows gives the
-    start, and the full data then need one or two passes.
+    start, and the full data then need two or three passes.
 
     There may be no finite minimum. If every label has the largest logit, T
     would go to 0, and a first wrong label would cost everything. Then one
@@ -120,7 +108,7 @@ def solve_temperature(logits, labels, weight=None, prior_rows=0.0) -> float:
     at tau = 1. So they need no pass of their own.
 
     Args:
-        logits: `(rows, classes)`, or `StoredLogits`.
+        logits: `(rows, classes)`.
         labels: class numbers `(rows,)`.
         weight: `(rows,)`, positive, or `None`.
         prior_rows: number of prior rows, `>= 0`. Defaults to 0.
@@ -146,8 +134,8 @@ def _minimum(logits, labels, weight, prior_rows):
             share = prior_rows / (len(labels) + prior_rows)
             slope = softmax_moments(*sample[:2], tau).slope
             wanted = share * np.average(slope, weights=sampled)
-        tau, _ = _halley(*sample, tau, wanted)
-    return _halley(logits, labels, weight, tau, wanted)
+        tau, _ = _newton(*sample, tau, wanted)
+    return _newton(logits, labels, weight, tau, wanted)
 
 
 def _raised_to_float32_gap(tau, logits):
@@ -162,14 +150,11 @@ def _raised_to_float32_gap(tau, logits):
     return max(tau, _LEAST_GAP / max(gap, _LEAST_GAP))
 
 
-def _halley(logits, labels, weight, tau, wanted):
+def _newton(logits, labels, weight, tau, wanted):
     """The tau at which the slope of the mean NLL is `wanted`, and the NLL."""
-    # After a Halley step the error is of the order of the step's cube. The
-    # error of the NLL is of the order of its sixth power. So with a relative
-    # step of 0.01 the NLL is exact up to rounding.
     low, high = _LOWEST, _HIGHEST
     for _ in range(100):
-        at = softmax_moments(logits, labels, tau, third=True)
+        at = softmax_moments(logits, labels, tau)
         slope = np.average(at.slope, weights=weight) - wanted
         curvature = np.average(at.curvature, weights=weight)
         if slope == 0.0:
@@ -178,23 +163,13 @@ def _halley(logits, labels, weight, tau, wanted):
             high = tau
         else:
             low = tau
-        target = tau - _step(
-            slope, curvature, np.average(at.third, weights=weight)
-        )
+        target = tau - slope / curvature if curvature > 0 else high
         if not low < target < high:
             # The mean is geometric, because tau may be orders of magnitude
             # away.
             target = np.sqrt(low * high)
         moved, tau = abs(target / tau - 1), target
-        if moved < 0.01:
+        # The error of the NLL is of the order of the fourth power of a step.
+        if moved < 1e-3:
             break
     return float(tau), np.average(at.nll, weights=weight)
-
-
-def _step(slope, curvature, third):
-    if not curvature > 0:
-        return np.inf
-    newton = slope / curvature
-    # Far from the minimum the third derivative may be misleading.
-    correction = np.clip(newton * third / (2 * curvature), -0.5, 0.5)
-    return newton / (1 - correction)

@@ -8,7 +8,6 @@ import numpy as np
 from keras_likelihood.evidence import Curvature
 from keras_likelihood.recalibration.network import LinkedObjective
 from keras_likelihood.recalibration.softmax_moments import softmax_moments
-from keras_likelihood.recalibration.stored_logits import each_block
 
 
 def tempered_softmax(z, labels, columns, link, weight=None) -> LinkedObjective:
@@ -91,7 +90,7 @@ class MappedSoftmax:
             diagonal = diagonal * self.logits**2
         matrix = np.diag(diagonal.sum(axis=0)) - weighted.T @ weighted
         if name in ("bias", "vector"):
-            return Curvature.of(matrix.astype("float64"))
+            return Curvature(matrix.astype("float64"))
         # The exact matrix has (columns x classes)^2 entries. This Kronecker
         # product has the same trace, and weights a row by its uncertainty.
         doubt = 1 - np.einsum("ij,ij->i", self._probability, self._probability)
@@ -101,31 +100,6 @@ class MappedSoftmax:
         return Curvature.of_product(
             inputs.astype("float64"), (matrix / doubt.sum()).astype("float64")
         )
-
-
-class StoredMap:
-    """`MappedSoftmax` of `StoredLogits`, read block by block."""
-
-    def __init__(self, logits, labels, groups, weight=None):
-        self.logits = logits
-        self.labels = labels
-        self.weight = weight
-        self.shapes = {name: (logits.shape[1],) for name in groups}
-
-    def evaluate(self, weights):
-        """Returns the NLL and its gradients by group."""
-
-        def block(part):
-            weight = None if self.weight is None else self.weight[part]
-            return MappedSoftmax(
-                self.logits[part], self.labels[part], self.shapes, weight=weight
-            ).evaluate(weights)
-
-        total, gradients = 0.0, dict.fromkeys(self.shapes, 0.0)
-        for nll, found in each_block(block, self.logits.blocks()):
-            total += nll
-            gradients = {k: gradients[k] + v for k, v in found.items()}
-        return total, gradients
 
 
 def map_logits(logits, weights, features=None):

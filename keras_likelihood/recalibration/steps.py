@@ -5,6 +5,8 @@ with the penalties of structured matrix scaling (Berta and others, 2026). If
 both were fitted together, each would undo the shrinkage of the other.
 """
 
+import functools
+
 from scipy.special import log_softmax
 
 from keras_likelihood.evidence import (
@@ -18,7 +20,6 @@ from keras_likelihood.recalibration.network import SoftplusLink, linear_part
 from keras_likelihood.recalibration.softmax_moments import solve_temperature
 from keras_likelihood.recalibration.softmax_objectives import (
     MappedSoftmax,
-    StoredMap,
     map_logits,
     tempered_softmax,
 )
@@ -32,9 +33,21 @@ MAPS = {
 PRIOR_ROWS = 1.0
 """Rows of the prior of the global temperature; see `solve_temperature`."""
 _SAMPLE_ROWS = 4096
-_CURVATURE_ROWS = 16384
 _ITERATIONS = 60
 _FEW_NUMBERS = 2**18
+
+
+def _once(method):
+    """Makes a method of one argument keep its results."""
+
+    @functools.wraps(method)
+    def find(self, argument):
+        key = method.__name__, argument
+        if key not in self._found:
+            self._found[key] = method(self, argument)
+        return self._found[key]
+
+    return find
 
 
 class FittedSteps:
@@ -52,7 +65,8 @@ class FittedSteps:
         self._offset = offset
         self._whole = whole
         self._link = SoftplusLink(offset)
-        self._fitted = {}
+        self._last_map: dict = {}
+        self._found: dict = {}
 
     def part(self, rows) -> "FittedSteps":
         """The same object for some rows, without any fit."""
@@ -78,28 +92,22 @@ class FittedSteps:
             {} if scaling.logit_map is None else self._map(scaling),
         )
 
-    def _once(self, key, make):
-        if key not in self._fitted:
-            self._fitted[key] = make()
-        return self._fitted[key]
-
     def _tempered(self, source, z, columns):
         if source is None:
-            return z / self._once("global", self._fit_global)
+            return z / self._global_temperature
         weights = self._temperature(source).weights
         linear = linear_part(_sources(source, columns), weights)
         return z / self._link(linear)[0][:, None]
 
-    def _fit_global(self):
+    @functools.cached_property
+    def _global_temperature(self):
         # All logits have already been divided by this temperature.
         if self._whole is None:
             return 1.0
         return solve_temperature(self.z, self.labels, self.weight, PRIOR_ROWS)
 
+    @_once
     def _temperature(self, source):
-        return self._once(source, lambda: self._fit_temperature(source))
-
-    def _fit_temperature(self, source):
         columns = _sources(source, self.columns)
         data = self.z, self.labels, columns, self._link, self.weight
         if self._whole is None:
@@ -109,27 +117,22 @@ class FittedSteps:
         weights = fit_penalised(objective, strengths, _ITERATIONS)
         return EvidenceFit(weights, strengths)
 
+    @_once
     def _logs(self, source):
-        return self._once(
-            ("logs", source),
-            lambda: for_map(self._tempered(source, self.z, self.columns)),
-        )
+        return for_map(self._tempered(source, self.z, self.columns))
 
+    @_once
     def _map(self, scaling):
-        return self._once(scaling, lambda: self._fit_map(scaling))
-
-    def _fit_map(self, scaling):
-        whole, source = self._whole or self, scaling.temperature
-        strengths = whole._once(
-            ("strengths", scaling), lambda: whole._strengths(scaling)
-        )
-        objective = self._mapped(scaling)
+        strengths = (self._whole or self)._strengths(scaling)
+        source = scaling.temperature
         begin = None
         if scaling.logit_map == "matrix":
             # A fitted map with stronger priors is the start.
-            begin = self._fitted.get(("last", source))
-        found = fit_penalised(objective, strengths, _ITERATIONS, begin)
-        self._fitted["last", source] = found
+            begin = self._last_map.get(source)
+        found = fit_penalised(
+            self._mapped(scaling), strengths, _ITERATIONS, begin
+        )
+        self._last_map[source] = found
         return found
 
     def _mapped(self, scaling):
@@ -141,14 +144,18 @@ class FittedSteps:
             self.weight,
         )
 
+    @_once
     def _strengths(self, scaling):
         # The precision of a map of the features maximises the likelihood.
         if scaling.logit_map == "features":
-            objective = self._mapped(scaling)
-            return fit_by_evidence(objective, rounds=4).strengths
-        return map_strengths(
-            scaling.logit_map, scaling.strength, self.z.shape[1]
-        )
+            return fit_by_evidence(self._mapped(scaling), rounds=4).strengths
+        classes = self.z.shape[1]
+        precisions = {
+            "bias": 2 * classes * scaling.strength,
+            "vector": 2 * classes * scaling.strength,
+            "matrix": 2 * classes * (classes - 1) * scaling.strength,
+        }
+        return {name: precisions[name] for name in MAPS[scaling.logit_map]}
 
 
 def _sources(source, columns):
@@ -184,37 +191,3 @@ def for_map(z):
     """The input of a map: log-probabilities, in float32 if there are many."""
     few = z.size <= _FEW_NUMBERS
     return log_softmax(z, axis=1).astype("float64" if few else "float32")
-
-
-def fit_stored_map(logs, labels, kind, strength, weight=None):
-    """Weights of a map of log-probabilities that are read block by block.
-
-    The curvature of a sample of the rows sets the coordinates of the fit.
-    Every step of the fit is a pass over all rows.
-    """
-    strengths = map_strengths(kind, strength, logs.shape[1])
-    stride = max(1, len(labels) // _CURVATURE_ROWS)
-    part = slice(None, None, stride)
-    sample = MappedSoftmax(
-        logs[part],
-        labels[part],
-        MAPS[kind],
-        weight=None if weight is None else weight[part],
-    )
-    scale = len(labels) / len(sample.labels)
-    weaker = {name: value / scale for name, value in strengths.items()}
-    weights = fit_penalised(sample, weaker, _ITERATIONS)
-    sample.evaluate(weights)
-    curvatures = {k: sample.curvature(k).scaled(scale) for k in weights}
-    full = StoredMap(logs, labels, MAPS[kind], weight)
-    return minimise(full, weights, curvatures, strengths, _ITERATIONS)
-
-
-def map_strengths(kind, strength, classes):
-    """Precisions of a map's priors, which grow with the number of weights."""
-    precisions = {
-        "bias": 2 * classes * strength,
-        "vector": 2 * classes * strength,
-        "matrix": 2 * classes * (classes - 1) * strength,
-    }
-    return {name: precisions[name] for name in MAPS[kind]}

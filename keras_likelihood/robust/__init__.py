@@ -3,7 +3,6 @@
 It needs SciPy and scikit-learn.
 """
 
-from keras_likelihood.robust.affine_scale import AffineScaleRegressor
 from keras_likelihood.robust.robust_pca import RobustPCA
 from keras_likelihood.robust.scale_regressors import (
     DataScaleRegressor,
@@ -11,7 +10,6 @@ from keras_likelihood.robust.scale_regressors import (
 )
 
 __all__ = [
-    "AffineScaleRegressor",
     "DataScaleRegressor",
     "PredictedScaleRegressor",
     "RobustPCA",

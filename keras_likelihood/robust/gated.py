@@ -181,12 +181,7 @@ class PlanesAndOutliers:
 
     def plain(self) -> Gated:
         """Least squares: a Normal, and no outliers."""
-        root = np.sqrt(self.weight)
-        # Not by normal equations: the solution of minimum norm is needed if x
-        # is rank-deficient.
-        b = np.linalg.lstsq(self.x * root[:, None], self.y * root, rcond=None)[
-            0
-        ]
+        b = starts.least_squares(self.x, self.y, self.weight)
         squares = self.weight @ (self.y - self.x @ b) ** 2
         freedom = self.total - self.lost
         variance = max(squares / max(freedom, 1e-300), self.lowest)
@@ -249,7 +244,8 @@ def solve(x, y, weight, *, lowest, restraint, rng):
     if len(x) > _SCREENING_ROWS:
         drawn = np.sort(starts.draw_rows(weight, _SCREENING_ROWS, rng))
         sample = whole.at_rows(drawn)
-    best = sample.best_of(_starts(sample, rng))
+    planes = starts.find_planes(sample.x, sample.y, sample.weight, rng)
+    best = sample.best_of(planes)
     cost = restraint * _OUTLIER_PARAMETERS / 2 * np.log(whole.total)
     if sample is whole and best.cost[0] + cost > plain.cost[0] + _HOPELESS:
         return plain, distances
@@ -257,12 +253,3 @@ def solve(x, y, weight, *, lowest, restraint, rng):
     # A NaN means that data are too large or too few for a mixture.
     found = best if best.cost[0] + cost < plain.cost[0] else plain
     return found, distances
-
-
-def _starts(data, rng):
-    """Planes of small subsets, of the central rows, and of all."""
-    central = starts.central(data.x, data.weight)
-    rows = np.stack([data.weight, data.weight * central])
-    anchors = starts.weighted_least_squares(data.x, data.y, rows)
-    subsets = starts.concentrated(data.x, data.y, data.weight, rng)
-    return np.vstack([anchors, subsets])

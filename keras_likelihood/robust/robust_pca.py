@@ -1,6 +1,7 @@
 """Principal components with one scale per example."""
 
 import dataclasses
+from typing import Any
 
 import numpy as np
 from sklearn.base import (
@@ -13,20 +14,19 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from keras_likelihood.backend.blas_threads import one_blas_thread
 from keras_likelihood.robust import starts
-from keras_likelihood.robust.linear import check_settings
-from keras_likelihood.robust.problem import DataScale
+from keras_likelihood.robust.data_scale import influence, rho
+from keras_likelihood.robust.scale_regressors import check_options
 
 _SUBSETS, _SCREENING_ROWS, _KEEP = 100, 300, 3
 
 
 @dataclasses.dataclass
 class Subspace:
-    """A mean `(d,)`, orthonormal rows `(q, d)`, a floor and their cost."""
+    """A mean `(d,)`, orthonormal rows `(q, d)` and a floor."""
 
     mean: np.ndarray
     basis: np.ndarray
     floor: float
-    cost: float = 0.0
 
 
 def squared_distances(x, mean, basis):
@@ -116,24 +116,25 @@ def _descend(x, mean, basis, restraint, least, steps=200):
     Otherwise a subspace through a few examples would be the best.
     """
     components, d = basis.shape
-    criterion = DataScale(d - components)
-    freedom = criterion.dimensions * (len(x) - components - 1)
+    across = d - components
+    a, freedom = across + restraint, across * (len(x) - components - 1)
     squares = squared_distances(x, mean, basis)
-    floor2 = max(np.median(squares) / criterion.dimensions, least**2)
+    floor2 = max(np.median(squares) / across, least**2)
     cost = np.inf
     for _ in range(steps):
-        weight = criterion.weight(squares / floor2, restraint)
+        weight = influence(squares / floor2, a)
         mean, basis = _principal(x, weight, components)
         squares = squared_distances(x, mean, basis)
         floor2 = max(weight @ squares / freedom, least**2)
         before = cost
-        cost = criterion.rho(squares / floor2, restraint).sum()
+        cost = rho(squares / floor2, a).sum()
         cost += freedom * np.log(floor2) / 2
         if before - cost < 1e-10 * len(x):
             break
-    return Subspace(mean, basis, float(np.sqrt(floor2)), cost)
+    return Subspace(mean, basis, float(np.sqrt(floor2)))
 
 
+@dataclasses.dataclass(eq=False, repr=False)
 class RobustPCA(
     ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
 ):
@@ -181,27 +182,15 @@ class RobustPCA(
     19
     """
 
-    def __init__(
-        self,
-        n_components: int = 2,
-        *,
-        restraint: float = 1.0,
-        floor: float = 1e-4,
-        random_state=0,
-    ):
-        self.n_components = n_components
-        self.restraint = restraint
-        self.floor = floor
-        self.random_state = random_state
+    n_components: int = 2
+    _: dataclasses.KW_ONLY
+    restraint: float = 1.0
+    floor: float = 1e-4
+    random_state: Any = 0
 
     def fit(self, X, y=None):  # noqa: N803
         """Fits subspace and scales to X, `(n, d)`; `y` is not used."""
-        check_settings(self.restraint, self.floor)
-        if self.restraint == 0:
-            raise ValueError(
-                "`restraint` must be > 0 for the floor to be learned. "
-                f"Received: {self.restraint!r}"
-            )
+        check_options(self.restraint, self.floor)
         X = validate_data(  # noqa: N806
             self, X, dtype="float64", ensure_min_samples=2
         )

@@ -1,15 +1,137 @@
 """Least squares with a scale per example, free or predicted."""
 
+import dataclasses
+from typing import Any
+
 import numpy as np
+from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted, validate_data
 
-from keras_likelihood.robust import gated
-from keras_likelihood.robust.linear import (
-    RobustLinearRegressor,
-    check_settings,
-)
-from keras_likelihood.robust.problem import DataScale, Solution
+from keras_likelihood.backend.blas_threads import one_blas_thread
+from keras_likelihood.reading.targets import as_weight
+from keras_likelihood.robust import data_scale, gated, starts
 
 
+class RobustLinearRegressor(RegressorMixin, BaseEstimator):
+    """Least squares in which each example has its own scale.
+
+    A subclass fits rows (`_solve`) and scales them (`_scales`). Before the fit
+    all columns get the median 0 and the same spread, so that the units of x
+    and y do not matter.
+    """
+
+    floor: float
+    random_state: Any
+
+    def fit(self, X, y, sample_weight=None):  # noqa: N803
+        """Fits coefficients and scales.
+
+        Args:
+            X: inputs, `(n, d)`, two rows or more.
+            y: targets, `(n,)`.
+            sample_weight: weights `>= 0`, `(n,)`. A common factor does not
+                matter. A weight of 2 is like the row twice. Defaults to ones.
+
+        Returns:
+            self
+        """
+        X, y = validate_data(  # noqa: N806
+            self, X, y, dtype="float64", y_numeric=True, ensure_min_samples=2
+        )
+        y = y.astype("float64")
+        weight = as_weight(sample_weight, y.shape)
+        used = weight > 0
+        rows = starts.canonical_rows(X[used], y[used], weight[used])
+        self._fit_rows(*rows, check_random_state(self.random_state))
+        self.scale_ = self._scales(X, y)
+        return self
+
+    def _fit_rows(self, x, y, weight, rng):
+        center, spread = _center_and_spread(x.T, weight)
+        y_center, y_spread = _center_and_spread(y, weight)
+        self._units = center, spread, y_center, y_spread
+        inputs = np.column_stack([(x - center) / spread, np.ones(len(x))])
+        with one_blas_thread():
+            found = self._solve(inputs, (y - y_center) / y_spread, weight, rng)
+        *slopes, constant = found.coefficients
+        self.coef_ = y_spread / spread * slopes
+        self.intercept_ = float(
+            y_center + y_spread * constant - center @ self.coef_
+        )
+        self.scale_coef_ = found.slopes / spread
+        self.scale_intercept_ = float(
+            found.log_floor + np.log(y_spread) - center @ self.scale_coef_
+        )
+        self.shape_ = float(found.restraint)
+        self._lowest = self.floor * y_spread
+
+    def _solve(self, x, y, weight, rng) -> data_scale.Solution:
+        """Fits standardised rows; the last column of `x` is ones."""
+        raise NotImplementedError
+
+    def _scales(self, x, y):
+        """The scale of each row."""
+        raise NotImplementedError
+
+    def predict(self, X) -> np.ndarray:  # noqa: N803
+        """Predictions `X @ coef_ + intercept_`, `(n,)`."""
+        check_is_fitted(self)
+        X = validate_data(self, X, dtype="float64", reset=False)  # noqa: N806
+        return X @ self.coef_ + self.intercept_
+
+    def predict_scale(self, X, y=None) -> np.ndarray:  # noqa: N803
+        """Scales of examples, seen or not, `(n,)`.
+
+        Args:
+            X: inputs, `(n, d)`.
+            y: targets, `(n,)`. Without targets the result is the floor, which
+                is the scale if the target equals the prediction.
+        """
+        check_is_fitted(self)
+        if y is None:
+            X = validate_data(  # noqa: N806
+                self, X, dtype="float64", reset=False
+            )
+            return self._floors(X)
+        X, y = validate_data(  # noqa: N806
+            self, X, y, dtype="float64", y_numeric=True, reset=False
+        )
+        return self._scales(X, y)
+
+    def _floors(self, x):
+        floors = np.exp(x @ self.scale_coef_ + self.scale_intercept_)
+        return np.maximum(floors, self._lowest)
+
+    def _residuals(self, x, y):
+        return np.abs(y - x @ self.coef_ - self.intercept_)
+
+
+def check_options(restraint, floor, *, may_be_zero=False):
+    """Raises unless `restraint > 0` and `floor > 0` is finite."""
+    if not (restraint > 0 or (may_be_zero and restraint == 0)):
+        raise ValueError(
+            f"`restraint` must be {'>= 0' if may_be_zero else '> 0'}. Infinity "
+            f"means least squares. Received: {restraint!r}"
+        )
+    if not 0 < floor < np.inf:
+        raise ValueError(
+            f"`floor` must be a finite number > 0. Received: {floor!r}"
+        )
+
+
+def _center_and_spread(rows, weight):
+    """Median and spread along the last axis. A spread of 0 becomes 1."""
+    center = starts.weighted_median(rows, weight)
+    distance = np.abs(rows - center[..., None])
+    spread = 1.4826 * starts.weighted_median(distance, weight)
+    # If more than half of the values are equal, the spread of all is used.
+    rms = np.sqrt(distance**2 @ weight / weight.sum())
+    spread = np.where(spread > 1e-9 * rms, spread, rms)
+    return center, np.where(spread > 1e-12 * np.abs(center), spread, 1.0)
+
+
+@dataclasses.dataclass(kw_only=True, eq=False, repr=False)
 class DataScaleRegressor(RobustLinearRegressor):
     """Linear regression with a scale for each example (DPLS).
 
@@ -53,39 +175,24 @@ class DataScaleRegressor(RobustLinearRegressor):
     array([2.])
     """
 
-    def __init__(
-        self,
-        *,
-        restraint: float | None = None,
-        floor: float = 1e-4,
-        random_state=0,
-    ):
-        self.restraint = restraint
-        self.floor = floor
-        self.random_state = random_state
+    restraint: float | None = None
+    floor: float = 1e-4
+    random_state: Any = 0
 
-    def _settings(self):
-        if self.restraint is not None:
-            check_settings(self.restraint, self.floor)
-            if self.restraint == 0:
-                raise ValueError(
-                    "`restraint` must be > 0 for the floor to be learned. "
-                    f"Received: {self.restraint!r}"
-                )
-        check_settings(1.0, self.floor)
-        shape = None if self.restraint is None else np.float64(self.restraint)
-        return {
-            "criterion": DataScale(),
-            "shape": shape,
-            "slopes": False,
-            "restraint": 0.0,
-        }
+    def _solve(self, x, y, weight, rng):
+        learned = self.restraint is None
+        check_options(1.0 if learned else self.restraint, self.floor)
+        problem = data_scale.Problem(
+            x, y, weight, np.log(self.floor), self.restraint
+        )
+        return data_scale.solve(problem, rng)
+
+    def _scales(self, x, y):
+        scale = self._residuals(x, y) / np.sqrt(1 + self.shape_)
+        return np.maximum(scale, self._floors(x))
 
 
-_NO_OUTLIERS = 1e12
-"""A restraint of `DataScale` so large that the result is a Normal."""
-
-
+@dataclasses.dataclass(eq=False, repr=False)
 class PredictedScaleRegressor(RobustLinearRegressor):
     """Linear regression whose scale is predicted (MPLS-X, MPLS-XY).
 
@@ -109,8 +216,7 @@ class PredictedScaleRegressor(RobustLinearRegressor):
     leverage. The fit starts from planes through small subsets, which
     concentration steps improve (FAST-LTS; Rousseeuw and Van Driessen, 2006).
     Mixtures for outliers are from Aitkin and Wilson (1980) and MLESAC (Torr
-    and Zisserman, 2000). The affine scale of the paper is
-    `AffineScaleRegressor`.
+    and Zisserman, 2000).
 
     With x alone, the scale is large where the noise is large.
 
@@ -118,8 +224,8 @@ class PredictedScaleRegressor(RobustLinearRegressor):
         inputs: `"xy"` (default) or `"x"`.
         restraint: `>= 0`. For `"xy"`, the cost of the outlier parameters, in
             units of BIC's cost. For `"x"`, the strength of the prior
-            `restraint * |v|^2` for standardised x, which counts once beside
-            the sum over examples. Infinity is least squares. Defaults to 1.
+            `restraint * |v|^2` for standardised x, which is added once to the
+            sum over examples. Infinity is least squares. Defaults to 1.
         floor: smallest floor, in units of the spread of y. Defaults to 1e-4.
         random_state: seed of the random subsets from which the fit starts.
             Defaults to 0.
@@ -144,52 +250,38 @@ class PredictedScaleRegressor(RobustLinearRegressor):
     (array([2.]), 40)
     """
 
-    def __init__(
-        self,
-        inputs: str = "xy",
-        *,
-        restraint: float = 1.0,
-        floor: float = 1e-4,
-        random_state=0,
-    ):
-        self.inputs = inputs
-        self.restraint = restraint
-        self.floor = floor
-        self.random_state = random_state
+    inputs: str = "xy"
+    _: dataclasses.KW_ONLY
+    restraint: float = 1.0
+    floor: float = 1e-4
+    random_state: Any = 0
 
-    def _settings(self):
+    def _solve(self, x, y, weight, rng):
         if self.inputs not in ("x", "xy"):
             raise ValueError(
                 f"`inputs` must be 'x' or 'xy'. Received: {self.inputs!r}"
             )
-        check_settings(self.restraint, self.floor)
-        rigid = np.isinf(self.restraint)
-        return {
-            "criterion": DataScale(),
-            "shape": np.inf if rigid else _NO_OUTLIERS,
-            "slopes": not rigid,
-            "restraint": 0.0 if rigid else self.restraint,
-        }
-
-    def _solve(self, inputs, y, weight, settings, rng):
+        check_options(self.restraint, self.floor, may_be_zero=True)
         if self.inputs == "x":
-            solution = super()._solve(inputs, y, weight, settings, rng)
-            solution.shape = 0.0
-            return solution
+            decay = None if np.isinf(self.restraint) else self.restraint
+            problem = data_scale.Problem(
+                x, y, weight, np.log(self.floor), np.inf, decay
+            )
+            found = data_scale.solve(problem, rng)
+            return dataclasses.replace(found, restraint=0.0)
         self._mixture, self._distances = gated.solve(
-            inputs,
+            x,
             y,
             weight,
             lowest=self.floor**2,
             restraint=self.restraint,
             rng=rng,
         )
-        return Solution(
+        return data_scale.Solution(
             self._mixture.coefficients[0],
-            np.zeros(inputs.shape[1] - 1),
+            np.zeros(x.shape[1] - 1),
             np.log(self._mixture.variance[0, 0]) / 2,
             1 - self._mixture.inliers[0],
-            self._mixture.cost[0],
         )
 
     def _scales(self, x, y):
@@ -197,16 +289,13 @@ class PredictedScaleRegressor(RobustLinearRegressor):
         if self.inputs == "x":
             return floors
         center, spread, y_center, y_spread = self._units
-        residual = np.abs(y - x @ self.coef_ - self.intercept_)
+        residual = self._residuals(x, y)
         odds = self._mixture.log_odds(
             (residual / y_spread) ** 2,
             self._distances((x - center) / spread),
             (y - y_center) / y_spread,
         )[0]
-        # The scale of one example alone would be its residual.
-        return np.clip(residual, floors, floors * _root_of_odds(odds))
-
-
-def _root_of_odds(log_odds):
-    """`sqrt(1 + exp(log_odds))`, finite."""
-    return np.exp(np.minimum(np.logaddexp(0, log_odds), 1400) / 2)
+        # sqrt(1 + exp(odds)), finite. The scale of one example alone would be
+        # its residual.
+        factor = np.exp(np.minimum(np.logaddexp(0, odds), 1400) / 2)
+        return np.clip(residual, floors, floors * factor)

@@ -5,16 +5,12 @@ drawn by their place in sorted order and by their weight. So the order of the
 rows does not matter, and a weight of two is the same as a row twice.
 """
 
-import functools
-
 import numpy as np
 
 MIDDLE = 2.198
 """Variance of a standard normal over the median of its square."""
 _MOST_SUBSETS = 500
 _MOST_NUMBERS = 2**23
-_MOST_COLUMNS = 40
-"""Columns whose products are kept; they take a few megabytes."""
 
 
 def canonical_rows(x, y, weight):
@@ -50,11 +46,10 @@ def weighted_median(values, weight):
     return np.take_along_axis(values, place, axis=-1)[..., 0]
 
 
-def trimmed_squares(squares, weight):
-    """Mean of the smaller half, `(..., n)` to `(...)`."""
-    middle = weighted_median(squares, weight)
-    kept = weight * (squares <= middle[..., None])
-    return (kept * squares).sum(axis=-1) / kept.sum(axis=-1)
+def trimmed(squares, weight):
+    """Weights of the smaller half, `(s, n)`, and its mean, `(s,)`."""
+    kept = weight * (squares <= weighted_median(squares, weight)[:, None])
+    return kept, np.einsum("sn,sn->s", kept, squares) / kept.sum(axis=1)
 
 
 def solve_normal_equations(gram, moment):
@@ -72,26 +67,23 @@ def weighted_least_squares(x, y, weight):
     return solve_normal_equations(gram, (weight * y) @ x)
 
 
-def find_starts(x, y, weight, criterion, rng, *, keep=3):
-    """Good starts, `(keep + 2, p)`. The first is least squares.
+def least_squares(x, y, weight):
+    """Coefficients of least squares, of minimum norm if x has low rank."""
+    root = np.sqrt(weight)
+    return np.linalg.lstsq(x * root[:, None], y * root, rcond=None)[0]
+
+
+def find_planes(x, y, weight, rng):
+    """Planes of all rows, of the central rows, and of small subsets.
 
     Rows are in canonical order, and the last column of x is ones.
     """
-    p = x.shape[1]
-    anchors = weighted_least_squares(
-        x, y, np.stack([weight, weight * central(x, weight)])
-    )
-    rows = draw_rows(weight, (min(60 * p, 300), min(p, len(x))), rng)
-    candidates = np.vstack([_planes_through(x[rows], y[rows]), anchors])
-    for survivors in (10 * keep, keep):
-        weights = _weights_of_best(
-            x, y, weight, candidates, criterion, survivors
-        )
-        candidates = weighted_least_squares(x, y, weights)
-    return np.vstack([anchors, candidates])
+    rows = np.stack([weight, weight * _is_central(x, weight)])
+    anchors = weighted_least_squares(x, y, rows)
+    return np.vstack([anchors, concentrated(x, y, weight, rng)])
 
 
-def central(x, weight):
+def _is_central(x, weight):
     """1 for the half of the rows nearest to the medians, and 0 for others."""
     distance = (x[:, :-1] ** 2).sum(axis=1)
     return (distance <= weighted_median(distance, weight)).astype(float)
@@ -101,20 +93,6 @@ def _planes_through(x, y):
     transposed = np.swapaxes(x, -1, -2)
     moment = (transposed @ y[..., None])[..., 0]
     return solve_normal_equations(transposed @ x, moment)
-
-
-def _weights_of_best(x, y, weight, candidates, criterion, survivors):
-    """The weights that the best candidates give the rows.
-
-    They are ranked by trimmed squares, which almost half of the rows cannot
-    change.
-    """
-    squares = (y - candidates @ x.T) ** 2
-    cost = trimmed_squares(squares, weight)
-    best = squares[np.argsort(cost, kind="stable")[:survivors]]
-    floor2 = MIDDLE * weighted_median(best, weight) + 1e-300
-    q = best / floor2[:, None]
-    return weight * criterion.weight(q, criterion.screening_shape)
 
 
 def concentrated(x, y, weight, rng):
@@ -140,13 +118,11 @@ def concentrated(x, y, weight, rng):
         narrowing = (subsets // 4, 5)
     else:
         narrowing = (subsets // 5, 20, 5, 5, 5)
-    fit = _least_squares_by(x, y)
     for survivors in narrowing:
         squares = (y - planes @ x.T) ** 2
-        kept = weight * (squares <= weighted_median(squares, weight)[:, None])
-        cost = np.einsum("sn,sn->s", kept, squares) / kept.sum(axis=1)
+        kept, cost = trimmed(squares, weight)
         best = np.argsort(cost, kind="stable")[:survivors]
-        planes = fit(kept[best])
+        planes = weighted_least_squares(x, y, kept[best])
     return planes
 
 
@@ -157,27 +133,6 @@ def _subsets_needed(p):
     """
     share = max(0.55**p, 1e-9)
     return int(np.ceil(np.log(1e-6) / np.log1p(-share)))
-
-
-def _least_squares_by(x, y):
-    """Function from weights, `(s, n)`, to coefficients, `(s, p)`.
-
-    Unless they are too many, products of columns are computed once, so that
-    each call is one product of matrices.
-    """
-    p = x.shape[1]
-    if p > _MOST_COLUMNS:
-        return functools.partial(weighted_least_squares, x, y)
-    first, second = np.triu_indices(p)
-    products = np.hstack([x[:, first] * x[:, second], x * y[:, None]])
-    place = np.empty((p, p), int)
-    place[first, second] = place[second, first] = np.arange(len(first))
-
-    def fit(weight):
-        sums = weight @ products
-        return solve_normal_equations(sums[:, place], sums[:, len(first) :])
-
-    return fit
 
 
 def _least_absolute(x, y, weight, steps=10):

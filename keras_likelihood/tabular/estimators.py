@@ -16,8 +16,8 @@ from keras_likelihood.auditing.label_issues import find_label_issues
 from keras_likelihood.likelihoods import Softmax
 from keras_likelihood.metrics.functions import negative_log_likelihood
 from keras_likelihood.reading import load_model
+from keras_likelihood.reading.targets import as_weight
 from keras_likelihood.recalibration import Conformal
-from keras_likelihood.robust.linear import checked_weight
 from keras_likelihood.tabular import columns, targets, training
 from keras_likelihood.tabular.intervals import calibrated_intervals
 from keras_likelihood.tabular.layers import TableFeatures
@@ -82,7 +82,7 @@ class TableEstimator(BaseEstimator):
                 "`fit` requires y to be passed, but the target y is None. "
                 "Received: y=None"
             )
-        weight = checked_weight(sample_weight, len(cells[0]))
+        weight = as_weight(sample_weight, (len(cells[0]),))
         check_consistent_length(*cells, y)
         y, kept = self._checked_targets(y, weight > 0), weight > 0
         names = getattr(self, "feature_names_in_", range(len(cells)))

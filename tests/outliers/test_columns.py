@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from keras_likelihood.outliers import AutoencoderScale, PCAScale, scale_detector
+from keras_likelihood.outliers import AutoencoderScale, PCAScale
 from keras_likelihood.outliers.standardising import measure, standardise
 
 
@@ -94,32 +94,6 @@ def test_any_finite_column_stays_finite(column):
     z, excess = standardise(x, **found)
     assert np.isfinite(z).all() and z.std() > 0.1
     assert np.isfinite(excess).all()
-
-
-def test_long_training_is_said_early(monkeypatch, capsys):
-    monkeypatch.setattr(scale_detector, "MEASURED", 0.0)
-    monkeypatch.setattr(scale_detector, "LONG", 0.0)
-    quick().set_params(verbose=True, steps=120).fit(table())
-    printed = capsys.readouterr().out
-    assert printed.count("Training will take about") == 1
-    assert "120 steps on 4 columns" in printed
-
-
-def test_the_time_left_is_that_of_the_steps_left(monkeypatch):
-    clock = iter([0.0, 0.8, 1.6, 2.4])
-    monkeypatch.setattr(
-        scale_detector.time, "perf_counter", lambda: next(clock)
-    )
-    said = []
-    callback = scale_detector.Forecast(1000, 5, said.append)
-    callback.set_params({"steps": 2})
-    for epoch in range(3):
-        callback.on_epoch_begin(epoch)
-        for batch in range(2):
-            callback.on_train_batch_begin(batch)
-    (line,) = said
-    # 997 steps of 0.8 s.
-    assert "about 13 more minute(s): 1,000 steps on 5 columns" in line
 
 
 @pytest.mark.usefixtures("step_by_step")

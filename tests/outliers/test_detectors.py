@@ -193,16 +193,6 @@ def test_marginals_are_densities(rng):
     assert far > near + 4
 
 
-@pytest.mark.few(0)
-def test_early_stopping_stops():
-    x, _ = plane_with_outliers()
-    fitted = quick(
-        steps=2000, early_stopping=True, patience=1, learning_rate=0.05
-    ).fit(x)
-    assert len(fitted.history_["val_loss"]) < 40
-    assert len(fitted.decision_scores_) == len(x)
-
-
 @pytest.mark.few(1)
 def test_save_and_load(fitted, x, tmp_path):
     path = tmp_path / "detector.zip"
@@ -215,6 +205,23 @@ def test_save_and_load(fitted, x, tmp_path):
     assert loaded.get_params() == fitted.get_params()
     with zipfile.ZipFile(path) as file:
         assert json.loads(file.read("detector.json"))["threshold"]
+
+
+def test_options_of_earlier_versions_are_left_out(fitted, x, tmp_path):
+    fitted.save(tmp_path / "new.zip")
+    with (
+        zipfile.ZipFile(tmp_path / "new.zip") as new,
+        zipfile.ZipFile(tmp_path / "old.zip", "w") as old,
+    ):
+        for name in new.namelist():
+            content = new.read(name)
+            if name == "detector.json":
+                about = json.loads(content)
+                about["options"] |= {"early_stopping": True, "patience": 3}
+                content = json.dumps(about)
+            old.writestr(name, content)
+    loaded = type(fitted).load(tmp_path / "old.zip")
+    assert loaded.get_params() == fitted.get_params()
 
 
 def test_load_as_another_detector_is_refused(fitted, tmp_path):

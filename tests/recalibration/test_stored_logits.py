@@ -1,4 +1,4 @@
-"""Logits in a memory-mapped file give what logits in memory give."""
+"""Logits in a memory-mapped file."""
 
 import json
 
@@ -6,16 +6,15 @@ import numpy as np
 import pytest
 
 from keras_likelihood import cli, recalibration
-from keras_likelihood.recalibration import stored_logits
+from keras_likelihood.recalibration import inputs
 from tests.refusals import refusal
 
 
 @pytest.fixture
 def stored(tmp_path, rng, monkeypatch):
     """`(logits, the same on disk, labels)`; small files count as large."""
-    monkeypatch.setattr(stored_logits, "IN_MEMORY", 0)
-    monkeypatch.setattr(stored_logits, "_BLOCK", 3000)
-    monkeypatch.setattr(stored_logits, "_KEPT", 10_000)
+    monkeypatch.setattr(inputs, "_MOST_BYTES", 12_000)
+    monkeypatch.setattr(inputs, "_BLOCK", 3000)
     logits = 3 * rng.normal(size=(5000, 6)).astype("float32")
     labels = (logits / 2 + rng.gumbel(size=logits.shape)).argmax(axis=1)
     logits[:, 0] += 0.5
@@ -24,23 +23,40 @@ def stored(tmp_path, rng, monkeypatch):
     return logits, np.load(tmp_path / "logits.npy", mmap_mode="r"), labels
 
 
-@pytest.mark.parametrize("name", ["GlobalScaling", "VectorScaling"])
+@pytest.mark.parametrize("name", ["GlobalScaling", "LinearFeatureScaling"])
 @pytest.mark.parametrize("weighted", [False, True])
-def test_a_fit_by_blocks_is_the_fit(stored, name, weighted, rng):
+def test_a_large_file_is_sampled_evenly(stored, name, weighted, rng):
     logits, on_disk, labels = stored
-    weight = rng.integers(0, 3, size=len(labels)) if weighted else None
-    method = getattr(recalibration, name)
-    known = method().fit_arrays(logits, labels, sample_weight=weight)
-    found = method().fit_arrays(on_disk, labels, sample_weight=weight)
-    for key in known.report_.keys() - {"seconds"}:
-        atol = 1e-3 if "accuracy" in key or "ece" in key else 1e-5
-        assert found.report_[key] == pytest.approx(known.report_[key], abs=atol)
+    weight = rng.integers(1, 3, size=len(labels)) if weighted else None
+    features = rng.normal(size=(5000, 2))
+    found, known = (
+        getattr(recalibration, name)().fit_arrays(
+            values[::step],
+            labels[::step],
+            features[::step],
+            sample_weight=None if weight is None else weight[::step],
+        )
+        for values, step in ((on_disk, 1), (logits, 10))
+    )
+    assert found.report_["examples"] == 500
     for key, value in known.parameters_.items():
-        np.testing.assert_allclose(found.parameters_[key], value, atol=0.01)
+        np.testing.assert_array_equal(found.parameters_[key], value)
 
 
-def test_probabilities_go_to_a_file(stored, tmp_path):
+def test_a_file_that_fits_is_read_as_a_whole(stored, monkeypatch):
     logits, on_disk, labels = stored
+    monkeypatch.setattr(inputs, "_MOST_BYTES", on_disk.nbytes)
+    fits = [
+        recalibration.GlobalScaling().fit_arrays(values, labels)
+        for values in (logits, on_disk)
+    ]
+    assert fits[0].parameters_ == fits[1].parameters_
+    assert fits[1].report_["examples"] == 5000
+
+
+def test_probabilities_go_to_a_file(stored, tmp_path, monkeypatch):
+    logits, on_disk, labels = stored
+    monkeypatch.setattr(inputs, "_MOST_BYTES", on_disk.nbytes)
     fitted = recalibration.GlobalScaling().fit_arrays(logits, labels)
     path = tmp_path / "probabilities.npy"
     out = np.lib.format.open_memmap(path, "w+", "float32", logits.shape)
@@ -57,45 +73,6 @@ def test_probabilities_go_to_a_file(stored, tmp_path):
         fitted.calibrate(on_disk, out=np.zeros((2, 6)))
 
 
-def test_other_methods_refuse_large_files(stored):
-    _, on_disk, labels = stored
-    streaming = {
-        name
-        for name in recalibration.__all__
-        if getattr(getattr(recalibration, name), "streams", False)
-    }
-    assert streaming == {"GlobalScaling", "VectorScaling"}
-    with pytest.raises(ValueError, match="MatrixScaling reads all logits"):
-        recalibration.MatrixScaling().fit_arrays(on_disk, labels)
-    with pytest.raises(ValueError, match="from_logits=False"):
-        recalibration.GlobalScaling().fit_arrays(
-            np.asarray(on_disk) * 0 + 1 / 6, labels
-        )
-
-
-def test_bad_values_are_found_in_any_block(stored, tmp_path):
-    logits, _, labels = stored
-    logits[4000, 2] = np.nan
-    np.save(tmp_path / "bad.npy", logits)
-    bad = np.load(tmp_path / "bad.npy", mmap_mode="r")
-    with pytest.raises(ValueError, match="Received: 1 NaN"):
-        recalibration.GlobalScaling().fit_arrays(bad, labels)
-
-
-def test_methods_that_read_blocks_do_so_before_the_others_refuse(
-    stored, monkeypatch
-):
-    _, on_disk, _ = stored
-    monkeypatch.setattr(stored_logits, "IN_MEMORY", on_disk.nbytes)
-    assert stored_logits.streams(on_disk, recalibration.VectorScaling())
-    assert not stored_logits.streams(on_disk, recalibration.MatrixScaling())
-    monkeypatch.setattr(stored_logits, "IN_MEMORY", 8 * on_disk.nbytes)
-    assert not stored_logits.streams(on_disk, recalibration.VectorScaling())
-    assert not stored_logits.streams(
-        np.asarray(on_disk), recalibration.VectorScaling()
-    )
-
-
 class TestCommand:
     """`keras-likelihood recalibrate` of a folder of .npy files."""
 
@@ -107,6 +84,7 @@ class TestCommand:
         return tmp_path
 
     def test_equals_the_command_on_arrays(self, folder, capsys, monkeypatch):
+        monkeypatch.setattr(inputs, "_MOST_BYTES", 2**28)
         rows = []
         calibrate = recalibration.VectorScaling.calibrate
 
@@ -136,9 +114,11 @@ class TestCommand:
         with np.load(folder / "a.npz") as arrays:
             np.testing.assert_allclose(p, arrays["probabilities"], atol=0.01)
 
-    def test_says_which_methods_can(self, folder, capsys):
-        line = refusal(capsys, "recalibrate", "--data", folder)
-        assert "--method global or vector" in line
+    def test_refusals(self, folder, capsys):
+        line = refusal(
+            *(capsys, "recalibrate", "--data", folder, "--method", "deep"),
+        )
+        assert "'deep' needs `features`" in line
         line = refusal(
             *(capsys, "recalibrate", "--data", folder, "--method", "global"),
             *("--output", folder / "p.npz"),

@@ -15,7 +15,6 @@ from keras_likelihood.evidence.fisher import (
 )
 from keras_likelihood.evidence.outcomes import outcomes_of
 from keras_likelihood.models.finite_loss import FiniteLoss
-from keras_likelihood.outliers.scale_detector import Forecast
 from tests.batches import Repeated
 
 
@@ -289,7 +288,6 @@ def test_training_does_not_wait_for_every_step():
         regularizers.LearnScales,
         kl.DataParameter,
         FiniteLoss,
-        Forecast,
     )
     for kind in own:
         assert kind.on_train_batch_end is method

@@ -1,31 +1,29 @@
-"""The criteria are densities, and their slopes are their slopes."""
+"""The robust loss is a density, and its slopes are its slopes."""
+
+import dataclasses
 
 import numpy as np
 import pytest
 from scipy import integrate
 
-from keras_likelihood.robust.problem import DataScale, Problem
+from keras_likelihood.robust.data_scale import (
+    Problem,
+    Solution,
+    influence,
+    log_normaliser,
+    rho,
+)
 
 pytestmark = pytest.mark.one_backend
 
-CASES = [
-    (DataScale(), 0.5),
-    (DataScale(), 4.0),
-]
 
-
-def central_difference(function, at, step=1e-6):
-    return (function(at + step) - function(at - step)) / (2 * step)
-
-
-@pytest.mark.parametrize(("criterion", "shape"), CASES)
-def test_density_integrates_to_one(criterion, shape):
+@pytest.mark.parametrize("restraint", [0.5, 4.0])
+def test_density_integrates_to_one(restraint):
     """With r = tan(t) the tails up to infinity are within reach."""
-    log_normaliser = criterion.log_normaliser(shape)[0]
+    normaliser = log_normaliser(restraint)[0]
 
     def density(angle):
-        r = np.tan(angle)
-        log_density = -criterion.rho(r**2, shape) - log_normaliser
+        log_density = -rho(np.tan(angle) ** 2, 1 + restraint) - normaliser
         return np.exp(log_density) / np.cos(angle) ** 2
 
     # Near the right angle, up to which 1e-3 of a Cauchy's mass is missing.
@@ -33,57 +31,57 @@ def test_density_integrates_to_one(criterion, shape):
     assert 2 * total / np.sqrt(2 * np.pi) == pytest.approx(1, abs=1e-4)
 
 
-@pytest.mark.parametrize(("criterion", "shape"), CASES)
-def test_slopes(criterion, shape):
+@pytest.mark.parametrize("a", [1.5, 5.0])
+def test_influence_is_the_slope(a):
     q = np.array([0.0, 0.3, 1.4, 6.0, 900.0])
-    weight = central_difference(lambda q: 2 * criterion.rho(q, shape), q)
-    np.testing.assert_allclose(criterion.weight(q, shape), weight, atol=1e-6)
-    slope = central_difference(lambda s: criterion.rho(q, s), shape)
-    np.testing.assert_allclose(
-        criterion.shape_slope(q, shape), slope, rtol=1e-4, atol=1e-6
-    )
-    slope = central_difference(lambda s: criterion.log_normaliser(s)[0], shape)
-    assert criterion.log_normaliser(shape)[1] == pytest.approx(slope, rel=1e-4)
+    slope = (rho(q + 1e-6, a) - rho(q - 1e-6, a)) / 1e-6
+    np.testing.assert_allclose(influence(q, a), slope, atol=1e-6)
 
 
 def test_rho_is_the_normal_with_its_prior():
-    """-log N(r; 0, scale) - log prior, from their definitions."""
-    q = np.array([0.01, 1.0, 30.0])
-    data = DataScale(dimensions=3)
-    scale = data.scale(q, 2.0)
-    expected = 3 * np.log(scale) + q / (2 * scale**2) + 2 * np.log(scale)
-    np.testing.assert_allclose(data.rho(q, 2.0), expected)
+    """-log N(r; 0, scale) - log prior at the best scale; three residuals."""
+    q, restraint = np.array([0.01, 1.0, 30.0, 80.0]), 2.0
+    a = 3 + restraint
+
+    def cost(scale):
+        return a * np.log(scale) + q / (2 * scale**2)
+
+    best = np.sqrt(np.maximum(q / a, 1))
+    np.testing.assert_allclose(rho(q, a), cost(best))
+    for other in (0.9, 1.1):
+        # Below 1, the floor, there are no scales.
+        assert np.all(cost(np.maximum(other * best, 1)) >= rho(q, a))
 
 
-@pytest.mark.parametrize("other", [0.9, 1.1])
-def test_data_scale_is_the_best_scale(other):
-    q, data = np.array([5.0, 80.0]), DataScale()
-    scale = other * data.scale(q, 1.0)
-    moved = 2 * np.log(scale) + q / (2 * scale**2)
-    assert np.all(moved > data.rho(q, 1.0))
-
-
-@pytest.mark.parametrize("shape", [1.7, 1e12])
-def test_gradient_of_the_objective(rng, shape):
+@pytest.mark.parametrize("restraint", [1.7, np.inf])
+def test_gradient_of_the_objective(rng, restraint):
     x = np.column_stack([rng.normal(size=(20, 2)), np.ones(20)])
     problem = Problem(
         x,
         x[:, 0] + rng.standard_t(2, size=20),
         rng.uniform(0.5, 2, 20),
-        DataScale(),
-        shape=None if shape < 1e12 else shape,
-        slopes=True,
-        restraint=0.7,
         lowest=-9.0,
+        restraint=None,
+        decay=0.7,
     )
-    point = np.array([0.8, 0.1, -0.2, 0.3, -0.4, -0.5, shape])
-
-    def value(z):
-        return problem.objective(z[:3], z[3:5], z[5], z[6])[0]
-
-    gradient = np.hstack(
-        problem.objective(point[:3], point[3:5], point[5], point[6])[1]
+    point = Solution(
+        np.array([0.8, 0.1, -0.2]), np.array([0.3, -0.4]), -0.5, restraint
     )
-    steps = 1e-6 * np.eye(7)
-    expected = [(value(point + s) - value(point - s)) / 2e-6 for s in steps]
-    np.testing.assert_allclose(gradient, expected, rtol=1e-5, atol=1e-5)
+    gradients = problem.objective(point)[1]
+    for field, gradient in zip(
+        dataclasses.fields(point), gradients, strict=True
+    ):
+        value = getattr(point, field.name)
+        for place in np.ndindex(np.shape(value)):
+            step = np.zeros(np.shape(value))
+            step[place] = 1e-6
+            ends = [
+                problem.objective(
+                    dataclasses.replace(point, **{field.name: value + move})
+                )[0]
+                for move in (step, -step)
+            ]
+            expected = (ends[0] - ends[1]) / 2e-6
+            assert np.asarray(gradient)[place] == pytest.approx(
+                expected, rel=1e-4, abs=1e-4
+            )

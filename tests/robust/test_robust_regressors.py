@@ -9,7 +9,6 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from keras_likelihood.robust import (
-    AffineScaleRegressor,
     DataScaleRegressor,
     PredictedScaleRegressor,
 )
@@ -244,32 +243,3 @@ def test_a_far_target_has_no_pull():
         fits.append(PredictedScaleRegressor().fit(x, y))
     assert fits[0].coef_ == pytest.approx(fits[1].coef_, abs=1e-3)
     assert np.isfinite(fits[1].scale_).all() and fits[1].scale_[0] > 1e6
-
-
-def test_affine_scale_follows_its_model(rng):
-    """It finds a scale within its model, and gives way to outliers."""
-    x = rng.normal(size=(800, 1))
-    y = 2 * x[:, 0] + np.logaddexp(0, x[:, 0]) * rng.normal(size=800)
-    model = AffineScaleRegressor("x", steps=800).fit(x, y)
-    expected = np.logaddexp(0, x[:, 0])
-    assert np.corrcoef(model.scale_, expected)[0, 1] > 0.98
-    assert model.coef_[0] == pytest.approx(2, abs=0.1)
-    x, y, slopes, _ = contaminated(0, "random", d=1)
-    errors = [
-        np.abs(make().fit(x, y).coef_ - slopes)[0]
-        for make in (AffineScaleRegressor, PredictedScaleRegressor)
-    ]
-    assert errors[0] > 5 * errors[1]
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"inputs": "y"}, "`inputs` must be 'x' or 'xy'. Received: 'y'"),
-        ({"steps": 0}, "`steps` must be >= 1. Received: 0"),
-        ({"scale_rate": 0.0}, "`scale_rate` must be .* Received: 0.0"),
-    ],
-)
-def test_affine_scale_refuses(options, message):
-    with pytest.raises(ValueError, match=message):
-        AffineScaleRegressor(**options).fit(np.eye(3), np.arange(3.0))

@@ -4,7 +4,6 @@ import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from keras_likelihood.robust import (
-    AffineScaleRegressor,
     DataScaleRegressor,
     PredictedScaleRegressor,
     RobustPCA,
@@ -18,7 +17,6 @@ pytestmark = pytest.mark.one_backend
         PredictedScaleRegressor(),
         PredictedScaleRegressor("x"),
         DataScaleRegressor(),
-        AffineScaleRegressor(steps=100),
         RobustPCA(),
     ]
 )

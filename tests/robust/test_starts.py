@@ -17,17 +17,6 @@ def test_a_subset_without_outliers_is_missed_once_in_a_million():
     assert starts._subsets_needed(5000) > 1e9
 
 
-@pytest.mark.parametrize("columns", [1, 3, 45])
-def test_least_squares_by_products(rng, columns):
-    x, y = rng.normal(size=(90, columns)), rng.normal(size=90)
-    weight = rng.uniform(size=(4, 90))
-    found = starts._least_squares_by(x, y)(weight)
-    for row, coefficients in zip(weight, found, strict=True):
-        root = np.sqrt(row)
-        expected = np.linalg.lstsq(x * root[:, None], y * root, rcond=None)[0]
-        np.testing.assert_allclose(coefficients, expected, rtol=1e-6)
-
-
 @pytest.mark.parametrize("columns", [2, 4, 8])
 def test_planes_of_clean_subsets_survive(rng, columns):
     """A third of the rows are in a cluster that no plane of others meets."""

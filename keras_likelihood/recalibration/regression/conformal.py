@@ -18,7 +18,10 @@ from keras_likelihood.models.conformal_distribution import (
     interval_scores,
     tempered,
 )
-from keras_likelihood.recalibration.inputs import refuse_weights
+from keras_likelihood.recalibration.inputs import (
+    check_fitted,
+    refuse_weights,
+)
 from keras_likelihood.recalibration.regression.regressor import (
     as_column,
     location_and_scale,
@@ -30,9 +33,9 @@ from keras_likelihood.recalibration.regression.regressor_graph import (
 from keras_likelihood.recalibration.regression.residual_shape import widest
 
 _LEAST = 25
-"""With at least so many examples a part of them decides the trust."""
+"""Least number of examples of which a part decides the trust."""
 _SHARE = 5
-"""One in so many examples decides."""
+"""One in this number of examples decides."""
 _GRID = np.linspace(0, 1, 41)
 _MIDDLE, _SPREAD = 0.5, 0.3
 """Prior of the trust, which matters if there are few examples."""
@@ -165,15 +168,11 @@ class Conformal:
             model: a `keras.Model` or the path of a `.keras` file, with a
                 prediction or `(prediction, parameter, ...)` as output. A
                 model without a likelihood gets intervals of equal width.
-            x: inputs as for `model.predict`, or an iterable of `(x, y)`
-                batches. They must not have been used for training. Weights
-                raise an error, because they have no meaning for the guarantee.
-            y: targets. Leave them out for batches.
+            x, y, trainable, batch_size: as in `GlobalScaling.fit`. The data
+                must not have been used for training. Weights raise an error,
+                because they have no meaning for the guarantee.
             groups: label of every example, `(n,)` whole numbers or strings,
                 for a guarantee within every group. Defaults to none.
-            trainable: whether the layers of the original may be trained in
-                the result. Defaults to False: they are frozen.
-            batch_size: the batch size of the prediction.
 
         Returns:
             `self`, with `model` set.
@@ -182,8 +181,7 @@ class Conformal:
         distribution, _, y, weight = graph.outputs(x, y, None, batch_size)
         refuse_weights(weight)
         self.fit_distribution(distribution, y, groups=groups)
-        self._extend(graph, trainable)
-        return self
+        return self._extend(graph, trainable)
 
     def extend(self, model, *, trainable: bool = False):
         """Adds the calibration to a Keras regressor, after `fit_distribution`.
@@ -196,8 +194,7 @@ class Conformal:
         Returns:
             `self`, with `model` set.
         """
-        self._extend(RegressorGraph(model), trainable)
-        return self
+        return self._extend(RegressorGraph(model), trainable)
 
     def _extend(self, graph, trainable):
         self.model = graph.extend(
@@ -205,6 +202,7 @@ class Conformal:
             trainable=trainable,
             model_class=ConformalRegressor,
         )
+        return self
 
     def fit_arrays(self, prediction, y, *, scale=None, groups=None):
         """Calibrates intervals from a regressor's outputs.
@@ -240,8 +238,8 @@ class Conformal:
         self.trust_, self._units, kept = choose_trust(
             distribution, y, self.trust, self.seed
         )
-        law = tempered(distribution, self.trust_, self._units)
-        scores = interval_scores(law, y)
+        distribution = tempered(distribution, self.trust_, self._units)
+        scores = interval_scores(distribution, y)
         if groups is not None:
             groups = as_groups(groups, len(scores))[kept]
         self.scores_ = CalibrationScores.of(scores[kept], groups)
@@ -263,24 +261,16 @@ class Conformal:
             prediction: a `Likelihood`, or as in `fit_arrays`.
             scale, groups: as in `fit_arrays`.
         """
-        if not hasattr(self, "scores_"):
-            raise ValueError(
-                "Conformal must be fitted before `calibrate`. "
-                "Received: a recalibrator without `scores_`"
-            )
+        check_fitted(self, "scores_", "calibrate")
         if not isinstance(prediction, Likelihood):
             prediction = _normal(prediction, scale)
-        law = tempered(prediction, self.trust_, self._units)
-        return ConformalDistribution(law, self.scores_, groups)
+        distribution = tempered(prediction, self.trust_, self._units)
+        return ConformalDistribution(distribution, self.scores_, groups)
 
     def interval(self, x, coverage: float = 0.9, *, groups=None):
         """Intervals of new inputs; see `ConformalRegressor.interval`."""
-        if not hasattr(self, "model"):
-            raise ValueError(
-                "`interval` needs a model. After `fit_arrays` use "
-                "`calibrate(prediction).interval(coverage)`. "
-                "Received: no call of `fit`"
-            )
+        # After `fit_arrays` there is `calibrate(prediction).interval(...)`.
+        check_fitted(self, "model", "interval")
         return self.model.interval(x, coverage, groups=groups)
 
     def _graph(self, graph):

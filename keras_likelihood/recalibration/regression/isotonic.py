@@ -3,7 +3,7 @@
 import numpy as np
 from scipy import stats
 
-from keras_likelihood.recalibration.inputs import as_weight
+from keras_likelihood.reading.targets import as_weight
 from keras_likelihood.recalibration.regression.regressor import (
     as_column,
     location_and_scale,
@@ -35,7 +35,6 @@ class Isotonic:
         location, base = location_and_scale(prediction, scale)
         cdf = stats.norm.cdf((as_column(y, "y") - location) / base)
         weight = as_weight(sample_weight, cdf.shape)
-        weight = np.ones_like(cdf) if weight is None else weight
         order = np.argsort(cdf)
         below = np.searchsorted(cdf[order], cdf, side="right")
         share = np.cumsum(weight[order])[below - 1] / weight.sum()

@@ -9,6 +9,7 @@ from keras_likelihood import likelihoods
 from keras_likelihood.layers.serving import LikelihoodPrediction
 from keras_likelihood.metrics.functions import calibration_error
 from keras_likelihood.models import RecalibratedRegressor
+from keras_likelihood.reading.targets import as_weight
 from keras_likelihood.recalibration import inputs
 from keras_likelihood.recalibration.regression.regressor_graph import (
     RegressorGraph,
@@ -157,8 +158,7 @@ class RegressorRecalibrator:
                 "`prediction` and `y` must be of equal length. "
                 f"Received: {len(location)} and {len(y)}"
             )
-        weight = inputs.as_weight(weight, (len(y),))
-        weight = np.ones(len(y)) if weight is None else weight
+        weight = as_weight(weight, location.shape)
         x = self._columns(location, features)
         kept = weight > 0
         weight, base, own = weight[kept], base[kept], own.at(kept)
@@ -203,11 +203,7 @@ class RegressorRecalibrator:
             A `LocationScale` likelihood of shape `(n,)`, with `cdf`,
             `quantile`, `interval` and `nll`.
         """
-        if not hasattr(self, "parameters_"):
-            raise ValueError(
-                f"{type(self).__name__} must be fitted before `calibrate`. "
-                "Received: a recalibrator without `parameters_`"
-            )
+        inputs.check_fitted(self, "parameters_", "calibrate")
         own = ResidualShape()
         if isinstance(prediction, likelihoods.Likelihood):
             location, base, own = _parts_of(prediction)
@@ -304,18 +300,11 @@ def refuse_other_likelihoods(likelihood):
     """Raises unless a likelihood has a location and a scale."""
     if issubclass(likelihood, likelihoods.LocationScale):
         return
-    if likelihood.event_rank and not issubclass(
-        likelihood, likelihoods.Quantiles
-    ):
-        advice = ""
-    else:
-        advice = (
-            " For other likelihoods and for ensembles use "
-            "`keras_likelihood.recalibration.regression.Conformal`."
-        )
     raise ValueError(
         "`model` must have a stock Keras loss or the loss of a "
-        f"`LocationScale` likelihood, such as normal.{advice} "
+        "`LocationScale` likelihood, such as normal. For other likelihoods of "
+        "one number and for ensembles use "
+        "`keras_likelihood.recalibration.regression.Conformal`. "
         f"Received: {likelihood.name()}"
     )
 

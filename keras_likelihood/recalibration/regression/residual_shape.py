@@ -4,21 +4,21 @@ import dataclasses
 
 import keras
 import numpy as np
+from scipy import stats
 from scipy.optimize import minimize, minimize_scalar
-from scipy.special import gammaln, ndtr, stdtr
 
 from keras_likelihood import likelihoods
 from keras_likelihood.backend.rows import value_and_gradient
 
 _LEAST_DF, _MOST_DF = 1.5, 1e4
-_LOG_NORMAL = 0.5 * np.log(2 * np.pi)
+_SCIPY = {"normal": stats.norm, "student_t": stats.t}
 
 
 @dataclasses.dataclass(frozen=True)
 class ResidualShape:
     """A location-scale density of residuals, perhaps with a shift.
 
-    Normal and Student's t densities are computed by NumPy, because a search
+    Normal and Student's t densities are computed by SciPy, because a search
     evaluates them hundreds of times.
 
     Args:
@@ -37,23 +37,18 @@ class ResidualShape:
     def nll(self, z):
         """Negative log-density of each residual, as `z`."""
         z = (z - self.shift) / self.factor
-        if self.likelihood == "normal":
-            return 0.5 * z**2 + _LOG_NORMAL + np.log(self.factor)
-        if self.likelihood == "student_t":
-            df = self.parameters["df"]
-            constant = gammaln(df / 2) - gammaln((df + 1) / 2)
-            constant += 0.5 * np.log(np.pi * df) + np.log(self.factor)
-            return 0.5 * (df + 1) * np.log1p(z**2 / df) + constant
-        density, z = self._standard(z)
-        return _numpy(density.standard_nll(z)) + np.log(self.factor)
+        if self.likelihood in _SCIPY:
+            found = -_SCIPY[self.likelihood].logpdf(z, **self.parameters)
+        else:
+            density, z = self._standard(z)
+            found = _numpy(density.standard_nll(z))
+        return found + np.log(self.factor)
 
     def cdf(self, z):
         """Probability of a residual at most `z`."""
         z = (z - self.shift) / self.factor
-        if self.likelihood == "normal":
-            return ndtr(z)
-        if self.likelihood == "student_t":
-            return stdtr(self.parameters["df"], z)
+        if self.likelihood in _SCIPY:
+            return _SCIPY[self.likelihood].cdf(z, **self.parameters)
         density, z = self._standard(z)
         return np.clip(_numpy(density.standard_cdf(z)), 0.0, 1.0)
 

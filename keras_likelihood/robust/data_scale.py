@@ -1,0 +1,232 @@
+"""Linear regression with a scale for each example, by maximum likelihood.
+
+The best scale of a Normal with the prior `(floor / scale)^restraint` turns the
+negative log-likelihood into a robust loss of the squared residual,
+
+    q = (residual / floor)^2,    a = 1 + restraint,
+    rho(q, a) = q / 2                   where q <= a
+              = a / 2 (1 + log(q / a))  beyond.
+
+Without the prior every residual could be explained by its own scale. The
+likelihood would not integrate to one, and there would be no best floor.
+"""
+
+import dataclasses
+
+import numpy as np
+from scipy import optimize, special
+
+from keras_likelihood.robust import starts
+
+RANGE = (0.5, 30.0)
+"""Bounds of a restraint that is learned."""
+_SCREENING_RESTRAINT = 1.0
+_SCREENING_ROWS = 500
+_SQRT_TWO_PI = np.sqrt(2 * np.pi)
+
+
+def rho(q, a):
+    """Loss of squared residuals. With `m` residuals a is `m + restraint`."""
+    if np.isinf(a):
+        return q / 2
+    return np.minimum(q, a) / 2 + a / 2 * np.log(np.maximum(q / a, 1))
+
+
+def influence(q, a):
+    """`2 d rho / d q`, the weight of the example in least squares."""
+    return 1 / np.maximum(q / a, 1)
+
+
+def log_normaliser(restraint):
+    """Log of the integral of `exp(-rho)` over a normal's, and its slope."""
+    if np.isinf(restraint):
+        return 0.0, 0.0
+    a = 1 + restraint
+    edge = np.exp(-a / 2)
+    tail = 2 * edge * np.sqrt(a) / restraint
+    total = _SQRT_TWO_PI * special.erf(np.sqrt(a / 2)) + tail
+    slope = edge / np.sqrt(a) + tail * (1 / a - 1 - 2 / restraint) / 2
+    return np.log(total / _SQRT_TWO_PI), slope / total
+
+
+@dataclasses.dataclass
+class Solution:
+    """A plane, its floor `exp(log_floor + x . slopes)` and the restraint."""
+
+    coefficients: np.ndarray
+    slopes: np.ndarray
+    log_floor: float
+    restraint: float
+
+
+@dataclasses.dataclass
+class Problem:
+    """A robust linear regression in standardised units.
+
+    The objective is the negative log-likelihood. In it log(floor) counts only
+    for the degrees of freedom that the coefficients leave. Otherwise a plane
+    through p of the examples with a floor of 0 would be the best.
+
+        sum_i w_i [ (1 - p / n) log(floor_i) + rho(q_i, a) + log C(restraint) ]
+            + decay |v|^2
+        floor_i = max(exp(c + v . x_i), exp(lowest))
+        q_i = ((y_i - x_i . b) / floor_i)^2
+
+    Args:
+        x: inputs, the last column ones, `(n, p)`.
+        y: targets, `(n,)`.
+        weight: positive, `(n,)`.
+        lowest: lower bound of the log of the floor.
+        restraint: the exponent of the prior, or `None` to learn it.
+        decay: strength of the prior on `v`, or `None` if `v` is zero.
+    """
+
+    x: np.ndarray
+    y: np.ndarray
+    weight: np.ndarray
+    lowest: float
+    restraint: float | None
+    decay: float | None = None
+
+    def __post_init__(self):
+        self.total = self.weight.sum()
+        n, p = self.x.shape
+        self.freedom = self.total * max(1 - p / n, 0.0)
+
+    def at_rows(self, rows) -> "Problem":
+        """The same problem on rows drawn by their weights."""
+        return dataclasses.replace(
+            self, x=self.x[rows], y=self.y[rows], weight=np.ones(len(rows))
+        )
+
+    def objective(self, at: Solution):
+        """Value, and the gradients with respect to each field of `at`."""
+        a = 1 + at.restraint
+        linear = at.log_floor + self.x[:, :-1] @ at.slopes
+        log_floors = np.maximum(linear, self.lowest)
+        precision = np.exp(-2 * log_floors)
+        residual = self.y - self.x @ at.coefficients
+        q = residual**2 * precision
+        share, decay = self.freedom / self.total, self.decay or 0.0
+        normaliser, normaliser_slope = log_normaliser(at.restraint)
+        value = self.weight @ (share * log_floors + rho(q, a))
+        value += self.total * normaliser + decay * at.slopes @ at.slopes
+        pull = self.weight * influence(q, a)
+        by_floor = self.weight * share - pull * q
+        by_floor *= linear >= self.lowest
+        by_restraint = self.weight @ np.log(np.maximum(q / a, 1)) / 2
+        return value, (
+            -self.x.T @ (pull * precision * residual),
+            self.x[:, :-1].T @ by_floor + 2 * decay * at.slopes,
+            by_floor.sum(),
+            by_restraint + self.total * normaliser_slope,
+        )
+
+
+def solve(problem: Problem, rng) -> Solution:
+    """The minimum of the objective.
+
+    A sample of the rows finds a minimum from each of several planes, and the
+    one with the smallest trimmed squares is chosen. Outliers cannot change
+    this choice if they are fewer than half of the rows. By the objective
+    itself a cluster of outliers would win from about a third of the rows on.
+    If the floor depends on x, least squares is another start, and the minimum
+    with the smaller objective is chosen.
+    """
+    plain = _least_squares(problem)
+    is_plain = problem.restraint == np.inf and problem.decay is None
+    if problem.freedom == 0 or is_plain:
+        return plain
+    sample = problem
+    if len(problem.x) > _SCREENING_ROWS:
+        rows = starts.draw_rows(problem.weight, _SCREENING_ROWS, rng)
+        sample = problem.at_rows(np.sort(rows))
+    planes = starts.find_planes(sample.x, sample.y, sample.weight, rng)
+    # The restraint is fixed here. From a bad start a learned one would treat
+    # all rows as inliers, and the start would become a minimum.
+    planes, _ = _reweight(sample, planes)
+    squares = (sample.y - planes @ sample.x.T) ** 2
+    best = starts.trimmed(squares, sample.weight)[1].argmin()
+    planes, floor2 = _reweight(problem, planes[[best]])
+    restraint = problem.restraint or _SCREENING_RESTRAINT
+    begin = Solution(
+        planes[0], plain.slopes, np.log(floor2[0, 0]) / 2, restraint
+    )
+    found = _polish(problem, begin)
+    if problem.decay is None:
+        return found
+    others = found, _polish(problem, plain)
+    return min(others, key=lambda at: problem.objective(at)[0])
+
+
+def _least_squares(problem) -> Solution:
+    b = starts.least_squares(problem.x, problem.y, problem.weight)
+    squares = problem.weight @ (problem.y - problem.x @ b) ** 2
+    variance = squares / (problem.freedom or np.inf)
+    return Solution(
+        b,
+        np.zeros(len(b) - 1),
+        np.log(max(variance, np.exp(2 * problem.lowest))) / 2,
+        problem.restraint or np.inf,
+    )
+
+
+def _reweight(problem, planes, steps=12):
+    """Updates planes `(s, p)` and squared floors `(s, 1)` in turn.
+
+    The cost never rises.
+    """
+    x, y, weight = problem.x, problem.y, problem.weight
+    a, lowest2 = 1 + _SCREENING_RESTRAINT, np.exp(2 * problem.lowest)
+    squares = (y - planes @ x.T) ** 2
+    floor2 = starts.MIDDLE * starts.weighted_median(squares, weight)[:, None]
+    for _ in range(steps):
+        floor2 = np.maximum(floor2, lowest2)
+        pull = weight * influence(squares / floor2, a)
+        planes = starts.weighted_least_squares(x, y, pull)
+        squares = (y - planes @ x.T) ** 2
+        floor2 = (pull * squares).sum(axis=1, keepdims=True) / problem.freedom
+    return planes, np.maximum(floor2, lowest2)
+
+
+def _polish(problem, start: Solution) -> Solution:
+    """L-BFGS with exact gradients, in coordinates of unit curvature."""
+    p = problem.x.shape[1]
+    to_coefficients = _unit_curvature(problem, start)
+
+    def unpack(z):
+        b = start.coefficients + to_coefficients @ z[:p]
+        return Solution(b, z[p:-2], z[-2], z[-1] + start.restraint)
+
+    def value_and_gradient(z):
+        value, (by_b, *others) = problem.objective(unpack(z))
+        gradient = np.hstack([to_coefficients.T @ by_b, *others])
+        return value / problem.total, gradient / problem.total
+
+    free: tuple = (None, None)
+    fixed: tuple = (0.0, 0.0)
+    change = fixed
+    if problem.restraint is None:
+        change = (RANGE[0] - start.restraint, RANGE[1] - start.restraint)
+    bounds = [free] * p + [fixed if problem.decay is None else free] * (p - 1)
+    result = optimize.minimize(
+        value_and_gradient,
+        np.hstack([np.zeros(p), start.slopes, start.log_floor, 0.0]),
+        jac=True,
+        method="L-BFGS-B",
+        bounds=[*bounds, (problem.lowest, None), change],
+        options={"maxiter": 500, "ftol": 1e-15, "gtol": 1e-8},
+    )
+    return unpack(result.x)
+
+
+def _unit_curvature(problem, start):
+    """Matrix from coordinates in which the curvature is about one."""
+    floor = np.exp(start.log_floor)
+    residual = problem.y - problem.x @ start.coefficients
+    weight = influence((residual / floor) ** 2, 1 + start.restraint)
+    gram = (problem.x * (weight * problem.weight)[:, None]).T @ problem.x
+    gram /= problem.total
+    unit = np.eye(len(gram))
+    root = np.linalg.cholesky(gram + 1e-12 * np.trace(gram) * unit)
+    return floor * np.linalg.solve(root.T, unit)
