@@ -48,16 +48,13 @@ def write_audit(report, shown, output, top, title, y=None, apply=APPLY) -> str:
         apply: a sentence and a line that applies the decisions.
     """
     issues, names = report.label_issues, report.label_names
-    n = len(report.scores)
+    n, count = len(report.scores), report.num_issues
     if y is None or names:
         y = issues["given_label"]
-    data = page_data(report, shown, top)
-    data["audit"] = mark_of(y, names and len(names))
-    data["one_target"] = np.size(y) == len(y)
-    data["key"] = _key(data["audit"], shown)
+    mark = mark_of(y, names and len(names))
     what = "label errors" if names else "bad targets"
-    suspected = issues["is_label_issue"]
     pairs = _pairs(issues) if names else []
+    suspected = issues["is_label_issue"]
     write_page(
         output,
         "audit.html",
@@ -65,8 +62,7 @@ def write_audit(report, shown, output, top, title, y=None, apply=APPLY) -> str:
         scripts=_SCRIPTS,
         facts={
             "Examples": f"{n:,}",
-            f"Suspected {what}": f"{report.num_issues:,} "
-            f"({report.num_issues / n:.1%})",
+            f"Suspected {what}": f"{count:,} ({count / n:.1%})",
             "Median score": f"{np.median(report.scores):.3g}",
             "Highest score": f"{report.scores.max():.3g}",
         },
@@ -78,7 +74,12 @@ def write_audit(report, shown, output, top, title, y=None, apply=APPLY) -> str:
         histogram=histogram(report.scores, suspected, report.score_name),
         apply_words=apply[0],
         apply_line=apply[1],
-        data=data,
+        data={
+            **_page_data(report, shown, top),
+            "audit": mark,
+            "one_target": np.size(y) == len(y),
+            "key": _key(mark, shown),
+        },
     )
     return os.fspath(output)
 
@@ -128,8 +129,8 @@ def _key(mark, shown):
     return digest.hexdigest()[:24]
 
 
-def page_data(report, shown, top) -> dict:
-    """What the page's script reads; arguments as in `write_audit`."""
+def _page_data(report, shown, top) -> dict:
+    """What the page's script reads."""
     ranked, issues = report.ranked(), report.label_issues
     sections = {
         "suspected": report.suspects()[:MOST_SUSPECTS],
@@ -177,16 +178,20 @@ def _columns(report):
     issues = report.label_issues
     # The summary says the whole name; a column has room for one word.
     score = "NLL" if "NLL" in report.score_name else report.score_name
+    labels = ("given", "predicted") if classes else ("target", "prediction")
     columns = {
-        "given" if classes else "target": issues["given_label"],
-        "predicted" if classes else "prediction": issues["predicted_label"],
+        labels[0]: issues["given_label"],
+        labels[1]: issues["predicted_label"],
         score: report.scores,
         **report.shown_columns(),
     }
     if report.score_name.startswith("learned"):
         columns["quality"] = issues["label_quality"]
-    kinds = [*["label" if classes else "number"] * 2, *["number"] * 9]
+
+    def kind(name):
+        return "label" if classes and name in labels else "number"
+
     return {
-        name: (kind, _DIGITS.get(name, decimals(values)), values)
-        for kind, (name, values) in zip(kinds, columns.items(), strict=False)
+        name: (kind(name), _DIGITS.get(name, decimals(values)), values)
+        for name, values in columns.items()
     }

@@ -1,12 +1,11 @@
 """Data for the demo: generated, or shipped with scikit-learn."""
 
-import dataclasses
+from typing import NamedTuple
 
 import numpy as np
 
 
-@dataclasses.dataclass
-class Split:
+class Split(NamedTuple):
     """Training data, data to calibrate on, and test data."""
 
     x: np.ndarray
@@ -23,10 +22,7 @@ def curve(x):
 
 
 def noisy_curve(seed: int = 0) -> Split:
-    """A curve whose noise grows to the right, with some large errors.
-
-    One target in ten is too large by several units, also in the test data.
-    """
+    """A curve whose noise grows to the right; 10 % of targets are too large."""
     rng = np.random.default_rng(seed)
 
     def draw(count):
@@ -56,15 +52,7 @@ def diabetes(seed: int = 0) -> Split:
 
 
 def wrong_digits(seed: int = 0, wrong: float = 0.15):
-    """1,797 digits of 8x8 pixels. Some of the labels are wrong.
-
-    Args:
-        seed: the random seed of the choice.
-        wrong: share of labels that are moved to another digit.
-
-    Returns:
-        Images `(n, 8, 8)`, labels `(n,)`, and the true labels.
-    """
+    """1,797 digits `(n, 8, 8)`, labels of which some are wrong, true labels."""
     from sklearn.datasets import load_digits
 
     x, true = load_digits(return_X_y=True)

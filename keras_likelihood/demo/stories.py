@@ -9,7 +9,7 @@ from markupsafe import Markup
 from keras_likelihood.auditing import audit, train_for_audit
 from keras_likelihood.demo import data
 from keras_likelihood.demo.models import regressors, sparse_weights
-from keras_likelihood.pages.charts import Chart, number, ticks
+from keras_likelihood.pages.charts import Chart, share_chart
 from keras_likelihood.pages.examples import show_inputs
 from keras_likelihood.pages.page import Part, Table
 from keras_likelihood.recalibration.regression import Conformal
@@ -24,15 +24,9 @@ _SHOWN = 12
 
 
 def run(page, *, console, quick: bool = False) -> list[Part]:
-    """Trains, prints the results and writes the page of wrong labels.
+    """Trains, prints and writes the page of wrong labels.
 
-    Args:
-        page: path of the page of wrong labels.
-        console: the `Console` to print to.
-        quick: whether to train for a few epochs only.
-
-    Returns:
-        The stories as parts of a page.
+    Returns the stories as parts of a page. `quick` trains for a few epochs.
     """
     console.say("Your loss should be a likelihood.", style="bold")
     epochs = 3 if quick else 120
@@ -88,15 +82,13 @@ def _scores(distribution, y, truth):
     }
 
 
-def _table(scores):
-    columns = list(next(iter(scores.values())))
-    return Table(
-        ["loss", *columns],
-        [
-            [loss, *(f"{value:.3f}" for value in row.values())]
-            for loss, row in scores.items()
-        ],
-    )
+def _table(scores, title=""):
+    columns = ["loss", *next(iter(scores.values()))]
+    rows = [
+        [loss, *(f"{value:.3f}" for value in row.values())]
+        for loss, row in scores.items()
+    ]
+    return Table(columns, rows, title)
 
 
 def _curve(split, fits):
@@ -110,10 +102,7 @@ def _curve(split, fits):
         low, high = _interval(predict(x))
         mean = ops.convert_to_numpy(predict(x).prediction)
         chart = Chart((-2, 2), (-3, 6), ("x", "y"), f"The curve under {loss}")
-        chart.grid(
-            {t: number(t) for t in (-2, -1, 0, 1, 2)},
-            {t: number(t) for t in ticks(-3, 6, 5)},
-        )
+        chart.grid()
         chart.dots("data", np.c_[split.x, np.clip(split.y, -3, 6)], 2.0)
         ends = np.clip([low[:, 0], high[:, 0]], -3, 6)
         chart.band(css, x[:, 0], *ends)
@@ -133,14 +122,8 @@ def _curve(split, fits):
 
 def _intervals(split, fits):
     levels = np.linspace(0.05, 0.95, 19)
-    chart = Chart(
-        *((0, 1), (0, 1), ("promised", "observed")),
-        "Share of new targets inside of intervals",
-        (400, 380),
-    )
-    quarters = {tick: f"{tick:.0%}" for tick in (0, 0.25, 0.5, 0.75, 1)}
-    chart.grid(quarters, quarters)
-    chart.line("diagonal", [(0, 0), (1, 1)])
+    title = "Share of new targets inside of 90 % intervals"
+    chart = share_chart(("promised", "observed"), title)
     scores, mended = {}, {}
     for css, (loss, predict) in zip(_COLORS, fits.items(), strict=True):
         distribution = predict(split.x_test)
@@ -162,8 +145,6 @@ def _intervals(split, fits):
     before = [row["before"] for row in mended.values()]
     after = [row["with Conformal"] for row in mended.values()]
     keys = dict(zip(_COLORS, fits, strict=True))
-    coverage = _table(mended)
-    coverage.title = "Share of new targets inside of 90 % intervals"
     return Part(
         "How well intervals keep their promise",
         "Diabetes progression of real patients. A 90 % interval should "
@@ -174,7 +155,7 @@ def _intervals(split, fits):
         f"{max(after):.0%}. Its guarantee is on average over such samples.",
         [
             chart.figure(keys, "as trained; dashed: the promise"),
-            coverage,
+            _table(mended, title),
             _table(scores),
         ],
         numbers={"before": scores, "mended": mended},
@@ -235,8 +216,7 @@ def _weights(weights):
     most = 1.1 * max(np.abs(values).max() for values in weights.values())
     names = "number of the weight", "weight"
     chart = Chart((-1, 50), (-most, most), names, "True and learned weights")
-    tens = {t: number(t) for t in range(0, 51, 10)}
-    chart.grid(tens, {t: number(t) for t in ticks(-most, most, 5)})
+    chart.grid()
     for css, name in zip(("data", *_COLORS), weights, strict=False):
         points = list(enumerate(weights[name]))
         chart.dots(css, points, 6.0 if name == "true" else 3.0)

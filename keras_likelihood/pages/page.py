@@ -24,13 +24,7 @@ _NUMBER = re.compile(r"[-+\u2212]?[\d.,]+(e[-+]?\d+)?( ?%)?|-")
 
 @dataclasses.dataclass
 class Table:
-    """A table of a page.
-
-    Args:
-        columns: names of the columns.
-        rows: lists of texts; `Markup`, such as a thumbnail, stays as it is.
-        title: heading above the table. Defaults to none.
-    """
+    """A table with a heading; cells are texts, or `Markup` as it is."""
 
     columns: list
     rows: list
