@@ -89,10 +89,10 @@ def _run(options):
     try:
         with warnings.catch_warnings():
             warnings.showwarning = _show_warning
-            status = options.run(options)
+            options.run(options)
         options.console.finish()
         sys.stdout.flush()
-        return status
+        return 0
     except (Exception, KeyboardInterrupt) as error:
         if options.traceback and not isinstance(error, BrokenPipeError):
             raise
@@ -154,9 +154,11 @@ def _parser():
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action="version", version=__version__)
-    commands = parser.add_subparsers(dest="command", required=True)
+    commands = parser.add_subparsers(
+        dest="command", required=True, metavar=f"{{{','.join(COMMANDS)}}}"
+    )
     for command in COMMANDS.values():
-        command.add_parser(commands)
+        command.add_parser(commands).set_defaults(run=command.run)
     return parser
 
 

@@ -116,11 +116,7 @@ class Softplus(Constraint):
     """
 
     def __init__(self, floor: float = 0.0):
-        self.floor = _not_negative(floor, "floor")
-
-    @property
-    def low(self):
-        return self.floor
+        self.low = self.floor = _not_negative(floor, "floor")
 
     def __call__(self, x):
         return ops.softplus(x) + self.floor
@@ -143,14 +139,8 @@ class ShiftedSoftplus(Constraint):
 
     def __init__(self, offset: float = 0.01):
         self.offset = _not_negative(offset, "offset")
-
-    @property
-    def _unit(self):
-        return float(np.log(2.0)) + self.offset
-
-    @property
-    def low(self):
-        return self.offset / self._unit
+        self._unit = float(np.log(2.0)) + self.offset
+        self.low = self.offset / self._unit
 
     def __call__(self, x):
         return (ops.softplus(x) + self.offset) / self._unit

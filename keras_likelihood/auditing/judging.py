@@ -14,13 +14,7 @@ from keras_likelihood.reading.targets import as_labels, as_targets
 
 
 def judge_labels(reading, y, data_parameter) -> AuditReport:
-    """Judges class labels under the class probabilities.
-
-    Args:
-        reading: a `Reading` of a classifier.
-        y: labels, see `as_labels`.
-        data_parameter: as in `audit`.
-    """
+    """Judges class labels under the class probabilities of a `Reading`."""
     y = as_labels(y, reading.prediction.shape)
     # What an example learned of its own label would excuse it.
     shared = reading.without_data_parameters()
@@ -81,13 +75,7 @@ def _judge_by_memory(y, nll, memory):
 
 
 def judge_targets(reading, y, data_parameter) -> AuditReport:
-    """Judges targets by the size of their errors under the likelihood.
-
-    Args:
-        reading: a `Reading` of a regressor.
-        y: targets, see `as_targets`.
-        data_parameter: as in `audit`.
-    """
+    """Judges targets by the size of their errors under the likelihood."""
     n, shape = len(y), reading.prediction.shape
     y = as_targets(y, shape)
     residual = y - reading.prediction

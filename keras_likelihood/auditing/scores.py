@@ -20,12 +20,10 @@ class Score(NamedTuple):
 
 
 def score_of(reading, learned, nll) -> Score:
-    """The most telling score there is.
+    """The most telling score of a `Reading`.
 
-    Args:
-        reading: a `Reading`.
-        learned: temperature or scale that each example learned, or `None`.
-        nll: negative log-likelihood of the labels, `(n,)`.
+    It is the temperature or scale that each example `learned`, if there is
+    one, then the predicted one, then the `nll` of the labels, `(n,)`.
     """
     name = reading.uncertainty_parameter
     label = "target" if reading.is_real else "label"
@@ -67,13 +65,8 @@ def learned_values(reading, data_parameter, n):
     """What each example learned: `(memory, temperature or scale)`.
 
     The memory of a `NoisyLabelsLoss` is `(n, classes)`, a temperature or scale
-    `(n,)`. Each is `None` if it is not known.
-
-    Args:
-        reading: a `Reading`.
-        data_parameter: a `DataParameter` or its values. `None` takes the one
-            of the model, unless its size shows that it belongs to other data.
-        n: number of examples.
+    `(n,)`. Each is `None` if it is not known. Without a `DataParameter` or its
+    values, those of the model are taken if it has `n` examples.
     """
     name = reading.uncertainty_parameter
     if data_parameter is None:

@@ -84,12 +84,11 @@ def add_parser(subparsers):
     parser.add_argument("--title", help="title of the page")
     add_data_options(parser)
     add_task(parser)
-    parser.set_defaults(run=run)
     return parser
 
 
-def run(args) -> int:
-    """Runs the command and returns the exit status."""
+def run(args) -> None:
+    """Runs the command."""
     default = "corrected.npz" if args.apply else "audit.html"
     args.output = args.output or default
     check_outputs(
@@ -104,7 +103,8 @@ def run(args) -> int:
         args.force,
     )
     if args.apply:
-        return _apply(args)
+        _apply(args)
+        return
     if args.model and args.epochs:
         raise UsageError(
             "--epochs is for the network that is trained without a model. "
@@ -133,7 +133,6 @@ def run(args) -> int:
         with replacing(args.issues) as temporary:
             report.to_csv(temporary)
     _print(report, args, command)
-    return 0
 
 
 def _judge(args, x, y, names):
@@ -211,7 +210,6 @@ def _apply(args):
         "train on the corrected data, or audit them again:",
         shell("audit", data=args.output, target=args.target, output=output),
     )
-    return 0
 
 
 def read_names(path) -> list[str] | None:

@@ -56,12 +56,12 @@ def add_parser(subparsers):
     )
     add_task(parser)
     add_data_options(parser)
-    parser.set_defaults(run=run, features=None)
+    parser.set_defaults(features=None)
     return parser
 
 
-def run(args) -> int:
-    """Runs the command and returns the exit status."""
+def run(args) -> None:
+    """Runs the command."""
     check_outputs(
         {"--output": args.output},
         {"model": args.model, "--data": args.data, "--test": args.test},
@@ -81,7 +81,6 @@ def run(args) -> int:
     title = f"Checkup of {pathlib.Path(args.model).name}"
     write_page(args.output, "report.html", title, facts=facts, parts=parts)
     _print(args, parts, task)
-    return 0
 
 
 def _load(path, args):

@@ -88,10 +88,13 @@ def check_calibration(task, args) -> tuple[Part, object]:
     elif curves["before"]:
         verdict = "bad"
         summary = f"The model is not calibrated. {belief} {gained}"
+    first, *others = task.chosen(fitted).split(" + ")
+    more = f" and {len(others)} others of less weight" if others else ""
     words = (
         f"With this number of examples, 95 of 100 perfectly calibrated models "
-        f"have an {task.gap} below {chance:.4f}. Judged on {_judged(args)}. "
-        f"Recalibration: {task.chosen(fitted)}."
+        f"have a calibration error ({task.gap}) below {chance:.4f}. Judged on "
+        f"{_judged(args)}. "
+        f"Recalibration: {first}{more}."
     )
     table = Table(
         ["", *task.scores],
@@ -245,7 +248,7 @@ def check_inputs(x, rows, task, args, on_round) -> Part:
             f"The detector looks at each {source}. An input stands out if "
             f"its score is more than {_FAR:.0f} robust deviations above the "
             "median.",
-            histogram(scores, far, "score of the detector"),
+            histogram(scores, far, "score of the detector", "far above"),
             _examples_table(
                 "The strangest inputs",
                 ["score", "what makes it strange"],

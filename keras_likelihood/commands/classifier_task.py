@@ -20,14 +20,9 @@ _BINS = 10
 class ClassifierTask:
     """Fits recalibrators to a classifier's logits and judges them.
 
-    Memory-mapped logits are read in blocks.
-
-    Args:
-        fitted_to: dict of `logits`, `y` (class numbers) and perhaps
-            `features`, to fit to.
-        judged_on: the same, to judge on.
-        graph: the `ClassifierGraph` of the model, or `None`.
-        from_logits: whether `logits` are logits, or probabilities.
+    The data are dicts of `logits` (or probabilities), class numbers `y` and
+    perhaps `features`. Memory-mapped logits are read in blocks. `graph` is the
+    `ClassifierGraph` of the model, or `None`.
     """
 
     name = "classification"
@@ -48,15 +43,13 @@ class ClassifierTask:
         from keras_likelihood import recalibration
         from keras_likelihood.recalibration.stored_logits import fits_memory
 
-        names = {**METHODS, "auto": "Auto"}
-        if self.fitted_to.get("features") is None:
-            del names["features"], names["deep"]
-        if fits_memory(self.fitted_to["logits"]):
-            return names
+        has_features = self.fitted_to.get("features") is not None
+        reads_all = fits_memory(self.fitted_to["logits"])
         return {
             name: kind
-            for name, kind in names.items()
-            if getattr(recalibration, kind).streams
+            for name, kind in {**METHODS, "auto": "Auto"}.items()
+            if (has_features or name not in ("features", "deep"))
+            and (reads_all or getattr(recalibration, kind).streams)
         }
 
     def fit(self, method: str):

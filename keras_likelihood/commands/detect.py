@@ -47,7 +47,6 @@ def add_parser(subparsers):
     parser.add_argument(
         "--top", type=at_least(0), default=10, help="rows to print"
     )
-    parser.set_defaults(run=run)
     return parser
 
 
@@ -60,8 +59,8 @@ def _share(text):
     return value
 
 
-def run(args) -> int:
-    """Runs the command and returns the exit status."""
+def run(args) -> None:
+    """Runs the command."""
     output = args.output or str(
         pathlib.Path(args.data).with_suffix(".scores.csv")
     )
@@ -94,7 +93,6 @@ def run(args) -> int:
         found.detector.save(args.save)
     _show(args, found, output, table.notes)
     _say_next(args, output)
-    return 0
 
 
 def fit_detector(x, on_round, name: str = "PCAScale", **options):
@@ -178,7 +176,7 @@ def _show(args, found, output, notes):
     from keras_likelihood.pages.page import Part, Table, write_page
 
     body = [
-        histogram(found.scores, found.flags > 0, "score of the detector"),
+        histogram(found.scores, found.flags > 0, "score", "flagged"),
         Table(columns, cells, "The strangest rows"),
         "Deviations are robust: from the column's median, in units of its "
         "median deviation.",

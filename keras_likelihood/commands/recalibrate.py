@@ -69,12 +69,11 @@ def add_parser(subparsers):
     parser.add_argument("--features", help="name of the layer of features")
     add_data_options(parser)
     add_task(parser)
-    parser.set_defaults(run=run)
     return parser
 
 
-def run(args) -> int:
-    """Runs the command; returns the exit status."""
+def run(args) -> None:
+    """Runs the command."""
     _check_suffix(args)
     check_outputs(
         {"--output": args.output},
@@ -101,7 +100,6 @@ def run(args) -> int:
         written=[args.output] if args.output else [],
     )
     _say_next(args)
-    return 0
 
 
 def _check_suffix(args):

@@ -14,13 +14,9 @@ METHODS = {
 class RegressorTask:
     """Fits recalibrators to a regressor's predictions and judges them.
 
-    Args:
-        fitted_to: dict of `own`, the predicted distribution, `y`, `features`
-            (or `None`) and `has_scale`, whether the scale of `own` was
-            predicted; to fit to.
-        judged_on: the same, to judge on.
-        refit: function of a recalibrator that fits it to the model itself,
-            or `None` if there is no model.
+    The data are dicts of `own`, the predicted distribution, `y`, `features`
+    (or `None`) and `has_scale`, whether the scale of `own` was predicted.
+    `refit` fits a recalibrator to the model itself, if there is one.
     """
 
     name = "regression"

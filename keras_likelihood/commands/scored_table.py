@@ -28,15 +28,9 @@ class ScoredTable(NamedTuple):
 def score_table(table, fit, top: int, seed: int, console) -> ScoredTable:
     """Fits a detector to a table and scores all of its rows.
 
-    A table of more than `FIT_ROWS` rows is read twice: a sample for the fit,
-    then part by part for the scores. The threshold is that of all scores.
-
-    Args:
-        table: a `TableFile`.
-        fit: function of rows that returns the fitted detector.
-        top: how many of the strangest rows to describe.
-        seed: the random seed of the sample.
-        console: shows the progress.
+    A `TableFile` of more than `FIT_ROWS` rows is read twice: a sample for the
+    fit, then part by part for the scores. The threshold is that of all scores.
+    `fit` is a function of rows that returns the fitted detector.
     """
     x, count = table.sample(FIT_ROWS, np.random.default_rng(seed))
     detector = fit(x)
@@ -69,13 +63,7 @@ def _flags(scores, threshold):
 def strangest(detector, rows, numbers, scores, columns, count) -> list[dict]:
     """The strangest rows, each with the columns that make it strange.
 
-    Args:
-        detector: a fitted detector.
-        rows: rows of a table.
-        numbers: their numbers in the table.
-        scores: their scores.
-        columns: names of the columns.
-        count: how many rows to describe.
+    `numbers` are the places of the rows in their table.
 
     Returns:
         A dict for each row: `row`, `score`, `flagged`, and `columns`, up to

@@ -89,7 +89,7 @@ def _array_chunks(path):
     found = read_arrays(path, (), ("X", "x"))
     if not found:
         raise CommandError(f"{path}: the file needs an array `X` or `x`")
-    x = found.get("X", found.get("x"))
+    x = next(iter(found.values()))
     if x.ndim != 2 or x.dtype.kind not in NUMBERS:
         raise CommandError(
             f"{path}: the data must be a table of numbers. "

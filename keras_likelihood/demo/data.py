@@ -6,12 +6,10 @@ import numpy as np
 
 
 class Split(NamedTuple):
-    """Training data, data to calibrate on, and test data."""
+    """Training and test data."""
 
     x: np.ndarray
     y: np.ndarray
-    x_held: np.ndarray
-    y_held: np.ndarray
     x_test: np.ndarray
     y_test: np.ndarray
 
@@ -32,23 +30,20 @@ def noisy_curve(seed: int = 0) -> Split:
         y = np.where(wrong, y + rng.uniform(2, 5, size=x.shape), y)
         return x.astype("float32"), y.astype("float32")
 
-    return Split(*draw(600), *draw(0), *draw(2000))
+    return Split(*draw(600), *draw(2000))
 
 
 def diabetes(seed: int = 0) -> Split:
-    """442 patients, 10 measurements, disease progression after a year.
-
-    Half of the patients are for training, a quarter for calibration.
-    """
+    """442 patients, 10 measurements, disease progression after a year."""
     from sklearn.datasets import load_diabetes
 
     x, y = load_diabetes(return_X_y=True)
     order = np.random.default_rng(seed).permutation(len(x))
-    train, held, test = np.split(order, [220, 330])
+    train, test = order[:220], order[220:]
     x = (x - x[train].mean(axis=0)) / (x[train].std(axis=0) + 1e-6)
     y = ((y - y[train].mean()) / y[train].std())[:, None]
     x, y = x.astype("float32"), y.astype("float32")
-    return Split(x[train], y[train], x[held], y[held], x[test], y[test])
+    return Split(x[train], y[train], x[test], y[test])
 
 
 def wrong_digits(seed: int = 0, wrong: float = 0.15):

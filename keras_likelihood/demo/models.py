@@ -20,7 +20,7 @@ def regressors(split, epochs: int, tick) -> dict:
     """Squared error and two likelihoods, with the same architecture.
 
     Returns for each loss a function of inputs that returns the predicted
-    distribution of the targets. `tick` is called after each epoch.
+    distribution of the targets. `tick` is called after each training.
     """
     shared = {"shape": "global", "scale": "predicted"}
     plain, normal, robust = (
@@ -61,23 +61,20 @@ def _train(head, loss, split, epochs, tick):
     model = model_class(inputs, head(hidden))
     model.compile(keras.optimizers.Adam(0.005), loss=loss)
     stop = keras.callbacks.EarlyStopping(patience=25, restore_best_weights=True)
-    count = keras.callbacks.LambdaCallback(on_epoch_end=lambda *_: tick())
-    history = model.fit(
+    model.fit(
         split.x,
         split.y,
         batch_size=_BATCH * max(1, len(split.x) // 200),
         epochs=epochs,
         validation_split=0.2,
         verbose=0,
-        callbacks=[stop, count],
+        callbacks=[stop],
     )
-    # The progress also counts the epochs that were not needed.
-    for _ in range(epochs - len(history.epoch)):
-        tick()
+    tick()
     return model
 
 
-def sparse_weights(quick: bool) -> dict[str, np.ndarray]:
+def sparse_weights(quick: bool, tick) -> dict[str, np.ndarray]:
     """Fifty weights of a line, five of which matter.
 
     Returns the true weights, those learned without a regularizer, and those
@@ -109,4 +106,5 @@ def sparse_weights(quick: bool) -> dict[str, np.ndarray]:
             verbose=0,
         )
         learned[name] = dense.get_weights()[0][:, 0]
+        tick()
     return learned

@@ -39,10 +39,11 @@ class Chart:
     def grid(self, x_ticks=None, y_ticks=None) -> None:
         """Draws the axes; texts of ticks by value default to round numbers."""
         (left, right), (bottom, _) = self._ranges
-        given = zip(self._ranges, (x_ticks, y_ticks), strict=True)
         x_ticks, y_ticks = (
-            marks or {t: number(t) for t in ticks(*ends, 5)}
-            for ends, marks in given
+            marks or {t: number(t) for t in ticks(low, high, 5)}
+            for marks, (low, high) in zip(
+                (x_ticks, y_ticks), self._ranges, strict=True
+            )
         )
         for value, text in y_ticks.items():
             x, y = self.place(left, value)
@@ -121,12 +122,12 @@ class Chart:
         )
 
 
-def histogram(scores, marked, name: str, bins: int = 40) -> Markup:
-    """A histogram of scores `(n,)`, the marked ones in another colour."""
+def histogram(scores, marked, name: str, word: str = "suspected") -> Markup:
+    """A histogram of scores `(n,)`; `word` says what the marked ones are."""
     low, high = float(scores.min()), float(scores.max())
     if not high - low > 1e-9 * max(abs(low), abs(high)):
         low, high = low - 0.5, high + 0.5
-    edges = np.linspace(low, high, bins + 1)
+    edges = np.linspace(low, high, 41)
     counts, _ = np.histogram(scores, edges)
     some, _ = np.histogram(scores[marked], edges)
     height, y_ticks = _heights(int(counts.max()))
@@ -136,17 +137,17 @@ def histogram(scores, marked, name: str, bins: int = 40) -> Markup:
         (name, "examples"),
         f"Histogram of {len(scores)} values from {low:.3g} to {high:.3g}, "
         f"median {np.median(scores):.3g}; {int(marked.sum())} examples are "
-        "suspected.",
+        f"{word}.",
     )
     chart.grid(y_ticks=y_ticks)
-    for left, right, count, suspected in zip(
+    for left, right, count, few in zip(
         edges, edges[1:], counts, some, strict=False
     ):
         text = f"{left:.3g} to {right:.3g}: {count} examples"
         chart.bar("bar", left, right, height(count), text)
-        text = f"{text}, {suspected} suspected"
-        chart.bar("bar issue", left, right, height(suspected), text)
-    return chart.figure({"all": "all examples", "issue": "suspected"})
+        text = f"{text}, {few} {word}"
+        chart.bar("bar issue", left, right, height(few), text)
+    return chart.figure({"all": "all examples", "issue": word})
 
 
 def _heights(most):
