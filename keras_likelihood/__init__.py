@@ -7,7 +7,7 @@ from keras_likelihood.backend.after_keras import (
     import_core_after_keras,
 )
 from keras_likelihood.backend.extras import how_to_install
-from keras_likelihood.version import __version__
+from keras_likelihood.version import __version__ as __version__
 
 _SUBPACKAGES = (
     *CORE,
@@ -33,33 +33,7 @@ _SHORT_NAMES = {
 }
 """Classes and functions at the top, with the module of each."""
 
-__all__ = [
-    "DataParameter",
-    "Ensemble",
-    "LikelihoodModel",
-    "__version__",
-    "audit",
-    "auditing",
-    "censored",
-    "compare",
-    "comparison",
-    "constraints",
-    "data_parameters",
-    "diagnose",
-    "diagnosis",
-    "indexed",
-    "layers",
-    "likelihoods",
-    "losses",
-    "metrics",
-    "models",
-    "outliers",
-    "plots",
-    "recalibration",
-    "regularizers",
-    "robust",
-    "tabular",
-]
+__all__ = sorted([*_SUBPACKAGES, *_SHORT_NAMES, "__version__"])
 
 import_core_after_keras()
 

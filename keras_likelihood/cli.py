@@ -59,13 +59,7 @@ class _Parser(argparse.ArgumentParser):
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Runs one command.
-
-    Returns:
-        The exit status. It is 0 if all went well, 1 if the data cannot be used
-        or something else failed, 2 if the command line is wrong and 130 after
-        Ctrl-C or SIGTERM.
-    """
+    """Runs one command and returns the exit status, see `EXAMPLES`."""
     options = _parser().parse_args(arguments)
     for name in ("tensorflow", "jax", "absl"):
         logging.getLogger(name).setLevel(logging.ERROR)
@@ -95,10 +89,10 @@ def _run(options):
     try:
         with warnings.catch_warnings():
             warnings.showwarning = _show_warning
-            status = options.run(options)
+            options.run(options)
         options.console.finish()
         sys.stdout.flush()
-        return status
+        return 0
     except (Exception, KeyboardInterrupt) as error:
         if options.traceback and not isinstance(error, BrokenPipeError):
             raise
@@ -164,7 +158,7 @@ def _parser():
         dest="command", required=True, metavar=f"{{{','.join(COMMANDS)}}}"
     )
     for command in COMMANDS.values():
-        command.add_parser(commands)
+        command.add_parser(commands).set_defaults(run=command.run)
     return parser
 
 
@@ -175,20 +169,20 @@ def describe(error: BaseException) -> tuple[int, str]:
         return 1, ""
     if isinstance(error, KeyboardInterrupt):
         return 130, "interrupted; no unfinished file is left"
+    if isinstance(error, CommandError):
+        return error.status, str(error)
     if isinstance(error, ModuleNotFoundError):
         if advice := how_to_install(error):
             return 1, advice
     if isinstance(error, MemoryError):
         return 1, f"there is too little memory for this ({error})"
-    if isinstance(error, OSError) and error.filename is not None:
-        return 1, f"{error.filename}: {error.strerror}"
-    if isinstance(error, CommandError):
-        return error.status, str(error)
     if isinstance(error, OSError):
+        if error.filename is not None:
+            return 1, f"{error.filename}: {error.strerror}"
         return 1, f"the output cannot be written ({error.strerror or error})"
     if isinstance(error, ValueError):
         return 1, _in_options(str(error))
-    return 1, (f"unexpected {type(error).__name__}, see --traceback: {error}")
+    return 1, f"unexpected {type(error).__name__}, see --traceback: {error}"
 
 
 def _in_options(text):

@@ -1,5 +1,7 @@
 """Smooth, invertible maps from the real line to a parameter's domain."""
 
+import inspect
+
 import keras
 import numpy as np
 from keras import ops
@@ -43,7 +45,8 @@ class Constraint:
         raise NotImplementedError
 
     def get_config(self) -> dict:
-        return {}
+        names = inspect.signature(type(self)).parameters
+        return {name: getattr(self, name) for name in names}
 
     @classmethod
     def from_config(cls, config):
@@ -61,6 +64,14 @@ class Constraint:
     def __repr__(self):
         arguments = ", ".join(f"{k}={v}" for k, v in self.get_config().items())
         return f"{type(self).__name__}({arguments})"
+
+
+def _not_negative(value, name):
+    if not 0 <= value < float("inf"):
+        raise ValueError(
+            f"`{name}` must be a finite number >= 0. Received: {value}"
+        )
+    return float(value)
 
 
 def _softplus_inverse(y, xp):
@@ -105,24 +116,13 @@ class Softplus(Constraint):
     """
 
     def __init__(self, floor: float = 0.0):
-        if not 0 <= floor < float("inf"):
-            raise ValueError(
-                f"`floor` must be a finite number >= 0. Received: {floor}"
-            )
-        self.floor = float(floor)
-
-    @property
-    def low(self):
-        return self.floor
+        self.low = self.floor = _not_negative(floor, "floor")
 
     def __call__(self, x):
         return ops.softplus(x) + self.floor
 
     def _inverse(self, y, xp):
         return _softplus_inverse(y - self.floor, xp)
-
-    def get_config(self):
-        return {"floor": self.floor}
 
 
 @serializable
@@ -138,28 +138,15 @@ class ShiftedSoftplus(Constraint):
     """
 
     def __init__(self, offset: float = 0.01):
-        if not 0 <= offset < float("inf"):
-            raise ValueError(
-                f"`offset` must be a finite number >= 0. Received: {offset}"
-            )
-        self.offset = float(offset)
-
-    @property
-    def _unit(self):
-        return float(np.log(2.0)) + self.offset
-
-    @property
-    def low(self):
-        return self.offset / self._unit
+        self.offset = _not_negative(offset, "offset")
+        self._unit = float(np.log(2.0)) + self.offset
+        self.low = self.offset / self._unit
 
     def __call__(self, x):
         return (ops.softplus(x) + self.offset) / self._unit
 
     def _inverse(self, y, xp):
         return _softplus_inverse(y * self._unit - self.offset, xp)
-
-    def get_config(self):
-        return {"offset": self.offset}
 
 
 @serializable
@@ -185,9 +172,6 @@ class AffineSigmoid(Constraint):
 
     def _inverse(self, y, xp):
         return xp.log(y - self.low) - xp.log(self.high - y)
-
-    def get_config(self):
-        return {"low": self.low, "high": self.high}
 
 
 @serializable

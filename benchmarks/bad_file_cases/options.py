@@ -103,13 +103,13 @@ def wrong_outputs():
             yield Case(
                 "unwritable", f"{command} {path}", prepare=make_folder("deep")
             )
-    for extra in ("--output out", "--output out.keras", "--figure out.xyz"):
+    for extra in ("--output out", "--output out.keras"):
         yield Case("wrong suffix", f"{CALIBRATION} {extra}")
     for extra in ("--output out", "--output out.npz"):
         yield Case("wrong suffix", f"{MODEL_CALIBRATION} {extra}")
-    figure = {"out.png": b"precious"}
+    written = {"out.npz": b"precious"}
     both = f"{AUDIT} --issues page.html"
-    yield Case("output exists", f"{CALIBRATION} --output out.npz", figure)
+    yield Case("output exists", f"{CALIBRATION} --output out.npz", written)
     yield Case("output is output", both)
     yield Case("output is output", f"{DETECT} --save ./scores.csv")
     yield Case("output exists", "demo", {"report/demo.html": b"precious"})

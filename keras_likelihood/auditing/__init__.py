@@ -2,12 +2,12 @@
 
 from keras_likelihood.auditing.audit import audit
 from keras_likelihood.auditing.decisions import apply, mark_of
+from keras_likelihood.auditing.inputs import fill_missing
 from keras_likelihood.auditing.label_issues import (
     class_thresholds,
     confident_classes,
     find_label_issues,
 )
-from keras_likelihood.auditing.own_data import fill_missing
 from keras_likelihood.auditing.own_network import OwnNetwork, train_for_audit
 from keras_likelihood.auditing.report import AuditReport
 

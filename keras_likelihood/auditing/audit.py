@@ -5,8 +5,7 @@ import os
 import numpy as np
 
 from keras_likelihood.auditing.inputs import as_arrays, as_numpy
-from keras_likelihood.auditing.judged_labels import judge_labels
-from keras_likelihood.auditing.judged_targets import judge_targets
+from keras_likelihood.auditing.judging import judge_labels, judge_targets
 from keras_likelihood.auditing.report import AuditReport
 from keras_likelihood.likelihoods import Softmax
 from keras_likelihood.pages.examples import as_names, show_inputs
@@ -93,7 +92,13 @@ def audit(
         # A missing package must not cost the work that follows.
         from keras_likelihood.auditing.page import write_audit
     x, y = as_arrays(x, y)
-    shown = show_inputs(_as_shown(x, show, len(y)), feature_names)
+    show = x if show is None else as_numpy(show)
+    if show is not x and (show.ndim == 0 or len(show) != len(y)):
+        raise ValueError(
+            f"`show` must have one entry for each of the {len(y)} examples. "
+            f"Received: shape {show.shape}"
+        )
+    shown = show_inputs(show, feature_names)
     reading = read_output(model, x, batch_size=batch_size)
     reading = with_likelihood(reading, y, task, from_logits)
     classes = _classes(reading, task, len(y))
@@ -108,26 +113,14 @@ def audit(
     return report
 
 
-def _as_shown(x, show, n):
-    if show is None:
-        return x
-    show = as_numpy(show)
-    if show.ndim == 0 or len(show) != n:
-        raise ValueError(
-            f"`show` must have one entry for each of the {n} examples. "
-            f"Received: shape {show.shape}"
-        )
-    return show
-
-
 def _classes(reading: Reading, task, n) -> int | None:
     """Number of classes, `None` for regression; refuses what has no audit."""
     shape, likelihood = reading.prediction.shape, reading.likelihood
+    name = likelihood.name()
     found = TASKS[reading.uncertainty_parameter != "temperature"]
     if task not in (None, found):
         raise ValueError(
-            f"The likelihood {likelihood.name()} is one of {found}. "
-            f"Received: task={task!r}"
+            f"The likelihood {name} is one of {found}. Received: task={task!r}"
         )
     if shape[0] != n or len(shape) < 2:
         raise ValueError(
@@ -140,13 +133,13 @@ def _classes(reading: Reading, task, n) -> int | None:
             f"infinite ones for {int(bad.sum())} example(s), the first at "
             f"{int(bad.argmax())}"
         )
-    if found == "regression" and not reading.is_real:
+    if found == "regression":
+        if reading.is_real:
+            return None
         raise ValueError(
             "An audit of numbers needs a `LocationScale` likelihood, such as "
-            f"normal. Received: {likelihood.name()}"
+            f"normal. Received: {name}"
         )
-    if found == "regression":
-        return None
     if not issubclass(likelihood, Softmax) and shape[1] != 1:
         raise ValueError(
             "Multi-label outputs are not supported; audit one output at a "
@@ -156,6 +149,6 @@ def _classes(reading: Reading, task, n) -> int | None:
         raise ValueError(
             "An audit of labels needs one label per example: logits "
             "(n, classes), or (n, 1) for yes or no. "
-            f"Received: {likelihood.name()} of shape {shape}"
+            f"Received: {name} of shape {shape}"
         )
     return max(shape[1], 2)

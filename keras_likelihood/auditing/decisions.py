@@ -22,12 +22,9 @@ def mark_of(y, classes: int | None) -> str:
         y: class numbers `(n,)`, or targets `(n, ...)`.
         classes: how many classes there are; `None` for targets.
     """
-    if classes is None:
-        y = np.ascontiguousarray(y, dtype="<f8")
-        kind, count = "targets", y.size // len(y)
-    else:
-        y = np.ascontiguousarray(y, dtype="<i8")
-        kind, count = "classes", classes
+    kind = "targets" if classes is None else "classes"
+    y = np.ascontiguousarray(y, dtype="<f8" if classes is None else "<i8")
+    count = y.size // len(y) if classes is None else classes
     digest = hashlib.sha256(y.tobytes()).hexdigest()[:24]
     return f"{kind}-{count}-{len(y)}-{digest}"
 
@@ -82,10 +79,19 @@ def apply(y, path: str | os.PathLike) -> tuple[np.ndarray, np.ndarray]:
             f"Received: decisions on {mark[0]} and labels "
             f"{mark_of(given, classes)}"
         )
-    changes = _changes(path, rows, given, classes)
-    keep = np.ones(len(y), bool)
-    keep[[i for i, label in changes.items() if label is None]] = False
-    changes = {i: label for i, label in changes.items() if label is not None}
+    keep, changes = np.ones(n, bool), {}
+    seen = set()
+    for line, row in enumerate(rows, start=2):
+        try:
+            index, is_wrong, label = _read_row(row, given, classes)
+            if index in seen:
+                raise ValueError(f"example {index} is decided twice")
+        except ValueError as error:
+            raise ValueError(f"{path}, row {line}: {error}") from None
+        seen.add(index)
+        keep[index] = not is_wrong or label is not None
+        if label is not None:
+            changes[index] = label
     return _corrected(y, changes, classes), keep
 
 
@@ -112,65 +118,54 @@ def _read(path):
     return [{k: (row[k] or "").strip() for k in COLUMNS} for row in rows]
 
 
-def _changes(path, rows, given, classes):
-    """The new label of each wrong one by index; `None` to leave it out."""
-    changes, seen = {}, set()
-    for line, row in enumerate(rows, start=2):
-
-        def refuse(words, received, line=line):
-            raise ValueError(
-                f"{path}, row {line}: {words}. Received: {received}"
-            )
-
-        def whole(name, count, row=row, refuse=refuse):
-            value = _number(row[name])
-            # A spreadsheet may have written 3 as 3.0.
-            if not (value == np.floor(value) and 0 <= value < count):
-                refuse(
-                    f"`{name}` must be a whole number from 0 to {count - 1}",
-                    repr(row[name][:40]),
-                )
-            return int(value)
-
-        index = whole("index", len(given))
-        if index in seen:
-            refuse(f"example {index} is decided twice", index)
-        seen.add(index)
-        decision, label = row["decision"].lower(), None
-        if decision not in DECISIONS:
-            refuse(
-                f"`decision` must be one of {DECISIONS}",
-                repr(row["decision"][:40]),
-            )
-        if classes and row["given"] and whole("given", classes) != given[index]:
-            refuse(
-                f"example {index} has the label {given[index]}",
-                f"given={row['given']}",
-            )
-        if row["label"] and classes:
-            label = whole("label", classes)
-        elif row["label"]:
+def _read_row(row, given, classes):
+    """Index of an example, whether its label is wrong, the label or `None`."""
+    index, decision = _whole(row, "index", len(given)), row["decision"].lower()
+    if decision not in DECISIONS:
+        raise ValueError(
+            f"`decision` must be one of {DECISIONS}. "
+            f"Received: {row['decision'][:40]!r}"
+        )
+    label = None
+    if classes is None:
+        if row["label"]:
             label = _number(row["label"])
             if given.size != len(given) or not np.isfinite(label):
-                refuse(
+                raise ValueError(
                     "`label` must be a finite number, and empty for an "
-                    "example of several targets",
-                    repr(row["label"][:40]),
+                    "example of several targets. "
+                    f"Received: {row['label'][:40]!r}"
                 )
-        if label is not None and decision != "wrong":
-            refuse(
-                "only a wrong label has a new one",
-                f"decision={decision}, label={label}",
+    else:
+        own = given[index]
+        if row["given"] and _whole(row, "given", classes) != own:
+            raise ValueError(
+                f"example {index} has the label {own}. "
+                f"Received: given={row['given']}"
             )
-        if classes and label == given[index]:
-            refuse(
+        label = _whole(row, "label", classes) if row["label"] else None
+        if label == own:
+            raise ValueError(
                 f"the new label of example {index} must differ from the given "
-                "one",
-                label,
+                f"one. Received: {label}"
             )
-        if decision == "wrong":
-            changes[index] = label
-    return changes
+    if label is not None and decision != "wrong":
+        raise ValueError(
+            "only a wrong label has a new one. "
+            f"Received: decision={decision}, label={label}"
+        )
+    return index, decision == "wrong", label
+
+
+def _whole(row, name, count):
+    value = _number(row[name])
+    # A spreadsheet may have written 3 as 3.0.
+    if not (value == np.floor(value) and 0 <= value < count):
+        raise ValueError(
+            f"`{name}` must be a whole number from 0 to {count - 1}. "
+            f"Received: {row[name][:40]!r}"
+        )
+    return int(value)
 
 
 def _number(text):

@@ -1,16 +1,24 @@
-"""Checks of what users hand to an audit."""
+"""Checks of the data that users hand to an audit."""
 
 import keras
 import numpy as np
 
+from keras_likelihood.reading.targets import as_labels
+
+FEWEST = 10
+LARGEST = 1e15
+"""Squares of larger numbers come near the end of single precision."""
+
+
+def as_numpy(values) -> np.ndarray:
+    """An array of a list or a tensor."""
+    if keras.ops.is_tensor(values):
+        return keras.ops.convert_to_numpy(values)
+    return np.asarray(values)
+
 
 def as_arrays(x, y):
-    """Returns inputs and labels as arrays of one length, free of NaN.
-
-    Args:
-        x: an array, or a list, tuple or dict of arrays.
-        y: an array.
-    """
+    """Returns finite arrays of one length; `x` may be a structure of them."""
     if y is None:
         raise ValueError(
             "An audit judges labels: give arrays `x` and `y`. Received: y=None"
@@ -20,43 +28,25 @@ def as_arrays(x, y):
             "`x` must be an array, or several of one length. "
             f"Received: {type(x).__name__}"
         )
-    several = isinstance(x, dict | tuple | list) and _holds_arrays(x)
+    parts = x.values() if isinstance(x, dict) else x
+    several = isinstance(x, dict | tuple | list) and any(
+        hasattr(part, "shape") for part in parts
+    )
     x = keras.tree.map_structure(as_numpy, x) if several else as_numpy(x)
     y = as_numpy(y)
-    if y.ndim == 0 or len(y) == 0:
-        raise ValueError(
-            f"`y` must hold one label an example. Received: shape {y.shape}"
-        )
-    for part in keras.tree.flatten(x):
-        if part.ndim == 0 or len(part) != len(y):
+    for part in [y, *keras.tree.flatten(x)]:
+        if part.ndim == 0 or len(part) != len(y) or not len(y):
             raise ValueError(
-                "`x` and `y` must have one entry an example. "
+                "`x` and `y` must have one entry per example. "
                 f"Received: x of shape {part.shape} and y of shape {y.shape}"
             )
-        _refuse_nan(part, "x")
-    _refuse_nan(y, "y")
+        _refuse_nan(part, "y" if part is y else "x")
     return x, y
 
 
-def _holds_arrays(x):
-    parts = x.values() if isinstance(x, dict) else x
-    return any(hasattr(part, "shape") for part in parts)
-
-
-def as_numpy(values) -> np.ndarray:
-    """An array of whatever holds values: a list, a tensor."""
-    if isinstance(values, np.ndarray):
-        return values
-    if keras.ops.is_tensor(values):
-        return keras.ops.convert_to_numpy(values)
-    return np.asarray(values)
-
-
 def _refuse_nan(values, name):
-    if values.dtype.kind != "f":
-        return
     # The sum is not finite if any entry is not; one pass, no mask.
-    if np.isfinite(values.sum(dtype="float64")):
+    if values.dtype.kind != "f" or np.isfinite(values.sum(dtype="float64")):
         return
     bad = ~np.isfinite(values.reshape(len(values), -1)).all(axis=1)
     if bad.any():
@@ -64,3 +54,105 @@ def _refuse_nan(values, name):
             f"`{name}` must be finite. Received: NaN or infinite values in "
             f"{int(bad.sum())} example(s), the first at {int(bad.argmax())}"
         )
+
+
+def fill_missing(x) -> np.ndarray:
+    """A table without NaN, for a network.
+
+    A missing value becomes the median of its column. Each column with missing
+    values gets a further column at the end, 1 where the value is missing and
+    0 elsewhere, since that a value is missing may itself tell something.
+
+    >>> fill_missing(np.array([[1.0, 5.0], [3.0, np.nan], [4.0, 7.0]]))
+    array([[1., 5., 0.],
+           [3., 6., 1.],
+           [4., 7., 0.]])
+
+    Args:
+        x: `(n, features)`; arrays of other shapes are returned as they are.
+
+    Returns:
+        `(n, features + columns with missing values)`.
+    """
+    x = np.asarray(x)
+    if x.ndim != 2 or x.dtype.kind != "f":
+        return x
+    missing = np.isnan(x)
+    some, every = missing.any(axis=0), missing.all(axis=0)
+    if not some.any():
+        return x
+    middle = np.zeros(x.shape[1], x.dtype)
+    middle[~every] = np.nanmedian(x[:, ~every], axis=0)
+    filled = np.where(missing, middle, x)
+    return np.concatenate([filled, missing[:, some].astype(x.dtype)], axis=1)
+
+
+def as_inputs(x, y) -> tuple[np.ndarray, np.ndarray]:
+    """Returns images or a table, and labels."""
+    x, y = as_arrays(x, y)
+    if not isinstance(x, np.ndarray) or x.dtype.kind not in "biuf":
+        raise ValueError(
+            "Without a model, `x` must be an array of numbers. "
+            f"Received: {getattr(x, 'dtype', type(x).__name__)}"
+        )
+    if x.ndim not in (2, 3, 4) or 0 in x.shape:
+        raise ValueError(
+            "Without a model, `x` must be a table (n, features) or images "
+            "(n, height, width) or (n, height, width, channels). "
+            f"Received: shape {x.shape}"
+        )
+    if max(abs(float(x.min())), abs(float(x.max()))) > LARGEST:
+        raise ValueError(
+            f"`x` must lie between {-LARGEST:g} and {LARGEST:g}. "
+            f"Received: values from {x.min():g} to {x.max():g}"
+        )
+    return x, y
+
+
+def as_classes(y, classes: int | None = None) -> tuple[np.ndarray, int]:
+    """Returns class numbers `(n,)` and the number of classes.
+
+    `y` holds class numbers or is one-hot. `classes` is given if there are
+    more than `y` shows.
+    """
+    if y.dtype.kind not in "biuf":
+        raise ValueError(
+            f"Labels must be class numbers. Received: dtype {y.dtype}"
+        )
+    if y.ndim == 2 and y.shape[1] > 1:
+        if classes not in (None, y.shape[1]):
+            raise ValueError(
+                f"`label_names` must be {y.shape[1]} names. Received: {classes}"
+            )
+        classes = y.shape[1]
+    elif classes is None:
+        classes = max(int(min(np.ceil(y.max()), 1e9)) + 1, 2)
+    labels = as_labels(y, (len(y), classes))
+    if classes < 2 or (labels == labels[0]).all():
+        raise ValueError(
+            "An audit needs labels of two classes or more. "
+            f"Received: {len(y)} labels of class {labels[0]}"
+        )
+    if classes > len(y):
+        raise ValueError(
+            "There must be as many examples as classes, whose numbers begin "
+            f"at 0. Received: {len(y)} examples and {classes} classes; say "
+            "task='regression' if the labels are quantities"
+        )
+    return labels, classes
+
+
+def as_quantities(y) -> np.ndarray:
+    """Returns targets `(n, 1)` that are not all the same."""
+    if y.dtype.kind not in "biuf" or y.size != len(y):
+        raise ValueError(
+            "Without a model, targets must be one number per example. "
+            f"Received: shape {y.shape} of {y.dtype}"
+        )
+    if len(y) < FEWEST or np.ptp(y) == 0:
+        raise ValueError(
+            f"An audit of targets needs {FEWEST} examples or more, and "
+            f"targets that differ. Received: {len(y)} examples, targets "
+            f"from {y.min():g} to {y.max():g}"
+        )
+    return y.reshape(-1, 1).astype("float64")

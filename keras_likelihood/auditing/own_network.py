@@ -6,11 +6,10 @@ from typing import Any, NamedTuple
 import keras
 import numpy as np
 
-from keras_likelihood.auditing.own_data import (
+from keras_likelihood.auditing.inputs import (
     as_classes,
     as_inputs,
     as_quantities,
-    task_of,
 )
 from keras_likelihood.data_parameters import DataParameter, indexed
 from keras_likelihood.losses import NoisyLabelsLoss, StudentTLoss
@@ -68,7 +67,7 @@ def train_for_audit(
             a table `(n, features)` of finite numbers; `fill_missing` makes
             one of a table with missing values.
         y: class numbers `(n,)` or `(n, 1)`, one-hot `(n, classes)`, or one
-            number an example.
+            number per example.
         task: `"classification"` or `"regression"`. `None` (default) takes
             whole numbers for classes.
         classes: how many there are. Defaults to the highest class number and
@@ -84,7 +83,9 @@ def train_for_audit(
         history.
     """
     x, y = as_inputs(x, y)
-    task = task or task_of(y)
+    if task is None:
+        whole = y.dtype.kind != "f" or np.array_equal(y, np.round(y))
+        task = "classification" if whole else "regression"
     if epochs is None:
         epochs = int(np.clip(VISITS // len(x), *EPOCHS))
     if int(epochs) != epochs or epochs < 1:
@@ -96,50 +97,40 @@ def train_for_audit(
             "`task` must be 'classification', 'regression' or None. "
             f"Received: {task!r}"
         )
+    is_regression = task == "regression"
+    if is_regression:
+        y, units = as_quantities(y), 1
+        # One gross error would set the mean and the deviation of all.
+        middle = float(np.median(y))
+        spread = 1.4826 * float(np.median(np.abs(y - middle)))
+        spread = spread or float(y.std())
+        y = ((y - middle) / spread).astype("float32")
+    else:
+        y, units = as_classes(y, classes)
     keras.utils.set_random_seed(seed)
-    if task == "regression":
-        return _regress(x, as_quantities(y), int(epochs), on_epoch)
-    return _classify(x, *as_classes(y, classes), int(epochs), on_epoch)
-
-
-def _classify(x, labels, classes, epochs, on_epoch):
     inputs, features = _body(x)
-    model = LikelihoodModel(inputs, keras.layers.Dense(classes)(features))
-    memory = DataParameter(len(x))
-    loss = NoisyLabelsLoss(memory)
-    history = _fit(model, loss, x, labels, epochs, on_epoch)
-    return OwnNetwork(model, memory, history)
-
-
-def _regress(x, targets, epochs, on_epoch):
-    # One gross error would set the mean and the deviation of all.
-    middle = float(np.median(targets))
-    spread = 1.4826 * float(np.median(np.abs(targets - middle)))
-    spread = spread or float(targets.std())
-    inputs, features = _body(x)
-    standard = keras.layers.Dense(1)(features)
-    scale = DataParameter(len(x))
-    history = _fit(
-        LikelihoodModel(inputs, standard),
-        StudentTLoss(scale=scale),
-        x,
-        ((targets - middle) / spread).astype("float32"),
-        epochs,
-        on_epoch,
+    outputs = keras.layers.Dense(units)(features)
+    model = LikelihoodModel(inputs, outputs)
+    learned = DataParameter(len(x))
+    loss = (
+        StudentTLoss(scale=learned)
+        if is_regression
+        else NoisyLabelsLoss(learned)
     )
-    answer = keras.layers.Rescaling(spread, middle)(standard)
+    history = _fit(model, loss, x, y, int(epochs), on_epoch)
+    if not is_regression:
+        return OwnNetwork(model, learned, history)
+    answer = keras.layers.Rescaling(spread, middle)(outputs)
     model = LikelihoodModel(inputs, answer)
-    return OwnNetwork(model, scale.values() * spread, history)
+    return OwnNetwork(model, learned.values() * spread, history)
 
 
 def _fit(model, loss, x, y, epochs, on_epoch):
     n = len(x)
-    # Some dozens of steps an epoch, also where there are few examples.
+    # Some dozens of steps per epoch, also where there are few examples.
     batch = int(np.clip(2 ** (n // 24).bit_length() // 2, 16, 128))
-    steps = epochs * -(-n // batch)
-    rate = keras.optimizers.schedules.CosineDecay(2e-3, steps)
-    optimizer = keras.optimizers.AdamW(rate, weight_decay=1e-3)
-    model.compile(optimizer, loss=loss)
+    rate = keras.optimizers.schedules.CosineDecay(2e-3, epochs * -(-n // batch))
+    model.compile(keras.optimizers.AdamW(rate, weight_decay=1e-3), loss=loss)
     callbacks = []
     if on_epoch:
         callbacks.append(
@@ -204,7 +195,6 @@ def _standardise(x, h):
     mean = some.mean(axis=axes, dtype="float64")
     spread = some.std(axis=axes, dtype="float64")
     # Of a constant column rounding alone would be left.
-    spread = np.where(spread > 1e-6 * np.abs(mean), spread, 1.0)
-    spread = np.where(spread > 0, spread, 1.0)
-    layer = keras.layers.Normalization(mean=mean, variance=spread**2)
-    return layer(h)
+    is_constant = spread <= 1e-6 * np.abs(mean)
+    spread = np.where(is_constant, 1.0, spread)
+    return keras.layers.Normalization(mean=mean, variance=spread**2)(h)

@@ -1,5 +1,6 @@
 """The page of an audit."""
 
+import collections
 import hashlib
 import os
 
@@ -13,8 +14,6 @@ from keras_likelihood.pages.page import write_page
 MOST_SUSPECTS = 10_000
 """Suspected examples that one page holds."""
 MOST_CLASSES = 20
-LEVELS = 6
-"""Shades of a cell, named `heat-1` to `heat-6` in the stylesheet."""
 _DIGITS = {
     "p(given)": 3,
     "p(predicted)": 3,
@@ -40,24 +39,20 @@ def write_audit(report, shown, output, top, title, y=None, apply=APPLY) -> str:
     Args:
         report: an `AuditReport`.
         shown: how inputs are shown, see `show_inputs`.
-        output: path to write.
+        output, title: path and title of the page.
         top: how many of the highest and of the lowest scores to hold.
-        title: the title of the page.
-        y: targets of a regression, `(n, ...)`. Defaults to those that the
-            report shows.
+        y: targets of a regression, if they are not those of the report.
         apply: a sentence and a line that applies the decisions.
     """
     issues, names = report.label_issues, report.label_names
-    n = len(report.scores)
+    n, count = len(report.scores), report.num_issues
     if y is None or names:
         y = issues["given_label"]
-    data = page_data(report, shown, top)
-    data["audit"] = mark_of(y, names and len(names))
-    data["one_target"] = np.size(y) == len(y)
-    data["key"] = _key(data["audit"], shown)
+    mark = mark_of(y, names and len(names))
     what = "label errors" if names else "bad targets"
-    suspected = issues["is_label_issue"]
     pairs = _pairs(issues) if names else []
+    confused = _most_confused(pairs)
+    suspected = issues["is_label_issue"]
     write_page(
         output,
         "audit.html",
@@ -65,8 +60,7 @@ def write_audit(report, shown, output, top, title, y=None, apply=APPLY) -> str:
         scripts=_SCRIPTS,
         facts={
             "Examples": f"{n:,}",
-            f"Suspected {what}": f"{report.num_issues:,} "
-            f"({report.num_issues / n:.1%})",
+            f"Suspected {what}": f"{count:,} ({count / n:.1%})",
             "Median score": f"{np.median(report.scores):.3g}",
             "Highest score": f"{report.scores.max():.3g}",
         },
@@ -74,41 +68,35 @@ def write_audit(report, shown, output, top, title, y=None, apply=APPLY) -> str:
         what=what,
         names=names,
         pairs=pairs,
-        heat=pairs and _HeatMap(pairs, names),
+        confused=confused,
+        is_long=any(len(names[number]) > 3 for number in confused),
         histogram=histogram(report.scores, suspected, report.score_name),
         apply_words=apply[0],
         apply_line=apply[1],
-        data=data,
+        data={
+            **_page_data(report, shown, top),
+            "audit": mark,
+            "one_target": np.size(y) == len(y),
+            "key": _key(mark, shown),
+        },
     )
     return os.fspath(output)
 
 
-def _pairs(issues) -> list[tuple[int, int, int]]:
-    """Given label, predicted label and how many suspects, most first."""
+def _pairs(issues) -> list[tuple[tuple[int, int], int]]:
+    """Given and predicted label, and how many suspects; most first."""
     suspected = issues["is_label_issue"]
     columns = issues["given_label"], issues["predicted_label"]
-    both = np.stack([column[suspected] for column in columns], axis=1)
-    pairs, counts = np.unique(both, axis=0, return_counts=True)
-    order = np.argsort(-counts, kind="stable")
-    return [(*pairs[at].tolist(), int(counts[at])) for at in order]
+    both = zip(*(c[suspected].tolist() for c in columns), strict=True)
+    return collections.Counter(sorted(both)).most_common()
 
 
-class _HeatMap:
-    """Counts of suspected labels by given and predicted class."""
-
-    def __init__(self, pairs, names):
-        used = np.zeros(len(names), int)
-        for given, predicted, count in pairs:
-            used[[given, predicted]] += count
-        most = np.argsort(-used, kind="stable")[:MOST_CLASSES]
-        self.classes = np.sort(most[used[most] > 0]).tolist()
-        self.counts = {(i, j): count for i, j, count in pairs}
-        self.is_long = max(len(names[i]) for i in self.classes) > 3
-        self._largest = pairs[0][2]
-
-    def level(self, count):
-        """The shade of a count, from 1 to `LEVELS`."""
-        return -(-LEVELS * count // self._largest)
+def _most_confused(pairs) -> list[int]:
+    """The classes with the most suspected labels, in their order."""
+    used: collections.Counter = collections.Counter()
+    for pair, count in pairs:
+        used.update(dict.fromkeys(pair, count))
+    return sorted(number for number, _ in used.most_common(MOST_CLASSES))
 
 
 def _key(mark, shown):
@@ -128,8 +116,8 @@ def _key(mark, shown):
     return digest.hexdigest()[:24]
 
 
-def page_data(report, shown, top) -> dict:
-    """What the page's script reads; arguments as in `write_audit`."""
+def _page_data(report, shown, top) -> dict:
+    """What the page's script reads."""
     ranked, issues = report.ranked(), report.label_issues
     sections = {
         "suspected": report.suspects()[:MOST_SUSPECTS],
@@ -177,16 +165,20 @@ def _columns(report):
     issues = report.label_issues
     # The summary says the whole name; a column has room for one word.
     score = "NLL" if "NLL" in report.score_name else report.score_name
+    labels = ("given", "predicted") if classes else ("target", "prediction")
     columns = {
-        "given" if classes else "target": issues["given_label"],
-        "predicted" if classes else "prediction": issues["predicted_label"],
+        labels[0]: issues["given_label"],
+        labels[1]: issues["predicted_label"],
         score: report.scores,
         **report.shown_columns(),
     }
     if report.score_name.startswith("learned"):
         columns["quality"] = issues["label_quality"]
-    kinds = [*["label" if classes else "number"] * 2, *["number"] * 9]
+
+    def kind(name):
+        return "label" if classes and name in labels else "number"
+
     return {
-        name: (kind, _DIGITS.get(name, decimals(values)), values)
-        for kind, (name, values) in zip(kinds, columns.items(), strict=False)
+        name: (kind(name), _DIGITS.get(name, decimals(values)), values)
+        for name, values in columns.items()
     }

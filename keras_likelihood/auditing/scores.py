@@ -1,77 +1,45 @@
-"""Which number tells how hard an example is for a model."""
+"""Which number says how hard an example is for a model."""
 
-import dataclasses
+from typing import NamedTuple
 
 import numpy as np
 
-from keras_likelihood.auditing.report import AuditReport
 from keras_likelihood.data_parameters import DataParameter
 from keras_likelihood.reading.reading import per_example
 
 
-@dataclasses.dataclass
-class Score:
-    """One number an example; high is suspicious.
+class Score(NamedTuple):
+    """One number per example, `(n,)`; high is suspicious.
 
-    Args:
-        name: what it is, in two or three words.
-        meaning: the same in a sentence.
-        values: `(n,)`.
-        learned: whether each example learned its own.
+    `name` says in two or three words what it is, `meaning` in a sentence.
     """
 
+    values: np.ndarray
     name: str
     meaning: str
-    values: np.ndarray
-    learned: bool = False
-
-    def report(self, task, *judgement) -> AuditReport:
-        """The report on this score; `judgement` as in `AuditReport`."""
-        words = self.name, self.meaning
-        return AuditReport(task, self.values, *words, *judgement)
 
 
-_MEANING = {
-    ("learned", "temperature"): (
-        "Every training example learned a temperature of its own. It is high "
-        "where the model could not bring itself to agree with the label."
-    ),
-    ("learned", "scale"): (
-        "Every training example learned a scale of its own. It is high where "
-        "the prediction stays far from the target."
-    ),
-    ("predicted", "temperature"): (
-        "The model predicts a temperature for each input. It is high where "
-        "the model is unsure of any label."
-    ),
-    ("predicted", "scale"): (
-        "The model predicts a scale for each input. It is high where the "
-        "model expects a large error."
-    ),
-}
+def score_of(reading, learned, nll) -> Score:
+    """The most telling score of a `Reading`.
 
-
-def score_of(reading, data_parameter, nll) -> Score:
-    """The most telling score there is.
-
-    Args:
-        reading: a `Reading`.
-        data_parameter: a `DataParameter`, values `(n,)`, or `None`.
-        nll: negative log-likelihood of the labels, `(n,)`.
+    It is the temperature or scale that each example `learned`, if there is
+    one, then the predicted one, then the `nll` of the labels, `(n,)`.
     """
     name = reading.uncertainty_parameter
-    for source, values in (
-        ("learned", learned_values(reading, data_parameter, len(nll))),
-        ("predicted", _predicted_spread(reading)),
-    ):
-        if values is not None:
-            return Score(
-                f"{source} {name}",
-                _MEANING[source, name],
-                values,
-                learned=source == "learned",
-            )
     label = "target" if reading.is_real else "label"
+    if learned is not None:
+        meaning = (
+            f"Every training example learned a {name} of its own. It is high "
+            f"where the model disagrees with the {label}."
+        )
+        return Score(learned, f"learned {name}", meaning)
+    predicted = _predicted_spread(reading)
+    if predicted is not None:
+        meaning = (
+            f"The model predicts a {name} for each input. It is high where "
+            f"the model is unsure of any {label}."
+        )
+        return Score(predicted, f"predicted {name}", meaning)
     meaning = (
         f"The negative log-likelihood of the given {label}, since the model "
         f"has no {name} of each example. It is high where the model finds the "
@@ -79,7 +47,7 @@ def score_of(reading, data_parameter, nll) -> Score:
         f"very {label}s may have memorized the wrong ones, and then scores "
         "them low."
     )
-    return Score(f"NLL of the given {label}", meaning, nll)
+    return Score(nll, f"NLL of the given {label}", meaning)
 
 
 def _predicted_spread(reading):
@@ -93,38 +61,31 @@ def _predicted_spread(reading):
     return per_example(values) if np.ptp(values, axis=0).any() else None
 
 
-def remembered(reading, data_parameter, n) -> np.ndarray | None:
-    """The memory of a `NoisyLabelsLoss`, `(n, classes)`, or `None`."""
+def learned_values(reading, data_parameter, n):
+    """What each example learned: `(memory, temperature or scale)`.
+
+    The memory of a `NoisyLabelsLoss` is `(n, classes)`, a temperature or scale
+    `(n,)`. Each is `None` if it is not known. Without a `DataParameter` or its
+    values, those of the model are taken if it has `n` examples.
+    """
+    name = reading.uncertainty_parameter
     if data_parameter is None:
-        data_parameter = reading.data_parameters.get("memory")
-        # Of another size, it belongs to other data than these.
+        own = reading.data_parameters
+        data_parameter = own.get("memory", own.get(name))
         if data_parameter is None or data_parameter.num_examples != n:
-            return None
+            return None, None
+    may_be_memory = not reading.is_real
     if isinstance(data_parameter, DataParameter):
-        if data_parameter.name != "memory":
-            return None
-        data_parameter = data_parameter.values()
-    values = np.asarray(data_parameter)
-    return values if values.shape == (n, reading.prediction.shape[1]) else None
-
-
-def learned_values(reading, data_parameter, n) -> np.ndarray | None:
-    """What each example learned `(n,)`, or `None` if nothing is known."""
-    if data_parameter is None:
-        own = reading.data_parameters.get(reading.uncertainty_parameter)
-        # Of another size, it belongs to other data than these.
-        if own is None or own.num_examples != n:
-            return None
-        data_parameter = own
-    if isinstance(data_parameter, DataParameter):
-        if data_parameter.name not in (None, reading.uncertainty_parameter):
+        may_be_memory = may_be_memory and data_parameter.name == "memory"
+        if data_parameter.name not in (None, name) and not may_be_memory:
             raise ValueError(
-                "`data_parameter` must be of the "
-                f"{reading.uncertainty_parameter}. "
+                f"`data_parameter` must be of the {name}. "
                 f"Received: one of the {data_parameter.name}"
             )
         data_parameter = data_parameter.values()
     values = np.asarray(data_parameter, "float64")
+    if may_be_memory and values.shape == (n, reading.prediction.shape[1]):
+        return values, None
     if values.ndim == 0 or len(values) != n:
         raise ValueError(
             f"`data_parameter` must have one value for each of the {n} "
@@ -136,4 +97,4 @@ def learned_values(reading, data_parameter, n) -> np.ndarray | None:
             "`data_parameter` must have finite values > 0. "
             f"Received: values from {values.min()} to {values.max()}"
         )
-    return per_example(values)
+    return None, per_example(values)

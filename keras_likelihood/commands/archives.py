@@ -36,11 +36,7 @@ def regular_file(path) -> pathlib.Path:
 
 @contextlib.contextmanager
 def open_archive(path, kind: str):
-    """Opens a zip archive after a check of its entries.
-
-    Args:
-        path: the path of the archive.
-        kind: the expected kind, such as ".npz", for the error message.
+    """Opens a zip archive, such as an ".npz", after a check of its entries.
 
     Any error inside the block is reported as a damaged file.
     """
@@ -72,11 +68,8 @@ def _check_entries(archive, size):
     if sum(entry.compress_size for entry in entries) > size:
         raise ValueError("its entries claim more bytes than the file has")
     for entry in entries:
-        packed = entry.compress_type in (
-            zipfile.ZIP_STORED,
-            zipfile.ZIP_DEFLATED,
-        )
-        if not packed or entry.flag_bits & 1:
+        kinds = zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED
+        if entry.compress_type not in kinds or entry.flag_bits & 1:
             raise ValueError(
                 f"entry {entry.filename!r} is encrypted, or packed by other "
                 "means than deflate"

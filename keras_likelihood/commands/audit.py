@@ -84,12 +84,11 @@ def add_parser(subparsers):
     parser.add_argument("--title", help="title of the page")
     add_data_options(parser)
     add_task(parser)
-    parser.set_defaults(run=run)
     return parser
 
 
-def run(args) -> int:
-    """Runs the command and returns the exit status."""
+def run(args) -> None:
+    """Runs the command."""
     default = "corrected.npz" if args.apply else "audit.html"
     args.output = args.output or default
     check_outputs(
@@ -104,23 +103,22 @@ def run(args) -> int:
         args.force,
     )
     if args.apply:
-        return _apply(args)
+        _apply(args)
+        return
     if args.model and args.epochs:
         raise UsageError(
             "--epochs is for the network that is trained without a model. "
             f"Received: {args.model}"
         )
     data = read_examples(args.data, args, missing=not args.model)
-    x, y = data["x"], data["y"]
     # A missing package must not cost the work that follows.
     from keras_likelihood.auditing.page import write_audit
     from keras_likelihood.pages.examples import show_inputs
 
     features = read_names(args.features) or data.get("names")
-    shown = show_inputs(x, features)
-    judge = _with_model if args.model else _with_own_network
+    shown = show_inputs(data["x"], features)
     names = read_names(args.labels) or data.get("labels")
-    report = judge(args, x, y, {"label_names": names, "task": args.task})
+    report = _judge(args, data["x"], data["y"], names)
     command = _apply_command(args)
     report.path = write_audit(
         report,
@@ -128,61 +126,55 @@ def run(args) -> int:
         args.output,
         args.top,
         args.title or f"Data audit of {pathlib.Path(args.data).name}",
-        y,
+        data["y"],
         ("This command writes the corrected data:", command),
     )
     if args.issues:
         with replacing(args.issues) as temporary:
             report.to_csv(temporary)
     _print(report, args, command)
-    return 0
 
 
-def _with_model(args, x, y, options):
-    model = load_model(args.model)
-    from keras_likelihood.auditing.audit import audit
+def _judge(args, x, y, names):
+    """The report of the model, or of a network that is trained here."""
+    model = load_model(args.model) if args.model else None
+    from keras_likelihood.auditing import audit, fill_missing, train_for_audit
 
-    options["from_logits"] = False if args.probabilities else None
-    running_model = running(args.model, args.data)
-    with running_model, args.console.progress("running the model"):
-        return audit(model, x, y, None, **options)
-
-
-def _with_own_network(args, x, y, options):
-    from keras_likelihood.auditing.audit import audit
-    from keras_likelihood.auditing.own_data import check_names, fill_missing
-    from keras_likelihood.auditing.own_network import train_for_audit
-
-    filled, labels = fill_missing(x), options["label_names"]
-    check_names(y, args.task, labels)
+    options = {"label_names": names, "task": args.task}
+    if model is not None:
+        options["from_logits"] = False if args.probabilities else None
+        running_model = running(args.model, args.data)
+        with running_model, args.console.progress("running the model"):
+            return audit(model, x, y, None, **options)
+    x = fill_missing(x)
     with args.console.progress("training a network", 0) as on_epoch:
         network = train_for_audit(
-            filled,
+            x,
             y,
             task=args.task,
-            classes=labels and len(labels),
+            classes=names and len(names),
             epochs=args.epochs,
             on_epoch=on_epoch,
         )
     options["data_parameter"] = network.data_parameter
-    return audit(network.model, filled, y, None, **options)
+    return audit(network.model, x, y, None, **options)
 
 
 def _apply_command(args):
     """The command that applies what a person decided on the page."""
-    is_table = is_text_table(args.data)
+    suffix = "csv" if is_text_table(args.data) else "npz"
     return shell(
         "audit",
         data=args.data,
         target=args.target,
         apply="decisions.csv",
-        output=unused("corrected.csv" if is_table else "corrected.npz"),
+        output=unused(f"corrected.{suffix}"),
     )
 
 
 def _apply(args):
     """Writes the data with the labels that were decided on the page."""
-    from keras_likelihood.auditing.decisions import apply
+    from keras_likelihood.auditing import apply
 
     is_table = is_text_table(args.data)
     suffix = ".csv" if is_table else ".npz"
@@ -194,6 +186,7 @@ def _apply(args):
     data = read_examples(args.data, args, missing=True)
     y, keep = apply(data["y"], regular_file(args.apply))
     changed = int((y != data["y"]).reshape(len(y), -1).any(axis=1).sum())
+    left_out = int((~keep).sum())
     with replacing(args.output) as temporary:
         if is_table:
             names = data.get("labels")
@@ -204,24 +197,19 @@ def _apply(args):
     args.console.facts(
         {
             "corrected labels": f"{changed:,}",
-            "left out": f"{int((~keep).sum()):,}",
+            "left out": f"{left_out:,}",
             "examples": f"{int(keep.sum()):,}",
             "data": args.output,
         }
     )
     args.console.result(
-        corrected=changed, left_out=int((~keep).sum()), written=args.output
+        corrected=changed, left_out=left_out, written=args.output
     )
+    output = unused("audit.html")
     args.console.next_step(
         "train on the corrected data, or audit them again:",
-        shell(
-            "audit",
-            data=args.output,
-            target=args.target,
-            output=unused("audit.html"),
-        ),
+        shell("audit", data=args.output, target=args.target, output=output),
     )
-    return 0
 
 
 def read_names(path) -> list[str] | None:
@@ -258,9 +246,8 @@ def _print(report, args, command):
     console = args.console
     n, issues = len(report.scores), report.num_issues
     what = "targets" if report.task == "regression" else "labels"
-    files = {"page": report.path}
-    if args.issues:
-        files["table"] = args.issues
+    files = {"page": report.path, "table": args.issues}
+    files = {name: path for name, path in files.items() if path}
     console.facts(
         {
             "examples": f"{n:,}",
@@ -280,9 +267,7 @@ def _print(report, args, command):
     )
     kind = f"worst suspected {what}" if issues else "highest scores"
     console.say(f"The {kind}:", style="bold")
-    console.table(
-        list(worst[0]), [[shown(v) for v in row.values()] for row in worst]
-    )
+    console.table(list(worst[0]), [list(map(shown, w.values())) for w in worst])
     console.next_step(
         f"open {report.path} in a browser, mark {what} as right or wrong, "
         "export the decisions, and apply them:",

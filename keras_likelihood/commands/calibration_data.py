@@ -7,12 +7,10 @@ import numpy as np
 
 from keras_likelihood.backend.csv_tables import CsvTable
 from keras_likelihood.commands.archives import regular_file
-from keras_likelihood.commands.classifier_task import (
-    ClassifierTask,
-    read_folder,
-)
+from keras_likelihood.commands.classifier_task import ClassifierTask
 from keras_likelihood.commands.command_error import CommandError, UsageError
 from keras_likelihood.commands.data_files import (
+    NUMBERS,
     read_arrays,
     read_examples,
     refuse_nan,
@@ -34,21 +32,16 @@ def task_of_model(model, val, test, args):
     """Runs a model on its data, and finds out which task it has."""
     with running(args.model, args.data):
         task = args.task or find_task(model, val["x"], val["y"])
-        if task == "regression":
-            outputs = _regressor_outputs
-        else:
-            graph = _classifier_graph(model, val["x"], args)
-
-            def outputs(model, data, args):
-                logits, features, y, _ = graph.outputs(data["x"], data["y"])
-                return {"logits": logits, "features": features, "y": y}
-
-        val_outputs = outputs(model, val, args)
+        is_regressor = task == "regression"
+        make_graph = _regressor_graph if is_regressor else _classifier_graph
+        graph = make_graph(model, val["x"], args)
+        outputs = _regressor_outputs if is_regressor else _classifier_outputs
+        val_outputs = outputs(graph, val)
     test_outputs = None
     if test:
         with running(args.model, args.test or args.data):
-            test_outputs = outputs(model, test, args)
-    if task == "classification":
+            test_outputs = outputs(graph, test)
+    if not is_regressor:
         return _classifier_task(args, val_outputs, test_outputs, graph)
 
     def refit(recalibrator):
@@ -97,55 +90,46 @@ def _classifier_graph(model, x, args):
     )
 
 
+def _classifier_outputs(graph, data):
+    logits, features, y, _ = graph.outputs(data["x"], data["y"])
+    return {"logits": logits, "features": features, "y": y}
+
+
 def _classifier_task(args, val, test, graph=None):
     if test:
-        _check_alike(args, val, test, "logits")
+        _check_alike(args, val, test, ("logits", "features"))
     for data in filter(None, (val, test)):
         data["y"] = _class_numbers(data)
     from_logits = graph is not None or not args.probabilities
     return ClassifierTask(val, test or val, graph, from_logits)
 
 
-def _regressor_outputs(model, data, args):
-    import keras
+def _regressor_graph(model, x, args):
+    from keras_likelihood.recalibration.regression.regressor_graph import (
+        RegressorGraph,
+    )
 
-    from keras_likelihood.reading import ModelGraph
-    from keras_likelihood.reading.targets import as_targets
-
-    graph = ModelGraph(model, data["x"], features=args.features)
+    graph = RegressorGraph(
+        model, x, features=args.features, with_features="optional"
+    )
     shape = tuple(graph.prediction.shape)
     if shape[1:] != (1,):
         raise CommandError(
             "A regressor must predict one number for each example, "
             f"(n, 1). Received: a prediction of shape {shape}"
         )
-    known = dict(graph.parameters)
-    tensors = {
-        name: value
-        for name, value in known.items()
-        if isinstance(value, keras.KerasTensor)
-    }
-    features = graph.features(optional=True)
-    if features is not None:
-        tensors["features"] = features
-    tensors["prediction"] = graph.prediction
-    found, y, _ = graph.run(tensors, data["x"], data["y"], batch_size=256)
-    features = found.pop("features", None)
-    prediction = found.pop("prediction")
-    known = {**known, **found}
-    own = None
-    names = [p.name for p in getattr(graph.likelihood, "parameters", ())]
-    if names and known.keys() >= set(names):
-        own = graph.likelihood(prediction, **known)
-    scale = known.get("scale")
-    if scale is not None:
-        scale = np.broadcast_to(np.squeeze(scale), (len(y),))
+    return graph
+
+
+def _regressor_outputs(graph, data):
+    from keras_likelihood.reading.targets import as_targets
+
+    own, features, y, _ = graph.outputs(data["x"], data["y"], batch_size=256)
     return {
-        "prediction": prediction,
-        "y": as_targets(y, prediction.shape),
-        "scale": scale,
-        "features": features,
         "own": own,
+        "y": as_targets(y, tuple(own.prediction.shape)),
+        "features": None if graph.features is graph.prediction else features,
+        "has_scale": graph.has_scale,
     }
 
 
@@ -161,15 +145,14 @@ def _task_of_arrays(args):
     if "logits" in val:
         return _classifier_task(args, val, test)
     if test:
-        _check_alike(args, val, test, "scale")
-    for data in filter(None, (val, test)):
-        _add_own_distribution(data)
-    return RegressorTask(val, test or val)
+        _check_alike(args, val, test, ("scale", "features"))
+    fitted_to = _as_regressor(val)
+    return RegressorTask(fitted_to, _as_regressor(test) if test else fitted_to)
 
 
 def _load_outputs(path):
     if os.path.isdir(path):
-        return read_folder(path)
+        return _load_folder(path)
     regular_file(path)
     suffix = pathlib.Path(path).suffix
     if suffix == ".csv":
@@ -181,6 +164,28 @@ def _load_outputs(path):
     wanted = "prediction" if "prediction" in found else "logits"
     if not found.keys() >= {wanted, "y"}:
         return read_arrays(path, (wanted, "y"))
+    return found
+
+
+def _load_folder(path):
+    """The memory-mapped `logits.npy` and the `y.npy` of a folder."""
+    found = {}
+    for name, mode in {"logits": "r", "y": None}.items():
+        file = regular_file(pathlib.Path(path) / f"{name}.npy")
+        try:
+            found[name] = np.load(file, mmap_mode=mode, allow_pickle=False)
+        except (ValueError, OSError) as error:
+            raise CommandError(
+                f"{file}: a plain array of numbers is needed. Received: {error}"
+            ) from error
+    logits, y = found["logits"], found["y"]
+    kinds = logits.dtype.kind + y.dtype.kind
+    if logits.ndim != 2 or len(y) != len(logits) or set(kinds) - set(NUMBERS):
+        raise CommandError(
+            f"{path}: `logits` must be numbers of shape (rows, classes), and "
+            "`y` a class number for each row. Received: "
+            f"{logits.shape} of {logits.dtype} and {y.shape} of {y.dtype}"
+        )
     return found
 
 
@@ -197,18 +202,30 @@ def _load_logits(path):
     return {"logits": table[:, :-1], "y": table[:, -1]}
 
 
-def _add_own_distribution(data):
+def _as_regressor(data):
     from keras_likelihood.likelihoods import Normal
 
-    for name in ("prediction", "y", "scale"):
-        if name in data:
-            data[name] = data[name].astype("float32").ravel()
-    if "scale" in data and data["scale"].min() > 0:
-        data["own"] = Normal(data["prediction"], scale=data["scale"])
+    found = {
+        name: data[name].astype("float32").ravel()
+        for name in ("prediction", "y", "scale")
+        if name in data
+    }
+    scale = found.get("scale", np.ones_like(found["prediction"]))
+    if scale.shape != found["prediction"].shape or not scale.min() > 0:
+        raise CommandError(
+            "`scale` must have a number > 0 for each prediction. "
+            f"Received: {scale.shape} values from {scale.min():.3g}"
+        )
+    return {
+        "own": Normal(found["prediction"], scale=scale),
+        "y": found["y"],
+        "features": data.get("features"),
+        "has_scale": "scale" in found,
+    }
 
 
-def _check_alike(args, val, test, first):
-    for name in (first, "features"):
+def _check_alike(args, val, test, names):
+    for name in names:
         if val.get(name) is None:
             continue
         needed = np.shape(val[name])[1:]

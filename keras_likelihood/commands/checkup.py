@@ -6,13 +6,12 @@ import numpy as np
 
 from keras_likelihood.commands.calibration_data import task_of_model
 from keras_likelihood.commands.command_error import CommandError
-from keras_likelihood.commands.data_files import is_text_table, read_examples
+from keras_likelihood.commands.data_files import read_examples
 from keras_likelihood.commands.model_files import load_model, running
 from keras_likelihood.commands.options import (
     add_data_options,
     add_task,
     new_command,
-    shell,
 )
 from keras_likelihood.commands.outputs import check_outputs
 
@@ -57,12 +56,12 @@ def add_parser(subparsers):
     )
     add_task(parser)
     add_data_options(parser)
-    parser.set_defaults(run=run, features=None)
+    parser.set_defaults(features=None)
     return parser
 
 
-def run(args) -> int:
-    """Runs the command and returns the exit status."""
+def run(args) -> None:
+    """Runs the command."""
     check_outputs(
         {"--output": args.output},
         {"model": args.model, "--data": args.data, "--test": args.test},
@@ -82,7 +81,6 @@ def run(args) -> int:
     title = f"Checkup of {pathlib.Path(args.model).name}"
     write_page(args.output, "report.html", title, facts=facts, parts=parts)
     _print(args, parts, task)
-    return 0
 
 
 def _load(path, args):
@@ -102,24 +100,23 @@ def _examine(args, model, data, test):
     from keras_likelihood.commands import checkup_parts as parts
 
     val, test, rows, judged = _split(data, test)
-    call = Call(args)
     with args.console.progress("checking up") as on_progress:
         task = task_of_model(model, val, test, args)
         on_progress(15, 100)
-        calibration, fitted = parts.check_calibration(task, call)
+        calibration, fitted = parts.check_calibration(task, args)
         on_progress(55, 100)
         with running(args.model, args.data):
-            labels = parts.check_labels(model, data, task, call)
+            labels = parts.check_labels(model, data, task, args)
         on_progress(65, 100)
 
         def on_round(round_, rounds):
             on_progress(65 + 30 * round_ // rounds, 100)
 
-        inputs = parts.check_inputs(data["x"], rows, task, call, on_round)
+        inputs = parts.check_inputs(data["x"], rows, task, args, on_round)
         x = data["x"] if args.test is None else test["x"]
-        unsure = parts.check_uncertainty(task, fitted, x, judged, call)
+        unsure = parts.check_uncertainty(task, fitted, x, judged, args)
         on_progress(97, 100)
-        training = parts.check_training(model, data, call)
+        training = parts.check_training(model, data, args)
         on_progress(100, 100)
     return [calibration, labels, inputs, unsure, training], task
 
@@ -137,42 +134,6 @@ def _split(data, test):
         for chosen in (rows, judged)
     )
     return val, test, rows, judged
-
-
-class Call:
-    """The files of a checkup, for the commands that it recommends.
-
-    Args:
-        args: options of the command.
-    """
-
-    def __init__(self, args):
-        self.model = args.model
-        self.data = args.data
-        self.judged = args.test or f"{args.data}, a half that was held out"
-        self.from_logits = False if args.probabilities else None
-        self.options = {
-            "data": args.data,
-            "target": args.target,
-            "task": args.task,
-            "probabilities": args.probabilities,
-        }
-        self.test = {"test": args.test}
-
-    def command(self, name: str, *words, **options) -> str:
-        """A command on these files, with the options of the checkup."""
-        return shell(name, *words, **self.options, **options)
-
-    def python(self, line: str) -> str | None:
-        """Lines of Python in which `model`, `x` and `y` are these files."""
-        if is_text_table(self.data):
-            return None
-        return (
-            "import keras, numpy, keras_likelihood as kl\n"
-            f"data = numpy.load({self.data!r})\n"
-            f"model = keras.models.load_model({self.model!r})\n"
-            f"{line}"
-        )
 
 
 def _print(args, parts, task):

@@ -4,13 +4,11 @@ import keras
 import numpy as np
 
 from keras_likelihood.commands.audit import shown, worst_examples
-from keras_likelihood.commands.detect import (
-    describe_columns,
-    fit_detector,
-)
+from keras_likelihood.commands.data_files import is_text_table
+from keras_likelihood.commands.detect import describe_columns, fit_detector
 from keras_likelihood.commands.options import shell
 from keras_likelihood.commands.outputs import unused
-from keras_likelihood.commands.recalibrate import gain
+from keras_likelihood.commands.recalibrate import gain, score_cells
 from keras_likelihood.commands.scored_table import strangest
 from keras_likelihood.pages.charts import histogram, reliability
 from keras_likelihood.pages.examples import show_inputs
@@ -28,69 +26,93 @@ _DIAGNOSED = 5000
 """Number of examples that a diagnosis uses."""
 
 
-def examples_table(title, columns, x, numbers, rows) -> Table:
+def _unknown(title, words):
+    return Part(title, words, verdict="unknown")
+
+
+def _command(args, name, **options):
+    """A command on the files of the checkup, with its options."""
+    return shell(
+        name,
+        args.model,
+        data=args.data,
+        target=args.target,
+        task=args.task,
+        probabilities=args.probabilities,
+        **options,
+    )
+
+
+def _python(args, line):
+    """Lines of Python; `{}` in the last is the model and its data."""
+    if is_text_table(args.data):
+        return None
+    return (
+        "import keras, numpy, keras_likelihood as kl\n"
+        f"data = numpy.load({args.data!r})\n"
+        f"model = keras.models.load_model({args.model!r})\n"
+        + line.format("model, data['x'], data['y']")
+    )
+
+
+def _judged(args):
+    return args.test or f"{args.data}, a half that was held out"
+
+
+def _examples_table(title, columns, x, numbers, rows) -> Table:
     """A table of examples, with thumbnails or texts if there are any.
 
-    Args:
-        title: heading of the table.
-        columns: names of the columns behind the number of the example.
-        x: all inputs.
-        numbers: which of them are in the table.
-        rows: texts of the other columns, one list for each.
+    `columns` and `rows` are what follows the number of the example.
     """
     seen = show_inputs(x)
     cells = [seen.cell(int(number)) for number in numbers]
-    has_cells = any(cells)
-    return Table(
-        [*["input"] * has_cells, "example", *columns],
-        [
-            [*[cell] * has_cells, str(number), *row]
-            for cell, number, row in zip(cells, numbers, rows, strict=True)
-        ],
-        title,
-    )
+    columns = ["example", *columns]
+    rows = [[str(n), *row] for n, row in zip(numbers, rows, strict=True)]
+    if any(cells):
+        columns = ["input", *columns]
+        rows = [[c, *row] for c, row in zip(cells, rows, strict=True)]
+    return Table(columns, rows, title)
 
 
-def check_calibration(task, call) -> tuple[Part, object]:
+def check_calibration(task, args) -> tuple[Part, object]:
     """Checks the calibration; returns the recalibrator too."""
     fitted = task.fit("auto")
-    before, after = task.judge(None), task.judge(fitted)
+    scores = {"before": task.judge(None), "after": task.judge(fitted)}
     chance = _gap_by_chance(task)
     curves = {"before": task.curve(None), "after": task.curve(fitted)}
-    has_promise = bool(curves["before"])
-    good = has_promise and before[task.gap] <= chance
-    belief, gained = task.belief(None), gain(task, before, after)
+    belief, gained = task.belief(None), gain(task, *scores.values())
     verdict, summary = "look", gained
-    if good:
+    if curves["before"] and scores["before"][task.gap] <= chance:
         verdict = "good"
         summary = f"No miscalibration can be seen. {belief}"
-    elif has_promise:
+    elif curves["before"]:
         verdict = "bad"
         summary = f"The model is not calibrated. {belief} {gained}"
-    scores = Table(
-        ["", *task.scores],
-        [
-            [name, *("-" if np.isnan(v) else f"{v:.4f}" for v in row.values())]
-            for name, row in (("before", before), ("after", after))
-        ],
-    )
+    first, *others = task.chosen(fitted).split(" + ")
+    more = f" and {len(others)} others of less weight" if others else ""
     words = (
         f"With this number of examples, 95 of 100 perfectly calibrated models "
-        f"have an {task.gap} below {chance:.4f}. Judged on {call.judged}. "
-        f"Recalibration: {task.chosen(fitted)}."
+        f"have a calibration error ({task.gap}) below {chance:.4f}. Judged on "
+        f"{_judged(args)}. "
+        f"Recalibration: {first}{more}."
+    )
+    table = Table(
+        ["", *task.scores],
+        [[name, *score_cells(task, row)] for name, row in scores.items()],
     )
     figure = reliability(curves, task.expected, task.observed)
-    output = {"output": unused("calibrated.keras")}
+    command = None
+    if verdict != "good":
+        output = unused("calibrated.keras")
+        command = _command(args, "recalibrate", test=args.test, output=output)
     part = Part(
         "Calibration",
         summary,
-        [words, scores, figure],
+        [words, table, figure],
         verdict,
         "recalibrate the model",
-        None
-        if good
-        else call.command("recalibrate", call.model, **call.test, **output),
-        {"before": before, "after": after, "by_chance": chance},
+        command,
+        {**scores, "by_chance": chance},
     )
     return part, fitted
 
@@ -100,15 +122,12 @@ def _gap_by_chance(task, draws: int = 100):
     from keras_likelihood.metrics import functions
 
     random = np.random.default_rng(0)
+    y = task.judged_on["y"]
     if task.name == "regression":
-        n = len(task.judged_on["y"])
-        gaps = [
-            functions.calibration_error(random.random(n)) for _ in range(draws)
-        ]
+        drawn = (random.random(len(y)) for _ in range(draws))
+        gaps = list(map(functions.calibration_error, drawn))
     else:
-        _, belief = functions.top_class(
-            task.judged_on["y"], task.probabilities(None)
-        )
+        _, belief = functions.top_class(y, task.probabilities(None))
         gaps = [
             functions.binned_error(random.random(len(belief)) < belief, belief)
             for _ in range(draws)
@@ -116,30 +135,25 @@ def _gap_by_chance(task, draws: int = 100):
     return float(np.quantile(gaps, 0.95))
 
 
-def check_labels(model, data, task, call) -> Part:
+def check_labels(model, data, task, args) -> Part:
     """Finds doubtful labels or targets."""
     from keras_likelihood.auditing.audit import audit
 
     classes = task.name == "classification"
     what = "labels" if classes else "targets"
     title = f"Doubtful {what}"
+    options = {"from_logits": False if args.probabilities else None}
+    arrays = data["x"], data["y"]
     try:
-        report = audit(
-            model,
-            data["x"],
-            data["y"],
-            None,
-            task=task.name,
-            from_logits=call.from_logits if classes else None,
-        )
+        report = audit(model, *arrays, None, task=task.name, **options)
     except ValueError as error:
-        return Part(title, str(error), verdict="unknown")
-    n, words = len(report.scores), [report.rule]
+        return _unknown(title, str(error))
+    words = [report.rule]
     if classes and "p(predicted)" in report.columns:
-        words += [_keep_knowable(report)]
-    issues = report.num_issues
+        words.append(_keep_knowable(report))
+    n, issues = len(report.scores), report.num_issues
     worst = worst_examples(report, most=_MOST)
-    table = examples_table(
+    table = _examples_table(
         "The worst suspects" if issues else "The highest scores",
         list(worst[0])[1:],
         data["x"],
@@ -154,7 +168,7 @@ def check_labels(model, data, task, call) -> Part:
         [*words, table],
         "look" if issues else "good",
         f"look at the {what} on the page of an audit, and correct them",
-        call.command("audit", call.model, output=unused("audit.html")),
+        _command(args, "audit", output=unused("audit.html")),
         {"suspected": issues, "examples": n, "worst": worst},
     )
 
@@ -174,9 +188,9 @@ def _keep_knowable(report):
         f"{int((~agrees).sum()):,} contradictions are wrong labels"
     )
     if most < len(suspects):
-        return (
-            f"{words}: of {len(suspects):,} labels that the rule finds, the "
-            "worst are suspected."
+        words += (
+            f": of {len(suspects):,} labels that the rule finds, the worst "
+            "are suspected"
         )
     return f"{words}."
 
@@ -193,41 +207,38 @@ def knowable(confidence, agrees) -> int:
         confidence: probability of the predicted class, `(n,)`.
         agrees: whether it is the given label, `(n,)`.
     """
-    against = confidence[~agrees]
-    if not agrees.any():
+    against, agreeing = confidence[~agrees], confidence[agrees]
+    if not len(agreeing):
         return 0
     # Ties, such as 1.0 in single precision, count on both sides.
-    levels = np.quantile(confidence[agrees], [0, 0.25, 0.5, 0.7, 0.8, 0.9])
-    bounds = [
-        np.sum(against >= level) / np.mean(confidence[agrees] >= level)
-        for level in levels
-    ]
-    return int(min(bounds))
+    levels = np.quantile(agreeing, [0, 0.25, 0.5, 0.7, 0.8, 0.9])
+    return int(
+        min(np.sum(against >= t) / np.mean(agreeing >= t) for t in levels)
+    )
 
 
-def check_inputs(x, rows, task, call, on_round) -> Part:
+def check_inputs(x, rows, task, args, on_round) -> Part:
     """Finds strange inputs."""
     table, numbers, source = _table_of(x, rows, task)
     title = "Strange inputs"
     if table is None:
-        return Part(
+        return _unknown(
             title,
             "There is no detector for such inputs: they are not a table, and "
             "the model has no features of them.",
-            verdict="unknown",
         )
     if not (np.ptp(table, axis=0) > 0).any():
-        return Part(title, "All inputs are the same.", verdict="unknown")
+        return _unknown(title, "All inputs are the same.")
     detector = fit_detector(table, on_round, random_state=0)
     scores = detector.decision_scores_
     middle = np.median(scores)
     spread = 1.4826 * np.median(np.abs(scores - middle))
     far = scores > middle + _FAR * max(spread, 1e-9)
     names = [f"{source} {i}" for i in range(table.shape[1])]
-    found = strangest(detector, table, names, _MOST)
-    for row in found:
-        row["row"] = int(numbers[row["row"]])
-    count, is_table = int(far.sum()), source == "column"
+    found = strangest(detector, table, numbers, scores, names, _MOST)
+    count, command = int(far.sum()), None
+    if source == "column":
+        command = shell("detect", args.data, save=unused("detector.zip"))
     return Part(
         title,
         f"{count:,} of {len(table):,} inputs score far above the others."
@@ -237,8 +248,8 @@ def check_inputs(x, rows, task, call, on_round) -> Part:
             f"The detector looks at each {source}. An input stands out if "
             f"its score is more than {_FAR:.0f} robust deviations above the "
             "median.",
-            histogram(scores, far, "score of the detector"),
-            examples_table(
+            histogram(scores, far, "score of the detector", "far above"),
+            _examples_table(
                 "The strangest inputs",
                 ["score", "what makes it strange"],
                 x,
@@ -251,9 +262,7 @@ def check_inputs(x, rows, task, call, on_round) -> Part:
         ],
         "look" if count else "good",
         "score all rows, and keep the detector",
-        shell("detect", call.data, save=unused("detector.zip"))
-        if is_table
-        else None,
+        command,
         {"far": count, "examples": len(table), "strangest": found},
     )
 
@@ -263,32 +272,31 @@ def _table_of(x, rows, task):
     is_table = x.ndim == 2 and x.dtype.kind in "biuf"
     if is_table and x.shape[1] <= _WIDEST:
         return x, np.arange(len(x)), "column"
-    parts = [(rows, task.fitted_to.get("features"))]
+    numbers, features = rows, [task.fitted_to.get("features")]
     if len(rows) < len(x):
         others = np.setdiff1d(np.arange(len(x)), rows)
-        parts.append((others, task.judged_on.get("features")))
-    if any(features is None for _, features in parts):
+        numbers = np.concatenate([rows, others])
+        features.append(task.judged_on.get("features"))
+    if features[0] is None:
         return None, None, None
-    table = np.concatenate([f.reshape(len(f), -1) for _, f in parts])
+    table = np.concatenate([f.reshape(len(f), -1) for f in features])
     if table.shape[1] > _WIDEST:
         return None, None, None
-    numbers = np.concatenate([at for at, _ in parts])
     return table, numbers, "feature of the model"
 
 
-def check_uncertainty(task, recalibrator, x, judged, call) -> Part:
+def check_uncertainty(task, recalibrator, x, judged, args) -> Part:
     """Where the recalibrated model is uncertain."""
     if task.name == "regression":
-        return _uncertain_numbers(task, recalibrator, x, judged, call)
+        return _uncertain_numbers(task, recalibrator, x, judged, args)
     p = task.probabilities(recalibrator)
     p = p.reshape(len(p), -1)
     y = task.judged_on["y"]
     if np.ndim(y) > 1:
-        return Part(
+        return _unknown(
             "Uncertainty",
             "Outputs with more than one label for each example are not "
             "checked here.",
-            verdict="unknown",
         )
     if p.shape[1] == 1:
         p = np.concatenate([1 - p, p], axis=1)
@@ -300,104 +308,93 @@ def check_uncertainty(task, recalibrator, x, judged, call) -> Part:
     second = np.argsort(p, axis=1)[:, -2]
     order = np.argsort(belief, kind="stable")[:_MOST]
     unsure = float(np.mean(belief < _UNSURE))
+    by_class = Table(
+        ["predicted class", "examples", "mean probability", "right"],
+        [
+            [str(c), f"{np.sum(answer == c):,}", f"{b:.1%}", f"{r:.1%}"]
+            for b, c, r in classes[:_MOST]
+        ],
+        "The classes, the least certain first",
+    )
+    examples = _examples_table(
+        "The least certain examples",
+        ["given", "predicted", "probability", "second"],
+        x,
+        judged[order],
+        [
+            [
+                str(y[i]),
+                str(answer[i]),
+                f"{belief[i]:.1%}",
+                f"{second[i]} ({p[i, second[i]]:.1%})",
+            ]
+            for i in order
+        ],
+    )
     return Part(
         "Uncertainty",
         f"For {unsure:.1%} of the examples the recalibrated model gives its "
         f"answer less than {_UNSURE:.0%}. It is least certain of class "
         f"{classes[0][1]} ({classes[0][0]:.1%} on average).",
-        [
-            f"Examples are rows of {call.judged}.",
-            Table(
-                ["predicted class", "examples", "mean probability", "right"],
-                [
-                    [str(c), f"{np.sum(answer == c):,}", f"{b:.1%}", f"{r:.1%}"]
-                    for b, c, r in classes[:_MOST]
-                ],
-                "The classes, the least certain first",
-            ),
-            examples_table(
-                "The least certain examples",
-                ["given", "predicted", "probability", "second"],
-                x,
-                judged[order],
-                [
-                    [
-                        str(y[i]),
-                        str(answer[i]),
-                        f"{belief[i]:.1%}",
-                        f"{second[i]} ({p[i, second[i]]:.1%})",
-                    ]
-                    for i in order
-                ],
-            ),
-        ],
+        [f"Examples are rows of {_judged(args)}.", by_class, examples],
         "look" if unsure > 0.1 else "good",
         "let the model answer with sets of classes where it is unsure",
-        call.python(
-            "sets = kl.recalibration.Conformal().fit(model, data['x'], "
-            "data['y']).model"
-        ),
+        _python(args, "sets = kl.recalibration.Conformal().fit({}).model"),
         {"unsure": unsure, "examples": judged[order]},
     )
 
 
-def _uncertain_numbers(task, recalibrator, x, judged, call):
-    distribution = task.distribution(recalibrator)
-    low, high = (
-        np.ravel(keras.ops.convert_to_numpy(end))
-        for end in distribution.interval(0.9)
+def _uncertain_numbers(task, recalibrator, x, judged, args):
+    low, high, prediction = (
+        np.ravel(keras.ops.convert_to_numpy(values))
+        for values in (
+            *task.distribution(recalibrator).interval(0.9),
+            task.judged_on["own"].prediction,
+        )
     )
     width = high - low
-    prediction = np.ravel(task.judged_on["prediction"])
     y = np.ravel(task.judged_on["y"])
-    fifths = np.array_split(np.argsort(prediction, kind="stable"), 5)
     order = np.argsort(-width, kind="stable")[:_MOST]
-    narrow, wide = np.quantile(width, [0.05, 0.95])
+    narrow, middle, wide = np.quantile(width, [0.05, 0.5, 0.95])
+    groups = Table(
+        ["prediction from", "to", "mean width", "RMSE"],
+        [
+            [
+                f"{prediction[rows[0]]:.4g}",
+                f"{prediction[rows[-1]]:.4g}",
+                f"{width[rows].mean():.4g}",
+                f"{np.sqrt(np.mean((y - prediction)[rows] ** 2)):.4g}",
+            ]
+            for rows in np.array_split(np.argsort(prediction, kind="stable"), 5)
+        ],
+        "Five groups of equal size, by prediction",
+    )
+    examples = _examples_table(
+        "The widest intervals",
+        ["target", "prediction", "from", "to"],
+        x,
+        judged[order],
+        [[f"{v[i]:.4g}" for v in (y, prediction, low, high)] for i in order],
+    )
     return Part(
         "Uncertainty",
         f"90 % intervals of the recalibrated model have the width "
-        f"{np.median(width):.4g}, the same for all inputs."
+        f"{middle:.4g}, the same for all inputs."
         if wide < 1.05 * narrow
-        else f"The width of 90 % intervals is {np.median(width):.4g} for the "
-        f"typical input, {narrow:.4g} for the surest and {wide:.4g} for the "
-        "least sure 5 %.",
-        [
-            f"Examples are rows of {call.judged}.",
-            Table(
-                ["prediction from", "to", "mean width", "RMSE"],
-                [
-                    [
-                        f"{prediction[rows[0]]:.4g}",
-                        f"{prediction[rows[-1]]:.4g}",
-                        f"{width[rows].mean():.4g}",
-                        f"{np.sqrt(np.mean((y - prediction)[rows] ** 2)):.4g}",
-                    ]
-                    for rows in fifths
-                ],
-                "Five groups of equal size, by prediction",
-            ),
-            examples_table(
-                "The widest intervals",
-                ["target", "prediction", "from", "to"],
-                x,
-                judged[order],
-                [
-                    [f"{v[i]:.4g}" for v in (y, prediction, low, high)]
-                    for i in order
-                ],
-            ),
-        ],
+        else f"The width of 90 % intervals is {middle:.4g} for the typical "
+        f"input, {narrow:.4g} for the surest and {wide:.4g} for the least "
+        "sure 5 %.",
+        [f"Examples are rows of {_judged(args)}.", groups, examples],
         "good",
         "ask for intervals with a guarantee",
-        call.python(
-            "sure = kl.recalibration.regression.Conformal().fit(model, "
-            "data['x'], data['y']).model"
+        _python(
+            args, "sure = kl.recalibration.regression.Conformal().fit({}).model"
         ),
-        {"median_width": float(np.median(width)), "examples": judged[order]},
+        {"median_width": float(middle), "examples": judged[order]},
     )
 
 
-def check_training(model, data, call) -> Part:
+def check_training(model, data, args) -> Part:
     """What `diagnose` finds."""
     from keras_likelihood.diagnosis import diagnose
 
@@ -411,22 +408,21 @@ def check_training(model, data, call) -> Part:
                 "The model was not trained with a likelihood of this package, "
                 "so there are no likelihood parameters to check."
             )
-        return Part(title, words, verdict="unknown")
+        return _unknown(title, words)
     if not found:
         return Part(title, "Nothing suspicious was found.", verdict="good")
+    words = [
+        f"{f.message} {f.remedy} ("
+        + ", ".join(f"{k}={shown(v)}" for k, v in f.evidence.items())
+        + ")"
+        for f in found
+    ]
     return Part(
         title,
         f"{len(found)} finding(s): {', '.join(found.names)}.",
-        [f"{f.message} {f.remedy} ({evidence(f)})" for f in found],
+        words,
         "bad",
         "follow the advice of the diagnosis",
-        call.python("print(kl.diagnose(model, data['x'], data['y']))"),
+        _python(args, "print(kl.diagnose({}))"),
         {"findings": found.names},
-    )
-
-
-def evidence(finding) -> str:
-    """The numbers that a finding is based on."""
-    return ", ".join(
-        f"{name}={shown(value)}" for name, value in finding.evidence.items()
     )

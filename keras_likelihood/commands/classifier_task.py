@@ -1,11 +1,8 @@
 """Recalibration of a classifier, as commands and pages show it."""
 
-import pathlib
-
 import numpy as np
 
-from keras_likelihood.commands.archives import regular_file
-from keras_likelihood.commands.command_error import CommandError, UsageError
+from keras_likelihood.commands.command_error import UsageError
 
 METHODS = {
     "global": "GlobalScaling",
@@ -18,50 +15,14 @@ METHODS = {
     "isotonic": "Isotonic",
 }
 _BINS = 10
-_DRAWN = 100_000
-"""Largest number of rows in a figure, spread over the file."""
-
-
-def read_folder(path) -> dict:
-    """The memory-mapped `logits.npy` and the `y.npy` of a folder."""
-    found = {}
-    for name in ("logits", "y"):
-        file = regular_file(pathlib.Path(path) / f"{name}.npy")
-        try:
-            found[name] = np.load(
-                file,
-                mmap_mode="r" if name == "logits" else None,
-                allow_pickle=False,
-            )
-        except (ValueError, OSError) as error:
-            raise CommandError(
-                f"{file}: a plain array of numbers is needed. Received: {error}"
-            ) from error
-    logits, y = found["logits"], found["y"]
-    if logits.ndim != 2 or logits.dtype.kind not in "iuf":
-        raise CommandError(
-            f"{path}: `logits` must be numbers of shape (rows, classes). "
-            f"Received: shape {logits.shape} of {logits.dtype}"
-        )
-    if y.dtype.kind not in "biuf" or len(y) != len(logits):
-        raise CommandError(
-            f"{path}: `y` must have a class number for each row of `logits`, "
-            f"{len(logits)}. Received: shape {y.shape} of {y.dtype}"
-        )
-    return found
 
 
 class ClassifierTask:
     """Fits recalibrators to a classifier's logits and judges them.
 
-    Memory-mapped logits are read in blocks.
-
-    Args:
-        fitted_to: dict of `logits`, `y` (class numbers) and perhaps
-            `features`, to fit to.
-        judged_on: the same, to judge on.
-        graph: the `ClassifierGraph` of the model, or `None`.
-        from_logits: whether `logits` are logits, or probabilities.
+    The data are dicts of `logits` (or probabilities), class numbers `y` and
+    perhaps `features`. Memory-mapped logits are read in blocks. `graph` is the
+    `ClassifierGraph` of the model, or `None`.
     """
 
     name = "classification"
@@ -122,19 +83,18 @@ class ClassifierTask:
         from keras_likelihood.metrics import functions
 
         if recalibrator not in self._judged:
-            right, belief, nll = [], [], []
+            right, belief, nll = [], [], 0.0
             for part, p in self._blocks(recalibrator):
                 y = self.judged_on["y"][part]
-                for found, values in zip(
-                    (right, belief), functions.top_class(y, p), strict=True
-                ):
-                    found.append(values)
-                nll.append(functions.negative_log_likelihood(y, p) * y.size)
+                top = functions.top_class(y, p)
+                right.append(top[0])
+                belief.append(top[1])
+                nll += functions.negative_log_likelihood(y, p) * y.size
             right, belief = np.concatenate(right), np.concatenate(belief)
-            self._judged[recalibrator] = right, belief, sum(nll) / len(right)
+            self._judged[recalibrator] = right, belief, nll / len(right)
         return self._judged[recalibrator]
 
-    def _blocks(self, recalibrator, logits=None):
+    def _blocks(self, recalibrator):
         """Parts of the rows, and their calibrated probabilities."""
         from keras_likelihood.recalibration import GlobalScaling
         from keras_likelihood.recalibration.inputs import blocks
@@ -142,21 +102,16 @@ class ClassifierTask:
         if recalibrator is None:
             recalibrator = GlobalScaling()
             recalibrator.parameters_ = {"temperature": 1.0}
-        logits = self.judged_on["logits"] if logits is None else logits
-        features = self.judged_on.get("features")
-        if not isinstance(logits, np.memmap):
+        logits, features = self.judged_on["logits"], None
+        if isinstance(logits, np.memmap):
+            parts = blocks(logits)
+        else:
+            parts, features = [slice(None)], self.judged_on.get("features")
+        for part in parts:
             p = recalibrator.calibrate(
-                logits, features, from_logits=self.from_logits
+                logits[part], features, from_logits=self.from_logits
             )
-            yield slice(None), p
-            return
-        for part in blocks(logits):
-            yield (
-                part,
-                recalibrator.calibrate(
-                    logits[part], from_logits=self.from_logits
-                ),
-            )
+            yield part, p
 
     def probabilities(self, recalibrator):
         """Calibrated probabilities, or those of the model for `None`."""
@@ -198,21 +153,3 @@ class ClassifierTask:
         for part, p in self._blocks(recalibrator):
             out[part] = p
         out.flush()
-
-    def draw(self, recalibrator):
-        """A Matplotlib figure of the reliability, before and after."""
-        from keras_likelihood.plots.calibration import compare_reliability
-
-        y, logits = self.judged_on["y"], self.judged_on["logits"]
-        every = 1
-        if isinstance(logits, np.memmap):
-            every = -(-len(y) // _DRAWN)
-            logits = np.array(logits[::every])
-        sides = {"before": None, "after": recalibrator}
-        return compare_reliability(
-            y[::every],
-            {
-                title: next(self._blocks(one, logits))[1]
-                for title, one in sides.items()
-            },
-        )

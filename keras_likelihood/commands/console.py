@@ -1,13 +1,13 @@
-"""Prints text for people, or one JSON document."""
+"""Prints text for people, or one JSON document, and progress."""
 
+import contextlib
 import json
 import math
 import re
 import sys
+import time
 
 import numpy as np
-
-from keras_likelihood.commands.progress import showing_progress
 
 _WIDE = 10_000
 """Width of a pipe. Lines in it are never wrapped."""
@@ -19,12 +19,7 @@ class Console:
 
     Text goes to stdout. In a terminal it has colours, unless the variable
     `NO_COLOR` is set. In a pipe or a file it is plain. Progress goes to
-    stderr.
-
-    Args:
-        command: name of the command.
-        as_json: whether to print one JSON document at the end and no text.
-        quiet: whether to print no text and no progress.
+    stderr. With `as_json`, one JSON document is printed instead of text.
     """
 
     def __init__(
@@ -33,10 +28,7 @@ class Console:
         self._results = {"command": command}
         self._as_json = as_json
         self._quiet = quiet
-
-    @property
-    def _is_silent(self):
-        return self._as_json or self._quiet
+        self._is_silent = as_json or quiet
 
     def say(self, text: str, style: str | None = None) -> None:
         """Prints a sentence. In a terminal it is wrapped between words."""
@@ -52,12 +44,9 @@ class Console:
             self.say(f"{name:{width}}  {value}")
 
     def table(self, columns, rows, *, best: int | None = None) -> None:
-        """Prints a table. Columns of numbers are aligned to the right.
+        """Prints a table, whose row number `best` is marked.
 
-        Args:
-            columns: names of the columns.
-            rows: lists of texts.
-            best: number of the row to mark as the best, or `None`.
+        Columns of numbers are aligned to the right.
         """
         if self._is_silent:
             return
@@ -77,13 +66,10 @@ class Console:
             )
         if best is not None:
             table.add_column("")
-        mark = printable("◀ best", "< best")
+            rows[best].append(printable("◀ best", "< best"))
         for number, row in enumerate(rows):
-            is_best = number == best
-            cells = [*row, mark if is_best else ""]
-            cells = cells if best is not None else row
-            style = "bold green" if is_best else None
-            table.add_row(*map(Text, cells), style=style)
+            style = "bold green" if number == best else None
+            table.add_row(*map(Text, row), style=style)
         with console.capture() as captured:
             console.print(table)
         for line in captured.get().splitlines():
@@ -111,15 +97,46 @@ class Console:
             print()
 
 
+@contextlib.contextmanager
+def showing_progress(text: str, *, after: float = 0.0, quiet: bool = False):
+    """Yields a function of the steps done and of all steps.
+
+    A terminal shows one line that changes. Elsewhere about ten lines are
+    printed in all. Nothing is printed in the first `after` seconds.
+    """
+    begun, first, said = time.monotonic(), None, 0
+    is_terminal = sys.stderr.isatty()
+
+    def show(done, total):
+        nonlocal first, said
+        now = time.monotonic()
+        # The first step also compiles, and says little about the others.
+        first = first or (done, now)
+        if quiet or now - begun < after or said >= total:
+            return
+        is_small_step = 1 < done < total and done - said < total / 10
+        if is_small_step and not is_terminal:
+            return
+        said, line = done, f"{text}: {done:.0f} of {total}"
+        if first[0] < done < total:
+            pace = (now - first[1]) / (done - first[0])
+            line += f", about {pace * (total - done):.0f} s left"
+        # A terminal goes back and clears the rest of the line.
+        start, end = ("\r", "\x1b[K") if is_terminal else ("", "\n")
+        print(f"{start}{line}", end=end, file=sys.stderr, flush=True)
+
+    try:
+        yield show
+    finally:
+        if is_terminal and said:
+            print(file=sys.stderr)
+
+
 def printable(text: str, otherwise: str | None = None) -> str:
-    """The text without characters that stdout cannot show.
+    """The text, with question marks for what stdout cannot show.
 
     Names from files may hold line breaks, or codes that change a terminal.
-
-    Args:
-        text: any text.
-        otherwise: what to print if stdout cannot encode the text. Defaults
-            to the text with question marks.
+    `otherwise` is printed instead if stdout cannot encode the text.
     """
     text = "".join(c if c.isprintable() else "?" for c in str(text))
     encoding = getattr(sys.stdout, "encoding", None) or "utf-8"

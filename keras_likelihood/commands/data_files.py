@@ -1,6 +1,5 @@
 """Reads arrays from files for the commands."""
 
-import math
 import pathlib
 
 import numpy as np
@@ -19,17 +18,11 @@ def is_text_table(path) -> bool:
 
 
 def read_examples(path, args, missing: bool = False) -> dict:
-    """Reads inputs `x` and labels `y`.
+    """Reads inputs `x` and labels `y` of an .npz or a .csv.
 
-    Args:
-        path: an .npz with both, or a .csv with the labels in a column.
-        args: options of the command: `target`, and the `console` that says
-            what was left out of a .csv.
-        missing: whether NaN in a table is a missing value.
-
-    Returns:
-        `x` and `y`; of a .csv also the `table`, the `names` of the columns
-        of `x`, and `labels`, the names of the classes if they are texts.
+    With a .csv the result has also the `table`, the `names` of the columns of
+    `x`, and `labels`, the names of the classes if they are texts. `missing`
+    says whether NaN in a table is a missing value.
     """
     if not is_text_table(path):
         missing_in = ("x",) if missing else ()
@@ -51,17 +44,10 @@ def read_examples(path, args, missing: bool = False) -> dict:
 
 
 def read_arrays(path, required, optional=(), missing=()) -> dict:
-    """Reads arrays from an .npz and ignores everything else in it.
+    """Reads the named arrays of an .npz.
 
     Every array must hold finite numbers, or text if it is `x`, and have at
-    least one row.
-
-    Args:
-        path: the path of the file.
-        required: names of arrays that the file must have.
-        optional: names of further arrays to read.
-        missing: names of arrays in which NaN is a missing value, if they
-            are tables.
+    least one row. NaN is a missing value in the tables of `missing`.
     """
     with open_archive(path, ".npz") as archive:
         entries = {e.filename.removesuffix(".npy"): e for e in archive.filelist}
@@ -81,32 +67,18 @@ def read_arrays(path, required, optional=(), missing=()) -> dict:
 
 def _read_entry(archive, entry, path):
     with archive.open(entry) as file:
-        shape, dtype = _read_header(file)
-        held = entry.file_size - file.tell()
-    if dtype.hasobject:
-        raise CommandError(
-            f"{path}: pickled arrays are refused, since loading them may run "
-            f"any code. Save plain arrays. Received: {entry.filename}"
-        )
-    # NumPy would allocate the memory that the header claims before reading.
-    if math.prod(shape) * dtype.itemsize != held:
-        raise ValueError(
-            f"{entry.filename} claims shape {shape} of {dtype} in {held:,} "
-            "bytes"
-        )
-    with archive.open(entry) as file:
-        return np.lib.format.read_array(file, allow_pickle=False)
-
-
-def _read_header(file):
-    version = np.lib.format.read_magic(file)
-    if version == (1, 0):
-        shape, _, dtype = np.lib.format.read_array_header_1_0(file)
-    else:
-        shape, _, dtype = np.lib.format.read_array_header_2_0(file)
-    if any(size < 0 for size in shape):
-        raise ValueError(f"an array claims shape {shape}")
-    return shape, dtype
+        try:
+            array = np.lib.format.read_array(file, allow_pickle=False)
+        except ValueError as error:
+            if "allow_pickle" not in str(error):
+                raise
+            raise CommandError(
+                f"{path}: pickled arrays are refused, since loading them may "
+                f"run any code. Save plain arrays. Received: {entry.filename}"
+            ) from error
+        if file.read(1):
+            raise ValueError(f"{entry.filename} is longer than its array")
+    return array
 
 
 def _checked(path, name, values, may_miss):
@@ -116,16 +88,14 @@ def _checked(path, name, values, may_miss):
             f"{path}: the array `{name}` must hold numbers, one row for "
             f"each example. Received: shape {values.shape} of {values.dtype}"
         )
-    if values.dtype.kind == "f" and not _only_misses(values, may_miss):
-        refuse_nan(path, name, values)
-    if values.dtype.kind == "f" and values.dtype.itemsize > 8:
-        values = values.astype("float64")
+    if values.dtype.kind == "f":
+        may_miss = may_miss and values.ndim == 2
+        if not may_miss or np.isinf(values).any():
+            refuse_nan(path, name, values)
+        if values.dtype.itemsize > 8:
+            values = values.astype("float64")
     # Backends need numbers in the byte order of this machine.
     return values.astype(values.dtype.newbyteorder("="), copy=False)
-
-
-def _only_misses(values, may_miss):
-    return may_miss and values.ndim == 2 and not np.isinf(values).any()
 
 
 def refuse_nan(path, name, values, begin: int = 0):

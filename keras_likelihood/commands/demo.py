@@ -37,12 +37,11 @@ def add_parser(subparsers):
         action="store_true",
         help="a few epochs only, to see that everything runs",
     )
-    parser.set_defaults(run=run)
     return parser
 
 
-def run(args) -> int:
-    """Runs the command and returns the exit status."""
+def run(args) -> None:
+    """Runs the command."""
     folder = pathlib.Path(args.output)
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -69,7 +68,6 @@ def run(args) -> int:
     display = any(map(os.environ.get, ("DISPLAY", "WAYLAND_DISPLAY")))
     if display and sys.stdout.isatty():
         webbrowser.open(stories.absolute().as_uri())
-    return 0
 
 
 def _is_ours(path):

@@ -47,7 +47,6 @@ def add_parser(subparsers):
     parser.add_argument(
         "--top", type=at_least(0), default=10, help="rows to print"
     )
-    parser.set_defaults(run=run)
     return parser
 
 
@@ -60,8 +59,8 @@ def _share(text):
     return value
 
 
-def run(args) -> int:
-    """Runs the command and returns the exit status."""
+def run(args) -> None:
+    """Runs the command."""
     output = args.output or str(
         pathlib.Path(args.data).with_suffix(".scores.csv")
     )
@@ -92,9 +91,8 @@ def run(args) -> int:
         _write_scores(temporary, found)
     if args.save:
         found.detector.save(args.save)
-    _print_result(args, found, output, table.notes)
+    _show(args, found, output, table.notes)
     _say_next(args, output)
-    return 0
 
 
 def fit_detector(x, on_round, name: str = "PCAScale", **options):
@@ -116,7 +114,7 @@ def _write_scores(path, found):
     with open(path, "w", newline="") as file:
         writer = csv.writer(file)
         writer.writerow(["row", "score", "outlier"])
-        rows = zip(found.scores, found.labels, strict=True)
+        rows = zip(found.scores, found.flags, strict=True)
         writer.writerows(
             (number, f"{score:.6g}", label)
             for number, (score, label) in enumerate(rows)
@@ -134,9 +132,10 @@ def describe_columns(columns) -> str:
     return f"the combination of values; farthest: {words[0]}"
 
 
-def _print_result(args, found, output, notes):
+def _show(args, found, output, notes):
+    """Prints the result, and writes the page if one is wanted."""
     console, threshold = args.console, found.detector.threshold_
-    rows, flagged = len(found.scores), int(found.labels.sum())
+    rows, flagged = len(found.scores), int(found.flags.sum())
     columns = ["row", "score", "flagged", "columns that make it strange"]
     cells = [
         [
@@ -160,8 +159,6 @@ def _print_result(args, found, output, notes):
             f"random from {rows}."
         )
     console.say(f"{words} Scores in {output}")
-    if args.page:
-        _write_page(args, found, words, notes, columns, cells)
     console.result(
         strangest=found.strangest,
         rows=rows,
@@ -173,14 +170,13 @@ def _print_result(args, found, output, notes):
         detector=args.save,
         page=args.page,
     )
-
-
-def _write_page(args, found, words, notes, columns, cells):
+    if not args.page:
+        return
     from keras_likelihood.pages.charts import histogram
     from keras_likelihood.pages.page import Part, Table, write_page
 
     body = [
-        histogram(found.scores, found.labels > 0, "score of the detector"),
+        histogram(found.scores, found.flags > 0, "score", "flagged"),
         Table(columns, cells, "The strangest rows"),
         "Deviations are robust: from the column's median, in units of its "
         "median deviation.",

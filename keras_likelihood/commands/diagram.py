@@ -7,24 +7,26 @@ _WIDTH = 20
 
 def print_diagram(console, task, before: list, after: list) -> None:
     """Prints what the model predicts and what is observed."""
-    names = [row["name"] for row in before]
-    names += [row["name"] for row in after if row["name"] not in names]
-    names.sort(key=lambda name: int(name.split("-")[0].split()[0]))
-    sides = [("before", before), ("after", after)]
-    sides = [(title, curve) for title, curve in sides if curve]
-    columns, rows = [task.expected], [[name] for name in names]
-    for title, curve in sides:
-        columns += [f"{title}: {task.observed}", ""]
-        known = {row["name"]: row for row in curve}
-        for row, name in zip(rows, names, strict=True):
-            row += _cells(known.get(name))
-    console.table(columns, rows)
+    names = {row["name"] for row in before + after}
+    rows = {name: [name] for name in sorted(names, key=_first_number)}
+    columns = [task.expected]
+    for title, curve in {"before": before, "after": after}.items():
+        if curve:
+            columns += [f"{title}: {task.observed}", ""]
+            known = {row["name"]: row for row in curve}
+            for name, cells in rows.items():
+                cells += _cells(known.get(name))
+    console.table(columns, list(rows.values()))
     mark = printable("│", "|")
     console.say(
         f"(bars: {task.observed}; {mark}: {task.expected}. Calibrated bars "
         f"end at {mark}.)",
         "dim",
     )
+
+
+def _first_number(name):
+    return int(name.split("-")[0].split()[0])
 
 
 def _cells(row):

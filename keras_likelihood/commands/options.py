@@ -2,6 +2,7 @@
 
 import argparse
 import shlex
+import textwrap
 
 
 def new_command(subparsers, name: str, *, help: str, text: str, example: str):
@@ -9,9 +10,9 @@ def new_command(subparsers, name: str, *, help: str, text: str, example: str):
     parser = subparsers.add_parser(
         name,
         help=help,
-        description=text,
+        description=textwrap.fill(text, 78),
         epilog=f"example:\n  {example}",
-        formatter_class=_Formatter,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument(
         "--json",
@@ -56,25 +57,15 @@ def add_data_options(parser):
     )
 
 
-class _Formatter(argparse.HelpFormatter):
-    """Wraps the description, but not the example."""
-
-    def _fill_text(self, text, width, indent):
-        if text.startswith("example"):
-            return text
-        return super()._fill_text(text, width, indent)
-
-
 def at_least(least: int):
     """A type for argparse: whole numbers that are at least `least`."""
 
     def whole_number(text):
-        value = int(text)
-        if value < least:
+        if int(text) < least:
             raise argparse.ArgumentTypeError(
                 f"must be a whole number >= {least}. Received: {text}"
             )
-        return value
+        return int(text)
 
     # argparse shows this name if the text is not a number.
     whole_number.__name__ = f"whole number >= {least}"
@@ -84,12 +75,10 @@ def at_least(least: int):
 def shell(*words, **options) -> str:
     """A command line of ours in which file names are quoted.
 
+    Words and options that are `None` or `False` are left out.
+
     >>> shell("detect", "my table.csv", save="detector.zip", force=True)
     "keras-likelihood detect 'my table.csv' --save detector.zip --force"
-
-    Args:
-        *words: the words after `keras-likelihood`; `None` is left out.
-        **options: the value of each option. `None` and `False` are left out.
     """
     line = ["keras-likelihood", *(str(w) for w in words if w is not None)]
     for name, value in options.items():

@@ -44,16 +44,17 @@ def unused(path: str) -> str:
 
 def _check_kind(flag, path):
     """The path must be a regular file, or not exist."""
+    is_file = path and not path.endswith(os.sep)
     try:
-        mode = os.stat(path).st_mode
+        is_file = is_file and stat.S_ISREG(os.stat(path).st_mode)
     except FileNotFoundError:
-        mode = stat.S_IFREG
+        pass
     except OSError as error:
         raise UsageError(
             f"{flag}: the file cannot be written ({error.strerror}). "
             f"Received: {path}"
         ) from error
-    if not path or path.endswith(os.sep) or not stat.S_ISREG(mode):
+    if not is_file:
         raise UsageError(f"{flag} must name a file. Received: {path!r}")
 
 

@@ -1,6 +1,5 @@
 """`keras-likelihood recalibrate`: a calibrated model from the shell."""
 
-import importlib.util
 import os
 import pathlib
 
@@ -19,7 +18,6 @@ from keras_likelihood.commands.options import (
 )
 from keras_likelihood.commands.outputs import check_outputs, unused
 
-FIGURES = (".png", ".pdf", ".svg")
 METHODS = list(
     dict.fromkeys([*classifier_task.METHODS, *regressor_task.METHODS])
 )
@@ -68,20 +66,17 @@ def add_parser(subparsers):
         help="where to write: a .keras file, or without a model an .npz of "
         "the outputs, for a folder an .npy; nothing is written if unset",
     )
-    parser.add_argument("--figure", help="a .png; beside the output if unset")
     parser.add_argument("--features", help="name of the layer of features")
     add_data_options(parser)
     add_task(parser)
-    parser.set_defaults(run=run)
     return parser
 
 
-def run(args) -> int:
-    """Runs the command; returns the exit status."""
-    _check_suffixes(args)
-    figure = _figure(args)
+def run(args) -> None:
+    """Runs the command."""
+    _check_suffix(args)
     check_outputs(
-        {"--output": args.output, "--figure": figure},
+        {"--output": args.output},
         {"model": args.model, "--data": args.data, "--test": args.test},
         args.force,
     )
@@ -90,27 +85,25 @@ def run(args) -> int:
         task = load_task(args)
     fitted, scores = _fit_all(task, args)
     chosen = fitted[args.method]
-    judged = "test" if args.test else "data"
     words = gain(task, scores["none"], scores[args.method])
-    console.result(gain=words)
     console.say(words, style="bold")
-    curves = task.curve(None), task.curve(chosen)
-    print_diagram(console, task, *curves)
+    curves = {"before": task.curve(None), "after": task.curve(chosen)}
+    print_diagram(console, task, **curves)
+    _write(args, task, chosen)
     console.result(
+        gain=words,
         task=task.name,
-        judged_on=judged,
+        judged_on="test" if args.test else "data",
         scores=scores,
         method=args.method,
-        reliability=dict(zip(("before", "after"), curves, strict=True)),
+        reliability=curves,
+        written=[args.output] if args.output else [],
     )
-    written = _write(args, task, chosen, figure)
-    console.result(written=written)
     _say_next(args)
-    return 0
 
 
-def _check_suffixes(args):
-    """Each file has the suffix of what it holds; none is added."""
+def _check_suffix(args):
+    """A file has the suffix of what it holds; none is added."""
     allowed = ".keras" if args.model else ".npz"
     if not args.model and os.path.isdir(args.test or args.data):
         allowed = ".npy"
@@ -120,26 +113,6 @@ def _check_suffixes(args):
             f"--output must end in {allowed} for {what}. "
             f"Received: {args.output}"
         )
-    if args.figure and pathlib.Path(args.figure).suffix not in FIGURES:
-        raise UsageError(
-            f"--figure must end in one of {FIGURES}. Received: {args.figure}"
-        )
-
-
-def _figure(args):
-    """Where the figure goes, or `None`."""
-    if args.figure:
-        import matplotlib  # noqa: F401
-
-        return args.figure
-    if not args.output:
-        return None
-    if importlib.util.find_spec("matplotlib") is None:
-        args.console.say(
-            "no figure: matplotlib is missing, the extra [plots] brings it"
-        )
-        return None
-    return pathlib.Path(args.output).with_suffix(".png")
 
 
 def _fit_all(task, args):
@@ -147,38 +120,37 @@ def _fit_all(task, args):
     names = [args.method]
     if args.method == "auto" and "auto" in task.methods():
         names = list(task.methods())
-    fitted, scores = {}, {}
+    fitted = {"none": None}
+    scores = {"none": {**task.judge(None), "seconds": 0.0}}
     with args.console.progress("fitting") as on_method:
-        for number, name in enumerate(["none", *names]):
-            one = task.fit(name) if number else None
-            seconds = one.report_["seconds"] if one else 0.0
-            fitted[name] = one
+        for number, name in enumerate(names, start=1):
+            one = fitted[name] = task.fit(name)
+            seconds = one.report_["seconds"]
             scores[name] = {**task.judge(one), "seconds": seconds}
-            if number:
-                on_method(number, len(names))
+            on_method(number, len(names))
     rows = [
-        [
-            name,
-            *("-" if np.isnan(s[k]) else f"{s[k]:.4f}" for k in task.scores),
-            f"{s['seconds']:.2f}",
-        ]
-        for name, s in scores.items()
+        [name, *score_cells(task, one), f"{one['seconds']:.2f}"]
+        for name, one in scores.items()
     ]
-    nll = [s["NLL"] for s in scores.values()]
+    best = int(np.nanargmin([one["NLL"] for one in scores.values()]))
     console = args.console
-    columns = ["method", *task.scores, "seconds"]
-    console.table(columns, rows, best=int(np.nanargmin(nll)))
-    if args.test:
-        console.say("(on the test data)")
-    else:
-        console.say(
-            "(on the data they were fitted to; --test judges on others)"
-        )
+    console.table(["method", *task.scores, "seconds"], rows, best=best)
+    console.say(
+        "(on the test data)"
+        if args.test
+        else "(on the data they were fitted to; --test judges on others)"
+    )
     if args.method == "auto":
         chosen = task.chosen(fitted["auto"])
         console.result(auto=chosen)
         console.say(f"auto chose {chosen} by cross-validation")
     return fitted, scores
+
+
+def score_cells(task, scores: dict) -> list[str]:
+    """The scores of a task as texts for a table."""
+    values = [scores[name] for name in task.scores]
+    return ["-" if np.isnan(value) else f"{value:.4f}" for value in values]
 
 
 def gain(task, before: dict, after: dict) -> str:
@@ -204,29 +176,16 @@ def gain(task, before: dict, after: dict) -> str:
     )
 
 
-def _write(args, task, chosen, figure):
+def _write(args, task, chosen):
     if not args.output:
         args.console.say("nothing written; --output names a file")
-    else:
-        with replacing(args.output) as temporary:
-            if args.model:
-                task.calibrated_model(chosen).save(temporary)
-            else:
-                task.write(chosen, temporary)
-        args.console.say(f"wrote {args.output} ({args.method})")
-    if figure:
-        _draw(figure, task, chosen)
-        args.console.say(f"wrote {figure}")
-    return [str(path) for path in (args.output, figure) if path]
-
-
-def _draw(figure, task, chosen):
-    import matplotlib
-
-    matplotlib.use("agg")
-    drawing = task.draw(chosen)
-    with replacing(figure) as temporary:
-        drawing.savefig(temporary, dpi=150)
+        return
+    with replacing(args.output) as temporary:
+        if args.model:
+            task.calibrated_model(chosen).save(temporary)
+        else:
+            task.write(chosen, temporary)
+    args.console.say(f"wrote {args.output} ({args.method})")
 
 
 def _say_next(args):

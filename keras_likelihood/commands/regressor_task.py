@@ -14,13 +14,9 @@ METHODS = {
 class RegressorTask:
     """Fits recalibrators to a regressor's predictions and judges them.
 
-    Args:
-        fitted_to: dict of `prediction` and `y`, and perhaps `scale`,
-            `features` and `own`, the distribution that the model itself
-            predicts; to fit to.
-        judged_on: the same, to judge on.
-        refit: function of a recalibrator that fits it to the model itself,
-            or `None` if there is no model.
+    The data are dicts of `own`, the predicted distribution, `y`, `features`
+    (or `None`) and `has_scale`, whether the scale of `own` was predicted.
+    `refit` fits a recalibrator to the model itself, if there is one.
     """
 
     name = "regression"
@@ -48,16 +44,8 @@ class RegressorTask:
 
         recalibrator = getattr(regression, self.methods()[method])()
         data = self.fitted_to
-        own, features = data.get("own"), data.get("features")
-        if own is not None:
-            return recalibrator.fit_distribution(
-                own, data["y"], features=features
-            )
-        return recalibrator.fit_arrays(
-            data["prediction"],
-            data["y"],
-            scale=data.get("scale"),
-            features=features,
+        return recalibrator.fit_distribution(
+            data["own"], data["y"], features=data["features"]
         )
 
     def chosen(self, auto) -> str:
@@ -70,20 +58,17 @@ class RegressorTask:
 
         It is `None` if the model has no scale.
         """
-        if recalibrator is None:
-            return self.judged_on.get("own")
         data = self.judged_on
-        own, features = data.get("own"), data.get("features")
-        if own is not None:
-            return recalibrator.calibrate(own, features=features)
-        return recalibrator.calibrate(
-            data["prediction"], scale=data.get("scale"), features=features
-        )
+        if recalibrator is None:
+            return data["own"] if data["has_scale"] else None
+        return recalibrator.calibrate(data["own"], features=data["features"])
 
-    def _cdf(self, recalibrator):
-        distribution = self.distribution(recalibrator)
-        y = _like(distribution, self.judged_on["y"])
-        return np.clip(_numpy(distribution.cdf(y)).ravel(), 0, 1)
+    def _targets(self, distribution):
+        """Targets in the shape and type of the prediction, and their cdf."""
+        prediction = _numpy(distribution.prediction)
+        y = np.reshape(self.judged_on["y"], prediction.shape)
+        y = y.astype(prediction.dtype)
+        return y, np.clip(_numpy(distribution.cdf(y)).ravel(), 0, 1)
 
     def judge(self, recalibrator) -> dict:
         """Scores on the data to judge on. `None` means the model itself."""
@@ -92,8 +77,7 @@ class RegressorTask:
         distribution = self.distribution(recalibrator)
         if distribution is None:
             return dict.fromkeys(self.scores, float("nan"))
-        y = _like(distribution, self.judged_on["y"])
-        cdf = self._cdf(recalibrator)
+        y, cdf = self._targets(distribution)
         low, high = map(_numpy, distribution.interval(0.9))
         return {
             "NLL": float(_numpy(distribution.nll(y)).mean()),
@@ -106,9 +90,10 @@ class RegressorTask:
         """The share of targets in the central interval of each coverage."""
         from keras_likelihood.metrics.functions import interval_coverage
 
-        if self.distribution(recalibrator) is None:
+        distribution = self.distribution(recalibrator)
+        if distribution is None:
             return []
-        cdf = self._cdf(recalibrator)
+        _, cdf = self._targets(distribution)
         return [
             {
                 "name": f"{percent} %",
@@ -131,25 +116,6 @@ class RegressorTask:
         distribution = self.distribution(recalibrator)
         names = ["prediction", *(p.name for p in type(distribution).parameters)]
         np.savez(path, **{n: _numpy(getattr(distribution, n)) for n in names})
-
-    def draw(self, recalibrator):
-        """A Matplotlib figure of the calibration, before and after."""
-        from keras_likelihood.plots import plot_calibration_curve
-
-        shown = {"before": None, "after": recalibrator}
-        return plot_calibration_curve(
-            {
-                title: self._cdf(one)
-                for title, one in shown.items()
-                if self.distribution(one) is not None
-            }
-        )
-
-
-def _like(distribution, y):
-    """The targets in the shape and type of the prediction."""
-    prediction = _numpy(distribution.prediction)
-    return np.reshape(y, prediction.shape).astype(prediction.dtype)
 
 
 def _numpy(tensor):

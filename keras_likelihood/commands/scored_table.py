@@ -1,7 +1,6 @@
 """Scores of the rows of a table that may be larger than the memory."""
 
-import dataclasses
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -12,21 +11,16 @@ Its training uses 256,000 rows in total.
 """
 
 
-@dataclasses.dataclass
-class ScoredTable:
-    """The scores of all rows.
+class ScoredTable(NamedTuple):
+    """Scores `(n,)` of all rows, and the strangest rows.
 
-    Args:
-        detector: a detector fitted to the rows, or to a sample of them.
-        scores: the scores of all rows, `(n,)`.
-        labels: 1 for rows above the detector's threshold, `(n,)`.
-        strangest: as `strangest` returns them.
-        fitted_rows: how many rows the detector was fitted to.
+    The detector was fitted to `fitted_rows` of them. A flag `(n,)` is 1 if the
+    score is above the detector's threshold.
     """
 
     detector: Any
     scores: np.ndarray
-    labels: np.ndarray
+    flags: np.ndarray
     strangest: list[dict]
     fitted_rows: int
 
@@ -34,54 +28,42 @@ class ScoredTable:
 def score_table(table, fit, top: int, seed: int, console) -> ScoredTable:
     """Fits a detector to a table and scores all of its rows.
 
-    A table of more than `FIT_ROWS` rows is read twice: a sample for the fit,
-    then part by part for the scores. The threshold is that of all scores.
-
-    Args:
-        table: a `TableFile`.
-        fit: function of rows that returns the fitted detector.
-        top: how many of the strangest rows to describe.
-        seed: the random seed of the sample.
-        console: shows the progress.
+    A `TableFile` of more than `FIT_ROWS` rows is read twice: a sample for the
+    fit, then part by part for the scores. The threshold is that of all scores.
+    `fit` is a function of rows that returns the fitted detector.
     """
     x, count = table.sample(FIT_ROWS, np.random.default_rng(seed))
     detector = fit(x)
-    if count == len(x):
-        found = strangest(detector, x, table.names, top)
-        return ScoredTable(
-            detector, detector.decision_scores_, detector.labels_, found, count
-        )
-    scores = np.empty(count)
-    numbers, rows, done = np.zeros(0, int), x[:0], 0
-    with console.progress("scoring the rows") as on_rows:
-        for part in table.chunks():
-            end = done + len(part)
-            scores[done:end] = detector.decision_function(part)
-            numbers = np.concatenate([numbers, np.arange(done, end)])
-            rows = np.concatenate([rows, part])
-            order = np.argsort(-scores[numbers], kind="stable")[:top]
-            numbers, rows, done = numbers[order], rows[order], end
-            on_rows(done, count)
-    threshold = float(np.quantile(scores, 1 - detector.contamination))
-    detector.threshold_ = threshold
-    detector.labels_ = _flags(detector.decision_scores_, threshold)
-    found = _describe(detector, rows, numbers, scores[numbers], table.names)
-    labels = _flags(scores, threshold)
-    return ScoredTable(detector, scores, labels, found, len(x))
+    scores, rows, numbers = detector.decision_scores_, x, np.arange(count)
+    if count > len(x):
+        scores, rows, numbers = np.empty(count), x[:0], numbers[:0]
+        done = 0
+        with console.progress("scoring the rows") as on_rows:
+            for part in table.chunks():
+                end = done + len(part)
+                scores[done:end] = detector.decision_function(part)
+                numbers = np.concatenate([numbers, np.arange(done, end)])
+                rows = np.concatenate([rows, part])
+                order = np.argsort(-scores[numbers], kind="stable")[:top]
+                numbers, rows, done = numbers[order], rows[order], end
+                on_rows(done, count)
+        threshold = float(np.quantile(scores, 1 - detector.contamination))
+        detector.threshold_ = threshold
+        detector.labels_ = _flags(detector.decision_scores_, threshold)
+    some = rows, numbers, scores[numbers]
+    found = strangest(detector, *some, table.names, top)
+    flags = _flags(scores, detector.threshold_)
+    return ScoredTable(detector, scores, flags, found, len(x))
 
 
 def _flags(scores, threshold):
     return (scores > threshold).astype("int64")
 
 
-def strangest(detector, x, columns, count: int) -> list[dict]:
+def strangest(detector, rows, numbers, scores, columns, count) -> list[dict]:
     """The strangest rows, each with the columns that make it strange.
 
-    Args:
-        detector: a detector fitted to `x`.
-        x: the table.
-        columns: names of its columns.
-        count: how many rows.
+    `numbers` are the places of the rows in their table.
 
     Returns:
         A dict for each row: `row`, `score`, `flagged`, and `columns`, up to
@@ -90,36 +72,29 @@ def strangest(detector, x, columns, count: int) -> list[dict]:
         away. If there are none, it is the one farthest away, and the row is
         strange as a combination.
     """
-    scores = detector.decision_scores_
-    numbers = np.argsort(-scores, kind="stable")[:count]
-    return _describe(detector, x[numbers], numbers, scores[numbers], columns)
-
-
-def _describe(detector, rows, numbers, scores, columns):
     spread = np.where(detector.kept_, detector.spread_, np.inf)
-    return [
-        {
-            "row": int(number),
-            "score": float(score),
-            "flagged": bool(score > detector.threshold_),
-            "columns": _unusual_columns(row, detector.middle_, spread, columns),
-        }
-        for row, number, score in zip(rows, numbers, scores, strict=True)
-    ]
-
-
-def _unusual_columns(row, middle, spread, columns):
-    with np.errstate(over="ignore"):
-        # The division comes first, because the distance of two values may
-        # overflow.
-        away = row / spread - middle / spread
-    order = np.argsort(-np.abs(away), kind="stable")[:3]
-    far = [at for at in order if abs(away[at]) > 3] or order[:1]
-    return [
-        {
-            "name": columns[at],
-            "value": float(row[at]),
-            "deviations": float(away[at]),
-        }
-        for at in far
-    ]
+    found = []
+    for at in np.argsort(-scores, kind="stable")[:count]:
+        row, score = rows[at], float(scores[at])
+        with np.errstate(over="ignore"):
+            # The division comes first, because the distance of two values
+            # may overflow.
+            away = row / spread - detector.middle_ / spread
+        order = np.argsort(-np.abs(away), kind="stable")[:3]
+        unusual = [
+            {
+                "name": columns[i],
+                "value": float(row[i]),
+                "deviations": float(away[i]),
+            }
+            for i in [i for i in order if abs(away[i]) > 3] or order[:1]
+        ]
+        found.append(
+            {
+                "row": int(numbers[at]),
+                "score": score,
+                "flagged": score > detector.threshold_,
+                "columns": unusual,
+            }
+        )
+    return found

@@ -41,8 +41,8 @@ class TableFile:
                 f"Data must be .npz, .csv or .parquet. Received: {path}"
             )
         self.path = path
-        self.notes: list[str] = []
-        self.names, self._read = readers[path.suffix.lower()](path, self.notes)
+        found = readers[path.suffix.lower()](path)
+        self.names, self._read, self.notes = found
 
     def chunks(self) -> Iterator[np.ndarray]:
         """Parts of the table in their order, `(rows, columns)`, finite."""
@@ -53,52 +53,43 @@ class TableFile:
             yield part
 
     def sample(self, most: int, random) -> tuple[np.ndarray, int]:
-        """Some rows in their order, and how many the table has.
+        """At most `most` rows in their order, and how many the table has.
 
-        These are all rows if there are at most `most`. Otherwise each row has
-        the same chance: the rows with the smallest random numbers stay.
-
-        Args:
-            most: how many rows at most.
-            random: a NumPy generator.
+        Each row has the same chance: those with the smallest random numbers
+        stay. `random` is a NumPy generator.
         """
-        kept, keys, places, count = [], [], [], 0
-        bound, held = np.inf, 0
+        kept, keys, count, bound = [], [], 0, np.inf
         for part in self.chunks():
             key = random.random(len(part))
-            near = np.flatnonzero(key < bound)
+            near = key < bound
             kept.append(part[near])
             keys.append(key[near])
-            places.append(count + near)
             count += len(part)
-            held += len(near)
-            if held > 2 * most:
-                kept, keys, places = _smallest(kept, keys, places, most)
-                bound, held = keys[0].max(), most
-        kept, _, places = _smallest(kept, keys, places, most)
-        order = np.argsort(places[0])
-        return kept[0][order], count
+            if sum(map(len, keys)) > 2 * most:
+                kept, keys = _smallest(kept, keys, most)
+                bound = keys[0].max()
+        kept, _ = _smallest(kept, keys, most)
+        return kept[0], count
 
 
-def _smallest(kept, keys, places, most):
-    kept, keys, places = map(np.concatenate, (kept, keys, places))
+def _smallest(kept, keys, most):
+    kept, keys = np.concatenate(kept), np.concatenate(keys)
     if len(keys) > most:
-        near = np.argpartition(keys, most - 1)[:most]
-        kept, keys, places = kept[near], keys[near], places[near]
-    return [kept], [keys], [places]
+        near = np.sort(np.argpartition(keys, most - 1)[:most])
+        kept, keys = kept[near], keys[near]
+    return [kept], [keys]
 
 
-def _csv_chunks(path, notes):
+def _csv_chunks(path):
     table = CsvTable(path)
-    notes += table.notes
-    return table.filled_names, table.chunks
+    return table.filled_names, table.chunks, table.notes
 
 
-def _array_chunks(path, notes):
+def _array_chunks(path):
     found = read_arrays(path, (), ("X", "x"))
     if not found:
         raise CommandError(f"{path}: the file needs an array `X` or `x`")
-    x = found.get("X", found.get("x"))
+    x = next(iter(found.values()))
     if x.ndim != 2 or x.dtype.kind not in NUMBERS:
         raise CommandError(
             f"{path}: the data must be a table of numbers. "
@@ -108,10 +99,10 @@ def _array_chunks(path, notes):
     def read():
         return (x[i : i + CHUNK_ROWS] for i in range(0, len(x), CHUNK_ROWS))
 
-    return [f"column {i}" for i in range(x.shape[-1])], read
+    return [f"column {i}" for i in range(x.shape[-1])], read, []
 
 
-def _parquet_chunks(path, notes):
+def _parquet_chunks(path):
     try:
         import pyarrow as arrow
         import pyarrow.parquet
@@ -136,7 +127,7 @@ def _parquet_chunks(path, notes):
     if not file.metadata.num_rows:
         raise CommandError(f"{path}: the file holds no rows")
     names = list(file.schema_arrow.names)
-    return names, lambda: map(_float_rows, file.iter_batches(CHUNK_ROWS))
+    return names, lambda: map(_float_rows, file.iter_batches(CHUNK_ROWS)), []
 
 
 def _float_rows(batch):

@@ -1,18 +1,15 @@
 """Data for the demo: generated, or shipped with scikit-learn."""
 
-import dataclasses
+from typing import NamedTuple
 
 import numpy as np
 
 
-@dataclasses.dataclass
-class Split:
-    """Training data, data to calibrate on, and test data."""
+class Split(NamedTuple):
+    """Training and test data."""
 
     x: np.ndarray
     y: np.ndarray
-    x_held: np.ndarray
-    y_held: np.ndarray
     x_test: np.ndarray
     y_test: np.ndarray
 
@@ -23,10 +20,7 @@ def curve(x):
 
 
 def noisy_curve(seed: int = 0) -> Split:
-    """A curve whose noise grows to the right, with some large errors.
-
-    One target in ten is too large by several units, also in the test data.
-    """
+    """A curve whose noise grows to the right; 10 % of targets are too large."""
     rng = np.random.default_rng(seed)
 
     def draw(count):
@@ -36,35 +30,24 @@ def noisy_curve(seed: int = 0) -> Split:
         y = np.where(wrong, y + rng.uniform(2, 5, size=x.shape), y)
         return x.astype("float32"), y.astype("float32")
 
-    return Split(*draw(600), *draw(0), *draw(2000))
+    return Split(*draw(600), *draw(2000))
 
 
 def diabetes(seed: int = 0) -> Split:
-    """442 patients, 10 measurements, disease progression after a year.
-
-    Half of the patients are for training, a quarter for calibration.
-    """
+    """442 patients, 10 measurements, disease progression after a year."""
     from sklearn.datasets import load_diabetes
 
     x, y = load_diabetes(return_X_y=True)
     order = np.random.default_rng(seed).permutation(len(x))
-    train, held, test = np.split(order, [220, 330])
+    train, test = order[:220], order[220:]
     x = (x - x[train].mean(axis=0)) / (x[train].std(axis=0) + 1e-6)
     y = ((y - y[train].mean()) / y[train].std())[:, None]
     x, y = x.astype("float32"), y.astype("float32")
-    return Split(x[train], y[train], x[held], y[held], x[test], y[test])
+    return Split(x[train], y[train], x[test], y[test])
 
 
 def wrong_digits(seed: int = 0, wrong: float = 0.15):
-    """1,797 digits of 8x8 pixels. Some of the labels are wrong.
-
-    Args:
-        seed: the random seed of the choice.
-        wrong: share of labels that are moved to another digit.
-
-    Returns:
-        Images `(n, 8, 8)`, labels `(n,)`, and the true labels.
-    """
+    """1,797 digits `(n, 8, 8)`, labels of which some are wrong, true labels."""
     from sklearn.datasets import load_digits
 
     x, true = load_digits(return_X_y=True)

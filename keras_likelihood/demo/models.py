@@ -19,16 +19,18 @@ JAX would compile a step again for a smaller batch.
 def regressors(split, epochs: int, tick) -> dict:
     """Squared error and two likelihoods, with the same architecture.
 
-    Args:
-        split: a `Split`.
-        epochs: how many epochs at most.
-        tick: called after each epoch.
-
-    Returns:
-        For each loss a function of inputs that returns the predicted
-        distribution of the targets.
+    Returns for each loss a function of inputs that returns the predicted
+    distribution of the targets. `tick` is called after each training.
     """
-    plain = _train(_network(split, 1), "mse", split, epochs, tick)
+    shared = {"shape": "global", "scale": "predicted"}
+    plain, normal, robust = (
+        _train(head, loss, split, epochs, tick)
+        for head, loss in (
+            (keras.layers.Dense(1), "mse"),
+            (ScaleHead(1), NormalLoss()),
+            (RobustRhoHead(1, conditioning=shared), RobustRhoLoss()),
+        )
+    )
 
     def predict(x):
         return plain.predict(x, batch_size=len(x), verbose=0)
@@ -36,11 +38,6 @@ def regressors(split, epochs: int, tick) -> dict:
     # Squared error predicts no scale. The best estimate of its scale is the
     # root mean squared residual.
     spread = float(np.sqrt(np.mean((split.y - predict(split.x)) ** 2)))
-    shared = {"shape": "global", "scale": "predicted"}
-    normal = _network(split, ScaleHead(1))
-    robust = _network(split, RobustRhoHead(1, conditioning=shared))
-    _train(normal, NormalLoss(), split, epochs, tick)
-    _train(robust, RobustRhoLoss(), split, epochs, tick)
 
     def distribution(model):
         return lambda x: model.predict_distribution(
@@ -54,45 +51,34 @@ def regressors(split, epochs: int, tick) -> dict:
     }
 
 
-def _network(split, head):
+def _train(head, loss, split, epochs, tick):
+    """Trains until the last fifth of the training data stops improving."""
     keras.utils.set_random_seed(0)
     inputs = keras.Input(split.x.shape[1:])
     hidden = keras.layers.Dense(32, activation="relu")(inputs)
     hidden = keras.layers.Dense(32, activation="relu")(hidden)
-    if isinstance(head, int):
-        return keras.Model(inputs, keras.layers.Dense(head)(hidden))
-    return LikelihoodModel(inputs, head(hidden))
-
-
-def _train(model, loss, split, epochs, tick):
-    """Trains until the last fifth of the training data stops improving."""
+    model_class = keras.Model if loss == "mse" else LikelihoodModel
+    model = model_class(inputs, head(hidden))
     model.compile(keras.optimizers.Adam(0.005), loss=loss)
     stop = keras.callbacks.EarlyStopping(patience=25, restore_best_weights=True)
-    count = keras.callbacks.LambdaCallback(on_epoch_end=lambda *_: tick())
-    history = model.fit(
+    model.fit(
         split.x,
         split.y,
         batch_size=_BATCH * max(1, len(split.x) // 200),
         epochs=epochs,
         validation_split=0.2,
         verbose=0,
-        callbacks=[stop, count],
+        callbacks=[stop],
     )
-    # The progress also counts the epochs that were not needed.
-    for _ in range(epochs - len(history.epoch)):
-        tick()
+    tick()
     return model
 
 
-def sparse_weights(quick: bool) -> dict[str, np.ndarray]:
-    """Learns fifty weights of a line, five of which matter, twice.
+def sparse_weights(quick: bool, tick) -> dict[str, np.ndarray]:
+    """Fifty weights of a line, five of which matter.
 
-    Args:
-        quick: whether to train for a few steps only.
-
-    Returns:
-        The true weights, those learned without a regularizer, and those
-        learned with `MultiLasso`.
+    Returns the true weights, those learned without a regularizer, and those
+    learned with `MultiLasso`.
     """
     random = np.random.default_rng(0)
     true = np.zeros((50, 1))
@@ -120,4 +106,5 @@ def sparse_weights(quick: bool) -> dict[str, np.ndarray]:
             verbose=0,
         )
         learned[name] = dense.get_weights()[0][:, 0]
+        tick()
     return learned

@@ -10,9 +10,8 @@ class Chart:
     """Two linear axes, and what is drawn between them.
 
     Args:
-        x: lowest and highest value of the horizontal axis.
-        y: the same of the vertical axis.
-        names: of the horizontal and the vertical axis.
+        x, y: lowest and highest value of each axis.
+        names: names of the axes.
         label: what the chart shows, for those who cannot see it.
         size: width and height in pixels.
     """
@@ -37,14 +36,15 @@ class Chart:
             round(self.TOP + height * (1 - float(up)), 2),
         )
 
-    def grid(self, x_ticks: dict, y_ticks: dict) -> None:
-        """Draws the axes.
-
-        Args:
-            x_ticks: text of each value of the horizontal axis.
-            y_ticks: the same of the vertical axis.
-        """
+    def grid(self, x_ticks=None, y_ticks=None) -> None:
+        """Draws the axes; texts of ticks by value default to round numbers."""
         (left, right), (bottom, _) = self._ranges
+        x_ticks, y_ticks = (
+            marks or {t: number(t) for t in ticks(low, high, 5)}
+            for marks, (low, high) in zip(
+                (x_ticks, y_ticks), self._ranges, strict=True
+            )
+        )
         for value, text in y_ticks.items():
             x, y = self.place(left, value)
             self.line("grid", [(left, value), (right, value)])
@@ -82,14 +82,7 @@ class Chart:
         return " ".join("{},{}".format(*self.place(*p)) for p in points)
 
     def dots(self, css: str, points, radius=3.0, texts=None) -> None:
-        """Draws points `(x, y)`.
-
-        Args:
-            css: class of the points.
-            points: the points.
-            radius: in pixels, one number or one for each point.
-            texts: what each point says under the mouse, or `None`.
-        """
+        """Draws points `(x, y)`, each with a text under the mouse."""
         radii = np.broadcast_to(radius, len(points))
         for at, point in enumerate(points):
             x, y = self.place(*point)
@@ -113,12 +106,7 @@ class Chart:
         )
 
     def figure(self, keys: dict | None = None, caption: str = "") -> Markup:
-        """The chart with a legend.
-
-        Args:
-            keys: what each class of lines, points or bars shows.
-            caption: a sentence below the chart.
-        """
+        """The chart with a legend: `keys` name what each class shows."""
         width, height = self._size
         legend = "".join(
             f'<span class="named"><span class="key {css}"></span>'
@@ -134,19 +122,12 @@ class Chart:
         )
 
 
-def histogram(scores, marked, name: str, bins: int = 40) -> Markup:
-    """A histogram of scores, with some examples in another colour.
-
-    Args:
-        scores: `(n,)`.
-        marked: which of them are suspected, bool `(n,)`.
-        name: the name of the score.
-        bins: number of bars. Defaults to 40.
-    """
+def histogram(scores, marked, name: str, word: str = "suspected") -> Markup:
+    """A histogram of scores `(n,)`; `word` says what the marked ones are."""
     low, high = float(scores.min()), float(scores.max())
     if not high - low > 1e-9 * max(abs(low), abs(high)):
         low, high = low - 0.5, high + 0.5
-    edges = np.linspace(low, high, bins + 1)
+    edges = np.linspace(low, high, 41)
     counts, _ = np.histogram(scores, edges)
     some, _ = np.histogram(scores[marked], edges)
     height, y_ticks = _heights(int(counts.max()))
@@ -156,17 +137,17 @@ def histogram(scores, marked, name: str, bins: int = 40) -> Markup:
         (name, "examples"),
         f"Histogram of {len(scores)} values from {low:.3g} to {high:.3g}, "
         f"median {np.median(scores):.3g}; {int(marked.sum())} examples are "
-        "suspected.",
+        f"{word}.",
     )
-    chart.grid({t: number(t) for t in ticks(low, high, 5)}, y_ticks)
-    for left, right, count, suspected in zip(
+    chart.grid(y_ticks=y_ticks)
+    for left, right, count, few in zip(
         edges, edges[1:], counts, some, strict=False
     ):
         text = f"{left:.3g} to {right:.3g}: {count} examples"
         chart.bar("bar", left, right, height(count), text)
-        text = f"{text}, {suspected} suspected"
-        chart.bar("bar issue", left, right, height(suspected), text)
-    return chart.figure({"all": "all examples", "issue": "suspected"})
+        text = f"{text}, {few} {word}"
+        chart.bar("bar issue", left, right, height(few), text)
+    return chart.figure({"all": "all examples", "issue": word})
 
 
 def _heights(most):
@@ -186,24 +167,27 @@ def _heights(most):
     return height, {height(t): number(t) for t in marks}
 
 
+def share_chart(names, label: str) -> Chart:
+    """A square chart of two shares, with its diagonal."""
+    chart = Chart((0, 1), (0, 1), names, label, (400, 380))
+    quarters = {tick: f"{tick:.0%}" for tick in (0, 0.25, 0.5, 0.75, 1)}
+    chart.grid(quarters, quarters)
+    chart.line("diagonal", [(0, 0), (1, 1)])
+    return chart
+
+
 def reliability(curves: dict, expected: str, observed: str) -> Markup:
     """A reliability diagram.
 
     Args:
         curves: lists of dicts of `name`, `expected`, `observed` and `count`,
             by the class of the line; an empty list is left out.
-        expected: name of the horizontal axis.
-        observed: name of the vertical axis.
+        expected, observed: names of the axes.
     """
     names = expected, observed
-    label = f"{observed} against {expected}"
-    chart = Chart((0, 1), (0, 1), names, label, (400, 380))
-    quarters = {tick: f"{tick:.0%}" for tick in (0, 0.25, 0.5, 0.75, 1)}
-    chart.grid(quarters, quarters)
-    chart.line("diagonal", [(0, 0), (1, 1)])
+    chart = share_chart(names, f"{observed} against {expected}")
+    curves = {css: curve for css, curve in curves.items() if curve}
     for css, curve in curves.items():
-        if not curve:
-            continue
         points = [(row["expected"], row["observed"]) for row in curve]
         counts = np.array([row["count"] for row in curve])
         texts = [
@@ -214,7 +198,7 @@ def reliability(curves: dict, expected: str, observed: str) -> Markup:
         radii = 2.5 + 4 * (counts / counts.max()) ** 0.5
         chart.dots(css, points, radii, texts)
     return chart.figure(
-        {css: css for css, curve in curves.items() if curve},
+        {css: css for css in curves},
         "A calibrated model is on the diagonal. Larger points are more "
         "examples.",
     )

@@ -37,11 +37,7 @@ class Unseen:
 
 
 class Images(Unseen):
-    """Examples as thumbnails.
-
-    Args:
-        x: `(n, h, w)` or `(n, h, w, channels)`, of any range.
-    """
+    """Images `(n, h, w)` or `(n, h, w, channels)` of any range."""
 
     def __init__(self, x):
         self.x = x if x.ndim == 4 else x[..., None]
@@ -97,11 +93,7 @@ def _range(x):
 
 
 class Texts(Unseen):
-    """Examples as text, which the page folds where it is long.
-
-    Args:
-        x: strings or bytes, `(n,)` or `(n, 1)`.
-    """
+    """Strings or bytes `(n,)` or `(n, 1)`, folded where they are long."""
 
     def __init__(self, x):
         self.x = x.reshape(len(x))
@@ -125,11 +117,9 @@ class Texts(Unseen):
 
 
 class Rows(Unseen):
-    """Examples as their first features and the most unusual one.
+    """Rows `(n, features)`; NaN is a missing value.
 
-    Args:
-        x: `(n, features)`; NaN is a missing value.
-        names: of the features.
+    The page shows the first features and the most unusual one.
     """
 
     def __init__(self, x, names):
@@ -190,12 +180,7 @@ def decimals(values, most: int = 4) -> int:
 
 
 def show_inputs(x, feature_names=None) -> Unseen:
-    """Chooses how inputs are shown.
-
-    Args:
-        x: an array, or a structure of several.
-        feature_names: names of the columns of `(n, features)`, or `None`.
-    """
+    """Chooses how inputs, an array or a structure of them, are shown."""
     numbers = isinstance(x, np.ndarray) and x.dtype.kind in "biuf"
     tabular = numbers and x.ndim in (1, 2)
     if feature_names is not None and not tabular:

@@ -13,6 +13,7 @@ from keras_likelihood.backend.whole_files import replacing
 
 try:
     import jinja2
+    from markupsafe import Markup, escape
 except ModuleNotFoundError as error:
     raise ModuleNotFoundError(
         f"A page {how_to_install(error)}", name=error.name
@@ -24,13 +25,7 @@ _NUMBER = re.compile(r"[-+\u2212]?[\d.,]+(e[-+]?\d+)?( ?%)?|-")
 
 @dataclasses.dataclass
 class Table:
-    """A table of a page.
-
-    Args:
-        columns: names of the columns.
-        rows: lists of texts; `Markup`, such as a thumbnail, stays as it is.
-        title: heading above the table. Defaults to none.
-    """
+    """A table with a heading; cells are texts, or `Markup` as it is."""
 
     columns: list
     rows: list
@@ -76,14 +71,9 @@ VERDICTS = {
 
 
 def write_page(output, template: str, title: str, *, scripts=(), **values):
-    """Fills in a template and writes the page.
+    """Fills in a template, whose values are escaped, and writes the page.
 
-    Args:
-        output: path to write. Its folder is made if it does not exist.
-        template: name of a file in `templates`.
-        title: the title of the page.
-        scripts: names of script files, which share one scope.
-        **values: the variables of the template. They are escaped.
+    The folder is made if it does not exist. Scripts share one scope.
     """
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(_FOLDER),
@@ -94,6 +84,7 @@ def write_page(output, template: str, title: str, *, scripts=(), **values):
     )
     environment.filters["content_hash"] = content_hash
     environment.filters["number"] = _number_class
+    environment.filters["words"] = _words
     # NaN and infinity are not JSON: a page with them would not open.
     environment.policies["json.dumps_kwargs"] = {
         "separators": (",", ":"),
@@ -117,6 +108,12 @@ def content_hash(text: str) -> str:
     """The source expression of a content security policy for `text`."""
     digest = hashlib.sha256(text.encode("utf-8")).digest()
     return f"'sha256-{base64.b64encode(digest).decode('ascii')}'"
+
+
+def _words(text):
+    """Text in which `names` are set as code."""
+    found = re.sub("`([^`]+)`", r"<code>\1</code>", str(escape(text)))
+    return Markup(found)
 
 
 def _number_class(value) -> str:

@@ -34,21 +34,21 @@ def last_layer(tensor):
     The search goes into nested models, and skips layers that do not change the
     values.
     """
+    return _deciding_layer(tensor)[0]
+
+
+def _deciding_layer(tensor):
     layer, inputs, position = producer(tensor)
     if is_graph(layer):
-        return last_layer(layer.outputs[position])
+        return _deciding_layer(layer.outputs[position])
     if _passes(layer, tensor, inputs):
-        return last_layer(inputs[0])
-    return layer
+        return _deciding_layer(inputs[0])
+    return layer, inputs
 
 
 def kind_of(tensor) -> str | None:
     """`"softmax"`, `"sigmoid"`, `"linear"`, or `None` if unrecognised."""
-    layer, inputs, position = producer(tensor)
-    if is_graph(layer):
-        return kind_of(layer.outputs[position])
-    if _passes(layer, tensor, inputs):
-        return kind_of(inputs[0])
+    layer, inputs = _deciding_layer(tensor)
     if isinstance(layer, keras.layers.Softmax):
         return "softmax" if layer.axis in (-1, None) else None
     if isinstance(layer, OneVsRestTable | TemperedProbabilities):
@@ -140,11 +140,9 @@ def rename_twins(graph, outputs):
     taken = {operation.name for operation in graph.operations} | set(new)
     for operation in graph.operations:
         if operation.name in new:
-            name = f"first_{operation.name}"
-            while name in taken:
-                name = f"first_{name}"
-            operation.name = name
-            taken.add(name)
+            while operation.name in taken:
+                operation.name = f"first_{operation.name}"
+            taken.add(operation.name)
 
 
 def layer_output(graph, name: str):

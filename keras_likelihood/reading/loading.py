@@ -115,14 +115,10 @@ def _copy_weights(model, copy):
 
 def _agree(model, copy, example):
     few = keras.tree.map_structure(lambda array: array[:2], example)
-    pairs = zip(
-        keras.tree.flatten(model(few)),
-        keras.tree.flatten(copy(few)),
-        strict=True,
-    )
+    found = (keras.tree.flatten(each(few)) for each in (model, copy))
     return all(
         np.allclose(
             *map(keras.ops.convert_to_numpy, pair), 1e-3, 1e-4, equal_nan=True
         )
-        for pair in pairs
+        for pair in zip(*found, strict=True)
     )

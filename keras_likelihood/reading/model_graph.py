@@ -31,8 +31,7 @@ from keras_likelihood.reading.endings import (
 )
 from keras_likelihood.reading.loading import copy_model, load_model
 from keras_likelihood.reading.parameter_layers import (
-    head_behind,
-    named_likelihood,
+    likelihood_beside,
     too_many_outputs,
 )
 from keras_likelihood.reading.stock_models import (
@@ -61,14 +60,7 @@ class ModelGraph:
         likelihood: class of the likelihood, or `None` if unknown.
     """
 
-    def __init__(
-        self,
-        model,
-        x=None,
-        *,
-        batched: bool = False,
-        features: str | None = None,
-    ):
+    def __init__(self, model, x=None, *, batched: bool = False, features=None):
         model = load_model(model)
         self.loss = getattr(model, "loss", None)
         example = _first_input(x) if batched else x
@@ -96,12 +88,9 @@ class ModelGraph:
             return
         if kind.likelihood in (Softmax, Bernoulli):
             tensors, known = self._separate_parameters()
-            given = known.get("temperature", 1.0)
-            self._become(
-                kind.likelihood,
-                PooledLogits(kind.likelihood.name(), kind.components, given),
-                tensors,
-            )
+            name, given = kind.likelihood.name(), known.get("temperature", 1.0)
+            layer = PooledLogits(name, kind.components, given)
+            self._become(kind.likelihood, layer, tensors)
 
     def _number_classes(self):
         """Turns a likelihood of ordered classes into a softmax."""
@@ -138,10 +127,9 @@ class ModelGraph:
         """Logits, divided by the temperature that the model has.
 
         Args:
-            from_logits: whether the output is logits. With `None` the loss and
-                the last layer decide.
+            from_logits: whether the output is logits.
             multi_label: whether the columns are independent yes/no questions.
-                With `None` the loss and the last layer decide.
+                With `None` the loss and the last layer decide both.
             bound: see `LogProbabilities`.
 
         Returns:
@@ -196,15 +184,10 @@ class ModelGraph:
         return keras.layers.Rescaling(inverse.tolist())(logits)
 
     def features(self, *, optional: bool = False):
-        """The tensor of the features.
-
-        Args:
-            optional: whether to return `None` if there are no features.
-        """
+        """The tensor of the features; `None` if they are `optional`."""
         names = [layer.name for layer in self.graph.layers]
-        name = self._feature_layer
-        if name is not None and name in names:
-            return layer_output(self.graph, name)
+        if self._feature_layer in names:
+            return layer_output(self.graph, self._feature_layer)
         if self._feature_layer is None:
             strip = kind_of(self.prediction) in PROBABILITIES
             _, found = open_ending(self.prediction, strip)
@@ -216,18 +199,10 @@ class ModelGraph:
         )
 
     def run(self, tensors: dict, x, y=None, weight=None, batch_size=32):
-        """Computes some tensors once.
+        """Computes symbolic tensors, given by name, once.
 
-        Args:
-            tensors: symbolic tensors by name.
-            x: inputs, or batches `(x, y)` or `(x, y, sample_weight)`.
-            y: targets; `None` for batches.
-            weight: sample weights, or `None`.
-            batch_size: the batch size of the prediction. Batches keep their
-                own size.
-
-        Returns:
-            `(arrays by name, y, sample_weight or None)` as NumPy.
+        Without `y`, `x` are batches `(x, y)` or `(x, y, sample_weight)`.
+        Returns `(arrays by name, y, sample_weight or None)` as NumPy.
         """
         extractor = keras.Model(self.graph.input, tensors)
         if y is not None:
@@ -248,12 +223,7 @@ class ModelGraph:
         return merged, merged.pop("y"), merged.pop("weight", weight)
 
     def extend(
-        self,
-        base,
-        build,
-        *,
-        trainable: bool = False,
-        model_class=keras.Model,
+        self, base, build, *, trainable: bool = False, model_class=keras.Model
     ) -> keras.Model:
         """Returns the copy with a new output.
 
@@ -261,8 +231,7 @@ class ModelGraph:
             base: symbolic tensors of the copy that the output is made of.
             build: function that makes the output.
             trainable: whether the layers below `base` may be trained.
-                Defaults to False.
-            model_class: the class of the result. Defaults to `keras.Model`.
+            model_class: the class of the result.
         """
         if self._is_copy:
             below = keras.Model(self.graph.input, keras.tree.flatten(base))
@@ -275,11 +244,8 @@ class ModelGraph:
         model = model_class(self.graph.input, output, name=name)
         if self._example is not None:
             # Some exports need a model that has been called.
-            model(
-                keras.tree.map_structure(
-                    keras.ops.convert_to_tensor, self._example
-                )
-            )
+            to_tensor = keras.ops.convert_to_tensor
+            model(keras.tree.map_structure(to_tensor, self._example))
         return model
 
 
@@ -302,20 +268,16 @@ def _first_input(batches):
 
 
 def _parameters(loss, graph, beside):
+    """The likelihood, and its parameters by name."""
     if isinstance(loss, LikelihoodLoss):
-        from_output = [
-            name
-            for name, source in loss.sources(len(beside)).items()
-            if source == "predicted"
-        ]
-        found = dict(zip(from_output, beside, strict=True))
+        sources = loss.sources(len(beside))
+        names = [name for name in sources if sources[name] == "predicted"]
+        found = dict(zip(names, beside, strict=True))
         return loss.likelihood, {**loss.parameter_values(), **found}
-    named = named_likelihood(graph, beside)
-    head = None if named else head_behind(graph, beside)
-    named = head.likelihood if head else named
-    if named is not None:
-        names = [p.name for p in named.parameters]
-        return named, dict(zip(names, beside, strict=True))
-    if len(beside) > 1:
+    likelihood, _ = likelihood_beside(graph, beside)
+    if likelihood is None and len(beside) > 1:
         raise too_many_outputs(1 + len(beside))
-    return None, dict(zip(["scale"], beside, strict=False))
+    names = ["scale"]
+    if likelihood is not None:
+        names = [p.name for p in likelihood.parameters]
+    return likelihood, dict(zip(names, beside, strict=bool(likelihood)))

@@ -6,7 +6,6 @@ import keras
 import numpy as np
 
 from keras_likelihood import likelihoods
-from keras_likelihood.constraints import Constraint
 from keras_likelihood.layers import LikelihoodHead, PredictedParameter
 from keras_likelihood.layers.conformal_scores import ConformalScores
 from keras_likelihood.layers.serving import LikelihoodPrediction
@@ -26,36 +25,29 @@ def parameter_layers(model) -> Iterator[tuple[str, keras.Layer]]:
             yield from zip(names, layer.parameter_layers, strict=True)
 
 
-def head_behind(model, beside, key="") -> LikelihoodHead | None:
-    """The head that makes the output of a model, or `None`.
+def likelihood_beside(model, beside, key=""):
+    """The likelihood of a model without a loss, and the head that has it.
 
-    Without parameters `beside` the prediction there is no head.
+    Both are `None` if nothing stands `beside` the prediction. A calibrated
+    regressor has no head: a layer of it keeps the name of the likelihood, and
+    in files of version 0.2 the outputs have the names of the parameters.
     """
     if not beside:
-        return None
+        return None, None
+    if is_graph(model):
+        for layer in reversed(model.layers):
+            if isinstance(layer, ConformalScores):
+                return likelihoods.get(layer.settings["likelihood"]), None
+            if isinstance(layer, LikelihoodPrediction):
+                return likelihoods.get(layer.likelihood), None
+        layers = [_layer_behind(model, key, 1 + i) for i in range(len(beside))]
+        names = [layer.name for layer in layers]
+        for found in (Normal, StudentT):
+            if names == [p.name for p in found.parameters]:
+                return found, None
     layers = _walk(_layer_behind(model, key, 0), set())
     heads = [layer for layer in layers if isinstance(layer, LikelihoodHead)]
-    return heads[0] if len(heads) == 1 else None
-
-
-def named_likelihood(model, beside, key=""):
-    """The likelihood class of a calibrated regressor without head and loss.
-
-    A layer of it keeps the name of the likelihood. In files of version 0.2 the
-    outputs have the names of the parameters. `None` for other models.
-    """
-    if not beside or not is_graph(model):
-        return None
-    for layer in reversed(model.layers):
-        if isinstance(layer, ConformalScores):
-            return likelihoods.get(layer.settings["likelihood"])
-        if isinstance(layer, LikelihoodPrediction):
-            return likelihoods.get(layer.likelihood)
-    names = [_layer_behind(model, key, 1 + i).name for i in range(len(beside))]
-    for found in (Normal, StudentT):
-        if names == [p.name for p in found.parameters]:
-            return found
-    return None
+    return (heads[0].likelihood, heads[0]) if len(heads) == 1 else (None, None)
 
 
 def unit_of(head: LikelihoodHead | None) -> float:
@@ -66,9 +58,7 @@ def unit_of(head: LikelihoodHead | None) -> float:
     return float(np.mean(keras.ops.convert_to_numpy(units.spread)))
 
 
-def constraint_and_start(
-    model, reading, name, position
-) -> tuple[Constraint, float]:
+def constraint_and_start(model, reading, name, position):
     """Constraint and initial value of one parameter.
 
     `position` is its place in the output, `None` if it is not there.

@@ -18,8 +18,7 @@ from keras_likelihood.reading.endings import kind_of
 from keras_likelihood.reading.loading import is_graph, load_model, output_of
 from keras_likelihood.reading.parameter_layers import (
     constraint_and_start,
-    head_behind,
-    named_likelihood,
+    likelihood_beside,
     too_many_outputs,
     unit_of,
 )
@@ -34,7 +33,7 @@ class ReadParameter:
         source: `"fixed"`, `"global"`, `"data"` or `"predicted"`.
         values: a number or an array that broadcasts with the prediction.
         constraint: map from the reals to its domain.
-        initial: value at which its learning starts.
+        initial: initial value.
         unit: the unit of the values, if `adapt` of the head was called. The
             constraint and `initial` are in multiples of it.
     """
@@ -59,10 +58,9 @@ class Reading:
         key: the key of the output, `""` for the only one.
         prediction: logits or predicted values, `(n, ..., units)`.
         likelihood: class of the likelihood, or `None` if unknown.
-        parameters: list of `ReadParameter`s in the likelihood's order.
+        parameters: the likelihood's parameters in its order.
         loss: what the output was compiled with, or `None`.
-        kind: `"softmax"`, `"sigmoid"` or `"linear"`, as the last layer is,
-            or `None`.
+        kind: of the last layer, see `kind_of`.
         y: the targets, where they are known.
     """
 
@@ -143,16 +141,10 @@ def per_example(values) -> np.ndarray:
 
 
 def read_model(model, x, *, batch_size: int = 256) -> list[Reading]:
-    """Runs a model once and reads every output.
+    """Runs a model, or that of a `.keras` file, once and reads every output.
 
-    Args:
-        model: a `keras.Model`, or the path of a `.keras` file.
-        x: inputs as for `predict`.
-        batch_size: the batch size of the prediction. Defaults to 256.
-
-    Returns:
-        One `Reading` for each output. If an output has no likelihood, its
-        reading has no likelihood and no parameters.
+    If an output has no likelihood, its reading has no likelihood and no
+    parameters.
     """
     model = load_model(model)
     output = model.predict(x, batch_size=batch_size, verbose=0)
@@ -178,9 +170,7 @@ def _read(model, key, output, loss):
         tensors = output_of(model)
         tensors = tensors[key] if key else tensors
         kind = kind_of(split_output(tensors)[0])
-    named = named_likelihood(model, beside, key)
-    head = None if named else head_behind(model, beside, key)
-    named = head.likelihood if head else named
+    named, head = likelihood_beside(model, beside, key)
     if isinstance(loss, LikelihoodLoss):
         fitted = loss.distribution(output)
         known = loss.sources(len(beside))

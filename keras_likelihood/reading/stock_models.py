@@ -59,11 +59,7 @@ def with_likelihood(
 ) -> Reading:
     """Returns a reading with a likelihood, in which classes are logits.
 
-    Args:
-        reading: a `Reading`. If it has a likelihood, it is returned unchanged.
-        y: targets, which may show whether they are classes or numbers.
-        task: `"classification"`, `"regression"`, or `None` if unknown.
-        from_logits: whether a classifier puts out logits, or `None`.
+    If `task` or `from_logits` are `None`, the model and `y` decide.
     """
     if reading.likelihood is not None:
         return reading
@@ -110,6 +106,9 @@ def _task(reading, from_logits, output, y):
     one_hot = np.isin(y, (0, 1)).all() and (y.sum(axis=-1) == 1).all()
     if output.shape[-1] > 1 and (y.size == len(y) or one_hot):
         return "classification"
+    if output.shape[-1] == 1 and len(np.unique(y)) > 2:
+        # A single output has two classes.
+        return "regression"
     raise ValueError(
         "Targets that are whole numbers may be classes or quantities. The "
         f"output of shape {output.shape} is linear and does not say which. "

@@ -273,7 +273,7 @@ def with_nan(x):
     "change, message",
     [
         ({"y": None}, "judges labels.*Received: y=None"),
-        ({"y": np.zeros(3, int)}, "one entry an example"),
+        ({"y": np.zeros(3, int)}, "one entry per example"),
         ({"y": np.full(64, 7)}, r"whole numbers from 0 to 2. Received: \[7\]"),
         ({"y": np.full(64, -1)}, r"from 0 to 2. Received: \[-1\]"),
         ({"y": np.full(64, np.nan)}, "`y` must be finite"),

@@ -10,7 +10,7 @@ import pytest
 import keras_likelihood as kl
 from keras_likelihood import cli
 from keras_likelihood.auditing.own_network import _body
-from keras_likelihood.commands.progress import showing_progress
+from keras_likelihood.commands.console import showing_progress
 from tests.audit.test_audit_page import embedded
 from tests.refusals import refusal
 
@@ -135,11 +135,11 @@ HALVES = np.arange(6) % 2
         (GOOD, HALVES + 0.5, {"task": "classification"}, "whole numbers"),
         (GOOD, HALVES, {"classes": 1}, "two classes or more"),
         (GOOD, HALVES + 1, {"classes": 2}, "from 0 to 1. Received: \\[2\\]"),
-        (GOOD[:5], HALVES, {}, "one entry an example"),
+        (GOOD[:5], HALVES, {}, "one entry per example"),
         (GOOD, np.array(list("abcabc")), {}, "dtype <U1"),
         (GOOD, HALVES + 0.5, {}, "needs 10 examples or more"),
         (np.ones((12, 2)), np.full(12, 0.5), {}, "targets that differ"),
-        (np.ones((12, 2)), np.full((12, 2), 0.5), {}, "one number an example"),
+        (np.ones((12, 2)), np.full((12, 2), 0.5), {}, "one number per example"),
         (GOOD[:, 0], HALVES, {}, "table \\(n, features\\) or images"),
         (GOOD[:, :0], HALVES, {}, "table \\(n, features\\) or images"),
         (np.array(["a"] * 6), HALVES, {}, "must be an array of numbers"),
@@ -170,7 +170,7 @@ def test_bad_files_are_refused_before_training(rng, tmp_path, capsys):
     labels = ("--labels", tmp_path / "two.txt")
     assert "two classes" in words(y=np.zeros(120, int))
     assert "Labels must be whole" in words("--task", "classification", y=y / 4)
-    assert "one entry an example" in words(y=y[:7])
+    assert "one entry per example" in words(y=y[:7])
     assert "from 0 to 1" in words(*labels, y=y + 1)
     names = ("--features", tmp_path / "two.txt")
     assert "`feature_names` must be 4 names" in words(*names)

@@ -173,6 +173,11 @@ def test_readings_know_the_likelihood_of_stock_models(kind):
     regressor = read_output(kinds.make(kind, 1, "linear"), x)
     told = with_likelihood(regressor, 0.5 + y, None, None)
     assert told.likelihood is Normal
+    # A single output has no more than two classes.
+    counts = with_likelihood(regressor, np.arange(30), None, None)
+    assert counts.likelihood is Normal
+    with pytest.raises(ValueError, match="may be classes or quantities"):
+        with_likelihood(regressor, np.arange(30) % 2, None, None)
 
 
 def test_readings_say_where_parameters_come_from():

@@ -126,4 +126,4 @@ class TestCommand:
         assert "must end in .npy" in line
         np.save(folder / "y.npy", np.zeros(3, "int64"))
         line = refusal(capsys, "recalibrate", "--data", folder)
-        assert "Received: shape (3,)" in line
+        assert "and (3,) of int64" in line

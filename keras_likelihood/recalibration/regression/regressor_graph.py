@@ -19,6 +19,7 @@ class RegressorGraph:
             numbers where the loss holds them. A scale that is not known for
             new examples is 1.
         prediction, features: symbolic tensors; features may be `None`.
+        has_scale: whether the scale is known for new examples.
     """
 
     def __init__(self, model, x=None, *, with_features=False, **options):
@@ -26,6 +27,7 @@ class RegressorGraph:
         self.prediction = self._source.prediction
         self.likelihood = self._source.likelihood or Normal
         given = dict(self._source.parameters)
+        self.has_scale = "scale" in given
         if issubclass(self.likelihood, LocationScale):
             given.setdefault("scale", 1.0)
         names = [p.name for p in self.likelihood.parameters]

@@ -1,0 +1,142 @@
+"""Three journeys from the first command to the last: shell, browser, shell."""
+
+import csv
+import json
+import shlex
+
+import keras
+import numpy as np
+import pytest
+
+from keras_likelihood import cli
+from keras_likelihood.commands import classifier_task
+from tests.audit.chromium import acted, rendered
+
+pytestmark = pytest.mark.usefixtures("step_by_step")
+
+pytest.importorskip("sklearn")
+
+
+def run(line, capsys):
+    """Runs a command line of ours; returns what it prints as JSON."""
+    words = shlex.split(line)
+    if words[0] == "keras-likelihood":
+        del words[0]
+    capsys.readouterr()
+    status = cli.main([*words, "--json", "--quiet"])
+    printed = capsys.readouterr()
+    assert status == 0, (line, printed.err)
+    return json.loads(printed.out)
+
+
+def save_classifier(path, scale):
+    """A classifier of four classes whose logits are its scaled inputs."""
+    inputs = keras.Input((4,))
+    layer = keras.layers.Dense(
+        4,
+        kernel_initializer=keras.initializers.Identity(scale),
+        activation="softmax",
+    )
+    keras.Model(inputs, layer(inputs)).save(path)
+
+
+def test_our_own_files_are_read_by_all_our_commands(
+    tmp_path, capsys, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    few = {"global": "GlobalScaling"}
+    monkeypatch.setattr(classifier_task, "METHODS", few)
+    random = np.random.default_rng(0)
+    x = random.normal(size=(80, 4)).astype("float32")
+    y = (2 * x + random.gumbel(size=x.shape)).argmax(axis=1)
+    np.savez("data.npz", x=x, y=y)
+    save_classifier("model.keras", 20.0)
+    found = run("checkup model.keras --data data.npz", capsys)
+    assert "recalibrate" in found["next_command"]
+    # What it advises writes a pool of recalibrators, our default.
+    found = run(found["next_command"], capsys)
+    assert found["written"] == ["calibrated.keras"]
+    found = run("checkup calibrated.keras --data data.npz --force", capsys)
+    assert found["parts"][0]["numbers"]["before"]["NLL"] < 1.4
+    page = rendered(tmp_path / "checkup.html", tmp_path / "profile")
+    for part in found["parts"]:
+        assert part["title"] in page.text and part["summary"] in page.text
+    found = run("audit calibrated.keras --data data.npz", capsys)
+    page = rendered(tmp_path / "audit.html", tmp_path / "profile")
+    rows = page.sections["suspected"]
+    assert len([row for row in rows if row]) == min(found["suspected"], 24)
+    again = "recalibrate calibrated.keras --data data.npz --method global"
+    found = run(f"{again} --output twice.keras", capsys)
+    p = keras.models.load_model("twice.keras").predict(x, verbose=0)
+    np.testing.assert_allclose(p.sum(axis=1), 1, atol=1e-5)
+
+
+def test_a_table_becomes_intervals(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    random = np.random.default_rng(0)
+    size = random.uniform(20, 120, 80)
+    towns = random.choice(["Bonn", "Kiel", ""], 80)
+    price = 4 * size + 50 * (towns == "Bonn") + 10 * random.normal(size=80)
+    rows = zip(size, towns, price, strict=True)
+    lines = [f"{s:.2f},{town},{p:.1f}" for s, town, p in rows]
+    (tmp_path / "my table.csv").write_text(
+        "\n".join(["size,town,price", *lines, ""])
+    )
+    found = run(
+        "fit 'my table.csv' --target price --members 2 --epochs 12 "
+        "--report page.html",
+        capsys,
+    )
+    page = rendered(tmp_path / "page.html", tmp_path / "profile")
+    assert "boosted trees" in page.text
+    assert any(tag == "svg" for tag, _ in page.tags)
+    found = run(found["next_command"], capsys)
+    with open(found["output"], newline="") as file:
+        predicted = list(csv.DictReader(file))
+    low, middle, high = (
+        np.array([float(row[name]) for row in predicted])
+        for name in ("lower", "prediction", "upper")
+    )
+    assert len(low) == 80
+    assert (low < high).all() and np.ptp(middle) > 0
+    assert np.mean((low <= price) & (price <= high)) > 0.7
+
+
+REVIEW = """
+const Real = Blob;
+let text;
+window.Blob = function (parts) { text = parts[0]; return new Real(parts); };
+HTMLAnchorElement.prototype.click = function () {};
+press("j");
+const last = () => all("#suspected .pager button").at(-1);
+while (!last().disabled) last().click();
+all("#suspected tbody tr").at(-1).querySelector(".index").click();
+document.querySelector("dialog").close();
+press("a");
+told.push(document.getElementById("progress").textContent);
+click("#export");
+told.push(text, document.querySelector("#apply pre").textContent);
+"""
+
+
+def test_wrong_labels_become_right_ones(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    random = np.random.default_rng(0)
+    true = random.integers(0, 4, 600)
+    x = (np.eye(4)[true] + 0.1 * random.normal(size=(600, 4))).astype("float32")
+    y = true.copy()
+    y[:150] = (true[:150] + random.integers(1, 4, 150)) % 4
+    np.savez("my data.npz", x=x, y=y)
+    save_classifier("model.keras", 5.0)
+    printed = run("audit model.keras --data 'my data.npz'", capsys)
+    assert printed["suspected"] > 100
+    found = acted(tmp_path / "audit.html", tmp_path, REVIEW)
+    progress, decisions, apply = found
+    count = printed["suspected"]
+    assert progress.startswith(f"{count} of {count} suspects decided: export")
+    assert apply == printed["next_command"]
+    (tmp_path / "decisions.csv").write_bytes(decisions.encode())
+    run(apply, capsys)
+    corrected = np.load("corrected.npz")
+    assert len(corrected["y"]) == 600
+    assert (corrected["y"] != true).sum() < 5
