@@ -227,6 +227,10 @@ class LikelihoodModel(LikelihoodStep):
                 f"Received: loss={loss!r}"
             )
 
+    def _check_targets(self, y=None, sample_weight=None, **_):
+        losses, outputs = self._compiled.losses, self._known_outputs()
+        check_targets(losses, outputs, y, sample_weight)
+
     def fit(self, *args, **kwargs):
         """Like `keras.Model.fit`. It trains the data parameters too.
 
@@ -241,7 +245,7 @@ class LikelihoodModel(LikelihoodStep):
         own = self.data_parameters.values()
         for parameter in own:
             parameter.require_index(given.get("x"), given.get("y"))
-        check_targets(self._compiled.losses, self._known_outputs(), **given)
+        self._check_targets(**given)
         given.update(without_held_out(**given))
         given["callbacks"] = with_own_callbacks(self, **given)
         if own:
@@ -270,9 +274,7 @@ class LikelihoodModel(LikelihoodStep):
             x, y, sample_weight, class_weight = standardize_weights(
                 x, y, sample_weight, class_weight
             )
-        check_targets(
-            self._compiled.losses, self._known_outputs(), y, sample_weight
-        )
+        self._check_targets(y, sample_weight)
         build_optimizer(self)
         logs = super().train_on_batch(
             x, y, sample_weight, class_weight, **kwargs
@@ -283,17 +285,13 @@ class LikelihoodModel(LikelihoodStep):
 
     def test_on_batch(self, x, y=None, sample_weight=None, **kwargs):
         """As `keras.Model.test_on_batch`, with the same checks as `fit`."""
-        check_targets(
-            self._compiled.losses, self._known_outputs(), y, sample_weight
-        )
+        self._check_targets(y, sample_weight)
         return super().test_on_batch(x, y, sample_weight, **kwargs)
 
     def evaluate(self, *args, **kwargs):
         """As `keras.Model.evaluate`, with the same checks as `fit`."""
         bound = inspect.signature(super().evaluate).bind(*args, **kwargs)
-        check_targets(
-            self._compiled.losses, self._known_outputs(), **bound.arguments
-        )
+        self._check_targets(**bound.arguments)
         with keeping_values(self):
             return super().evaluate(*args, **kwargs)
 
@@ -307,19 +305,18 @@ class LikelihoodModel(LikelihoodStep):
         with keeping_values(self):
             output = super().predict(*args, **kwargs)
         losses = self._compiled.losses
+        if not losses.by_key:
+            return output
         if losses.is_one and not isinstance(output, dict):
             return _named(losses.by_key[""], output)
-        if isinstance(output, dict):
-            return {
-                key: _named(losses.by_key.get(key), value)
-                for key, value in output.items()
-            }
-        if losses.by_key and isinstance(output, list | tuple):
-            return [
-                _named(losses.by_key.get(key), value)
-                for key, value in enumerate(output)
-            ]
-        return output
+        is_dict = isinstance(output, dict)
+        named = {
+            key: _named(losses.by_key.get(key), value)
+            for key, value in dict(
+                output if is_dict else enumerate(output)
+            ).items()
+        }
+        return named if is_dict else list(named.values())
 
     def predict_distribution(self, x, **kwargs):
         """The fitted likelihood of the targets of `x`.
