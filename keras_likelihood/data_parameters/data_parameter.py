@@ -23,7 +23,6 @@ from keras_likelihood.data_parameters.moved_arguments import (
     refuse_moved,
     without_moved,
 )
-from keras_likelihood.data_parameters.numbered_batches import carries_index
 from keras_likelihood.data_parameters.refusals import Refusals
 from keras_likelihood.data_parameters.row_prior import RowPrior
 from keras_likelihood.data_parameters.saved_rows import (
@@ -260,11 +259,6 @@ class DataParameter(keras.callbacks.Callback):
                 "Received: a table without rows"
             )
 
-    def require_index(self, x, y=None):
-        """Raises an error if the data of `fit` is seen to carry no index."""
-        if carries_index(x, y) is False:
-            self.require_rows(None)
-
     def require_rows(self, index):
         """Raises an error if a batch that trains has no index."""
         if index is None:
@@ -359,14 +353,16 @@ class DataParameter(keras.callbacks.Callback):
             `(rows,)` for a scalar, else `(rows, ...)`.
         """
         self._require_known()
-        state, origin = self._between_steps(
-            lambda: (self._rows_at(index), self._center())
-        )
-        values = self._to_values(state, origin)
+
+        def read():
+            state = self._rows_at(index)
+            return state.shape[:-2], self._to_values(state)
+
+        rows, values = self._between_steps(read)
         shape = self.row_shape
         if self.dimension == "scalar":
             shape = shape[-1:] if shape[-1] > 1 else ()
-        return values.reshape(*state.shape[:-2], *shape)
+        return values.reshape((*rows, *shape))
 
     def state(self, index=None) -> np.ndarray:
         """Rows of the table as they are, `(rows, columns, size)`.
@@ -383,20 +379,13 @@ class DataParameter(keras.callbacks.Callback):
     def _rows_at(self, index):
         if isinstance(index, list | tuple):
             index = np.asarray(index, None if len(index) else "int64")
-        return np.array(
-            self.table.view()[slice(None) if index is None else index]
-        )
+        rows = self.table.view()
+        return np.array(rows if index is None else rows[index])
 
-    def _center(self):
-        """The row that stands for displacement 0, on the host."""
-        origin = np.ravel(self._origin).astype("float32")
-        if self._pooled:
-            origin = origin + ops.convert_to_numpy(self._pooled.center)
-        return origin
-
-    def _to_values(self, state, origin):
-        rows = ops.convert_to_tensor(origin + state[..., 0, :])
-        return ops.convert_to_numpy(self._constraint(rows))
+    def _to_values(self, state):
+        # A copy, as PyTorch warns of arrays that cannot be written.
+        rows = ops.convert_to_tensor(np.array(state[..., 0, :]))
+        return ops.convert_to_numpy(self.value_at(rows))
 
     def _between_steps(self, function):
         """The result of `function`, computed while no step of JAX runs."""
@@ -428,12 +417,13 @@ class DataParameter(keras.callbacks.Callback):
         """Brings the mean for `fallback` up to date, in one pass."""
         # A table in a file may not fit in memory.
         stride = max(1, 2**22 // self.table.shape[2])
-        rows, origin = self._view(), self._center()
+        rows = self._view()
         total = sum(
-            self._to_values(rows[i : i + stride], origin).sum(0, "float64")
+            self._to_values(rows[i : i + stride]).sum(0, "float64")
             for i in range(0, self.num_examples, stride)
         )
-        self._mean.assign((total / self.num_examples).astype("float32"))
+        mean = (total / self.num_examples).astype("float32")
+        self._mean.assign(mean.reshape(-1))
 
     def append(self, count: int) -> "DataParameter":
         """Adds rows for new examples at the end; returns self.

@@ -157,10 +157,7 @@ class FileTable:
 
     def assign(self, state):
         """Replaces all rows by `state`, `(rows, ...)`."""
-        rows = self._writer()
-        for first in range(0, len(rows), 2**16):
-            part = np.asarray(state[first : first + 2**16])
-            rows[first : first + len(part)] = part.reshape(-1, *self.shape[1:])
+        self._writer()[:] = np.reshape(state, self.shape)
         if not self._training:
             self.close()
 

@@ -14,9 +14,6 @@ class Refusals:
 
     A compiled step cannot raise an error. It counts, and `raise_any` reports
     between two steps.
-
-    Args:
-        name: of the variable that counts.
     """
 
     def __init__(self, name: str):
@@ -60,12 +57,7 @@ class Refusals:
         self.counts.assign(np.zeros(5, "int32"))
 
     def raise_any(self, name: str, num_rows: int):
-        """Raises if something was refused since `reset`, and resets.
-
-        Args:
-            name: of the parameter.
-            num_rows: of its table.
-        """
+        """Raises if something was refused since `reset`, and resets."""
         _, outside, not_finite, batch, row = ops.convert_to_numpy(self.counts)
         if not outside and not not_finite:
             return

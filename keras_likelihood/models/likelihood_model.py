@@ -13,6 +13,7 @@ from keras_likelihood.backend.processes import (
 )
 from keras_likelihood.backend.registration import serializable
 from keras_likelihood.data_parameters.file_table import FileTable
+from keras_likelihood.data_parameters.numbered_batches import carries_index
 from keras_likelihood.likelihoods.output import split_output
 from keras_likelihood.losses.likelihood_loss import LikelihoodLoss
 from keras_likelihood.models.adapted_heads import adapt_heads, refuse_other_head
@@ -243,8 +244,8 @@ class LikelihoodModel(LikelihoodStep):
         given = bound.arguments
         build_model(self, given.get("x"))
         own = self.data_parameters.values()
-        for parameter in own:
-            parameter.require_index(given.get("x"), given.get("y"))
+        if own and carries_index(given.get("x"), given.get("y")) is False:
+            next(iter(own)).require_rows(None)
         self._check_targets(**given)
         given.update(without_held_out(**given))
         given["callbacks"] = with_own_callbacks(self, **given)
