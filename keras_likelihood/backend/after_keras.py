@@ -49,20 +49,16 @@ class _Finder(importlib.abc.MetaPathFinder):
         sys.meta_path.remove(self)
         spec = importlib.machinery.PathFinder.find_spec(fullname, path, target)
         if spec is not None and spec.loader is not None:
-            spec.loader = _Loader(spec.loader)
+            _import_core_after(spec.loader)
         return spec
 
 
-class _Loader(importlib.abc.Loader):
-    """Loads a module as its own loader does, and then the core."""
+def _import_core_after(loader):
+    run = loader.exec_module
 
-    def __init__(self, loader):
-        self._loader = loader
-
-    def create_module(self, spec):
-        return self._loader.create_module(spec)
-
-    def exec_module(self, module):
-        module.__spec__.loader = module.__loader__ = self._loader
-        self._loader.exec_module(module)
+    def run_and_import(module):
+        del loader.exec_module
+        run(module)
         import_core()
+
+    loader.exec_module = run_and_import

@@ -49,33 +49,20 @@ class CsvTable:
         self._encoding = self._find_encoding()
         self._separator = self._find_separator()
         head = list(itertools.islice(self._lines(), 100))
-        if not head:
+        self._has_names = bool(head) and _has_names(head)
+        if len(head) <= self._has_names:
             raise ValueError(f"{path}: the file holds no rows")
-        self._has_names = _has_names(head)
-        width = len(head[0])
-        header = [f"column {i}" for i in range(width)]
+        self._width = len(head[0])
+        self._header = [f"column {i}" for i in range(self._width)]
         if self._has_names:
-            header = [cell.strip("# ") for cell in head[0]]
-        self._header, self._width = header, width
-        self._size = max(64, min(_PART_ROWS, _PART_CELLS // width))
+            self._header = [cell.strip("# ") for cell in head[0]]
+        self._size = max(64, min(_PART_ROWS, _PART_CELLS // self._width))
+        self.target = self._find_target(target)
         parts = self._parts()
-        first = next(parts, None)
-        if first is None:
-            raise ValueError(f"{path}: the file holds no rows")
+        first = next(parts)
         # The first reading goes on from here.
-        self._begun = itertools.chain([first], parts)
-        self.target, skipped = self._find_target(target)
-        if _is_number_part(first) and skipped is None:
-            index = self._is_index(0, first[:, 0])
-            self._columns = [
-                _Column(at, name, "number")
-                for at, name in enumerate(header)
-                if at or not index
-            ]
-            if index:
-                self.notes.append("Left out: the saved index")
-        else:
-            self._columns = self._plan(first, skipped)
+        self._begun: Iterator | None = itertools.chain([first], parts)
+        self._columns = self._plan(first)
         self.changed = any(column.kind != "number" for column in self._columns)
         if not self._columns:
             raise ValueError(
@@ -127,10 +114,10 @@ class CsvTable:
         for at, name in enumerate(self._header):
             cells = np.concatenate([part[:, at] for part in parts])
             numbers = self.numbers(cells)
-            held = np.array([not is_missing(str(cell)) for cell in cells])
-            if at == 0 and self._is_index(at, numbers):
+            if self._is_index(at, numbers):
                 continue
-            is_number = np.isfinite(numbers).sum() >= _ENOUGH * held.sum()
+            enough = _ENOUGH * _held(cells).sum()
+            is_number = np.isfinite(numbers).sum() >= enough
             found[name] = _finite(numbers) if is_number else cells
         return found
 
@@ -241,71 +228,75 @@ class CsvTable:
 
     def _find_target(self, target):
         if target is None:
-            return None, None
+            return None
         name = target or self._header[-1]
         if self._header.count(name) != 1:
             raise ValueError(
                 f"{self._path}: the target must be one of the columns "
                 f"{', '.join(self._header[:20])}. Received: {name}"
             )
-        return name, self._header.index(name)
+        return name
 
     def _is_index(self, at, values):
-        named = self._has_names and self._header[at] in _INDEX
+        named = at == 0 and self._has_names and self._header[at] in _INDEX
         return named and np.array_equal(values, np.arange(len(values)))
 
-    def _plan(self, part, skipped):
-        columns, left_out, encoded = [], [], []
+    def _plan(self, part):
+        """The columns to read, as those of the first part suggest."""
+        columns = []
+        said: dict = {"Encoded": [], "Left out": [], "With missing values": []}
         for at, name in enumerate(self._header):
-            if at == skipped:
+            if name == self.target:
                 continue
-            cells = part[:, at]
-            numbers = self.numbers(cells)
-            held = np.array([not is_missing(str(cell)) for cell in cells])
-            column = None
-            if not held.any():
-                left_out.append(f"{name} (empty)")
-            elif at == 0 and self._is_index(at, numbers):
-                left_out.append("the saved index")
-            elif (~np.isnan(numbers)).sum() >= _ENOUGH * held.sum():
-                column = _Column(at, name, "number")
-                bad = held & ~np.isfinite(numbers)
-                if bad.any():
-                    row = int(bad.argmax())
-                    self.notes.append(
-                        f"Cells of `{name}` that are not finite numbers count "
-                        f"as missing: {int(bad.sum())}, the first in row "
-                        f"{row}: {str(cells[row])[:40]!r}"
-                    )
-            else:
-                numbers = dates(cells)
-                levels = sorted({str(c).strip() for c in cells[held]})
-                if np.isfinite(numbers).sum() >= _ENOUGH * held.sum():
-                    column = _Column(at, name, "date")
-                    encoded.append(f"{name} (a date, in days)")
-                elif len(levels) <= MOST_LEVELS and 2 * len(levels) <= len(
-                    part
-                ):
-                    column = _Column(at, name, "text", levels)
-                    encoded.append(f"{name} ({len(levels)} texts)")
-                else:
-                    left_out.append(f"{name} ({len(levels)} different texts)")
+            column, what = self._learn(at, part[:, at])
             if column is None:
+                said["Left out"].append(what)
                 continue
-            if column.kind != "text" and not np.isfinite(numbers).all():
-                column.has_gaps = True
-                column.middle = float(np.nanmedian(_finite(numbers)))
             columns.append(column)
-        gaps = [column.name for column in columns if column.has_gaps]
-        for words, names in {
-            "Encoded": encoded,
-            "Left out": left_out,
-            "With missing values": gaps,
-        }.items():
+            said["Encoded"] += [what] if what else []
+            said["With missing values"] += [name] if column.has_gaps else []
+        for words, names in said.items():
             if names:
                 more = f" and {len(names) - 8} more" if len(names) > 8 else ""
                 self.notes.append(f"{words}: {', '.join(names[:8])}{more}")
         return columns
+
+    def _learn(self, at, cells):
+        """How a column is read, or `None`, and what to say about it."""
+        name, numbers, held = (
+            self._header[at],
+            self.numbers(cells),
+            _held(cells),
+        )
+        kind, what, levels = "number", "", []
+        if not held.any():
+            return None, f"{name} (empty)"
+        if self._is_index(at, numbers):
+            return None, "the saved index"
+        if (~np.isnan(numbers)).sum() >= _ENOUGH * held.sum():
+            self._note_unreadable(name, cells, held & ~np.isfinite(numbers))
+        elif np.isfinite(dates(cells)).sum() >= _ENOUGH * held.sum():
+            kind, what = "date", f"{name} (a date, in days)"
+            numbers = dates(cells)
+        else:
+            levels = sorted({str(c).strip() for c in cells[held]})
+            kind, what = "text", f"{name} ({len(levels)} texts)"
+            if len(levels) > min(MOST_LEVELS, len(cells) / 2):
+                return None, f"{name} ({len(levels)} different texts)"
+        column = _Column(at, name, kind, levels)
+        if kind != "text" and not np.isfinite(numbers).all():
+            column.has_gaps = True
+            column.middle = float(np.nanmedian(_finite(numbers)))
+        return column, what
+
+    def _note_unreadable(self, name, cells, bad):
+        if bad.any():
+            row = int(bad.argmax())
+            self.notes.append(
+                f"Cells of `{name}` that are not finite numbers count as "
+                f"missing: {int(bad.sum())}, the first in row {row}: "
+                f"{str(cells[row])[:40]!r}"
+            )
 
     def numbers(self, cells) -> np.ndarray:
         """Cells as numbers; NaN where there is none."""
@@ -398,8 +389,11 @@ def _finite(numbers):
     return np.where(np.isfinite(numbers), numbers, np.nan)
 
 
-def _is_number_part(part):
-    return part.dtype.kind == "f" and np.isfinite(part).all()
+def _held(cells):
+    """Which cells have a value."""
+    if cells.dtype.kind == "f":
+        return ~np.isnan(cells)
+    return np.array([not is_missing(str(cell)) for cell in cells])
 
 
 def _has_names(head):

@@ -61,28 +61,3 @@ def is_torch_loader(data) -> bool:
     return torch is not None and isinstance(
         data, torch.DataLoader | torch.IterableDataset
     )
-
-
-def weigh_classes(dataset, weights: dict, targets):
-    """A `tf.data.Dataset` of `(x, y)` with a weight for the class of `y`.
-
-    Args:
-        dataset: of batches `(x, y)`.
-        weights: weight by class, an integer; other classes weigh 1.
-        targets: gives the labels, whole numbers or one-hot, for a `y`.
-    """
-    import tensorflow as tf
-
-    last = max(weights) + 1
-    table = tf.constant([float(weights.get(c, 1)) for c in range(last + 1)])
-
-    def weigh(x, y):
-        labels = targets(y)
-        if labels.shape.rank > 1 and labels.shape[-1] != 1:
-            labels = tf.argmax(labels, axis=-1)
-        elif labels.shape.rank > 1:
-            labels = tf.squeeze(labels, axis=-1)
-        labels = tf.cast(tf.round(tf.cast(labels, "float32")), "int32")
-        return x, y, tf.gather(table, tf.clip_by_value(labels, 0, last))
-
-    return dataset.map(weigh)

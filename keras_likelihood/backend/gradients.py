@@ -1,7 +1,8 @@
 """Functions that change only the gradient."""
 
-import keras
 from keras import ops
+
+from keras_likelihood.backend.custom_gradient import with_gradient
 
 
 def scale_step(weight, multiplier: float):
@@ -20,49 +21,11 @@ def scale_step(weight, multiplier: float):
 
 def clip_gradient(x, norm: float):
     """`x`, with a gradient whose 2-norm is at most `norm`."""
-    return _CLIP[keras.backend.backend()](x, norm)
 
+    def clipped(_, gradient):
+        length = ops.sqrt(ops.sum(ops.square(gradient)))
+        return (lambda: gradient * (norm / ops.maximum(length, norm)),)
 
-def _clipped(gradient, norm):
-    length = ops.sqrt(ops.sum(ops.square(gradient)))
-    return gradient * (norm / ops.maximum(length, norm))
-
-
-def _clip_tensorflow(x, norm):
-    import tensorflow as tf
-
-    @tf.custom_gradient
-    def identity(x):
-        return tf.identity(x), lambda upstream: _clipped(upstream, norm)
-
-    return identity(tf.convert_to_tensor(x))
-
-
-def _clip_jax(x, norm):
-    import jax
-
-    @jax.custom_vjp
-    def identity(x):
-        return x
-
-    identity.defvjp(
-        lambda x: (x, None),
-        lambda _, upstream: (_clipped(upstream, norm),),
-    )
-    return identity(ops.convert_to_tensor(x))
-
-
-def _clip_torch(x, norm):
-    x = ops.convert_to_tensor(x)
-    if not x.requires_grad:
-        return x
-    same = x.view_as(x)
-    same.register_hook(lambda upstream: _clipped(upstream, norm))
-    return same
-
-
-_CLIP = {
-    "tensorflow": _clip_tensorflow,
-    "jax": _clip_jax,
-    "torch": _clip_torch,
-}
+    # TensorFlow takes a tensor here, and no variable.
+    x = ops.convert_to_tensor(x) + 0
+    return with_gradient(lambda x: (x, ()), clipped)(x)

@@ -7,6 +7,7 @@ here.
 """
 
 import contextlib
+from collections.abc import Iterator
 
 import keras
 import numpy as np
@@ -15,8 +16,29 @@ _state = {"joint": False}
 
 
 @contextlib.contextmanager
-def joint():
-    """A context in which the processes of `torch.distributed` train jointly."""
+def joint_training() -> Iterator[None]:
+    """Lets the processes of `torch.distributed` train one `LikelihoodModel`.
+
+    Keras has no `fit` over several PyTorch processes. Within this context
+    `LikelihoodModel.fit` starts from the values of process 0, averages the
+    gradients over the processes after every batch and lets data parameters
+    take the step of the joint batch. `fit` and `evaluate` report metrics of
+    all examples. The numbers are those of one process with the joint batch.
+
+    ```python
+    torch.distributed.init_process_group("gloo")  # by `torchrun`
+    with kl.models.joint_training():
+        model.fit(x_part, y_part, batch_size=32)
+    if torch.distributed.get_rank() == 0:
+        model.save("model.keras")
+    ```
+
+    Every process gives `fit` its own part of the examples. All parts and
+    batches must have the same size. Every process must call `fit` and
+    `evaluate`, because each waits for the others. Normalisation layers see the
+    examples of their own process, and the statistics of process 0 are kept. A
+    table on disk and `train_on_batch` work with one process only.
+    """
     _refuse_without_processes()
     before, _state["joint"] = _state["joint"], True
     try:
@@ -105,8 +127,17 @@ def copy_from_first(variables: list):
         variable.assign(value)
 
 
-def gather(x):
-    """Joins tensors `(batch, ...)` of equal shape of all processes."""
+def replica_count() -> int:
+    """Number of model replicas that train together, each on its own batch."""
+    return replicas_that_add() * joint_count()
+
+
+def gather_replicas(x):
+    """Joins the batches `(batch, ...)` of all replicas, in their order."""
+    if keras.backend.backend() == "tensorflow":
+        import tensorflow as tf
+
+        return tf.distribute.get_replica_context().all_gather(x, axis=0)
     import torch
 
     parts = [torch.empty_like(x) for _ in range(joint_count())]

@@ -1,15 +1,12 @@
-"""Reads and writes a few rows of a large variable.
+"""Reads and writes a few rows of a large variable, and differentiates by them.
 
 Reading a variable as a tensor copies all of it. These functions read and write
 only the rows of an index: through the resource on TensorFlow, in the donated
 buffer of the compiled step on JAX and in place on PyTorch.
 """
 
-from typing import Any
-
 import keras
 
-from keras_likelihood.backend import processes
 from keras_likelihood.backend.sharding import gather_sharded, scatter_sharded
 
 
@@ -24,7 +21,15 @@ def gather_rows(variable, index, layout=None):
     """
     if layout is not None:
         return gather_sharded(variable, index, layout)
-    return _BY_BACKEND[keras.backend.backend()].gather(variable, index)
+    if keras.backend.backend() == "jax":
+        return variable.value.at[index].get(mode="promise_in_bounds")
+    if keras.backend.backend() == "torch":
+        return variable.value.detach().index_select(0, index)
+    import tensorflow as tf
+
+    return tf.raw_ops.ResourceGather(
+        resource=_resource(variable), indices=index, dtype=variable.dtype
+    )
 
 
 def scatter_rows(variable, index, rows, layout=None):
@@ -39,8 +44,28 @@ def scatter_rows(variable, index, rows, layout=None):
     """
     if layout is not None:
         scatter_sharded(variable, index, rows, layout)
-        return
-    _BY_BACKEND[keras.backend.backend()].scatter(variable, index, rows)
+    elif keras.backend.backend() == "jax":
+        rows_at = variable.value.at[index]
+        variable.assign(rows_at.set(rows, mode="promise_in_bounds"))
+    elif keras.backend.backend() == "torch":
+        table = variable.value.detach()
+        table.index_copy_(0, index.long(), rows.detach())
+    else:
+        import tensorflow as tf
+
+        tf.raw_ops.ResourceScatterUpdate(
+            resource=_resource(variable), indices=index, updates=rows
+        )
+
+
+def _resource(variable):
+    import tensorflow as tf
+
+    table = variable.value
+    if tf.distribute.in_cross_replica_context():
+        strategy = tf.distribute.get_strategy()
+        table = strategy.experimental_local_results(table)[0]
+    return table.handle
 
 
 def value_and_gradient(function, inputs: list) -> tuple:
@@ -56,12 +81,7 @@ def value_and_gradient(function, inputs: list) -> tuple:
     Returns:
         `(value, derivatives)`, the second a list like `inputs`.
     """
-
-    def alone(*inputs):
-        return function(*inputs), {}
-
-    value, derivatives, _ = value_gradient_and_others(alone, inputs)
-    return value, derivatives
+    return value_gradient_and_others(lambda *x: (function(*x), {}), inputs)[:2]
 
 
 def value_gradient_and_others(function, inputs: list) -> tuple:
@@ -77,189 +97,46 @@ def value_gradient_and_others(function, inputs: list) -> tuple:
     if not inputs:
         value, others = function()
         return value, [], others
-    backend = _BY_BACKEND[keras.backend.backend()]
-    return backend.value_and_gradient(function, inputs)
+    differentiate = {"tensorflow": _tensorflow, "jax": _jax, "torch": _torch}
+    return differentiate[keras.backend.backend()](function, inputs)
 
 
-def sum_by_place(x, place):
-    """Sums the rows of `x` `(batch, ...)` that have the same place.
+def _tensorflow(function, inputs):
+    import tensorflow as tf
 
-    Args:
-        x: tensor `(batch, ...)`.
-        place: integer tensor `(batch,)` with entries in [0, batch).
-
-    Returns:
-        `(batch, ...)`: the total of each place, zero where there is none.
-    """
-    return _BY_BACKEND[keras.backend.backend()].sum_by_place(x, place)
-
-
-def replica_count() -> int:
-    """Number of model replicas that train together, each on its own batch."""
-    return _BY_BACKEND[keras.backend.backend()].replica_count()
+    with tf.GradientTape(watch_accessed_variables=False) as tape:
+        tape.watch(inputs)
+        value, others = function(*inputs)
+    by_inputs = tape.gradient(
+        value, inputs, unconnected_gradients=tf.UnconnectedGradients.ZERO
+    )
+    # The gradient of an embedding has only the rows that were read.
+    return value, [tf.convert_to_tensor(g) for g in by_inputs], others
 
 
-def gather_replicas(x):
-    """Joins the batches `(batch, ...)` of all replicas, in their order."""
-    return _BY_BACKEND[keras.backend.backend()].gather_replicas(x)
+def _jax(function, inputs):
+    import jax
+
+    def total(*inputs):
+        value, others = function(*inputs)
+        return value.sum(), (value, others)
+
+    by_inputs, (value, others) = jax.grad(
+        total, argnums=tuple(range(len(inputs))), has_aux=True
+    )(*inputs)
+    # The step itself is differentiated. Without `stop_gradient` the
+    # derivatives would reach the table.
+    return value, [jax.lax.stop_gradient(g) for g in by_inputs], others
 
 
-def share_of_loss() -> float:
-    """Weight of the loss of one replica in the loss of the joint batch."""
-    return _BY_BACKEND[keras.backend.backend()].share_of_loss()
+def _torch(function, inputs):
+    import torch
 
-
-class _TensorFlow:
-    @staticmethod
-    def resource(variable):
-        import tensorflow as tf
-
-        table = variable.value
-        if tf.distribute.in_cross_replica_context():
-            strategy = tf.distribute.get_strategy()
-            table = strategy.experimental_local_results(table)[0]
-        return table.handle
-
-    @staticmethod
-    def gather(variable, index):
-        import tensorflow as tf
-
-        return tf.raw_ops.ResourceGather(
-            resource=_TensorFlow.resource(variable),
-            indices=index,
-            dtype=variable.dtype,
+    with torch.enable_grad():
+        leaves = [x.detach().requires_grad_() for x in inputs]
+        value, others = function(*leaves)
+        # The graph is needed again when the model is trained.
+        by_inputs = torch.autograd.grad(
+            value.sum(), leaves, retain_graph=True, materialize_grads=True
         )
-
-    @staticmethod
-    def scatter(variable, index, rows):
-        import tensorflow as tf
-
-        tf.raw_ops.ResourceScatterUpdate(
-            resource=_TensorFlow.resource(variable),
-            indices=index,
-            updates=rows,
-        )
-
-    @staticmethod
-    def value_and_gradient(function, inputs):
-        import tensorflow as tf
-
-        with tf.GradientTape(watch_accessed_variables=False) as tape:
-            tape.watch(inputs)
-            value, others = function(*inputs)
-        by_inputs = tape.gradient(
-            value,
-            inputs,
-            unconnected_gradients=tf.UnconnectedGradients.ZERO,
-        )
-        return value, by_inputs, others
-
-    @staticmethod
-    def sum_by_place(x, place):
-        import tensorflow as tf
-
-        return tf.math.unsorted_segment_sum(x, place, tf.shape(place)[0])
-
-    @staticmethod
-    def replica_count():
-        import tensorflow as tf
-
-        return tf.distribute.get_strategy().num_replicas_in_sync
-
-    @staticmethod
-    def gather_replicas(x):
-        import tensorflow as tf
-
-        return tf.distribute.get_replica_context().all_gather(x, axis=0)
-
-    @staticmethod
-    def share_of_loss():
-        # Keras has divided the loss of a replica by their number already.
-        return 1
-
-
-class _Jax:
-    @staticmethod
-    def gather(variable, index):
-        return variable.value.at[index].get(mode="promise_in_bounds")
-
-    @staticmethod
-    def scatter(variable, index, rows):
-        rows_at = variable.value.at[index]
-        variable.assign(rows_at.set(rows, mode="promise_in_bounds"))
-
-    @staticmethod
-    def value_and_gradient(function, inputs):
-        import jax
-
-        def total(*inputs):
-            value, others = function(*inputs)
-            return value.sum(), (value, others)
-
-        by_inputs, (value, others) = jax.grad(
-            total, argnums=tuple(range(len(inputs))), has_aux=True
-        )(*inputs)
-        # The step itself is differentiated. Without `stop_gradient` the
-        # derivatives would reach the table.
-        return value, [jax.lax.stop_gradient(g) for g in by_inputs], others
-
-    @staticmethod
-    def sum_by_place(x, place):
-        import jax
-
-        return jax.ops.segment_sum(x, place, num_segments=x.shape[0])
-
-    @staticmethod
-    def replica_count():
-        return 1
-
-    @staticmethod
-    def gather_replicas(x):
-        return x
-
-
-class _Torch:
-    @staticmethod
-    def gather(variable, index):
-        return variable.value.detach().index_select(0, index)
-
-    @staticmethod
-    def scatter(variable, index, rows):
-        table = variable.value.detach()
-        table.index_copy_(0, index.long(), rows.detach())
-
-    @staticmethod
-    def value_and_gradient(function, inputs):
-        import torch
-
-        with torch.enable_grad():
-            leaves = [x.detach().requires_grad_() for x in inputs]
-            value, others = function(*leaves)
-            # The graph is needed again when the model is trained.
-            by_inputs = torch.autograd.grad(
-                value.sum(), leaves, retain_graph=True
-            )
-        return value, list(by_inputs), others
-
-    @staticmethod
-    def sum_by_place(x, place):
-        return x.new_zeros(x.shape).index_add_(0, place, x)
-
-    @staticmethod
-    def replica_count():
-        return processes.joint_count()
-
-    @staticmethod
-    def gather_replicas(x):
-        return processes.gather(x)
-
-    @staticmethod
-    def share_of_loss():
-        return 1 / processes.joint_count()
-
-
-_BY_BACKEND: dict[str, Any] = {
-    "tensorflow": _TensorFlow,
-    "jax": _Jax,
-    "torch": _Torch,
-}
+    return value, list(by_inputs), others

@@ -53,7 +53,7 @@ class Rows:
         There is no entry for what was not given.
         """
         if not self._rows:
-            self._rows = _first_batches(self._set)
+            self._rows = _first_batches(self._set, min(most, _MOST_READ))
         count = len(keras.tree.flatten(self._rows)[0])
         counted = np.arange(count)
         if "weight" in self._rows:
@@ -115,12 +115,12 @@ def _named(x, y=None, weight=None):
     return {k: v for k, v in parts.items() if v is not None}
 
 
-def _first_batches(data):
+def _first_batches(data, most):
     found, count = [], 0
     for batch in numpy_batches(data):
         parts = batch if isinstance(batch, tuple | list) else (batch,)
         found.append(_named(*parts))
         count += len(keras.tree.flatten(found[-1])[0])
-        if count >= _MOST_READ:
+        if count >= most:
             break
     return keras.tree.map_structure(lambda *a: np.concatenate(a), *found)

@@ -3,6 +3,10 @@
 import concurrent.futures
 
 import keras
+from keras import ops
+
+from keras_likelihood.backend.compiled import compiled
+from keras_likelihood.backend.rows import value_gradient_and_others
 
 
 class GradientFold:
@@ -26,8 +30,7 @@ class GradientFold:
         self._weights, self._state, self._seed = weights, state, seed
         self._fold = fold
         self._programs: dict = {}
-        backend = keras.backend.backend()
-        self._run = getattr(self, f"_make_{backend}")()
+        self._run = compiled(self._fold_batches, static=0)
 
     def __call__(self, total, batches):
         """The last total.
@@ -37,10 +40,9 @@ class GradientFold:
             batches: nest of arrays `(count, ...)`, whose rows are the
                 arguments of `function`.
         """
-        arguments = self._arguments(total, batches)
         begun = self._programs.get(_shapes(batches))
         run = begun.result() if begun is not None else self._run
-        total, draws = run(*arguments)
+        total, draws = run(*self._arguments(total, batches))
         self._seed.state.assign(draws)
         return total
 
@@ -60,11 +62,26 @@ class GradientFold:
         pool.shutdown(wait=False)
 
     def _arguments(self, total, batches):
-        current, others = (
-            [keras.ops.convert_to_tensor(v.value) for v in variables]
-            for variables in (self._weights, self._state)
+        draws, current, others = keras.tree.map_structure(
+            ops.stop_gradient, (self._seed.state, self._weights, self._state)
         )
-        return total, self._seed.state.value, current, others, batches
+        return total, draws, current, others, batches
+
+    def _fold_batches(self, total, draws, current, others, batches):
+        def add(i, carried):
+            total, draws = carried
+            inputs = keras.tree.map_structure(
+                lambda a: ops.convert_to_tensor(a[i]), batches
+            )
+
+            def value(*current):
+                return self._value(current, others, draws, inputs)
+
+            _, gradients, after = value_gradient_and_others(value, current)
+            return self._fold(total, gradients, current), after["draws"]
+
+        count = ops.shape(keras.tree.flatten(batches)[0])[0]
+        return ops.fori_loop(0, count, add, (total, draws))
 
     def _value(self, current, others, draws, inputs):
         """`function` at given values of the variables, and the next draws."""
@@ -75,84 +92,7 @@ class GradientFold:
         ]
         with keras.StatelessScope(state_mapping=mapping) as scope:
             found = self._function(inputs)
-        return found, scope.get_current_value(self._seed.state)
-
-    def _make_jax(self):
-        import jax
-
-        @jax.jit
-        def run(total, draws, current, others, batches):
-            def step(carried, inputs):
-                total, draws = carried
-                gradients, draws = jax.grad(self._value, has_aux=True)(
-                    current, others, draws, inputs
-                )
-                return (self._fold(total, gradients, current), draws), None
-
-            return jax.lax.scan(step, (total, draws), batches)[0]
-
-        return run
-
-    def _make_tensorflow(self):
-        import tensorflow as tf
-
-        def step(total, draws, current, others, inputs):
-            with tf.GradientTape() as tape:
-                tape.watch(current)
-                value, draws = self._value(current, others, draws, inputs)
-            gradients = tape.gradient(
-                value,
-                current,
-                unconnected_gradients=tf.UnconnectedGradients.ZERO,
-            )
-            # The gradient of an embedding holds only the rows that were read.
-            gradients = [tf.convert_to_tensor(g) for g in gradients]
-            return self._fold(total, gradients, current), draws
-
-        # The loop is in the graph, as thousands of calls would take seconds.
-        @tf.function(autograph=False, reduce_retracing=True)
-        def run(total, draws, current, others, batches):
-            count = tf.shape(tf.nest.flatten(batches)[0])[0]
-
-            def add(i, total, draws):
-                batch = tf.nest.map_structure(lambda a: a[i], batches)
-                return i + 1, *step(total, draws, current, others, batch)
-
-            start = tf.nest.map_structure(tf.identity, total)
-            start = tf.constant(0), start, tf.convert_to_tensor(draws)
-            return tf.while_loop(lambda i, *_: i < count, add, start)[1:]
-
-        def read(values):
-            # Variables that several devices share are read on this one.
-            return tf.nest.map_structure(tf.identity, values)
-
-        return lambda total, draws, current, others, batches: run(
-            total, read(draws), read(current), read(others), batches
-        )
-
-    def _make_torch(self):
-        import torch
-
-        def run(total, draws, current, others, batches):
-            current = [v.detach().requires_grad_() for v in current]
-            for i in range(len(keras.tree.flatten(batches)[0])):
-                inputs = keras.tree.map_structure(
-                    lambda a, i=i: keras.ops.convert_to_tensor(a[i]), batches
-                )
-                with torch.enable_grad():
-                    value, draws = self._value(current, others, draws, inputs)
-                    found = torch.autograd.grad(
-                        value, current, allow_unused=True
-                    )
-                gradients = [
-                    torch.zeros_like(v) if g is None else g
-                    for g, v in zip(found, current, strict=True)
-                ]
-                with torch.no_grad():
-                    total = self._fold(total, gradients, current)
-            return total, draws
-
-        return run
+        return found, {"draws": scope.get_current_value(self._seed.state)}
 
 
 def sync_variables(model):

@@ -11,20 +11,18 @@ import numpy as np
 from keras import ops
 
 from keras_likelihood import constraints, likelihoods
-from keras_likelihood.backend.registration import serializable
-from keras_likelihood.backend.rows import (
+from keras_likelihood.backend.processes import (
     gather_replicas,
+    joint_count,
     replica_count,
-    share_of_loss,
 )
-from keras_likelihood.backend.summaries import write_histogram
+from keras_likelihood.backend.registration import serializable
 from keras_likelihood.data_parameters.file_table import FileTable
 from keras_likelihood.data_parameters.memory_table import MemoryTable
 from keras_likelihood.data_parameters.moved_arguments import (
     refuse_moved,
     without_moved,
 )
-from keras_likelihood.data_parameters.numbered_batches import carries_index
 from keras_likelihood.data_parameters.refusals import Refusals
 from keras_likelihood.data_parameters.row_prior import RowPrior
 from keras_likelihood.data_parameters.saved_rows import (
@@ -104,8 +102,6 @@ class DataParameter(keras.callbacks.Callback):
         prior: a `RowPrior`, which keeps rows with few examples near the
             others, or `None`. Not with a `FileTable`.
         table: where the rows are: a `MemoryTable` (default) or a `FileTable`.
-        tensorboard: directory for a histogram of the values after every
-            epoch (needs TensorFlow), or `None`. A loaded model has `None`.
     """
 
     def __init__(
@@ -120,7 +116,6 @@ class DataParameter(keras.callbacks.Callback):
         optimizer: SparseRMSProp | None = None,
         prior: RowPrior | None = None,
         table: MemoryTable | FileTable | None = None,
-        tensorboard: str | None = None,
         **moved,
     ):
         super().__init__()
@@ -153,11 +148,13 @@ class DataParameter(keras.callbacks.Callback):
         self.dimension, self.fallback = dimension, fallback
         self.optimizer, self.prior = optimizer, prior
         self.table: Any = table or MemoryTable()
-        self.tensorboard = tensorboard
         self.name: str | None = None
         self.built = False
         self._likelihood: Any = None
-        self._is_loaded, self._has_rows = False, True
+        self._is_loaded = False
+        # Version 0.2 kept the rows of a table on disk out of the model file.
+        # They are not known until `load` reads that table.
+        self.is_open = True
         self._thread: int | None = None
         self._requests: list = []
         self._steps, self._next_check = 0, 1
@@ -252,29 +249,15 @@ class DataParameter(keras.callbacks.Callback):
         own = [self._mean, self._refusals.counts, *center]
         return [*self.table.variables, *own]
 
-    @property
-    def is_open(self) -> bool:
-        """Whether the rows are known.
-
-        Version 0.2 kept the rows of a table on disk out of the model file. So
-        they are not known until `load` reads that table.
-        """
-        return self._has_rows
-
     def _require_known(self):
         self._require_built()
-        if not self._has_rows:
+        if not self.is_open:
             raise ValueError(
                 "This model was saved by version 0.2, which kept the rows of "
                 "a table on disk in a file of its own. Read that file: "
                 "`model.data_parameters[name].load('scale.rows')`. "
                 "Received: a table without rows"
             )
-
-    def require_index(self, x, y=None):
-        """Raises an error if the data of `fit` is seen to carry no index."""
-        if carries_index(x, y) is False:
-            self.require_rows(None)
 
     def require_rows(self, index):
         """Raises an error if a batch that trains has no index."""
@@ -345,7 +328,8 @@ class DataParameter(keras.callbacks.Callback):
             )
             known = ops.cast(flags, "bool")
             if not self.follows:
-                gradient = gradient * share_of_loss()
+                # TensorFlow has divided the loss by their number already.
+                gradient = gradient / joint_count()
             state = self.table.read(index)
         if self._pooled:
             self._pooled.move_center(gradient, known)
@@ -369,15 +353,16 @@ class DataParameter(keras.callbacks.Callback):
             `(rows,)` for a scalar, else `(rows, ...)`.
         """
         self._require_known()
-        state, origin = self._between_steps(
-            lambda: (self.table.numpy(index), self._center())
-        )
-        values = self._to_values(state, origin)
-        is_number = self.dimension == "scalar" and self.row_shape[-1] == 1
+
+        def read():
+            state = self._rows_at(index)
+            return state.shape[:-2], self._to_values(state)
+
+        rows, values = self._between_steps(read)
+        shape = self.row_shape
         if self.dimension == "scalar":
-            tail = () if is_number else self.row_shape[-1:]
-            return values.reshape(*state.shape[:-2], *tail)
-        return values.reshape(*state.shape[:-2], *self.row_shape)
+            shape = shape[-1:] if shape[-1] > 1 else ()
+        return values.reshape((*rows, *shape))
 
     def state(self, index=None) -> np.ndarray:
         """Rows of the table as they are, `(rows, columns, size)`.
@@ -389,18 +374,18 @@ class DataParameter(keras.callbacks.Callback):
             index: as in `values`.
         """
         self._require_known()
-        return self._between_steps(lambda: self.table.numpy(index))
+        return self._between_steps(lambda: self._rows_at(index))
 
-    def _center(self):
-        """The row that stands for displacement 0, on the host."""
-        origin = np.ravel(self._origin).astype("float32")
-        if self._pooled:
-            origin = origin + ops.convert_to_numpy(self._pooled.center)
-        return origin
+    def _rows_at(self, index):
+        if isinstance(index, list | tuple):
+            index = np.asarray(index, None if len(index) else "int64")
+        rows = self.table.view()
+        return np.array(rows if index is None else rows[index])
 
-    def _to_values(self, state, origin):
-        rows = ops.convert_to_tensor(origin + state[..., 0, :])
-        return ops.convert_to_numpy(self._constraint(rows))
+    def _to_values(self, state):
+        # A copy, as PyTorch warns of arrays that cannot be written.
+        rows = ops.convert_to_tensor(np.array(state[..., 0, :]))
+        return ops.convert_to_numpy(self.value_at(rows))
 
     def _between_steps(self, function):
         """The result of `function`, computed while no step of JAX runs."""
@@ -430,15 +415,15 @@ class DataParameter(keras.callbacks.Callback):
 
     def update_mean(self):
         """Brings the mean for `fallback` up to date, in one pass."""
-        stride = self.num_examples
-        if isinstance(self.table, FileTable):
-            stride = max(1, 2**22 // self.table.shape[2])
-        rows, origin = self._view(), self._center()
+        # A table in a file may not fit in memory.
+        stride = max(1, 2**22 // self.table.shape[2])
+        rows = self._view()
         total = sum(
-            self._to_values(rows[i : i + stride], origin).sum(0, "float64")
+            self._to_values(rows[i : i + stride]).sum(0, "float64")
             for i in range(0, self.num_examples, stride)
         )
-        self._mean.assign((total / self.num_examples).astype("float32"))
+        mean = (total / self.num_examples).astype("float32")
+        self._mean.assign(mean.reshape(-1))
 
     def append(self, count: int) -> "DataParameter":
         """Adds rows for new examples at the end; returns self.
@@ -549,7 +534,7 @@ class DataParameter(keras.callbacks.Callback):
         self._refuse_prior()
         self._require_built()
         self.table.assign(load_rows(path, self.table.shape, self._about()))
-        self._has_rows = True
+        self.is_open = True
         self.update_mean()
 
     def _refuse_prior(self):
@@ -605,10 +590,6 @@ class DataParameter(keras.callbacks.Callback):
         self._between_steps(self.check)
         self._answer_requests()
         self.table.flush()
-        if self.tensorboard is not None:
-            write_histogram(
-                self.tensorboard, f"data_{self.name}", self.values(), epoch
-            )
 
     def on_test_begin(self, logs=None):
         if self.fallback == "mean" and self.is_open:
@@ -619,6 +600,9 @@ class DataParameter(keras.callbacks.Callback):
             self.update_mean()
 
     def get_config(self) -> dict:
+        # A loaded model must not touch a file that its own file names.
+        is_file = isinstance(self.table, FileTable)
+        table = MemoryTable() if is_file else self.table
         serialize = keras.saving.serialize_keras_object
         return {
             "num_examples": self.num_examples,
@@ -629,21 +613,19 @@ class DataParameter(keras.callbacks.Callback):
             "fallback": self.fallback,
             "optimizer": serialize(self.optimizer),
             "prior": serialize(self.prior),
-            "table": serialize(self.table.for_config()),
-            "tensorboard": self.tensorboard,
+            "table": serialize(table),
         }
 
     @classmethod
     def from_config(cls, config):
-        # The person who loads a model decides which folders it writes to.
         has_rows = config.get("store") is None
-        config = without_moved({**config, "tensorboard": None})
+        config = without_moved(config)
         for name in ("optimizer", "prior", "table"):
             if isinstance(config.get(name), dict):
                 made = keras.saving.deserialize_keras_object(config[name])
                 config[name] = made
         parameter = cls(**config)
-        parameter._is_loaded, parameter._has_rows = True, has_rows
+        parameter._is_loaded, parameter.is_open = True, has_rows
         return parameter
 
 

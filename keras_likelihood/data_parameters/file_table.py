@@ -10,8 +10,7 @@ from keras import ops
 
 from keras_likelihood.backend.extras import how_to_install
 from keras_likelihood.backend.host_calls import call_host
-from keras_likelihood.backend.rows import replica_count
-from keras_likelihood.data_parameters.memory_table import MemoryTable
+from keras_likelihood.backend.processes import replica_count
 from keras_likelihood.data_parameters.saved_rows import (
     check_about,
     read_about,
@@ -156,19 +155,9 @@ class FileTable:
         ops.convert_to_numpy(self._writes)
         return self._current()
 
-    def numpy(self, index=None) -> np.ndarray:
-        """State `(rows, columns, size)` of some rows or all."""
-        index = slice(None) if index is None else index
-        if isinstance(index, list | tuple):
-            index = np.asarray(index, None if len(index) else "int64")
-        return np.array(self.view()[index])
-
     def assign(self, state):
         """Replaces all rows by `state`, `(rows, ...)`."""
-        rows = self._writer()
-        for first in range(0, len(rows), 2**16):
-            part = np.asarray(state[first : first + 2**16])
-            rows[first : first + len(part)] = part.reshape(-1, *self.shape[1:])
+        self._writer()[:] = np.reshape(state, self.shape)
         if not self._training:
             self.close()
 
@@ -298,10 +287,6 @@ class FileTable:
     def __getstate__(self):
         # Another process opens the file for itself.
         return {**self.__dict__, "_rows": None, "_lock": None, "_error": None}
-
-    def for_config(self) -> MemoryTable:
-        """The table of a loaded model: no file that it names is touched."""
-        return MemoryTable()
 
 
 def _identity(path):

@@ -99,19 +99,9 @@ class MemoryTable:
         rows = ops.reshape(state, (-1, self.shape[1] * self.shape[2]))
         scatter_rows(self._rows, index, rows, self._layout)
 
-    def numpy(self, index=None) -> np.ndarray:
-        """State `(rows, columns, size)` of some rows or all, on the host."""
-        if index is None:
-            return self._rows.numpy().reshape(self.shape)
-        # NumPy's rules: masks, slices, negative numbers, and its errors.
-        index = np.arange(self.shape[0], dtype="int32")[index]
-        rows = self.read(ops.convert_to_tensor(index.reshape(-1)))
-        rows = ops.convert_to_numpy(rows)
-        return rows.reshape(*index.shape, *self.shape[1:])
-
     def view(self) -> np.ndarray:
-        """As `numpy()`; a `FileTable` makes no copy here."""
-        return self.numpy()
+        """State `(rows, columns, size)` of all rows, on the host."""
+        return self._rows.numpy().reshape(self.shape)
 
     def assign(self, state):
         """Replaces all rows by `state` `(rows, columns, size)`."""
@@ -128,10 +118,6 @@ class MemoryTable:
         """Nothing to open, and below nothing to raise, write or close."""
 
     raise_error = flush = close = open_for_training
-
-    def for_config(self) -> "MemoryTable":
-        """What a config has in its place; see `FileTable`."""
-        return self
 
     def get_config(self) -> dict:
         return {"shard": self.shard}

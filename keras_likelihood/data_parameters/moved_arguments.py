@@ -5,14 +5,22 @@ from keras_likelihood.data_parameters.row_prior import RowPrior
 from keras_likelihood.data_parameters.sparse_rms_prop import SparseRMSProp
 
 _OPTIMIZER = ("rho", "epsilon", "momentum", "weight_decay", "clipnorm")
-_NOW = {
+_SPELLING = {
     **{name: f"optimizer=SparseRMSProp({name}={{!r}})" for name in _OPTIMIZER},
     "prior_scale": "prior=RowPrior({!r}, row_sizes=...)",
     "row_sizes": "prior=RowPrior(..., row_sizes=...)",
     "store": "table=FileTable({!r})",
     "shard": "table=MemoryTable(shard={!r})",
-    "sync": None,
-    "batches_ahead": None,
+}
+_UNNEEDED = "is no longer needed; leave it out"
+_NOW = {
+    **{
+        name: f"is now `DataParameter(..., {now})`, of `kl.data_parameters`"
+        for name, now in _SPELLING.items()
+    },
+    "sync": _UNNEEDED,
+    "batches_ahead": _UNNEEDED,
+    "tensorboard": "is gone; write `values()` in a callback of your own",
 }
 
 
@@ -21,13 +29,7 @@ def refuse_moved(given: dict):
     for name, value in given.items():
         if name not in _NOW:
             raise TypeError(f"DataParameter has no argument {name!r}")
-        now = _NOW[name]
-        advice = (
-            "is no longer needed; leave it out"
-            if now is None
-            else f"is now `DataParameter(..., {now.format(value)})`, of "
-            "`kl.data_parameters`"
-        )
+        advice = _NOW[name].format(value)
         raise ValueError(f"`{name}` {advice}. Received: {name}={value!r}")
 
 
@@ -36,9 +38,9 @@ def without_moved(config: dict) -> dict:
 
     Its table on disk was not in the model file.
     """
-    if "table" in config:
-        return config
     own = {name: value for name, value in config.items() if name not in _NOW}
+    if "table" in config:
+        return own
     given = {name: config[name] for name in _OPTIMIZER if name in config}
     optimizer = SparseRMSProp(**given)
     if optimizer != SparseRMSProp():

@@ -45,7 +45,7 @@ class NumberedBatches(keras.utils.PyDataset):
         self._dataset = dataset
         self._marks: dict = {}
         self._refuse_other_orders()
-        self.batch_size = len(self._batch(0)[2])
+        self.batch_size = len(keras.tree.flatten(self._batch(0)[1])[0])
 
     def _refuse_other_orders(self):
         kind = type(self._dataset)
@@ -79,17 +79,17 @@ class NumberedBatches(keras.utils.PyDataset):
                 "`indexed` needs batches (x, y) or (x, y, sample_weight). "
                 f"Received: {type(batch).__name__} from __getitem__"
             )
-        leaves = keras.tree.flatten(batch[1])
         if carries_index(None, batch[1]):
             raise ValueError(
                 "The batches carry numbers already. "
                 f"Received: {type(self._dataset).__name__}"
             )
-        return batch, leaves, leaves[0]
+        return batch
 
     def __getitem__(self, number):
-        (x, y, *weight), leaves, first = self._batch(number)
-        size, last = len(first), number == len(self) - 1
+        x, y, *weight = self._batch(number)
+        leaves = keras.tree.flatten(y)
+        size, last = len(leaves[0]), number == len(self) - 1
         if size > self.batch_size or (size < self.batch_size and not last):
             raise ValueError(
                 "`indexed` needs batches of one size, but for the last. "

@@ -4,30 +4,20 @@ import keras
 import numpy as np
 from keras import ops
 
-_STEPS, _OUTSIDE, _NOT_FINITE, _FIRST_STEP, _FIRST_ROW = range(5)
 
-
-class _Counts(keras.Variable):
-    """Counters that start anew from what 0.1.0 saved, which was one number."""
-
-    def assign(self, value):
-        if np.ndim(value) == 0:
-            value = np.zeros(self.shape, "int32")
-        return super().assign(value)
+class Counts(keras.Variable):
+    """Counters, of another shape in files of version 0.1."""
 
 
 class Refusals:
     """Counts of entries that a data parameter could not use.
 
-    A compiled step cannot raise: it counts, and `raise_any` reports between
-    two steps.
-
-    Args:
-        name: of the variable that counts.
+    A compiled step cannot raise an error. It counts, and `raise_any` reports
+    between two steps.
     """
 
     def __init__(self, name: str):
-        self.counts = _Counts(
+        self.counts = Counts(
             np.zeros(5, "int32"),
             dtype="int32",
             trainable=False,
@@ -45,21 +35,19 @@ class Refusals:
             index: row numbers, integers.
         """
         before = ops.convert_to_tensor(self.counts)
-        number = before[_STEPS] + 1
+        steps, *totals, first, row = ops.unstack(before, 5)
         marks = ops.cast(ops.stack([outside, not_finite]), "int32")
         added = ops.sum(marks, axis=1)
-        any_before = before[_OUTSIDE] + before[_NOT_FINITE] > 0
-        any_now = added[0] + added[1] > 0
-        first = ops.logical_and(any_now, ops.logical_not(any_before))
-        row = ops.max(ops.where(not_finite, ops.cast(index, "int32"), -1))
+        is_first = ops.logical_and(first == 0, ops.any(added > 0))
+        highest = ops.max(ops.where(not_finite, ops.cast(index, "int32"), 0))
         self.counts.assign(
             ops.stack(
                 [
-                    number,
-                    before[_OUTSIDE] + added[0],
-                    before[_NOT_FINITE] + added[1],
-                    ops.where(first, number, before[_FIRST_STEP]),
-                    ops.where(first, row, before[_FIRST_ROW]),
+                    steps + 1,
+                    totals[0] + added[0],
+                    totals[1] + added[1],
+                    ops.where(is_first, steps + 1, first),
+                    ops.maximum(row, highest),
                 ]
             )
         )
@@ -69,28 +57,23 @@ class Refusals:
         self.counts.assign(np.zeros(5, "int32"))
 
     def raise_any(self, name: str, num_rows: int):
-        """Raises if something was refused since `reset`, and resets.
-
-        Args:
-            name: of the parameter.
-            num_rows: of its table.
-        """
-        counts = ops.convert_to_numpy(self.counts)
-        if not counts[_OUTSIDE] and not counts[_NOT_FINITE]:
+        """Raises if something was refused since `reset`, and resets."""
+        _, outside, not_finite, batch, row = ops.convert_to_numpy(self.counts)
+        if not outside and not not_finite:
             return
         self.reset()
-        where = f"first in batch {counts[_FIRST_STEP]} since training began"
-        if counts[_OUTSIDE]:
+        where = f"first in batch {batch} since training began"
+        if outside:
             raise ValueError(
                 f"The data {name} has rows 0 to {num_rows - 1}; "
                 "set `num_examples` to the size of the whole training set, or "
                 "number the examples from 0. No row was moved by the others. "
-                f"Received: {counts[_OUTSIDE]} index(es) outside, {where}"
+                f"Received: {outside} index(es) outside, {where}"
             )
         raise ValueError(
             f"The data {name} keeps only finite rows. Look for NaN and "
             "infinity in the inputs and targets, or lower the learning rate "
             "of the model; the rows are as they were before. "
-            f"Received: {counts[_NOT_FINITE]} row(s) that would not be finite, "
-            f"{where}, such as row {counts[_FIRST_ROW]}"
+            f"Received: {not_finite} row(s) that would not be finite, "
+            f"{where}, such as row {row}"
         )

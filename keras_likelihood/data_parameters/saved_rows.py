@@ -12,19 +12,14 @@ from keras_likelihood.backend.whole_files import replacing
 _FORMAT = "keras_likelihood table 3"
 
 
-def about_path(path: str) -> str:
-    """The path of the JSON file that describes the table at `path`."""
-    return f"{path}.json"
-
-
 def write_about(path: str, about: dict):
-    """Writes the description of the table at `path`.
+    """Writes the description of the table at `path`, `path.json`.
 
     A JSON file of someone else is not replaced.
     """
-    if os.path.exists(about_path(path)):
+    if os.path.exists(f"{path}.json"):
         _read_json(path)
-    with replacing(about_path(path)) as temporary:
+    with replacing(f"{path}.json") as temporary:
         text = json.dumps({"format": _FORMAT, **about}, indent=1)
         temporary.write_text(text + "\n")
 
@@ -51,14 +46,14 @@ def read_about(path: str) -> dict:
 
 def _read_json(path):
     try:
-        with open(about_path(path), encoding="utf-8") as file:
+        with open(f"{path}.json", encoding="utf-8") as file:
             about = json.load(file)
         if about.pop("format") == _FORMAT:
             return about
     except (OSError, ValueError, KeyError, AttributeError, TypeError):
         pass
     raise ValueError(
-        f"{path} is not a table of data parameters: {about_path(path)}, which "
+        f"{path} is not a table of data parameters: {path}.json, which "
         "describes it, is missing or of another format. A table that version "
         "0.1 made can be loaded and saved by version 0.2. "
         f"Received: {path!r}"
@@ -131,14 +126,12 @@ def load_rows(path: str | os.PathLike, shape: tuple, about: dict) -> np.ndarray:
 
 _MAGIC = b"\x89KLROWS\n"
 _HEADER = struct.Struct("<8sIIII")
-_JOURNAL = struct.Struct("<8s32sqqI")
 
 
 def _read_version_2(path):
     """Rows and description of a table on disk of version 0.2.
 
-    It has a header of 4096 bytes, the rows with a check number each, and a
-    journal with the last batch, which may not have reached the rows.
+    It has a header of 4096 bytes, then the rows with a check number each.
     """
     with open(path, "rb") as file:
         _, _, _, length, checksum = _HEADER.unpack(file.read(_HEADER.size))
@@ -149,25 +142,8 @@ def _read_version_2(path):
                 "Received: bytes that do not fit their checksum"
             )
         header = json.loads(text)
-        count, width = header["num_rows"], header["width"]
-        end = 4096 + 4 * count * (width + 1)
-        file.seek(-(-end // 4096) * 4096)
-        start = file.read(_JOURNAL.size)
-        journal = file.read()
-    # The file itself does not change.
-    rows = np.memmap(path, "<f4", "c", 4096, (count, width + 1))
-    if len(start) == _JOURNAL.size:
-        _, identity, number, batch, checksum = _JOURNAL.unpack(start)
-        size = batch * (8 + 4 * (width + 1))
-        if identity == header["identity"].encode() and len(journal) >= size:
-            index = np.frombuffer(journal, "<i8", batch)
-            newest = np.frombuffer(journal[8 * batch : size], "<f4")
-            newest = newest.reshape(batch, width + 1)
-            found = zlib.crc32(struct.pack("<qq", number, batch))
-            found = zlib.crc32(index, found)
-            # A batch that was not written as a whole does not count.
-            if zlib.crc32(newest[:, -1].tobytes(), found) == checksum:
-                rows[index] = newest
+    shape = header["num_rows"], header["width"] + 1
+    rows = np.memmap(path, "<f4", "r", 4096, shape)
     owner = header["owner"]
     slots, size = owner.pop("slots"), owner.pop("size")
     columns = ["displacement", "mean_square", "momentum"][:slots]

@@ -46,7 +46,7 @@ class ConformalRegressor(keras.Model):
     def predict_distribution(
         self, x, *, groups=None, **kwargs
     ) -> ConformalDistribution:
-        """The distribution of the targets of `x`, with its `interval`.
+        """The distribution of the targets of `x`, of NumPy arrays.
 
         Args:
             x: inputs.
@@ -56,9 +56,9 @@ class ConformalRegressor(keras.Model):
         layer = scores_layer(self)
         output = self.predict(x, **{"verbose": 0, **kwargs})
         settings = layer.settings
-        law = distribution_of(likelihoods.get(settings["likelihood"]), output)
-        law = tempered(law, settings["trust"], settings["units"])
-        return ConformalDistribution(law, layer.scores, groups)
+        found = distribution_of(likelihoods.get(settings["likelihood"]), output)
+        found = tempered(found, settings["trust"], settings["units"])
+        return ConformalDistribution(found.as_numpy(), layer.scores, groups)
 
     def at_coverage(self, coverage: float = 0.9) -> keras.Model:
         """A Keras model that puts out the intervals themselves.

@@ -13,6 +13,7 @@ from keras_likelihood.backend.processes import (
 )
 from keras_likelihood.backend.registration import serializable
 from keras_likelihood.data_parameters.file_table import FileTable
+from keras_likelihood.data_parameters.numbered_batches import carries_index
 from keras_likelihood.likelihoods.output import split_output
 from keras_likelihood.losses.likelihood_loss import LikelihoodLoss
 from keras_likelihood.models.adapted_heads import adapt_heads, refuse_other_head
@@ -227,6 +228,10 @@ class LikelihoodModel(LikelihoodStep):
                 f"Received: loss={loss!r}"
             )
 
+    def _check_targets(self, y=None, sample_weight=None, **_):
+        losses, outputs = self._compiled.losses, self._known_outputs()
+        check_targets(losses, outputs, y, sample_weight)
+
     def fit(self, *args, **kwargs):
         """Like `keras.Model.fit`. It trains the data parameters too.
 
@@ -239,9 +244,9 @@ class LikelihoodModel(LikelihoodStep):
         given = bound.arguments
         build_model(self, given.get("x"))
         own = self.data_parameters.values()
-        for parameter in own:
-            parameter.require_index(given.get("x"), given.get("y"))
-        check_targets(self._compiled.losses, self._known_outputs(), **given)
+        if own and carries_index(given.get("x"), given.get("y")) is False:
+            next(iter(own)).require_rows(None)
+        self._check_targets(**given)
         given.update(without_held_out(**given))
         given["callbacks"] = with_own_callbacks(self, **given)
         if own:
@@ -270,9 +275,7 @@ class LikelihoodModel(LikelihoodStep):
             x, y, sample_weight, class_weight = standardize_weights(
                 x, y, sample_weight, class_weight
             )
-        check_targets(
-            self._compiled.losses, self._known_outputs(), y, sample_weight
-        )
+        self._check_targets(y, sample_weight)
         build_optimizer(self)
         logs = super().train_on_batch(
             x, y, sample_weight, class_weight, **kwargs
@@ -283,17 +286,13 @@ class LikelihoodModel(LikelihoodStep):
 
     def test_on_batch(self, x, y=None, sample_weight=None, **kwargs):
         """As `keras.Model.test_on_batch`, with the same checks as `fit`."""
-        check_targets(
-            self._compiled.losses, self._known_outputs(), y, sample_weight
-        )
+        self._check_targets(y, sample_weight)
         return super().test_on_batch(x, y, sample_weight, **kwargs)
 
     def evaluate(self, *args, **kwargs):
         """As `keras.Model.evaluate`, with the same checks as `fit`."""
         bound = inspect.signature(super().evaluate).bind(*args, **kwargs)
-        check_targets(
-            self._compiled.losses, self._known_outputs(), **bound.arguments
-        )
+        self._check_targets(**bound.arguments)
         with keeping_values(self):
             return super().evaluate(*args, **kwargs)
 
@@ -307,19 +306,18 @@ class LikelihoodModel(LikelihoodStep):
         with keeping_values(self):
             output = super().predict(*args, **kwargs)
         losses = self._compiled.losses
+        if not losses.by_key:
+            return output
         if losses.is_one and not isinstance(output, dict):
             return _named(losses.by_key[""], output)
-        if isinstance(output, dict):
-            return {
-                key: _named(losses.by_key.get(key), value)
-                for key, value in output.items()
-            }
-        if losses.by_key and isinstance(output, list | tuple):
-            return [
-                _named(losses.by_key.get(key), value)
-                for key, value in enumerate(output)
-            ]
-        return output
+        is_dict = isinstance(output, dict)
+        named = {
+            key: _named(losses.by_key.get(key), value)
+            for key, value in dict(
+                output if is_dict else enumerate(output)
+            ).items()
+        }
+        return named if is_dict else list(named.values())
 
     def predict_distribution(self, x, **kwargs):
         """The fitted likelihood of the targets of `x`.

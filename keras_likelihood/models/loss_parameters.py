@@ -8,6 +8,7 @@ import numpy as np
 from keras import ops
 
 from keras_likelihood.backend.registration import serializable
+from keras_likelihood.data_parameters.refusals import Counts
 
 
 @serializable
@@ -32,7 +33,7 @@ class LossParameters(keras.Layer):
         )
         self.built = True
 
-    def replace(self, parameters: dict, data_parameters: dict | None = None):
+    def replace(self, parameters: dict, data_parameters: dict):
         """Holds these parameters instead of those before.
 
         Args:
@@ -41,13 +42,16 @@ class LossParameters(keras.Layer):
         """
         self._current.remembered |= self._values_by_key()
         self._current.parameters = dict(parameters)
-        self._current.data_parameters = dict(data_parameters or {})
+        self._current.data_parameters = dict(data_parameters)
         numbered = self._current.remembered.get(_NUMBERED)
         if numbered is not None and self.variables:
             del self._current.remembered[_NUMBERED]
             _assign_all(self.variables, numbered, "loss")
         for name, parameter in parameters.items():
             self._take_over(name, parameter)
+        self._give_rows()
+
+    def _give_rows(self):
         for name, parameter in self._current.data_parameters.items():
             state = self._current.remembered.pop(_data_key(name), None)
             if state is not None:
@@ -68,7 +72,6 @@ class LossParameters(keras.Layer):
 
     def forget(self):
         """Removes the kept values, so that the next loss starts again."""
-        self._current.remembered = {}
         self.replace({}, {})
         self._current.remembered = {}
 
@@ -81,9 +84,7 @@ class LossParameters(keras.Layer):
         # Two losses may share a parameter.
         return list({id(v): v for p in held for v in p.variables}.values())
 
-    @property
-    def weights(self):
-        return self.variables
+    weights = variables
 
     def learned(self) -> dict:
         """The `GlobalParameter`s, by name."""
@@ -134,10 +135,7 @@ class LossParameters(keras.Layer):
                     f"Received: {tuple(store[key].shape)}"
                 )
             parameter.unconstrained.assign(store[key])
-        for name, parameter in self._current.data_parameters.items():
-            state = self._current.remembered.pop(_data_key(name), None)
-            if state is not None:
-                _assign_all(parameter.variables, state, name)
+        self._give_rows()
 
     def _remember(self, store, keys):
         remembered = self._current.remembered
@@ -173,14 +171,17 @@ def _data_key(name):
 def _assign_all(variables, values, name):
     shapes = [tuple(getattr(v, "saved_shape", v.shape)) for v in variables]
     received = [np.shape(v) for v in values]
-    if shapes and received and received[0] == () != shapes[0]:
-        # Version 0.2 kept the rows of a table on disk apart.
-        shapes, received = shapes[1:], received[1:]
-        variables, values = variables[1:], values[1:]
-    if shapes != received:
+    fits = [a == b for a, b in zip(shapes, received, strict=False)]
+    # Version 0.2 kept the rows of a table on disk apart.
+    needed = slice(1 if received and received[0] == () else 0, None)
+    if len(shapes) != len(received) or not all(
+        fit or isinstance(variable, Counts)
+        for fit, variable in zip(fits[needed], variables[needed], strict=True)
+    ):
         raise ValueError(
             f"The saved {name} is of another model. Expected: variables of "
             f"shapes {shapes}. Received: {received}"
         )
-    for variable, value in zip(variables, values, strict=True):
-        variable.assign(value)
+    for fit, variable, value in zip(fits, variables, values, strict=True):
+        if fit:
+            variable.assign(value)

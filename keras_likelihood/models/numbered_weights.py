@@ -3,7 +3,6 @@
 import keras
 import numpy as np
 
-from keras_likelihood.backend.datasets import weigh_classes
 from keras_likelihood.data_parameters.numbered_batches import (
     INDEX,
     TARGET,
@@ -34,12 +33,13 @@ def standardize_weights(x, y, sample_weight=None, class_weight=None) -> tuple:
                 "Give `class_weight` or `sample_weight`, not both. "
                 "Received: both"
             )
-        if y is not None:
-            sample_weight = _class_weights(y[TARGET], class_weight)
-        elif isinstance(x, keras.utils.PyDataset):
-            x = _WeighedBatches(x, class_weight)
-        else:
-            x = weigh_classes(x, class_weight, lambda y: y[TARGET])
+        if y is None:
+            raise ValueError(
+                "`class_weight` beside `kl.indexed` is for arrays. Give a "
+                "data set of `(x, y, sample_weight)` to `kl.indexed`. "
+                f"Received: class_weight with {type(x).__name__}"
+            )
+        sample_weight = _class_weights(y[TARGET], class_weight)
         class_weight = None
     # Keras repeats an array over the structure if it has one axis only.
     by_output = isinstance(sample_weight, dict | list | tuple) or (
@@ -67,26 +67,3 @@ def _class_weights(y, class_weight):
     known, place = np.unique(classes, return_inverse=True)
     weights = np.array([class_weight.get(int(c), 1.0) for c in known])
     return weights[place.reshape(classes.shape)].astype("float32")
-
-
-class _WeighedBatches(keras.utils.PyDataset):
-    """A `PyDataset` of numbered targets with a weight for their class."""
-
-    def __init__(self, dataset, class_weight):
-        super().__init__(
-            workers=dataset.workers,
-            use_multiprocessing=dataset.use_multiprocessing,
-            max_queue_size=dataset.max_queue_size,
-        )
-        self._dataset = dataset
-        self._class_weight = class_weight
-        self.on_epoch_begin = dataset.on_epoch_begin
-        self.on_epoch_end = dataset.on_epoch_end
-
-    @property
-    def num_batches(self):
-        return self._dataset.num_batches
-
-    def __getitem__(self, number):
-        x, y = self._dataset[number]
-        return x, y, _class_weights(y[TARGET], self._class_weight)

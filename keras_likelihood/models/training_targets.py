@@ -8,7 +8,7 @@ from keras_likelihood.likelihoods.output import split_output
 from keras_likelihood.models.compiled_losses import entry
 
 
-def check_targets(losses, outputs, y=None, sample_weight=None, **others):
+def check_targets(losses, outputs, y, sample_weight=None):
     """Raises an error for impossible targets before the first step.
 
     Arrays are checked as a whole, in one pass over the labels. Errors in other
@@ -18,7 +18,6 @@ def check_targets(losses, outputs, y=None, sample_weight=None, **others):
         losses: the `CompiledLosses` of the model.
         outputs: symbolic outputs of the model, or `None` if not known yet.
         y, sample_weight: as given to `fit`.
-        **others: further arguments of `fit`, which are ignored.
     """
     if y is None:
         return

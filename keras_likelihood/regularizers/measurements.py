@@ -1,17 +1,26 @@
 """What the data say about regularized weights, measured when it is asked."""
 
+import itertools
 from typing import Any
 
+import keras
 import numpy as np
 from keras import ops
 
-from keras_likelihood.evidence.fisher import FisherInformation
-from keras_likelihood.regularizers.held_out_slopes import HeldOutSlopes
+from keras_likelihood.backend.weight_gradients import GradientFold
+from keras_likelihood.evidence.fisher import FisherInformation, other_variables
 from keras_likelihood.regularizers.noise_prior import learned_noise
+
+_BATCH, _MOST_ROWS = 128, 2048
 
 
 class Measurements:
     """Curvature and held-out slopes of the weights of a model.
+
+    A held-out slope is `sum g * pull` over the entries of a scale, and `sum g`
+    for a noise scale that the loss learns. `g` is the gradient of the loss of
+    held-out rows without penalties, and `pull` that of the prior. The loss is
+    the model's own, with its weights and masks, so any loss will do.
 
     Args:
         model: a compiled model.
@@ -24,42 +33,75 @@ class Measurements:
     def __init__(self, model, weights, outcomes, *, examples: int, seed: int):
         self._model, self._weights = model, weights
         self._examples, self._seed = examples, seed
-        self._slopes = HeldOutSlopes(model, weights)
-        self._fisher = outcomes and FisherInformation(
-            model, weights, outcomes, self._noise, seed
+        noise = learned_noise(model)
+        self._noise = [] if noise is None else [noise.unconstrained]
+        measured = [*weights, *self._noise]
+        self._slopes = GradientFold(
+            self._held_out_loss,
+            measured,
+            other_variables(model, measured),
+            keras.random.SeedGenerator(0),
+            self._add_slopes,
         )
-        self.rows: Any = None
-        self._held_out: Any = None
+        self._fisher = outcomes and FisherInformation(
+            model, weights, outcomes, self._noise_scale, seed
+        )
+        self._rows: Any = None
+        self._batches: Any = None
+        self._latest: Any = None
         self._found: list | None = None
         self._found_at: int | None = None
 
     def use_rows(self, rows, held_out):
         """Takes the `Rows` of a training and those held out, or `None`."""
-        self.rows, self._held_out, self._found_at = rows, held_out, None
-        if held_out is not None:
-            self._slopes.use_rows(held_out, self._seed)
+        self._rows, self._latest, self._found_at = rows, None, None
+        self._batches = held_out and itertools.cycle(self._batch(held_out))
+
+    def _batch(self, held_out):
+        """Batches of held-out rows, in a random order, on the device."""
+        drawn = held_out.draw(_MOST_ROWS)
+        count = len(keras.tree.flatten(drawn)[0])
+        order = np.random.default_rng(self._seed).permutation(count)
+        size = min(count, _BATCH)
+        return [
+            keras.tree.map_structure(
+                lambda a, part=order[i : i + size]: ops.convert_to_tensor(
+                    a[part][None]
+                ),
+                drawn,
+            )
+            for i in range(0, count - size + 1, size)
+        ]
 
     @property
     def has_held_out(self) -> bool:
         """Whether there are held-out rows."""
-        return self._held_out is not None
+        return self._batches is not None
 
     @property
     def has_curvature(self) -> bool:
         """Whether the curvature can be measured."""
-        return self._fisher is not None and self.rows is not None
+        return self._fisher is not None and self._rows is not None
 
     def prepare(self, *, held_out: bool, curvature: bool):
         """Begins to compile, while the training step is compiled."""
         if held_out and self.has_held_out:
-            self._slopes.prepare()
+            self._slopes.prepare(self._no_slopes(), next(self._batches))
         if curvature and self.has_curvature:
-            self._fisher.prepare(self.rows.draw(self._examples))
+            self._fisher.prepare(self._rows.draw(self._examples))
 
     def held_out_slopes(self, weight, step: int):
-        """`(slope of the weight, slope of the noise)`; each may be `None`."""
+        """`(slope of the weight, slope of the noise)`; each may be `None`.
+
+        The slopes were measured at the step before that asked for them, so
+        that nothing waits for the device.
+        """
         if self._found_at != step:
-            self._found, self._found_at = self._slopes.exchange(), step
+            self._found_at, before = step, self._latest
+            self._latest = self._slopes(self._no_slopes(), next(self._batches))
+            self._found = before and [
+                ops.convert_to_numpy(s).astype("float64") for s in before
+            ]
         if self._found is None:
             return None, None
         extra = self._found[len(self._weights) :]
@@ -70,7 +112,7 @@ class Measurements:
     def curvature(self, weight, step: int):
         """See `Site.curvature`."""
         self._fisher.measure_if_due(
-            step, lambda: self.rows.draw(self._examples)
+            step, lambda: self._rows.draw(self._examples)
         )
         return self._fisher.curvature_of(
             self._index(weight), weight.regularizer.num_examples
@@ -79,7 +121,35 @@ class Measurements:
     def _index(self, weight):
         return next(i for i, w in enumerate(self._weights) if w is weight)
 
-    def _noise(self):
+    def _no_slopes(self):
+        shapes = [tuple(w.regularizer.log_scale.shape) for w in self._weights]
+        shapes += [(1,) * len(v.shape) for v in self._noise]
+        return [ops.convert_to_tensor(np.zeros(s, "float32")) for s in shapes]
+
+    def _held_out_loss(self, rows):
+        model, x = self._model, rows["x"]
+        given = rows.get("y"), model(x, training=False), rows.get("weight")
+        if hasattr(model, "data_loss"):
+            return model.data_loss(*given)
+        loss = model.compute_loss(x, *given, training=False)
+        return loss - sum(ops.cast(a, loss.dtype) for a in model.losses)
+
+    def _add_slopes(self, total, gradients, values):
+        products = [ops.cast(g, "float32") for g in gradients]
+        for i, weight in enumerate(self._weights):
+            value = ops.cast(values[i], "float32")
+            products[i] = products[i] * weight.regularizer.pull(value)
+        return [
+            before
+            + ops.sum(
+                product,
+                axis=[i for i, n in enumerate(before.shape) if n == 1],
+                keepdims=True,
+            )
+            for before, product in zip(total, products, strict=True)
+        ]
+
+    def _noise_scale(self):
         """The learned scale of the likelihood, 1 if there is none."""
         noise = learned_noise(self._model)
         if noise is None:

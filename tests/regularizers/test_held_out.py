@@ -8,7 +8,7 @@ from keras import ops
 import keras_likelihood as kl
 from keras_likelihood import regularizers
 from keras_likelihood.backend.training_rows import Rows, split_rows
-from keras_likelihood.regularizers.held_out_slopes import HeldOutSlopes
+from keras_likelihood.regularizers.measurements import Measurements
 from tests.contracts import EAGERLY
 
 PRIORS = [
@@ -49,11 +49,11 @@ def test_slopes_are_the_held_out_gradient_along_the_pull(cls, data):
     model = model_with(cls(num_examples=64))
     _ = model.losses
     (weight,) = regularizers.adaptive_weights(model)
-    slopes = HeldOutSlopes(model, [weight])
+    measured = Measurements(model, [weight], None, examples=64, seed=0)
     weights = np.linspace(0, 2, 64).astype("float32")
-    slopes.use_rows(Rows(x, y, weights + 1e-3), seed=0)
-    assert slopes.exchange() is None
-    (found,) = slopes.exchange()
+    measured.use_rows(None, Rows(x, y, weights + 1e-3))
+    assert measured.held_out_slopes(weight, step=0) == (None, None)
+    found, _ = measured.held_out_slopes(weight, step=1)
     kernel = ops.convert_to_numpy(weight)
     residual = (x @ kernel - y) * weights[:, None]
     expected = x.T @ residual / 64 * np.sign(kernel)

@@ -14,7 +14,7 @@ from keras_likelihood.evidence.fisher import (
     matrix_shape,
 )
 from keras_likelihood.evidence.outcomes import outcomes_of
-from keras_likelihood.models.finite_loss import FiniteLoss
+from keras_likelihood.models.own_callbacks import FiniteLoss
 from tests.batches import Repeated
 
 
