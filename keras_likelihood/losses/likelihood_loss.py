@@ -3,6 +3,7 @@
 import math
 import numbers
 import re
+import types
 import warnings
 from typing import Any
 
@@ -80,20 +81,26 @@ class LikelihoodLoss(keras.losses.Loss):
         self.dimension = dimension
         for given in parameters:
             self.likelihood.parameter(given)
-        self.given = {
+        given = {
             p.name: _as_given(p, parameters.get(p.name))
             for p in self.likelihood.parameters
         }
-        self._learned = {
-            name: _as_global(value, name, dimension).bind(self.likelihood, name)
-            for name, value in self.given.items()
-            if value is None or _is_global(value)
-        }
-        self.data_parameters = {
-            name: value.bind(self.likelihood, name)
-            for name, value in self.given.items()
-            if isinstance(value, DataParameter)
-        }
+        # Keras would save the layers in a dict of the loss once more.
+        self._parameters = types.SimpleNamespace(
+            given=given,
+            learned={
+                name: _as_global(value, name, dimension).bind(
+                    self.likelihood, name
+                )
+                for name, value in given.items()
+                if value is None or _is_global(value)
+            },
+            data={
+                name: value.bind(self.likelihood, name)
+                for name, value in given.items()
+                if isinstance(value, DataParameter)
+            },
+        )
         self.ignore_class = _checked_label(ignore_class, self.likelihood)
         self._trainer: str | None = None
         self._has_warned = False
@@ -101,8 +108,13 @@ class LikelihoodLoss(keras.losses.Loss):
     @property
     def trainable_variables(self) -> list:
         """Variables behind the learned parameters that are built."""
-        learned = self._learned.values()
+        learned = self._parameters.learned.values()
         return [v for parameter in learned for v in parameter.variables]
+
+    @property
+    def data_parameters(self) -> dict:
+        """The `DataParameter`s among the parameters, by name."""
+        return dict(self._parameters.data)
 
     def adopt(self, trainer: str = "loop") -> list:
         """Says that the caller trains what this loss learns.
@@ -122,7 +134,9 @@ class LikelihoodLoss(keras.losses.Loss):
 
     def _predicted(self, count):
         """Names of the parameters in an output that holds `count` of them."""
-        named = [name for name, v in self.given.items() if v is not None]
+        named = [
+            name for name, v in self._parameters.given.items() if v is not None
+        ]
         return names_in_output(self.likelihood, named, count)
 
     def sources(self, count: int = 0) -> dict[str, str]:
@@ -134,15 +148,19 @@ class LikelihoodLoss(keras.losses.Loss):
         Returns:
             By name: `"fixed"`, `"global"`, `"data"` or `"predicted"`.
         """
-        found = dict.fromkeys(self.given, "fixed")
+        found = dict.fromkeys(self._parameters.given, "fixed")
         found |= dict.fromkeys(self.data_parameters, "data")
-        found |= dict.fromkeys(self._learned, "global")
+        found |= dict.fromkeys(self._parameters.learned, "global")
         return found | dict.fromkeys(self._predicted(count), "predicted")
 
     def learned_beside(self, count: int = 0) -> dict:
         """The `GlobalParameter`s that are used if `count` are predicted."""
         predicted = self._predicted(count)
-        return {k: v for k, v in self._learned.items() if k not in predicted}
+        return {
+            k: v
+            for k, v in self._parameters.learned.items()
+            if k not in predicted
+        }
 
     def build(self, prediction_shape, count: int = 0):
         """Makes the learned parameters for predictions of this shape.
@@ -163,13 +181,12 @@ class LikelihoodLoss(keras.losses.Loss):
 
         The values of a `DataParameter` are in its `values()`.
         """
-        values = {}
-        for name, given in self.given.items():
-            if name not in self._learned and name not in self.data_parameters:
-                values[name] = given
-            elif name in self._learned and self._learned[name].built:
-                values[name] = self._learned[name].latest
-        return values
+        learned, data = self._parameters.learned, self._parameters.data
+        return {
+            name: learned[name].latest if name in learned else given
+            for name, given in self._parameters.given.items()
+            if name not in data and (name not in learned or learned[name].built)
+        }
 
     def distribution(self, y_pred, rows: dict | None = None):
         """The likelihood object around `y_pred`.
@@ -180,12 +197,12 @@ class LikelihoodLoss(keras.losses.Loss):
                 by name. Without them each has its fallback.
         """
         known = dict(rows or {})
-        for name, given in self.given.items():
+        for name, given in self._parameters.given.items():
             if name in known or given is None:
                 continue
             if name in self.data_parameters:
                 known[name] = given.fallback_value()
-            elif name in self._learned:
+            elif name in self._parameters.learned:
                 prediction = ops.convert_to_tensor(
                     split_output(y_pred)[0], dtype=self.dtype
                 )
@@ -201,7 +218,7 @@ class LikelihoodLoss(keras.losses.Loss):
         )
 
     def _learned_value(self, name, prediction):
-        parameter = self._learned[name]
+        parameter = self._parameters.learned[name]
         if not parameter.built:
             parameter.build(tuple(prediction.shape))
         value = ops.cast(parameter.value(), prediction.dtype)
@@ -259,7 +276,7 @@ class LikelihoodLoss(keras.losses.Loss):
     def _refuse_untrained_parameters(self, count):
         if self._trainer == "loop" or self._has_warned:
             return
-        given = self.given
+        given = self._parameters.given
         unused = self.learned_beside(count)
         asked = [n for n in unused if given[n] is not None]
         asked += self.data_parameters
@@ -301,7 +318,7 @@ class LikelihoodLoss(keras.losses.Loss):
             name: keras.saving.serialize_keras_object(value)
             if isinstance(value, keras.Layer | DataParameter)
             else value
-            for name, value in self.given.items()
+            for name, value in self._parameters.given.items()
         }
 
 
