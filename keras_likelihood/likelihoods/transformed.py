@@ -107,7 +107,9 @@ class Transformed(Wrapper):
         """By the moment function of the logarithm, or by quadrature."""
         inner, map_ = self.inner, self.bijector
         once = None
-        if map_.is_log and isinstance(inner, LocationScale):
+        if getattr(map_, "power", None) == 0 and isinstance(
+            inner, LocationScale
+        ):
             once = inner.standard_log_mgf(inner.scale)
         if once is None:
             return expectations.moments(inner, map_.inverse)
