@@ -85,7 +85,8 @@ def build(columns, seed):
     keras.utils.set_random_seed(seed)
     inputs = keras.Input((columns,))
     features = keras.layers.Dense(50, activation="relu")(inputs)
-    outputs = kl.layers.ScaleHead(1)(features)
+    head = kl.layers.ScaleHead(1, constraint="shifted_softplus")
+    outputs = head(features)
     model = kl.LikelihoodModel(inputs, outputs)
     model.compile(keras.optimizers.Adam(0.01), loss=kl.losses.NormalLoss())
     return model

@@ -21,7 +21,8 @@ import keras_likelihood as kl
 def network(columns, hidden):
     inputs = keras.Input((columns,))
     features = keras.layers.Dense(hidden, activation="relu")(inputs)
-    return keras.Model(inputs, kl.layers.ScaleHead(1)(features))
+    head = kl.layers.ScaleHead(1, constraint="shifted_softplus")
+    return keras.Model(inputs, head(features))
 
 
 class Epochs(keras.callbacks.Callback):

@@ -31,7 +31,8 @@ def train(x, y, widths, steps):
     outputs = {}
     for width in widths:
         hidden = keras.layers.Dense(width, activation="relu")(inputs)
-        outputs[f"width{width}"] = kl.layers.ScaleHead(1)(hidden)
+        head = kl.layers.ScaleHead(1, constraint="shifted_softplus")
+        outputs[f"width{width}"] = head(hidden)
     model = kl.LikelihoodModel(inputs, outputs)
     model.compile(
         keras.optimizers.Adam(3e-3),

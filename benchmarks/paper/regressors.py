@@ -32,28 +32,38 @@ import keras_likelihood as kl
 from keras_likelihood.recalibration.regression import GlobalScaling
 
 MOST_ROWS = 5000
+FLOOR = kl.constraints.ShiftedSoftplus(0.01)
+"""Constraint of every predicted scale, as in the paper."""
+
+
+def scale_head(**options):
+    return kl.layers.ScaleHead(1, constraint=FLOOR, **options)
 
 
 def student_t(**options):
     """A head of Student's t with its tails learned once for all data."""
     return kl.layers.LikelihoodHead(
-        "student_t", 1, conditioning={"df": "global"}, **options
+        "student_t",
+        1,
+        conditioning={"df": "global"},
+        constraint={"scale": FLOOR},
+        **options,
     )
 
 
 BASELINES = {
     "base": lambda: (keras.layers.Dense(1), kl.losses.NormalLoss(scale=1.0)),
-    "predicted": lambda: (kl.layers.ScaleHead(1), kl.losses.NormalLoss()),
-    "beta": lambda: (kl.layers.ScaleHead(1), kl.losses.NormalLoss(beta=0.5)),
+    "predicted": lambda: (scale_head(), kl.losses.NormalLoss()),
+    "beta": lambda: (scale_head(), kl.losses.NormalLoss(beta=0.5)),
     "faithful": lambda: (
-        kl.layers.ScaleHead(1, isolated=True),
+        scale_head(isolated=True),
         kl.losses.NormalLoss(beta=1.0),
     ),
 }
 CANDIDATES = {
     "normal": BASELINES["predicted"],
     "normal, decay": lambda: (
-        kl.layers.ScaleHead(1, weight_decay=1e-3),
+        scale_head(weight_decay=1e-3),
         kl.losses.NormalLoss(),
     ),
     "t": lambda: (student_t(), kl.losses.StudentTLoss()),
@@ -70,7 +80,7 @@ CANDIDATES = {
 
 CONSTANT = {
     "constant": lambda: (
-        kl.layers.ScaleHead(1, conditioning="global"),
+        scale_head(conditioning="global"),
         kl.losses.NormalLoss(),
     )
 }
@@ -181,7 +191,7 @@ def study(name, *, deep, seed, steps):
     rmse = float(np.sqrt(np.mean((numbers(fitted["base"]) - y) ** 2)))
     scores = {k: judge(law_of(v), y_test) for k, v in outputs.items()}
     scores["base, rmse"] = judge(law_of(outputs["base"], rmse), y_test)
-    floor = kl.constraints.ShiftedSoftplus(0.01).low
+    floor = FLOOR.low
     scale = numbers(outputs["predicted"][1])
     at_floor = float(np.mean(scale < 1.1 * floor))
     cut = round(0.8 * len(x))

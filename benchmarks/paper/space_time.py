@@ -27,7 +27,8 @@ def make(kind, examples, targets):
     outputs = keras.layers.Dense(targets)(hidden)
     callbacks, scale = [], None
     if kind == "predicted":
-        outputs = kl.layers.ScaleHead(targets)(hidden)
+        head = kl.layers.ScaleHead(targets, constraint="shifted_softplus")
+        outputs = head(hidden)
     elif kind == "fixed":
         scale = 1.0
     elif kind == "global":

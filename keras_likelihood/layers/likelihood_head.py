@@ -1,11 +1,14 @@
 """A layer that makes a prediction and likelihood parameters from features."""
 
+import inspect
+
 import keras
 import numpy as np
 from keras import ops
 
-from keras_likelihood import likelihoods
+from keras_likelihood import constraints, likelihoods
 from keras_likelihood.backend.registration import serializable
+from keras_likelihood.constraints import ShiftedSoftplus
 from keras_likelihood.layers.global_parameter import GlobalParameter
 from keras_likelihood.layers.predicted_parameter import PredictedParameter
 from keras_likelihood.layers.target_units import (
@@ -49,8 +52,11 @@ class LikelihoodHead(keras.Layer):
             Defaults to False.
         normalize: `"layer"` or `"batch"` normalises the features before the
             parameter layers. Defaults to `None`: no normalisation.
-        constraint: map from the reals to the domain. Defaults to the
-            likelihood's own.
+        constraint: map from the reals to the domain. Defaults to
+            `ShiftedSoftplus(0.001)` for the scale of a likelihood with a
+            location and a scale, whose least value is then 0.0014, or 0.0014
+            of the targets' spread after `adapt`. For other parameters it
+            defaults to the likelihood's own. It is saved with the head.
         initial: value to start from. Defaults to the likelihood's own.
         learning_rate_multiplier: factor on the optimizer's steps for the
             parameters alone. Defaults to 1.
@@ -99,11 +105,17 @@ class LikelihoodHead(keras.Layer):
             "dimension": dimension,
             "isolated": isolated,
             "normalize": normalize,
-            "constraint": constraint,
             "initial": initial,
             "learning_rate_multiplier": learning_rate_multiplier,
             "weight_decay": weight_decay,
             "clipnorm": clipnorm,
+            "constraint": constraint,
+        }
+        self._options["constraint"] = {
+            p.name: constraints.get(
+                self._option("constraint", p.name) or self._default(p)
+            )
+            for p in self.likelihood.parameters
         }
         self._is_constrained = activation is None
         self.prediction = keras.layers.Dense(
@@ -191,7 +203,15 @@ class LikelihoodHead(keras.Layer):
                 f"`{option}` may name the parameters {known}. "
                 f"Received: {unknown}"
             )
-        return value.get(name, _DEFAULTS[option])
+        signature = inspect.signature(LikelihoodHead.__init__)
+        return value.get(name, signature.parameters[option].default)
+
+    def _default(self, parameter):
+        """The constraint of a parameter for which none is given."""
+        is_scale = parameter.constraint == ShiftedSoftplus(0.01)
+        if is_scale and issubclass(self.likelihood, LocationScale):
+            return ShiftedSoftplus(0.001)
+        return parameter.constraint
 
     def _make_parameter(self, name):
         options = {o: self._option(o, name) for o in self._options}
@@ -241,9 +261,10 @@ class LikelihoodHead(keras.Layer):
 
     def get_config(self):
         options = dict(self._options)
-        options["constraint"] = keras.tree.map_structure(
-            keras.saving.serialize_keras_object, options["constraint"]
-        )
+        options["constraint"] = {
+            name: keras.saving.serialize_keras_object(constraint)
+            for name, constraint in self._options["constraint"].items()
+        }
         return {
             **super().get_config(),
             "likelihood": self.likelihood.name(),
@@ -260,15 +281,13 @@ class LikelihoodHead(keras.Layer):
             ),
         }
 
-
-_DEFAULTS = {
-    "conditioning": "predicted",
-    "dimension": "element",
-    "isolated": False,
-    "normalize": None,
-    "constraint": None,
-    "initial": None,
-    "learning_rate_multiplier": 1.0,
-    "weight_decay": 0.0,
-    "clipnorm": None,
-}
+    @classmethod
+    def from_config(cls, config):
+        given = config.get("constraint") or {}
+        if "likelihood" in config and "class_name" not in given:
+            # Versions 0.1 and 0.2 did not save the constraints of their
+            # heads, which were those of the likelihood.
+            likelihood = likelihoods.get(config["likelihood"])
+            declared = {p.name: p.constraint for p in likelihood.parameters}
+            config = {**config, "constraint": {**declared, **given}}
+        return super().from_config(config)

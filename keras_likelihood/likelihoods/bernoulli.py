@@ -1,7 +1,6 @@
 """The Bernoulli likelihood: binary cross-entropy with a temperature."""
 
 import keras
-import numpy as np
 from keras import ops
 
 from keras_likelihood.backend.probability import tfp_distributions
@@ -38,13 +37,15 @@ class Bernoulli(Likelihood):
         """
         y = self._check_target(y)
         nll = ops.softplus(self.logits) - y * self.logits
-        return nll * one_or_nan(ops.logical_and(y >= 0, y <= 1), nll)
+        return nll * one_or_nan(self.is_possible(y), nll)
 
     @classmethod
-    def check_targets(cls, y, prediction_shape):
-        cls._refuse_words(y)
-        y = np.asarray(y)
-        cls._refuse_targets(y, ~((y >= 0) & (y <= 1)), "in [0, 1]")
+    def is_possible(cls, y):
+        return (y >= 0) & (y <= 1)
+
+    @classmethod
+    def allowed_targets(cls):
+        return "in [0, 1]"
 
     def cdf(self, y):
         y = self._check_target(y)

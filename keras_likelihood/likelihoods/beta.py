@@ -3,7 +3,6 @@
 import math
 
 import keras
-import numpy as np
 from keras import ops
 
 from keras_likelihood.backend.clip import clip
@@ -62,19 +61,20 @@ class Beta(Likelihood):
     def nll(self, y):
         """Negative log-likelihood of shares in (0, 1), and NaN for others."""
         y = self._check_target(y)
-        possible = ops.logical_and(y > 0, y < 1)
+        possible = self.is_possible(y)
         y = ops.where(possible, y, 0.5)
         nll = _nll(*self._means(), self.concentration, y, 1 - y)
         nll = nll + ops.log(y) + ops.log1p(-y)
-        possible = ops.logical_and(possible, self.prediction >= 0)
-        possible = ops.logical_and(possible, self.prediction <= 1)
-        return nll * one_or_nan(possible, nll)
+        is_mean = (self.prediction >= 0) & (self.prediction <= 1)
+        return nll * one_or_nan(possible & is_mean, nll)
 
     @classmethod
-    def check_targets(cls, y, prediction_shape):
-        cls._refuse_words(y)
-        y = np.asarray(y)
-        cls._refuse_targets(y, ~((y > 0) & (y < 1)), "strictly between 0 and 1")
+    def is_possible(cls, y):
+        return (y > 0) & (y < 1)
+
+    @classmethod
+    def allowed_targets(cls):
+        return "strictly between 0 and 1"
 
     def log_tail(self, y, upper):
         y = self._check_target(y)

@@ -24,8 +24,6 @@ class Bijector:
 
     low: ClassVar[float] = -math.inf
     high: ClassVar[float] = math.inf
-    is_log: ClassVar[bool] = False
-    """Whether the map is the logarithm, whose moments are in closed form."""
 
     def __init_subclass__(cls, **kwargs):
         super().__init_subclass__(**kwargs)
@@ -68,31 +66,8 @@ class Bijector:
         return clip(y, low, high)
 
     def __str__(self):
-        numbers = dataclasses.astuple(self)
-        if not numbers:
-            return self.name
-        return f"{self.name}({','.join(str(n) for n in numbers)})"
-
-
-@dataclasses.dataclass(frozen=True)
-class Log(Bijector):
-    """`log(y)`, for targets `> 0`."""
-
-    low = 0.0
-    is_log = True
-
-    def __call__(self, y):
-        return ops.log(y)
-
-    def inverse(self, u):
-        return ops.exp(u)
-
-    def log_slope(self, y):
-        return -ops.log(y)
-
-    @property
-    def prediction_constraint(self):
-        return Exp()
+        numbers = ",".join(str(n) for n in dataclasses.astuple(self))
+        return f"{self.name}({numbers})" if numbers else self.name
 
 
 @dataclasses.dataclass(frozen=True)
@@ -167,6 +142,16 @@ class BoxCox(Bijector):
     @property
     def prediction_constraint(self):
         return Exp()
+
+
+@dataclasses.dataclass(frozen=True)
+class Log(BoxCox):
+    """`log(y)`, for targets `> 0`."""
+
+    power: float = dataclasses.field(default=0.0, init=False)
+
+    def __str__(self):
+        return self.name
 
 
 def get(identifier) -> Bijector:

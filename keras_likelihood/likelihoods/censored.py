@@ -90,8 +90,7 @@ class Censored(Wrapper):
 
     @classmethod
     def check_targets(cls, y, prediction_shape):
-        cls._refuse_words(y)
-        y = np.asarray(y)
+        y = cls._as_numbers(y)
         units = prediction_shape[-1]
         pairs = y.ndim > len(prediction_shape) or (
             y.ndim == len(prediction_shape) and units == 1

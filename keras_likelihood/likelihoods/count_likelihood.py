@@ -2,7 +2,6 @@
 
 import math
 
-import numpy as np
 from keras import ops
 
 from keras_likelihood.backend.clip import clip
@@ -51,18 +50,18 @@ class CountLikelihood(Likelihood):
     def nll(self, y):
         """Negative log-likelihood of counts, and NaN for any other `y`."""
         y = self._check_target(y)
-        possible = ops.logical_and(y >= 0, floor(y) == y)
-        possible = ops.logical_and(possible, y < math.inf)
+        possible = self.is_possible(y)
         nll = self.count_nll(ops.where(possible, y, ops.zeros_like(y)))
-        possible = ops.logical_and(possible, self.prediction >= 0)
-        return nll * one_or_nan(possible, nll)
+        return nll * one_or_nan(possible & (self.prediction >= 0), nll)
 
     @classmethod
-    def check_targets(cls, y, prediction_shape):
-        cls._refuse_words(y)
-        y = np.asarray(y)
-        bad = ~((y >= 0) & (np.floor(y) == y) & (y < np.inf))
-        cls._refuse_targets(y, bad, "whole numbers >= 0")
+    def is_possible(cls, y):
+        # The remainder of infinity is NaN.
+        return (y >= 0) & (y % 1 == 0)
+
+    @classmethod
+    def allowed_targets(cls):
+        return "whole numbers >= 0"
 
     def log_tail(self, y, upper):
         return self._log_tail(floor(self._check_target(y)), upper)

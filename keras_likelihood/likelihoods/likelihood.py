@@ -102,11 +102,6 @@ class Likelihood(Values):
             check_broadcasts(p, value, shape, self.event_rank)
             setattr(self, p.name, value)
 
-    def parts(self) -> dict:
-        """Prediction and parameters by name: `type(self)(**self.parts())`."""
-        names = ["prediction", *(p.name for p in self.parameters)]
-        return {name: getattr(self, name) for name in names}
-
     @classmethod
     def name(cls) -> str:
         return re.sub(r"(?<!^)(?=[A-Z])", "_", cls.__name__).lower()
@@ -344,22 +339,36 @@ class Likelihood(Values):
             prediction_shape: shape of their predictions, batch axis
                 included.
         """
-        cls._refuse_words(y)
-        cls._refuse_targets(y, ~np.isfinite(y), "finite numbers")
+        y = cls._as_numbers(y)
+        with np.errstate(invalid="ignore"):
+            bad = ~cls.is_possible(y)
+        cls._refuse_targets(y, bad, cls.allowed_targets())
 
     @classmethod
-    def _refuse_words(cls, y):
-        dtype = np.asarray(y).dtype
-        if dtype.kind not in "biuf":
+    def is_possible(cls, y):
+        """Whether each target can occur, for tensors and NumPy arrays."""
+        return y - y == 0
+
+    @classmethod
+    def allowed_targets(cls) -> str:
+        """The targets that `is_possible`, in words."""
+        return "finite numbers"
+
+    @classmethod
+    def _as_numbers(cls, y):
+        y = np.asarray(y)
+        if y.dtype.kind not in "biuf":
             raise ValueError(
                 f"Targets of {cls.__name__} must be numbers. "
-                f"Received: dtype {dtype}"
+                f"Received: dtype {y.dtype}"
             )
+        # NumPy subtracts no booleans.
+        return y.astype("uint8") if y.dtype.kind == "b" else y
 
     @classmethod
     def _refuse_targets(cls, y, bad, allowed):
         if np.any(bad):
-            found = np.unique(np.asarray(y)[bad])[:5].tolist()
+            found = np.unique(y[bad])[:5].tolist()
             raise ValueError(
                 f"Targets of {cls.__name__} must be {allowed}. "
                 f"Received: {found}"

@@ -16,6 +16,7 @@ import functools
 import math
 import pathlib
 
+import keras
 import numpy as np
 from keras import ops
 
@@ -56,21 +57,12 @@ def log_partition(shape):
 
 def tabulated(shape: np.ndarray):
     """`(log Z, d log Z / d shape)` of a NumPy array, from the stored table."""
-    shape = np.asarray(shape, dtype="float64")
-    return _interpolate(shape, _float64_table(), np)
+    return _interpolate(np.asarray(shape, dtype="float64"), np)
 
 
 def value_and_slope(shape):
-    """`(log Z, d log Z / d shape)` of a tensor, without automatic gradient.
-
-    For float64 the stored table is used. For float32 a cubic expansion of it
-    is used, which needs half the arithmetic. Its error is below the rounding
-    error.
-    """
-    wide = ops.dtype(shape) == "float64"
-    return _interpolate(
-        shape, _float64_table() if wide else _float32_table(), ops
-    )
+    """`(log Z, d log Z / d shape)` of a tensor, without automatic gradient."""
+    return _interpolate(shape, ops)
 
 
 def _forward(shape):
@@ -85,84 +77,54 @@ def _backward(residuals, upstream):
 _log_partition = with_gradient(_forward, _backward)
 
 
-class _Table:
-    """Power coefficients of log Z on pieces of w, both sides stacked.
+@functools.cache
+def _table(dtype):
+    """Power coefficients of log Z on the pieces of w, below 2 and above 2.
 
-    They are stored without the constant log Z(2), so that the slope is exact
-    even if log Z is close to this constant.
+    Each side has its last row again, expanded at the end of its piece, so that
+    the end of the range is inside a piece like any other value.
     """
-
-    def __init__(self, rows, pieces, positions, dtype):
-        below, above = (_with_end(rows[side]) for side in positions)
-        self.rows = np.concatenate([below, above])
-        self.rows[:, 0] += LOG_PARTITION_OF_NORMAL
-        self.rows = self.rows.astype(dtype)
-        self.pieces = pieces
-        self.lowest = positions["below"][0]
-        self.highest = positions["above"][1]
-        first = round(self.lowest * pieces)
-        self.offset_above = len(below) - first
-        self.rise = -len(below)
+    with np.load(TABLE_PATH) as stored:
+        sides = [_with_end(stored[side]) for side in POSITIONS]
+    rows = np.concatenate(sides)
+    rows[:, 0] += LOG_PARTITION_OF_NORMAL
+    return rows.astype(dtype), len(sides[0])
 
 
 def _with_end(rows):
-    """Appends the last row again, expanded at the end of its piece.
-
-    The end of the range is then inside a piece like any other value.
-    """
     last = np.polynomial.Polynomial(rows[-1])
     shifted = last(np.polynomial.Polynomial([1.0, 1.0])).coef
-    return np.concatenate([rows, shifted[None].astype(rows.dtype)])
+    return np.concatenate([rows, shifted[None]])
 
 
-@functools.cache
-def _float64_table():
-    with np.load(TABLE_PATH) as stored:
-        return _Table(dict(stored), PIECES, POSITIONS, "float64")
-
-
-@functools.cache
-def _float32_table():
-    pieces, degree = 32, 3
-    positions = {"below": (-21.0, 3.5), "above": (-21.0, 16.0)}
-    k = np.arange(degree + 1)
-    nodes = 0.5 - 0.5 * np.cos(math.pi * (k + 0.5) / (degree + 1))
-    powers = np.vander(nodes, increasing=True)
-    rows = {}
-    for side, (low, high) in positions.items():
-        starts = low + np.arange(round((high - low) * pieces)) / pieces
-        w = starts[:, None] + nodes / pieces
-        value, _ = _polynomial(w, float(side == "below"), _float64_table(), np)
-        excess = value.T - LOG_PARTITION_OF_NORMAL
-        rows[side] = np.linalg.solve(powers, excess).T
-    return _Table(rows, pieces, positions, "float32")
-
-
-def _interpolate(shape, table, xp):
+def _interpolate(shape, xp):
     below = _indicator(shape < 2, shape, xp)
+    lowest, highest = POSITIONS["above"]
     # A zero or infinite gap has no logarithm.
-    low, high = math.exp(table.lowest), math.exp(table.highest + 1)
+    low, high = math.exp(lowest), math.exp(highest + 1)
     bounded = np.clip if xp is np else clip
     gap = bounded(xp.abs(shape - 2), low, high)
     base = bounded(shape, 0.0, 2.0) + MARGIN
-    w = bounded(xp.log(gap / base), table.lowest, table.highest)
-    value, by_w = _polynomial(w, below, table, xp)
+    w = bounded(xp.log(gap / base), lowest, highest)
+    value, by_w = _polynomial(w, below, xp)
     slope = by_w * ((1 - 2 * below) / gap - below / base)
     return value, slope
 
 
-def _polynomial(w, below, table, xp):
-    """`log Z` and its derivative by w."""
-    position = w * table.pieces
+def _polynomial(w, below, xp):
+    """`log Z` and its derivative with respect to w."""
+    rows, count_below = _table(keras.backend.standardize_dtype(w.dtype))
+    position = w * PIECES
     piece = xp.floor(position)
     t = position - piece
-    offset = table.offset_above + below * table.rise
-    *lower, below_top, top = _take(table.rows, piece + offset, xp)
+    row = piece - round(POSITIONS["above"][0] * PIECES)
+    row = row + count_below * (1 - below)
+    *lower, below_top, top = _take(rows, row, xp)
     slope, value = top, top * t + below_top
     for coefficient in reversed(lower):
         slope = slope * t + value
         value = value * t + coefficient
-    return value, slope * table.pieces
+    return value, slope * PIECES
 
 
 def _indicator(condition, like, xp):

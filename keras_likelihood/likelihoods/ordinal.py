@@ -2,7 +2,6 @@
 
 import math
 
-import numpy as np
 from keras import ops
 
 from keras_likelihood.backend.clip import clip
@@ -91,18 +90,16 @@ class Ordinal(Parametrized):
     def nll(self, y):
         """Negative log-likelihood of class numbers, and NaN for others."""
         y = self._check_target(y)
-        possible = ops.logical_and(y >= 0, y <= self.classes - 1)
-        possible = ops.logical_and(possible, floor(y) == y)
         nll = self._pick(self._nll_of_classes(), y)
-        return nll * one_or_nan(possible, nll)
+        return nll * one_or_nan(self.is_possible(y), nll)
 
     @classmethod
-    def check_targets(cls, y, prediction_shape):
-        cls._refuse_words(y)
-        y = np.asarray(y)
-        good = (y >= 0) & (y < cls.classes) & (np.floor(y) == y)
-        allowed = f"whole numbers from 0 to {cls.classes - 1}"
-        cls._refuse_targets(y, ~good, allowed)
+    def is_possible(cls, y):
+        return (y >= 0) & (y < cls.classes) & (y % 1 == 0)
+
+    @classmethod
+    def allowed_targets(cls):
+        return f"whole numbers from 0 to {cls.classes - 1}"
 
     def class_probabilities(self):
         """Probabilities, `(batch, ..., units, classes)`."""

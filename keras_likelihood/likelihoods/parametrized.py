@@ -1,8 +1,8 @@
 """Likelihood classes that are made from arguments: `Censored(Normal)`."""
 
+import ast
 import copyreg
 import inspect
-import re
 from typing import Any, ClassVar
 
 from keras_likelihood.likelihoods.likelihood import Likelihood, get
@@ -118,16 +118,10 @@ class Parametrized(Likelihood, metaclass=_Family):
                 f"such as '{cls.name()}({cls.example})'. "
                 f"Received: {cls.name() + text!r}"
             )
-        args, kwargs = [], {}
-        for part in _split(text[1:-1]):
-            keyword = re.match(r"(\w+)=", part)
-            if keyword:
-                kwargs[keyword[1]] = _value(part[keyword.end() :])
-            else:
-                args.append(_value(part))
         try:
+            args, kwargs = _read(text)
             inspect.signature(cls.define).bind(*args, **kwargs)
-        except TypeError as error:
+        except (SyntaxError, TypeError) as error:
             raise ValueError(
                 f"{cls.__name__} cannot be made: {error}. "
                 f"Received: {cls.name() + text!r}"
@@ -139,16 +133,17 @@ def _title(value) -> str:
     return value.__name__ if isinstance(value, type) else repr(value)
 
 
-def _is_likelihood(value) -> bool:
-    return isinstance(value, type) and issubclass(value, Likelihood)
-
-
 def _text(value: Any) -> str:
-    """An argument as text in a name. `_value` reads it."""
+    """An argument as text in a name. `_read` reads it."""
     if isinstance(value, tuple):
         return f"[{','.join(_text(v) for v in value)}]"
-    text = str(value.name() if _is_likelihood(value) else value)
-    if _split(text) != [text] or "=" in text.partition("(")[0]:
+    is_likelihood = isinstance(value, type) and issubclass(value, Likelihood)
+    text = str(value.name() if is_likelihood else value)
+    try:
+        args, kwargs = _read(f"({text})")
+    except SyntaxError:
+        args, kwargs = [], {}
+    if len(args) != 1 or kwargs:
         raise ValueError(
             "A name inside of another one must have no comma, '=' or open "
             f"bracket of its own. Received: {text!r}"
@@ -156,34 +151,24 @@ def _text(value: Any) -> str:
     return text
 
 
-def _value(text: str):
-    """The number, word or tuple in a part of a name."""
-    if text.startswith("[") and text.endswith("]"):
-        return tuple(_value(part) for part in _split(text[1:-1]))
-    for number in (int, float):
+def _read(text: str) -> tuple[list, dict]:
+    """The arguments in a name, from their brackets on."""
+    text = "_" + text
+    call = ast.parse(text, mode="eval").body
+    if not isinstance(call, ast.Call):
+        raise SyntaxError("one pair of brackets is needed")
+
+    def value(node):
+        """The number, word or tuple that a part of a name stands for."""
+        if isinstance(node, ast.List):
+            return tuple(map(value, node.elts))
         try:
-            return number(text)
+            return ast.literal_eval(node)
         except ValueError:
-            pass
-    return {"True": True, "False": False}.get(text, text)
+            return ast.get_source_segment(text, node)
 
-
-def _split(text: str) -> list[str]:
-    """Parts of `text` between commas that are not in brackets."""
-    parts, depth = [""], 0
-    for letter in text:
-        depth += (letter in "([") - (letter in ")]")
-        if letter == "," and depth == 0:
-            parts.append("")
-        else:
-            parts[-1] += letter
-        if depth < 0:
-            break
-    if depth != 0:
-        raise ValueError(
-            f"Every bracket of a name must be closed. Received: {text!r}"
-        )
-    return [part.strip() for part in parts] if text else []
+    given = {str(word.arg): value(word.value) for word in call.keywords}
+    return [value(node) for node in call.args], given
 
 
 def _reduce(cls):

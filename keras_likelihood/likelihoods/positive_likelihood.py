@@ -2,7 +2,6 @@
 
 import math
 
-import numpy as np
 from keras import ops
 
 from keras_likelihood.backend.clip import clip
@@ -73,19 +72,18 @@ class PositiveLikelihood(Likelihood):
     def nll(self, y):
         """Negative log-likelihood of numbers `> 0`, and NaN for others."""
         y = self._check_target(y)
-        possible = y >= 0 if self.includes_zero else y > 0
-        possible = ops.logical_and(possible, y < math.inf)
+        possible = self.is_possible(y)
         nll = self.ratio_nll(self._log_ratio(y, possible))
-        possible = ops.logical_and(possible, self.prediction >= 0)
+        possible = possible & (self.prediction >= 0)
         return (nll + ops.log(self._mean)) * one_or_nan(possible, nll)
 
     @classmethod
-    def check_targets(cls, y, prediction_shape):
-        cls._refuse_words(y)
-        y = np.asarray(y)
-        bound = ">= 0" if cls.includes_zero else "> 0"
-        good = (y >= 0 if cls.includes_zero else y > 0) & (y < np.inf)
-        cls._refuse_targets(y, ~good, f"finite numbers {bound}")
+    def is_possible(cls, y):
+        return (y >= 0 if cls.includes_zero else y > 0) & (y < math.inf)
+
+    @classmethod
+    def allowed_targets(cls):
+        return f"finite numbers {'>= 0' if cls.includes_zero else '> 0'}"
 
     def log_tail(self, y, upper):
         y = self._check_target(y)

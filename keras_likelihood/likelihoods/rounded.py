@@ -1,6 +1,5 @@
 """Targets that were rounded to a grid."""
 
-import numpy as np
 from keras import ops
 
 from keras_likelihood.likelihoods.likelihood import get
@@ -52,13 +51,14 @@ class Rounded(Wrapper):
         return -log_probability(self.inner, y - half, y + half)
 
     @classmethod
-    def check_targets(cls, y, prediction_shape):
-        cls._refuse_words(y)
-        y = np.asarray(y)
-        with np.errstate(invalid="ignore"):
-            grid = np.round(y / cls.step)
-            off = ~(np.abs(y / cls.step - grid) < 1e-3 + 1e-6 * np.abs(grid))
-        cls._refuse_targets(y, off, f"multiples of {cls.step}")
+    def is_possible(cls, y):
+        steps = abs(y / cls.step)
+        off = abs((steps + 0.5) % 1 - 0.5)
+        return off < 1e-3 + 1e-6 * steps
+
+    @classmethod
+    def allowed_targets(cls):
+        return f"multiples of {cls.step}"
 
     def cdf_below(self, y):
         y = self._on_grid(self._check_target(y))

@@ -95,8 +95,7 @@ class Softmax(Likelihood):
 
     @classmethod
     def check_targets(cls, y, prediction_shape):
-        cls._refuse_words(y)
-        y, classes = np.asarray(y), prediction_shape[-1]
+        y, classes = cls._as_numbers(y), prediction_shape[-1]
         if classes == 1:
             raise ValueError(
                 f"{cls.__name__} needs a logit for each of two or more "

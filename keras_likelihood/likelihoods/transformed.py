@@ -3,7 +3,6 @@
 import math
 from typing import Any, ClassVar
 
-import numpy as np
 from keras import ops
 
 from keras_likelihood.likelihoods import bijector as bijectors
@@ -73,26 +72,21 @@ class Transformed(Wrapper):
         location = self.bijector(self.bijector.inside(self.prediction))
         return self.mapped_likelihood(location, **parameters)
 
-    def _possible(self, y):
-        return ops.logical_and(y > self.bijector.low, y < self.bijector.high)
-
     def nll(self, y):
         """Negative log-likelihood, and NaN for targets outside of the range."""
         y = self._check_target(y)
         inside = self.bijector.inside(y)
         nll = self.inner.nll(self.bijector(inside))
         nll = nll - self.bijector.log_slope(inside)
-        return nll * one_or_nan(self._possible(y), nll)
+        return nll * one_or_nan(self.is_possible(y), nll)
 
     @classmethod
-    def check_targets(cls, y, prediction_shape):
-        cls._refuse_words(y)
-        y, map_ = np.asarray(y), cls.bijector
-        cls._refuse_targets(
-            y,
-            ~((y > map_.low) & (y < map_.high)),
-            f"strictly between {map_.low} and {map_.high}",
-        )
+    def is_possible(cls, y):
+        return (y > cls.bijector.low) & (y < cls.bijector.high)
+
+    @classmethod
+    def allowed_targets(cls):
+        return f"strictly between {cls.bijector.low} and {cls.bijector.high}"
 
     def log_tail(self, y, upper):
         y = self._check_target(y)
@@ -113,7 +107,9 @@ class Transformed(Wrapper):
         """By the moment function of the logarithm, or by quadrature."""
         inner, map_ = self.inner, self.bijector
         once = None
-        if map_.is_log and isinstance(inner, LocationScale):
+        if getattr(map_, "power", None) == 0 and isinstance(
+            inner, LocationScale
+        ):
             once = inner.standard_log_mgf(inner.scale)
         if once is None:
             return expectations.moments(inner, map_.inverse)

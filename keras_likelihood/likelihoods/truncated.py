@@ -2,7 +2,6 @@
 
 import math
 
-import numpy as np
 from keras import ops
 
 from keras_likelihood.backend.clip import clip
@@ -39,19 +38,17 @@ class Truncated(Wrapper):
     def define(cls, likelihood, *, low=None, high=None):
         inner = get(likelihood)
         cls.require_numbers(inner)
-        low = None if low is None else float(low)
-        high = None if high is None else float(high)
-        ends = (-math.inf if low is None else low,)
-        ends += (math.inf if high is None else high,)
-        if not ends[0] < ends[1] or ends == (-math.inf, math.inf):
+        start = -math.inf if low is None else float(low)
+        end = math.inf if high is None else float(high)
+        if not start < end or (start, end) == (-math.inf, math.inf):
             raise ValueError(
                 "Truncated needs `low` or `high`, and low < high. "
                 f"Received: low={low}, high={high}"
             )
         return {
             **cls.attributes_of(inner),
-            "low": low if ends[0] > -math.inf else None,
-            "high": high if ends[1] < math.inf else None,
+            "low": start if start > -math.inf else None,
+            "high": end if end < math.inf else None,
         }
 
     @classmethod
@@ -66,14 +63,10 @@ class Truncated(Wrapper):
         ones = ops.ones_like(self.prediction)
         return (low - self.is_discrete) * ones, high * ones
 
-    def _inside(self, y):
-        low, high = self._range()
-        return ops.logical_and(y >= low, y <= high)
-
     def nll(self, y):
         """Negative log-likelihood of targets in the range, NaN for others."""
         y = self._check_target(y)
-        inner, inside = self.inner, self._inside(y)
+        inner, inside = self.inner, self.is_possible(y)
         possible = ops.where(inside, y, self.typical_outcome())
         nll = inner.nll(possible) + log_probability(inner, *self._ends())
         return nll * one_or_nan(inside, nll)
@@ -81,10 +74,16 @@ class Truncated(Wrapper):
     @classmethod
     def check_targets(cls, y, prediction_shape):
         cls.likelihood.check_targets(y, prediction_shape)
-        y, (low, high) = np.asarray(y), cls._range()
-        cls._refuse_targets(
-            y, ~((y >= low) & (y <= high)), f"in [{low}, {high}]"
-        )
+        super().check_targets(y, prediction_shape)
+
+    @classmethod
+    def is_possible(cls, y):
+        low, high = cls._range()
+        return (y >= low) & (y <= high)
+
+    @classmethod
+    def allowed_targets(cls):
+        return "in [{}, {}]".format(*cls._range())
 
     def log_tail(self, y, upper):
         low, high = self._ends()
@@ -107,10 +106,8 @@ class Truncated(Wrapper):
         inner = self.inner
         low, high = self._ends()
         mass = log_probability(inner, low, high)
-        below_high, above_low = (
-            _tail(inner, high, False),
-            _tail(inner, low, True),
-        )
+        below_high = _tail(inner, high, False)
+        above_low = _tail(inner, low, True)
         half = math.log(0.5)
         side = ops.where(
             above_low < half, True, ops.where(below_high < half, False, upper)

@@ -1,43 +1,33 @@
 """Negative log-likelihoods as Keras losses."""
 
-from keras_likelihood.losses.classes import (
-    BernoulliLoss,
-    NoisyLabelsLoss,
-    OrdinalLoss,
-    SoftmaxLoss,
-)
-from keras_likelihood.losses.counts import (
-    NegativeBinomialLoss,
-    PoissonLoss,
-    ZeroInflatedLoss,
-)
 from keras_likelihood.losses.likelihood_loss import LikelihoodLoss
 from keras_likelihood.losses.location_scale_loss import LocationScaleLoss
-from keras_likelihood.losses.positive_numbers import (
+from keras_likelihood.losses.named_losses import (
+    BernoulliLoss,
     BetaLoss,
     ExponentialLoss,
     GammaLoss,
-    LogNormalLoss,
-    WeibullLoss,
-)
-from keras_likelihood.losses.real_numbers import (
     HuberLoss,
     LaplaceLoss,
     LogisticLoss,
-    NormalLoss,
-    RobustRhoLoss,
-    StudentTLoss,
-)
-from keras_likelihood.losses.vectors import (
+    LogNormalLoss,
     MultivariateNormalLoss,
     MultivariateStudentTLoss,
+    NegativeBinomialLoss,
+    NoisyLabelsLoss,
+    NormalLoss,
+    OrdinalLoss,
+    PoissonLoss,
     QuantilesLoss,
+    RobustRhoLoss,
+    SoftmaxLoss,
+    StudentTLoss,
     VonMisesLoss,
+    WeibullLoss,
+    ZeroInflatedLoss,
 )
 
 __all__ = [
-    "MultivariateNormalLoss",
-    "MultivariateStudentTLoss",
     "BernoulliLoss",
     "BetaLoss",
     "ExponentialLoss",
@@ -48,6 +38,8 @@ __all__ = [
     "LocationScaleLoss",
     "LogNormalLoss",
     "LogisticLoss",
+    "MultivariateNormalLoss",
+    "MultivariateStudentTLoss",
     "NegativeBinomialLoss",
     "NoisyLabelsLoss",
     "NormalLoss",

@@ -63,7 +63,7 @@ class EnsembleLoss(LikelihoodLoss):
         return {
             "loss": keras.saving.serialize_keras_object(self.loss),
             "members": self.members,
-            **self._parameters.get_config(),
+            **self._parameter_config(),
         }
 
 

@@ -1,7 +1,9 @@
 """The loss that is the negative log-likelihood of any likelihood."""
 
 import math
+import numbers
 import re
+import types
 import warnings
 from typing import Any
 
@@ -10,9 +12,14 @@ from keras import ops
 
 from keras_likelihood import likelihoods
 from keras_likelihood.backend.registration import serializable
-from keras_likelihood.likelihoods.output import split_output
+from keras_likelihood.data_parameters.data_parameter import DataParameter
+from keras_likelihood.layers.global_parameter import GlobalParameter
+from keras_likelihood.likelihoods.output import (
+    distribution_of,
+    names_in_output,
+    split_output,
+)
 from keras_likelihood.losses.batch import Batch
-from keras_likelihood.losses.given_parameters import GivenParameters
 
 
 @serializable
@@ -72,8 +79,27 @@ class LikelihoodLoss(keras.losses.Loss):
         )
         self.likelihood = likelihoods.get(type(self).likelihood or likelihood)
         self.dimension = dimension
-        self._parameters = GivenParameters(
-            self.likelihood, parameters, dimension
+        for given in parameters:
+            self.likelihood.parameter(given)
+        given = {
+            p.name: _as_given(p, parameters.get(p.name))
+            for p in self.likelihood.parameters
+        }
+        # Keras would save the layers in a dict of the loss once more.
+        self._parameters = types.SimpleNamespace(
+            given=given,
+            learned={
+                name: _as_global(value, name, dimension).bind(
+                    self.likelihood, name
+                )
+                for name, value in given.items()
+                if value is None or _is_global(value)
+            },
+            data={
+                name: value.bind(self.likelihood, name)
+                for name, value in given.items()
+                if isinstance(value, DataParameter)
+            },
         )
         self.ignore_class = _checked_label(ignore_class, self.likelihood)
         self._trainer: str | None = None
@@ -106,6 +132,13 @@ class LikelihoodLoss(keras.losses.Loss):
         self._trainer = trainer
         return self.trainable_variables
 
+    def _predicted(self, count):
+        """Names of the parameters in an output that holds `count` of them."""
+        named = [
+            name for name, v in self._parameters.given.items() if v is not None
+        ]
+        return names_in_output(self.likelihood, named, count)
+
     def sources(self, count: int = 0) -> dict[str, str]:
         """Where the value of each parameter comes from.
 
@@ -115,11 +148,19 @@ class LikelihoodLoss(keras.losses.Loss):
         Returns:
             By name: `"fixed"`, `"global"`, `"data"` or `"predicted"`.
         """
-        return self._parameters.sources(count)
+        found = dict.fromkeys(self._parameters.given, "fixed")
+        found |= dict.fromkeys(self.data_parameters, "data")
+        found |= dict.fromkeys(self._parameters.learned, "global")
+        return found | dict.fromkeys(self._predicted(count), "predicted")
 
     def learned_beside(self, count: int = 0) -> dict:
         """The `GlobalParameter`s that are used if `count` are predicted."""
-        return self._parameters.learned_beside(count)
+        predicted = self._predicted(count)
+        return {
+            k: v
+            for k, v in self._parameters.learned.items()
+            if k not in predicted
+        }
 
     def build(self, prediction_shape, count: int = 0):
         """Makes the learned parameters for predictions of this shape.
@@ -129,14 +170,23 @@ class LikelihoodLoss(keras.losses.Loss):
             count: number of parameters in the model's output, which are not
                 learned.
         """
-        self._parameters.build(prediction_shape, count)
+        for parameter in self.learned_beside(count).values():
+            if not parameter.built:
+                parameter.build(prediction_shape)
+        for parameter in self.data_parameters.values():
+            parameter.build(prediction_shape)
 
     def parameter_values(self) -> dict:
         """Current values of the fixed and the learned parameters, as NumPy.
 
         The values of a `DataParameter` are in its `values()`.
         """
-        return self._parameters.values()
+        learned, data = self._parameters.learned, self._parameters.data
+        return {
+            name: learned[name].latest if name in learned else given
+            for name, given in self._parameters.given.items()
+            if name not in data and (name not in learned or learned[name].built)
+        }
 
     def distribution(self, y_pred, rows: dict | None = None):
         """The likelihood object around `y_pred`.
@@ -146,7 +196,33 @@ class LikelihoodLoss(keras.losses.Loss):
             rows: values of the data parameters for the examples of `y_pred`,
                 by name. Without them each has its fallback.
         """
-        return self._parameters.distribution(y_pred, self.dtype, rows or {})
+        known = dict(rows or {})
+        for name, given in self._parameters.given.items():
+            if name in known or given is None:
+                continue
+            if name in self.data_parameters:
+                known[name] = given.fallback_value()
+            elif name in self._parameters.learned:
+                prediction = ops.convert_to_tensor(
+                    split_output(y_pred)[0], dtype=self.dtype
+                )
+                known[name] = self._learned_value(name, prediction)
+            else:
+                known[name] = given
+        return distribution_of(
+            self.likelihood,
+            y_pred,
+            known=known,
+            learned=self._learned_value,
+            dtype=self.dtype,
+        )
+
+    def _learned_value(self, name, prediction):
+        parameter = self._parameters.learned[name]
+        if not parameter.built:
+            parameter.build(tuple(prediction.shape))
+        value = ops.cast(parameter.value(), prediction.dtype)
+        return value if len(value.shape) == 0 else value[None]
 
     def batch(self, y_true, y_pred, sample_weight=None) -> Batch:
         """The output of a model with its targets and weights."""
@@ -203,7 +279,7 @@ class LikelihoodLoss(keras.losses.Loss):
         given = self._parameters.given
         unused = self.learned_beside(count)
         asked = [n for n in unused if given[n] is not None]
-        asked += self._parameters.data
+        asked += self.data_parameters
         if asked and self._trainer is None:
             raise ValueError(
                 f"{self.name}: {asked} should be learned, but this model does "
@@ -231,11 +307,19 @@ class LikelihoodLoss(keras.losses.Loss):
             "dimension": self.dimension,
             "ignore_class": self.ignore_class,
             "dtype": self.dtype,
-            **self._parameters.get_config(),
+            **self._parameter_config(),
         }
         if type(self).likelihood is None:
             config["likelihood"] = self.likelihood.name()
         return config
+
+    def _parameter_config(self):
+        return {
+            name: keras.saving.serialize_keras_object(value)
+            if isinstance(value, keras.Layer | DataParameter)
+            else value
+            for name, value in self._parameters.given.items()
+        }
 
 
 def _checked_label(label, likelihood):
@@ -255,3 +339,32 @@ def _snake_case(name):
 
 def _describe(values, names):
     return ", ".join(f"{n}={values[n]}" for n in names)
+
+
+def _as_given(parameter, given):
+    if isinstance(given, dict):
+        given = keras.saving.deserialize_keras_object(given)
+    if given is None or _is_global(given) or isinstance(given, DataParameter):
+        return given
+    if isinstance(given, numbers.Real) or (
+        parameter.size is not None and isinstance(given, list | tuple)
+    ):
+        return parameter.check(given)
+    raise ValueError(
+        f"`{parameter.name}` must be a number, 'global', a GlobalParameter, "
+        f"a DataParameter or None. Received: {given!r}"
+    )
+
+
+def _as_global(given, name, dimension):
+    if isinstance(given, GlobalParameter):
+        return given
+    return GlobalParameter(
+        dimension=dimension, name=name, dtype=keras.config.floatx()
+    )
+
+
+def _is_global(given):
+    return isinstance(given, GlobalParameter) or (
+        isinstance(given, str) and given == "global"
+    )

@@ -9,19 +9,19 @@ functions in `keras_likelihood.metrics.functions` take whole data sets.
 """
 
 from keras_likelihood.metrics import functions
-from keras_likelihood.metrics.brier_score import BrierScore
-from keras_likelihood.metrics.calibration_error import CalibrationError
-from keras_likelihood.metrics.class_metric import ClassMetric
-from keras_likelihood.metrics.distribution_metric import DistributionMetric
-from keras_likelihood.metrics.expected_calibration_error import (
+from keras_likelihood.metrics.class_metrics import (
+    BrierScore,
+    ClassMetric,
     ExpectedCalibrationError,
 )
-from keras_likelihood.metrics.interval_coverage import IntervalCoverage
-from keras_likelihood.metrics.negative_log_likelihood import (
+from keras_likelihood.metrics.distribution_metric import DistributionMetric
+from keras_likelihood.metrics.distribution_metrics import (
+    CalibrationError,
+    IntervalCoverage,
     NegativeLogLikelihood,
+    NormalCRPS,
+    Sharpness,
 )
-from keras_likelihood.metrics.normal_crps import NormalCRPS
-from keras_likelihood.metrics.sharpness import Sharpness
 
 __all__ = [
     "BrierScore",

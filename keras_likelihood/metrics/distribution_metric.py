@@ -107,28 +107,16 @@ class DistributionMetric(keras.metrics.Metric):
         }
 
 
-class WeightedMean(DistributionMetric):
-    """A metric whose result is a weighted mean over all batches."""
+class MeanOverOutcomes(DistributionMetric):
+    """The weighted mean over outcomes of what a subclass computes.
+
+    A subclass defines `values(distribution, y_true)`.
+    """
 
     def __init__(self, likelihood=None, **options):
         super().__init__(likelihood, **options)
         self.total = self.add_variable((), "zeros", name="total")
         self.count = self.add_variable((), "zeros", name="count")
-
-    def average_in(self, values, weights):
-        """Adds `values` with `weights` of the same shape to the mean."""
-        self.total.assign_add(ops.sum(weights * values))
-        self.count.assign_add(ops.sum(weights))
-
-    def result(self):
-        return ops.divide_no_nan(self.total, self.count)
-
-
-class MeanOverOutcomes(WeightedMean):
-    """The weighted mean over outcomes of what a subclass computes.
-
-    A subclass defines `values(distribution, y_true)`.
-    """
 
     def values(self, distribution: Likelihood, y_true):
         """One value per outcome, or a tensor that broadcasts with them."""
@@ -143,4 +131,8 @@ class MeanOverOutcomes(WeightedMean):
         weights = ops.broadcast_to(weights, shape)
         # A target of weight 0 may be anything, even NaN.
         values = ops.where(weights > 0, values, ops.zeros_like(values))
-        self.average_in(values, weights)
+        self.total.assign_add(ops.sum(weights * values))
+        self.count.assign_add(ops.sum(weights))
+
+    def result(self):
+        return ops.divide_no_nan(self.total, self.count)

@@ -4,6 +4,8 @@ import math
 
 import numpy as np
 
+from keras_likelihood.likelihoods.checks import check_coverage
+
 _SCHEMES = ("uniform", "adaptive")
 
 
@@ -48,8 +50,8 @@ def expected_calibration_error(
             for c in range(p.shape[1])
         ]
         return float(np.mean(errors))
-    right, confidence = p.argmax(axis=1) == outcome, p.max(axis=1)
-    return binned_error(right, confidence, weight, bins, scheme, debiased, norm)
+    top = p.argmax(axis=1) == outcome, p.max(axis=1)
+    return binned_error(*top, weight, bins, scheme, debiased, norm)
 
 
 def binned_error(
@@ -131,11 +133,11 @@ def brier_score(y_true, probabilities, sample_weight=None) -> float:
 
 
 def calibration_error(
-    cdf_values, *, levels: int = 20, weights="uniform", sample_weight=None
+    cdf_values, *, levels: int = 20, sample_weight=None
 ) -> float:
     """Calibration error (CAL) of the intervals of a regressor.
 
-        CAL = sum_j w_j (p_j - #{i: F_i(y_i) <= p_j} / n)^2
+        CAL = sum_j (p_j - #{i: F_i(y_i) <= p_j} / n)^2
 
     with the levels p_j = j / levels, j = 1 .. levels - 1 (at 0 and 1 the gap
     vanishes).
@@ -143,8 +145,6 @@ def calibration_error(
     Args:
         cdf_values: the predicted cdf at the target, F_i(y_i), in [0, 1].
         levels: number of equal steps of p. Defaults to 20.
-        weights: `"uniform"` (default, each w_j = 1) or `"count"`, the share
-            of values in the step that ends at p_j.
         sample_weight: weights of the values, or `None`.
 
     >>> calibration_error(np.linspace(0, 1, 1001)) < 1e-5
@@ -157,14 +157,7 @@ def calibration_error(
     weight = _weight(sample_weight, len(values))
     weight = np.ones(len(values)) if weight is None else weight[order]
     share = np.append(0.0, np.cumsum(weight))[below] / weight.sum()
-    if weights == "uniform":
-        return float(np.sum((p - share) ** 2))
-    if weights == "count":
-        step = np.diff(share, prepend=0.0)
-        return float(np.sum(step * (p - share) ** 2))
-    raise ValueError(
-        f"`weights` must be 'uniform' or 'count'. Received: {weights!r}"
-    )
+    return float(np.sum((p - share) ** 2))
 
 
 def interval_coverage(cdf_values, coverage: float = 0.9) -> float:
@@ -173,11 +166,6 @@ def interval_coverage(cdf_values, coverage: float = 0.9) -> float:
     tail = (1 - coverage) / 2
     values = _checked_cdf(cdf_values)
     return float(np.mean((values >= tail) & (values <= 1 - tail)))
-
-
-def sharpness(scale) -> float:
-    """Mean predicted standard deviation. A small value is sharp."""
-    return float(np.mean(scale))
 
 
 def normal_crps(y_true, prediction, scale) -> float:
@@ -249,10 +237,3 @@ def _weight(weight, rows):
             f"`sample_weight` must have {rows} entries. Received: {len(weight)}"
         )
     return weight
-
-
-def check_coverage(coverage):
-    if not 0 < coverage < 1:
-        raise ValueError(
-            f"`coverage` must be strictly between 0 and 1. Received: {coverage}"
-        )

@@ -152,7 +152,7 @@ def _loss_and_distribution(loss, batch: Batch, index, training, weight):
         distribution = loss.distribution(
             batch.output, {n: data[n].value_at(v) for n, v in values.items()}
         )
-        return loss.of(distribution, batch), distribution.parts()
+        return loss.of(distribution, batch), distribution.values()
 
     start = [rows[name].displacement for name in moving]
     value, gradients, parts = value_gradient_and_others(objective, start)

@@ -176,7 +176,7 @@ def test_feature_maps_are_a_1x1_convolution(maps, rng):
     conv = ops.conv(maps, kernel[None, None])
     np.testing.assert_allclose(
         ops.convert_to_numpy(head(maps)[1]),
-        ops.convert_to_numpy(likelihoods.Normal.parameters[0].constraint(conv)),
+        ops.convert_to_numpy(layer.constraint(conv)),
         rtol=1e-4,
     )
 
@@ -357,3 +357,45 @@ def test_parameters_of_an_example_average_over_what_is_not_masked(
     _, found = masked.predict(x, verbose=0)
     _, expected = head(x[:, :3])
     np.testing.assert_allclose(found, contracts.as_numpy(expected), rtol=1e-5)
+
+
+LOCATION_SCALE = [
+    c for c in LIKELIHOODS if issubclass(c, likelihoods.LocationScale)
+]
+
+
+@pytest.mark.parametrize("likelihood", LOCATION_SCALE, ids=lambda c: c.__name__)
+def test_least_scale_trains_without_overflow(likelihood, dense):
+    """Residuals of a thousand scales, at the least scale of a head."""
+    head = layers.LikelihoodHead(likelihood, 1)
+    model = contracts.small_model(head, dense)
+    model.compile(
+        keras.optimizers.SGD(1e-12), loss=kl.losses.LikelihoodLoss(likelihood)
+    )
+    scale = head.parameter_layers[-1]
+    scale.bias.assign(np.full(scale.bias.shape, -30.0))
+    *_, least = model.predict(dense, verbose=0)
+    if likelihood is not likelihoods.RobustRho:
+        np.testing.assert_allclose(least, 0.001 / (np.log(2) + 0.001), 1e-3)
+    y = np.full((len(dense), 1), 1e3 * least.max(), "float32")
+    for target in (y, 1e3 * y):
+        assert np.isfinite(model.train_on_batch(dense, target))
+    assert all(np.isfinite(w).all() for w in model.get_weights())
+
+
+def test_a_head_saves_its_constraints():
+    head = layers.LikelihoodHead("student_t", 1, constraint={"df": "exp"})
+    saved = head.get_config()["constraint"]
+    assert {k: constraints.get(v) for k, v in saved.items()} == {
+        "df": constraints.Exp(),
+        "scale": constraints.ShiftedSoftplus(0.001),
+    }
+
+
+@pytest.mark.parametrize("given", [None, {}, {"df": "exp"}])
+def test_a_head_of_an_older_file_keeps_its_least_scale(given):
+    head = layers.LikelihoodHead("student_t", 1, initial={"scale": 0.5})
+    config = {**head.get_config(), "constraint": given}
+    old = layers.LikelihoodHead.from_config(config).parameter_layers[-1]
+    assert old.constraint == constraints.ShiftedSoftplus(0.01)
+    assert old.initial == 0.5

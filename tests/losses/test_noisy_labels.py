@@ -67,7 +67,7 @@ def test_refuses_one_memory_for_a_sequence():
     inputs = keras.Input((7, 2))
     model = kl.LikelihoodModel(inputs, keras.layers.Dense(3)(inputs))
     loss = kl.losses.NoisyLabelsLoss(kl.DataParameter(5))
-    with pytest.raises(ValueError, match="Several labels an example need"):
+    with pytest.raises(ValueError, match="With several labels per example"):
         model.compile("sgd", loss=loss)
 
 

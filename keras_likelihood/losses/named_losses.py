@@ -1,0 +1,547 @@
+"""One loss for each likelihood.
+
+The parameters of each are given as in `LikelihoodLoss`: a number, `"global"`,
+a `GlobalParameter`, a `DataParameter`, or `None` (default), with which the
+head predicts the parameter, or else the loss learns it.
+"""
+
+from typing import Any, ClassVar
+
+from keras_likelihood import likelihoods
+from keras_likelihood.backend.registration import serializable
+from keras_likelihood.losses.likelihood_loss import LikelihoodLoss
+from keras_likelihood.losses.location_scale_loss import LocationScaleLoss
+
+
+@serializable
+class NormalLoss(LocationScaleLoss):
+    """Negative log-likelihood of the normal distribution.
+
+        (y - prediction)^2 / (2 scale^2) + log(scale) + log(2 pi) / 2
+
+    With `beta=1` and `ScaleHead(..., isolated=True)` the predictions are
+    trained exactly as by squared error, and the scale is fitted to their
+    residuals.
+
+    ```python
+    model.compile("adam", loss=kl.losses.NormalLoss())           # from a head
+    model.compile("adam", loss=kl.losses.NormalLoss(scale=0.5))  # fixed
+    ```
+
+    Args:
+        scale: standard deviation, given as in `LikelihoodLoss`.
+        **options: those of `LocationScaleLoss`.
+    """
+
+    likelihood = likelihoods.Normal
+
+    def __init__(self, scale=None, **options):
+        super().__init__(scale=scale, **options)
+
+
+@serializable
+class LaplaceLoss(LocationScaleLoss):
+    """Negative log-likelihood of the Laplace distribution.
+
+        |y - prediction| / scale + log(2 scale)
+
+    With `beta=1` and `ScaleHead(..., isolated=True)` the predictions are
+    trained exactly as by absolute error.
+
+    Args:
+        scale: mean absolute deviation, given as in `LikelihoodLoss`.
+        **options: those of `LocationScaleLoss`.
+    """
+
+    likelihood = likelihoods.Laplace
+
+    def __init__(self, scale=None, **options):
+        super().__init__(scale=scale, **options)
+
+
+@serializable
+class LogisticLoss(LocationScaleLoss):
+    """Negative log-likelihood of the logistic distribution.
+
+        z + 2 log(1 + exp(-z)) + log(scale),    z = (y - prediction) / scale
+
+    Up to its scale and a constant it is Keras' `"log_cosh"` with a learned
+    width.
+
+    Args:
+        scale: the scale, given as in `LikelihoodLoss`.
+        **options: those of `LocationScaleLoss`.
+    """
+
+    likelihood = likelihoods.Logistic
+
+    def __init__(self, scale=None, **options):
+        super().__init__(scale=scale, **options)
+
+
+@serializable
+class StudentTLoss(LocationScaleLoss):
+    """Negative log-likelihood of Student's t distribution.
+
+        (df + 1) / 2 * log(1 + z^2 / df) + log(scale) + log Z(df)
+
+    with `z = (y - prediction) / scale`.
+
+    ```python
+    model.compile("adam", loss=kl.losses.StudentTLoss(df=4.0, beta=0.5))
+    ```
+
+    Args:
+        df: degrees of freedom, given as in `LikelihoodLoss`.
+        scale: the scale, given in the same ways.
+        **options: those of `LocationScaleLoss`.
+    """
+
+    likelihood = likelihoods.StudentT
+
+    def __init__(self, df=None, scale=None, **options):
+        super().__init__(df=df, scale=scale, **options)
+
+
+@serializable
+class HuberLoss(LocationScaleLoss):
+    """Negative log-likelihood of Huber's density.
+
+        rho(z) + log(scale) + log Z(threshold),  z = (y - prediction) / scale
+
+    rho is Huber's loss. It is half the square up to the threshold and a
+    straight line beyond it.
+
+    Args:
+        threshold: where the tails begin, in multiples of the scale, given as
+            in `LikelihoodLoss`.
+        scale: the scale, given in the same ways.
+        **options: those of `LocationScaleLoss`.
+    """
+
+    likelihood = likelihoods.Huber
+
+    def __init__(self, threshold=None, scale=None, **options):
+        super().__init__(threshold=threshold, scale=scale, **options)
+
+
+@serializable
+class RobustRhoLoss(LocationScaleLoss):
+    """Negative log-likelihood of Barron's general robust distribution.
+
+        rho(y - prediction, shape, scale) + log(scale) + log Z(shape)
+
+    ```python
+    model.compile("adam", loss=kl.losses.RobustRhoLoss())           # both
+    model.compile("adam", loss=kl.losses.RobustRhoLoss(shape=1.0))  # scale
+    ```
+
+    Args:
+        shape: the tails: 2 is normal, 1 a smooth absolute error, 0 Cauchy;
+            given as in `LikelihoodLoss`. A learned one stays in (0, 3).
+        scale: the scale, given in the same ways.
+        **options: those of `LocationScaleLoss`.
+    """
+
+    likelihood = likelihoods.RobustRho
+
+    def __init__(self, shape=None, scale=None, **options):
+        super().__init__(shape=shape, scale=scale, **options)
+
+
+@serializable
+class ExponentialLoss(LikelihoodLoss):
+    """Negative log-likelihood of the exponential distribution.
+
+        y / prediction + log(prediction)
+
+    The prediction is the mean and must be `>= 0`: use
+    `LikelihoodHead("exponential", units)`, or a stock model whose last layer
+    has an activation such as `"softplus"`. There are no parameters to learn,
+    so that any Keras model can be trained with it. Targets are `>= 0`.
+
+    Args:
+        **options: those of `LikelihoodLoss`.
+    """
+
+    likelihood = likelihoods.Exponential
+
+
+@serializable
+class GammaLoss(LikelihoodLoss):
+    """Negative log-likelihood of the gamma distribution.
+
+        standard deviation = prediction / sqrt(shape)
+
+    The prediction is the mean and must be `>= 0`: use
+    `LikelihoodHead("gamma", units)`, or an activation such as `"softplus"`.
+    Targets are `> 0`.
+
+    Args:
+        shape: `(mean / standard deviation)^2`, given as in `LikelihoodLoss`.
+        **options: those of `LikelihoodLoss`.
+    """
+
+    likelihood = likelihoods.Gamma
+
+    def __init__(self, shape=None, **options):
+        super().__init__(shape=shape, **options)
+
+
+@serializable
+class WeibullLoss(LikelihoodLoss):
+    """Negative log-likelihood of the Weibull distribution.
+
+        z^shape - shape log(z) + log(y) - log(shape),    z = y / scale
+
+    The prediction is the mean and must be `>= 0`. The scale follows from it.
+    Use `LikelihoodHead("weibull", units)`, or an activation such as
+    `"softplus"`. Targets are `> 0`.
+
+    Args:
+        shape: below 1 the hazard falls with time, above 1 it rises; given as
+            in `LikelihoodLoss`.
+        **options: those of `LikelihoodLoss`.
+    """
+
+    likelihood = likelihoods.Weibull
+
+    def __init__(self, shape=None, **options):
+        super().__init__(shape=shape, **options)
+
+
+@serializable
+class LogNormalLoss(LikelihoodLoss):
+    """Negative log-likelihood of the log-normal distribution.
+
+        log(y) is normal around log(prediction) - scale^2 / 2
+
+    The prediction is the mean and must be `>= 0`: use
+    `LikelihoodHead("log_normal", units)`, or an activation such as
+    `"softplus"`. Targets are `> 0`.
+
+    Args:
+        scale: standard deviation of `log(y)`, given as in `LikelihoodLoss`.
+        **options: those of `LikelihoodLoss`.
+    """
+
+    likelihood = likelihoods.LogNormal
+
+    def __init__(self, scale=None, **options):
+        super().__init__(scale=scale, **options)
+
+
+@serializable
+class BetaLoss(LikelihoodLoss):
+    """Negative log-likelihood of the beta distribution.
+
+        variance = prediction (1 - prediction) / (1 + concentration)
+
+    The prediction is the mean share: use `LikelihoodHead("beta", units)`, or
+    the activation `"sigmoid"`. Targets lie strictly between 0 and 1.
+
+    Args:
+        concentration: the higher, the narrower; given as in `LikelihoodLoss`.
+        **options: those of `LikelihoodLoss`.
+    """
+
+    likelihood = likelihoods.Beta
+
+    def __init__(self, concentration=None, **options):
+        super().__init__(concentration=concentration, **options)
+
+
+@serializable
+class VonMisesLoss(LikelihoodLoss):
+    """Negative log-likelihood of the von Mises distribution of angles.
+
+        concentration (1 - cos(y - prediction)) + log Z(concentration)
+
+    Angles are in radians, and whole turns do not matter.
+
+    Args:
+        concentration: the higher, the narrower; given as in `LikelihoodLoss`.
+        **options: those of `LikelihoodLoss`.
+    """
+
+    likelihood = likelihoods.VonMises
+
+    def __init__(self, concentration=None, **options):
+        super().__init__(concentration=concentration, **options)
+
+
+@serializable
+class PoissonLoss(LikelihoodLoss):
+    """Negative log-likelihood of counts under the Poisson distribution.
+
+        prediction - y log(prediction) + log(y!)
+
+    The prediction is the mean count and must be `>= 0`: use
+    `LikelihoodHead("poisson", units)`, or a stock model whose last layer has
+    an activation such as `"softplus"` or `"exponential"`. There are no
+    parameters to learn, so that any Keras model can be trained with it.
+
+    ```python
+    outputs = keras.layers.Dense(1, activation="softplus")(features)
+    model = keras.Model(inputs, outputs)
+    model.compile("adam", loss=kl.losses.PoissonLoss())
+    ```
+
+    Args:
+        **options: those of `LikelihoodLoss`.
+    """
+
+    likelihood = likelihoods.Poisson
+
+
+@serializable
+class NegativeBinomialLoss(LikelihoodLoss):
+    """Negative log-likelihood of the negative binomial distribution.
+
+        variance = prediction + dispersion * prediction^2
+
+    The prediction is the mean count and must be `>= 0`: use
+    `LikelihoodHead("negative_binomial", units)`, or an activation such as
+    `"softplus"`.
+
+    Args:
+        dispersion: (variance - mean) / mean^2, given as in `LikelihoodLoss`.
+        **options: those of `LikelihoodLoss`.
+    """
+
+    likelihood = likelihoods.NegativeBinomial
+
+    def __init__(self, dispersion=None, **options):
+        super().__init__(dispersion=dispersion, **options)
+
+
+@serializable
+class ZeroInflatedLoss(LikelihoodLoss):
+    """Negative log-likelihood of counts with additional zeros.
+
+        P(0) = zero_probability + (1 - zero_probability) P_count(0)
+
+    The prediction is the mean of all outcomes and must be `>= 0`.
+
+    ```python
+    counts = kl.likelihoods.ZeroInflated("negative_binomial")
+    outputs = kl.layers.LikelihoodHead(counts, units=1)(features)
+    model = kl.LikelihoodModel(inputs, outputs)
+    model.compile("adam", loss=kl.losses.ZeroInflatedLoss("negative_binomial"))
+    ```
+
+    Args:
+        likelihood: a `CountLikelihood` or its name. Defaults to
+            `"poisson"`.
+        zero_probability: share of additional zeros, in (0, 1), given as in
+            `LikelihoodLoss`.
+        **options: further parameters of the likelihood, and the options of
+            `LikelihoodLoss`.
+    """
+
+    def __init__(self, likelihood="poisson", zero_probability=None, **options):
+        super().__init__(
+            likelihoods.ZeroInflated(likelihood),
+            zero_probability=zero_probability,
+            **options,
+        )
+
+    def get_config(self):
+        inner = self.likelihood.likelihood.name()
+        return {**super().get_config(), "likelihood": inner}
+
+
+@serializable
+class SoftmaxLoss(LikelihoodLoss):
+    """Negative log-likelihood of classes under a tempered softmax.
+
+        log sum_c exp(logits_c / temperature) - logits_y / temperature
+
+    Targets are class numbers or one-hot (or soft) labels. Their shape says
+    which. The model must give logits, not probabilities.
+
+    ```python
+    model.compile("adam", loss=kl.losses.SoftmaxLoss(), metrics=["accuracy"])
+    ```
+
+    Args:
+        temperature: divides the logits; given as in `LikelihoodLoss`.
+        **options: those of `LikelihoodLoss`.
+    """
+
+    likelihood = likelihoods.Softmax
+
+    def __init__(self, temperature=None, **options):
+        super().__init__(temperature=temperature, **options)
+
+
+@serializable
+class BernoulliLoss(LikelihoodLoss):
+    """Negative log-likelihood of yes/no targets under tempered logits.
+
+        log(1 + exp(l)) - y l,    l = logits / temperature
+
+    Args:
+        temperature: divides the logits; given as in `LikelihoodLoss`.
+        **options: those of `LikelihoodLoss`.
+    """
+
+    likelihood = likelihoods.Bernoulli
+
+    def __init__(self, temperature=None, **options):
+        super().__init__(temperature=temperature, **options)
+
+
+@serializable
+class NoisyLabelsLoss(LikelihoodLoss):
+    """Loss of a classifier whose training labels are partly wrong.
+
+    Every training example keeps a memory of what the network believed of it.
+    The network is rewarded for agreeing with this memory; see
+    `likelihoods.NoisyLabels`, and Liu et al. (2020), whose loss it is. Wrong
+    labels are then hardly learned by heart, and `kl.audit` finds them and
+    counts them.
+
+    ```python
+    memory = kl.DataParameter(len(x))
+    model.compile("adam", loss=kl.losses.NoisyLabelsLoss(memory))
+    model.fit(x, kl.indexed(y))
+    report = kl.audit(model, x, y)
+    ```
+
+    Validation and test data have no memory. Their loss is the cross-entropy.
+
+    Args:
+        memory: a `DataParameter` with one row per training example. For
+            sequences of labels give it `dimension="element"`.
+        temperature: divides the logits, as in `SoftmaxLoss`. Defaults to 1.
+        **options: those of `LikelihoodLoss`.
+    """
+
+    likelihood = likelihoods.NoisyLabels
+
+    def __init__(self, memory, temperature=1.0, **options):
+        super().__init__(temperature=temperature, memory=memory, **options)
+        if "memory" not in self.data_parameters:
+            raise ValueError(
+                "`memory` must be a `DataParameter` with one row for each "
+                f"training example. Received: {memory!r}"
+            )
+
+    def build(self, prediction_shape, count=0):
+        memory = self.data_parameters["memory"]
+        if len(prediction_shape) > 2 and memory.dimension != "element":
+            raise ValueError(
+                "With several labels per example, each label needs its own "
+                'memory: DataParameter(n, dimension="element"). Received: '
+                f"dimension={memory.dimension!r} for predictions of shape "
+                f"{tuple(prediction_shape)}"
+            )
+        super().build(prediction_shape, count)
+
+
+class _FamilyLoss(LikelihoodLoss):
+    """A loss that takes the arguments of a family of likelihoods."""
+
+    family: ClassVar[Any]
+
+    def get_config(self):
+        config = super().get_config()
+        del config["likelihood"]
+        return {**config, **dict(self.likelihood.arguments)}
+
+
+@serializable
+class OrdinalLoss(_FamilyLoss):
+    """Negative log-likelihood of ordered classes under a hidden score.
+
+        P(y <= k) = 1 / (1 + exp(prediction - cut_k))
+
+    The model predicts one score for each target, by `Dense(1)`. The loss
+    learns the cut points between the classes.
+
+    ```python
+    model = kl.LikelihoodModel(inputs, keras.layers.Dense(1)(features))
+    model.compile("adam", loss=kl.losses.OrdinalLoss(classes=5))
+    p = model.predict_distribution(x).class_probabilities()
+    ```
+
+    Args:
+        classes: how many there are, at least 3.
+        gaps: distances between the cut points, given as in `LikelihoodLoss`:
+            a number, or a tuple of `classes - 2` numbers.
+        **options: those of `LikelihoodLoss`.
+    """
+
+    def __init__(self, classes: int, gaps=None, **options):
+        super().__init__(likelihoods.Ordinal(classes), gaps=gaps, **options)
+
+
+@serializable
+class QuantilesLoss(_FamilyLoss):
+    """Mean asymmetric Laplace NLL of quantiles at several levels.
+
+        mean over levels t of
+        pinball_t(y - q_t) / scale + log(scale) - log(t (1 - t))
+
+    `QuantilesHead` predicts quantiles that do not cross. A stock layer
+    `Dense(len(levels))` works too. Its quantiles may cross, and
+    `predict_distribution` sorts them.
+
+    ```python
+    levels = (0.05, 0.5, 0.95)
+    outputs = kl.layers.QuantilesHead(levels)(features)
+    model = kl.LikelihoodModel(inputs, outputs)
+    model.compile("adam", loss=kl.losses.QuantilesLoss(levels))
+    lower, upper = model.predict_distribution(x).interval(0.9)
+    ```
+
+    Args:
+        levels: increasing, each in (0, 1).
+        scale: the scale, given as in `LikelihoodLoss`.
+        **options: those of `LikelihoodLoss`.
+    """
+
+    def __init__(self, levels, scale=None, **options):
+        super().__init__(likelihoods.Quantiles(levels), scale=scale, **options)
+
+
+class _MultivariateLoss(_FamilyLoss):
+    def __init__(self, covariance="full", rank=None, **options):
+        made = self.family(covariance=covariance, rank=rank)
+        super().__init__(made, **options)
+
+
+@serializable
+class MultivariateNormalLoss(_MultivariateLoss):
+    """Negative log-likelihood of vectors under `MultivariateNormal`.
+
+    ```python
+    loss = kl.losses.MultivariateNormalLoss(covariance="full")
+    outputs = kl.layers.LikelihoodHead(loss.likelihood, 4)(features)
+    model = kl.LikelihoodModel(inputs, outputs)
+    model.compile("adam", loss=loss)
+    ```
+
+    Args:
+        covariance: `"full"` (default), `"low_rank"` or `"diagonal"`.
+        rank: columns of the low-rank part, for `"low_rank"` only.
+        **options: the parameters of the likelihood, such as `scale`, and the
+            options of `LikelihoodLoss`.
+    """
+
+    family = likelihoods.MultivariateNormal
+
+
+@serializable
+class MultivariateStudentTLoss(_MultivariateLoss):
+    """Negative log-likelihood of vectors under `MultivariateStudentT`.
+
+    Args:
+        covariance: `"full"` (default), `"low_rank"` or `"diagonal"`.
+        rank: columns of the low-rank part, for `"low_rank"` only.
+        **options: the parameters of the likelihood, such as `scale`, and the
+            options of `LikelihoodLoss`.
+    """
+
+    family = likelihoods.MultivariateStudentT

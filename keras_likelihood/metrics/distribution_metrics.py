@@ -1,0 +1,253 @@
+"""Metrics of predicted distributions."""
+
+import math
+
+from keras import ops
+
+from keras_likelihood.backend.registration import serializable
+from keras_likelihood.likelihoods import Bernoulli, Likelihood, Normal, Softmax
+from keras_likelihood.likelihoods.censored import is_exact
+from keras_likelihood.likelihoods.checks import check_coverage
+from keras_likelihood.metrics.class_metrics import as_logits
+from keras_likelihood.metrics.distribution_metric import (
+    DistributionMetric,
+    MeanOverOutcomes,
+)
+
+
+@serializable
+class NegativeLogLikelihood(MeanOverOutcomes):
+    """Mean negative log-likelihood, constants included.
+
+    ```python
+    nll = kl.metrics.NegativeLogLikelihood("normal")
+    nll.update_state(y, (prediction, scale))
+    ```
+
+    Args:
+        likelihood: as in `DistributionMetric`. It is `"softmax"` if no loss of
+            a model says which.
+        from_logits: whether a single prediction of softmax and Bernoulli holds
+            logits (default) or probabilities. A recalibrated model gives
+            probabilities.
+        name, dtype: as in `keras.metrics.Metric`.
+        **parameters: fixed values of parameters that the output lacks.
+    """
+
+    default_likelihood = "softmax"
+
+    def __init__(
+        self,
+        likelihood=None,
+        *,
+        from_logits: bool = True,
+        name: str = "negative_log_likelihood",
+        dtype=None,
+        **parameters,
+    ):
+        super().__init__(likelihood, name=name, dtype=dtype, **parameters)
+        self.from_logits = from_logits
+        if not from_logits and self.likelihood not in (Softmax, Bernoulli):
+            raise ValueError(
+                "`from_logits=False` is for softmax and bernoulli. "
+                f"Received: likelihood={self.likelihood.name()!r}"
+            )
+
+    def bind(self, loss):
+        super().bind(loss)
+        if not self.from_logits:
+            raise ValueError(
+                f"The loss says what the model gives. Leave out `from_logits` "
+                f"of {self.name}. Received: from_logits=False"
+            )
+
+    def read(self, y_pred) -> Likelihood:
+        if not self.from_logits and not isinstance(y_pred, Likelihood):
+            y_pred = as_logits(ops.cast(y_pred, self.dtype), self.likelihood)
+        return super().read(y_pred)
+
+    def values(self, distribution, y_true):
+        return distribution.nll(y_true)
+
+    def get_config(self):
+        return {**super().get_config(), "from_logits": self.from_logits}
+
+
+@serializable
+class CalibrationError(DistributionMetric):
+    """Calibration error (CAL) of the intervals of a regressor.
+
+        CAL = sum_j (p_j - share of targets with F(y) <= p_j)^2
+
+    over the levels p_j = j / levels, j = 1 .. levels - 1. F is the cdf of the
+    likelihood. If outcomes are whole numbers, F jumps at the target. The
+    target then counts by the part of the jump that lies below p_j (Czado et
+    al. 2009). A target that is known by bounds counts in the same way, from
+    F(lower) to F(upper). This is the expected share below p_j if the model is
+    right (Haider et al. 2020).
+
+    ```python
+    cal = kl.metrics.CalibrationError("normal")
+    cal.update_state(y, (prediction, scale))
+    ```
+
+    Args:
+        likelihood: as in `DistributionMetric`.
+        levels: number of equal steps of p. Defaults to 20.
+        name, dtype: as in `keras.metrics.Metric`.
+        **parameters: fixed values of parameters that the output lacks.
+    """
+
+    def __init__(
+        self,
+        likelihood=None,
+        *,
+        levels: int = 20,
+        name: str = "calibration_error",
+        dtype=None,
+        **parameters,
+    ):
+        super().__init__(likelihood, name=name, dtype=dtype, **parameters)
+        if levels < 2:
+            raise ValueError(f"`levels` must be >= 2. Received: {levels}")
+        self.levels = levels
+        self.below = self.add_variable(
+            shape=(levels - 1,), initializer="zeros", name="below"
+        )
+        self.count = self.add_variable(
+            shape=(), initializer="zeros", name="count"
+        )
+
+    def update_from(self, distribution, y_true, weights):
+        cdf = ops.cast(distribution.cdf(y_true), self.dtype)
+        weights = ops.broadcast_to(weights, ops.shape(cdf))
+        cdf, weights = ops.reshape(cdf, (-1, 1)), ops.reshape(weights, (-1, 1))
+        inside = ops.cast(cdf <= self._levels(), self.dtype)
+        if distribution.is_discrete or distribution.takes_bounds:
+            below = ops.cast(distribution.cdf_below(y_true), self.dtype)
+            below = ops.reshape(below, (-1, 1))
+            jump = ops.maximum(cdf - below, 1e-30)
+            part = ops.clip((self._levels() - below) / jump, 0.0, 1.0)
+            inside = ops.where(cdf <= self._levels(), inside, part)
+        self.below.assign_add(ops.sum(weights * inside, axis=0))
+        self.count.assign_add(ops.sum(weights))
+
+    def _levels(self):
+        steps = ops.arange(1, self.levels, dtype=self.dtype)
+        return steps / self.levels
+
+    def result(self):
+        share = ops.divide_no_nan(self.below, self.count)
+        gap = ops.sum(ops.square(self._levels() - share))
+        return ops.where(self.count > 0, gap, ops.zeros_like(gap))
+
+    def get_config(self):
+        return {**super().get_config(), "levels": self.levels}
+
+
+@serializable
+class IntervalCoverage(MeanOverOutcomes):
+    """Share of targets inside the central interval of a given coverage.
+
+    The interval includes both of its ends, which matters where outcomes are
+    whole numbers. A target that is known by bounds counts by the part of the
+    probability between the bounds that lies inside.
+
+    Args:
+        coverage: the probability that the interval should contain the target,
+            in (0, 1). Defaults to 0.9.
+        likelihood: as in `DistributionMetric`.
+        name, dtype: as in `keras.metrics.Metric`.
+        **parameters: fixed values of parameters that the output lacks.
+    """
+
+    def __init__(
+        self,
+        coverage: float = 0.9,
+        *,
+        likelihood=None,
+        name: str = "interval_coverage",
+        dtype=None,
+        **parameters,
+    ):
+        super().__init__(likelihood, name=name, dtype=dtype, **parameters)
+        check_coverage(coverage)
+        self.coverage = coverage
+
+    def values(self, distribution, y_true):
+        cdf = distribution.cdf(y_true)
+        tail = (1 - self.coverage) / 2
+        if not (distribution.is_discrete or distribution.takes_bounds):
+            return _nan_where_nan(
+                ops.logical_and(cdf >= tail, cdf <= 1 - tail), cdf
+            )
+        below = distribution.cdf_below(y_true)
+        # The target is at most the upper quantile if the probability below
+        # the target is less than that of the quantile.
+        inside = ops.logical_and(cdf >= tail, below < 1 - tail)
+        inside = _nan_where_nan(inside, cdf)
+        if not distribution.takes_bounds:
+            return inside
+        jump = cdf - below
+        ends = (ops.clip(p, tail, 1 - tail) for p in (cdf, below))
+        covered = ops.subtract(*ends) / ops.where(jump > 0, jump, 1.0)
+        exact = is_exact(y_true, distribution.prediction)
+        return ops.where(ops.logical_or(exact, jump <= 0), inside, covered)
+
+    def get_config(self):
+        return {**super().get_config(), "coverage": self.coverage}
+
+
+def _nan_where_nan(inside, cdf):
+    return ops.where(ops.isnan(cdf), cdf, ops.cast(inside, cdf.dtype))
+
+
+@serializable
+class NormalCRPS(MeanOverOutcomes):
+    """Continuous ranked probability score of normal predictions.
+
+        CRPS = s (z (2 Phi(z) - 1) + 2 phi(z) - 1 / sqrt(pi)),
+        z = (y - prediction) / s
+
+    Predictions: those of a `Normal`.
+    """
+
+    def __init__(
+        self, likelihood="normal", *, name: str = "normal_crps", dtype=None
+    ):
+        super().__init__(likelihood, name=name, dtype=dtype)
+        if self.likelihood is not Normal:
+            raise ValueError(
+                "NormalCRPS is for the likelihood 'normal'. "
+                f"Received: {self.likelihood.name()!r}"
+            )
+
+    def values(self, distribution, y_true):
+        z = distribution.standardize(y_true)
+        density = ops.exp(-distribution.standard_nll(z))
+        score = z * (2 * distribution.standard_cdf(z) - 1) + 2 * density
+        return distribution.scale * (score - 1 / math.sqrt(math.pi))
+
+
+@serializable
+class Sharpness(MeanOverOutcomes):
+    """Mean predicted scale. A small value is sharp.
+
+    Predictions: those of a likelihood with a `scale`.
+    """
+
+    def __init__(
+        self, likelihood=None, *, name: str = "sharpness", dtype=None, **options
+    ):
+        super().__init__(likelihood, name=name, dtype=dtype, **options)
+
+    def bind(self, loss):
+        super().bind(loss)
+        if loss.likelihood.parameter("scale").size is not None:
+            raise ValueError(
+                "Sharpness is for a likelihood with one scale per outcome. "
+                f"Received: {loss.likelihood.name()}"
+            )
+
+    def values(self, distribution, y_true):
+        return distribution.scale
