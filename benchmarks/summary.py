@@ -14,6 +14,7 @@ import numpy as np
 import outliers
 import page_tables
 import regularization_page
+import tabular
 import uncertainty_page
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
@@ -128,6 +129,24 @@ def uncertainty() -> list[Headline]:
     return lines
 
 
+def estimators_for_tables() -> list[Headline]:
+    """`kl.tabular` against boosted trees."""
+    results, lines = stored("tabular"), []
+    for peer in ("CatBoost", "NGBoost"):
+        below, total = tabular.wins(results, peer)
+        lines.append(
+            Headline(
+                f"Test NLL of {total} tables, defaults of both, paired 95 % "
+                "intervals (lower is better)",
+                f"`kl.tabular.Regressor`: clearly lower on {below}",
+                peer,
+                "tables",
+                "benchmarks/tabular.py",
+            )
+        )
+    return lines
+
+
 def conformal() -> list[Headline]:
     """Coverage and width of conformal intervals."""
     tables = stored("conformal")["regression"]
@@ -237,6 +256,7 @@ def headlines() -> list[Headline]:
     return [
         *label_noise(),
         *recalibration(),
+        *estimators_for_tables(),
         *uncertainty(),
         *conformal(),
         *outlier_detection(),
@@ -260,7 +280,11 @@ def short_table() -> str:
     """Markdown for the README: three tasks."""
     rows = [
         f"| {h.task} | {h.ours} | {h.peer} |"
-        for h in (label_noise()[0], recalibration()[0], *uncertainty())
+        for h in (
+            label_noise()[0],
+            recalibration()[0],
+            *estimators_for_tables(),
+        )
     ]
     return "\n".join(["| | ours | peer |", "|---|---|---|", *rows])
 

@@ -7,7 +7,8 @@ than 5,000 rows, else 10. Each method gets the 90 % and does with them what it
 wants. The peers hold out a tenth of them to choose the number of trees, and
 conformalise with it. `--peers` needs `pip install ngboost catboost lightgbm
 mapie`. Results are written after each split, and a run goes on where the last
-one stopped. The last lines compare by paired differences over the splits.
+one stopped. `--page` writes the tables of `docs/studies/tables.md` from
+`docs/results/tabular.json`.
 """
 
 import argparse
@@ -24,6 +25,8 @@ import numpy as np
 import keras_likelihood as kl
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
+import page_tables
+import paired
 import uncertainty_peers as peers
 
 DEVELOPMENT = ("autompg", "crime_norm", "kin8nm", "soil")
@@ -31,6 +34,11 @@ DEVELOPMENT = ("autompg", "crime_norm", "kin8nm", "soil")
 CLASSES = ("breast_cancer", "wine", "digits", "iris")
 COVERAGE = 0.9
 LEVELS = np.linspace(0.05, 0.95, 19)
+
+
+def stored() -> dict:
+    """The stored results."""
+    return json.loads((page_tables.RESULTS / "tabular.json").read_text())
 
 
 def regression_tables(names):
@@ -183,27 +191,77 @@ def split(x, y, seed):
     return (x[train], y[train]), (x[test], y[test])
 
 
-def compare(results):
-    """Prints means, and paired differences of the NLL to each peer."""
+def shared(methods, name, key, other="kl.tabular"):
+    """Results of a method and of ours on the splits that both have."""
+    first, second = methods.get(name, {}), methods.get(other, {})
+    seeds = [
+        seed
+        for seed in first
+        if key in first[seed] and key in second.get(seed, {})
+    ]
+    return [
+        np.array([found[seed][key] for seed in seeds])
+        for found in (first, second)
+    ]
+
+
+def ratio(methods, name, key):
+    """Our mean relative to that of a peer, as text."""
+    theirs, own = shared(methods, name, key)
+    return f"{own.mean() / theirs.mean():.2f}" if len(own) else "–"
+
+
+def tables(results) -> dict:
+    """The tables of the page, Markdown by name. A bold NLL is clearly lower."""
+    lines, ratios = [], []
     for table, methods in results.items():
         mark = " (development)" if table in DEVELOPMENT else ""
-        print(f"{table}{mark}")
-        own = methods.get("kl.tabular", {})
-        for name, splits in methods.items():
-            means = {
-                key: np.mean([s[key] for s in splits.values()])
-                for key in next(iter(splits.values()))
-            }
-            words = "  ".join(f"{k} {v:.4g}" for k, v in means.items())
-            print(f"  {name:22s} {words}")
-            shared = [s for s in splits if s in own and "nll" in splits[s]]
-            if name != "kl.tabular" and len(shared) > 1:
-                gaps = [own[s]["nll"] - splits[s]["nll"] for s in shared]
-                error = np.std(gaps, ddof=1) / len(gaps) ** 0.5
-                print(
-                    f"  {'':22s} NLL of kl.tabular - {name}: "
-                    f"{np.mean(gaps):+.4f} ± {error:.4f}, {len(gaps)} splits"
-                )
+        own = [s["nll"] for s in methods["kl.tabular"].values()]
+        cells, lower = [], []
+        for name in ("NGBoost", "CatBoost"):
+            theirs, ours_ = shared(methods, name, "nll")
+            if len(theirs) < 2:
+                cells.append("–")
+                continue
+            low, high = paired.difference(ours_, theirs, overlap=1 / 9)[1:]
+            lower.append(high < 0)
+            text = f"{theirs.mean():.3f} ({len(theirs)})"
+            cells.append(f"**{text}**" if low > 0 else text)
+        mean = f"{np.mean(own):.3f} ({len(own)})"
+        mean = f"**{mean}**" if lower and all(lower) else mean
+        lines.append(f"| {table}{mark} | {mean} | {' | '.join(cells)} |")
+        covered = [
+            s["coverage"]
+            for s in methods["kl.tabular"].values()
+            if "coverage" in s
+        ]
+        ratios.append(
+            f"| {table}{mark} | {ratio(methods, 'NGBoost', 'rmse')} | "
+            f"{ratio(methods, 'CatBoost', 'rmse')} | "
+            f"{ratio(methods, 'CatBoost', 'crps')} | "
+            f"{100 * np.mean(covered):.1f} % ({len(covered)}) | "
+            f"{ratio(methods, 'CatBoost', 'width')} |"
+        )
+    head = "| table | kl.tabular | NGBoost | CatBoost |\n|---|---:|---:|---:|\n"
+    other = (
+        "| table | RMSE / NGBoost's | RMSE / CatBoost's | CRPS / CatBoost's | "
+        "coverage of 90 % intervals | width / CatBoost's |\n"
+        "|---|---:|---:|---:|---:|---:|\n"
+    )
+    return {
+        "nll": head + "\n".join(lines),
+        "ratios": other + "\n".join(ratios),
+    }
+
+
+def wins(results, peer) -> tuple[int, int]:
+    """Tables that are no development set: clearly lower NLL, and all."""
+    found = []
+    for table, methods in results.items():
+        theirs, own = shared(methods, peer, "nll")
+        if table not in DEVELOPMENT and len(own) > 1:
+            found.append(paired.is_below(own, theirs, overlap=1 / 9))
+    return sum(found), len(found)
 
 
 def main():
@@ -215,12 +273,16 @@ def main():
     parser.add_argument("--peers", action="store_true")
     parser.add_argument("--classes", action="store_true")
     parser.add_argument("--output", default="tabular.json")
+    parser.add_argument("--page", action="store_true", help="write the page")
     arguments = parser.parse_args()
+    if arguments.page:
+        page_tables.fill("studies/tables", tables(stored()))
+        return
     output = pathlib.Path(arguments.output)
     results = json.loads(output.read_text()) if output.exists() else {}
     make = classifiers if arguments.classes else regressors
-    tables = class_tables if arguments.classes else regression_tables
-    for table, x, y in tables(arguments.tables):
+    read = class_tables if arguments.classes else regression_tables
+    for table, x, y in read(arguments.tables):
         splits = arguments.splits or (20 if len(y) < 5000 else 10)
         seeds = arguments.seeds or range(splits)
         for name, method in make(arguments.peers).items():
@@ -238,7 +300,8 @@ def main():
                 done[str(seed)] = scores
                 output.write_text(json.dumps(results, indent=1) + "\n")
                 print(table, name, seed, scores, flush=True)
-    compare(results)
+    if not arguments.classes:
+        print(*tables(results).values(), sep="\n\n")
 
 
 if __name__ == "__main__":

@@ -296,6 +296,20 @@ def test_counts_of_tables_on_the_label_noise_page(benchmarks):
                 )
 
 
+def test_tables_page(benchmarks):
+    import page_tables
+    import tabular
+
+    results = tabular.stored()
+    for name, table in tabular.tables(results).items():
+        assert page_tables.shown("studies/tables", name) == table.strip()
+    # What the guide says.
+    for methods in results.values():
+        for peer in ("NGBoost", "CatBoost"):
+            theirs, own = tabular.shared(methods, peer, "nll")
+            assert len(own) >= 2 and own.mean() < theirs.mean()
+
+
 def test_uncertainty_page(benchmarks):
     import page_tables
     import uncertainty_page

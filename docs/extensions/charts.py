@@ -75,6 +75,21 @@ def slope_errors():
     _name_colours(panels[2])
 
 
+def table_gaps():
+    """NLL of the peers minus ours, one line a table."""
+    _, *rows = table("studies/tables", "<!-- nll -->")
+    figure, axes = plt.subplots(figsize=(7, 3.6))
+    names = [row[0] for row in reversed(rows)]
+    for column, peer, color in ((2, "NGBoost", ORANGE), (3, "CatBoost", GREY)):
+        gaps = [number(r[column]) - number(r[1]) for r in reversed(rows)]
+        axes.scatter(gaps, range(len(rows)), color=color, label=peer)
+    axes.axvline(0, color=BLUE, linewidth=2, label="kl.tabular")
+    axes.set_yticks(range(len(rows)), names)
+    axes.set_xlabel("test NLL minus that of kl.tabular, in nats")
+    axes.grid(axis="x", alpha=0.3)
+    axes.legend(frameon=False)
+
+
 def recalibration_gains():
     """What each method gains over one temperature, on six networks."""
     header, *rows = table("studies/recalibration", "<!-- report -->")
