@@ -40,10 +40,12 @@ class ClassifierTask:
 
     def methods(self) -> dict:
         """Class names of the methods that these data allow."""
-        names = {**METHODS, "auto": "Auto"}
-        if self.fitted_to.get("features") is None:
-            del names["features"], names["deep"]
-        return names
+        has_features = self.fitted_to.get("features") is not None
+        return {
+            name: kind
+            for name, kind in {**METHODS, "auto": "Auto"}.items()
+            if has_features or name not in ("features", "deep")
+        }
 
     def fit(self, method: str):
         """Returns the fitted recalibrator of a method."""

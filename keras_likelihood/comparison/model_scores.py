@@ -60,7 +60,7 @@ def _of_numbers(distribution, y, known, coverage, interval):
     )
     found["rmse"] = _rows((y - centre) ** 2)
     if known:
-        found["crps"] = _rows(_crps(distribution, y))
+        found["crps"] = _rows(crps(distribution, y))
     if interval is not None:
         found["coverage"] = _rows((y >= lower) & (y <= upper))
     return found
@@ -110,7 +110,7 @@ def _of_classes(distribution, y):
     }
 
 
-def _crps(distribution, y):
+def crps(distribution, y):
     """`E|X - y| - E|X - X'| / 2`, in closed form or from draws."""
     if isinstance(distribution, Normal):
         scale = _numpy(distribution.scale)

@@ -13,7 +13,10 @@ from sklearn.utils.validation import (
 
 from keras_likelihood import likelihoods
 from keras_likelihood.auditing.label_issues import find_label_issues
+from keras_likelihood.comparison.model_scores import crps
+from keras_likelihood.data_parameters import DataParameter
 from keras_likelihood.likelihoods import Softmax
+from keras_likelihood.losses import NoisyLabelsLoss
 from keras_likelihood.metrics.functions import negative_log_likelihood
 from keras_likelihood.reading import load_model
 from keras_likelihood.reading.targets import as_weight
@@ -172,11 +175,14 @@ class TableEstimator(BaseEstimator):
             dropout=budget.dropout,
             seed=seed,
         )
-        model = training.build(features, networks, budget)
+        loss = self._training_loss(len(y))
+        model = training.build(features, networks, budget, loss)
         networks.adapt(y, weight)
         training.train(
             model, x, y, weight, folds, budget, random, self._show_round
         )
+        # What served the training is not needed for predictions.
+        model.compile(loss=training.loss_of(self.likelihood_))
         rows = np.arange(len(y))
         if len(y) > _CALIBRATION_ROWS:
             rows = np.sort(random.choice(rows, _CALIBRATION_ROWS, False))
@@ -191,6 +197,10 @@ class TableEstimator(BaseEstimator):
         ]
         conformal = self._calibrate(alone, held, y[rows], members)
         self.model_ = conformal.extend(training.joined(model)).model
+
+    def _training_loss(self, rows):
+        """The loss of a training on so many rows, `None` for the default."""
+        return None
 
     def _show_round(self, done, rounds):
         if self.on_round is not None:
@@ -323,9 +333,9 @@ class Regressor(RegressorMixin, TableEstimator):
         model_: the Keras model, also `model`.
         columns_: how each column is read.
         likelihood_: the likelihood of the targets.
-        scores_: scores on rows that were not trained on: `NLL`, `RMSE` and
-            `in 90 % interval`, the share of targets inside the intervals
-            before these are calibrated.
+        scores_: scores on rows that were not trained on: `NLL`, `CRPS`,
+            `RMSE` and `in 90 % interval`, the share of targets inside the
+            intervals before these are calibrated.
         doubtful_rows_: the hundredth of the rows whose targets fit worst.
     """
 
@@ -365,6 +375,7 @@ class Regressor(RegressorMixin, TableEstimator):
         error = np.mean((prediction - y[:, 0]) ** 2)
         return {
             "NLL": float(nll.mean()),
+            "CRPS": float(crps(held, y).mean()),
             "RMSE": float(error**0.5),
             "in 90 % interval": float(np.mean(np.abs(2 * cdf - 1) <= 0.9)),
         }
@@ -392,7 +403,7 @@ class Regressor(RegressorMixin, TableEstimator):
             )
         found = self.predict_distribution(X)
         found = found.mean() if statistic == "mean" else found.quantile(0.5)
-        return _numpy(found)[:, 0].astype("float64")
+        return _numpy(found)[:, 0]
 
     def predict_distribution(self, X):  # noqa: N803
         """The distribution of each row's target.
@@ -436,6 +447,9 @@ class Classifier(ClassifierMixin, TableEstimator):
     sets of classes, and show labels that are probably wrong.
 
     Args:
+        label_noise: whether many labels are wrong. Then the networks are
+            trained with `kl.losses.NoisyLabelsLoss` (Liu et al. 2020), which
+            hardly learns wrong labels by heart. Defaults to False.
         members, epochs, random_state, verbose: as in `Regressor`.
 
     Attributes:
@@ -445,6 +459,28 @@ class Classifier(ClassifierMixin, TableEstimator):
         doubtful_labels_: rows whose label is probably wrong (Northcutt et al.
             2021), the least probable label first.
     """
+
+    def __init__(
+        self,
+        *,
+        label_noise: bool = False,
+        members: int = 8,
+        epochs: int | None = None,
+        random_state=None,
+        verbose: bool = False,
+    ):
+        self.label_noise = label_noise
+        super().__init__(
+            members=members,
+            epochs=epochs,
+            random_state=random_state,
+            verbose=verbose,
+        )
+
+    def _training_loss(self, rows):
+        if not self.label_noise:
+            return None
+        return NoisyLabelsLoss(DataParameter(rows, dimension="element"))
 
     def _checked_targets(self, y, kept):
         y = column_or_1d(y, warn=True)

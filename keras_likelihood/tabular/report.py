@@ -7,7 +7,10 @@ from sklearn import dummy, ensemble, impute, linear_model, model_selection
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from keras_likelihood.metrics.functions import negative_log_likelihood
+from keras_likelihood.metrics.functions import (
+    negative_log_likelihood,
+    normal_crps,
+)
 from keras_likelihood.pages.charts import Chart, number, reliability, ticks
 from keras_likelihood.pages.page import Part, Table, write_page
 from keras_likelihood.tabular import targets, training
@@ -55,7 +58,7 @@ def _compare(estimator):
     held = estimator.held_out_
     x, y = held["x"][:_ROWS], held["y"][:_ROWS]
     is_classifier = "probabilities" in held
-    names = ["NLL", "accuracy" if is_classifier else "RMSE"]
+    names = ["NLL", "accuracy"] if is_classifier else ["NLL", "CRPS", "RMSE"]
     rows = [["this model", *(f"{estimator.scores_[n]:.4g}" for n in names)]]
     fewest = np.bincount(y).min() if is_classifier else len(y)
     baselines = _baselines(is_classifier) if fewest >= 2 else {}
@@ -71,13 +74,14 @@ def _compare(estimator):
                 method="predict_proba" if is_classifier else "predict",
             )
         if is_classifier:
-            nll = negative_log_likelihood(y, found)
-            other = np.mean(found.argmax(axis=1) == y)
+            right = np.mean(found.argmax(axis=1) == y)
+            scores = [negative_log_likelihood(y, found), right]
         else:
-            # The likelihood of normal errors of one size.
-            other = np.mean((found - y) ** 2) ** 0.5
-            nll = np.log(max(other, 1e-30)) + 0.5 * np.log(2 * np.pi * np.e)
-        rows.append([name, f"{nll:.4g}", f"{other:.4g}"])
+            # Normal errors of one size.
+            error = max(np.mean((found - y) ** 2) ** 0.5, 1e-30)
+            nll = np.log(error) + 0.5 * np.log(2 * np.pi * np.e)
+            scores = [nll, normal_crps(y, found, error), error]
+        rows.append([name, *(f"{score:.4g}" for score in scores)])
     return Part(
         "How good it is",
         "Scores on rows that were not trained on. A lower NLL is better.",

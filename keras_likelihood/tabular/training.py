@@ -7,6 +7,7 @@ from typing import Any
 import keras
 import numpy as np
 
+from keras_likelihood.data_parameters import indexed
 from keras_likelihood.layers.member_outputs import MemberOutputs
 from keras_likelihood.likelihoods import LocationScale, Softmax
 from keras_likelihood.likelihoods.ensemble_distribution import (
@@ -86,8 +87,11 @@ class Folds:
         return found
 
 
-def build(features, networks, budget: Budget) -> LikelihoodModel:
-    """A model whose units are the members, ready for training."""
+def build(features, networks, budget: Budget, loss=None) -> LikelihoodModel:
+    """A model whose units are the members, ready for training.
+
+    The loss defaults to that of the likelihood of the networks.
+    """
     inputs = keras.Input((len(features.columns),), name="table")
     model = LikelihoodModel(inputs, networks(features(inputs)))
     steps = budget.epochs * budget.steps_per_epoch
@@ -101,11 +105,11 @@ def build(features, networks, budget: Budget) -> LikelihoodModel:
         schedule, weight_decay=budget.weight_decay, beta_2=0.99
     )
     optimizer.exclude_from_weight_decay(var_names=["bias", "head"])
-    model.compile(optimizer, loss=_loss_of(networks.likelihood))
+    model.compile(optimizer, loss=loss or loss_of(networks.likelihood))
     return model
 
 
-def _loss_of(likelihood) -> LikelihoodLoss:
+def loss_of(likelihood) -> LikelihoodLoss:
     """The loss of one member."""
     if issubclass(likelihood, LocationScale):
         # Without it a predicted scale may spoil the mean.
@@ -139,9 +143,12 @@ def train(model, x, y, weight, folds: Folds, budget: Budget, random, on_round):
         # A batch of another size would be compiled again.
         whole = count * budget.steps_per_epoch * budget.batch_size
         rows = np.resize(np.concatenate(orders), whole)
+        y_rows = targets[rows]
+        if model.loss.data_parameters:
+            y_rows = indexed(y_rows, index=rows)
         model.fit(
             x[rows],
-            targets[rows],
+            y_rows,
             sample_weight=weights[rows],
             batch_size=budget.batch_size,
             shuffle=False,
@@ -209,5 +216,5 @@ def joined(model) -> LikelihoodModel:
         ]
     together = MemberOutputs(likelihood, name="joint_output")(outputs)
     found = LikelihoodModel(model.input, together, name="table_model")
-    found.compile("adam", loss=EnsembleLoss(_loss_of(likelihood), count))
+    found.compile("adam", loss=EnsembleLoss(loss_of(likelihood), count))
     return found
