@@ -144,7 +144,7 @@ CHANGED = {
         set_seeds(lambda n, s: s),
         PARTLY,
     ),
-    "On SVHN": ("temperatures_cifar10", set_value("seeds", 5), OPEN),
+    "On SVHN": ("temperatures_cifar10", set_value("share", 0.2), OPEN),
     "find corrupted images": (
         "temperatures_cifar10",
         set_value("seeds", 1),
