@@ -33,7 +33,7 @@ LISTED = {
     },
     "studies/speed": {"defined": "1 1e5 6 64 100 128 400"},
     "studies/uncertainty": {
-        "defined": "0 0.01 0.014 0.9 10 20 50 90 2,000 2015 5",
+        "defined": "0 0.01 0.014 0.9 10 20 50 90 95 2,000 2015 5",
         "tested": "3 5 10 20 5,000",
     },
 }
