@@ -28,10 +28,15 @@ FAST = (
 LONGER = (
     "adaptive_regularization",
     "layer_width",
+    "literal_outliers",
+    "literal_recalibration",
+    "literal_regressors",
+    "normalised_features",
     "recalibration_tables",
     "regressors",
     "robust_classification",
     "softplus_offset",
+    "sparse_weights",
     "temperatures",
     "temperatures_cifar10",
     "vae",
@@ -112,9 +117,15 @@ def test_study_records_what_the_page_needs(name, tmp_path, monkeypatch, render):
     for table in study["data"]["tables"].values():
         for row in table["rows"].values():
             assert len(row) == len(table["columns"])
-    section = section_of(render.render(path.parent), name, render)
+    if name in render.BESIDE:
+        return
+    pages = render.render(path.parent)
+    section = section_of(pages[render.PAGE], name, render)
     assert "Not run yet" not in section
-    assert "{{" not in section and "[[" not in section
+    # The other studies are not there, so it is the only section of details.
+    details = pages[render.DETAILS]
+    for text in (section, details):
+        assert "{{" not in text and "[[" not in text
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
@@ -143,14 +154,27 @@ def section_of(page, name, render):
     return sections[render.STUDIES.index(name)]
 
 
-def test_page_is_up_to_date(render):
-    assert render.PAGE.read_text() == render.render()
+def test_pages_are_up_to_date(render):
+    for path, text in render.render().items():
+        assert path.read_text() == text, path.name
 
 
 def test_stale_page_is_noticed(render, tmp_path, monkeypatch):
     page = tmp_path / "paper.md"
-    page.write_text(render.render() + "1.234\n")
+    page.write_text(render.PAGE.read_text() + "1.234\n")
     monkeypatch.setattr(render, "PAGE", page)
     monkeypatch.setattr(sys, "argv", ["render.py", "--check"])
     with pytest.raises(SystemExit, match="out of date"):
         render.main()
+
+
+def test_networks_side_by_side_end_as_alone(beside):
+    import literal
+    import robust_regression
+
+    studies = [robust_regression.make_study(s, "random x") for s in range(3)]
+    alone = literal.slopes("data", studies[1:2], steps=30)
+    together = literal.slopes("data", studies, steps=30)
+    # Only the slope's random start differs between the two.
+    assert together.shape == (3,) and np.isfinite(together).all()
+    assert alone.shape == (1,)

@@ -44,7 +44,15 @@ def _(data, found):
         for values in (found["medians"], found["paper"])
     )
     if not found["literal"]:
-        return Finding(OPEN, "not run", ours, paper)
+        ahead = min(found["medians"].values()) > found["others"]
+        return Finding(
+            verdict(False, ahead),
+            "not run",
+            ours,
+            paper,
+            f"{found['best_other']} has {found['others']:.3f}. Our defaults "
+            "were chosen on these sets, so this is in part at most.",
+        )
     medians = found["literal"]["medians"]
     ahead = [medians[name] > found["others"] for name in ("PCA+S", "AE+S")]
     return Finding(
@@ -66,11 +74,14 @@ def _(data, found):
 )
 def _(data, found):
     if not found["literal"]:
+        near = [found[name] <= 1.1 for name in ("ridge", "lasso")]
+        joint = found["joint"] <= 1.1
         return Finding(
-            OPEN,
-            "not run",
-            f"{found['ridge']:.2f} and {found['lasso']:.2f} times the least "
-            "error",
+            verdict(all(near) and joint, joint),
+            f"D-LASSO: {found['joint']:.0f} times the least error",
+            f"{found['ridge']:.2f} and {found['lasso']:.2f} times",
+            why="The paper's objective has no minimum. It was run at one noise "
+            "with our steps; its rate is open.",
         )
     joint, ours = found["literal"]["joint"], found["literal"]["ours"]
     ratios = joint["ridge"] + joint["lasso"]
@@ -94,7 +105,15 @@ def _(data, found):
 )
 def _(data, found):
     if not found["literal"]:
-        return Finding(OPEN, "not run")
+        ahead, shares = found["ahead"], found["shares"]
+        return Finding(
+            verdict(ahead == shares and found["least_gain"] >= 10, False),
+            "not run",
+            f"up to {found['most_gain']:.1f} times better; ahead for {ahead} "
+            f"of {shares} shares",
+            why="The least squares of the true support, a limit, are up to "
+            f"{found['limit']:.0f} times better than `LassoCV`.",
+        )
     cells = found["literal"]["cells"]
     joint, ours = found["literal"]["joint"], found["literal"]["ours"]
     shown = [
@@ -137,7 +156,11 @@ def _regressors(found, rival):
     counts = found["ours"][rival]
     ours = f"LS {counts['LS']}, DS {counts['DS']} of 8"
     if not literal:
-        return Finding(OPEN, "not run", ours, shown)
+        both = [counts[n] >= paper[n] - 1 for n in ("LS", "DS")]
+        why = "Medians of our recalibrators, without intervals."
+        return Finding(
+            verdict(all(both), any(both)), "not run", ours, shown, why
+        )
     mine = literal[rival]
     both = [mine[n]["below"] >= paper[n] - 1 for n in ("LS", "DS")]
     clear = [mine[n]["clear"] for n in ("LS", "DS")]
@@ -183,7 +206,13 @@ def _(data, found):
 def _(data, found):
     ours = f"{found['seconds']:.1f} times the time of GS"
     if not found["literal"]:
-        return Finding(OPEN, "not run", ours, "comparable")
+        return Finding(
+            verdict(found["seconds"] <= 2, False),
+            "not run",
+            ours,
+            "comparable",
+            "Our GS is a fast solve in one variable.",
+        )
     seconds = found["literal"]["seconds"]
     return Finding(
         verdict(seconds["LS"] <= 2, found["seconds"] <= 2),

@@ -120,6 +120,10 @@ def _regularization(data, reported, load):
         "shares": len(gains),
         "ahead": sum(gain > 1 for gain in gains),
         "multi_told": _multi_lasso(data, gains, over, names),
+        "limit": max(
+            a / b
+            for a, b in zip(rows["LassoCV"], rows["true support"], strict=True)
+        ),
         "least_gain": min(gains),
         "most_gain": max(gains),
         "most_over_truth": max(over),

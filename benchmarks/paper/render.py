@@ -16,7 +16,8 @@ follows the line `[[details]]` is for the second page. In the words:
   `{{other NAME/...}}` one of another study;
 - `[[table NAME | ...]]` is a table (`tables.py` has the options; `NAME` may be
   `STUDY/TABLE`), and `[[figure NAME | what it shows]]` a picture;
-- `[[if NAME]] ... [[end]]` is left out if the study `NAME` has no results.
+- `[[if NAME]] ... [[end]]` is left out if the study `NAME` has no results, and
+  `[[unless NAME]] ... [[end]]` if it has.
 
 Tables and pictures that the words do not place stand at the end of a section of
 the second page, tables folded. The verdicts are computed (`claims.py`).
@@ -133,7 +134,8 @@ def _section(words, study, reported, load):
     pictures = dict(study["figures"])
 
     def kept(match):
-        return match[2] if load(match[1]) else ""
+        word, name, text = match.groups()
+        return text if (load(name) is None) == (word == "unless") else ""
 
     def placed(match):
         kind, key, options = match.groups()
@@ -161,7 +163,10 @@ def _section(words, study, reported, load):
         return format(value, match["format"] or "")
 
     words = re.sub(
-        r"\[\[if (\w+)\]\]\n?(.*?)\[\[end\]\]", kept, words, flags=re.DOTALL
+        r"\[\[(if|unless) (\w+)\]\]\n?(.*?)\[\[end\]\]",
+        kept,
+        words,
+        flags=re.DOTALL,
     )
     words = re.sub(
         r"\[\[(table|figure) ([\w/-]+)((?: *\|.*?)?)\]\]",
