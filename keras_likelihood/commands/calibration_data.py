@@ -170,10 +170,14 @@ def _load_outputs(path):
 def _load_folder(path):
     """The memory-mapped `logits.npy` and the `y.npy` of a folder."""
     found = {}
-    for name, mode in {"logits": "r", "y": None}.items():
+    for name in ("logits", "y"):
         file = regular_file(pathlib.Path(path) / f"{name}.npy")
         try:
-            found[name] = np.load(file, mmap_mode=mode, allow_pickle=False)
+            found[name] = np.load(
+                file,
+                mmap_mode="r" if name == "logits" else None,
+                allow_pickle=False,
+            )
         except (ValueError, OSError) as error:
             raise CommandError(
                 f"{file}: a plain array of numbers is needed. Received: {error}"

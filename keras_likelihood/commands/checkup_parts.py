@@ -142,10 +142,16 @@ def check_labels(model, data, task, args) -> Part:
     classes = task.name == "classification"
     what = "labels" if classes else "targets"
     title = f"Doubtful {what}"
-    options = {"from_logits": False if args.probabilities else None}
-    arrays = data["x"], data["y"]
+    from_logits = False if args.probabilities else None
     try:
-        report = audit(model, *arrays, None, task=task.name, **options)
+        report = audit(
+            model,
+            data["x"],
+            data["y"],
+            None,
+            task=task.name,
+            from_logits=from_logits,
+        )
     except ValueError as error:
         return _unknown(title, str(error))
     words = [report.rule]
@@ -411,7 +417,7 @@ def check_training(model, data, args) -> Part:
         return _unknown(title, words)
     if not found:
         return Part(title, "Nothing suspicious was found.", verdict="good")
-    words = [
+    findings = [
         f"{f.message} {f.remedy} ("
         + ", ".join(f"{k}={shown(v)}" for k, v in f.evidence.items())
         + ")"
@@ -420,7 +426,7 @@ def check_training(model, data, args) -> Part:
     return Part(
         title,
         f"{len(found)} finding(s): {', '.join(found.names)}.",
-        words,
+        findings,
         "bad",
         "follow the advice of the diagnosis",
         _python(args, "print(kl.diagnose({}))"),

@@ -85,14 +85,12 @@ class ClassifierTask:
         from keras_likelihood.metrics import functions
 
         if recalibrator not in self._judged:
-            right, belief, nll = [], [], 0.0
+            tops, nll = [], 0.0
             for part, p in self._blocks(recalibrator):
                 y = self.judged_on["y"][part]
-                top = functions.top_class(y, p)
-                right.append(top[0])
-                belief.append(top[1])
+                tops.append(functions.top_class(y, p))
                 nll += functions.negative_log_likelihood(y, p) * y.size
-            right, belief = np.concatenate(right), np.concatenate(belief)
+            right, belief = map(np.concatenate, zip(*tops, strict=True))
             self._judged[recalibrator] = right, belief, nll / len(right)
         return self._judged[recalibrator]
 

@@ -116,9 +116,8 @@ def _copy_weights(model, copy):
 def _agree(model, copy, example):
     few = keras.tree.map_structure(lambda array: array[:2], example)
     found = (keras.tree.flatten(each(few)) for each in (model, copy))
-    return all(
-        np.allclose(
-            *map(keras.ops.convert_to_numpy, pair), 1e-3, 1e-4, equal_nan=True
-        )
+    pairs = [
+        [keras.ops.convert_to_numpy(tensor) for tensor in pair]
         for pair in zip(*found, strict=True)
-    )
+    ]
+    return all(np.allclose(a, b, 1e-3, 1e-4, equal_nan=True) for a, b in pairs)

@@ -186,11 +186,11 @@ def _read(model, key, output, loss):
     in_output = [name for name, s in known.items() if s == "predicted"]
     for name, source in known.items():
         position = in_output.index(name) if name in in_output else None
-        behind = constraint_and_start(model, reading, name, position)
+        constraint, start = constraint_and_start(model, reading, name, position)
         values = _values(reading, name, fitted)
         unit = unit_of(head) if name == "scale" else 1.0
         reading.parameters.append(
-            ReadParameter(name, source, values, *behind, unit)
+            ReadParameter(name, source, values, constraint, start, unit)
         )
     return reading
 

@@ -47,8 +47,9 @@ def asks_questions(kind, loss) -> bool:
 def _name(loss):
     if loss is None or isinstance(loss, dict | list | tuple):
         return ""
-    name = loss if isinstance(loss, str) else None
-    return (name or getattr(loss, "__name__", type(loss).__name__)).lower()
+    if not isinstance(loss, str):
+        loss = getattr(loss, "__name__", type(loss).__name__)
+    return str(loss).lower()
 
 
 _LEAST = 1e-12
