@@ -1,5 +1,7 @@
 """Smooth, invertible maps from the real line to a parameter's domain."""
 
+import math
+
 import keras
 import numpy as np
 from keras import ops
@@ -17,7 +19,7 @@ class Constraint:
     """
 
     low: float = 0.0
-    high: float = float("inf")
+    high: float = math.inf
 
     def __call__(self, x):
         """Maps unconstrained `x` into the domain; same shape and dtype."""
@@ -72,7 +74,7 @@ def _softplus_inverse(y, xp):
 class Identity(Constraint):
     """The identity, for a parameter that may be any number."""
 
-    low = float("-inf")
+    low = -math.inf
 
     def __call__(self, x):
         return x
@@ -105,15 +107,11 @@ class Softplus(Constraint):
     """
 
     def __init__(self, floor: float = 0.0):
-        if not 0 <= floor < float("inf"):
+        if not 0 <= floor < math.inf:
             raise ValueError(
                 f"`floor` must be a finite number >= 0. Received: {floor}"
             )
-        self.floor = float(floor)
-
-    @property
-    def low(self):
-        return self.floor
+        self.floor = self.low = float(floor)
 
     def __call__(self, x):
         return ops.softplus(x) + self.floor
@@ -138,19 +136,13 @@ class ShiftedSoftplus(Constraint):
     """
 
     def __init__(self, offset: float = 0.01):
-        if not 0 <= offset < float("inf"):
+        if not 0 <= offset < math.inf:
             raise ValueError(
                 f"`offset` must be a finite number >= 0. Received: {offset}"
             )
         self.offset = float(offset)
-
-    @property
-    def _unit(self):
-        return float(np.log(2.0)) + self.offset
-
-    @property
-    def low(self):
-        return self.offset / self._unit
+        self._unit = math.log(2.0) + self.offset
+        self.low = self.offset / self._unit
 
     def __call__(self, x):
         return (ops.softplus(x) + self.offset) / self._unit
@@ -172,7 +164,7 @@ class AffineSigmoid(Constraint):
     """
 
     def __init__(self, low: float = 0.0, high: float = 1.0):
-        if not -float("inf") < low < high < float("inf"):
+        if not -math.inf < low < high < math.inf:
             raise ValueError(
                 "`low` and `high` must be finite with low < high. "
                 f"Received: low={low}, high={high}"
@@ -199,7 +191,7 @@ class Increasing(Constraint):
     Unlike the other constraints it works along the last axis.
     """
 
-    low = -float("inf")
+    low = -math.inf
 
     def __call__(self, x):
         # On PyTorch `ops.cumsum` turns float64 into float32.

@@ -92,7 +92,7 @@ class Likelihood(Values):
         for p in self.parameters:
             value = parameters.get(p.name, p.initial)
             if value is p.initial and isinstance(value, tuple):
-                size = p.size_for(prediction.shape[-1])
+                size = p.size_for(prediction.shape[-1]) or len(value)
                 value = tuple(np.resize(value, size).tolist())
             if isinstance(value, numbers.Real | tuple | list):
                 value = p.check(value)

@@ -151,9 +151,8 @@ class Multivariate(Parametrized):
 
     def _vector(self, mean, matrix, own):
         kind = "full" if mean.shape[-1] > 1 else "diagonal"
-        return self.family(covariance=kind)(
-            mean, **own, **cholesky_parameters(matrix)
-        )
+        made = self.family._make(covariance=kind)
+        return made(mean, **own, **cholesky_parameters(matrix))
 
     def _own_values(self):
         return {p.name: getattr(self, p.name) for p in self.own_parameters}

@@ -87,7 +87,7 @@ class Parametrized(Likelihood, metaclass=_Family):
             attributes["_name"] = (
                 f"{cls.name()}({cls._listed(arguments, _text, ',')})"
             )
-            made = _Family(title, (cls,), attributes, registered=False)
+            made: Any = _Family(title, (cls,), attributes, registered=False)
             _MADE[key] = made
         return _MADE[key]
 
