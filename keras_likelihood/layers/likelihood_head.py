@@ -1,6 +1,7 @@
 """A layer that makes a prediction and likelihood parameters from features."""
 
 import inspect
+from typing import Any
 
 import keras
 import numpy as np
@@ -98,7 +99,7 @@ class LikelihoodHead(keras.Layer):
         **kwargs,
     ):
         super().__init__(**kwargs)
-        self.likelihood = likelihoods.get(likelihood)
+        self.likelihood: Any = likelihoods.get(likelihood)
         self.units = units
         self._options = {
             "conditioning": conditioning,

@@ -4,7 +4,7 @@ import functools
 import math
 import numbers
 import re
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import keras
 import numpy as np
@@ -392,7 +392,8 @@ class Likelihood(Values):
 
     def _compiled(self, method, *args):
         """The result of a method of tensors, compiled once per shape."""
-        return _compiled_method(type(self), method)(self.values(), *args)
+        kind: Any = type(self)
+        return _compiled_method(kind, method)(self.values(), *args)
 
     def _integrated(self, method, name):
         """The result of a method that integrates between quantiles."""

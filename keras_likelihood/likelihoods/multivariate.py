@@ -1,6 +1,6 @@
 """What likelihoods of vectors have in common."""
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from keras import ops
@@ -15,7 +15,11 @@ from keras_likelihood.likelihoods.scale_matrices import (
     cholesky_parameters,
 )
 
-_SHAPES = {"diagonal": Diagonal, "low_rank": LowRank, "full": Cholesky}
+_SHAPES: dict[str, Any] = {
+    "diagonal": Diagonal,
+    "low_rank": LowRank,
+    "full": Cholesky,
+}
 
 
 class Multivariate(Parametrized):
