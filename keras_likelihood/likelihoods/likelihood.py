@@ -402,9 +402,8 @@ class Likelihood(Values):
             raise self._undefined(name)
         return self._compiled(method)
 
-    def _overrides(self, name, base=None):
-        base = base or Likelihood
-        return getattr(type(self), name) is not getattr(base, name)
+    def _overrides(self, name):
+        return getattr(type(self), name) is not getattr(Likelihood, name)
 
     def _require(self, name, method):
         """Raises an error if neither of two methods is defined."""
