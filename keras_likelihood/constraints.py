@@ -19,7 +19,7 @@ class Constraint:
     """
 
     low: float = 0.0
-    high: float = float("inf")
+    high: float = math.inf
 
     def __call__(self, x):
         """Maps unconstrained `x` into the domain; same shape and dtype."""
@@ -83,7 +83,7 @@ def _softplus_inverse(y, xp):
 class Identity(Constraint):
     """The identity, for a parameter that may be any number."""
 
-    low = float("-inf")
+    low = -math.inf
 
     def __call__(self, x):
         return x
@@ -159,7 +159,7 @@ class AffineSigmoid(Constraint):
     """
 
     def __init__(self, low: float = 0.0, high: float = 1.0):
-        if not -float("inf") < low < high < float("inf"):
+        if not -math.inf < low < high < math.inf:
             raise ValueError(
                 "`low` and `high` must be finite with low < high. "
                 f"Received: low={low}, high={high}"
@@ -183,7 +183,7 @@ class Increasing(Constraint):
     Unlike the other constraints it works along the last axis.
     """
 
-    low = -float("inf")
+    low = -math.inf
 
     def __call__(self, x):
         # On PyTorch `ops.cumsum` turns float64 into float32.

@@ -1,6 +1,7 @@
 """A layer that makes a prediction and likelihood parameters from features."""
 
 import inspect
+from typing import Any
 
 import keras
 import numpy as np
@@ -98,9 +99,9 @@ class LikelihoodHead(keras.Layer):
         **kwargs,
     ):
         super().__init__(**kwargs)
-        self.likelihood = likelihoods.get(likelihood)
+        self.likelihood: Any = likelihoods.get(likelihood)
         self.units = units
-        self._options = {
+        options = {
             "conditioning": conditioning,
             "dimension": dimension,
             "isolated": isolated,
@@ -111,12 +112,14 @@ class LikelihoodHead(keras.Layer):
             "clipnorm": clipnorm,
             "constraint": constraint,
         }
-        self._options["constraint"] = {
+        options["constraint"] = {
             p.name: constraints.get(
-                self._option("constraint", p.name) or self._default(p)
+                _option(self.likelihood, options, "constraint", p.name)
+                or _default_constraint(self.likelihood, p)
             )
             for p in self.likelihood.parameters
         }
+        self._options = options
         self._is_constrained = activation is None
         self.prediction = keras.layers.Dense(
             units,
@@ -178,7 +181,10 @@ class LikelihoodHead(keras.Layer):
         if self.target_units is None:
             self._start_at(np.average(y, axis=0, weights=weight), constraint)
             return
-        shared = self._option("dimension", "scale") == "scalar"
+        shared = (
+            _option(self.likelihood, self._options, "dimension", "scale")
+            == "scalar"
+        )
         self.target_units.set(
             *centre_and_spread(y, self.units, weight, one_spread=shared)
         )
@@ -192,29 +198,11 @@ class LikelihoodHead(keras.Layer):
             )
         self.prediction.bias.assign(start.astype("float32"))
 
-    def _option(self, option, name):
-        value = self._options[option]
-        if not isinstance(value, dict) or "class_name" in value:
-            return value
-        known = [p.name for p in self.likelihood.parameters]
-        unknown = sorted(set(value) - set(known))
-        if unknown:
-            raise ValueError(
-                f"`{option}` may name the parameters {known}. "
-                f"Received: {unknown}"
-            )
-        signature = inspect.signature(LikelihoodHead.__init__)
-        return value.get(name, signature.parameters[option].default)
-
-    def _default(self, parameter):
-        """The constraint of a parameter for which none is given."""
-        is_scale = parameter.constraint == ShiftedSoftplus(0.01)
-        if is_scale and issubclass(self.likelihood, LocationScale):
-            return ShiftedSoftplus(0.001)
-        return parameter.constraint
-
     def _make_parameter(self, name):
-        options = {o: self._option(o, name) for o in self._options}
+        options = {
+            option: _option(self.likelihood, self._options, option, name)
+            for option in self._options
+        }
         conditioning = options.pop("conditioning")
         options |= {"name": name, "dtype": self.dtype_policy}
         if conditioning == "predicted":
@@ -291,3 +279,25 @@ class LikelihoodHead(keras.Layer):
             declared = {p.name: p.constraint for p in likelihood.parameters}
             config = {**config, "constraint": {**declared, **given}}
         return super().from_config(config)
+
+
+def _option(likelihood, options, option, name):
+    """The value of an option for one parameter."""
+    value = options[option]
+    if not isinstance(value, dict) or "class_name" in value:
+        return value
+    known = [p.name for p in likelihood.parameters]
+    unknown = sorted(set(value) - set(known))
+    if unknown:
+        raise ValueError(
+            f"`{option}` may name the parameters {known}. Received: {unknown}"
+        )
+    signature = inspect.signature(LikelihoodHead.__init__)
+    return value.get(name, signature.parameters[option].default)
+
+
+def _default_constraint(likelihood, parameter):
+    is_scale = parameter.constraint == ShiftedSoftplus(0.01)
+    if is_scale and issubclass(likelihood, LocationScale):
+        return ShiftedSoftplus(0.001)
+    return parameter.constraint

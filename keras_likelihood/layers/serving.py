@@ -3,6 +3,8 @@
 Their arguments are numbers, which Keras saves without a `get_config`.
 """
 
+from typing import Any
+
 import keras
 import numpy as np
 from keras import ops
@@ -193,7 +195,7 @@ class PooledLogits(keras.Layer):
 
     def call(self, inputs):
         member, *predicted = inputs
-        pooled = EnsembleDistribution(
+        pooled: Any = EnsembleDistribution(
             self.likelihood, components=self.components
         )
         units = member.shape[-1] // self.components

@@ -79,8 +79,7 @@ def collect_targets(y, sample_weight=None):
         parts = batch if isinstance(batch, list | tuple) else (None, batch)
         batches.append((parts[1], parts[2] if len(parts) > 2 else None))
     targets, weights = zip(*batches, strict=True)
-    weights = None if weights[0] is None else _join(weights)
-    return _join(targets), weights
+    return _join(targets), None if weights[0] is None else _join(weights)
 
 
 def centre_and_spread(y, units: int, weight=None, *, one_spread=False):

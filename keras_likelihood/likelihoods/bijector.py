@@ -22,6 +22,7 @@ class Bijector:
     name with these numbers, such as `box_cox(0.5)`.
     """
 
+    name: ClassVar[str]
     low: ClassVar[float] = -math.inf
     high: ClassVar[float] = math.inf
 

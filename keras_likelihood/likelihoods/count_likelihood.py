@@ -10,7 +10,7 @@ from keras_likelihood.likelihoods.checks import one_or_nan
 from keras_likelihood.likelihoods.inversion import solve_count
 from keras_likelihood.likelihoods.likelihood import Likelihood
 from keras_likelihood.likelihoods.special import as_mean, floor
-from keras_likelihood.likelihoods.tails import EMPTY, safe_log
+from keras_likelihood.likelihoods.tails import EMPTY
 
 
 class CountLikelihood(Likelihood):
@@ -20,8 +20,8 @@ class CountLikelihood(Likelihood):
     an activation such as `"softplus"`. The NLL of a negative prediction is
     NaN. A prediction below 1e-15 counts as 1e-15.
 
-    A subclass defines `count_nll`, `count_tails` or `count_log_tails`,
-    `variance`, `information` and `sample`.
+    A subclass defines `count_nll`, `count_log_tails`, `variance`,
+    `information` and `sample`.
     """
 
     is_discrete = True
@@ -31,13 +31,9 @@ class CountLikelihood(Likelihood):
         """NLL of the whole numbers `y >= 0`."""
         raise NotImplementedError
 
-    def count_tails(self, y):
-        """`P(Y <= y)` and `P(Y > y)`, for whole numbers `y >= 0`."""
-        return tuple(ops.exp(log_p) for log_p in self.count_log_tails(y))
-
     def count_log_tails(self, y):
-        """Logarithms of `count_tails(y)`, exact in both tails."""
-        return tuple(safe_log(p) for p in self.count_tails(y))
+        """Logarithms of `P(Y <= y)` and `P(Y > y)`, for whole `y >= 0`."""
+        raise NotImplementedError
 
     def variance(self):
         """Variance of the outcome; the prediction's shape."""

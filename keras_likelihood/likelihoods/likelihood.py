@@ -4,7 +4,7 @@ import functools
 import math
 import numbers
 import re
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import keras
 import numpy as np
@@ -92,7 +92,7 @@ class Likelihood(Values):
         for p in self.parameters:
             value = parameters.get(p.name, p.initial)
             if value is p.initial and isinstance(value, tuple):
-                size = p.size_for(prediction.shape[-1])
+                size = p.size_for(prediction.shape[-1]) or len(value)
                 value = tuple(np.resize(value, size).tolist())
             if isinstance(value, numbers.Real | tuple | list):
                 value = p.check(value)
@@ -392,7 +392,8 @@ class Likelihood(Values):
 
     def _compiled(self, method, *args):
         """The result of a method of tensors, compiled once per shape."""
-        return _compiled_method(type(self), method)(self.values(), *args)
+        kind: Any = type(self)
+        return _compiled_method(kind, method)(self.values(), *args)
 
     def _integrated(self, method, name):
         """The result of a method that integrates between quantiles."""
@@ -401,9 +402,8 @@ class Likelihood(Values):
             raise self._undefined(name)
         return self._compiled(method)
 
-    def _overrides(self, name, base=None):
-        base = base or Likelihood
-        return getattr(type(self), name) is not getattr(base, name)
+    def _overrides(self, name):
+        return getattr(type(self), name) is not getattr(Likelihood, name)
 
     def _require(self, name, method):
         """Raises an error if neither of two methods is defined."""

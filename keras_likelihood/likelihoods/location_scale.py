@@ -8,7 +8,7 @@ from keras import ops
 from keras_likelihood.backend.clip import clip
 from keras_likelihood.likelihoods import quadrature
 from keras_likelihood.likelihoods.likelihood import Likelihood
-from keras_likelihood.likelihoods.tails import safe_log, smaller_tail
+from keras_likelihood.likelihoods.tails import smaller_tail
 
 
 class LocationScale(Likelihood):
@@ -21,7 +21,8 @@ class LocationScale(Likelihood):
         quantile(p) = prediction + scale * standard_quantile(p)
 
     A subclass only needs `standard_nll`. The rest is then computed from it by
-    numerical quadrature. A subclass may override it by closed forms.
+    numerical quadrature. A subclass may have closed forms instead, such as
+    `standard_log_cdf` and `standard_log_quantile`.
     """
 
     def standard_nll(self, z):
@@ -40,11 +41,7 @@ class LocationScale(Likelihood):
 
     def standard_log_cdf(self, z):
         """Logarithm of the lower tail, exact at any distance."""
-        if not self._overrides("standard_cdf", LocationScale):
-            return self._compiled("_log_cdf", z)
-        cdf = self.standard_cdf(z)
-        # If the tail is too small for the cdf, its density is used instead.
-        return ops.where(cdf < 1e-30, -self.standard_nll(z), safe_log(cdf))
+        return self._compiled("_log_cdf", z)
 
     def standard_quantile(self, p):
         tail = ops.where(p < 0.5, p, 1 - p)
@@ -55,8 +52,6 @@ class LocationScale(Likelihood):
 
     def standard_log_quantile(self, log_p):
         """The `z <= 0` with `standard_log_cdf(z) = log_p <= log(1/2)`."""
-        if self._overrides("standard_quantile", LocationScale):
-            return self.standard_quantile(ops.exp(log_p))
         return self._compiled("_log_quantile", log_p)
 
     def _log_cdf(self, z):

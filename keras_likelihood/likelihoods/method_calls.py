@@ -27,8 +27,8 @@ def widened(function):
         dtype = ops.dtype(inputs[0])
         if dtype in WIDE:
             return function(*inputs)
-        inputs = (ops.cast(x, "float32") for x in inputs)
-        return ops.cast(function(*inputs), dtype)
+        wide = (ops.cast(x, "float32") for x in inputs)
+        return ops.cast(function(*wide), dtype)
 
     return call
 

@@ -1,6 +1,6 @@
 """What likelihoods of vectors have in common."""
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from keras import ops
@@ -15,7 +15,11 @@ from keras_likelihood.likelihoods.scale_matrices import (
     cholesky_parameters,
 )
 
-_SHAPES = {"diagonal": Diagonal, "low_rank": LowRank, "full": Cholesky}
+_SHAPES: dict[str, Any] = {
+    "diagonal": Diagonal,
+    "low_rank": LowRank,
+    "full": Cholesky,
+}
 
 
 class Multivariate(Parametrized):
@@ -151,9 +155,8 @@ class Multivariate(Parametrized):
 
     def _vector(self, mean, matrix, own):
         kind = "full" if mean.shape[-1] > 1 else "diagonal"
-        return self.family(covariance=kind)(
-            mean, **own, **cholesky_parameters(matrix)
-        )
+        made = self.family._make(covariance=kind)
+        return made(mean, **own, **cholesky_parameters(matrix))
 
     def _own_values(self):
         return {p.name: getattr(self, p.name) for p in self.own_parameters}

@@ -13,6 +13,9 @@ _MADE: dict[tuple, type["Parametrized"]] = {}
 class _Family(type):
     """A call on a family makes a class, and this class can be pickled."""
 
+    arguments: Any
+    _make: Any
+
     def __call__(cls, *args, **kwargs):
         if cls.arguments is None:
             return cls._make(*args, **kwargs)
@@ -87,7 +90,7 @@ class Parametrized(Likelihood, metaclass=_Family):
             attributes["_name"] = (
                 f"{cls.name()}({cls._listed(arguments, _text, ',')})"
             )
-            made = _Family(title, (cls,), attributes, registered=False)
+            made: Any = _Family(title, (cls,), attributes, registered=False)
             _MADE[key] = made
         return _MADE[key]
 

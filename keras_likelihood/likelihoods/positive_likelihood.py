@@ -9,7 +9,7 @@ from keras_likelihood.constraints import Softplus
 from keras_likelihood.likelihoods.checks import one_or_nan
 from keras_likelihood.likelihoods.likelihood import Likelihood
 from keras_likelihood.likelihoods.special import as_mean, smallest
-from keras_likelihood.likelihoods.tails import EMPTY, safe_log, smaller_tail
+from keras_likelihood.likelihoods.tails import EMPTY, smaller_tail
 
 
 class PositiveLikelihood(Likelihood):
@@ -17,9 +17,9 @@ class PositiveLikelihood(Likelihood):
 
     With `r = y / prediction`, the target in units of its mean:
 
-        nll(y)      = ratio_nll(log r) + log(prediction)
-        cdf(y)      = ratio_cdf(log r)
-        quantile(p) = prediction * exp(log_ratio_quantile(p))
+        nll(y)            = ratio_nll(log r) + log(prediction)
+        log_tail(y, ...)  = ratio_log_tail(log r, ...)
+        tail_quantile(..) = prediction * exp(log_ratio_tail_quantile(..))
 
     The prediction must be `>= 0`. Heads make sure of it. A stock model needs
     an activation such as `"softplus"`. The NLL of a negative prediction is
@@ -36,23 +36,13 @@ class PositiveLikelihood(Likelihood):
         """NLL of a ratio to the mean, given its logarithm."""
         raise NotImplementedError
 
-    def ratio_cdf(self, log_ratio):
-        raise NotImplementedError
-
     def ratio_log_tail(self, log_ratio, upper):
         """`log_tail` of a ratio to the mean, given its logarithm."""
-        cdf = self.ratio_cdf(log_ratio)
-        return safe_log(ops.where(upper, 1 - cdf, cdf))
-
-    def log_ratio_quantile(self, p):
-        """Logarithm of the quantile of the ratio, for p in (0, 1)."""
         raise NotImplementedError
 
     def log_ratio_tail_quantile(self, log_p, upper):
-        """The same from the logarithm of a tail of at most 1/2."""
-        p = ops.exp(log_p)
-        p = ops.where(upper, 1 - p, p)
-        return self.log_ratio_quantile(clip(p, 1e-30, 1 - 2.0**-53))
+        """Logarithm of the ratio at which a tail of at most 1/2 ends."""
+        raise NotImplementedError
 
     @property
     def _mean(self):

@@ -1,5 +1,7 @@
 """Targets that were rounded to a grid."""
 
+from typing import ClassVar
+
 from keras import ops
 
 from keras_likelihood.likelihoods.likelihood import get
@@ -28,6 +30,8 @@ class Rounded(Wrapper):
             name; it needs a `cdf`.
         step: distance of two grid points, `> 0`. Defaults to 1.
     """
+
+    step: ClassVar[float]
 
     @classmethod
     def define(cls, likelihood, *, step=1.0):

@@ -46,7 +46,7 @@ class Transformed(Wrapper):
 
     @classmethod
     def define(cls, likelihood, bijector):
-        inner = get(likelihood)
+        inner: Any = get(likelihood)
         cls.require_numbers(inner)
         if inner.is_discrete or inner.prediction_constraint is not None:
             raise ValueError(

@@ -1,6 +1,7 @@
 """Targets that can only be seen inside of a range."""
 
 import math
+from typing import ClassVar
 
 from keras import ops
 
@@ -33,6 +34,8 @@ class Truncated(Wrapper):
     """
 
     example = "normal,low=0"
+    low: ClassVar[float | None]
+    high: ClassVar[float | None]
 
     @classmethod
     def define(cls, likelihood, *, low=None, high=None):

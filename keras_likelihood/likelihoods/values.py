@@ -1,7 +1,7 @@
 """A distribution as a value: its arrays, slices and description."""
 
 import copy
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import keras
 import numpy as np
@@ -12,6 +12,11 @@ class Values:
     """Has a `prediction` and `parameters`, which are arrays or tensors."""
 
     parameters: ClassVar[Any]
+    prediction: Any
+
+    if TYPE_CHECKING:
+        # Each parameter is an attribute, such as `scale`.
+        def __getattr__(self, name: str) -> Any: ...
 
     def values(self) -> dict:
         """The prediction and the parameters, by name."""

@@ -79,8 +79,8 @@ class LikelihoodLoss(keras.losses.Loss):
         )
         self.likelihood = likelihoods.get(type(self).likelihood or likelihood)
         self.dimension = dimension
-        for given in parameters:
-            self.likelihood.parameter(given)
+        for parameter in parameters:
+            self.likelihood.parameter(parameter)
         given = {
             p.name: _as_given(p, parameters.get(p.name))
             for p in self.likelihood.parameters

@@ -1,0 +1,151 @@
+"""Random and extreme inputs of every likelihood: how many numbers are wrong?
+
+    KERAS_BACKEND=torch python benchmarks/random_inputs.py [--count 100000]
+
+Every function runs in float32. NLL and cdf are compared with SciPy where it
+has the distribution, everything else with float64. A quantile is right if the
+cdf passes its probability next to it. Quantiles and moments without a closed
+form are computed for a part of the inputs. A number is wrong if it is finite
+and not the true one, or not finite where the true one is.
+"""
+
+import argparse
+
+import numpy as np
+from scipy import stats
+
+from keras_likelihood import likelihoods
+
+SCIPY = {
+    "normal": lambda m, scale: stats.norm(m, scale),
+    "laplace": lambda m, scale: stats.laplace(m, scale),
+    "logistic": lambda m, scale: stats.logistic(m, scale),
+    "student_t": lambda m, df, scale: stats.t(df, m, scale),
+    "exponential": lambda m: stats.expon(scale=m),
+    "gamma": lambda m, shape: stats.gamma(shape, scale=m / shape),
+    "poisson": lambda m: stats.poisson(m),
+    "negative_binomial": lambda m, dispersion: stats.nbinom(
+        1 / dispersion, 1 / (1 + dispersion * m)
+    ),
+}
+CLOSED = ("normal", "laplace", "logistic", "exponential")
+OTHERS = """log_normal huber robust_rho weibull beta von_mises bernoulli
+ordinal(4) truncated(normal,low=0) truncated(laplace,low=-1,high=2)
+truncated(poisson,low=1) rounded(normal,step=0.5) censored(student_t)
+transformed(normal,log) transformed(laplace,box_cox(0.5))
+transformed(student_t,logit) mixture(normal,components=2)
+mixture(gamma,components=2) zero_inflated(poisson)
+rounded(truncated(normal,low=0))""".split()
+EXPONENTS = {
+    "scale": (-6, 6),
+    "df": (-0.5, 6),
+    "shape": (-1.5, 2),
+    "concentration": (-1, 4),
+    "dispersion": (-5, 2),
+    "zero_probability": (-3, -0.01),
+}
+"""Powers of ten between which a parameter is drawn, else from -2 to 1."""
+NARROW = ("log_normal", "transformed", "rounded", "truncated", "mixture")
+"""Their scale has no units of its own, or those of a grid or a range."""
+
+
+def inputs(name, count, random):
+    """Predictions, parameters, targets and levels as float32 arrays."""
+    likelihood = likelihoods.get(name)
+    power = random.uniform(-6, 6, (count, 1))
+    constraint = likelihood.prediction_constraint
+    m = 10**power if constraint else 10**power * np.sign(power)
+    if constraint is not None and constraint.high == 1:
+        m = 1 / (1 + np.exp(-2 * power))
+    elif constraint is None and name.startswith((*NARROW, "ordinal", "von")):
+        m = random.uniform(-20, 20, (count, 1))
+    parameters = {}
+    for p in likelihood.parameters:
+        size = p.size if isinstance(p.size, int) else 1
+        ends = EXPONENTS.get(p.name, (-2, 1))
+        if p.name == "scale" and name.startswith(NARROW):
+            ends = (-2, 0.5)
+        value = 10 ** random.uniform(*ends, (count, size))
+        if p.name in ("logit", "offset"):
+            value = 3 * random.standard_normal((count, size))
+        parameters[p.name] = value.astype("float32")
+    m = m.astype("float32")
+    levels = 10 ** random.uniform(-6, np.log10(0.5), (count, 1))
+    is_low = random.random((count, 1)) < 0.5
+    levels = np.where(is_low, levels, 1 - levels).astype("float32")
+    y = 10 ** random.uniform(-3, 3, (count, 1))
+    if constraint is None:
+        scale = parameters.get("scale", np.ones((1, 1)))
+        y = m + np.sign(power) * scale[:, :1] * y
+    else:
+        y = m * y
+    y = np.round(y) if likelihood.is_discrete and "round" not in name else y
+    y = np.round(2 * y) / 2 if "step" in name else y
+    y = np.clip(y, 0, 1) if name in ("beta", "bernoulli") else y
+    y = np.clip(y, 1e-6, 1 - 1e-6) if name == "beta" or "logit" in name else y
+    return m, parameters, y.astype("float32"), levels
+
+
+def is_wrong(found, true, slack=0.0):
+    """Whether numbers differ by more than rounding explains."""
+    found, true = np.broadcast_arrays(found.astype("float64"), true)
+    # Larger numbers are bounded on purpose, or overflow.
+    known = ~(np.abs(true) > 1e17)
+    with np.errstate(invalid="ignore"):
+        near = np.abs(found - true) <= 1e-3 * np.abs(true) + slack
+    same = near | (np.isnan(found) & np.isnan(true)) | (found == true)
+    return known & ~same
+
+
+def count_wrong(name, count, part, random):
+    """How many results of each function are wrong."""
+    likelihood = likelihoods.get(name)
+    m, parameters, y, levels = inputs(name, count, random)
+    case = (m, y, levels, *parameters.values())
+    wide = {k: v.astype("float64") for k, v in parameters.items()}
+    found = likelihood(m, **parameters).as_numpy()
+    exact = likelihood(m.astype("float64"), **wide).as_numpy()
+    true_nll, true_cdf = exact.nll, exact.cdf
+    if name in SCIPY:
+        oracle = SCIPY[name](m.astype("float64"), **wide)
+        density = oracle.logpmf if likelihood.is_discrete else oracle.logpdf
+        true_nll, true_cdf = (lambda y: -density(y)), oracle.cdf
+    y64, p = y.astype("float64"), levels.astype("float64")
+    wrong = {
+        "nll": is_wrong(found.nll(y), true_nll(y64), 1e-3),
+        "cdf": is_wrong(found.cdf(y), true_cdf(y64), 1e-4),
+    }
+    few = slice(None) if name in CLOSED else slice(part)
+    found, exact, m, p = found[few], exact[few], m[few], p[few]
+    q = found.quantile(levels[few]).astype("float64")
+    step = getattr(likelihood, "step", 1.0) * likelihood.is_discrete
+    apart = 1e-3 * np.abs(q - m) + 1e-6 * np.abs(q) + 1e-30
+    below, above = exact.cdf(q - apart - step), exact.cdf(q + apart)
+    slack = 1e-3 * np.minimum(p, 1 - p) + 1e-7
+    wrong["quantile"] = ~((below <= p + slack) & (above >= p - slack))
+    mean, variance = exact.mean(), exact.variance()
+    slack = np.nan_to_num(1e-3 * np.sqrt(variance), posinf=0.0)
+    wrong["mean"] = is_wrong(found.mean(), mean, slack)
+    wrong["variance"] = is_wrong(found.variance(), variance)
+    return wrong, case
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--count", type=int, default=100_000)
+    parser.add_argument("--part", type=int, default=2_000)
+    parser.add_argument("--only", help="name of one likelihood")
+    parser.add_argument("--show", action="store_true", help="print cases")
+    given = parser.parse_args()
+    for name in (*SCIPY, *OTHERS) if not given.only else [given.only]:
+        random = np.random.default_rng(0)
+        wrong, case = count_wrong(name, given.count, given.part, random)
+        counts = ", ".join(f"{k} {int(v.sum())}" for k, v in wrong.items())
+        print(f"{name:36s} {counts}", flush=True)
+        for key, where in wrong.items() if given.show else ():
+            for i in np.flatnonzero(where)[:4]:
+                print("   ", key, [v[i].tolist() for v in case])
+
+
+if __name__ == "__main__":
+    main()
