@@ -188,12 +188,13 @@ def compare(
             errors[name] = error_of_average(found)
         return _table(means, errors, nll)
     parts = _folds(len(y), folds, seed)
-    for name, build in models.items():
-        scores = []
-        for held in parts:
-            kept = np.delete(every, held)
+    by_fold: dict = {name: [] for name in models}
+    for held in parts:
+        kept = np.delete(every, held)
+        for name, build in models.items():
             model = _fitted(build, _take(x, kept), y[kept], fit or {})
-            scores.append(average(score(model, held)))
+            by_fold[name].append(average(score(model, held)))
+    for name, scores in by_fold.items():
         columns = {k: np.array([s[k] for s in scores]) for k in scores[0]}
         means[name] = {k: float(np.mean(v)) for k, v in columns.items()}
         errors[name] = {k: _standard_error(v) for k, v in columns.items()}

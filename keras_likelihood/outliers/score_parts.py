@@ -143,7 +143,7 @@ def _log_tail(scores, quantiles, levels):
     if len(at) > 1:
         # The slope of the upper tenth is used, because the last points come
         # from few rows.
-        low = min(np.searchsorted(level, np.log(10)), len(at) - 2)
+        low = min(int(np.searchsorted(level, np.log(10))), len(at) - 2)
         slope = (level[-1] - level[low]) / (at[-1] - at[low])
         found += slope * np.maximum(scores - at[-1], 0)
     return found

@@ -39,7 +39,9 @@ def softmax_moments(logits, labels, tau) -> Moments:
     """
     rows, classes = logits.shape
     tau = np.broadcast_to(np.asarray(tau, logits.dtype), (rows,))
-    found = Moments(*(np.empty(rows) for _ in range(4)), np.empty(rows, bool))
+    nll, slope, curvature, confidence = np.empty((4, rows))
+    right = np.empty(rows, bool)
+    found = Moments(nll, slope, curvature, confidence, right)
     step = max(1, _BLOCK // classes)
 
     def block(start):

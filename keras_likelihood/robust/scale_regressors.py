@@ -42,12 +42,13 @@ class RobustLinearRegressor(RegressorMixin, BaseEstimator):
         y = y.astype("float64")
         weight = as_weight(sample_weight, y.shape)
         used = weight > 0
-        rows = starts.canonical_rows(X[used], y[used], weight[used])
-        self._fit_rows(*rows, check_random_state(self.random_state))
+        self._fit_rows(X[used], y[used], weight[used])
         self.scale_ = self._scales(X, y)
         return self
 
-    def _fit_rows(self, x, y, weight, rng):
+    def _fit_rows(self, x, y, weight):
+        rng = check_random_state(self.random_state)
+        x, y, weight = starts.canonical_rows(x, y, weight)
         center, spread = _center_and_spread(x.T, weight)
         y_center, y_spread = _center_and_spread(y, weight)
         self._units = center, spread, y_center, y_spread
