@@ -1,6 +1,7 @@
 """Smooth, invertible maps from the real line to a parameter's domain."""
 
 import inspect
+import math
 
 import keras
 import numpy as np
