@@ -235,11 +235,14 @@ def tables(results) -> dict:
             for s in methods["kl.tabular"].values()
             if "coverage" in s
         ]
+        share = "–"
+        if covered:
+            share = f"{100 * np.mean(covered):.1f} % ({len(covered)})"
         ratios.append(
             f"| {table}{mark} | {ratio(methods, 'NGBoost', 'rmse')} | "
             f"{ratio(methods, 'CatBoost', 'rmse')} | "
             f"{ratio(methods, 'CatBoost', 'crps')} | "
-            f"{100 * np.mean(covered):.1f} % ({len(covered)}) | "
+            f"{share} | "
             f"{ratio(methods, 'CatBoost', 'width')} |"
         )
     head = "| table | kl.tabular | NGBoost | CatBoost |\n|---|---:|---:|---:|\n"

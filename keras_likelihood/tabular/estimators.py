@@ -1,5 +1,7 @@
 """Estimators for tables: a distribution for each row, in three lines."""
 
+from typing import Any
+
 import keras
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
@@ -124,6 +126,7 @@ class TableEstimator(BaseEstimator):
         else:
             # Other columns and another order do no harm.
             known = [column.name for column in self.columns_]
+            names = names or []
             if missing := [name for name in known if name not in names]:
                 raise ValueError(
                     f"The table must have the columns of the training. "
@@ -555,8 +558,9 @@ def estimator_of(model: keras.Model):
             f"{type(model).__name__} of another kind"
         )
     about = layers[0].about
-    kind = {"Regressor": Regressor, "Classifier": Classifier}
-    found = kind[about["estimator"]](**about["settings"])
+    is_regressor = about["estimator"] == "Regressor"
+    kind: type[TableEstimator] = Regressor if is_regressor else Classifier
+    found: Any = kind(**about["settings"])
     found.model_, found.columns_ = model, layers[0].columns
     found.scores_ = about["scores"]
     found.likelihood_ = likelihoods.get(about["likelihood"])

@@ -121,7 +121,7 @@ class MemberNetworks(keras.Layer):
             centre, spread = centre_and_spread(y, 1, sample_weight)
             self.centre.assign(float(centre[0]))
             self.spread.assign(float(spread[0]))
-        elif not self.classes:
+        elif constraint is not None and not self.classes:
             mean = float(np.average(y, weights=sample_weight))
             kinds = PositiveLikelihood | CountLikelihood
             if issubclass(self.likelihood, kinds):

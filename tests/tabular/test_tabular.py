@@ -175,3 +175,21 @@ def test_rows_without_weight_do_not_count():
     assert np.abs(model.predict(x)).max() < 100
     assert model.scores_["rows"] == 40
     assert not set(model.held_out_["row"]) & set(range(0, 60, 3))
+
+
+@pytest.mark.few(0)
+def test_wrong_labels_are_not_learned(tmp_path):
+    random = np.random.default_rng(0)
+    x = random.normal(size=(200, 2))
+    label = (x[:, 0] > 0).astype(int)
+    given = np.where(random.random(200) < 0.2, 1 - label, label)
+    model = kl.tabular.Classifier(
+        label_noise=True, members=2, epochs=20, random_state=0
+    ).fit(x, given)
+    assert np.mean(model.predict(x) == label) > 0.9
+    wrong = given != label
+    assert np.mean(wrong[model.doubtful_labels_]) > 0.8
+    model.save(tmp_path / "model.keras")
+    loaded = kl.tabular.load(tmp_path / "model.keras")
+    assert loaded.label_noise
+    np.testing.assert_array_equal(loaded.predict(x), model.predict(x))

@@ -1,0 +1,53 @@
+"""Intervals for all members from the scores of those that held rows out."""
+
+import numpy as np
+import pytest
+
+pytest.importorskip("sklearn")
+
+from keras_likelihood.likelihoods import Normal
+from keras_likelihood.recalibration.regression import Conformal
+from keras_likelihood.tabular.intervals import calibrated_intervals
+
+MEMBERS = 8
+
+
+def predictions(rows=4000, seed=0):
+    """Targets, and predictions of members that err independently."""
+    random = np.random.default_rng(seed)
+    y = random.normal(size=(rows, 1)).astype("float32")
+    errors = random.normal(size=(MEMBERS, rows, 1)).astype("float32")
+    return y, 0.8 * errors
+
+
+def normal(prediction):
+    return Normal(prediction, scale=np.ones_like(prediction))
+
+
+def test_extrapolates_to_all_members():
+    y, found = predictions()
+    alone = [normal(found[at]) for at in (0, 1)]
+    pair, every = normal(found[:2].mean(axis=0)), normal(found.mean(axis=0))
+    covered = {}
+    for name, fitted in {
+        "pair": Conformal(trust=1.0).fit_distribution(pair, y),
+        "all": calibrated_intervals(alone, pair, y, MEMBERS),
+    }.items():
+        lower, upper = fitted.calibrate(every).interval(0.9)
+        covered[name] = np.mean((lower <= y) & (y <= upper))
+    assert covered["pair"] > 0.93
+    assert covered["all"] == pytest.approx(0.9, abs=0.015)
+
+
+def test_no_more_members_change_nothing():
+    y, found = predictions(200)
+    alone = [normal(found[at]) for at in (0, 1)]
+    pair = normal(found[:2].mean(axis=0))
+    plain = Conformal(trust=1.0).fit_distribution(pair, y)
+    same = calibrated_intervals(alone, pair, y, 2)
+    np.testing.assert_allclose(
+        same.scores_.values, plain.scores_.values, rtol=1e-6
+    )
+    one = calibrated_intervals(alone[:1], alone[0], y, MEMBERS)
+    plain = Conformal(trust=1.0).fit_distribution(alone[0], y)
+    np.testing.assert_array_equal(one.scores_.values, plain.scores_.values)
