@@ -44,7 +44,7 @@ def outcomes_of(model, likelihood=None, parameters=None):
         ]
     loss = getattr(model, "loss", None)
     weight_of = getattr(model, "loss_weight", lambda key: None)
-    losses = loss if isinstance(loss, dict) else {"": loss}
+    losses: dict = loss if isinstance(loss, dict) else {"": loss}
     for value in losses.values():
         if not hasattr(value, "distribution") or value.data_parameters:
             return None

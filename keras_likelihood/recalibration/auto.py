@@ -115,7 +115,7 @@ class Auto(ClassifierRecalibrator):
         few = classes <= _MOST_CLASSES and not self.keep_accuracy
         chains = []
         for source in (None, "all"):
-            maps = [(None, 1.0)]
+            maps: list[tuple] = [(None, 1.0)]
             if not self.keep_accuracy:
                 maps.append(("vector", 1.0))
             if few:
@@ -130,7 +130,7 @@ class Auto(ClassifierRecalibrator):
 
         In the first fold a chain ends when a weaker prior no longer helps.
         """
-        losses = {}
+        losses: dict = {}
         for number, at in enumerate(folds):
             held = rows[at]
             weight = None if whole.weight is None else whole.weight[held]

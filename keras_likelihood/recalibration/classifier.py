@@ -37,6 +37,7 @@ class ClassifierRecalibrator:
     """Whether fitting needs features besides the logits. With `"optional"`
     features are used if there are any.
     """
+    parameters_: dict
     report_: dict
     questions_ = None
     keeps_accuracy = True

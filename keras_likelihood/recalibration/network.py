@@ -126,7 +126,8 @@ class SmallNetwork:
     def backward(self, packed, activations, slope):
         """Gradient of a loss whose derivative by the output is `slope`."""
         kernels = self.unpack(packed)[::2]
-        error, gradients = slope[:, None], []
+        error = slope[:, None]
+        gradients: list = []
         for x, kernel in zip(activations[::-1], kernels[::-1], strict=True):
             gradients = [x.T @ error, error.sum(axis=0), *gradients]
             error = (error @ kernel.T) * (1 - x**2)

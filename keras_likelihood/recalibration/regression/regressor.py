@@ -49,6 +49,7 @@ class RegressorRecalibrator:
     """
 
     uses_features: bool | str = False
+    parameters_: dict
 
     def __init__(self, *, likelihood: str = "auto"):
         if likelihood not in _CHOICES:
@@ -132,8 +133,9 @@ class RegressorRecalibrator:
         Returns:
             `self`.
         """
-        given = location_and_scale(prediction, scale)
-        return self._fit(*given, ResidualShape(), y, features, sample_weight)
+        location, base = location_and_scale(prediction, scale)
+        own = ResidualShape()
+        return self._fit(location, base, own, y, features, sample_weight)
 
     def fit_distribution(
         self, distribution, y, *, features=None, sample_weight=None
@@ -148,8 +150,8 @@ class RegressorRecalibrator:
         Returns:
             `self`.
         """
-        given = _parts_of(distribution)
-        return self._fit(*given, y, features, sample_weight)
+        location, base, own = _parts_of(distribution)
+        return self._fit(location, base, own, y, features, sample_weight)
 
     def _fit(self, location, base, own, y, features, weight):
         started = time.perf_counter()
