@@ -168,13 +168,16 @@ def test_stale_page_is_noticed(render, tmp_path, monkeypatch):
         render.main()
 
 
-def test_networks_side_by_side_end_as_alone(beside):
+def test_networks_side_by_side_share_nothing(beside, rng):
     import literal
-    import robust_regression
 
-    studies = [robust_regression.make_study(s, "random x") for s in range(3)]
-    alone = literal.slopes("data", studies[1:2], steps=30)
-    together = literal.slopes("data", studies, steps=30)
-    # Only the slope's random start differs between the two.
-    assert together.shape == (3,) and np.isfinite(together).all()
-    assert alone.shape == (1,)
+    layer = literal.Dense(2, relu=True)
+    x = rng.normal(size=(2, 5, 3)).astype("float32")
+    before = keras.ops.convert_to_numpy(layer(x))
+    x[1] += 1
+    after = keras.ops.convert_to_numpy(layer(x))
+    np.testing.assert_array_equal(before[0], after[0])
+    assert not np.allclose(before[1], after[1])
+    kernel = keras.ops.convert_to_numpy(layer.kernel)
+    expected = np.maximum(x[1] @ kernel[1], 0)
+    np.testing.assert_allclose(after[1], expected, atol=1e-5)
