@@ -1,4 +1,4 @@
-"""The regression of the paper with a scale that is affine in x and y."""
+"""Linear regression with a scale that is affine in x and y."""
 
 import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin
@@ -15,8 +15,7 @@ class AffineScaleRegressor(RegressorMixin, BaseEstimator):
         scale_i = softplus([x_i, y_i] . w + c), shifted to be at least 0.01
 
     Units are standardised. The start is b = w = 0 and a scale of one, and Adam
-    trains all together. This is exactly the model of the paper (Hamilton,
-    Shelhamer and Freeman, 2020), so that its claim can be checked. It is not a
+    trains all together. It is not a
     robust estimator. The scale grows along one direction of x and y, so it
     cannot be large on both sides of the plane. A scale that depends on y can
     become small for some targets, and the mean then follows these targets. Use
