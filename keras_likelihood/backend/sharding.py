@@ -7,6 +7,7 @@ instead.
 """
 
 import types
+from typing import Any
 
 import keras
 import numpy as np
@@ -123,7 +124,7 @@ def _place(part, index, axis):
 def _on_each(function, layout, inputs, output):
     import jax
 
-    shard_map = getattr(jax, "shard_map", None)
+    shard_map: Any = getattr(jax, "shard_map", None)
     if shard_map is None:
         from jax.experimental.shard_map import shard_map
     mesh = layout.backend_layout.mesh

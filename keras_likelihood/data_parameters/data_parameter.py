@@ -104,6 +104,8 @@ class DataParameter(keras.callbacks.Callback):
         table: where the rows are: a `MemoryTable` (default) or a `FileTable`.
     """
 
+    row_shape: tuple[int, ...]
+
     def __init__(
         self,
         num_examples: int,
@@ -396,7 +398,7 @@ class DataParameter(keras.callbacks.Callback):
         with _GATE:
             if self._thread is None:
                 return self._up_to_date(function)
-            future = concurrent.futures.Future()
+            future: Any = concurrent.futures.Future()
             self._requests.append((function, future))
         return future.result()
 

@@ -239,7 +239,7 @@ class FileTable:
                 np.lib.format.write_array_header_1_0(file, header)
                 end = file.tell() + 4 * int(np.prod(self.shape, dtype="int64"))
                 for part in parts:
-                    file.write(np.ascontiguousarray(part, "<f4"))
+                    file.write(np.ascontiguousarray(part, "<f4").data)
                 while (left := end - file.tell()) > 0:
                     file.write(bytes(min(left, 2**20)))
                 file.flush()

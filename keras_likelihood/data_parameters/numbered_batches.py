@@ -99,7 +99,7 @@ class NumberedBatches(keras.utils.PyDataset):
         mark = 0
         for leaf in leaves:
             leaf = keras.ops.convert_to_numpy(leaf)
-            mark = zlib.crc32(np.ascontiguousarray(leaf), mark)
+            mark = zlib.crc32(np.ascontiguousarray(leaf).data, mark)
         if self._marks.setdefault(number, mark) != mark:
             raise ValueError(
                 "`indexed` needs batches that are the same in every epoch. "

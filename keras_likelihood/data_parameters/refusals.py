@@ -56,7 +56,7 @@ class Refusals:
         """Forgets what was counted."""
         self.counts.assign(np.zeros(5, "int32"))
 
-    def raise_any(self, name: str, num_rows: int):
+    def raise_any(self, name: str | None, num_rows: int):
         """Raises if something was refused since `reset`, and resets."""
         _, outside, not_finite, batch, row = ops.convert_to_numpy(self.counts)
         if not outside and not not_finite:

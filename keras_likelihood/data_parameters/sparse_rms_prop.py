@@ -1,6 +1,7 @@
 """How the few rows of a table that a batch visits are updated."""
 
 import dataclasses
+from typing import Any
 
 from keras import ops
 
@@ -132,15 +133,16 @@ class SparseRMSProp(RowRule):
         return ("displacement", "mean_square", *momentum)
 
     def _move(self, state, gradient, visits):
+        rate: Any = self.learning_rate
         columns = len(self.columns)
         value, square, *velocity = ops.unstack(state, columns, axis=1)
         square = self.rho * square + (1 - self.rho) * ops.square(gradient)
-        move = self.learning_rate * gradient / ops.sqrt(square + self.epsilon)
+        move = rate * gradient / ops.sqrt(square + self.epsilon)
         if velocity:
             move = self.momentum * velocity[0] + move
             velocity = [move]
         if self.weight_decay:
-            move = move + self.learning_rate * self.weight_decay * value
+            move = move + rate * self.weight_decay * value
         return ops.stack([value - move, square, *velocity], axis=1)
 
     def _clip(self, total, visits):

@@ -58,7 +58,7 @@ class CompiledLosses:
     """
 
     def __init__(self, loss=None, loss_weights=None):
-        given = {"": loss}
+        given: dict = {"": loss}
         if isinstance(loss, dict):
             given = dict(loss)
         elif isinstance(loss, list):

@@ -1,6 +1,7 @@
 """Likelihood models that are made from inputs and outputs."""
 
 import functools
+from typing import Any
 
 import keras
 
@@ -14,7 +15,7 @@ def describes_graph(args, kwargs) -> bool:
 
 
 @functools.cache
-def functional_class(cls) -> type:
+def functional_class(cls: Any) -> Any:
     """`cls` as a class of functional models, with the same saved name."""
     functional = functional_model_class()
     if issubclass(cls, functional):

@@ -73,16 +73,18 @@ class LikelihoodModel(LikelihoodStep):
     """
 
     def __new__(cls, *args, **kwargs):
+        kind: Any = cls
         if describes_graph(args, kwargs):
-            cls = functional_class(cls)
-        return super().__new__(cls)
+            kind = functional_class(kind)
+        return super().__new__(kind)
 
     def __init__(self, *args, **kwargs):
+        kind: Any = type(self)
         if describes_graph(args, kwargs) and not hasattr(
-            type(self), "_is_functional"
+            kind, "_is_functional"
         ):
             # This is a subclass that passes its graph to `super().__init__`.
-            become(self, functional_class(type(self)))
+            become(self, functional_class(kind))
         super().__init__(*args, **kwargs)
 
     @classmethod
@@ -155,7 +157,7 @@ class LikelihoodModel(LikelihoodStep):
         # Keras would map a loss and metrics over the parameters too.
         passed = {} if losses.by_key else given
         super().compile(optimizer=optimizer, **passed, **kwargs)
-        vars(self).update(loss=loss, counted=counted)
+        self.__dict__.update(loss=loss, counted=counted)
         self._compiled.losses, self._compiled.given = losses, given
         self.loss_parameters.replace({}, {})
         outputs = self._known_outputs()

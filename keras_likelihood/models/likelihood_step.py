@@ -1,6 +1,7 @@
 """What a model of a likelihood computes for one batch."""
 
 import types
+from typing import Any
 
 from keras import ops
 
@@ -65,7 +66,7 @@ class LikelihoodStep(LossOwner):
                 x, y, y_pred, sample_weight, training=training
             )
         y, sample_weight, index = split_index(y, sample_weight)
-        total = 0.0
+        total: Any = 0.0
         for key, batch, value, distribution in self._each_output(
             y, y_pred, sample_weight, index, training
         ):

@@ -2,6 +2,7 @@
 
 import collections
 import functools
+from typing import Any
 
 import numpy as np
 
@@ -33,7 +34,8 @@ def _named_tuple(*fields):
     def as_plain_tuple(self):
         return tuple, (tuple(self),)
 
-    made = collections.namedtuple("Output", fields)
+    make: Any = collections.namedtuple
+    made = make("Output", fields)
     made.ndim = property(lambda self: np.ndim(self[0]))
     made.__array__ = as_array
     made.__reduce__ = as_plain_tuple

@@ -2,6 +2,7 @@
 
 import math
 import warnings
+from typing import Any
 
 import keras
 import numpy as np
@@ -85,7 +86,7 @@ class LearnScales(keras.callbacks.Callback):
         self._parameters = parameters
         self.step: int = 0
         self.total_steps: int | None = None
-        self.measurements: Measurements | None = None
+        self.measurements: Any = None
         self._sites: list = []
         self._due: dict = {}
         self._made_for: tuple = ()
@@ -227,7 +228,7 @@ class LearnScales(keras.callbacks.Callback):
         return np.sqrt(2.0 * self._rate * prior.factor / prior.num_examples)
 
 
-def _readable(x=None, y=None, sample_weight=None, seed=0):
+def _readable(x=None, y=None, sample_weight=None, *, seed=0):
     if x is None:
         return None
     rows = Rows(x, y, sample_weight, seed)

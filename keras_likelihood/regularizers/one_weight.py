@@ -2,6 +2,7 @@
 
 import types
 import warnings
+from collections.abc import Callable
 
 import keras
 
@@ -16,6 +17,11 @@ class RegularizesOneWeight:
 
     The part of `AdaptiveRegularizer` that does not concern its prior.
     """
+
+    trainable: bool
+    objective: str
+    name: str
+    build: Callable
 
     def _regularize_nothing(self):
         # Keras does not track the attributes of a plain namespace.
