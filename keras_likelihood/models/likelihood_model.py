@@ -1,6 +1,7 @@
 """A Keras model whose loss is a likelihood."""
 
 import inspect
+from typing import Any
 
 import keras
 
