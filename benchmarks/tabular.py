@@ -230,26 +230,16 @@ def tables(results) -> dict:
         mean = f"{np.mean(own):.3f} ({len(own)})"
         mean = f"**{mean}**" if lower and all(lower) else mean
         lines.append(f"| {table}{mark} | {mean} | {' | '.join(cells)} |")
-        covered = [
-            s["coverage"]
-            for s in methods["kl.tabular"].values()
-            if "coverage" in s
-        ]
-        share = "–"
-        if covered:
-            share = f"{100 * np.mean(covered):.1f} % ({len(covered)})"
         ratios.append(
             f"| {table}{mark} | {ratio(methods, 'NGBoost', 'rmse')} | "
             f"{ratio(methods, 'CatBoost', 'rmse')} | "
-            f"{ratio(methods, 'CatBoost', 'crps')} | "
-            f"{share} | "
-            f"{ratio(methods, 'CatBoost', 'width')} |"
+            f"{ratio(methods, 'NGBoost', 'crps')} | "
+            f"{ratio(methods, 'CatBoost', 'crps')} |"
         )
     head = "| table | kl.tabular | NGBoost | CatBoost |\n|---|---:|---:|---:|\n"
     other = (
-        "| table | RMSE / NGBoost's | RMSE / CatBoost's | CRPS / CatBoost's | "
-        "coverage of 90 % intervals | width / CatBoost's |\n"
-        "|---|---:|---:|---:|---:|---:|\n"
+        "| table | RMSE / NGBoost's | RMSE / CatBoost's | CRPS / NGBoost's | "
+        "CRPS / CatBoost's |\n|---|---:|---:|---:|---:|\n"
     )
     return {
         "nll": head + "\n".join(lines),

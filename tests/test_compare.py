@@ -106,7 +106,7 @@ def test_functions_are_cross_validated(rng):
         {"far": far, "near": near}, x, y, folds=3, fit={"epochs": 7}
     )
     assert [row.name for row in table] == ["near", "far"]
-    assert seen == 3 * [{"verbose": 0, "epochs": 7}] + 3 * [64]
+    assert seen == 3 * [{"verbose": 0, "epochs": 7}, 64]
     assert table.row("far").behind == pytest.approx(4.5, abs=0.7)
     assert 0 < table.row("far").behind_error < 1
 
