@@ -170,7 +170,7 @@ def test_the_wrappers_of_scikit_learn_take_a_head_model(data, kind):
         target = (y[:, 0] > 0).astype("int32")
     model = kl.LikelihoodModel(inputs, head(inputs))
     model.compile(keras.optimizers.Adam(0.1), loss=loss)
-    options = {"epochs": 15, "batch_size": 8, "verbose": 0}
+    options = {"epochs": 30, "batch_size": 8, "verbose": 0}
     estimator = wrapper(model, fit_kwargs=options)
     estimator.fit(x, target)
     assert estimator.predict(x).shape == (32,)
