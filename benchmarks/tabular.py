@@ -34,6 +34,8 @@ DEVELOPMENT = ("autompg", "crime_norm", "kin8nm", "soil")
 CLASSES = ("breast_cancer", "wine", "digits", "iris")
 COVERAGE = 0.9
 LEVELS = np.linspace(0.05, 0.95, 19)
+OVERLAP = 1 / 9
+"""Test rows divided by training rows of a split."""
 
 
 def stored() -> dict:
@@ -191,17 +193,13 @@ def split(x, y, seed):
     return (x[train], y[train]), (x[test], y[test])
 
 
-def shared(methods, name, key, other="kl.tabular"):
+def shared(methods, name, key):
     """Results of a method and of ours on the splits that both have."""
-    first, second = methods.get(name, {}), methods.get(other, {})
-    seeds = [
-        seed
-        for seed in first
-        if key in first[seed] and key in second.get(seed, {})
-    ]
+    theirs, own = methods.get(name, {}), methods.get("kl.tabular", {})
+    seeds = [s for s in theirs if key in theirs[s] and key in own.get(s, {})]
     return [
         np.array([found[seed][key] for seed in seeds])
-        for found in (first, second)
+        for found in (theirs, own)
     ]
 
 
@@ -223,7 +221,7 @@ def tables(results) -> dict:
             if len(theirs) < 2:
                 cells.append("–")
                 continue
-            low, high = paired.difference(ours_, theirs, overlap=1 / 9)[1:]
+            low, high = paired.difference(ours_, theirs, overlap=OVERLAP)[1:]
             lower.append(high < 0)
             text = f"{theirs.mean():.3f} ({len(theirs)})"
             cells.append(f"**{text}**" if low > 0 else text)
@@ -253,7 +251,7 @@ def wins(results, peer) -> tuple[int, int]:
     for table, methods in results.items():
         theirs, own = shared(methods, peer, "nll")
         if table not in DEVELOPMENT and len(own) > 1:
-            found.append(paired.is_below(own, theirs, overlap=1 / 9))
+            found.append(paired.is_below(own, theirs, overlap=OVERLAP))
     return sum(found), len(found)
 
 

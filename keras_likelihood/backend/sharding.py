@@ -7,7 +7,6 @@ instead.
 """
 
 import types
-from typing import Any
 
 import keras
 import numpy as np
@@ -124,10 +123,9 @@ def _place(part, index, axis):
 def _on_each(function, layout, inputs, output):
     import jax
 
-    shard_map: Any = getattr(jax, "shard_map", None)
-    if shard_map is None:
-        from jax.experimental.shard_map import shard_map
     mesh = layout.backend_layout.mesh
-    mapped = shard_map(function, mesh=mesh, in_specs=inputs, out_specs=output)
+    mapped = jax.shard_map(
+        function, mesh=mesh, in_specs=inputs, out_specs=output
+    )
     # Outside of a compiled step one batch of rows is read at a time.
     return jax.jit(mapped)

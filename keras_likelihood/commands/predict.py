@@ -76,12 +76,12 @@ def run(args) -> int:
 def _predict(model, cells, coverage):
     """Names and values of the columns to write."""
     if hasattr(model, "interval"):
-        import keras
+        from keras_likelihood.tabular.training import batch_of
 
-        found = model.model.predict_distribution(model.encode(cells))
-        means, ends = found.distribution.mean(), found.interval(coverage)
-        columns = [keras.ops.convert_to_numpy(v)[:, 0] for v in (means, *ends)]
-        texts = [[f"{v:.8g}" for v in values] for values in columns]
+        x = model.encode(cells)
+        found = model.model.predict_distribution(x, batch_size=batch_of(x))
+        values = found.distribution.mean(), *found.interval(coverage)
+        texts = [[f"{number:.8g}" for number in v[:, 0]] for v in values]
         return ["prediction", "lower", "upper"], texts
     p = model.predict_proba(cells)
     sets = model.predict_set(cells, coverage)

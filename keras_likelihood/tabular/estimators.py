@@ -184,8 +184,9 @@ class TableEstimator(BaseEstimator):
         training.train(
             model, x, y, weight, folds, budget, random, self._show_round
         )
-        # What served the training is not needed for predictions.
-        model.compile(loss=training.loss_of(self.likelihood_))
+        if loss is not None:
+            # What served the training is not needed for predictions.
+            model.compile(loss=training.loss_of(self.likelihood_))
         rows = np.arange(len(y))
         if len(y) > _CALIBRATION_ROWS:
             rows = np.sort(random.choice(rows, _CALIBRATION_ROWS, False))
@@ -406,7 +407,7 @@ class Regressor(RegressorMixin, TableEstimator):
             )
         found = self.predict_distribution(X)
         found = found.mean() if statistic == "mean" else found.quantile(0.5)
-        return _numpy(found)[:, 0]
+        return found[:, 0]
 
     def predict_distribution(self, X):  # noqa: N803
         """The distribution of each row's target.

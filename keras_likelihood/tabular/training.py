@@ -27,7 +27,7 @@ _FEW = 3000
 class Budget:
     """How long and how gently to train on a number of rows.
 
-    `benchmarks/tabular.py` says on which tables the settings were chosen.
+    `docs/studies/tables.md` says on which tables the settings were chosen.
     Wide networks pay off for few rows too, and cost little there.
     """
 
