@@ -140,10 +140,11 @@ _JOINT = "joint_output"
 
 def _is_loaded(args, kwargs):
     """Whether Keras loads an ensemble, from its inputs and outputs."""
-    return len(args) == 2 or "outputs" in kwargs
+    is_graph = len(args) == 2 and not isinstance(args[1], (int, float))
+    return is_graph or "outputs" in kwargs
 
 
-def _graph_of(build, *, members: int = 5, inputs=None, name=None):
+def _graph_of(build, members: int = 5, *, inputs=None, name=None):
     """Inputs and outputs of the ensemble, as arguments of a model."""
     if not callable(build) or isinstance(build, keras.Model):
         raise ValueError(

@@ -345,8 +345,10 @@ def test_masks_and_half_precision(rng):
 def test_refusals(rng):
     with pytest.raises(ValueError, match="from_members.*Received: Functional"):
         kl.Ensemble(with_scale())
+    with pytest.raises(ValueError, match="from_members.*Received: Functional"):
+        kl.Ensemble(with_scale(), 3)
     with pytest.raises(ValueError, match="Received: 1"):
-        kl.Ensemble(with_scale, members=1)
+        kl.Ensemble(with_scale, 1)
     same = with_scale()
     with pytest.raises(ValueError, match="the same model twice"):
         kl.Ensemble(lambda: same)
