@@ -16,7 +16,7 @@ import keras_likelihood as kl
 from keras_likelihood import cli
 from tests import contracts
 from tests.kinds import WRAPPED
-from tests.test_package import ROOT, TABULAR
+from tests.test_package import ROOT
 
 pytestmark = pytest.mark.pages
 
@@ -191,7 +191,7 @@ def test_every_page_is_in_the_table_of_contents():
     pages = {page for page in pages if not page.startswith(generated)}
     assert pages - listed == {"index"}
     missing = {page for page in listed - pages if generated not in page}
-    assert missing == (set() if TABULAR else {"guides/tables"})
+    assert not missing
 
 
 def test_sidebar_has_five_parts():
@@ -300,8 +300,6 @@ def test_links_between_pages_lead_somewhere():
     pattern = re.compile(r"\]\(([\w./-]+\.md)\)")
     for path in DOCS.rglob("*.md"):
         for target in pattern.findall(path.read_text()):
-            if target.endswith("tables.md") and not TABULAR:
-                continue
             assert (path.parent / target).exists(), f"{path}: {target}"
 
 

@@ -14,8 +14,6 @@ import keras_likelihood as kl
 from keras_likelihood import cli
 
 ROOT = pathlib.Path(__file__).parents[1]
-TABULAR = (ROOT / "keras_likelihood" / "tabular").exists()
-TABLES_PAGE = "docs/guides/tables.md"
 HEAVY = ("matplotlib", "rich", "scipy", "sklearn", "tensorflow_probability")
 
 
@@ -125,8 +123,7 @@ def test_readme_links_work_on_pypi():
         raw = repository().replace("github.com", "raw.githubusercontent.com")
         place = place.removeprefix(f"{raw}/main/")
         assert not place.startswith("https:"), address
-        if place != TABLES_PAGE or TABULAR:
-            assert (ROOT / place).exists(), place
+        assert (ROOT / place).exists(), place
 
 
 @pytest.mark.pages
@@ -155,8 +152,6 @@ def test_other_blocks_of_the_readme_run_alone(tmp_path):
     blocks = [b for b in readme_blocks("python") if "RobustRhoHead" not in b]
     assert len(blocks) == 1
     for number, block in enumerate(blocks):
-        if "kl.tabular" in block and not TABULAR:
-            pytest.skip("kl.tabular is not there yet")
         folder = tmp_path / str(number)
         folder.mkdir()
         run_alone(block, folder)

@@ -64,12 +64,13 @@ def test_equals_a_loop_over_rows(options, index):
     assert not refused.any()
 
 
-@pytest.mark.parametrize("clipnorm", [None, 0.5])
-@pytest.mark.parametrize("bad", [np.nan, np.inf, 1e30])
+@pytest.mark.parametrize(
+    "bad, clipnorm",
+    [(np.nan, None), (np.inf, None), (1e30, None)]
+    + [(np.nan, 0.5), (np.inf, 0.5)],
+)
 def test_a_row_that_would_not_be_finite_stays(bad, clipnorm):
     optimizer = SparseRMSProp(learning_rate=0.1, clipnorm=clipnorm)
-    if clipnorm and bad == 1e30:
-        pytest.skip("clipping makes this gradient small")
     rng = np.random.default_rng(0)
     state = rng.random((4, 2, 3)).astype("float32")
     state[3] = state[1]
