@@ -123,7 +123,8 @@ def slopes(scales, studies, steps=STEPS):
         both = ops.concatenate([inputs, target], axis=-1)
         learned = Dense(1)(Dense(UNITS, relu=True)(both))
     outputs = line(inputs), POSITIVE(learned)
-    train([inputs, target], outputs, [x, y], y, steps=steps)
+    # TensorFlow reads no lists from a data set.
+    train([inputs, target], outputs, (x, y), y, steps=steps)
     found = ops.convert_to_numpy(line.kernel)
     return (found * units[1] / units[0])[:, 0, 0]
 
