@@ -38,9 +38,10 @@ extensions = [
     # Ours, in the folder `extensions`.
     "api_links",
     "executed",
+    "numbers_in_tables",
     "reference_pages",
     "signatures",
-    "unbroken_numbers",
+    "wide_figures",
 ]
 exclude_patterns = [
     "gallery/*",

@@ -171,7 +171,7 @@ class CsvTable:
                 if re.search(rb"[\x00-\x08\x0e-\x1f]", block):
                     raise ValueError(
                         f"{self._path}: the file is not a .csv of plain text. "
-                        "Received: bytes that are no text"
+                        "Received: bytes that are not text"
                     )
                 try:
                     decoder.decode(block)

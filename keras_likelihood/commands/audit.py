@@ -1,4 +1,4 @@
-"""`keras-likelihood audit`: writes the page of suspicious data."""
+"""`keras-likelihood audit`: writes a page of doubtful labels."""
 
 import pathlib
 
@@ -27,21 +27,21 @@ def add_parser(subparsers):
     parser = new_command(
         subparsers,
         "audit",
-        help="write a page on which bad labels and hard examples are seen",
+        help="write a page of doubtful labels, to review in a browser",
         text=(
             "Ranks examples by how doubtful their labels are, and writes one "
-            "self-contained HTML page on which a person marks them as right "
-            "or wrong. Without a model it first trains a small network that "
-            "remembers every label. With --apply it writes the data with the "
-            "labels that were corrected on the page."
+            "self-contained HTML page on which you mark them as right or "
+            "wrong. Without a model it first trains a small network with a "
+            "memory of every label. With --apply it writes the data with the "
+            "labels that you corrected on the page."
         ),
         example="keras-likelihood audit model.keras --data train.npz",
     )
     parser.add_argument(
         "model",
         nargs="?",
-        help="a .keras file, loaded in safe mode; without it, a network is "
-        "trained",
+        help="a .keras file, loaded in safe mode. If it is left out, a small "
+        "network is trained",
     )
     parser.add_argument(
         "--data",
@@ -73,13 +73,13 @@ def add_parser(subparsers):
         "besides all suspects (default: %(default)s)",
     )
     parser.add_argument(
-        "--issues", help="a .csv of the judgement of each label"
+        "--issues", help="also write a .csv with a verdict for each label"
     )
     parser.add_argument(
         "--epochs",
         type=at_least(1),
-        help="epochs of the network that is trained (default: by the number "
-        "of examples)",
+        help="epochs of the network that is trained (default: depends on the "
+        "number of examples)",
     )
     parser.add_argument("--title", help="title of the page")
     add_data_options(parser)
@@ -107,7 +107,7 @@ def run(args) -> None:
         return
     if args.model and args.epochs:
         raise UsageError(
-            "--epochs is for the network that is trained without a model. "
+            "--epochs applies only if no model is given. "
             f"Received: {args.model}"
         )
     data = read_examples(args.data, args, missing=not args.model)
@@ -207,7 +207,7 @@ def _apply(args):
     )
     output = unused("audit.html")
     args.console.next_step(
-        "train on the corrected data, or audit them again:",
+        "train on the corrected data, or audit it again:",
         shell("audit", data=args.output, target=args.target, output=output),
     )
 
@@ -265,12 +265,12 @@ def _print(report, args, command):
         worst=worst,
         **files,
     )
-    kind = f"worst suspected {what}" if issues else "highest scores"
+    kind = f"most doubtful {what}" if issues else "highest scores"
     console.say(f"The {kind}:", style="bold")
     console.table(list(worst[0]), [list(map(shown, w.values())) for w in worst])
     console.next_step(
         f"open {report.path} in a browser, mark {what} as right or wrong, "
-        "export the decisions, and apply them:",
+        "export your decisions, and apply them:",
         command,
     )
 

@@ -28,9 +28,9 @@ def add_parser(subparsers):
         text=(
             "Writes one self-contained HTML page that says whether a model "
             "is calibrated, which labels are doubtful, which inputs are "
-            "strange, where the model is uncertain and what a diagnosis "
-            "found, each with the command that helps. Takes classifiers, and "
-            "regressors that predict one number."
+            "strange, where the model is uncertain and whether training went "
+            "wrong, each with the command to run next. The model must be a "
+            "classifier, or a regressor that predicts one number."
         ),
         example=(
             "keras-likelihood checkup model.keras --data val.npz "
@@ -41,13 +41,13 @@ def add_parser(subparsers):
     parser.add_argument(
         "--data",
         required=True,
-        help="an .npz with x and y, or a .csv. Data that the model was not "
-        "trained on say more about its calibration",
+        help="an .npz with x and y, or a .csv. Use data that the model was not "
+        "trained on",
     )
     parser.add_argument(
         "--test",
-        help="data to judge the calibration on; a random half of the data if "
-        "unset",
+        help="data to judge the calibration on (default: a random half of "
+        "--data)",
     )
     parser.add_argument(
         "--output",

@@ -75,7 +75,7 @@ def _examples_table(title, columns, x, numbers, rows) -> Table:
 
 
 def check_calibration(task, args) -> tuple[Part, object]:
-    """Checks the calibration; returns the recalibrator too."""
+    """Checks the calibration; also returns the recalibrator."""
     fitted = task.fit("auto")
     scores = {"before": task.judge(None), "after": task.judge(fitted)}
     chance = _gap_by_chance(task)
@@ -84,14 +84,14 @@ def check_calibration(task, args) -> tuple[Part, object]:
     verdict, summary = "look", gained
     if curves["before"] and scores["before"][task.gap] <= chance:
         verdict = "good"
-        summary = f"No miscalibration can be seen. {belief}"
+        summary = f"There is no sign of miscalibration. {belief}"
     elif curves["before"]:
         verdict = "bad"
         summary = f"The model is not calibrated. {belief} {gained}"
     first, *others = task.chosen(fitted).split(" + ")
-    more = f" and {len(others)} others of less weight" if others else ""
+    more = f" and {len(others)} others with less weight" if others else ""
     words = (
-        f"With this number of examples, 95 of 100 perfectly calibrated models "
+        f"With this many examples, 95 of 100 perfectly calibrated models "
         f"have a calibration error ({task.gap}) below {chance:.4f}. Judged on "
         f"{_judged(args)}. "
         f"Recalibration: {first}{more}."
@@ -189,14 +189,14 @@ def _keep_knowable(report):
     words = (
         f"The model agrees with {agrees.mean():.1%} of the labels. It "
         "contradicts a wrong label as confidently as it agrees with a right "
-        "one; most contradictions that are less confident are errors of the "
-        f"model. By its confidence at most {most:,} of its "
+        "one, so most of its less confident contradictions are its own "
+        f"errors. By this rule, at most {most:,} of its "
         f"{int((~agrees).sum()):,} contradictions are wrong labels"
     )
     if most < len(suspects):
         words += (
-            f": of {len(suspects):,} labels that the rule finds, the worst "
-            "are suspected"
+            f". Of the {len(suspects):,} labels that the audit found, only the "
+            "worst are suspected"
         )
     return f"{words}."
 
@@ -230,8 +230,8 @@ def check_inputs(x, rows, task, args, on_round) -> Part:
     if table is None:
         return _unknown(
             title,
-            "There is no detector for such inputs: they are not a table, and "
-            "the model has no features of them.",
+            "There is no detector for these inputs: they are not a table, and "
+            "the model has no layer of features.",
         )
     if not (np.ptp(table, axis=0) > 0).any():
         return _unknown(title, "All inputs are the same.")
@@ -251,7 +251,7 @@ def check_inputs(x, rows, task, args, on_round) -> Part:
         if count
         else f"No input among {len(table):,} stands out.",
         [
-            f"The detector looks at each {source}. An input stands out if "
+            f"The detector uses every {source}. An input stands out if "
             f"its score is more than {_FAR:.0f} robust deviations above the "
             "median.",
             histogram(scores, far, "score of the detector", "far above"),
@@ -339,12 +339,12 @@ def check_uncertainty(task, recalibrator, x, judged, args) -> Part:
     )
     return Part(
         "Uncertainty",
-        f"For {unsure:.1%} of the examples the recalibrated model gives its "
-        f"answer less than {_UNSURE:.0%}. It is least certain of class "
+        f"For {unsure:.1%} of the examples the recalibrated model is less than "
+        f"{_UNSURE:.0%} certain of its answer. It is least certain of class "
         f"{classes[0][1]} ({classes[0][0]:.1%} on average).",
         [f"Examples are rows of {_judged(args)}.", by_class, examples],
         "look" if unsure > 0.1 else "good",
-        "let the model answer with sets of classes where it is unsure",
+        "predict sets of classes where the model is unsure",
         _python(args, "sets = kl.recalibration.Conformal().fit({}).model"),
         {"unsure": unsure, "examples": judged[order]},
     )
@@ -387,12 +387,12 @@ def _uncertain_numbers(task, recalibrator, x, judged, args):
         f"90 % intervals of the recalibrated model have the width "
         f"{middle:.4g}, the same for all inputs."
         if wide < 1.05 * narrow
-        else f"The width of 90 % intervals is {middle:.4g} for the typical "
-        f"input, {narrow:.4g} for the surest and {wide:.4g} for the least "
-        "sure 5 %.",
+        else f"The median width of 90 % intervals is {middle:.4g}. It is below "
+        f"{narrow:.4g} for the most certain 5 % of the inputs and above "
+        f"{wide:.4g} for the least certain 5 %.",
         [f"Examples are rows of {_judged(args)}.", groups, examples],
         "good",
-        "ask for intervals with a guarantee",
+        "calibrate intervals with guaranteed coverage",
         _python(
             args, "sure = kl.recalibration.regression.Conformal().fit({}).model"
         ),

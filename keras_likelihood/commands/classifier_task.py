@@ -132,11 +132,11 @@ class ClassifierTask:
         ]
 
     def belief(self, recalibrator) -> str:
-        """Whether the model is too sure, in a sentence."""
+        """Whether the model is overconfident, in a sentence."""
         right, belief, _ = self._by_rows(recalibrator)
         return (
-            f"It gives its answers a probability of {belief.mean():.1%} on "
-            f"average, and {right.mean():.1%} of them are right."
+            f"Its mean confidence is {belief.mean():.1%}, and "
+            f"{right.mean():.1%} of its answers are right."
         )
 
     def calibrated_model(self, recalibrator):

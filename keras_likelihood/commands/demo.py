@@ -17,25 +17,24 @@ def add_parser(subparsers):
     parser = new_command(
         subparsers,
         "demo",
-        help="compare likelihoods with ordinary losses on one page, and find "
-        "wrong labels",
+        help="compare likelihoods with ordinary losses on one page",
         text=(
-            "Trains one small network with squared error and with two "
+            "Trains a small network with squared error and with two "
             "likelihoods, and another one that finds wrong labels. Prints "
-            "and draws the results."
+            "the results and writes them to a page with figures."
         ),
         example="keras-likelihood demo --output report",
     )
     parser.add_argument(
         "--output",
         default="report",
-        help="folder for the pages; those of a former demo in it are replaced "
+        help="folder for the pages. Pages of an earlier demo are replaced "
         "(default: %(default)s)",
     )
     parser.add_argument(
         "--quick",
         action="store_true",
-        help="a few epochs only, to see that everything runs",
+        help="only a few epochs, to check that everything runs",
     )
     return parser
 

@@ -20,32 +20,32 @@ def add_parser(subparsers):
         "detect",
         help="score the rows of a table by how strange they are",
         text=(
-            "Fits an outlier detector to a table without labels and writes "
-            "the score and flag of every row. Prints the strangest rows, "
-            "and the columns that make them strange."
+            "Fits an outlier detector to a table without labels, and writes a "
+            "score and a flag for every row. Prints the strangest rows and "
+            "the columns that make them strange."
         ),
         example="keras-likelihood detect table.csv --contamination 0.02",
     )
     parser.add_argument(
         "data",
-        help="a .csv, a .parquet of numbers, or an .npz with an array X or x; "
-        "a larger table than memory holds is read part by part",
+        help="a .csv, a .parquet of numbers, or an .npz with an array X or x. "
+        "A .csv or .parquet may be larger than the memory",
     )
     parser.add_argument(
-        "--detector", default="pca", choices=list(DETECTORS), help="default pca"
+        "--detector", default="pca", choices=list(DETECTORS), help="default: %(default)s"
     )
     parser.add_argument(
         "--contamination",
         type=_share,
         default=0.1,
-        help="share of rows to flag, in (0, 0.5] (default 0.1)",
+        help="share of rows to flag, in (0, 0.5] (default: %(default)s)",
     )
-    parser.add_argument("--output", help="a .csv; DATA.scores.csv if unset")
-    parser.add_argument("--page", help="an HTML page of the strangest rows")
-    parser.add_argument("--save", help="where to keep the fitted detector")
+    parser.add_argument("--output", help="a .csv (default: DATA.scores.csv)")
+    parser.add_argument("--page", help="also write an HTML page of the strangest rows")
+    parser.add_argument("--save", help="also write the fitted detector, a .zip")
     parser.add_argument("--seed", type=at_least(0), default=0)
     parser.add_argument(
-        "--top", type=at_least(0), default=10, help="rows to print"
+        "--top", type=at_least(0), default=10, help="number of rows to print"
     )
     return parser
 
@@ -129,7 +129,7 @@ def describe_columns(columns) -> str:
     ]
     if abs(columns[0]["deviations"]) > 3:
         return ", ".join(words)
-    return f"the combination of values; farthest: {words[0]}"
+    return f"the combination of its values; most unusual: {words[0]}"
 
 
 def _show(args, found, output, notes):
@@ -155,10 +155,10 @@ def _show(args, found, output, notes):
     )
     if found.fitted_rows < rows:
         words += (
-            f" The detector was fitted to {found.fitted_rows} rows, chosen at "
-            f"random from {rows}."
+            f" The detector was fitted to a random sample of "
+            f"{found.fitted_rows} of them."
         )
-    console.say(f"{words} Scores in {output}")
+    console.say(f"{words} The scores are in {output}")
     console.result(
         strangest=found.strangest,
         rows=rows,

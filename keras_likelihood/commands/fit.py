@@ -24,25 +24,28 @@ def add_parser(subparsers):
         text=(
             "Trains networks that predict a column of a .csv from the others, "
             "with calibrated intervals for a number and probabilities for "
-            "classes. Says how good they are on rows that were not trained "
-            "on, and writes the model and a page about it."
+            "classes. Prints how good they are on rows that they were not "
+            "trained on, and writes the model and, with --report, a page "
+            "about it."
         ),
         example="keras-likelihood fit table.csv --target price",
     )
-    parser.add_argument("data", help="a .csv with names in its first line")
+    parser.add_argument("data", help="a .csv with the names of the columns in its first line")
     parser.add_argument(
         "--target", help="the column to predict (default: the last)"
     )
     add_task(parser)
     parser.add_argument(
-        "--output", default="model.keras", help="default: %(default)s"
+        "--output", default="model.keras", help="the model (default: %(default)s)"
     )
     parser.add_argument("--report", help="an HTML page about the model")
     parser.add_argument(
-        "--members", type=at_least(2), default=8, help="networks (default 8)"
+        "--members", type=at_least(2), default=8, help="number of networks (default: 8)"
     )
     parser.add_argument(
-        "--epochs", type=at_least(1), help="found from the rows if unset"
+        "--epochs",
+        type=at_least(1),
+        help="epochs of each network (default: depends on the number of rows)",
     )
     parser.add_argument("--seed", type=at_least(0), default=0)
     parser.set_defaults(run=run)
@@ -127,7 +130,7 @@ def _targets(args, cells):
         few = len(np.unique(cells[kept] if numbers else texts[kept])) <= 2
         task = "regression" if numbers and not few else "classification"
         args.console.say(
-            f"The target is taken for {task}; --task says otherwise."
+            f"The target is treated as {task}. Use --task to change this."
         )
     if task == "regression" and not numbers:
         raise CommandError(

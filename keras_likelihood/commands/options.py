@@ -22,7 +22,7 @@ def new_command(subparsers, name: str, *, help: str, text: str, example: str):
     parser.add_argument(
         "--quiet",
         action="store_true",
-        help="print no text and no progress; errors are still printed",
+        help="print neither text nor progress; errors are still printed",
     )
     parser.add_argument(
         "--traceback",
@@ -40,7 +40,7 @@ def add_task(parser):
     parser.add_argument(
         "--task",
         choices=["classification", "regression"],
-        help="found from the model and the labels if unset",
+        help="kind of target (default: detected from the model and the data)",
     )
 
 
@@ -53,7 +53,7 @@ def add_data_options(parser):
     parser.add_argument(
         "--probabilities",
         action="store_true",
-        help="the model puts out probabilities, not logits",
+        help="the model returns probabilities, not logits",
     )
 
 

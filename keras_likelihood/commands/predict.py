@@ -1,4 +1,4 @@
-"""`keras-likelihood predict`: what a fitted model says of new rows."""
+"""`keras-likelihood predict`: predictions and intervals for new rows."""
 
 import csv
 import pathlib
@@ -15,24 +15,24 @@ def add_parser(subparsers):
     parser = new_command(
         subparsers,
         "predict",
-        help="predict the rows of a table with a model of `fit`",
+        help="predict the rows of a table with a model written by `fit`",
         text=(
             "Writes a prediction for each row of a .csv, with its interval "
-            "or its set of possible classes, and the columns in which the "
-            "row is unlike the training data."
+            "or its set of possible classes, and the columns whose value is "
+            "unlike the training data."
         ),
         example="keras-likelihood predict model.keras new.csv",
     )
     parser.add_argument("model", help="a .keras file that `fit` wrote")
-    parser.add_argument("data", help="a .csv with the columns of the training")
+    parser.add_argument("data", help="a .csv with the columns of the training data")
     parser.add_argument(
-        "--output", help="a .csv; DATA.predictions.csv if unset"
+        "--output", help="a .csv (default: DATA.predictions.csv)"
     )
     parser.add_argument(
         "--coverage",
         type=float,
         default=0.9,
-        help="share of targets inside of intervals or sets, in (0, 1) "
+        help="share of targets inside the intervals or sets, in (0, 1) "
         "(default: %(default)s)",
     )
     parser.set_defaults(run=run)
@@ -63,12 +63,13 @@ def run(args) -> int:
                 writer.writerow([at, *values, " ".join(strange)])
     count = sum(map(bool, unlike))
     args.console.say(
-        f"{len(unlike)} row(s) predicted, {count} of them unlike the training "
-        f"data in some column. Predictions in {output}"
+        f"Predicted {len(unlike)} row(s), of which {count} are unlike the "
+        f"training data in some column. Predictions are in {output}"
     )
     args.console.result(rows=len(unlike), unlike_training=count, output=output)
     args.console.next_step(
-        f"open {output}. Trust rows with a column in `unlike_training` less."
+        f"open {output}. Be careful with rows that have a column in "
+        "`unlike_training`."
     )
     return 0
 

@@ -1,4 +1,4 @@
-"""`keras-likelihood recalibrate`: a calibrated model from the shell."""
+"""`keras-likelihood recalibrate`: recalibrates a saved model."""
 
 import os
 import pathlib
@@ -30,10 +30,11 @@ def add_parser(subparsers):
         "recalibrate",
         help="make the probabilities or intervals of a model reliable",
         text=(
-            "Fits every recalibration, or the one named, to validation data. "
-            "Prints how good each one is and a reliability diagram, and "
-            "writes the calibrated model. Takes classifiers, and regressors "
-            "that predict one number, with or without a scale."
+            "Fits all recalibration methods, or the one given by --method, to "
+            "validation data. Prints how good each one is and a reliability "
+            "diagram, and writes the calibrated model. The model must be a "
+            "classifier, or a regressor that predicts one number, with or "
+            "without a scale."
         ),
         example=(
             "keras-likelihood recalibrate model.keras --data val.npz "
@@ -43,30 +44,31 @@ def add_parser(subparsers):
     parser.add_argument(
         "model",
         nargs="?",
-        help="a .keras file; left out if the data are logits",
+        help="a .keras file. Leave it out if the data are logits",
     )
     parser.add_argument(
         "--data",
         required=True,
         help="validation data: .npz with arrays x and y, or a .csv with a "
-        "target column. Without a model: .npz with logits and y, perhaps "
-        "features; prediction and y, perhaps scale and features; or a .csv of "
-        "logits with the label last; or a folder with logits.npy, of which "
-        "at most 256 MiB are fitted, and y.npy",
+        "target column. Without a model: .npz with logits and y (optionally "
+        "features), or prediction and y (optionally scale and features); a "
+        ".csv of logits with the label last; or a folder with logits.npy, of "
+        "which at most 256 MiB are used, and y.npy",
     )
-    parser.add_argument("--test", help="data to judge on, in the same form")
+    parser.add_argument("--test", help="data to evaluate on, in the same form")
     parser.add_argument(
         "--method",
         default="auto",
         choices=["auto", *METHODS],
-        help="auto (default) takes the least cross-validated NLL",
+        help="auto (default) chooses by the cross-validated NLL",
     )
     parser.add_argument(
         "--output",
-        help="where to write: a .keras file, or without a model an .npz of "
-        "the outputs, for a folder an .npy; nothing is written if unset",
+        help="where to write the result: a .keras file; without a model an "
+        ".npz of the outputs, or an .npy if the data are a folder (default: "
+        "nothing is written)",
     )
-    parser.add_argument("--features", help="name of the layer of features")
+    parser.add_argument("--features", help="name of the layer whose output is used as features")
     add_data_options(parser)
     add_task(parser)
     return parser
@@ -138,7 +140,7 @@ def _fit_all(task, args):
     console.say(
         "(on the test data)"
         if args.test
-        else "(on the data they were fitted to; --test judges on others)"
+        else "(on the data that they were fitted to; use --test for other data)"
     )
     if args.method == "auto":
         chosen = task.chosen(fitted["auto"])
@@ -154,7 +156,7 @@ def score_cells(task, scores: dict) -> list[str]:
 
 
 def gain(task, before: dict, after: dict) -> str:
-    """How much recalibration gained, in words."""
+    """How much the model improved, in words."""
     if np.isnan(before["NLL"]):
         return (
             "The model predicted no intervals. Now its 90 % intervals contain "
@@ -164,8 +166,8 @@ def gain(task, before: dict, after: dict) -> str:
     gap, new = before[task.gap], after[task.gap]
     if change > -0.001 and new > 0.8 * gap:
         return (
-            f"Recalibration gained nothing to speak of: the NLL is "
-            f"{after['NLL']:.4f}, it was {before['NLL']:.4f}."
+            f"Recalibration made almost no difference: the NLL was "
+            f"{before['NLL']:.4f} and is {after['NLL']:.4f}."
         )
     factor = "" if new >= gap else f", {gap / max(new, 1e-6):.1f} times smaller"
     verb = "fell" if change < 0 else "rose"
@@ -178,7 +180,9 @@ def gain(task, before: dict, after: dict) -> str:
 
 def _write(args, task, chosen):
     if not args.output:
-        args.console.say("nothing written; --output names a file")
+        args.console.say(
+            "Nothing was written. Use --output to write the result."
+        )
         return
     with replacing(args.output) as temporary:
         if args.model:
@@ -203,7 +207,10 @@ def _say_next(args):
         probabilities=args.probabilities,
     )
     if not args.test:
-        console.next_step("judge on data that nothing was fitted to:", command)
+        console.next_step(
+            f"evaluate on new data, here {test} (replace it by your file):",
+            command,
+        )
     elif not args.output:
         suffix = "npy" if os.path.isdir(args.test) else "npz"
         output = unused(f"calibrated.{'keras' if args.model else suffix}")

@@ -105,7 +105,7 @@ class RegressorTask:
         ]
 
     def belief(self, recalibrator) -> str:
-        """Whether the model is too sure, in a sentence."""
+        """Whether the model is overconfident, in a sentence."""
         if self.distribution(recalibrator) is None:
             return "It predicts a number without an interval."
         inside = self.judge(recalibrator)["in 90 % band"]

@@ -75,7 +75,7 @@ def test_one_hot_labels_and_one_method(tmp_path, capsys):
         *lines, next_step = lines
         assert name in next_step
         printed.append([line.split()[:4] for line in lines])
-        assert "nothing written; --output names a file" in lines
+        assert "Nothing was written. Use --output to write the result." in lines
     assert printed[0] == printed[1]
     assert [line[0] for line in printed[0][:3]] == ["method", "none", "global"]
     assert not any(line[0] == "auto" for line in printed[0])
