@@ -7,6 +7,7 @@ from keras import ops
 from scipy import special, stats
 
 from keras_likelihood import likelihoods
+from keras_likelihood.likelihoods.incomplete import beta_tails, gamma_tails
 from keras_likelihood.likelihoods.rho import rho
 from tests.autodiff import gradients
 
@@ -21,6 +22,60 @@ def numpy(x):
 
 def column(values, dtype="float32"):
     return np.asarray(values, dtype).reshape(-1, 1)
+
+
+def test_incomplete_functions_of_all_shapes():
+    """Shapes down to 1e-6, whose tails are long compared to their mode."""
+    random = np.random.default_rng(0)
+    a, b, x = 10 ** random.uniform([-6, -6, -7], [4, 4, 0], (3000, 3)).T
+    a, b, x = (v.astype("float32").astype("float64") for v in (a, b, x))
+    rest = (1 - x).astype("float32").astype("float64")
+    found = beta_tails(*(np.float32(v) for v in (a, b, x, rest)))
+    expected = special.betainc(a, b, x), special.betaincc(a, b, x)
+    mirrored = beta_tails(*(np.float32(v) for v in (b, a, rest, x)))
+    for ours, true in zip(found + mirrored[::-1], expected * 2, strict=True):
+        np.testing.assert_allclose(np.exp(numpy(ours)), true, atol=2e-5)
+    x = x * 100
+    found = gamma_tails(np.float32(a), np.float32(x))
+    x = np.float32(x).astype("float64")
+    expected = special.gammainc(a, x), special.gammaincc(a, x)
+    for ours, true in zip(found, expected, strict=True):
+        np.testing.assert_allclose(np.exp(numpy(ours)), true, atol=2e-5)
+
+
+@pytest.mark.parametrize("low", [0.0, -3.0])
+def test_a_range_far_beyond_a_normal_distribution(low):
+    """What is left is exponential: up to 1e-4 of its rate `z / scale`."""
+    z, scale = column([150.0, 748.0, 1482.0, 2e4]), np.float32(0.0125)
+    rate = z / scale
+    far = likelihoods.Truncated("normal", low=low)
+    made = far(low - scale * z, scale=scale)
+    apart = numpy(made.mean()) - low
+    digits = 1e-6 * abs(low)
+    np.testing.assert_allclose(apart, 1 / rate, rtol=2e-4, atol=digits)
+    np.testing.assert_allclose(numpy(made.variance()), rate**-2.0, rtol=5e-4)
+    for p in (1e-3, 0.3, 0.5, 0.9, 0.999):
+        apart = numpy(made.quantile(np.float32(p))) - low
+        expected = -np.log1p(-p) / rate
+        np.testing.assert_allclose(apart, expected, rtol=1e-3, atol=digits)
+    below = likelihoods.Truncated("normal", high=-low)
+    mirrored = below(-low + scale * z, scale=scale)
+    np.testing.assert_allclose(
+        numpy(mirrored.mean()), -numpy(made.mean()), rtol=1e-6
+    )
+    information = numpy(made.information())
+    np.testing.assert_allclose(information, 1 / (z * scale) ** 2, rtol=1e-3)
+
+
+def test_von_mises_of_many_turns():
+    y, prediction = column([330.53555, -434.72955]), column([16.416643, -1.155])
+    kappa = column([3809.19, 4687.245])
+    made = likelihoods.VonMises(prediction, concentration=kappa)
+    y, prediction, kappa = (v.astype("float64") for v in (y, prediction, kappa))
+    angle = np.angle(np.exp(1j * (y - prediction)))
+    expected = 2 * kappa * np.sin(angle / 2) ** 2
+    expected = expected + np.log(2 * np.pi * special.i0e(kappa))
+    np.testing.assert_allclose(numpy(made.nll(y)), expected, rtol=1e-4)
 
 
 @pytest.mark.parametrize("shape", [1e4, 1e9, np.inf])
