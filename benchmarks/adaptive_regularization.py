@@ -23,6 +23,7 @@ import warnings
 
 import keras
 import numpy as np
+from paper.literal import Repeated
 from sklearn import linear_model
 from sklearn.exceptions import ConvergenceWarning
 
@@ -32,21 +33,6 @@ from keras_likelihood import regularizers
 EXAMPLES, DIMENSIONS, NOISE = 500, 500, 1.0
 # PyTorch runs one step at a time.
 STEPS_PER_CALL = 1 if keras.backend.backend() == "torch" else 5
-
-
-class FullBatch(keras.utils.PyDataset):
-    """One epoch of many steps, each over all the data."""
-
-    def __init__(self, x, y, steps):
-        super().__init__()
-        self.batch = x, y
-        self.steps = steps
-
-    def __len__(self):
-        return self.steps
-
-    def __getitem__(self, step):
-        return self.batch
 
 
 def make_study(seed, sparsity):
@@ -76,7 +62,7 @@ def fit_keras(regularizer, x, y, *, learned, steps, learning_rate=0.05):
         loss=kl.losses.NormalLoss() if learned else "mse",
         steps_per_execution=STEPS_PER_CALL,
     )
-    data = FullBatch(x.astype("float32"), y.astype("float32")[:, None], steps)
+    data = Repeated(x.astype("float32"), y.astype("float32")[:, None], steps)
     model.fit(data, verbose=0)
     return keras.ops.convert_to_numpy(model.layers[-1].kernel)[:, 0]
 

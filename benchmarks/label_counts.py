@@ -22,7 +22,7 @@ from sklearn.datasets import (
 
 import keras_likelihood as kl
 from keras_likelihood.auditing import train_for_audit
-from keras_likelihood.auditing.true_classes import (
+from keras_likelihood.auditing.label_issues import (
     SHARPNESS,
     expected_wrong,
     true_class_probabilities,

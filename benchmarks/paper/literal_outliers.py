@@ -18,7 +18,7 @@ import keras
 import numpy as np
 from datasets import folder
 from literal import POSITIVE, STEPS_PER_CALL, UNITS, Dense
-from results import parser, record
+from results import parser
 from runs import Runs
 from sklearn.metrics import roc_auc_score
 from sklearn.preprocessing import StandardScaler
@@ -125,12 +125,7 @@ def main():
         zip(NAMES, np.median(list(rows.values()), axis=0), strict=True)
     )
     data["tables"] = {"auc": {"columns": list(NAMES), "rows": rows}}
-    record(
-        "literal_outliers",
-        data,
-        quick=options.quick,
-        circumstances=runs.circumstances(),
-    )
+    runs.record("literal_outliers", data, quick=options.quick)
 
 
 if __name__ == "__main__":

@@ -11,15 +11,13 @@ from the last hidden layer to a scale. All are trained by the paper's recipe
 all seeds, compilation included.
 """
 
-import pathlib
 import time
 
 import keras
 import numpy as np
 from datasets import REGRESSION, regression
 from literal import POSITIVE, STEPS, UNITS, Dense, train
-from results import parser, record
-from runs import Runs
+from runs import Runs, study_options
 from scipy import stats
 
 import keras_likelihood as kl
@@ -112,13 +110,9 @@ def isotonic(val, scale_val, y_val, test, scale_test, y_test):
 
 
 def main():
-    options = parser(__doc__)
-    options.add_argument("--seeds", type=int, default=5)
-    options.add_argument("--runs", type=pathlib.Path)
-    options = options.parse_args()
-    steps, seeds, sets = STEPS, options.seeds, list(REGRESSION)
-    if options.quick:
-        steps, seeds, sets = 10, 1, ["cpu"]
+    options, steps, seeds, sets = study_options(
+        __doc__, STEPS, list(REGRESSION), "cpu"
+    )
     runs = Runs(options.runs)
     for key in sets:
         if not runs.find(set=key, seeds=seeds):
@@ -141,12 +135,7 @@ def main():
             "digits": 4,
         }
     }
-    record(
-        "literal_recalibration",
-        data,
-        quick=options.quick,
-        circumstances=runs.circumstances(),
-    )
+    runs.record("literal_recalibration", data, quick=options.quick)
 
 
 if __name__ == "__main__":

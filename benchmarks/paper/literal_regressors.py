@@ -13,15 +13,13 @@ the mean gap between a level and the share of targets below its predicted
 quantile: the paper's column "MSE" looks like this gap.
 """
 
-import pathlib
-
 import keras
 import numpy as np
 from datasets import REGRESSION, regression
 from literal import POSITIVE, STEPS, UNITS, Dense, train
 from regressors_tables import DEPTHS
-from results import mean_and_error, parser, record
-from runs import Runs
+from results import mean_and_error
+from runs import Runs, study_options
 from scipy import stats
 
 import keras_likelihood as kl
@@ -94,13 +92,9 @@ def tables_of(every, depth):
 
 
 def main():
-    options = parser(__doc__)
-    options.add_argument("--seeds", type=int, default=5)
-    options.add_argument("--runs", type=pathlib.Path)
-    options = options.parse_args()
-    steps, seeds, sets = STEPS, options.seeds, list(REGRESSION)
-    if options.quick:
-        steps, seeds, sets = 10, 1, ["soil"]
+    options, steps, seeds, sets = study_options(
+        __doc__, STEPS, list(REGRESSION), "soil"
+    )
     runs = Runs(options.runs)
     for depth in DEPTHS:
         for key in sets:
@@ -118,12 +112,7 @@ def main():
         }
         data["each_seed"][depth] = every
         data["tables"] |= tables_of(every, depth)
-    record(
-        "literal_regressors",
-        data,
-        quick=options.quick,
-        circumstances=runs.circumstances(),
-    )
+    runs.record("literal_regressors", data, quick=options.quick)
 
 
 if __name__ == "__main__":

@@ -24,8 +24,9 @@ import pathlib
 import keras
 import numpy as np
 from datasets import REGRESSION, regression
+from literal import Repeated
 from regressors_tables import DEPTHS, collect
-from results import parser, record
+from results import parser
 from runs import Runs
 
 import keras_likelihood as kl
@@ -87,20 +88,6 @@ CONSTANT = {
 """Stopped early like the candidates, but not one of them."""
 
 
-class FullBatch(keras.utils.PyDataset):
-    """One epoch of many steps, each over all the data."""
-
-    def __init__(self, x, targets, steps):
-        super().__init__()
-        self.batch, self.steps = (x, targets), steps
-
-    def __len__(self):
-        return self.steps
-
-    def __getitem__(self, step):
-        return self.batch
-
-
 class BestOutputs(keras.callbacks.Callback):
     """Keeps each branch's outputs where it is best on the data held out.
 
@@ -155,7 +142,7 @@ def train(methods, x, y, *, deep, steps, callbacks=()):
     targets = dict.fromkeys(methods, y)
     per_epoch = min(steps, 100)
     model.fit(
-        FullBatch(x, targets, per_epoch),
+        Repeated(x, targets, per_epoch),
         epochs=steps // per_epoch,
         verbose=0,
         callbacks=list(callbacks),
@@ -250,12 +237,7 @@ def main():
         return
     data = {"most_rows": MOST_ROWS, "steps": options.steps}
     data |= collect(runs, list(CANDIDATES), options.sets, options.seeds)
-    record(
-        "regressors",
-        data,
-        quick=options.quick,
-        circumstances=runs.circumstances(),
-    )
+    runs.record("regressors", data, quick=options.quick)
 
 
 if __name__ == "__main__":

@@ -14,6 +14,7 @@ import warnings
 
 import keras
 import numpy as np
+from literal import Repeated
 from sklearn import linear_model
 from sklearn.exceptions import ConvergenceWarning
 
@@ -26,21 +27,6 @@ from keras_likelihood.regularizers import (
 
 # PyTorch runs one step at a time.
 STEPS_PER_CALL = 1 if keras.backend.backend() == "torch" else 5
-
-
-class FullBatch(keras.utils.PyDataset):
-    """One epoch of many steps, each over all the data."""
-
-    def __init__(self, x, y, steps):
-        super().__init__()
-        self.batch = x, y
-        self.steps = steps
-
-    def __len__(self):
-        return self.steps
-
-    def __getitem__(self, step):
-        return self.batch
 
 
 def make_study(size, sparsity, seed=0):
@@ -65,7 +51,7 @@ def fit_adaptive(regularizer, x, y, steps):
         loss=kl.losses.NormalLoss(),
         steps_per_execution=STEPS_PER_CALL,
     )
-    data = FullBatch(x.astype("float32"), y.astype("float32")[:, None], steps)
+    data = Repeated(x.astype("float32"), y.astype("float32")[:, None], steps)
     model.fit(data, verbose=0)
     return model
 

@@ -3,7 +3,7 @@
 import json
 import pathlib
 
-from results import circumstances_now
+from results import circumstances_now, parser, record
 
 
 class Runs:
@@ -53,3 +53,21 @@ class Runs:
         seconds = sum(one["seconds"] for one in made)
         cores = min(one["cores"] for one in made)
         return {**made[0], "seconds": round(seconds, 1), "cores": cores}
+
+    def record(self, name: str, data: dict, *, quick: bool) -> None:
+        """Leaves the results of a study, with the circumstances of its runs."""
+        record(name, data, quick=quick, circumstances=self.circumstances())
+
+
+def study_options(description: str, steps: int, sets: list, quick_set: str):
+    """`(options, steps, seeds, sets)` of the command line of a study.
+
+    With `--quick` it is one seed of ten steps on one set.
+    """
+    made = parser(description)
+    made.add_argument("--seeds", type=int, default=5)
+    made.add_argument("--runs", type=pathlib.Path)
+    options = made.parse_args()
+    if options.quick:
+        return options, 10, 1, [quick_set]
+    return options, steps, options.seeds, sets

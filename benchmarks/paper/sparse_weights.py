@@ -22,7 +22,7 @@ import warnings
 import keras
 import numpy as np
 from literal import RATE, STEPS_PER_CALL, Repeated
-from results import mean_and_error, parser, record
+from results import mean_and_error, parser
 from runs import Runs
 from sklearn import linear_model
 
@@ -206,12 +206,7 @@ def main():
             },
             "digits": 1,
         }
-    record(
-        "sparse_weights",
-        data,
-        quick=options.quick,
-        circumstances=runs.circumstances(),
-    )
+    runs.record("sparse_weights", data, quick=options.quick)
 
 
 if __name__ == "__main__":
