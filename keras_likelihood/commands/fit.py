@@ -2,10 +2,14 @@
 
 import numpy as np
 
-from keras_likelihood.backend.csv_tables import CsvTable, is_missing
+from keras_likelihood.backend.cells import (
+    as_numbers,
+    as_texts,
+    has_value,
+    kind_of,
+)
 from keras_likelihood.commands.archives import regular_file
 from keras_likelihood.commands.command_error import CommandError
-from keras_likelihood.commands.data_files import is_text_table
 from keras_likelihood.commands.options import (
     add_task,
     at_least,
@@ -22,14 +26,16 @@ def add_parser(subparsers):
         "fit",
         help="train a model that predicts a column of a table",
         text=(
-            "Trains networks that predict a column of a .csv from the others, "
-            "with calibrated intervals for a number and probabilities for "
-            "classes. Says how good they are on rows that were not trained "
-            "on, and writes the model and a page about it."
+            "Trains networks that predict a column of a .csv or .parquet from "
+            "the others, with calibrated intervals for a number and "
+            "probabilities for classes. Says how good they are on rows that "
+            "were not trained on, and writes the model and a page about it."
         ),
         example="keras-likelihood fit table.csv --target price",
     )
-    parser.add_argument("data", help="a .csv with names in its first line")
+    parser.add_argument(
+        "data", help="a .csv with names in its first line, or a .parquet"
+    )
     parser.add_argument(
         "--target", help="the column to predict (default: the last)"
     )
@@ -63,7 +69,10 @@ def run(args) -> int:
     if args.report:
         # A missing package must not cost the work that follows.
         import keras_likelihood.pages.page  # noqa: F401
-    cells = read_cells(args.data)
+    from keras_likelihood import tabular
+    from keras_likelihood.tabular.tables import read_file
+
+    cells = read_file(regular_file(args.data))
     target = args.target or list(cells)[-1]
     if target not in cells or len(cells) < 2:
         raise CommandError(
@@ -71,8 +80,6 @@ def run(args) -> int:
             f"Received: {target} of {', '.join(list(cells)[:20])}"
         )
     y, kept = _targets(args, cells.pop(target))
-    from keras_likelihood import tabular
-
     is_number = y.dtype.kind == "f"
     kind = tabular.Regressor if is_number else tabular.Classifier
     model = kind(
@@ -104,38 +111,28 @@ def run(args) -> int:
     return 0
 
 
-def read_cells(path) -> dict:
-    """The columns of a .csv by name, as `CsvTable.cells` returns them."""
-    path = regular_file(path)
-    if not is_text_table(path):
-        raise CommandError(f"The table must be a .csv. Received: {path}")
-    return CsvTable(path).cells()
-
-
 def _targets(args, cells):
     """Targets, float64 or texts, and which rows have one."""
-    numbers = cells.dtype.kind == "f"
-    texts = np.array([str(cell).strip() for cell in cells])
-    kept = np.array([not is_missing(text) for text in texts], bool)
+    numbers, kept = as_numbers(cells), has_value(cells)
+    is_number = kind_of(cells, numbers) == "number"
     if not kept.any():
         raise CommandError(f"{args.data}: the target is missing in every row")
+    if is_number:
+        kept &= np.isfinite(numbers)
     if not kept.all():
         left = int((~kept).sum())
         args.console.say(f"Left out: {left} row(s) without a target.")
+    texts = np.array([text or "" for text in as_texts(cells)])
     task = args.task
     if task is None:
-        few = len(np.unique(cells[kept] if numbers else texts[kept])) <= 2
-        task = "regression" if numbers and not few else "classification"
+        few = len(np.unique(texts[kept])) <= 2
+        task = "regression" if is_number and not few else "classification"
         args.console.say(
             f"The target is taken for {task}; --task says otherwise."
         )
-    if task == "regression" and not numbers:
+    if task == "regression" and not is_number:
         raise CommandError(
             f"{args.data}: the target must hold numbers for --task "
             f"regression. Received: {texts[kept][0][:40]!r}"
         )
-    if task == "regression":
-        return cells.astype("float64"), kept
-    if numbers:
-        texts = np.array([f"{cell:g}" for cell in cells])
-    return texts, kept
+    return (numbers if task == "regression" else texts), kept

@@ -9,7 +9,7 @@ import numpy as np
 
 from keras_likelihood.data_parameters import indexed
 from keras_likelihood.layers.member_outputs import MemberOutputs
-from keras_likelihood.likelihoods import LocationScale, Softmax
+from keras_likelihood.likelihoods import LocationScale, Ordinal, Softmax
 from keras_likelihood.likelihoods.ensemble_distribution import (
     EnsembleDistribution,
 )
@@ -114,8 +114,9 @@ def loss_of(likelihood) -> LikelihoodLoss:
     if issubclass(likelihood, LocationScale):
         # Without it a predicted scale may spoil the mean.
         return LocationScaleLoss(likelihood, beta=0.5)
-    if issubclass(likelihood, Softmax):
-        return LikelihoodLoss(likelihood, temperature=1.0)
+    if issubclass(likelihood, Softmax | Ordinal):
+        # The networks put out logits, also of classes with an order.
+        return LikelihoodLoss(Softmax, temperature=1.0)
     return LikelihoodLoss(likelihood)
 
 

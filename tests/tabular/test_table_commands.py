@@ -94,7 +94,7 @@ def test_classes_from_table_to_predictions(folder, capsys):
         ("fit one.csv", "one of two columns or more. Received: a of a"),
         ("fit twice.csv", "must have a name of its own. Received: a"),
         ("fit gone.csv", "the target is missing in every row"),
-        ("fit data.npz", "The table must be a .csv"),
+        ("fit data.npz", "must be a .csv or a .parquet"),
         ("predict none.keras 'my table.csv'", "no such file"),
     ],
 )
