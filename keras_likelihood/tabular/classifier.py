@@ -60,6 +60,12 @@ class Classifier(ClassifierMixin, TableEstimator):
     def _checked_targets(self, y, order):
         if y.dtype.kind == "f":
             check_array(y, ensure_2d=False, input_name="y")
+        kinds = {type(label).__name__ for label in y.tolist()}
+        if len(kinds) > 1:
+            raise ValueError(
+                "Labels must be of one type, and none may be missing. "
+                f"Received: {', '.join(sorted(kinds))}"
+            )
         check_classification_targets(y)
         self.classes_ = np.unique(y)
         if len(self.classes_) < 2:
@@ -96,7 +102,7 @@ class Classifier(ClassifierMixin, TableEstimator):
     def doubtful_labels_(self) -> np.ndarray:
         return self.held_out_["row"][self.held_out_["issues"]]
 
-    def _calibrated(self, model, held, alone, y):
+    def _calibrated(self, model, held, by_member, y):
         p = self.held_out_["probabilities"]
         conformal = Conformal().fit_arrays(p, y, from_logits=False)
         return conformal.extend(model).model

@@ -95,9 +95,10 @@ class Regressor(RegressorMixin, TableEstimator):
         worst = np.argsort(-nll, kind="stable")[: max(1, len(nll) // 100)]
         return self.held_out_["row"][worst]
 
-    def _calibrated(self, model, held, alone, y):
-        members = model.loss.members
-        conformal = calibrated_intervals(alone, held, y[:, None], members)
+    def _calibrated(self, model, held, by_member, y):
+        conformal = calibrated_intervals(
+            list(by_member), held, y[:, None], model.loss.members
+        )
         return conformal.extend(model).model
 
     def predict(self, X, statistic: str = "mean") -> np.ndarray:  # noqa: N803

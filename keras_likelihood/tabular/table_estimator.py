@@ -190,23 +190,20 @@ class TableEstimator(BaseEstimator):
         training.train(
             model, x, y, weight, folds, budget, random, self._show_round
         )
-        if loss is not None:
-            # What served the training is not needed for predictions.
-            model.compile(loss=training.loss_of(self.likelihood_))
         rows = np.arange(len(y))
         if len(y) > _CALIBRATION_ROWS:
             rows = np.sort(random.choice(rows, _CALIBRATION_ROWS, False))
         outputs, out = training.predict_rows(model, x[rows]), folds[rows].out
-        held = training.out_of_fold(model, outputs, out)
+        held = training.out_of_fold(self.likelihood_, outputs, out)
         self.held_out_ = {"row": rows, "x": x[rows], "y": y[rows]}
         self.scores_ = {"rows": len(y), **self._judge(held, y[rows])}
         features.about |= self._about()
-        alone = (
-            training.out_of_fold(model, outputs, out[:, [at]])
+        by_member = (
+            training.out_of_fold(self.likelihood_, outputs, out[:, [at]])
             for at in range(out.shape[1])
         )
-        joined = training.joined(model)
-        self.model_ = self._calibrated(joined, held, alone, y[rows])
+        joined = training.joined(model, self.likelihood_)
+        self.model_ = self._calibrated(joined, held, by_member, y[rows])
 
     def _training_loss(self, rows):
         """The loss of a training on so many rows, `None` for the default."""

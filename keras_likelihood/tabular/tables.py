@@ -7,10 +7,11 @@ import warnings
 
 import numpy as np
 
-from keras_likelihood.backend.cells import has_value
+from keras_likelihood.backend.cells import as_texts, has_value
 from keras_likelihood.backend.csv_files import CsvFile
 from keras_likelihood.backend.parquet_files import open_parquet
 from keras_likelihood.reading.targets import as_weight
+from keras_likelihood.tabular.targets import order_of
 
 _ROWS = 2**16
 """A file is read in parts of so many rows."""
@@ -176,8 +177,11 @@ def with_targets(table, y, sample_weight, target):
     rest = dict(zip(names, cells, strict=True))
     y = rest.pop(target)
     known = has_value(y)
-    # A column of pandas knows whether its classes are ordered.
-    y = table[target] if target in table else y
+    if y.dtype.kind == "O" and any(isinstance(cell, str) for cell in y):
+        # Some labels may look like numbers.
+        y = np.array(as_texts(y), object)
+    if hasattr(table, "dtypes") and order_of(table[target]):
+        y = table[target]
     if not known.any():
         raise ValueError(f"The target `{target}` is missing in every row")
     weight = as_weight(sample_weight, known.shape)
