@@ -1,13 +1,6 @@
 """`keras-likelihood fit`: from a table to a model that knows its limits."""
 
-import numpy as np
-
-from keras_likelihood.backend.cells import (
-    as_numbers,
-    as_texts,
-    has_value,
-    kind_of,
-)
+from keras_likelihood.backend.cells import as_numbers, as_texts, kind_of
 from keras_likelihood.commands.archives import regular_file
 from keras_likelihood.commands.command_error import CommandError
 from keras_likelihood.commands.options import (
@@ -72,15 +65,9 @@ def run(args) -> int:
     from keras_likelihood import tabular
     from keras_likelihood.tabular.tables import read_file
 
-    cells = read_file(regular_file(args.data))
-    target = args.target or list(cells)[-1]
-    if target not in cells or len(cells) < 2:
-        raise CommandError(
-            f"{args.data}: the target must be one of two columns or more. "
-            f"Received: {target} of {', '.join(list(cells)[:20])}"
-        )
-    y, kept = _targets(args, cells.pop(target))
-    is_number = y.dtype.kind == "f"
+    table = read_file(regular_file(args.data))
+    target = args.target or list(table)[-1]
+    is_number = _task(args, table.get(target)) == "regression"
     kind = tabular.Regressor if is_number else tabular.Classifier
     model = kind(
         members=args.members,
@@ -88,7 +75,7 @@ def run(args) -> int:
         random_state=args.seed,
     )
     with args.console.progress("training") as model.on_round:
-        model.fit({name: v[kept] for name, v in cells.items()}, y[kept])
+        model.fit(table, target=target)
     model.save(args.output)
     args.console.say(model.summary().replace("\n", ". "))
     if args.report:
@@ -111,28 +98,12 @@ def run(args) -> int:
     return 0
 
 
-def _targets(args, cells):
-    """Targets, float64 or texts, and which rows have one."""
-    numbers, kept = as_numbers(cells), has_value(cells)
-    is_number = kind_of(cells, numbers) == "number"
-    if not kept.any():
-        raise CommandError(f"{args.data}: the target is missing in every row")
-    if is_number:
-        kept &= np.isfinite(numbers)
-    if not kept.all():
-        left = int((~kept).sum())
-        args.console.say(f"Left out: {left} row(s) without a target.")
-    texts = np.array([text or "" for text in as_texts(cells)])
-    task = args.task
-    if task is None:
-        few = len(np.unique(texts[kept])) <= 2
-        task = "regression" if is_number and not few else "classification"
-        args.console.say(
-            f"The target is taken for {task}; --task says otherwise."
-        )
-    if task == "regression" and not is_number:
-        raise CommandError(
-            f"{args.data}: the target must hold numbers for --task "
-            f"regression. Received: {texts[kept][0][:40]!r}"
-        )
-    return (numbers if task == "regression" else texts), kept
+def _task(args, cells):
+    """What to do: more than two different numbers are predicted as numbers."""
+    if args.task or cells is None:
+        return args.task
+    is_number = kind_of(cells, as_numbers(cells)) == "number"
+    few = len(set(as_texts(cells)) - {None}) <= 2
+    task = "regression" if is_number and not few else "classification"
+    args.console.say(f"The target is taken for {task}; --task says otherwise.")
+    return task

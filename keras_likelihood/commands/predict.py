@@ -3,6 +3,9 @@
 import csv
 import pathlib
 
+import numpy as np
+
+from keras_likelihood.backend.cells import as_texts
 from keras_likelihood.backend.whole_files import replacing
 from keras_likelihood.commands.archives import regular_file
 from keras_likelihood.commands.model_files import load_model
@@ -84,9 +87,9 @@ def _predict(model, cells, coverage):
         return ["prediction", "lower", "upper"], texts
     p = model.predict_proba(cells)
     sets = model.predict_set(cells, coverage)
-    classes = model.classes_
+    classes = np.array(as_texts(model.classes_))
     return ["prediction", "probability", "possible"], [
         classes[p.argmax(axis=1)].tolist(),
         [f"{v:.6g}" for v in p.max(axis=1)],
-        [" ".join(map(str, classes[row])) for row in sets],
+        [" ".join(classes[row]) for row in sets],
     ]

@@ -7,6 +7,7 @@ import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.utils import check_array
 
+from keras_likelihood.backend.cells import as_numbers
 from keras_likelihood.comparison.model_scores import crps
 from keras_likelihood.likelihoods import Likelihood
 from keras_likelihood.tabular import targets, training
@@ -65,6 +66,13 @@ class Regressor(RegressorMixin, TableEstimator):
     likelihood: str | type[Likelihood] | None = None
 
     def _checked_targets(self, y, order):
+        if y.dtype.kind in "OU":
+            texts = y[np.isnan(as_numbers(y))]
+            if texts.size and isinstance(texts[0], str):
+                raise ValueError(
+                    "The targets must be numbers. "
+                    f"Received: {str(texts[0])[:40]!r}"
+                )
         y = check_array(y, ensure_2d=False, dtype="float64", input_name="y")
         if y.min() == y.max():
             raise ValueError(

@@ -24,26 +24,13 @@ def read_columns(table) -> tuple[list[str] | None, list[np.ndarray]]:
         table: a pandas or polars DataFrame, a dict of columns, or an array
             `(rows, columns)`, which has no names.
     """
-    if isinstance(table, dict):
-        names, cells = list(table), list(table.values())
-    elif not hasattr(table, "columns"):
-        return None, [_checked(v, str(i)) for i, v in enumerate(_turned(table))]
-    else:
-        _refuse_twins(list(map(str, table.columns)))
-        names = list(table.columns)
-        cells = [table[name].to_numpy() for name in names]
-    names = list(map(str, names))
-    return names, list(map(_checked, cells, names))
-
-
-def _turned(table):
-    table = np.asarray(table)
-    if table.ndim != 2:
-        raise ValueError(
-            "A table must have rows and columns. "
-            f"Received: an array of shape {table.shape}"
-        )
-    return table.T
+    if not hasattr(table, "columns") and not isinstance(table, dict):
+        cells = enumerate(np.asarray(table).T)
+        return None, [_checked(values, str(at)) for at, values in cells]
+    keys = list(getattr(table, "columns", table))
+    names = list(map(str, keys))
+    _refuse_twins(names)
+    return names, [_checked(table[key], str(key)) for key in keys]
 
 
 def _checked(cells, name):
