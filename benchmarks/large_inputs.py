@@ -12,6 +12,8 @@ resident set, the libraries and mapped files included. The tools are
 - `command`: `keras-likelihood recalibrate --method global` of the same file,
   which also judges before and after;
 - `parquet` and `csv`: `keras-likelihood detect` of a table of ten columns;
+- `fit`: `kl.tabular.Regressor` of a .parquet with 18 columns of numbers, one
+  of texts, one of dates and the target;
 - `audit`: `keras_likelihood.audit` of `n` examples of 20 features in ten
   classes, with the size of its page;
 - `metrics`: calibration metrics of `n x 100` probabilities, in batches.
@@ -115,6 +117,38 @@ def detect(folder, rows, suffix):
     return ""
 
 
+def write_mixed(folder, rows):
+    """A table whose target depends on five of its twenty columns."""
+    import pyarrow
+    import pyarrow.parquet
+
+    rng, writer = np.random.default_rng(0), None
+    for at in range(0, rows, 2**16):
+        count = min(2**16, rows - at)
+        x, town = rng.normal(size=(count, 18)), rng.integers(0, 40, count)
+        days = rng.integers(0, 900, count)
+        y = np.sin(3 * x[:, 0]) + x[:, 1] * x[:, 2] + 0.1 * town + days / 900
+        table = {f"c{i}": column for i, column in enumerate(x.T)} | {
+            "town": np.char.add("town ", town.astype(str)),
+            "day": np.datetime64("2020-01-01") + days,
+            "y": y + 0.3 * rng.standard_t(4, count),
+        }
+        table = pyarrow.table(table)
+        writer = writer or pyarrow.parquet.ParquetWriter(
+            folder / "mixed.parquet", table.schema
+        )
+        writer.write_table(table)
+    writer.close()
+
+
+def fit(folder, rows):
+    import keras_likelihood as kl
+
+    model = kl.tabular.Regressor(random_state=0)
+    model.fit(folder / "mixed.parquet", target="y")
+    return f"RMSE {model.scores_['RMSE']:.3f}, noise has 0.42"
+
+
 def write_nothing(folder, rows):
     """For tools whose data are made in their own process."""
 
@@ -168,6 +202,7 @@ TOOLS = {
         lambda folder, rows: detect(folder, rows, "parquet"),
     ),
     "csv": (write_csv, lambda folder, rows: detect(folder, rows, "csv")),
+    "fit": (write_mixed, fit),
     "audit": (write_nothing, audit),
     "metrics": (write_nothing, metrics),
 }

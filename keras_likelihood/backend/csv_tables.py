@@ -1,32 +1,23 @@
 """Tables of numbers from .csv files as people have them."""
 
-import codecs
 import csv
 import dataclasses
-import datetime
 import itertools
-import re
-import warnings
 from collections.abc import Iterator
 
 import numpy as np
 
+from keras_likelihood.backend.cells import as_days, has_value, kind_of
+from keras_likelihood.backend.csv_files import CsvFile
+
 MOST_LEVELS = 20
 """Largest number of different texts that a column of categories has."""
-_PART_ROWS, _PART_CELLS = 2**16, 2**23
-_MISSING = {"", "na", "n/a", "#n/a", "nan", "null", "none", "-", "?"}
-_INDEX = ("", "index", "Unnamed: 0")
-"""Names under which pandas saves the index of a table."""
-_DECIMAL_COMMA = re.compile(r"\s*[-+]?[\d.]*,\d+\s*")
-_ENOUGH = 0.95
-"""Share of readable cells from which a column holds numbers or dates."""
 
 
-class CsvTable:
+class CsvTable(CsvFile):
     """A .csv file as a table of numbers, read part by part.
 
-    The separator may be `,`, `;`, a tab or `|`, and the text UTF-8 or
-    Latin-1. Numbers stay, dates become days since 1970, and a text with at
+    Numbers stay, dates become days since 1970, and a text with at
     most 20 different values becomes a column of zeros and ones for each. A
     saved index, empty columns and other texts are left out. The first part,
     of up to 65,536 rows, decides how a column is read.
@@ -44,19 +35,8 @@ class CsvTable:
     """
 
     def __init__(self, path, target: str | None = None):
-        self._path = path
+        super().__init__(path)
         self.notes: list[str] = []
-        self._encoding = self._find_encoding()
-        self._separator = self._find_separator()
-        head = list(itertools.islice(self._lines(), 100))
-        self._has_names = bool(head) and _has_names(head)
-        if len(head) <= self._has_names:
-            raise ValueError(f"{path}: the file holds no rows")
-        self._width = len(head[0])
-        self._header = [f"column {i}" for i in range(self._width)]
-        if self._has_names:
-            self._header = [cell.strip("# ") for cell in head[0]]
-        self._size = max(64, min(_PART_ROWS, _PART_CELLS // self._width))
         self.target = self._find_target(target)
         parts = self._parts()
         first = next(parts)
@@ -97,29 +77,6 @@ class CsvTable:
             tables.append(self._encode(part, fill))
             cells += [str(cell).strip() for cell in part[:, at]]
         return np.concatenate(tables), np.array(cells)
-
-    def cells(self) -> dict[str, np.ndarray]:
-        """All columns by name: numbers where nearly all cells are, else text.
-
-        A missing number is NaN. A saved index is left out.
-        """
-        twice = [n for n in self._header if self._header.count(n) > 1]
-        if twice:
-            raise ValueError(
-                f"{self._path}: every column must have a name of its own. "
-                f"Received: {twice[0]} more than once"
-            )
-        parts = [np.asarray(part, object) for part in self._rows()]
-        found = {}
-        for at, name in enumerate(self._header):
-            cells = np.concatenate([part[:, at] for part in parts])
-            numbers = self.numbers(cells)
-            if self._is_index(at, numbers):
-                continue
-            enough = _ENOUGH * _held(cells).sum()
-            is_number = np.isfinite(numbers).sum() >= enough
-            found[name] = _finite(numbers) if is_number else cells
-        return found
 
     def write(self, path, cells, keep) -> None:
         """Writes the file again with other cells of the target.
@@ -164,68 +121,6 @@ class CsvTable:
         gaps = [f"{c.name} is missing" for c in self._columns if c.has_gaps]
         return [*self.names, *gaps]
 
-    def _find_encoding(self):
-        decoder = codecs.getincrementaldecoder("utf-8")()
-        with open(self._path, "rb") as file:
-            for block in iter(lambda: file.read(2**24), b""):
-                if re.search(rb"[\x00-\x08\x0e-\x1f]", block):
-                    raise ValueError(
-                        f"{self._path}: the file is not a .csv of plain text. "
-                        "Received: bytes that are not text"
-                    )
-                try:
-                    decoder.decode(block)
-                except UnicodeDecodeError:
-                    return "latin-1"
-        return "utf-8-sig"
-
-    def _open(self):
-        return open(self._path, newline="", encoding=self._encoding)
-
-    def _find_separator(self):
-        with self._open() as file:
-            first, second = file.readline(2**20), file.readline(2**20)
-        for separator in ";\t|":
-            if 0 < first.count(separator) == second.count(separator):
-                return separator
-        return ","
-
-    def _lines(self):
-        try:
-            with self._open() as file:
-                rows = csv.reader(file, delimiter=self._separator)
-                yield from (row for row in rows if row)
-        except csv.Error as error:
-            raise ValueError(
-                f"{self._path}: the file is not a .csv ({error})"
-            ) from error
-
-    def _parts(self):
-        """Arrays of some rows: numbers if all cells are, else texts."""
-        lines = self._lines()
-        if self._has_names:
-            next(lines)
-        begin = 0
-        while rows := list(itertools.islice(lines, self._size)):
-            for at, row in enumerate(rows, start=begin):
-                if len(row) != self._width:
-                    raise ValueError(
-                        f"{self._path}: every row must hold {self._width} "
-                        f"cells. Received in row {at}: {len(row)}"
-                    )
-            try:
-                part = np.array([list(map(float, row)) for row in rows])
-            except ValueError:
-                part = np.array(rows, object)
-            yield part
-            begin += len(rows)
-        if begin and not _ends_with_newline(self._path):
-            warnings.warn(
-                f"{self._path} does not end with a line break, so its last "
-                "row may be cut off",
-                stacklevel=2,
-            )
-
     def _find_target(self, target):
         if target is None:
             return None
@@ -236,10 +131,6 @@ class CsvTable:
                 f"{', '.join(self._header[:20])}. Received: {name}"
             )
         return name
-
-    def _is_index(self, at, values):
-        named = at == 0 and self._has_names and self._header[at] in _INDEX
-        return named and np.array_equal(values, np.arange(len(values)))
 
     def _plan(self, part):
         """The columns to read, as those of the first part suggest."""
@@ -263,24 +154,20 @@ class CsvTable:
 
     def _learn(self, at, cells):
         """How a column is read, or `None`, and what to say about it."""
-        name, numbers, held = (
-            self._header[at],
-            self.numbers(cells),
-            _held(cells),
-        )
-        kind, what, levels = "number", "", []
-        if not held.any():
+        name, numbers = self._header[at], self.numbers(cells)
+        kind, what, levels = kind_of(cells, numbers), "", []
+        if kind == "nothing":
             return None, f"{name} (empty)"
         if self._is_index(at, numbers):
             return None, "the saved index"
-        if (~np.isnan(numbers)).sum() >= _ENOUGH * held.sum():
+        held = has_value(cells)
+        if kind == "number":
             self._note_unreadable(name, cells, held & ~np.isfinite(numbers))
-        elif np.isfinite(dates(cells)).sum() >= _ENOUGH * held.sum():
-            kind, what = "date", f"{name} (a date, in days)"
-            numbers = dates(cells)
+        elif kind == "date":
+            numbers, what = as_days(cells), f"{name} (a date, in days)"
         else:
             levels = sorted({str(c).strip() for c in cells[held]})
-            kind, what = "text", f"{name} ({len(levels)} texts)"
+            what = f"{name} ({len(levels)} texts)"
             if len(levels) > min(MOST_LEVELS, len(cells) / 2):
                 return None, f"{name} ({len(levels)} different texts)"
         column = _Column(at, name, kind, levels)
@@ -297,21 +184,6 @@ class CsvTable:
                 f"missing: {int(bad.sum())}, the first in row {row}: "
                 f"{str(cells[row])[:40]!r}"
             )
-
-    def numbers(self, cells) -> np.ndarray:
-        """Cells as numbers; NaN where there is none."""
-        try:
-            return np.asarray(cells, "float64")
-        except ValueError:
-            return np.array([self._number(cell) for cell in cells])
-
-    def _number(self, cell):
-        if self._separator != "," and _DECIMAL_COMMA.fullmatch(cell):
-            cell = cell.replace(".", "").replace(",", ".")
-        try:
-            return float(cell)
-        except ValueError:
-            return np.nan
 
 
 @dataclasses.dataclass
@@ -347,94 +219,10 @@ class _Column:
         if self.kind == "number":
             return _finite(table.numbers(cells))[:, None]
         if self.kind == "date":
-            return dates(cells)[:, None]
+            return as_days(cells)[:, None]
         texts = np.array([str(cell).strip() for cell in cells])
         return (texts[:, None] == np.array(self.levels)).astype("float64")
 
 
-def is_missing(cell: str) -> bool:
-    """Whether a cell says that there is no value."""
-    return cell.strip().lower() in _MISSING
-
-
-def dates(cells) -> np.ndarray:
-    """Cells as days since 1970; NaN where there is no date.
-
-    With pandas all its formats are read, otherwise those of ISO 8601.
-    """
-    try:
-        import pandas
-    except ModuleNotFoundError:
-        return np.array([_iso_days(cell) for cell in cells])
-    with warnings.catch_warnings():
-        # The first cell decides the format, or none does.
-        warnings.simplefilter("ignore")
-        found = pandas.to_datetime(
-            pandas.Series(cells), errors="coerce", utc=True
-        )
-    since = found - pandas.Timestamp(0, tz="UTC")
-    return (since / pandas.Timedelta(days=1)).to_numpy("float64")
-
-
-def _iso_days(cell):
-    try:
-        found = datetime.datetime.fromisoformat(cell.strip())
-    except ValueError:
-        return np.nan
-    zone = found.tzinfo or datetime.UTC
-    return found.replace(tzinfo=zone).timestamp() / 86_400
-
-
 def _finite(numbers):
     return np.where(np.isfinite(numbers), numbers, np.nan)
-
-
-def _held(cells):
-    """Which cells have a value."""
-    if cells.dtype.kind == "f":
-        return ~np.isnan(cells)
-    return np.array([not is_missing(str(cell)) for cell in cells])
-
-
-def _has_names(head):
-    """Whether the first row has names.
-
-    It has if it begins with `#`, if none of its cells is a number, if it
-    counts the columns from 0 as pandas does, or if it has a text where the
-    rows below have numbers. Otherwise its texts must not occur below, and
-    its numbers must be different whole numbers, such as years.
-    """
-    first, *rows = head
-    numbers = [cell for cell in first if _is_number(cell)]
-    if first[0].startswith("#") or not numbers:
-        return True
-    counted = first[1:] if first[0] in _INDEX else first
-    if len(counted) > 1 and counted == [str(i) for i in range(len(counted))]:
-        return True
-    texts = {
-        at: cell
-        for at, cell in enumerate(first)
-        if not _is_number(cell) and not is_missing(cell)
-    }
-    below = {
-        at: [row[at] for row in rows if at < len(row)] for at in texts if rows
-    }
-    if any(all(map(_is_number, cells)) for cells in below.values()):
-        return True
-    whole = all(cell.strip().isdigit() for cell in numbers)
-    new = below and all(texts[at] not in cells for at, cells in below.items())
-    return bool(new) and whole and len(set(numbers)) == len(numbers)
-
-
-def _is_number(cell):
-    try:
-        float(cell)
-    except ValueError:
-        return False
-    return True
-
-
-def _ends_with_newline(path):
-    with open(path, "rb") as file:
-        file.seek(-1, 2)
-        return file.read(1) in b"\r\n"

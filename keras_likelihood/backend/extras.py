@@ -8,6 +8,7 @@ EXTRAS = {
     "markupsafe": "pages",
     "PIL": "pages",
     "filelock": "tables",
+    "pyarrow": "parquet",
     "matplotlib": "all",
     "rich": "all",
     "sklearn": "all",

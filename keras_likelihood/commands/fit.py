@@ -1,11 +1,8 @@
 """`keras-likelihood fit`: from a table to a model that knows its limits."""
 
-import numpy as np
-
-from keras_likelihood.backend.csv_tables import CsvTable, is_missing
+from keras_likelihood.backend.cells import as_numbers, as_texts, kind_of
 from keras_likelihood.commands.archives import regular_file
 from keras_likelihood.commands.command_error import CommandError
-from keras_likelihood.commands.data_files import is_text_table
 from keras_likelihood.commands.options import (
     add_task,
     at_least,
@@ -22,25 +19,33 @@ def add_parser(subparsers):
         "fit",
         help="train a model that predicts a column of a table",
         text=(
-            "Trains networks that predict a column of a .csv from the others, "
-            "with calibrated intervals for a number and probabilities for "
-            "classes. Prints how good they are on rows that they were not "
-            "trained on, and writes the model and, with --report, a page "
-            "about it."
+            "Trains networks that predict a column of a .csv or .parquet from "
+            "the others, with calibrated intervals for a number and "
+            "probabilities for classes. Prints how good they are on rows that "
+            "they were not trained on, and writes the model and, with "
+            "--report, a page about it."
         ),
         example="keras-likelihood fit table.csv --target price",
     )
-    parser.add_argument("data", help="a .csv with the names of the columns in its first line")
+    parser.add_argument(
+        "data",
+        help="a .csv with column names in its first line, or a .parquet",
+    )
     parser.add_argument(
         "--target", help="the column to predict (default: the last)"
     )
     add_task(parser)
     parser.add_argument(
-        "--output", default="model.keras", help="the model (default: %(default)s)"
+        "--output",
+        default="model.keras",
+        help="the model (default: %(default)s)",
     )
     parser.add_argument("--report", help="an HTML page about the model")
     parser.add_argument(
-        "--members", type=at_least(2), default=8, help="number of networks (default: 8)"
+        "--members",
+        type=at_least(2),
+        default=8,
+        help="number of networks (default: 8)",
     )
     parser.add_argument(
         "--epochs",
@@ -66,17 +71,12 @@ def run(args) -> int:
     if args.report:
         # A missing package must not cost the work that follows.
         import keras_likelihood.pages.page  # noqa: F401
-    cells = read_cells(args.data)
-    target = args.target or list(cells)[-1]
-    if target not in cells or len(cells) < 2:
-        raise CommandError(
-            f"{args.data}: the target must be one of two columns or more. "
-            f"Received: {target} of {', '.join(list(cells)[:20])}"
-        )
-    y, kept = _targets(args, cells.pop(target))
     from keras_likelihood import tabular
+    from keras_likelihood.tabular.tables import read_file
 
-    is_number = y.dtype.kind == "f"
+    table = read_file(regular_file(args.data))
+    target = args.target or list(table)[-1]
+    is_number = _task(args, table.get(target)) == "regression"
     kind = tabular.Regressor if is_number else tabular.Classifier
     model = kind(
         members=args.members,
@@ -84,7 +84,7 @@ def run(args) -> int:
         random_state=args.seed,
     )
     with args.console.progress("training") as model.on_round:
-        model.fit({name: v[kept] for name, v in cells.items()}, y[kept])
+        model.fit(table, target=target)
     model.save(args.output)
     args.console.say(model.summary().replace("\n", ". "))
     if args.report:
@@ -107,38 +107,14 @@ def run(args) -> int:
     return 0
 
 
-def read_cells(path) -> dict:
-    """The columns of a .csv by name, as `CsvTable.cells` returns them."""
-    path = regular_file(path)
-    if not is_text_table(path):
-        raise CommandError(f"The table must be a .csv. Received: {path}")
-    return CsvTable(path).cells()
-
-
-def _targets(args, cells):
-    """Targets, float64 or texts, and which rows have one."""
-    numbers = cells.dtype.kind == "f"
-    texts = np.array([str(cell).strip() for cell in cells])
-    kept = np.array([not is_missing(text) for text in texts], bool)
-    if not kept.any():
-        raise CommandError(f"{args.data}: the target is missing in every row")
-    if not kept.all():
-        left = int((~kept).sum())
-        args.console.say(f"Left out: {left} row(s) without a target.")
-    task = args.task
-    if task is None:
-        few = len(np.unique(cells[kept] if numbers else texts[kept])) <= 2
-        task = "regression" if numbers and not few else "classification"
-        args.console.say(
-            f"The target is treated as {task}. Use --task to change this."
-        )
-    if task == "regression" and not numbers:
-        raise CommandError(
-            f"{args.data}: the target must hold numbers for --task "
-            f"regression. Received: {texts[kept][0][:40]!r}"
-        )
-    if task == "regression":
-        return cells.astype("float64"), kept
-    if numbers:
-        texts = np.array([f"{cell:g}" for cell in cells])
-    return texts, kept
+def _task(args, cells):
+    """What to do: more than two different numbers are predicted as numbers."""
+    if args.task or cells is None:
+        return args.task
+    is_number = kind_of(cells, as_numbers(cells)) == "number"
+    few = len(set(as_texts(cells)) - {None}) <= 2
+    task = "regression" if is_number and not few else "classification"
+    args.console.say(
+        f"The target is treated as {task}. Use --task to change this."
+    )
+    return task

@@ -3,8 +3,11 @@
 import csv
 import pathlib
 
+import numpy as np
+
+from keras_likelihood.backend.cells import as_texts
 from keras_likelihood.backend.whole_files import replacing
-from keras_likelihood.commands.fit import read_cells
+from keras_likelihood.commands.archives import regular_file
 from keras_likelihood.commands.model_files import load_model
 from keras_likelihood.commands.options import new_command
 from keras_likelihood.commands.outputs import check_outputs
@@ -17,14 +20,17 @@ def add_parser(subparsers):
         "predict",
         help="predict the rows of a table with a model written by `fit`",
         text=(
-            "Writes a prediction for each row of a .csv, with its interval "
-            "or its set of possible classes, and the columns whose value is "
-            "unlike the training data."
+            "Writes a prediction for each row of a .csv or .parquet, with its "
+            "interval or its set of possible classes, and the columns whose "
+            "value is unlike the training data."
         ),
         example="keras-likelihood predict model.keras new.csv",
     )
     parser.add_argument("model", help="a .keras file that `fit` wrote")
-    parser.add_argument("data", help="a .csv with the columns of the training data")
+    parser.add_argument(
+        "data",
+        help="a .csv or .parquet with the columns of the training data",
+    )
     parser.add_argument(
         "--output", help="a .csv (default: DATA.predictions.csv)"
     )
@@ -48,9 +54,10 @@ def run(args) -> int:
         {"model": args.model, "data": args.data},
         args.force,
     )
-    cells = read_cells(args.data)
-    from keras_likelihood.tabular.estimators import estimator_of
+    from keras_likelihood.tabular.loading import estimator_of
+    from keras_likelihood.tabular.tables import read_file
 
+    cells = read_file(regular_file(args.data))
     model = estimator_of(load_model(args.model))
     names, columns = _predict(model, cells, args.coverage)
     unlike = model.unlike_training(cells)
@@ -77,18 +84,14 @@ def run(args) -> int:
 def _predict(model, cells, coverage):
     """Names and values of the columns to write."""
     if hasattr(model, "interval"):
-        from keras_likelihood.tabular.training import batch_of
-
-        x = model.encode(cells)
-        found = model.model.predict_distribution(x, batch_size=batch_of(x))
-        values = found.distribution.mean(), *found.interval(coverage)
-        texts = [[f"{number:.8g}" for number in v[:, 0]] for v in values]
+        values = model.predict(cells), *model.interval(cells, coverage)
+        texts = [[f"{number:.8g}" for number in v] for v in values]
         return ["prediction", "lower", "upper"], texts
     p = model.predict_proba(cells)
     sets = model.predict_set(cells, coverage)
-    classes = model.classes_
+    classes = np.array(as_texts(model.classes_))
     return ["prediction", "probability", "possible"], [
         classes[p.argmax(axis=1)].tolist(),
         [f"{v:.6g}" for v in p.max(axis=1)],
-        [" ".join(map(str, classes[row])) for row in sets],
+        [" ".join(classes[row]) for row in sets],
     ]

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from keras_likelihood.backend.csv_tables import CsvTable
+from keras_likelihood.backend.parquet_files import open_parquet
 from keras_likelihood.commands.archives import regular_file
 from keras_likelihood.commands.command_error import CommandError, UsageError
 from keras_likelihood.commands.data_files import (
@@ -103,29 +104,13 @@ def _array_chunks(path):
 
 
 def _parquet_chunks(path):
-    try:
-        import pyarrow as arrow
-        import pyarrow.parquet
-    except ImportError as error:
-        raise UsageError(
-            "Reading a .parquet needs pyarrow: pip install "
-            f"'keras-likelihood[parquet]'. Received: {path}"
-        ) from error
-    try:
-        file = arrow.parquet.ParquetFile(path)
-    except (arrow.ArrowException, OSError) as error:
-        raise CommandError(
-            f"{path}: the file is not a .parquet ({error})"
-        ) from error
-    types = arrow.types
+    file = open_parquet(path)
     for field in file.schema_arrow:
-        if not (types.is_integer(field.type) or types.is_floating(field.type)):
+        if np.dtype(field.type.to_pandas_dtype()).kind not in "iuf":
             raise CommandError(
                 f"{path}: every column must hold numbers. Received: the "
                 f"column `{field.name}` of {field.type}"
             )
-    if not file.metadata.num_rows:
-        raise CommandError(f"{path}: the file holds no rows")
     names = list(file.schema_arrow.names)
     return names, lambda: map(_float_rows, file.iter_batches(CHUNK_ROWS)), []
 

@@ -10,7 +10,7 @@ from keras_likelihood.models.conformal_distribution import (
 from keras_likelihood.recalibration.regression import Conformal
 
 
-def calibrated_intervals(alone, held, y, members: int) -> Conformal:
+def calibrated_intervals(by_member, held, y, members: int) -> Conformal:
     """Cross-conformal intervals (Vovk 2015) for the mixture of all members.
 
     Only some members did not train on a row, and their mixture is less
@@ -21,16 +21,16 @@ def calibrated_intervals(alone, held, y, members: int) -> Conformal:
         quantile(count) = limit + slope / count
 
     Args:
-        alone: list of distributions of the rows, each by one member.
+        by_member: list of distributions of the rows, each by one member.
         held: their distribution by the mixture of these members.
         y: targets `(n, 1)`.
         members: number of all members.
     """
     # The trust of a scale has no meaning for a mixture.
     conformal = Conformal(trust=1.0).fit_distribution(held, y)
-    count = len(alone)
+    count = len(by_member)
     if count > 1:
-        one = [_tail(interval_scores(member, y)) for member in alone]
+        one = [_tail(interval_scores(member, y)) for member in by_member]
         one = np.mean(np.sort(one, axis=1), axis=0)
         several = _tail(conformal.scores_.values)
         slope = (one - several) / (1 - 1 / count)

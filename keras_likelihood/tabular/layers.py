@@ -144,6 +144,18 @@ class TableFeatures(keras.Layer):
         }
 
 
+def features_of(model) -> TableFeatures:
+    """The first layer of a model that an estimator made."""
+    found = [v for v in model.layers if isinstance(v, TableFeatures)]
+    if len(found) != 1:
+        raise ValueError(
+            "The model must be one that `kl.tabular.Regressor` or "
+            "`kl.tabular.Classifier` saved. Received: a "
+            f"{type(model).__name__} of another kind"
+        )
+    return found[0]
+
+
 def _edges(values, most):
     """Ends of the bins of a column; only one if it has two values."""
     found = np.unique(values.astype("float32"))

@@ -10,10 +10,12 @@ from keras import ops
 from keras_likelihood import likelihoods
 from keras_likelihood.backend.registration import serializable
 from keras_likelihood.constraints import Softplus
+from keras_likelihood.layers.serving import ClassLogits
 from keras_likelihood.layers.target_units import centre_and_spread
 from keras_likelihood.likelihoods import (
     CountLikelihood,
     LocationScale,
+    Ordinal,
     PositiveLikelihood,
 )
 
@@ -39,7 +41,8 @@ class MemberNetworks(keras.Layer):
 
     Input: `(batch, features)`.
     Output: prediction and parameters, each `(batch, members)`; for classes
-    the logits `(batch, members, classes)`.
+    the logits `(batch, members, classes)`. Those of an ordinal likelihood are
+    made from a score, and from gaps that are the same for all rows.
     """
 
     def __init__(
@@ -62,17 +65,23 @@ class MemberNetworks(keras.Layer):
         self.seed = seed
         self._generator = keras.random.SeedGenerator(seed)
         self._in_units = issubclass(self.likelihood, LocationScale)
-        # A head of classes has logits alone.
+        self._is_ordered = issubclass(self.likelihood, Ordinal)
+        # A head of classes has logits alone, or a score and the gaps.
+        has_parameters = self._is_ordered or not classes
         self._constraints = {
             p.name: p.constraint
-            for p in (() if classes else self.likelihood.parameters)
+            for p in (self.likelihood.parameters if has_parameters else ())
         }
         if self._in_units:
             self._constraints["scale"] = _SCALE
+        if self._is_ordered:
+            self._logits = ClassLogits(self.likelihood.name(), {})
 
     def build(self, input_shape):
         seeds = np.random.default_rng(self.seed)
         outputs = self.classes or 1 + len(self._constraints)
+        if self._is_ordered:
+            outputs = self.classes - 1
         sizes = [input_shape[-1], *self.hidden, outputs]
         names = ["hidden"] * len(self.hidden) + ["head"]
         self._dense = [
@@ -99,7 +108,8 @@ class MemberNetworks(keras.Layer):
         self._start = np.zeros(outputs)
         for at, (name, constraint) in enumerate(self._constraints.items(), 1):
             initial = self.likelihood.parameter(name).initial
-            self._start[at] = constraint.inverse(initial)
+            # The gaps are the last parameter, and several.
+            self._start[at:] = constraint.inverse(initial)
         self._start_head()
         for name, value in {"centre": "zeros", "spread": "ones"}.items():
             weight = self.add_weight(
@@ -117,7 +127,16 @@ class MemberNetworks(keras.Layer):
         prediction = centre + spread * prediction',  scale = spread * scale'
         """
         constraint = self.likelihood.prediction_constraint
-        if self._in_units:
+        if self._is_ordered:
+            # The start has the shares of the classes.
+            counts = np.bincount(y, sample_weight, self.classes)
+            below = np.cumsum(counts / counts.sum())[:-1]
+            cuts = np.log(below / (1 - below))
+            gaps = np.maximum(np.diff(cuts), 0.1)
+            self._start[0] = -0.5 * (cuts[0] + cuts[-1])
+            self._start[1:] = self._constraints["gaps"].inverse(gaps)
+            self._start_head()
+        elif self._in_units:
             centre, spread = centre_and_spread(y, 1, sample_weight)
             self.centre.assign(float(centre[0]))
             self.spread.assign(float(spread[0]))
@@ -137,12 +156,18 @@ class MemberNetworks(keras.Layer):
             x = ops.silu(ops.matmul(x, weight) + start)
             if training and self.dropout:
                 x = keras.random.dropout(x, self.dropout, seed=self._generator)
-        if not self.classes:
+        if self._constraints:
             # The tails are the same for all rows, because few rows show them.
+            # The gaps between classes are so by definition.
             names = ["prediction", *self._constraints]
-            used = [float(name != "df") for name in names]
+            used = [float(name not in ("df", "gaps")) for name in names]
+            used += used[-1:] * (kernel.shape[-1] - len(used))
             kernel = kernel * ops.convert_to_tensor(used, x.dtype)
         x = ops.transpose(ops.matmul(x, kernel) + bias, (1, 0, 2))
+        if self._is_ordered:
+            return self._logits(
+                [x[..., :1], self._constraints["gaps"](x[..., 1:])]
+            )
         if self.classes:
             return x
         prediction = x[..., 0]

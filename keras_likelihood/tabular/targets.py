@@ -11,6 +11,7 @@ REASONS = {
     "log_normal": "positive numbers over several orders of magnitude",
     "beta": "shares strictly between 0 and 1",
     "softmax": "classes",
+    "ordinal": "classes with an order",
 }
 """Why a likelihood was chosen, for the summary."""
 
@@ -63,8 +64,15 @@ def checked_likelihood(likelihood, y) -> type[Likelihood]:
     return found
 
 
+def order_of(y) -> list | None:
+    """The classes of an ordered `Categorical` of pandas, else `None`."""
+    dtype = getattr(y, "dtype", None)
+    return list(dtype.categories) if getattr(dtype, "ordered", False) else None
+
+
 def describe_likelihood(estimator) -> str:
     """The likelihood of a fitted estimator and its reason, in words."""
-    name = estimator.likelihood_.name()
-    given = getattr(estimator, "likelihood", None)
-    return f"{name} ({'given' if given is not None else REASONS[name]})"
+    name = estimator.likelihood_.name().partition("(")[0]
+    if getattr(estimator, "likelihood", None) is not None:
+        return f"{estimator.likelihood_.name()} (given)"
+    return f"{name} ({REASONS[name]})"

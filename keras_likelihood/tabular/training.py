@@ -9,10 +9,7 @@ import numpy as np
 
 from keras_likelihood.data_parameters import indexed
 from keras_likelihood.layers.member_outputs import MemberOutputs
-from keras_likelihood.likelihoods import LocationScale, Softmax
-from keras_likelihood.likelihoods.ensemble_distribution import (
-    EnsembleDistribution,
-)
+from keras_likelihood.likelihoods import LocationScale, Ordinal, Softmax
 from keras_likelihood.likelihoods.output import split_output
 from keras_likelihood.losses import LikelihoodLoss, LocationScaleLoss
 from keras_likelihood.losses.ensemble_loss import EnsembleLoss
@@ -114,8 +111,9 @@ def loss_of(likelihood) -> LikelihoodLoss:
     if issubclass(likelihood, LocationScale):
         # Without it a predicted scale may spoil the mean.
         return LocationScaleLoss(likelihood, beta=0.5)
-    if issubclass(likelihood, Softmax):
-        return LikelihoodLoss(likelihood, temperature=1.0)
+    if issubclass(likelihood, Softmax | Ordinal):
+        # The networks put out logits, also of classes with an order.
+        return LikelihoodLoss(Softmax, temperature=1.0)
     return LikelihoodLoss(likelihood)
 
 
@@ -178,43 +176,43 @@ def batch_of(x) -> int:
     return min(4096, len(x))
 
 
-def out_of_fold(model, outputs, chosen: np.ndarray) -> Any:
+def out_of_fold(likelihood, outputs, chosen: np.ndarray) -> Any:
     """The distribution of each row by some of the members.
 
     Args:
-        model: as `build` makes it.
+        likelihood: the likelihood of the members.
         outputs: what `predict_rows` returns for `(n, columns)` rows.
         chosen: the members for each row, `(n, count)`.
     """
     prediction, parameters = split_output(outputs)
-    rows, count = np.arange(len(chosen))[:, None], chosen.shape[1]
-    values = [v[rows, chosen] for v in (prediction, *parameters)]
-    mean = values[0].mean(axis=1, keepdims=prediction.ndim == 2)
-    flat = [v.reshape(len(chosen), -1) for v in values]
-    if count == 1:
-        return model.loss.distribution(flat if parameters else flat[0])
-    likelihood = model.loss.likelihood
-    names = [p.name for p in likelihood.parameters]
-    named = dict(zip(["member", *names], flat, strict=False))
-    mixture: Any = EnsembleDistribution(likelihood, components=count)
-    return mixture(mean, **{**model.loss.parameter_values(), **named})
+    rows = np.arange(len(chosen))[:, None]
+    members = _members([v[rows, chosen] for v in (prediction, *parameters)])
+    loss = loss_of(likelihood)
+    if len(members) == 1:
+        return loss.distribution(members[0])
+    together = MemberOutputs(loss.likelihood)(members)
+    return EnsembleLoss(loss, len(members)).distribution(together)
 
 
-def joined(model) -> LikelihoodModel:
+def joined(model, likelihood) -> LikelihoodModel:
     """The trained members as one model whose output is their mixture."""
     prediction, parameters = split_output(model.output)
-    likelihood, count = model.loss.likelihood, prediction.shape[1]
-    if len(prediction.shape) == 3:
-        outputs = [prediction[:, j] for j in range(count)]
-    else:
-        every = (prediction, *parameters)
-        outputs = [
-            tuple(v[:, j : j + 1] for v in every)
-            if parameters
-            else prediction[:, j : j + 1]
-            for j in range(count)
-        ]
-    together = MemberOutputs(likelihood, name="joint_output")(outputs)
+    members, loss = _members([prediction, *parameters]), loss_of(likelihood)
+    together = MemberOutputs(loss.likelihood, name="joint_output")(members)
     found = LikelihoodModel(model.input, together, name="table_model")
-    found.compile("adam", loss=EnsembleLoss(loss_of(likelihood), count))
+    found.compile("adam", loss=EnsembleLoss(loss, len(members)))
     return found
+
+
+def _members(values):
+    """The output of each member.
+
+    Args:
+        values: predictions and parameters, `(n, members)`, or logits
+            `(n, members, classes)`.
+    """
+    members = range(values[0].shape[1])
+    if len(values[0].shape) == 3:
+        return [values[0][:, j] for j in members]
+    found = [tuple(v[:, j : j + 1] for v in values) for j in members]
+    return found if len(values) > 1 else [output for (output,) in found]

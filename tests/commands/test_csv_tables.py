@@ -5,7 +5,7 @@ import sys
 import numpy as np
 import pytest
 
-from keras_likelihood.backend import csv_tables
+from keras_likelihood.backend import cells, csv_files
 from keras_likelihood.backend.csv_tables import CsvTable
 
 pytestmark = pytest.mark.one_backend
@@ -80,7 +80,7 @@ def test_what_can_be_encoded_is_and_the_rest_is_named(
 
 
 def test_later_parts_are_read_as_the_first(tmp_path, monkeypatch):
-    monkeypatch.setattr(csv_tables, "_PART_ROWS", 64)
+    monkeypatch.setattr(csv_files, "_PART_ROWS", 64)
     rows = [f"{i},{'ab'[i % 2]}" for i in range(64)]
     rows += ["nan,c", "x,a", "7,b"]
     table = table_of(tmp_path, "n,t\n" + "\n".join(rows) + "\n")
@@ -117,10 +117,10 @@ def test_what_cannot_be_used_is_refused(tmp_path, text, words):
 def test_a_target_is_kept_as_text_and_written_back(tmp_path):
     text = "x;kind;y\n1;cat;2\n2;dog;3\n3;cat;4\n"
     table = table_of(tmp_path, text, target="kind")
-    x, cells = table.read()
+    x, labels = table.read()
     assert (table.names, table.target) == (["x", "y"], "kind")
     assert x.tolist() == [[1, 2], [2, 3], [3, 4]]
-    assert cells.tolist() == ["cat", "dog", "cat"]
+    assert labels.tolist() == ["cat", "dog", "cat"]
     new = tmp_path / "new.csv"
     keep = np.array([True, False, True])
     table.write(new, ["dog", "dog", "cat"], keep)
@@ -133,8 +133,8 @@ def test_a_target_is_kept_as_text_and_written_back(tmp_path):
 @pytest.mark.few(0)
 def test_wide_tables_are_read_in_one_go(tmp_path, monkeypatch):
     """No rule for texts or dates is tried on the cells of numbers."""
-    monkeypatch.setattr(csv_tables, "is_missing", None)
-    monkeypatch.setattr(csv_tables, "dates", None)
+    monkeypatch.setattr(cells, "as_texts", None)
+    monkeypatch.setattr(cells, "as_days", None)
     text = ",".join(f"c{i}" for i in range(20_000))
     text += "\n" + "\n".join([",".join(["1.5"] * 20_000)] * 3) + "\n"
     table = table_of(tmp_path, text)

@@ -21,7 +21,7 @@ BAD = {
     ),
     "constant target": (np.eye(6), np.ones(6), "Received: 1 in every row"),
     "missing target": (np.eye(6), np.array([*Y[:5], np.nan]), "y contains NaN"),
-    "target of text": (np.eye(6), np.array(list("abcdef")), "convert string"),
+    "target of text": (np.eye(6), np.array(list("abcdef")), "Received: 'a'"),
     "too many columns": (np.zeros((6, 10_001)), Y, "Received: .*10,001 column"),
     "rows that differ": ({"a": Y, "b": Y[:3]}, Y, "inconsistent numbers"),
     "infinite values": (np.where(np.eye(6), np.inf, 0.0), Y, "infinity"),

@@ -26,12 +26,12 @@ def normal(prediction):
 
 def test_extrapolates_to_all_members():
     y, found = predictions()
-    alone = [normal(found[at]) for at in (0, 1)]
+    by_member = [normal(found[at]) for at in (0, 1)]
     pair, every = normal(found[:2].mean(axis=0)), normal(found.mean(axis=0))
     covered = {}
     for name, fitted in {
         "pair": Conformal(trust=1.0).fit_distribution(pair, y),
-        "all": calibrated_intervals(alone, pair, y, MEMBERS),
+        "all": calibrated_intervals(by_member, pair, y, MEMBERS),
     }.items():
         lower, upper = fitted.calibrate(every).interval(0.9)
         covered[name] = np.mean((lower <= y) & (y <= upper))
@@ -41,13 +41,13 @@ def test_extrapolates_to_all_members():
 
 def test_no_more_members_change_nothing():
     y, found = predictions(200)
-    alone = [normal(found[at]) for at in (0, 1)]
+    by_member = [normal(found[at]) for at in (0, 1)]
     pair = normal(found[:2].mean(axis=0))
     plain = Conformal(trust=1.0).fit_distribution(pair, y)
-    same = calibrated_intervals(alone, pair, y, 2)
+    same = calibrated_intervals(by_member, pair, y, 2)
     np.testing.assert_allclose(
         same.scores_.values, plain.scores_.values, rtol=1e-6
     )
-    one = calibrated_intervals(alone[:1], alone[0], y, MEMBERS)
-    plain = Conformal(trust=1.0).fit_distribution(alone[0], y)
+    one = calibrated_intervals(by_member[:1], by_member[0], y, MEMBERS)
+    plain = Conformal(trust=1.0).fit_distribution(by_member[0], y)
     np.testing.assert_array_equal(one.scores_.values, plain.scores_.values)

@@ -47,6 +47,7 @@ def read(path):
         return list(csv.DictReader(file))
 
 
+@pytest.mark.filterwarnings("ignore:1 row.s. without a target")
 def test_number_from_table_to_predictions(folder, capsys):
     pytest.importorskip("jinja2")
     found = run(
@@ -85,16 +86,16 @@ def test_classes_from_table_to_predictions(folder, capsys):
     "line, words",
     [
         ("fit none.csv", "no such file"),
-        ("fit 'my table.csv' --target cost", "Received: cost of size, town"),
+        ("fit 'my table.csv' --target cost", "Received: 'cost' of size, town"),
         ("fit 'my table.csv' --output m.h5", "--output must end in .keras"),
         (
             "fit 'my table.csv' --task regression",
-            "must hold numbers for --task",
+            "The targets must be numbers. Received: 'y'",
         ),
-        ("fit one.csv", "one of two columns or more. Received: a of a"),
+        ("fit one.csv", "one of two columns or more. Received: 'a' of a"),
         ("fit twice.csv", "must have a name of its own. Received: a"),
-        ("fit gone.csv", "the target is missing in every row"),
-        ("fit data.npz", "The table must be a .csv"),
+        ("fit gone.csv", "`b` is missing in every row"),
+        ("fit data.npz", "must be a .csv or a .parquet"),
         ("predict none.keras 'my table.csv'", "no such file"),
     ],
 )

@@ -69,15 +69,57 @@ def test_one_file_holds_everything(regressor, classifier, tmp_path):
         path = tmp_path / "model.keras"
         model.save(path)
         loaded = kl.tabular.load(path)
-        assert type(loaded).load(path).summary() == model.summary()
+        assert loaded.summary() == model.summary()
         assert np.array_equal(loaded.predict(table), model.predict(table))
         plain = keras.saving.load_model(path)
         before = model.model.predict(model.encode(table), verbose=0)
         after = plain.predict(loaded.encode(table), verbose=0)
         for one, other in zip(before, after, strict=True):
             np.testing.assert_allclose(one, other, rtol=1e-5)
-    with pytest.raises(ValueError, match="must be of a Regressor"):
-        kl.tabular.Regressor.load(path)
+
+
+def served_outputs(model, x, folder):
+    """What other programs get from an exported model."""
+    backend = keras.backend.backend()
+    if backend == "tensorflow":
+        import tensorflow as tf
+
+        model.export(str(folder / "served"), verbose=False)
+        found = tf.saved_model.load(str(folder / "served")).serve(x)
+        yield {name: value.numpy() for name, value in found.items()}
+    needed = {"tensorflow": "tf2onnx", "torch": "onnxscript"}
+    if backend not in needed:
+        return
+    pytest.importorskip(needed[backend])
+    onnxruntime = pytest.importorskip("onnxruntime")
+    path = str(folder / "model.onnx")
+    model.export(path, format="onnx", verbose=False)
+    session = onnxruntime.InferenceSession(path)
+    names = [output.name for output in session.get_outputs()]
+    found = session.run(None, {session.get_inputs()[0].name: x})
+    # Names are those of the outputs, or only their places.
+    keys = sorted(model.output)
+    yield dict(
+        zip(names if set(names) == set(keys) else keys, found, strict=True)
+    )
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_served_models_give_equal_numbers(regressor, classifier, tmp_path):
+    """Categories never seen and missing values included."""
+    if keras.backend.backend() == "jax":
+        pytest.skip("exports need TensorFlow or PyTorch here")
+    table, _, _ = make_table(12, seed=1)
+    table.loc[0, "kind"], table.loc[1, "size"] = "castle", np.nan
+    x = regressor.encode(table)
+    assert x[0, 1] == 0 and np.isnan(x[1, 0])
+    for model in (regressor.model, classifier.model):
+        one = model.at_coverage(0.9)
+        expected = one.predict(x, verbose=0)
+        for found in served_outputs(one, x, tmp_path):
+            assert found.keys() == expected.keys()
+            for name, values in expected.items():
+                np.testing.assert_allclose(found[name], values, rtol=1e-3)
 
 
 def test_other_models_are_refused(tmp_path):
@@ -99,6 +141,45 @@ def test_classifier_predicts(classifier):
     assert list(classifier.classes_) == ["cheap", "dear"]
 
 
+def test_ordered_classes_get_the_ordinal_likelihood(tmp_path):
+    random = np.random.default_rng(0)
+    x = random.normal(size=(150, 2))
+    score = 2 * x[:, 0] + random.logistic(size=150)
+    names = ["low", "middle", "high", "top"]
+    y = np.array(names)[np.digitize(score, [-2, 0, 1])]
+    given = pandas.Series(pandas.Categorical(y, names, ordered=True))
+    settings = {"members": 2, "epochs": 20, "random_state": 0}
+    model = kl.tabular.Classifier(**settings).fit(x, given)
+    assert model.classes_.tolist() == names
+    assert "Likelihood: ordinal (classes with an order)" in model.summary()
+    p = model.predict_proba(x)
+    np.testing.assert_allclose(p.sum(axis=1), 1)
+    # A higher score moves probability to higher classes, never away.
+    rows = np.stack([np.linspace(-2, 2, 20), np.zeros(20)], axis=1)
+    below = np.cumsum(model.predict_proba(rows), axis=1)
+    assert (below[0] - below[-1])[:3].min() > 0.1
+    assert model.score(x, y) > 0.4
+    listed = kl.tabular.Classifier(order=names, **settings).fit(x, y)
+    np.testing.assert_allclose(listed.predict_proba(x), p, rtol=1e-5)
+    listed.save(tmp_path / "model.keras")
+    loaded = kl.tabular.load(tmp_path / "model.keras")
+    np.testing.assert_allclose(loaded.predict_proba(x), p, rtol=1e-5)
+    assert loaded.summary() == listed.summary()
+    with pytest.raises(ValueError, match="`order` must.*without 'low'"):
+        kl.tabular.Classifier(order=names[1:]).fit(x, y)
+
+
+def test_two_ordered_classes_are_two_classes():
+    x = np.random.default_rng(0).normal(size=(30, 1))
+    y = np.where(x[:, 0] > 0, "a", "b")
+    model = kl.tabular.Classifier(
+        order=["b", "a"], members=2, epochs=2, random_state=0
+    ).fit(x, y)
+    assert model.classes_.tolist() == ["b", "a"]
+    assert "softmax" in model.summary()
+    assert model.score(x, y) > 0.6
+
+
 @pytest.mark.few(0)
 def test_wrong_labels_are_doubtful():
     random = np.random.default_rng(0)
@@ -114,7 +195,7 @@ def test_wrong_labels_are_doubtful():
 def test_summary_names_the_likelihood(regressor, classifier):
     lines = regressor.summary().splitlines()
     assert lines[0] == "Regressor of 160 rows"
-    assert lines[1] == "Columns: 1 categories, 1 dates, 1 numbers"
+    assert lines[1] == "Columns: 1 number, 1 category, 1 date"
     assert lines[2] == "Likelihood: student_t (real numbers)"
     assert "NLL" in lines[3] and "RMSE" in lines[3]
     assert "softmax (classes)" in classifier.summary()

@@ -1,0 +1,123 @@
+"""The cells of one column of a table as numbers, days and texts."""
+
+import datetime
+import itertools
+import warnings
+
+import numpy as np
+
+_MISSING = {"", "na", "n/a", "#n/a", "nan", "null", "none", "-", "?"}
+_MISSING |= {"<na>", "nat"}
+"""The last two are how pandas writes a missing value."""
+_ENOUGH = 0.95
+"""Share of readable cells from which a column holds numbers or dates."""
+_FIRST = 1000
+"""Dates must be among the first texts, because reading texts is slow."""
+
+
+def kind_of(cells: np.ndarray, numbers: np.ndarray) -> str:
+    """What a column holds: `"number"`, `"date"`, `"text"` or `"nothing"`.
+
+    Nearly all cells that have a value must be numbers or dates.
+
+    Args:
+        cells: `(n,)` of any dtype.
+        numbers: the same cells as numbers, NaN where a cell is not one.
+    """
+    if cells.dtype.kind == "M":
+        return "nothing" if np.isnat(cells).all() else "date"
+    held = has_value(cells)
+    enough = _ENOUGH * held.sum()
+    if not held.any():
+        return "nothing"
+    if (~np.isnan(numbers)).sum() >= enough:
+        return "number"
+    different = dict.fromkeys(text for text in as_texts(cells) if text)
+    first = _dates(list(itertools.islice(different, _FIRST)))
+    may_be_dates = np.isfinite(first).sum() > 0.5 * len(first)
+    if may_be_dates and np.isfinite(as_days(cells)).sum() >= enough:
+        return "date"
+    return "text"
+
+
+def is_missing(cell: str) -> bool:
+    """Whether a text says that there is no value."""
+    return cell.strip().lower() in _MISSING
+
+
+def has_value(cells: np.ndarray) -> np.ndarray:
+    """Which cells have a value, bool `(n,)`."""
+    if cells.dtype.kind in "biuf":
+        return ~np.isnan(cells)
+    return np.array([text is not None for text in as_texts(cells)], bool)
+
+
+def as_texts(cells) -> list[str | None]:
+    """Cells as texts, `None` where a value is missing.
+
+    A whole number has no decimals: pandas makes 1.0 of 1 if a column has
+    missing values.
+    """
+    return [_text(cell) for cell in np.asarray(cells).tolist()]
+
+
+def _text(cell):
+    if isinstance(cell, float) and cell.is_integer():
+        cell = int(cell)
+    text = str(cell).strip()
+    return None if is_missing(text) else text
+
+
+def as_numbers(cells) -> np.ndarray:
+    """Cells as float64; NaN where a cell is not a number."""
+    try:
+        return np.asarray(cells, "float64")
+    except (TypeError, ValueError):
+        return np.array([_number(cell) for cell in cells], "float64")
+
+
+def _number(cell):
+    try:
+        return float(cell)
+    except (TypeError, ValueError):
+        return np.nan
+
+
+def as_days(cells) -> np.ndarray:
+    """Cells as days since 1970; NaN where a cell is not a date.
+
+    With pandas all its formats are read, otherwise those of ISO 8601.
+    """
+    cells = np.asarray(cells)
+    if cells.dtype.kind == "M":
+        # Numbers of nanoseconds since 1970.
+        days = cells.astype("datetime64[ns]").astype("float64") / 86_400e9
+        return np.where(np.isnat(cells), np.nan, days)
+    texts = as_texts(cells)
+    different = [text for text in dict.fromkeys(texts) if text is not None]
+    days = dict(zip(different, _dates(different), strict=True))
+    return np.array([days.get(text, np.nan) for text in texts])
+
+
+def _dates(texts):
+    try:
+        import pandas
+    except ModuleNotFoundError:
+        return np.array([_iso_days(text) for text in texts], "float64")
+    with warnings.catch_warnings():
+        # The first text decides the format, or none does.
+        warnings.simplefilter("ignore")
+        found = pandas.to_datetime(
+            pandas.Series(texts, dtype=object), errors="coerce", utc=True
+        )
+    since = found - pandas.Timestamp(0, tz="UTC")
+    return (since / pandas.Timedelta(days=1)).to_numpy("float64")
+
+
+def _iso_days(text):
+    try:
+        found = datetime.datetime.fromisoformat(text.strip())
+    except ValueError:
+        return np.nan
+    zone = found.tzinfo or datetime.UTC
+    return found.replace(tzinfo=zone).timestamp() / 86_400

@@ -1,0 +1,188 @@
+"""Files of the kind .csv as people have them."""
+
+import codecs
+import csv
+import itertools
+import re
+import warnings
+from collections.abc import Iterator
+
+import numpy as np
+
+from keras_likelihood.backend.cells import has_value, is_missing
+
+_PART_ROWS, _PART_CELLS = 2**16, 2**23
+_INDEX = ("", "index", "Unnamed: 0")
+"""Names under which pandas saves the index of a table."""
+_DECIMAL_COMMA = re.compile(r"\s*[-+]?[\d.]*,\d+\s*")
+
+
+class CsvFile:
+    """A .csv file, read part by part.
+
+    The separator may be `,`, `;`, a tab or `|`, and the text UTF-8 or
+    Latin-1. The first line may have the names of the columns.
+
+    Args:
+        path: the path of the file.
+    """
+
+    def __init__(self, path):
+        self._path = path
+        self._encoding = self._find_encoding()
+        self._separator = self._find_separator()
+        head = list(itertools.islice(self._lines(), 100))
+        self._has_names = bool(head) and _has_names(head)
+        if len(head) <= self._has_names:
+            raise ValueError(f"{path}: the file holds no rows")
+        self._width = len(head[0])
+        self._header = [f"column {i}" for i in range(self._width)]
+        if self._has_names:
+            self._header = [cell.strip("# ") for cell in head[0]]
+        self._size = max(64, min(_PART_ROWS, _PART_CELLS // self._width))
+
+    def pieces(self) -> Iterator[tuple[list[str], list[np.ndarray]]]:
+        """Names and cells of the columns, for some rows after the others.
+
+        A column of numbers is float64, and a missing one is NaN. Otherwise the
+        cells are texts, and numbers among them. A saved index is left out.
+        """
+        first = None
+        for part in self._parts():
+            columns = [self._cells(part[:, at]) for at in range(self._width)]
+            if first is None:
+                first = int(self._is_index(0, columns[0]))
+            yield self._header[first:], columns[first:]
+
+    def _cells(self, cells):
+        numbers = self.numbers(cells)
+        is_number = ~np.isnan(numbers)
+        if (is_number | ~has_value(cells)).all():
+            return numbers
+        # A category may be a number, too.
+        return np.where(is_number, numbers, cells)
+
+    def _is_index(self, at, values):
+        named = at == 0 and self._has_names and self._header[at] in _INDEX
+        return named and np.array_equal(values, np.arange(len(values)))
+
+    def numbers(self, cells) -> np.ndarray:
+        """Cells as numbers; NaN where there is none."""
+        try:
+            return np.asarray(cells, "float64")
+        except ValueError:
+            return np.array([self._number(cell) for cell in cells])
+
+    def _number(self, cell):
+        if self._separator != "," and _DECIMAL_COMMA.fullmatch(cell):
+            cell = cell.replace(".", "").replace(",", ".")
+        try:
+            return float(cell)
+        except ValueError:
+            return np.nan
+
+    def _find_encoding(self):
+        decoder = codecs.getincrementaldecoder("utf-8")()
+        with open(self._path, "rb") as file:
+            for block in iter(lambda: file.read(2**24), b""):
+                if re.search(rb"[\x00-\x08\x0e-\x1f]", block):
+                    raise ValueError(
+                        f"{self._path}: the file is not a .csv of plain text. "
+                        "Received: bytes that are not text"
+                    )
+                try:
+                    decoder.decode(block)
+                except UnicodeDecodeError:
+                    return "latin-1"
+        return "utf-8-sig"
+
+    def _open(self):
+        return open(self._path, newline="", encoding=self._encoding)
+
+    def _find_separator(self):
+        with self._open() as file:
+            first, second = file.readline(2**20), file.readline(2**20)
+        for separator in ";\t|":
+            if 0 < first.count(separator) == second.count(separator):
+                return separator
+        return ","
+
+    def _lines(self):
+        try:
+            with self._open() as file:
+                rows = csv.reader(file, delimiter=self._separator)
+                yield from (row for row in rows if row)
+        except csv.Error as error:
+            raise ValueError(
+                f"{self._path}: the file is not a .csv ({error})"
+            ) from error
+
+    def _parts(self):
+        """Arrays of some rows: numbers if all cells are, else texts."""
+        lines = self._lines()
+        if self._has_names:
+            next(lines)
+        begin = 0
+        while rows := list(itertools.islice(lines, self._size)):
+            for at, row in enumerate(rows, start=begin):
+                if len(row) != self._width:
+                    raise ValueError(
+                        f"{self._path}: every row must hold {self._width} "
+                        f"cells. Received in row {at}: {len(row)}"
+                    )
+            try:
+                part = np.array([list(map(float, row)) for row in rows])
+            except ValueError:
+                part = np.array(rows, object)
+            yield part
+            begin += len(rows)
+        if begin and not _ends_with_newline(self._path):
+            warnings.warn(
+                f"{self._path} does not end with a line break, so its last "
+                "row may be cut off",
+                stacklevel=2,
+            )
+
+
+def _has_names(head):
+    """Whether the first row has names.
+
+    It has if it begins with `#`, if none of its cells is a number, if it
+    counts the columns from 0 as pandas does, or if it has a text where the
+    rows below have numbers. Otherwise its texts must not occur below, and
+    its numbers must be different whole numbers, such as years.
+    """
+    first, *rows = head
+    numbers = [cell for cell in first if _is_number(cell)]
+    if first[0].startswith("#") or not numbers:
+        return True
+    counted = first[1:] if first[0] in _INDEX else first
+    if len(counted) > 1 and counted == [str(i) for i in range(len(counted))]:
+        return True
+    texts = {
+        at: cell
+        for at, cell in enumerate(first)
+        if not _is_number(cell) and not is_missing(cell)
+    }
+    below = {
+        at: [row[at] for row in rows if at < len(row)] for at in texts if rows
+    }
+    if any(all(map(_is_number, cells)) for cells in below.values()):
+        return True
+    whole = all(cell.strip().isdigit() for cell in numbers)
+    new = below and all(texts[at] not in cells for at, cells in below.items())
+    return bool(new) and whole and len(set(numbers)) == len(numbers)
+
+
+def _is_number(cell):
+    try:
+        float(cell)
+    except ValueError:
+        return False
+    return True
+
+
+def _ends_with_newline(path):
+    with open(path, "rb") as file:
+        file.seek(-1, 2)
+        return file.read(1) in b"\r\n"

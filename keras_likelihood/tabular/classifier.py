@@ -1,0 +1,129 @@
+"""Predicts a class from the columns of a table."""
+
+import dataclasses
+
+import keras
+import numpy as np
+from sklearn.base import ClassifierMixin
+from sklearn.utils import check_array
+from sklearn.utils.multiclass import check_classification_targets
+
+from keras_likelihood.auditing.label_issues import find_label_issues
+from keras_likelihood.data_parameters import DataParameter
+from keras_likelihood.likelihoods import Ordinal, Softmax
+from keras_likelihood.losses import NoisyLabelsLoss
+from keras_likelihood.metrics.functions import negative_log_likelihood
+from keras_likelihood.recalibration import Conformal
+from keras_likelihood.tabular import training
+from keras_likelihood.tabular.table_estimator import TableEstimator
+
+
+@dataclasses.dataclass(kw_only=True, eq=False, repr=False)
+class Classifier(ClassifierMixin, TableEstimator):
+    """Predicts class probabilities from the columns of a table.
+
+    ```python
+    model = kl.tabular.Classifier().fit(X, y)
+    model.predict_proba(X_new)
+    model.predict_set(X_new, 0.9)  # which classes are possible
+    ```
+
+    It is made as `Regressor` is. The out-of-fold probabilities calibrate the
+    sets of classes, and show labels that are probably wrong.
+
+    Args:
+        order: the classes from the lowest to the highest, if they have an
+            order. Three classes or more then get the ordinal likelihood. An
+            ordered `Categorical` of pandas as `y` needs no list. Defaults to
+            `None`.
+        label_noise: whether many labels are wrong. Then the networks are
+            trained with `kl.losses.NoisyLabelsLoss` (Liu et al. 2020), which
+            hardly learns wrong labels by heart. Defaults to False.
+        members, epochs, random_state, verbose: as in `Regressor`.
+
+    Attributes:
+        model_, columns_: as in `Regressor`.
+        classes_: the classes, in the order of the probabilities.
+        scores_: scores on rows that were not trained on: `NLL` and `accuracy`.
+        doubtful_labels_: rows whose label is probably wrong (Northcutt et al.
+            2021), the least probable label first.
+    """
+
+    order: list | None = None
+    label_noise: bool = False
+
+    def _training_loss(self, rows):
+        if not self.label_noise:
+            return None
+        return NoisyLabelsLoss(DataParameter(rows, dimension="element"))
+
+    def _checked_targets(self, y, order):
+        if y.dtype.kind == "f":
+            check_array(y, ensure_2d=False, input_name="y")
+        kinds = {type(label).__name__ for label in y.tolist()}
+        if len(kinds) > 1:
+            raise ValueError(
+                "Labels must be of one type, and none may be missing. "
+                f"Received: {', '.join(sorted(kinds))}"
+            )
+        check_classification_targets(y)
+        self.classes_ = np.unique(y)
+        if len(self.classes_) < 2:
+            raise ValueError(
+                "A classifier needs at least two classes. Received: one class, "
+                f"{str(self.classes_[0])!r}, in every row"
+            )
+        y = np.searchsorted(self.classes_, y)
+        order = order if self.order is None else list(self.order)
+        self.likelihood_ = Softmax
+        if order is None:
+            return y
+        if unknown := [v for v in self.classes_.tolist() if v not in order]:
+            raise ValueError(
+                "`order` must list all classes, from the lowest to the "
+                f"highest. Received: {order}, without {unknown[0]!r}"
+            )
+        places = np.array([order.index(v) for v in self.classes_.tolist()])
+        self.classes_ = self.classes_[places.argsort()]
+        if len(self.classes_) > 2:
+            self.likelihood_ = Ordinal(len(self.classes_))
+        return places.argsort().argsort()[y]
+
+    def _judge(self, held, y):
+        p = keras.ops.convert_to_numpy(held.class_probabilities())
+        issues = find_label_issues(y, p)
+        found = np.flatnonzero(issues["is_label_issue"])
+        found = found[np.argsort(issues["label_quality"][found])]
+        self.held_out_ |= {"probabilities": p, "issues": found}
+        accuracy = float(np.mean(p.argmax(axis=1) == y))
+        return {"NLL": negative_log_likelihood(y, p), "accuracy": accuracy}
+
+    @property
+    def doubtful_labels_(self) -> np.ndarray:
+        return self.held_out_["row"][self.held_out_["issues"]]
+
+    def _calibrated(self, model, held, by_member, y):
+        p = self.held_out_["probabilities"]
+        conformal = Conformal().fit_arrays(p, y, from_logits=False)
+        return conformal.extend(model).model
+
+    def predict_proba(self, X) -> np.ndarray:  # noqa: N803
+        """Probability of each class, `(n, classes)`."""
+        x = self.encode(X)
+        p = training.predict_rows(self.model_, x).astype("float64")
+        return p / p.sum(axis=1, keepdims=True)
+
+    def predict(self, X) -> np.ndarray:  # noqa: N803
+        """The most probable class of each row, `(n,)`."""
+        p = self.predict_proba(X)
+        return self.classes_[p.argmax(axis=1)]
+
+    def predict_set(self, X, coverage: float = 0.9) -> np.ndarray:  # noqa: N803
+        """Calibrated sets of classes, bool `(n, classes)`.
+
+        Args:
+            X: rows, as in `fit`.
+            coverage: share of new labels in their set, in (0, 1). Defaults to
+                0.9.
+        """
+        return self.model.predict_set(self.encode(X), coverage)

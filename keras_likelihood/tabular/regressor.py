@@ -1,0 +1,154 @@
+"""Predicts a number from the columns of a table."""
+
+import dataclasses
+
+import keras
+import numpy as np
+from sklearn.base import RegressorMixin
+from sklearn.utils import check_array
+
+from keras_likelihood.backend.cells import as_numbers
+from keras_likelihood.comparison.model_scores import crps
+from keras_likelihood.likelihoods import Likelihood
+from keras_likelihood.tabular import targets, training
+from keras_likelihood.tabular.intervals import calibrated_intervals
+from keras_likelihood.tabular.table_estimator import TableEstimator
+
+
+@dataclasses.dataclass(kw_only=True, eq=False, repr=False)
+class Regressor(RegressorMixin, TableEstimator):
+    """Predicts the distribution of a number from the columns of a table.
+
+    ```python
+    model = kl.tabular.Regressor().fit(X, y)
+    model.predict(X_new)
+    lower, upper = model.interval(X_new, 0.9)
+    print(model.summary())
+    ```
+
+    Several networks are trained side by side. Their first layer,
+    `TableFeatures`, takes numbers, dates, categories and missing values. Each
+    network leaves out some of the rows, and keeps the epoch that is best on
+    them. The out-of-fold predictions calibrate the intervals and give the
+    scores of `summary()`.
+
+    The prediction is the mixture of the members. Where they disagree the model
+    knows little: `predict_distribution(X).epistemic`.
+
+    Intervals are calibrated by cross-conformal prediction (Vovk 2015). Their
+    coverage is close to what was asked if new rows are like the training rows.
+    It is not guaranteed, because the rows that calibrate also chose the epochs,
+    and because their scores are extrapolated from few members to all. For a
+    guarantee calibrate `model` with new rows by
+    `kl.recalibration.regression.Conformal`.
+
+    Args:
+        likelihood: a `Likelihood` of one number, or its name. By default it is
+            chosen from the targets: Student's t, or the negative binomial for
+            counts, the log-normal for positive numbers over several orders of
+            magnitude, and the beta distribution for shares. `summary()` names
+            it.
+        members: number of networks, `>= 2`. Defaults to 8.
+        epochs: passes over the rows. The default depends on their number.
+        random_state: seed, `RandomState` or `None`. Defaults to `None`.
+        verbose: whether to show the progress. Defaults to False.
+
+    Attributes:
+        model_: the Keras model, also `model`.
+        columns_: how each column is read.
+        likelihood_: the likelihood of the targets.
+        scores_: scores on rows that were not trained on: `NLL`, `CRPS`,
+            `RMSE` and `in 90 % interval`, the share of targets inside the
+            intervals before these are calibrated.
+        doubtful_rows_: the hundredth of the rows whose targets fit worst.
+    """
+
+    likelihood: str | type[Likelihood] | None = None
+
+    def _checked_targets(self, y, order):
+        if y.dtype.kind in "OU":
+            texts = y[np.isnan(as_numbers(y))]
+            if texts.size and isinstance(texts[0], str):
+                raise ValueError(
+                    "The targets must be numbers. "
+                    f"Received: {str(texts[0])[:40]!r}"
+                )
+        y = check_array(y, ensure_2d=False, dtype="float64", input_name="y")
+        if y.min() == y.max():
+            raise ValueError(
+                "The targets must differ: there is nothing to predict. "
+                f"Received: {y[0]:g} in every row"
+            )
+        self.likelihood_ = targets.checked_likelihood(self.likelihood, y)
+        return y
+
+    def _judge(self, held, y):
+        y = y[:, None]
+        nll, cdf, prediction = (
+            keras.ops.convert_to_numpy(values)[:, 0]
+            for values in (held.nll(y), held.cdf(y), held.mean())
+        )
+        self.held_out_ |= {"nll": nll, "cdf": cdf, "prediction": prediction}
+        error = np.mean((prediction - y[:, 0]) ** 2)
+        return {
+            "NLL": float(nll.mean()),
+            "CRPS": float(crps(held, y).mean()),
+            "RMSE": float(error**0.5),
+            "in 90 % interval": float(np.mean(np.abs(2 * cdf - 1) <= 0.9)),
+        }
+
+    @property
+    def doubtful_rows_(self) -> np.ndarray:
+        nll = self.held_out_["nll"]
+        worst = np.argsort(-nll, kind="stable")[: max(1, len(nll) // 100)]
+        return self.held_out_["row"][worst]
+
+    def _calibrated(self, model, held, by_member, y):
+        conformal = calibrated_intervals(
+            list(by_member), held, y[:, None], model.loss.members
+        )
+        return conformal.extend(model).model
+
+    def predict(self, X, statistic: str = "mean") -> np.ndarray:  # noqa: N803
+        """The mean of each row's distribution, `(n,)`.
+
+        Args:
+            X: rows, as in `fit`.
+            statistic: `"mean"` (default) or `"median"`.
+        """
+        if statistic not in ("mean", "median"):
+            raise ValueError(
+                "`statistic` must be 'mean' or 'median'. "
+                f"Received: {statistic!r}"
+            )
+        found = self.predict_distribution(X)
+        found = found.mean() if statistic == "mean" else found.quantile(0.5)
+        return found[:, 0]
+
+    def predict_distribution(self, X):  # noqa: N803
+        """The distribution of each row's target.
+
+        Returns:
+            An `EnsembleDistribution` of `(n, 1)` numbers with `nll`, `cdf`,
+            `quantile`, `sample`, `mean`, `variance`, `aleatoric` and
+            `epistemic`.
+        """
+        return self._with_intervals(X).distribution
+
+    def _with_intervals(self, table):
+        x = self.encode(table)
+        size = training.batch_of(x)
+        return self.model_.predict_distribution(x, batch_size=size)
+
+    def interval(self, X, coverage: float = 0.9):  # noqa: N803
+        """Calibrated intervals.
+
+        Args:
+            X: rows, as in `fit`.
+            coverage: share of new targets inside, in (0, 1). Defaults to 0.9.
+
+        Returns:
+            `(lower, upper)`, each `(n,)`.
+        """
+        lower, upper = self._with_intervals(X).interval(coverage)
+        return lower[:, 0], upper[:, 0]

@@ -1,0 +1,293 @@
+"""What the estimators for tables share."""
+
+import dataclasses
+
+import keras
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.utils import check_array, check_random_state, column_or_1d
+from sklearn.utils.validation import (
+    check_consistent_length,
+    check_is_fitted,
+    validate_data,
+)
+
+from keras_likelihood.reading.targets import as_weight
+from keras_likelihood.tabular import columns, tables, targets, training
+from keras_likelihood.tabular.layers import TableFeatures, features_of
+from keras_likelihood.tabular.network import MemberNetworks
+
+_CALIBRATION_ROWS = 20_000
+"""Intervals and sets of a large table are calibrated on a sample."""
+_PLURALS = {
+    "number": "numbers",
+    "category": "categories",
+    "date": "dates",
+    "ignored": "ignored",
+}
+
+
+@dataclasses.dataclass(kw_only=True, eq=False, repr=False)
+class TableEstimator(BaseEstimator):
+    """What `Regressor` and `Classifier` share."""
+
+    members: int = 8
+    epochs: int | None = None
+    random_state: int | np.random.RandomState | None = None
+    verbose: bool = False
+
+    on_round = None
+    """A function of the rounds of training done and of all rounds."""
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        tags.input_tags.string = True
+        tags.non_deterministic = self.random_state is None
+        return tags
+
+    def fit(self, X, y=None, sample_weight=None, *, target=None):  # noqa: N803
+        """Trains the networks, and calibrates them on rows not trained on.
+
+        A file or batches may be much larger than the memory that they take
+        here: 8 bytes per cell, because equal texts are kept once.
+
+        Args:
+            X: a table of two rows or more: a DataFrame of pandas or polars, a
+                dict of columns, an array `(n, columns)`, or the path of a
+                `.csv` or `.parquet` file. Columns may hold numbers, dates and
+                categories. NaN, `None` and texts such as "NA" are missing
+                values. `X` may also be an iterable of batches `(X, y)` or
+                `(X, y, sample_weight)`, or of tables that hold `target`.
+            y: targets, `(n,)`.
+            sample_weight: weights `>= 0`, `(n,)`. Defaults to ones.
+            target: name of the column of `X` that holds the targets, instead
+                of `y`. Rows without a target are left out, with a warning.
+
+        Returns:
+            `self`
+        """
+        for name, least in {"members": 2, "epochs": 1}.items():
+            value = getattr(self, name)
+            is_whole = isinstance(value, int | np.integer) and value >= least
+            if not is_whole and (name, value) != ("epochs", None):
+                raise ValueError(
+                    f"`{name}` must be a whole number >= {least}. "
+                    f"Received: {value!r}"
+                )
+        X, y, weight = tables.with_targets(  # noqa: N806
+            X, y, sample_weight, target
+        )
+        cells = self._read(X, reset=True)
+        if y is None:
+            # These are the words that scikit-learn's own checks look for.
+            raise ValueError(
+                "`fit` requires y to be passed, but the target y is None. "
+                "Received: y=None and target=None"
+            )
+        weight = as_weight(weight, (len(cells[0]),))
+        check_consistent_length(*cells, y)
+        kept = weight > 0
+        if not kept.all():
+            cells = [values[kept] for values in cells]
+        order = targets.order_of(y)
+        y = self._checked_targets(column_or_1d(y, warn=True)[kept], order)
+        names = getattr(self, "feature_names_in_", range(len(cells)))
+        self.columns_ = [
+            columns.learn_column(str(name), values)
+            for name, values in zip(names, cells, strict=True)
+        ]
+        if all(column.kind == "ignored" for column in self.columns_):
+            raise ValueError(
+                "A table needs a column that says something about the target: "
+                "one that varies, and is not a text that differs in every "
+                f"row. Received: {len(cells)} column(s) without one"
+            )
+        self._fit_rows(self._encode(cells), y, weight[kept])
+        self.held_out_["row"] = np.flatnonzero(kept)[self.held_out_["row"]]
+        return self
+
+    def _read(self, table, reset=False):
+        """The cells of each column, after the checks of scikit-learn."""
+        if tables.is_path(table):
+            table = tables.read_file(table)
+        # A sparse matrix may be a dict, too.
+        is_dict = isinstance(table, dict) and not hasattr(table, "shape")
+        if not hasattr(table, "columns") and not is_dict:
+            table = check_array(
+                table,
+                dtype=None,
+                ensure_all_finite="allow-nan",
+                estimator=self,
+                input_name="X",
+            )
+        names, cells = tables.read_columns(table)
+        if not is_dict:
+            validate_data(self, table, reset=reset, skip_check_array=True)
+        elif reset:
+            self.n_features_in_ = len(cells)
+            self.feature_names_in_ = np.array(names, dtype=object)
+        else:
+            # Other columns and another order do no harm.
+            found = dict(zip(names or [], cells, strict=True))
+            known = [column.name for column in self.columns_]
+            if missing := [name for name in known if name not in found]:
+                raise ValueError(
+                    f"The table must have the columns of the training. "
+                    f"Received: no column {', '.join(missing[:10])}"
+                )
+            cells = [found[name] for name in known]
+        rows, least = len(cells[0]) if cells else 0, 2 if reset else 1
+        if rows < least or len(cells) > columns.MOST_COLUMNS:
+            raise ValueError(
+                f"A table must have at least {least} row(s), and from 1 to "
+                f"{columns.MOST_COLUMNS:,} columns. Received: {rows} sample(s) "
+                f"and {len(cells):,} column(s)"
+            )
+        return cells
+
+    def _encode(self, cells):
+        if len(cells) != len(self.columns_):
+            names = ", ".join(column.name for column in self.columns_[:20])
+            raise ValueError(
+                f"The table must have the columns {names}. "
+                f"Received: {len(cells)} column(s)"
+            )
+        x = np.empty((len(cells[0]), len(cells)), "float32")
+        for at, column in enumerate(self.columns_):
+            x[:, at] = column.encode(cells[at])
+        return x
+
+    def encode(self, X) -> np.ndarray:  # noqa: N803
+        """The input of `model` for the rows of a table, `(n, columns)`.
+
+        Numbers stay, dates become days since 1970, and categories become
+        codes. A missing value is NaN.
+        """
+        check_is_fitted(self, "model_")
+        return self._encode(self._read(X))
+
+    def _fit_rows(self, x, y, weight):
+        seed = check_random_state(self.random_state).randint(2**31 - 1)
+        random = np.random.default_rng(seed)
+        classes = getattr(self, "classes_", None)
+        labels = None if classes is None else y
+        members = int(max(2, min(self.members, len(y) // 2)))
+        folds = training.Folds.deal(len(y), members, random, labels)
+        budget = training.Budget(len(y), self.epochs)
+        features = TableFeatures.learn(self.columns_, x, random)
+        networks = MemberNetworks(
+            self.likelihood_,
+            members,
+            classes=None if classes is None else len(classes),
+            hidden=budget.hidden,
+            dropout=budget.dropout,
+            seed=seed,
+        )
+        loss = self._training_loss(len(y))
+        model = training.build(features, networks, budget, loss)
+        networks.adapt(y, weight)
+        training.train(
+            model, x, y, weight, folds, budget, random, self._show_round
+        )
+        rows = np.arange(len(y))
+        if len(y) > _CALIBRATION_ROWS:
+            rows = np.sort(random.choice(rows, _CALIBRATION_ROWS, False))
+        outputs, out = training.predict_rows(model, x[rows]), folds[rows].out
+        held = training.out_of_fold(self.likelihood_, outputs, out)
+        self.held_out_ = {"row": rows, "x": x[rows], "y": y[rows]}
+        self.scores_ = {"rows": len(y), **self._judge(held, y[rows])}
+        features.about |= self._about()
+        by_member = (
+            training.out_of_fold(self.likelihood_, outputs, out[:, [at]])
+            for at in range(out.shape[1])
+        )
+        joined = training.joined(model, self.likelihood_)
+        self.model_ = self._calibrated(joined, held, by_member, y[rows])
+
+    def _training_loss(self, rows):
+        """The loss of a training on so many rows, `None` for the default."""
+        return None
+
+    def _show_round(self, done, rounds):
+        if self.on_round is not None:
+            self.on_round(done, rounds)
+        elif self.verbose:
+            print(f"training: round {done} of {rounds}", flush=True)
+
+    def _about(self):
+        """What the file of the model says about the estimator."""
+        settings = self.get_params()
+        if not isinstance(self.random_state, int | np.integer):
+            settings["random_state"] = None
+        if not isinstance(settings.get("likelihood", ""), str | None):
+            settings["likelihood"] = self.likelihood_.name()
+        classes = getattr(self, "classes_", np.zeros(0)).tolist()
+        if settings.get("order") is not None:
+            settings["order"] = classes
+        return {
+            "estimator": type(self).__name__,
+            "settings": settings,
+            "has_names": hasattr(self, "feature_names_in_"),
+            "likelihood": self.likelihood_.name(),
+            "classes": classes,
+            "scores": self.scores_,
+        }
+
+    def save(self, path):
+        """Writes one `.keras` file, which `kl.tabular.load` reads."""
+        self.model.save(path)
+
+    @property
+    def model(self) -> keras.Model:
+        """The Keras model, for the rows that `encode` returns."""
+        check_is_fitted(self, "model_")
+        return self.model_
+
+    def unlike_training(self, X) -> list[list[str]]:  # noqa: N803
+        """Names of the columns in which each row is unlike all training rows.
+
+        A number or date is outside of the range in training, or a category
+        was not seen there. Predictions for such rows are a guess.
+        """
+        x = self.encode(X)
+        unlike = features_of(self.model_).outside(x)
+        names = np.array([column.name for column in self.columns_], object)
+        return [names[row].tolist() for row in unlike]
+
+    def summary(self) -> str:
+        """What was learned from which columns, and how good it is."""
+        check_is_fitted(self, "model_")
+        kinds = [column.kind for column in self.columns_]
+        counts = [
+            f"{(count := kinds.count(kind))} {kind if count == 1 else plural}"
+            for kind, plural in _PLURALS.items()
+            if kind in kinds
+        ]
+        scores = [
+            f"{name} {value:.4g}"
+            for name, value in self.scores_.items()
+            if name != "rows"
+        ]
+        return (
+            f"{type(self).__name__} of {self.scores_['rows']:,} rows\n"
+            f"Columns: {', '.join(counts)}\n"
+            f"Likelihood: {targets.describe_likelihood(self)}\n"
+            f"On rows that were not trained on: {', '.join(scores)}"
+        )
+
+    def report(self, path="report.html") -> str:
+        """Writes a page about the table and the model, one HTML file.
+
+        It must be the estimator that was fitted, not one that was loaded.
+
+        Args:
+            path: where to write the page. Defaults to `"report.html"`.
+
+        Returns:
+            The path.
+        """
+        check_is_fitted(self, "held_out_")
+        from keras_likelihood.tabular.report import write_report
+
+        return write_report(self, path)

@@ -1,0 +1,208 @@
+"""Tables as people have them: data frames, arrays, files and batches."""
+
+import collections
+import os
+import pathlib
+import warnings
+
+import numpy as np
+
+from keras_likelihood.backend.cells import as_texts, has_value
+from keras_likelihood.backend.csv_files import CsvFile
+from keras_likelihood.backend.parquet_files import open_parquet
+from keras_likelihood.reading.targets import as_weight
+from keras_likelihood.tabular.targets import order_of
+
+_ROWS = 2**16
+"""A file is read in parts of so many rows."""
+
+
+def read_columns(table) -> tuple[list[str] | None, list[np.ndarray]]:
+    """Names and cells of the columns of a table.
+
+    Args:
+        table: a pandas or polars DataFrame, a dict of columns, or an array
+            `(rows, columns)`, which has no names.
+    """
+    if not hasattr(table, "columns") and not isinstance(table, dict):
+        cells = enumerate(np.asarray(table).T)
+        return None, [_checked(values, str(at)) for at, values in cells]
+    keys = list(getattr(table, "columns", table))
+    names = list(map(str, keys))
+    _refuse_twins(names)
+    return names, [_checked(table[key], str(key)) for key in keys]
+
+
+def _checked(cells, name):
+    """The cells of a column, one value each."""
+    cells = np.asarray(cells)
+    if cells.dtype.kind == "m":
+        return cells / np.timedelta64(1, "D")
+    nested = list | tuple | dict | set | np.ndarray
+    bad = f"an array of shape {cells.shape}" if cells.ndim != 1 else ""
+    if cells.dtype.kind in "cV":
+        bad = f"values of dtype {cells.dtype}"
+    elif cells.dtype.kind == "O":
+        found = (type(c).__name__ for c in cells if isinstance(c, nested))
+        bad = bad or next(found, "")
+    if bad:
+        raise ValueError(
+            f"The column `{name}` must hold one number, date or text per row. "
+            f"Received: {bad}"
+        )
+    return cells
+
+
+def read_file(path) -> dict[str, np.ndarray]:
+    """The columns of a .csv or .parquet file by name.
+
+    The file is read part by part, and equal texts are kept once. So each cell
+    takes 8 bytes.
+    """
+    path = pathlib.Path(path)
+    kind = path.suffix.lower()
+    if kind == ".parquet":
+        pieces = map(_arrow_columns, open_parquet(path).iter_batches(_ROWS))
+    elif kind in (".csv", ".tsv", ".txt"):
+        pieces = CsvFile(path).pieces()
+    else:
+        raise ValueError(
+            f"The table must be a .csv or a .parquet. Received: {path}"
+        )
+    names, cells = _join(pieces)
+    _refuse_twins(names)
+    return dict(zip(names, cells, strict=True))
+
+
+def _arrow_columns(batch):
+    names = batch.schema.names
+    cells = [column.to_numpy(zero_copy_only=False) for column in batch.columns]
+    return names, list(map(_checked, cells, names))
+
+
+def _refuse_twins(names):
+    name, count = collections.Counter(names or [""]).most_common(1)[0]
+    if count > 1:
+        raise ValueError(
+            "Every column must have a name of its own. "
+            f"Received: {name} more than once"
+        )
+
+
+def _join(pieces):
+    """Names and cells of the columns of a table that comes in pieces."""
+    names, parts, known = None, [], {}
+    for now, cells in pieces:
+        parts = parts or [[] for _ in cells]
+        if len(cells) != len(parts) or now != (now if names is None else names):
+            raise ValueError(
+                f"All batches must have the same columns: {names or len(parts)}"
+                f". Received: {now or len(cells)}"
+            )
+        names = now
+        for part, values in zip(parts, cells, strict=True):
+            if values.dtype.kind in "OU":
+                values = np.array(
+                    [known.setdefault(v, v) for v in values.tolist()], object
+                )
+            part.append(values)
+    if not parts:
+        raise ValueError("There must be at least one batch. Received: none")
+    columns = []
+    while parts:
+        part = parts.pop(0)
+        if len({values.dtype.kind for values in part}) > 1:
+            # NumPy would turn dates among objects into numbers.
+            part = [v.astype(str) if v.dtype.kind == "M" else v for v in part]
+            part = [v.astype(object) for v in part]
+        columns.append(np.concatenate(part))
+    return names, columns
+
+
+def is_path(table) -> bool:
+    """Whether a table is the path of a file."""
+    return isinstance(table, str | os.PathLike)
+
+
+def _is_batches(table):
+    """Whether something yields batches, and is not a table itself."""
+    known = isinstance(table, list | tuple | dict)
+    whole = any(hasattr(table, v) for v in ("shape", "columns", "__array__"))
+    return hasattr(table, "__iter__") and not (known or whole)
+
+
+def with_targets(table, y, sample_weight, target):
+    """The table, the targets and the weights that `fit` was given.
+
+    Args:
+        table: as in `fit`: a table, a path or batches.
+        y, sample_weight: as in `fit`.
+        target: name of the column with the targets, or `None`. Rows without
+            one get a weight of 0.
+    """
+    if is_path(table):
+        table = read_file(table)
+    elif _is_batches(table):
+        if y is not None or sample_weight is not None:
+            raise ValueError(
+                "Batches hold their targets and weights themselves. "
+                "Received: `y` or `sample_weight` besides batches"
+            )
+        table, y, sample_weight = _read_batches(table, target)
+    if target is None:
+        return table, y, sample_weight
+    if y is not None:
+        raise ValueError(
+            "The targets are given by `y` or by `target`. Received: both"
+        )
+    names, cells = read_columns(table)
+    if names is None or names.count(target) != 1 or len(names) < 2:
+        raise ValueError(
+            "`target` must be one of two columns or more. Received: "
+            f"{target!r} of {', '.join((names or [])[:20]) or 'no names'}"
+        )
+    rest = dict(zip(names, cells, strict=True))
+    y = rest.pop(target)
+    known = has_value(y)
+    if y.dtype.kind == "O" and any(isinstance(cell, str) for cell in y):
+        # Some labels may look like numbers.
+        y = np.array(as_texts(y), object)
+    if hasattr(table, "dtypes") and order_of(table[target]):
+        y = table[target]
+    if not known.any():
+        raise ValueError(f"The target `{target}` is missing in every row")
+    weight = as_weight(sample_weight, known.shape)
+    if not known.all():
+        warnings.warn(
+            f"{(~known).sum()} row(s) without a target are left out.",
+            stacklevel=3,
+        )
+        weight = weight * known
+    return rest, y, weight
+
+
+def _read_batches(batches, target):
+    """Table, targets and weights of batches."""
+    sizes = set()
+
+    def pieces():
+        for batch in batches:
+            batch = (batch,) if target is not None else batch
+            if not isinstance(batch, list | tuple):
+                raise ValueError(
+                    "A batch must be (X, y) or (X, y, sample_weight), or a "
+                    "table if `target` names a column. Received: a "
+                    f"{type(batch).__name__}"
+                )
+            names, cells = read_columns(batch[0])
+            sizes.add(len(batch))
+            yield names, [*cells, *map(np.asarray, batch[1:])]
+
+    names, cells = _join(pieces())
+    rest = [None, None]
+    if target is None:
+        count = len(cells) - (sizes.pop() - 1)
+        rest, cells = [*cells[count:], None][:2], cells[:count]
+    if names is None:
+        return np.stack(cells, axis=1), *rest
+    return dict(zip(names, cells, strict=True)), *rest
