@@ -33,7 +33,8 @@ def _gamma_tails(a, x):
     )
     # Below the mode in log(x), where the tail is exponential ...
     at, upper = ops.where(x < a, x, a), ops.where(x < a, a, x)
-    step = 1 / (a - at + ops.sqrt(at))
+    # The curvature `at exp(-s)` ends at s of about 1.
+    step = 1 / (a - at + at / ops.sqrt(1 + at))
 
     def falls(t):
         s = step * t
@@ -41,7 +42,7 @@ def _gamma_tails(a, x):
 
     below = log_density + ops.log(step) + quadrature.tail(falls, zeros)
     # ... and above it in x itself.
-    width = upper / (upper - a + 1 + ops.sqrt(upper))
+    width = (1 + upper) / (upper - a + 1 + ops.sqrt(upper))
 
     def rises(t):
         s = width * t
@@ -74,7 +75,14 @@ def _beta_tails(a, b, x, rest):
     # By symmetry only the tail to the left is needed.
     a, b = ops.where(left, a, b), ops.where(left, b, a)
     x, rest = ops.where(left, x, rest), ops.where(left, rest, x)
-    step = 1 / (ops.abs(distance) + ops.sqrt(n * x * rest))
+    # About the s at which the density has fallen to 1/e, or more. Few outcomes
+    # (a small `n x rest`) have tails that are exponential in s, or flat first.
+    distance, curvature = ops.abs(distance), n * x * rest
+    step = ops.where(
+        curvature > 6,
+        1 / (distance + ops.sqrt(curvature)),
+        1 / (distance + a / (1 - n * ops.log(rest))),
+    )
 
     def falls(t):
         s = step * t

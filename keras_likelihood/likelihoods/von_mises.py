@@ -19,6 +19,8 @@ from keras_likelihood.likelihoods.tails import both_tails, safe_log
 _WIDTHS = 13.0
 _NODES = 48
 _GROUP = 12
+_TURN = 6.28125
+"""The first eight binary digits of 2 pi, so that products are exact."""
 
 
 class VonMises(Likelihood):
@@ -46,7 +48,12 @@ class VonMises(Likelihood):
     )
 
     def nll(self, y):
-        return self._angle_nll(self._check_target(y) - self.prediction)
+        return self._angle_nll(self._angle(y))
+
+    def _angle(self, y):
+        """The angle from the prediction, in [-2 pi, 2 pi]."""
+        # A difference of many turns would have few digits.
+        return wrapped(self._check_target(y)) - wrapped(self.prediction)
 
     def _angle_nll(self, angle):
         kappa = self.concentration
@@ -54,7 +61,7 @@ class VonMises(Likelihood):
         return 2 * kappa * ops.square(sin(0.5 * angle)) + partition
 
     def log_tail(self, y, upper):
-        angle = wrapped(self._check_target(y) - self.prediction)
+        angle = wrapped(self._angle(y))
         return self._compiled("_log_tail", angle, upper)
 
     def _log_tail(self, angle, upper):
@@ -102,8 +109,8 @@ class VonMises(Likelihood):
 
 def wrapped(angle):
     """The same angle in (-pi, pi]."""
-    turns = -floor(0.5 - angle / (2 * math.pi))
-    return angle - 2 * math.pi * ops.stop_gradient(turns)
+    turns = ops.stop_gradient(-floor(0.5 - angle / (2 * math.pi)))
+    return angle - _TURN * turns - (2 * math.pi - _TURN) * turns
 
 
 @functools.cache

@@ -7,6 +7,7 @@ from keras import ops
 from scipy import special, stats
 
 from keras_likelihood import likelihoods
+from keras_likelihood.likelihoods.incomplete import beta_tails, gamma_tails
 from keras_likelihood.likelihoods.rho import rho
 from tests.autodiff import gradients
 
@@ -21,6 +22,36 @@ def numpy(x):
 
 def column(values, dtype="float32"):
     return np.asarray(values, dtype).reshape(-1, 1)
+
+
+def test_incomplete_functions_of_all_shapes():
+    """Shapes down to 1e-6, whose tails are long compared to their mode."""
+    random = np.random.default_rng(0)
+    a, b, x = 10 ** random.uniform([-6, -6, -7], [4, 4, 0], (3000, 3)).T
+    a, b, x = (v.astype("float32").astype("float64") for v in (a, b, x))
+    rest = (1 - x).astype("float32").astype("float64")
+    found = beta_tails(*(np.float32(v) for v in (a, b, x, rest)))
+    expected = special.betainc(a, b, x), special.betaincc(a, b, x)
+    mirrored = beta_tails(*(np.float32(v) for v in (b, a, rest, x)))
+    for ours, true in zip(found + mirrored[::-1], expected * 2, strict=True):
+        np.testing.assert_allclose(np.exp(numpy(ours)), true, atol=2e-5)
+    x = x * 100
+    found = gamma_tails(np.float32(a), np.float32(x))
+    x = np.float32(x).astype("float64")
+    expected = special.gammainc(a, x), special.gammaincc(a, x)
+    for ours, true in zip(found, expected, strict=True):
+        np.testing.assert_allclose(np.exp(numpy(ours)), true, atol=2e-5)
+
+
+def test_von_mises_of_many_turns():
+    y, prediction = column([330.53555, -434.72955]), column([16.416643, -1.155])
+    kappa = column([3809.19, 4687.245])
+    made = likelihoods.VonMises(prediction, concentration=kappa)
+    y, prediction, kappa = (v.astype("float64") for v in (y, prediction, kappa))
+    angle = np.angle(np.exp(1j * (y - prediction)))
+    expected = 2 * kappa * np.sin(angle / 2) ** 2
+    expected = expected + np.log(2 * np.pi * special.i0e(kappa))
+    np.testing.assert_allclose(numpy(made.nll(y)), expected, rtol=1e-4)
 
 
 @pytest.mark.parametrize("shape", [1e4, 1e9, np.inf])
