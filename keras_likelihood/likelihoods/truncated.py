@@ -6,10 +6,13 @@ from typing import ClassVar
 from keras import ops
 
 from keras_likelihood.backend.clip import clip
+from keras_likelihood.backend.rows import value_and_gradient
+from keras_likelihood.likelihoods import expectations
 from keras_likelihood.likelihoods.checks import one_or_nan
 from keras_likelihood.likelihoods.likelihood import get
 from keras_likelihood.likelihoods.ranges import log_probability
-from keras_likelihood.likelihoods.tails import EMPTY, log_add
+from keras_likelihood.likelihoods.special import smallest
+from keras_likelihood.likelihoods.tails import EMPTY, log_add, log_hazard
 from keras_likelihood.likelihoods.wrapper import Wrapper
 
 
@@ -125,7 +128,51 @@ class Truncated(Wrapper):
         rest = near + ops.log1p(-ops.exp(clip(share - near, -math.inf, -1e-7)))
         is_same = ops.logical_not(ops.logical_xor(upper, side))
         found = inner.tail_quantile(ops.where(is_same, added, rest), side)
+        if not self.is_discrete:
+            is_far, end, sign, rate = self._exponential(mass)
+            away = ops.logical_not(ops.logical_xor(upper, sign > 0))
+            apart = sign * ops.exp(log_hazard(log_p, away)) / rate
+            found = ops.where(is_far, end + apart, found)
         return clip(found, *self._range())
+
+    def _exponential(self, mass):
+        """What is left of a distribution whose range is far from its centre.
+
+        There it is exponential to four digits, next to an end of the range.
+        Numbers that are not relative to this end have too few digits.
+
+        Args:
+            mass: logarithm of the probability of the range.
+
+        Returns:
+            `(is_far, end, sign, rate)`: whether this holds, and the density
+            `rate exp(-rate t)` of outcomes `end + sign t`, `t > 0`.
+        """
+        inner, (low, high) = self.inner, self._range()
+        centre = inner.typical_outcome()
+        end = ops.stop_gradient(clip(centre, low, high))
+        sign = ops.where(end > centre, 1.0, -1.0)
+        sign = ops.cast(sign, end.dtype)
+        nll, (slope,) = value_and_gradient(inner.nll, [end])
+        rate = clip(sign * slope, smallest(end), 1e30)
+        # The probability of an exponential tail, up to rounding.
+        rest = ops.abs(mass + nll + ops.log(rate))
+        is_far = (rate * ops.abs(end - centre) > 1e4) & (
+            rate * (high - low) > 30
+        )
+        is_far = is_far & (rest < 0.01 + 1e-6 * nll)
+        return is_far, end, sign, ops.where(is_far, rate, ops.ones_like(rate))
+
+    def _moments(self):
+        mean, variance = expectations.moments(self)
+        if self.is_discrete:
+            return mean, variance
+        mass = log_probability(self.inner, *self._ends())
+        is_far, end, sign, rate = self._exponential(mass)
+        return (
+            ops.where(is_far, end + sign / rate, mean),
+            ops.where(is_far, 1 / ops.square(rate), variance),
+        )
 
     def typical_outcome(self):
         return clip(self.inner.typical_outcome(), *self._range())

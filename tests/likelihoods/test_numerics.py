@@ -43,6 +43,28 @@ def test_incomplete_functions_of_all_shapes():
         np.testing.assert_allclose(np.exp(numpy(ours)), true, atol=2e-5)
 
 
+@pytest.mark.parametrize("low", [0.0, -3.0])
+def test_a_range_far_beyond_a_normal_distribution(low):
+    """What is left is exponential: up to 1e-4 of its rate `z / scale`."""
+    z, scale = column([150.0, 748.0, 1482.0, 2e4]), np.float32(0.0125)
+    rate = z / scale
+    far = likelihoods.Truncated("normal", low=low)
+    made = far(low - scale * z, scale=scale)
+    apart = numpy(made.mean()) - low
+    digits = 1e-6 * abs(low)
+    np.testing.assert_allclose(apart, 1 / rate, rtol=2e-4, atol=digits)
+    np.testing.assert_allclose(numpy(made.variance()), rate**-2.0, rtol=5e-4)
+    for p in (1e-3, 0.3, 0.5, 0.9, 0.999):
+        apart = numpy(made.quantile(np.float32(p))) - low
+        expected = -np.log1p(-p) / rate
+        np.testing.assert_allclose(apart, expected, rtol=1e-3, atol=digits)
+    below = likelihoods.Truncated("normal", high=-low)
+    mirrored = below(-low + scale * z, scale=scale)
+    np.testing.assert_allclose(
+        numpy(mirrored.mean()), -numpy(made.mean()), rtol=1e-6
+    )
+
+
 def test_von_mises_of_many_turns():
     y, prediction = column([330.53555, -434.72955]), column([16.416643, -1.155])
     kappa = column([3809.19, 4687.245])
