@@ -12,6 +12,7 @@ from keras_likelihood.diagnosis.data_checks import (
     check_targets,
 )
 from keras_likelihood.diagnosis.diagnosis import Diagnosis
+from keras_likelihood.diagnosis.mean_checks import check_mean
 from keras_likelihood.diagnosis.range_checks import check_ranges
 from keras_likelihood.diagnosis.training_checks import check_training
 from keras_likelihood.losses.likelihood_loss import LikelihoodLoss
@@ -21,12 +22,13 @@ from keras_likelihood.reading import load_model, read_model
 def diagnose(model: keras.Model, x, y, *, batch_size: int = 256) -> Diagnosis:
     """Says why a likelihood parameter grew too far or never changed.
 
-    The function predicts once and changes nothing. It looks for NaN and
-    infinity, for parameters that nothing trains or that never changed, for a
-    collapsed scale, for a saturated constraint and for a scale that does not
-    fit the errors. It also looks for targets in unsuitable units, labels
-    outside of their range, probabilities in place of logits, and few examples
-    that make most of the loss.
+    The function predicts and changes nothing. It looks for NaN and infinity,
+    for parameters that nothing trains or that never changed, for a collapsed
+    scale, for a saturated constraint, for a scale that does not fit the errors
+    and for one that takes for noise what the prediction could explain. It also
+    looks for targets in unsuitable units, labels outside of their range,
+    probabilities in place of logits, and few examples that make most of the
+    loss.
 
     ```python
     model.fit(x, y)
@@ -62,6 +64,8 @@ def diagnose(model: keras.Model, x, y, *, batch_size: int = 256) -> Diagnosis:
         for check in checks[: -1 if wrong else None]:
             for output in outputs:
                 findings += check(output)
+        for output in outputs:
+            findings += check_mean(model, x, output, batch_size)
     return Diagnosis(findings)
 
 
