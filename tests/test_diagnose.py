@@ -336,3 +336,62 @@ def test_heads_in_every_shape_of_model(rng, shape, tmp_path):
         model = tmp_path / "model.keras"
     found = finding(diagnose(model, x, y), "saturated_constraint")
     assert found.evidence["high"] == pytest.approx(0.4)
+
+
+def sine_model(x, mean, scale, weight):
+    """Random features of x whose last layers are fitted by least squares."""
+    keras.utils.set_random_seed(0)
+    inputs = keras.Input((1,))
+    hidden = keras.layers.Dense(
+        32,
+        activation="tanh",
+        kernel_initializer=keras.initializers.RandomNormal(stddev=6.0),
+        bias_initializer=keras.initializers.RandomNormal(stddev=3.0),
+    )(inputs)
+    head = kl.layers.ScaleHead(1)
+    model = compiled(kl.LikelihoodModel(inputs, head(hidden)))
+    phi = keras.Model(inputs, hidden).predict(x, verbose=0)
+    phi = np.concatenate([phi, np.ones_like(x)], 1).astype("float64")
+    (layer,) = head.parameter_layers
+    for part, target, w in (
+        (head.prediction, mean, weight),
+        (layer, layer.constraint.inverse(scale), np.ones_like(x)),
+    ):
+        design = np.sqrt(w) * phi
+        found = np.linalg.solve(
+            design.T @ design + 1e-4 * np.eye(33), phi.T @ (w * target)
+        ).astype("float32")
+        part.kernel.assign(found[:-1])
+        part.bias.assign(found[-1])
+    return model
+
+
+def sine_data(seed, noise):
+    random = np.random.default_rng(seed)
+    x = random.uniform(-1, 1, (400, 1)).astype("float32")
+    y = np.sin(3 * x) + noise(x) * random.normal(size=x.shape)
+    return x, y.astype("float32")
+
+
+def test_a_scale_that_hurts_the_mean():
+    """Fitted on one side of 0, taken for noise on the other."""
+    x, y = sine_data(0, lambda x: 0.02)
+    left = x < 0
+    model = sine_model(
+        x, np.where(left, y, 0.0), np.where(left, 0.02, 0.7), np.ones_like(x)
+    )
+    found = finding(diagnose(model, x, y), "neglected_mean")
+    assert "beta=0.5" in found.remedy
+    assert found.evidence["share"] > 0.8
+    model.compile("sgd", loss=kl.losses.NormalLoss(beta=0.5))
+    assert "neglected_mean" not in diagnose(model, x, y).names
+
+
+def test_a_scale_that_fits_the_noise_does_not_hurt():
+    def noise(x):
+        return np.where(x < 0, 0.02, 0.7)
+
+    for seed in range(20):
+        x, y = sine_data(seed, noise)
+        model = sine_model(x, y, noise(x), noise(x) ** -2.0)
+        assert "neglected_mean" not in diagnose(model, x, y).names, seed

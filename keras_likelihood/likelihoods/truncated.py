@@ -157,10 +157,11 @@ class Truncated(Wrapper):
         rate = clip(sign * slope, smallest(end), 1e30)
         # The probability of an exponential tail, up to rounding.
         rest = ops.abs(mass + nll + ops.log(rate))
-        is_far = ops.logical_and(
-            rate * ops.abs(end - centre) > 1e4, rest < 0.01 + 1e-6 * nll
+        is_far = (rate * ops.abs(end - centre) > 1e4) & (
+            rate * (high - low) > 30
         )
-        return is_far & (rate * (high - low) > 30), end, sign, rate
+        is_far = is_far & (rest < 0.01 + 1e-6 * nll)
+        return is_far, end, sign, ops.where(is_far, rate, ops.ones_like(rate))
 
     def _moments(self):
         mean, variance = expectations.moments(self)

@@ -20,7 +20,7 @@ _WIDTHS = 13.0
 _NODES = 48
 _GROUP = 12
 _TURN = 6.28125
-"""2 pi to the first ten binary digits."""
+"""The first eight binary digits of 2 pi, so that products are exact."""
 
 
 class VonMises(Likelihood):
@@ -110,7 +110,6 @@ class VonMises(Likelihood):
 def wrapped(angle):
     """The same angle in (-pi, pi]."""
     turns = ops.stop_gradient(-floor(0.5 - angle / (2 * math.pi)))
-    # The first product is exact.
     return angle - _TURN * turns - (2 * math.pi - _TURN) * turns
 
 
