@@ -18,6 +18,7 @@ _MISSING = {"", "na", "n/a", "#n/a", "nan", "null", "none", "-", "?"}
 _INDEX = ("", "index", "Unnamed: 0")
 """Names under which pandas saves the index of a table."""
 _DECIMAL_COMMA = re.compile(r"\s*[-+]?[\d.]*,\d+\s*")
+_DAY_FIRST = re.compile(r"\s*(\d{1,2})\.(\d{1,2})\.(\d{4})\b")
 _ENOUGH = 0.95
 """Share of readable cells from which a column holds numbers or dates."""
 
@@ -360,8 +361,10 @@ def is_missing(cell: str) -> bool:
 def dates(cells) -> np.ndarray:
     """Cells as days since 1970; NaN where there is no date.
 
-    With pandas all its formats are read, otherwise those of ISO 8601.
+    With pandas all its formats are read, otherwise those of ISO 8601. Dates
+    with dots, such as 31.12.2024, are read with the day first.
     """
+    cells = [_as_iso(str(cell)) for cell in cells]
     try:
         import pandas
     except ModuleNotFoundError:
@@ -374,6 +377,13 @@ def dates(cells) -> np.ndarray:
         )
     since = found - pandas.Timestamp(0, tz="UTC")
     return (since / pandas.Timedelta(days=1)).to_numpy("float64")
+
+
+def _as_iso(cell):
+    if found := _DAY_FIRST.match(cell):
+        day, month, year = map(int, found.groups())
+        return f"{year:04}-{month:02}-{day:02}{cell[found.end() :]}"
+    return cell
 
 
 def _iso_days(cell):

@@ -32,7 +32,10 @@ def add_parser(subparsers):
         "A .csv or .parquet may be larger than the memory",
     )
     parser.add_argument(
-        "--detector", default="pca", choices=list(DETECTORS), help="default: %(default)s"
+        "--detector",
+        default="pca",
+        choices=list(DETECTORS),
+        help="default: %(default)s",
     )
     parser.add_argument(
         "--contamination",
@@ -41,7 +44,9 @@ def add_parser(subparsers):
         help="share of rows to flag, in (0, 0.5] (default: %(default)s)",
     )
     parser.add_argument("--output", help="a .csv (default: DATA.scores.csv)")
-    parser.add_argument("--page", help="also write an HTML page of the strangest rows")
+    parser.add_argument(
+        "--page", help="also write an HTML page of the strangest rows"
+    )
     parser.add_argument("--save", help="also write the fitted detector, a .zip")
     parser.add_argument("--seed", type=at_least(0), default=0)
     parser.add_argument(

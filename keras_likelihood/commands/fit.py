@@ -30,17 +30,24 @@ def add_parser(subparsers):
         ),
         example="keras-likelihood fit table.csv --target price",
     )
-    parser.add_argument("data", help="a .csv with the names of the columns in its first line")
+    parser.add_argument(
+        "data", help="a .csv with the names of the columns in its first line"
+    )
     parser.add_argument(
         "--target", help="the column to predict (default: the last)"
     )
     add_task(parser)
     parser.add_argument(
-        "--output", default="model.keras", help="the model (default: %(default)s)"
+        "--output",
+        default="model.keras",
+        help="the model (default: %(default)s)",
     )
     parser.add_argument("--report", help="an HTML page about the model")
     parser.add_argument(
-        "--members", type=at_least(2), default=8, help="number of networks (default: 8)"
+        "--members",
+        type=at_least(2),
+        default=8,
+        help="number of networks (default: 8)",
     )
     parser.add_argument(
         "--epochs",

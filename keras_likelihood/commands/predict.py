@@ -24,7 +24,9 @@ def add_parser(subparsers):
         example="keras-likelihood predict model.keras new.csv",
     )
     parser.add_argument("model", help="a .keras file that `fit` wrote")
-    parser.add_argument("data", help="a .csv with the columns of the training data")
+    parser.add_argument(
+        "data", help="a .csv with the columns of the training data"
+    )
     parser.add_argument(
         "--output", help="a .csv (default: DATA.predictions.csv)"
     )

@@ -68,7 +68,9 @@ def add_parser(subparsers):
         ".npz of the outputs, or an .npy if the data are a folder (default: "
         "nothing is written)",
     )
-    parser.add_argument("--features", help="name of the layer whose output is used as features")
+    parser.add_argument(
+        "--features", help="name of the layer whose output is used as features"
+    )
     add_data_options(parser)
     add_task(parser)
     return parser
