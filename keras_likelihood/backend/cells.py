@@ -2,6 +2,7 @@
 
 import datetime
 import itertools
+import re
 import warnings
 
 import numpy as np
@@ -11,6 +12,7 @@ _MISSING |= {"<na>", "nat"}
 """The last two are how pandas writes a missing value."""
 _ENOUGH = 0.95
 """Share of readable cells from which a column holds numbers or dates."""
+_DAY_FIRST = re.compile(r"\s*(\d{1,2})\.(\d{1,2})\.(\d{4})\b")
 _FIRST = 1000
 """Dates must be among the first texts, because reading texts is slow."""
 
@@ -86,7 +88,8 @@ def _number(cell):
 def as_days(cells) -> np.ndarray:
     """Cells as days since 1970; NaN where a cell is not a date.
 
-    With pandas all its formats are read, otherwise those of ISO 8601.
+    With pandas all its formats are read, otherwise those of ISO 8601. Dates
+    with dots, such as 31.12.2024, are read with the day first.
     """
     cells = np.asarray(cells)
     if cells.dtype.kind == "M":
@@ -100,6 +103,7 @@ def as_days(cells) -> np.ndarray:
 
 
 def _dates(texts):
+    texts = list(map(_as_iso, texts))
     try:
         import pandas
     except ModuleNotFoundError:
@@ -112,6 +116,13 @@ def _dates(texts):
         )
     since = found - pandas.Timestamp(0, tz="UTC")
     return (since / pandas.Timedelta(days=1)).to_numpy("float64")
+
+
+def _as_iso(text):
+    if found := _DAY_FIRST.match(text):
+        day, month, year = map(int, found.groups())
+        return f"{year:04}-{month:02}-{day:02}{text[found.end() :]}"
+    return text
 
 
 def _iso_days(text):

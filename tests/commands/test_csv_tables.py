@@ -79,6 +79,18 @@ def test_what_can_be_encoded_is_and_the_rest_is_named(
         assert words in table.note
 
 
+@pytest.mark.parametrize("pandas", [True, False])
+def test_dates_with_dots_have_the_day_first(monkeypatch, pandas):
+    if not pandas:
+        monkeypatch.setitem(sys.modules, "pandas", None)
+    texts = ["1.2.2024", "31.12.2024 12:00", " 02.01.2024", "32.1.2024", "x"]
+    found = cells.as_days(texts)
+    np.testing.assert_allclose(found[:3], [19754, 20088.5, 19724])
+    assert np.isnan(found[3:]).all()
+    # One row is read as all rows are.
+    assert cells.as_days(["1.2.2024"])[0] == 19754
+
+
 def test_later_parts_are_read_as_the_first(tmp_path, monkeypatch):
     monkeypatch.setattr(csv_files, "_PART_ROWS", 64)
     rows = [f"{i},{'ab'[i % 2]}" for i in range(64)]
