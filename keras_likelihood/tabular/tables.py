@@ -93,18 +93,19 @@ def _join(pieces):
     """Names and cells of the columns of a table that comes in pieces."""
     names, parts, known = None, [], {}
     for now, cells in pieces:
-        parts = parts or [[] for _ in cells]
-        if len(cells) != len(parts) or now != (now if names is None else names):
+        if parts and (now != names or len(cells) != len(parts)):
             raise ValueError(
                 f"All batches must have the same columns: {names or len(parts)}"
                 f". Received: {now or len(cells)}"
             )
-        names = now
+        names, parts = now, parts or [[] for _ in cells]
         for part, values in zip(parts, cells, strict=True):
             if values.dtype.kind in "OU":
-                values = np.array(
-                    [known.setdefault(v, v) for v in values.tolist()], object
-                )
+                shared = [
+                    known.setdefault(v, v) if isinstance(v, str) else v
+                    for v in values.tolist()
+                ]
+                values = np.array(shared, object)
             part.append(values)
     if not parts:
         raise ValueError("There must be at least one batch. Received: none")
@@ -183,26 +184,25 @@ def with_targets(table, y, sample_weight, target):
 
 def _read_batches(batches, target):
     """Table, targets and weights of batches."""
-    sizes = set()
+    width = 0
 
     def pieces():
+        nonlocal width
         for batch in batches:
-            batch = (batch,) if target is not None else batch
-            if not isinstance(batch, list | tuple):
+            if target is not None:
+                batch = (batch,)
+            elif not isinstance(batch, tuple) or len(batch) not in (2, 3):
                 raise ValueError(
                     "A batch must be (X, y) or (X, y, sample_weight), or a "
                     "table if `target` names a column. Received: a "
                     f"{type(batch).__name__}"
                 )
             names, cells = read_columns(batch[0])
-            sizes.add(len(batch))
+            width = len(cells)
             yield names, [*cells, *map(np.asarray, batch[1:])]
 
     names, cells = _join(pieces())
-    rest = [None, None]
-    if target is None:
-        count = len(cells) - (sizes.pop() - 1)
-        rest, cells = [*cells[count:], None][:2], cells[:count]
+    y, weight = [*cells[width:], None, None][:2]
     if names is None:
-        return np.stack(cells, axis=1), *rest
-    return dict(zip(names, cells, strict=True)), *rest
+        return np.stack(cells[:width], axis=1), y, weight
+    return dict(zip(names, cells, strict=False)), y, weight
