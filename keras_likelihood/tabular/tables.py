@@ -42,13 +42,15 @@ def _checked(cells, name):
     bad = f"an array of shape {cells.shape}" if cells.ndim != 1 else ""
     if cells.dtype.kind in "cV":
         bad = f"values of dtype {cells.dtype}"
+    elif cells.dtype.kind == "f" and np.isinf(cells).any():
+        bad = "infinity"
     elif cells.dtype.kind == "O":
         found = (type(c).__name__ for c in cells if isinstance(c, nested))
         bad = bad or next(found, "")
     if bad:
         raise ValueError(
-            f"The column `{name}` must hold one number, date or text per row. "
-            f"Received: {bad}"
+            f"The column `{name}` must hold one finite number, date or text "
+            f"per row. Received: {bad}"
         )
     return cells
 
@@ -75,8 +77,11 @@ def read_file(path) -> dict[str, np.ndarray]:
 
 
 def _arrow_columns(batch):
-    names = batch.schema.names
-    cells = [column.to_numpy(zero_copy_only=False) for column in batch.columns]
+    names, cells = batch.schema.names, []
+    for column in batch.columns:
+        if hasattr(column, "dictionary"):
+            column = column.dictionary_decode()
+        cells.append(column.to_numpy(zero_copy_only=False))
     return names, list(map(_checked, cells, names))
 
 
@@ -168,8 +173,9 @@ def with_targets(table, y, sample_weight, target):
     if y.dtype.kind == "O" and any(isinstance(cell, str) for cell in y):
         # Some labels may look like numbers.
         y = np.array(as_texts(y), object)
-    if hasattr(table, "dtypes") and order_of(table[target]):
-        y = table[target]
+    if not isinstance(table, dict) and target in table.columns:
+        # Only pandas knows whether classes have an order.
+        y = y if order_of(table[target]) is None else table[target]
     if not known.any():
         raise ValueError(f"The target `{target}` is missing in every row")
     weight = as_weight(sample_weight, known.shape)
