@@ -4,6 +4,7 @@ import collections
 import os
 import pathlib
 import warnings
+from collections.abc import Iterator
 
 import numpy as np
 
@@ -63,6 +64,7 @@ def read_file(path) -> dict[str, np.ndarray]:
     """
     path = pathlib.Path(path)
     kind = path.suffix.lower()
+    pieces: Iterator
     if kind == ".parquet":
         pieces = map(_arrow_columns, open_parquet(path).iter_batches(_ROWS))
     elif kind in (".csv", ".tsv", ".txt"):
@@ -96,7 +98,9 @@ def _refuse_twins(names):
 
 def _join(pieces):
     """Names and cells of the columns of a table that comes in pieces."""
-    names, parts, known = None, [], {}
+    names = None
+    parts: list[list[np.ndarray]] = []
+    known: dict[str, str] = {}
     for now, cells in pieces:
         if parts and (now != names or len(cells) != len(parts)):
             raise ValueError(
