@@ -115,17 +115,18 @@ class TableFeatures(keras.Layer):
         features = []
         if self._numbers:
             centre = ops.convert_to_tensor(self.centre)
-            x = ops.take(inputs, self._numbers, axis=1)
+            x = _take_columns(inputs, self._numbers)
             x = ops.where(ops.isnan(x), centre, x)
             z = ops.clip((x - centre) / self.spread, -1e6, 1e6)
             features.append(z / ops.sqrt(1 + ops.square(z / 3)))
         if self._sources:
             places = [self._numbers.index(at) for at in self._sources]
-            code = (ops.take(x, places, axis=1) - self.low) / self.width
+            code = (_take_columns(x, places) - self.low) / self.width
             features.append(ops.clip(code, 0.0, 1.0))
         if any(self.gaps):
-            gap = ops.take(missing, np.flatnonzero(self.gaps).tolist(), axis=1)
-            features.append(ops.cast(gap, self.compute_dtype))
+            places = np.flatnonzero(self.gaps).tolist()
+            gap = ops.cast(missing, self.compute_dtype)
+            features.append(_take_columns(gap, places))
         for at, column in enumerate(self.columns):
             if column.kind == "category":
                 code = ops.where(missing[:, at], -1.0, inputs[:, at])
@@ -142,6 +143,11 @@ class TableFeatures(keras.Layer):
             "bins": self.bins,
             "about": self.about,
         }
+
+
+def _take_columns(x, places):
+    # PyTorch exports to ONNX what takes rows, but not what takes columns.
+    return ops.transpose(ops.take(ops.transpose(x), places, axis=0))
 
 
 def features_of(model) -> TableFeatures:

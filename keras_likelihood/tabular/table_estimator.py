@@ -147,12 +147,6 @@ class TableEstimator(BaseEstimator):
         return cells
 
     def _encode(self, cells):
-        if len(cells) != len(self.columns_):
-            names = ", ".join(column.name for column in self.columns_[:20])
-            raise ValueError(
-                f"The table must have the columns {names}. "
-                f"Received: {len(cells)} column(s)"
-            )
         x = np.empty((len(cells[0]), len(cells)), "float32")
         for at, column in enumerate(self.columns_):
             x[:, at] = column.encode(cells[at])

@@ -4,6 +4,7 @@ import collections
 import os
 import pathlib
 import warnings
+from collections.abc import Iterator
 
 import numpy as np
 
@@ -42,13 +43,15 @@ def _checked(cells, name):
     bad = f"an array of shape {cells.shape}" if cells.ndim != 1 else ""
     if cells.dtype.kind in "cV":
         bad = f"values of dtype {cells.dtype}"
+    elif cells.dtype.kind == "f" and np.isinf(cells).any():
+        bad = "infinity"
     elif cells.dtype.kind == "O":
         found = (type(c).__name__ for c in cells if isinstance(c, nested))
         bad = bad or next(found, "")
     if bad:
         raise ValueError(
-            f"The column `{name}` must hold one number, date or text per row. "
-            f"Received: {bad}"
+            f"The column `{name}` must hold one finite number, date or text "
+            f"per row. Received: {bad}"
         )
     return cells
 
@@ -61,6 +64,7 @@ def read_file(path) -> dict[str, np.ndarray]:
     """
     path = pathlib.Path(path)
     kind = path.suffix.lower()
+    pieces: Iterator
     if kind == ".parquet":
         pieces = map(_arrow_columns, open_parquet(path).iter_batches(_ROWS))
     elif kind in (".csv", ".tsv", ".txt"):
@@ -75,8 +79,11 @@ def read_file(path) -> dict[str, np.ndarray]:
 
 
 def _arrow_columns(batch):
-    names = batch.schema.names
-    cells = [column.to_numpy(zero_copy_only=False) for column in batch.columns]
+    names, cells = batch.schema.names, []
+    for column in batch.columns:
+        if hasattr(column, "dictionary"):
+            column = column.dictionary_decode()
+        cells.append(column.to_numpy(zero_copy_only=False))
     return names, list(map(_checked, cells, names))
 
 
@@ -91,20 +98,23 @@ def _refuse_twins(names):
 
 def _join(pieces):
     """Names and cells of the columns of a table that comes in pieces."""
-    names, parts, known = None, [], {}
+    names = None
+    parts: list[list[np.ndarray]] = []
+    known: dict[str, str] = {}
     for now, cells in pieces:
-        parts = parts or [[] for _ in cells]
-        if len(cells) != len(parts) or now != (now if names is None else names):
+        if parts and (now != names or len(cells) != len(parts)):
             raise ValueError(
                 f"All batches must have the same columns: {names or len(parts)}"
                 f". Received: {now or len(cells)}"
             )
-        names = now
+        names, parts = now, parts or [[] for _ in cells]
         for part, values in zip(parts, cells, strict=True):
             if values.dtype.kind in "OU":
-                values = np.array(
-                    [known.setdefault(v, v) for v in values.tolist()], object
-                )
+                shared = [
+                    known.setdefault(v, v) if isinstance(v, str) else v
+                    for v in values.tolist()
+                ]
+                values = np.array(shared, object)
             part.append(values)
     if not parts:
         raise ValueError("There must be at least one batch. Received: none")
@@ -167,8 +177,9 @@ def with_targets(table, y, sample_weight, target):
     if y.dtype.kind == "O" and any(isinstance(cell, str) for cell in y):
         # Some labels may look like numbers.
         y = np.array(as_texts(y), object)
-    if hasattr(table, "dtypes") and order_of(table[target]):
-        y = table[target]
+    if not isinstance(table, dict) and target in table.columns:
+        # Only pandas knows whether classes have an order.
+        y = y if order_of(table[target]) is None else table[target]
     if not known.any():
         raise ValueError(f"The target `{target}` is missing in every row")
     weight = as_weight(sample_weight, known.shape)
@@ -183,26 +194,25 @@ def with_targets(table, y, sample_weight, target):
 
 def _read_batches(batches, target):
     """Table, targets and weights of batches."""
-    sizes = set()
+    width = 0
 
     def pieces():
+        nonlocal width
         for batch in batches:
-            batch = (batch,) if target is not None else batch
-            if not isinstance(batch, list | tuple):
+            if target is not None:
+                batch = (batch,)
+            elif not isinstance(batch, tuple) or len(batch) not in (2, 3):
                 raise ValueError(
                     "A batch must be (X, y) or (X, y, sample_weight), or a "
                     "table if `target` names a column. Received: a "
                     f"{type(batch).__name__}"
                 )
             names, cells = read_columns(batch[0])
-            sizes.add(len(batch))
+            width = len(cells)
             yield names, [*cells, *map(np.asarray, batch[1:])]
 
     names, cells = _join(pieces())
-    rest = [None, None]
-    if target is None:
-        count = len(cells) - (sizes.pop() - 1)
-        rest, cells = [*cells[count:], None][:2], cells[:count]
+    y, weight = [*cells[width:], None, None][:2]
     if names is None:
-        return np.stack(cells, axis=1), *rest
-    return dict(zip(names, cells, strict=True)), *rest
+        return np.stack(cells[:width], axis=1), y, weight
+    return dict(zip(names, cells, strict=False)), y, weight

@@ -24,6 +24,16 @@ BAD = {
     "target of text": (np.eye(6), np.array(list("abcdef")), "Received: 'a'"),
     "too many columns": (np.zeros((6, 10_001)), Y, "Received: .*10,001 column"),
     "rows that differ": ({"a": Y, "b": Y[:3]}, Y, "inconsistent numbers"),
+    "target of dates": (np.eye(6), Y.astype("M8[D]"), "Received: '1970-01-01'"),
+    "infinity in a column": (
+        {"a": [*Y[:5], np.inf]},
+        Y,
+        "`a` must .* infinity",
+    ),
+    "nested cells": ({"a": [[1, 2]] * 6}, Y, "`a` must.* shape .6, 2."),
+    "dicts in cells": ({"a": [{"b": 1}] * 6}, Y, "`a` must .* Received: dict"),
+    "complex numbers": ({"a": Y * 1j}, Y, "`a` must .* complex128"),
+    "numbers as batches": (iter(Y), None, "A batch must be .* a float64"),
     "infinite values": (np.where(np.eye(6), np.inf, 0.0), Y, "infinity"),
 }
 
@@ -35,6 +45,13 @@ def test_bad_table(name):
         kl.tabular.Regressor().fit(table, y)
 
 
+def test_columns_need_names_of_their_own():
+    pandas = pytest.importorskip("pandas")
+    table = pandas.DataFrame(np.eye(6)[:, :2], columns=["a", "a"])
+    with pytest.raises(ValueError, match="Received: a more than once"):
+        kl.tabular.Regressor().fit(table, Y)
+
+
 def test_bad_settings():
     with pytest.raises(ValueError, match="`members` must.*Received: 1"):
         kl.tabular.Regressor(members=1).fit(np.eye(6), Y)
@@ -42,5 +59,7 @@ def test_bad_settings():
         kl.tabular.Regressor(epochs=0).fit(np.eye(6), Y)
     with pytest.raises(ValueError, match="Received: one class, 'a'"):
         kl.tabular.Classifier().fit(np.eye(6), ["a"] * 6)
+    with pytest.raises(ValueError, match="of one type.*Received: NoneType"):
+        kl.tabular.Classifier().fit(np.eye(6), [None, *"abcde"])
     with pytest.raises(ValueError, match="`sample_weight` must be finite"):
         kl.tabular.Regressor().fit(np.eye(6), Y, sample_weight=-Y)

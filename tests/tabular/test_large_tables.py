@@ -106,14 +106,20 @@ def batches(table, target=True):
             yield rows.drop(columns="price"), rows["price"].to_numpy()
 
 
+def test_rows_without_a_target_are_left_out():
+    with pytest.warns(UserWarning, match="1 row.s. without a target"):
+        _, y, weight = tables.with_targets(make_table(), None, None, "price")
+    assert np.flatnonzero(weight == 0) == [3] and len(y) == ROWS
+
+
+@pytest.mark.filterwarnings("ignore:1 row.s. without a target")
 def test_files_and_batches_train_the_same_model(files):
     table = make_table()
     x, y = table.drop(columns="price"), table["price"]
     known = y.notna()
     expected = fitted(x[known], y[known]).predict(x)
     named = {"target": "price"}
-    with pytest.warns(UserWarning, match="1 row.s. without a target"):
-        model = fitted(files / "table.parquet", **named)
+    model = fitted(files / "table.parquet", **named)
     np.testing.assert_allclose(model.predict(x), expected, rtol=1e-5)
     # The table of the training has one column more, which does no harm.
     path = str(files / "table.csv")
