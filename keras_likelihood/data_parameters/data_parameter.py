@@ -26,6 +26,7 @@ from keras_likelihood.data_parameters.refusals import Refusals
 from keras_likelihood.data_parameters.row_prior import RowPrior, move_center
 from keras_likelihood.data_parameters.saved_rows import (
     check_about,
+    in_parts,
     load_rows,
     save_rows,
 )
@@ -150,7 +151,6 @@ class DataParameter(keras.callbacks.Callback):
         # They are not known until `load` reads that table.
         self.is_open = True
         self._turns = BetweenSteps()
-        self._steps, self._next_check = 0, 1
 
     def bind(self, likelihood, name: str) -> "DataParameter":
         """Says which parameter of which likelihood this is; returns self."""
@@ -231,9 +231,8 @@ class DataParameter(keras.callbacks.Callback):
     def variables(self) -> list:
         """What a model saves: the table, its mean and counters."""
         self._require_built()
-        center = [self._center] if self.prior else []
-        own = [self._mean, self._refusals.counts, *center]
-        return [*self.table.variables, *own]
+        own = self._mean, self._refusals.counts, self._center
+        return [*self.table.variables, *(v for v in own if v is not None)]
 
     def _require_known(self):
         self._require_built()
@@ -386,15 +385,11 @@ class DataParameter(keras.callbacks.Callback):
         """Brings the mean up to date, in one pass, if it is the fallback."""
         if self.fallback != "mean" or not self.is_open:
             return
-        # A table in a file may not fit in memory.
-        stride = max(1, 2**22 // self.table.shape[2])
-        rows = self._view()
         total = sum(
-            self._to_values(rows[i : i + stride]).sum(0, "float64")
-            for i in range(0, self.num_examples, stride)
+            self._to_values(part).sum(0, "float64")
+            for part in in_parts(self._view())
         )
-        mean = (total / self.num_examples).astype("float32")
-        self._mean.assign(mean.reshape(-1))
+        self._mean.assign((total / self.num_examples).reshape(-1))
 
     def append(
         self, count: int, *, prior: RowPrior | None = None
@@ -428,11 +423,7 @@ class DataParameter(keras.callbacks.Callback):
                 "`index` must name at least one row, in one dimension. "
                 f"Received: rows of shape {numbers.shape}"
             )
-        rows = self._view()
-        # The rows that are kept need not fit in memory.
-        parts = (
-            rows[numbers[i : i + 2**16]] for i in range(0, len(numbers), 2**16)
-        )
+        parts = in_parts(self._view(), numbers)
         return self._replace_table(len(numbers), parts, prior=prior)
 
     def join(self, other: "DataParameter") -> "DataParameter":

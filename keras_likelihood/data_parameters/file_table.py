@@ -164,10 +164,7 @@ class FileTable:
             self.close()
 
     def resized(self, count: int, parts) -> "FileTable":
-        """A table of `count` rows: those of the arrays `parts`, then zeros.
-
-        It replaces the file in one move.
-        """
+        """A table of `count` rows: those of the arrays `parts`, then zeros."""
         table = copy.copy(self)
         table.shape = (count, *self.shape[1:])
         table._take_lock()
@@ -241,8 +238,7 @@ class FileTable:
         header = {"descr": "<f4", "fortran_order": False, "shape": self.shape}
         # The writer alone uses this name, so that a process that was killed
         # leaves at most one such file.
-        name = f"{os.path.basename(self.path)}.new"
-        with replacing(self.path, name) as new:
+        with replacing(self.path, f"{os.path.basename(self.path)}.new") as new:
             with open(new, "wb") as file:
                 np.lib.format.write_array_header_1_0(file, header)
                 end = file.tell() + 4 * int(np.prod(self.shape, dtype="int64"))

@@ -61,7 +61,6 @@ class MemoryTable(FromArguments):
 
     shape: tuple
     _name: str
-    _about: dict
     _layout: Any
     _rows: _Rows
 
@@ -78,7 +77,7 @@ class MemoryTable(FromArguments):
     def build(self, shape: tuple, name: str, about: dict) -> "MemoryTable":
         """A table of zeros, of shape `(rows, columns, size)`."""
         table = copy.copy(self)
-        table.shape, table._name, table._about = shape, name, about
+        table.shape, table._name = shape, name
         table._layout = row_layout(name, self.shard)
         parts, processes = parts_of(table._layout)
         rows, columns, size = shape
@@ -134,7 +133,7 @@ class MemoryTable(FromArguments):
     def resized(self, count: int, parts) -> "MemoryTable":
         """A table of `count` rows: those of the arrays `parts`, then zeros."""
         shape = (count, *self.shape[1:])
-        table = self.build(shape, self._name, self._about)
+        table = self.build(shape, self._name, {})
         rows = np.concatenate([*parts], dtype="float32")
         table._rows.assign(rows.reshape(len(rows), -1))
         return table

@@ -69,14 +69,10 @@ class RowPrior(FromArguments):
 
 
 def move_center(center, rate: float, gradient, known):
-    """Moves the center of the rows down the gradient of a batch.
+    """Moves the center of the rows down the gradient `(batch, size)`.
 
-    Args:
-        center: variable `(columns, size)`: the center before the constraint,
-            and the state of its optimizer.
-        rate: step size.
-        gradient: `(batch, size)`.
-        known: booleans `(batch,)`; other examples add nothing.
+    The variable `center`, `(columns, size)`, has the state of its optimizer
+    too. Examples that are not `known` add nothing.
     """
     gradient = ops.where(known[:, None], gradient, 0.0)
     state, _ = SparseRMSProp(rate).step(

@@ -4,6 +4,7 @@ import json
 import os
 import struct
 import zlib
+from collections.abc import Iterator
 
 import numpy as np
 
@@ -98,6 +99,14 @@ def open_rows(
     return rows
 
 
+def in_parts(rows: np.ndarray, numbers=None) -> Iterator[np.ndarray]:
+    """All rows, or those of `numbers`, in parts that fit in memory."""
+    count = max(1, 2**22 // rows[:1].size)
+    for start in range(0, len(rows if numbers is None else numbers), count):
+        part = slice(start, start + count)
+        yield rows[part if numbers is None else numbers[part]]
+
+
 def save_rows(path: str, rows: np.ndarray, about: dict):
     """Writes rows and their description to an `.npz`, whole or not at all."""
     text = np.frombuffer(json.dumps(about).encode(), "uint8")
@@ -130,8 +139,8 @@ def load_rows(path: str | os.PathLike, shape: tuple, about: dict) -> np.ndarray:
             f"{shape}. Received: {rows.shape}"
         )
     bad = sum(
-        int((~np.isfinite(rows[i : i + 2**16])).any(axis=(1, 2)).sum())
-        for i in range(0, len(rows), 2**16)
+        int((~np.isfinite(part)).any(axis=(1, 2)).sum())
+        for part in in_parts(rows)
     )
     if bad:
         raise ValueError(
