@@ -147,14 +147,14 @@ def kills(args):
     row = tally("training killed")
     expected = states(EPOCHS)
     rows_only = np.stack([rows for _, rows in expected])
-    seed = random.Random(0)
+    moments = random.Random(args.seed)
     for number in range(args.kills):
         with tempfile.TemporaryDirectory() as folder:
             path = os.path.join(folder, "scale.npy")
             checkpoint = os.path.join(folder, "model.weights.h5")
             child = start(train, folder, path)
             row["hangs"] += not wait_for(checkpoint, child)
-            time.sleep(seed.random())
+            time.sleep(moments.random())
             how = (signal.SIGKILL, signal.SIGTERM)[number % 4 == 3]
             os.kill(child.pid, how)
             child.join()
@@ -445,6 +445,7 @@ def parse():
     parser.add_argument(
         "--backends", nargs="+", choices=BACKENDS, default=BACKENDS
     )
+    parser.add_argument("--seed", type=int, default=0, help="of the moments")
     parser.add_argument("--every", type=int, default=1, help="of the bad files")
     parser.add_argument("--verbose", action="store_true")
     parser.add_argument("--child", action="store_true", help=argparse.SUPPRESS)

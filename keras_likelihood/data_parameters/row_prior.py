@@ -51,8 +51,8 @@ class RowPrior(FromArguments):
         if self.row_sizes.shape not in ((), (rows,)):
             raise ValueError(
                 f"`row_sizes` must be a number or {rows} numbers, one per "
-                "row, such as "
-                f"`np.bincount(index, minlength={rows})`. "
+                f"row, such as `np.bincount(index, minlength={rows})`. If the "
+                "table grows, pass the new `prior` to `append`. "
                 f"Received: shape {self.row_sizes.shape}"
             )
 
