@@ -19,6 +19,7 @@ import contextlib
 import errno
 import importlib.util
 import json
+import multiprocessing
 import os
 import pathlib
 import random
@@ -106,27 +107,30 @@ def tally(kind):
     return {**dict.fromkeys(COLUMNS, 0), "kind": kind}
 
 
-def start(*arguments, **environment):
-    """This script as another process."""
-    return subprocess.Popen(
-        [sys.executable, __file__, "--child", *map(str, arguments)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-        env={**os.environ, "PYTHONPATH": str(ROOT), **environment},
-    )
+def start(function, *arguments):
+    """Calls a function in another process.
+
+    PyTorch can be forked, which saves the seconds of importing it.
+    """
+    import keras
+
+    how = "fork" if keras.backend.backend() == "torch" else "spawn"
+    context = multiprocessing.get_context(how)
+    child = context.Process(target=function, args=arguments, daemon=True)
+    child.start()
+    return child
 
 
 def wait_for(path, child, seconds=120):
     end = time.monotonic() + seconds
     while not os.path.exists(path):
-        if child.poll() is not None or time.monotonic() > end:
+        if not child.is_alive() or time.monotonic() > end:
             return False
         time.sleep(0.01)
     return True
 
 
-def train(folder, path):
+def train(folder, path, epochs=EPOCHS):
     """What a process does until it is ended: it trains and saves."""
     import keras
 
@@ -136,27 +140,26 @@ def train(folder, path):
         save_weights_only=True,
         save_freq=1,
     )
-    fit(model, checkpoint, epochs=EPOCHS)
+    fit(model, checkpoint, epochs=epochs)
 
 
 def kills(args):
     row = tally("training killed")
     expected = states(EPOCHS)
     rows_only = np.stack([rows for _, rows in expected])
-    seed = random.Random(0)
+    moments = random.Random(args.seed)
     for number in range(args.kills):
         with tempfile.TemporaryDirectory() as folder:
             path = os.path.join(folder, "scale.npy")
             checkpoint = os.path.join(folder, "model.weights.h5")
-            with start("train", folder, path) as child:
-                if not wait_for(checkpoint, child):
-                    child.kill()
-                    row["hangs"] += 1
-                time.sleep(seed.random())
-                how = (signal.SIGKILL, signal.SIGTERM)[number % 4 == 3]
-                child.send_signal(how)
+            child = start(train, folder, path)
+            row["hangs"] += not wait_for(checkpoint, child)
+            time.sleep(moments.random())
+            how = (signal.SIGKILL, signal.SIGTERM)[number % 4 == 3]
+            os.kill(child.pid, how)
+            child.join()
             row["tried"] += 1
-            row["other faults"] += child.returncode != -how
+            row["other faults"] += child.exitcode != -how
             # The table as it was left, which may have one row that is torn.
             left = np.load(path)
             step = int(np.argmin(np.abs(rows_only - left).sum(axis=(1, 2, 3))))
@@ -223,10 +226,13 @@ def disks(args):
         for number in range(-(-args.disks // len(kinds))):
             with small_disk(kind) as folder:
                 road = roads[number % len(roads)]
-                with start("disk", folder, road, kind) as child:
-                    said = child.stdout.read()
+                child = start(full_disk, folder, road, kind)
+                child.join()
+                counts = pathlib.Path(folder).with_suffix(".json")
+                lost, faults = 0, 1
+                if child.exitcode == 0:
+                    lost, faults = json.loads(counts.read_text())
             row["tried"] += 1
-            lost, faults = json.loads(said) if child.returncode == 0 else (0, 1)
             row["rows lost"] += lost
             row["other faults"] += faults
         made.append(row)
@@ -236,8 +242,13 @@ def disks(args):
 def full_disk(folder, road, kind):
     """One full disk, in a process that it might end.
 
-    Prints the number of rows lost and of other faults.
+    Writes the number of rows lost and of other faults beside the folder.
     """
+    counts = _full_disk(folder, road, kind)
+    pathlib.Path(folder).with_suffix(".json").write_text(json.dumps(counts))
+
+
+def _full_disk(folder, road, kind):
     path, filler = os.path.join(folder, "t.npy"), os.path.join(folder, "fill")
     faults = lost = 0
     if kind == "limit":
@@ -250,8 +261,7 @@ def full_disk(folder, road, kind):
         model, _ = make(path, rows=20_000)
         faults += not _is_refused(lambda: fit(model))
         faults += os.path.exists(path) or os.path.exists(f"{path}.new")
-        print(json.dumps([lost, faults]))
-        return
+        return lost, faults
     model, scale = make(path)
     expected = states(2)
     checkpoint = os.path.join(folder, "model.weights.h5")
@@ -278,7 +288,7 @@ def full_disk(folder, road, kind):
     model.load_weights(checkpoint)
     good = is_close(scale.state(), expected[5][1]).all(axis=(1, 2))
     lost += int((~good).sum())
-    print(json.dumps([lost, faults]))
+    return lost, faults
 
 
 def _is_refused(function):
@@ -302,21 +312,24 @@ def pairs(args):
     second, reader = tally("second writer"), tally("reader during a training")
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "scale.npy")
-        with start("train", folder, path) as child:
-            if not wait_for(os.path.join(folder, "model.weights.h5"), child):
-                second["hangs"] += 1
-            for _ in range(args.pairs):
-                second["tried"] += 1
-                model, scale = make(path)
-                try:
-                    fit(model)
-                    second["other faults"] += child.poll() is None
-                except BlockingIOError:
-                    pass
-                reader["tried"] += 1
-                values = scale.values()
-                reader["rows lost"] += int((~np.isfinite(values)).sum())
-            child.kill()
+        child = start(train, folder, path, 50 * EPOCHS)
+        checkpoint = os.path.join(folder, "model.weights.h5")
+        second["hangs"] += not wait_for(checkpoint, child)
+        for _ in range(args.pairs):
+            second["tried"] += 1
+            model, scale = make(path)
+            try:
+                fit(model)
+                second["other faults"] += 1
+            except BlockingIOError:
+                pass
+            reader["tried"] += 1
+            values = scale.values()
+            reader["rows lost"] += int((~np.isfinite(values)).sum())
+        # It trained all the while.
+        second["other faults"] += not child.is_alive()
+        child.kill()
+        child.join()
     return [second, reader]
 
 
@@ -324,12 +337,17 @@ def positions(args):
     made = []
     for backend in args.backends:
         row = tally(f"training stopped ({backend})")
-        with start("positions", KERAS_BACKEND=backend) as child:
-            said = child.stdout.read()
+        paths = {"KERAS_BACKEND": backend, "PYTHONPATH": str(ROOT)}
+        child = subprocess.run(
+            [sys.executable, __file__, "--child"],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env={**os.environ, **paths},
+        )
         if child.returncode:
             row["other faults"] += 1
         else:
-            found = json.loads(said.splitlines()[-1])
+            found = json.loads(child.stdout.splitlines()[-1])
             row |= dict(zip(COLUMNS[1:], found, strict=True))
         made.append(row)
     return made
@@ -427,9 +445,10 @@ def parse():
     parser.add_argument(
         "--backends", nargs="+", choices=BACKENDS, default=BACKENDS
     )
+    parser.add_argument("--seed", type=int, default=0, help="of the moments")
     parser.add_argument("--every", type=int, default=1, help="of the bad files")
     parser.add_argument("--verbose", action="store_true")
-    parser.add_argument("--child", nargs="+", help=argparse.SUPPRESS)
+    parser.add_argument("--child", action="store_true", help=argparse.SUPPRESS)
     return parser.parse_args()
 
 
@@ -437,13 +456,7 @@ def main():
     args = parse()
     sys.path.insert(0, str(ROOT))
     if args.child:
-        road, *given = args.child
-        children = {
-            "train": train,
-            "disk": full_disk,
-            "positions": stop_everywhere,
-        }
-        children[road](*given)
+        stop_everywhere()
         return
     begin = time.time()
     rows = [r for p in PARTS if p in args.parts for r in PARTS[p](args)]

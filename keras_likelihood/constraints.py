@@ -1,22 +1,21 @@
 """Smooth, invertible maps from the real line to a parameter's domain."""
 
-import inspect
 import math
 
 import keras
 import numpy as np
 from keras import ops
 
-from keras_likelihood.backend.registration import serializable
+from keras_likelihood.backend.registration import FromArguments, serializable
 
 _HOST_TYPES = (int, float, list, tuple, np.ndarray, np.generic)
 
 
-class Constraint:
+class Constraint(FromArguments):
     """A smooth, increasing map from the reals onto the interval (low, high).
 
     A subclass defines `call`, `inverse` and the ends of its range. It stores
-    its arguments under their own names. The config is made from these.
+    its arguments under their own names.
     """
 
     low: float = 0.0
@@ -44,14 +43,6 @@ class Constraint:
 
     def _inverse(self, y, xp):
         raise NotImplementedError
-
-    def get_config(self) -> dict:
-        names = inspect.signature(type(self)).parameters
-        return {name: getattr(self, name) for name in names}
-
-    @classmethod
-    def from_config(cls, config):
-        return cls(**config)
 
     def __eq__(self, other):
         return (

@@ -98,7 +98,6 @@ def wrong_outputs():
             "no/such/out",
             f"names.txt/out{suffix}",
             "n" * 300 + suffix,
-            "/proc/out",
         ):
             yield Case(
                 "unwritable", f"{command} {path}", prepare=make_folder("deep")

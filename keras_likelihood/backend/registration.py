@@ -1,7 +1,24 @@
 """Registers the classes of the package, so that saved files can be loaded."""
 
+import inspect
+
 import keras
 
 serializable = keras.saving.register_keras_serializable(
     package="keras_likelihood"
 )
+
+
+class FromArguments:
+    """A class that stores the arguments of its constructor by their names.
+
+    Its config is made from these.
+    """
+
+    def get_config(self) -> dict:
+        names = inspect.signature(type(self)).parameters
+        return {name: getattr(self, name) for name in names}
+
+    @classmethod
+    def from_config(cls, config):
+        return cls(**config)

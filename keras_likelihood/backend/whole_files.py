@@ -8,7 +8,7 @@ import shutil
 
 
 @contextlib.contextmanager
-def replacing(path):
+def replacing(path, temporary=None):
     """Yields the path of a temporary file, which then replaces `path`.
 
     The temporary file lies in the same folder and has the same suffix. If
@@ -21,12 +21,15 @@ def replacing(path):
 
     Args:
         path: the path of the file to write. Its folder must exist.
+        temporary: name of the temporary file in that folder. Defaults to a
+            new name, which other processes do not use at the same time.
     """
     target = pathlib.Path(os.path.realpath(path))
     suffix = "".join(target.suffixes)
-    temporary = target.with_name(f".{secrets.token_hex(8)}{suffix}")
+    temporary = temporary or f".{secrets.token_hex(8)}{suffix}"
+    temporary = target.with_name(temporary)
     try:
-        with open(temporary, "xb"):
+        with open(temporary, "wb"):
             pass
         yield temporary
         with open(temporary, "rb+") as file:

@@ -1,9 +1,7 @@
 """A likelihood parameter with one learned value per training example."""
 
-import concurrent.futures
 import dataclasses
 import os
-import threading
 from typing import Any, NamedTuple
 
 import keras
@@ -11,6 +9,7 @@ import numpy as np
 from keras import ops
 
 from keras_likelihood import constraints, likelihoods
+from keras_likelihood.backend.between_steps import BetweenSteps
 from keras_likelihood.backend.processes import (
     gather_replicas,
     joint_count,
@@ -24,9 +23,10 @@ from keras_likelihood.data_parameters.moved_arguments import (
     without_moved,
 )
 from keras_likelihood.data_parameters.refusals import Refusals
-from keras_likelihood.data_parameters.row_prior import RowPrior
+from keras_likelihood.data_parameters.row_prior import RowPrior, move_center
 from keras_likelihood.data_parameters.saved_rows import (
     check_about,
+    in_parts,
     load_rows,
     save_rows,
 )
@@ -34,12 +34,6 @@ from keras_likelihood.data_parameters.sparse_rms_prop import (
     RunningMean,
     SparseRMSProp,
 )
-
-LARGEST_LOADED = 2**30
-"""Bytes of a table that a model file may ask for."""
-
-_GATE = threading.Lock()
-"""Held while a training begins or ends, and by readers outside of it."""
 
 
 class Rows(NamedTuple):
@@ -153,13 +147,10 @@ class DataParameter(keras.callbacks.Callback):
         self.name: str | None = None
         self.built = False
         self._likelihood: Any = None
-        self._is_loaded = False
         # Version 0.2 kept the rows of a table on disk out of the model file.
         # They are not known until `load` reads that table.
         self.is_open = True
-        self._thread: int | None = None
-        self._requests: list = []
-        self._steps, self._next_check = 0, 1
+        self._turns = BetweenSteps()
 
     def bind(self, likelihood, name: str) -> "DataParameter":
         """Says which parameter of which likelihood this is; returns self."""
@@ -206,21 +197,14 @@ class DataParameter(keras.callbacks.Callback):
             return
         name, size = f"data_{self.name}", int(np.prod(shape))
         rows = (self.num_examples, len(self._rule.columns), size)
-        if self._is_loaded:
-            _refuse_large(rows)
         # A vector repeats: its entries are next to each other in a row.
         self._origin = np.resize(self._constraint.inverse(self.start), shape)
         self.table = self.table.build(rows, name, self._about())
-        self._mean = keras.Variable(
-            np.resize(np.float32(self.start), (size,)),
-            trainable=False,
-            autocast=False,
-            name=f"{name}_mean",
-        )
+        mean = np.resize(np.float32(self.start), (size,))
+        self._mean = _fixed(mean, f"{name}_mean")
         self._refusals = Refusals(name=f"{name}_refusals")
-        self._pooled = self.prior and self.prior.build(
-            size, self._rule.learning_rate, name
-        )
+        center = np.zeros((len(SparseRMSProp().columns), size), "float32")
+        self._center = self.prior and _fixed(center, f"{name}_center")
         self.row_shape, self.built = shape, True
 
     def _about(self):
@@ -247,9 +231,8 @@ class DataParameter(keras.callbacks.Callback):
     def variables(self) -> list:
         """What a model saves: the table, its mean and counters."""
         self._require_built()
-        center = [self._pooled.state] if self._pooled else []
-        own = [self._mean, self._refusals.counts, *center]
-        return [*self.table.variables, *own]
+        own = self._mean, self._refusals.counts, self._center
+        return [*self.table.variables, *(v for v in own if v is not None)]
 
     def _require_known(self):
         self._require_built()
@@ -290,9 +273,10 @@ class DataParameter(keras.callbacks.Callback):
         """Values `(batch, *row_shape)` for displacements `(batch, size)`."""
         rows = ops.reshape(displacement, (-1, *self.row_shape))
         origin = ops.convert_to_tensor(self._origin, dtype=rows.dtype)
-        if self._pooled:
-            center = ops.cast(self._pooled.center, rows.dtype)
-            origin = origin + ops.reshape(center, self.row_shape)
+        if self.prior:
+            center = ops.convert_to_tensor(self._center)[0]
+            center = ops.reshape(center, self.row_shape)
+            origin = origin + ops.cast(center, rows.dtype)
         return self._constraint(origin + rows)
 
     def fallback_value(self):
@@ -333,9 +317,10 @@ class DataParameter(keras.callbacks.Callback):
                 # TensorFlow has divided the loss by their number already.
                 gradient = gradient / joint_count()
             state = self.table.read(index)
-        if self._pooled:
-            self._pooled.move_center(gradient, known)
-            pull = self._pooled.gradient(state[:, 0], index)
+        if self.prior:
+            rate = self._rule.learning_rate
+            move_center(self._center, rate, gradient, known)
+            pull = self.prior.gradient(state[:, 0], index)
             gradient = gradient + (pull if weight is None else pull * weight)
         state, refused = self._rule.step(state, gradient, index, known)
         self.table.write(index, state)
@@ -354,7 +339,6 @@ class DataParameter(keras.callbacks.Callback):
         Returns:
             `(rows,)` for a scalar, else `(rows, ...)`.
         """
-        self._require_known()
 
         def read():
             state = self._rows_at(index)
@@ -375,14 +359,11 @@ class DataParameter(keras.callbacks.Callback):
         Args:
             index: as in `values`.
         """
-        self._require_known()
         return self._between_steps(lambda: self._rows_at(index))
 
     def _rows_at(self, index):
-        if isinstance(index, list | tuple):
-            index = np.asarray(index, None if len(index) else "int64")
         rows = self.table.view()
-        return np.array(rows if index is None else rows[index])
+        return np.array(rows if index is None else rows[_as_index(index)])
 
     def _to_values(self, state):
         # A copy, as PyTorch warns of arrays that cannot be written.
@@ -391,43 +372,28 @@ class DataParameter(keras.callbacks.Callback):
 
     def _between_steps(self, function):
         """The result of `function`, computed while no step of JAX runs."""
-        if keras.backend.backend() != "jax":
+        self._require_known()
+
+        def up_to_date():
+            # Reading `model` brings the variables up to date on JAX.
+            _ = self.model
             return function()
-        if self._thread == threading.get_ident():
-            return self._up_to_date(function)
-        with _GATE:
-            if self._thread is None:
-                return self._up_to_date(function)
-            future: Any = concurrent.futures.Future()
-            self._requests.append((function, future))
-        return future.result()
 
-    def _up_to_date(self, function):
-        # Reading `model` brings the variables up to date on JAX.
-        _ = self.model
-        return function()
-
-    def _answer_requests(self):
-        while self._requests:
-            function, future = self._requests.pop()
-            try:
-                future.set_result(self._up_to_date(function))
-            except BaseException as error:
-                future.set_exception(error)
+        return self._turns.run(up_to_date)
 
     def update_mean(self):
-        """Brings the mean for `fallback` up to date, in one pass."""
-        # A table in a file may not fit in memory.
-        stride = max(1, 2**22 // self.table.shape[2])
-        rows = self._view()
+        """Brings the mean up to date, in one pass, if it is the fallback."""
+        if self.fallback != "mean" or not self.is_open:
+            return
         total = sum(
-            self._to_values(rows[i : i + stride]).sum(0, "float64")
-            for i in range(0, self.num_examples, stride)
+            self._to_values(part).sum(0, "float64")
+            for part in in_parts(self._view())
         )
-        mean = (total / self.num_examples).astype("float32")
-        self._mean.assign(mean.reshape(-1))
+        self._mean.assign((total / self.num_examples).reshape(-1))
 
-    def append(self, count: int) -> "DataParameter":
+    def append(
+        self, count: int, *, prior: RowPrior | None = None
+    ) -> "DataParameter":
         """Adds rows for new examples at the end; returns self.
 
         ```python
@@ -437,24 +403,28 @@ class DataParameter(keras.callbacks.Callback):
 
         Args:
             count: how many rows. They start from the initial value.
+            prior: a `RowPrior` with the sizes of all rows, if the prior
+                before has one size per row.
         """
         _check_count("count", count)
-        old = self._view()
-        return self._resize([old, np.zeros((count, *old.shape[1:]), "f4")])
+        rows = self._view()
+        return self._replace_table(len(rows) + count, [rows], prior=prior)
 
-    def keep(self, index) -> "DataParameter":
+    def keep(self, index, *, prior: RowPrior | None = None) -> "DataParameter":
         """Keeps some rows, in the order of `index`; returns self.
 
         Args:
             index: row numbers, a mask or a slice, as for `values()[index]`.
+            prior: as in `append`.
         """
-        rows = self.state(index)
-        if rows.ndim != 3 or not len(rows):
+        numbers = np.arange(self.num_examples)[_as_index(index)]
+        if numbers.ndim != 1 or not len(numbers):
             raise ValueError(
                 "`index` must name at least one row, in one dimension. "
-                f"Received: rows of shape {rows.shape[:-2]}"
+                f"Received: rows of shape {numbers.shape}"
             )
-        return self._resize([rows])
+        parts = in_parts(self._view(), numbers)
+        return self._replace_table(len(numbers), parts, prior=prior)
 
     def join(self, other: "DataParameter") -> "DataParameter":
         """Adds the rows of another table at the end; returns self.
@@ -467,24 +437,26 @@ class DataParameter(keras.callbacks.Callback):
         self._refuse_prior()
         other._refuse_prior()
         check_about(self._about(), other._about(), "`other`")
-        return self._resize(parts)
+        return self._replace_table(sum(map(len, parts)), parts)
 
-    def _resize(self, parts):
-        count = sum(len(part) for part in parts)
-        if self.prior is not None:
-            self.prior.check(count)
-        self._refuse_during_fit()
-        return self._replace_table(self.table.resized(count, parts))
-
-    def _refuse_during_fit(self):
-        if self._thread is not None:
+    def _replace_table(self, count, parts, *, prior=None, table=None):
+        """Fills a table, by default one like this, with `parts` and zeros."""
+        if self._turns.is_training:
             raise ValueError(
                 "A table can be replaced between trainings only. "
                 "Received: a change while `fit` runs"
             )
-
-    def _replace_table(self, table):
-        self.table, self.num_examples = table, table.shape[0]
+        if prior and not (self.prior and isinstance(prior, RowPrior)):
+            raise ValueError(
+                "`prior` must be a `RowPrior` in place of another one, or "
+                f"None. Received: {prior} in place of {self.prior}"
+            )
+        prior = prior or self.prior
+        if prior:
+            prior.check(count)
+        self.table.close()
+        self.table = (table or self.table).resized(count, parts)
+        self.num_examples, self.prior = count, prior
         self.update_mean()
         if self.model is not None:
             # Compiled steps refer to the table before.
@@ -494,8 +466,7 @@ class DataParameter(keras.callbacks.Callback):
 
     def _view(self):
         """The rows, which a `FileTable` does not copy."""
-        self._require_known()
-        return self._between_steps(self.table.view)
+        return self._between_steps(lambda: self.table.view())
 
     def to_file(self, path: str | os.PathLike) -> "DataParameter":
         """Moves the rows to the file of a `FileTable`; returns self.
@@ -512,11 +483,9 @@ class DataParameter(keras.callbacks.Callback):
                 replaced; any other file is an error.
         """
         self._refuse_prior()
-        self._refuse_during_fit()
         rows = self._view()
         table = FileTable(path).build(rows.shape, "data_", self._about())
-        table.assign(rows)
-        return self._replace_table(table)
+        return self._replace_table(len(rows), [rows], table=table)
 
     def save(self, path: str | os.PathLike):
         """Writes the rows and the state of their optimizer to an `.npz`.
@@ -559,9 +528,7 @@ class DataParameter(keras.callbacks.Callback):
 
     def close(self):
         """Closes the file of a table on disk, as `fit` does at its end."""
-        with _GATE:
-            self._thread = None
-        self._answer_requests()
+        self._turns.end()
         if self.built:
             self.table.close()
 
@@ -576,12 +543,11 @@ class DataParameter(keras.callbacks.Callback):
         self._refusals.reset()
         self.table.open_for_training()
         self._steps, self._next_check = 0, 1
-        with _GATE:
-            self._thread = threading.get_ident()
+        self._turns.begin()
 
     def on_train_batch_begin(self, batch, logs=None):
         self.table.raise_error()
-        self._answer_requests()
+        self._turns.answer()
         # Early and seldom: on JAX a look at the state waits for the device.
         if self._steps == self._next_check:
             self._between_steps(self.check)
@@ -590,16 +556,14 @@ class DataParameter(keras.callbacks.Callback):
 
     def on_epoch_end(self, epoch, logs=None):
         self._between_steps(self.check)
-        self._answer_requests()
+        self._turns.answer()
         self.table.flush()
 
     def on_test_begin(self, logs=None):
-        if self.fallback == "mean" and self.is_open:
-            self.update_mean()
+        self.update_mean()
 
     def on_train_end(self, logs=None):
-        if self.fallback == "mean":
-            self.update_mean()
+        self.update_mean()
 
     def get_config(self) -> dict:
         # A loaded model must not touch a file that its own file names.
@@ -627,8 +591,13 @@ class DataParameter(keras.callbacks.Callback):
                 made = keras.saving.deserialize_keras_object(config[name])
                 config[name] = made
         parameter = cls(**config)
-        parameter._is_loaded, parameter.is_open = True, has_rows
+        parameter.is_open = has_rows
         return parameter
+
+
+def _fixed(value, name):
+    """A variable that no optimizer of Keras trains."""
+    return keras.Variable(value, trainable=False, autocast=False, name=name)
 
 
 def _check_count(name, value):
@@ -638,21 +607,17 @@ def _check_count(name, value):
         )
 
 
+def _as_index(index):
+    # An empty list would be an array of floats.
+    if isinstance(index, list | tuple):
+        return np.asarray(index, None if len(index) else "int64")
+    return index
+
+
 def _check_kind(name, value, *kinds):
     if value is not None and not isinstance(value, kinds):
         allowed = " or a ".join(kind.__name__ for kind in kinds)
         raise ValueError(
             f"`{name}` must be a {allowed} of `kl.data_parameters`, or None. "
             f"Received: {value!r}"
-        )
-
-
-def _refuse_large(shape):
-    size = 4 * shape[0] * shape[1] * shape[2]
-    if size > LARGEST_LOADED:
-        raise ValueError(
-            "A model file may not ask for a table of this size. If you trust "
-            "it, load it with `compile=False` and compile the model with a "
-            f"`DataParameter({shape[0]})` of your own, which takes the rows. "
-            f"Received: a table of {size / 1e9:,.1f} GB"
         )

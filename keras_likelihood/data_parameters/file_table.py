@@ -11,8 +11,10 @@ from keras import ops
 from keras_likelihood.backend.extras import how_to_install
 from keras_likelihood.backend.host_calls import call_host
 from keras_likelihood.backend.processes import replica_count
+from keras_likelihood.backend.whole_files import replacing
 from keras_likelihood.data_parameters.saved_rows import (
     check_about,
+    open_rows,
     read_about,
     write_about,
 )
@@ -77,7 +79,6 @@ class FileTable:
         self._rows: Any = None
         self._lock: Any = None
         self._error: Exception | None = None
-        self._training = False
 
     def build(self, shape: tuple, name: str, about: dict) -> "FileTable":
         """A table of shape `(rows, columns, size)`; touches no file.
@@ -147,7 +148,7 @@ class FileTable:
         if self._rows is not None:
             return self._rows
         if os.path.lexists(self.path):
-            return self._open("r")
+            return open_rows(self.path, self.shape, self._about)
         return np.broadcast_to(np.float32(0), self.shape)
 
     def view(self) -> np.ndarray:
@@ -157,20 +158,23 @@ class FileTable:
 
     def assign(self, state):
         """Replaces all rows by `state`, `(rows, ...)`."""
+        was_open = self._lock is not None
         self._writer()[:] = np.reshape(state, self.shape)
-        if not self._training:
+        if not was_open:
             self.close()
 
     def resized(self, count: int, parts) -> "FileTable":
-        """A table of `count` rows, which are those of the arrays `parts`."""
+        """A table of `count` rows: those of the arrays `parts`, then zeros."""
         table = copy.copy(self)
         table.shape = (count, *self.shape[1:])
-        table._writes.table = table
         table._take_lock()
         try:
+            if os.path.lexists(self.path):
+                check_about(self._about, read_about(self.path), self.path)
             table._make_file(parts)
         finally:
             table.close()
+        table._writes.table = table
         return table
 
     def open_for_training(self):
@@ -178,7 +182,6 @@ class FileTable:
         self._refuse_several_devices()
         self._error = None
         self._writer()
-        self._training = True
 
     def _writer(self):
         """The rows to write to."""
@@ -187,9 +190,9 @@ class FileTable:
             try:
                 if not os.path.lexists(self.path):
                     self._make_file([])
-                read_about(self.path)
+                rows = open_rows(self.path, self.shape, self._about, "r+")
                 _fill_holes(self.path)
-                self._rows = self._open("r+")
+                self._rows = rows
                 self._identity = _identity(self.path)
             except BaseException:
                 self.close()
@@ -232,9 +235,10 @@ class FileTable:
         The zeros are written, so that a full disk is an error now. Later it
         would end the process.
         """
-        new = f"{self.path}.new"
         header = {"descr": "<f4", "fortran_order": False, "shape": self.shape}
-        try:
+        # The writer alone uses this name, so that a process that was killed
+        # leaves at most one such file.
+        with replacing(self.path, f"{os.path.basename(self.path)}.new") as new:
             with open(new, "wb") as file:
                 np.lib.format.write_array_header_1_0(file, header)
                 end = file.tell() + 4 * int(np.prod(self.shape, dtype="int64"))
@@ -242,34 +246,7 @@ class FileTable:
                     file.write(np.ascontiguousarray(part, "<f4").data)
                 while (left := end - file.tell()) > 0:
                     file.write(bytes(min(left, 2**20)))
-                file.flush()
-                os.fsync(file.fileno())
             write_about(self.path, self._about)
-            os.replace(new, self.path)
-        except BaseException as error:
-            if os.path.exists(new):
-                os.remove(new)
-            if isinstance(error, OSError):
-                error.filename = self.path
-            raise
-
-    def _open(self, mode):
-        check_about(self._about, read_about(self.path), self.path)
-        try:
-            rows = np.load(self.path, mmap_mode=mode)
-        except (ValueError, EOFError) as error:
-            raise ValueError(
-                f"{self.path} is damaged or was cut. Restore it from a "
-                f"checkpoint. Received: {error}"
-            ) from error
-        if rows.shape != self.shape or rows.dtype != np.dtype("<f4"):
-            raise ValueError(
-                f"{self.path} has another size. If there are new examples, "
-                "set `num_examples` to the number of rows and call `append`. "
-                f"Expected: float32 of shape {self.shape}. "
-                f"Received: {rows.dtype} of shape {rows.shape}"
-            )
-        return rows
 
     def flush(self):
         """Hands what was written to the disk."""
@@ -279,14 +256,9 @@ class FileTable:
 
     def close(self):
         """Closes the file and gives the lock back."""
-        self._training, self._rows = False, None
-        lock, self._lock = self._lock, None
+        lock, self._rows, self._lock = self._lock, None, None
         if lock is not None:
             lock.release()
-
-    def __getstate__(self):
-        # Another process opens the file for itself.
-        return {**self.__dict__, "_rows": None, "_lock": None, "_error": None}
 
 
 def _identity(path):

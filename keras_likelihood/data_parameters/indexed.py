@@ -135,8 +135,6 @@ def _compact(index):
 
 
 def _length(y):
-    if isinstance(y, dict):
-        return _length(next(iter(y.values())))
-    if isinstance(y, tuple):
-        return _length(y[0])
+    while isinstance(y, dict | tuple):
+        y = next(iter(y.values())) if isinstance(y, dict) else y[0]
     return len(y)

@@ -8,13 +8,16 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_likelihood.backend.registration import serializable
+from keras_likelihood.backend.registration import FromArguments, serializable
 from keras_likelihood.backend.rows import gather_rows, scatter_rows
 from keras_likelihood.backend.sharding import (
     parts_of,
     row_layout,
     whole_table,
 )
+
+LARGEST_IN_MODEL = 2**30
+"""Bytes of a table that a model file may ask for."""
 
 
 class _Rows(keras.Variable):
@@ -42,7 +45,7 @@ class _Rows(keras.Variable):
 
 
 @serializable
-class MemoryTable:
+class MemoryTable(FromArguments):
     """Keeps the rows of a `DataParameter` in a variable on the device.
 
     The numbers of a row lie side by side, so that a step reads and writes one
@@ -58,21 +61,28 @@ class MemoryTable:
 
     shape: tuple
     _name: str
-    _about: dict
     _layout: Any
     _rows: _Rows
 
     def __init__(self, shard: str | None = None):
         self.shard = shard
+        self._is_from_file = False
+
+    @classmethod
+    def from_config(cls, config):
+        table = cls(**config)
+        table._is_from_file = True
+        return table
 
     def build(self, shape: tuple, name: str, about: dict) -> "MemoryTable":
         """A table of zeros, of shape `(rows, columns, size)`."""
         table = copy.copy(self)
-        table.shape, table._name, table._about = shape, name, about
+        table.shape, table._name = shape, name
         table._layout = row_layout(name, self.shard)
         parts, processes = parts_of(table._layout)
         rows, columns, size = shape
-        _refuse_beyond_memory(4 * rows * columns * size // processes)
+        self._refuse_large(4 * rows * columns * size // processes)
+        table._is_from_file = False
         table._rows = _Rows(
             shape=(-(-rows // parts) * parts, columns * size),
             initializer="zeros",
@@ -84,6 +94,19 @@ class MemoryTable:
         )
         table._rows.num_rows = rows
         return table
+
+    def _refuse_large(self, size):
+        largest = LARGEST_IN_MODEL if self._is_from_file else _memory()
+        if size > largest:
+            raise ValueError(
+                "The table of a data parameter may take up to "
+                f"{largest / 1e9:,.1f} GB here. Keep a larger one in a file "
+                "with `table=kl.data_parameters.FileTable(path)`, or check "
+                "`num_examples`. Load a model file that you trust with "
+                "`compile=False`, and compile it with a `DataParameter` of "
+                "your own, which takes the rows. "
+                f"Received: a table of {size / 1e9:,.1f} GB"
+            )
 
     @property
     def variables(self) -> list:
@@ -108,10 +131,11 @@ class MemoryTable:
         self._rows.assign(np.reshape(state, self._rows.saved_shape))
 
     def resized(self, count: int, parts) -> "MemoryTable":
-        """A table of `count` rows, which are those of the arrays `parts`."""
+        """A table of `count` rows: those of the arrays `parts`, then zeros."""
         shape = (count, *self.shape[1:])
-        table = self.build(shape, self._name, self._about)
-        table.assign(np.concatenate([*parts], dtype="float32"))
+        table = self.build(shape, self._name, {})
+        rows = np.concatenate([*parts], dtype="float32")
+        table._rows.assign(rows.reshape(len(rows), -1))
         return table
 
     def open_for_training(self):
@@ -119,24 +143,10 @@ class MemoryTable:
 
     raise_error = flush = close = open_for_training
 
-    def get_config(self) -> dict:
-        return {"shard": self.shard}
 
-    @classmethod
-    def from_config(cls, config):
-        return cls(**config)
-
-
-def _refuse_beyond_memory(needed: int):
-    """Raises an error if this machine has less memory than `needed` bytes."""
+def _memory() -> float:
+    """Bytes of memory of this machine, as far as it tells."""
     try:
-        memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     except (AttributeError, ValueError, OSError):
-        return
-    if needed > memory:
-        raise ValueError(
-            "The table of a data parameter must fit in memory. Keep it in a "
-            "file with `table=kl.data_parameters.FileTable(path)`, or check "
-            f"`num_examples`. Received: a table of {needed / 1e9:,.0f} GB on "
-            f"a machine with {memory / 1e9:,.0f} GB"
-        )
+        return float("inf")

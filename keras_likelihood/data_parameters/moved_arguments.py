@@ -49,5 +49,5 @@ def without_moved(config: dict) -> dict:
         own["prior"] = RowPrior(
             config["prior_scale"], row_sizes=config["row_sizes"]
         )
-    own["table"] = MemoryTable(config.get("shard"))
+    own["table"] = MemoryTable.from_config({"shard": config.get("shard")})
     return own

@@ -65,10 +65,6 @@ class NumberedBatches(keras.utils.PyDataset):
                 f"Received: {reason}, {kind.__name__}"
             )
 
-    @property
-    def num_batches(self):
-        return self._dataset.num_batches
-
     def __len__(self):
         return self._dataset.num_batches
 

@@ -1,18 +1,14 @@
 """A prior that keeps rows with few examples near the others."""
 
-import copy
-from typing import Any
-
-import keras
 import numpy as np
 from keras import ops
 
-from keras_likelihood.backend.registration import serializable
+from keras_likelihood.backend.registration import FromArguments, serializable
 from keras_likelihood.data_parameters.sparse_rms_prop import SparseRMSProp
 
 
 @serializable
-class RowPrior:
+class RowPrior(FromArguments):
     """A normal prior of the rows of a `DataParameter` around their center.
 
         value[i] = constraint(constraint^-1(initial) + center + d[i])
@@ -36,9 +32,6 @@ class RowPrior:
             `np.bincount(annotator)`.
     """
 
-    state: Any
-    _rule: SparseRMSProp
-
     def __init__(self, scale: float, *, row_sizes):
         if not 0 < scale < float("inf"):
             raise ValueError(
@@ -58,27 +51,10 @@ class RowPrior:
         if self.row_sizes.shape not in ((), (rows,)):
             raise ValueError(
                 f"`row_sizes` must be a number or {rows} numbers, one per "
-                "row, such as "
-                f"`np.bincount(index, minlength={rows})`. "
+                f"row, such as `np.bincount(index, minlength={rows})`. If the "
+                "table grows, pass the new `prior` to `append`. "
                 f"Received: shape {self.row_sizes.shape}"
             )
-
-    def build(self, size: int, rate: float, name: str) -> "RowPrior":
-        """This prior with a center `(size,)` of its own."""
-        prior = copy.copy(self)
-        prior._rule = SparseRMSProp(rate)
-        prior.state = keras.Variable(
-            np.zeros((len(prior._rule.columns), size), "float32"),
-            trainable=False,
-            autocast=False,
-            name=f"{name}_centre",
-        )
-        return prior
-
-    @property
-    def center(self):
-        """`(size,)`, before the constraint."""
-        return ops.convert_to_tensor(self.state)[0]
 
     def gradient(self, displacement, index):
         """Each example's share of the gradient, `(batch, size)`."""
@@ -88,20 +64,21 @@ class RowPrior:
             share = ops.take(share, index, axis=0)[:, None]
         return displacement * (share * (self.scale**-2.0 / batch))
 
-    def move_center(self, gradient, known):
-        """Moves the center down the gradient `(batch, size)` of a batch."""
-        gradient = ops.where(known[:, None], gradient, 0.0)
-        state, _ = self._rule.step(
-            ops.convert_to_tensor(self.state)[None],
-            ops.sum(gradient, axis=0, keepdims=True),
-            ops.zeros((1,), "int32"),
-            ops.ones((1,), "bool"),
-        )
-        self.state.assign(state[0])
-
     def get_config(self) -> dict:
         return {"scale": self.scale, "row_sizes": self.row_sizes.tolist()}
 
-    @classmethod
-    def from_config(cls, config):
-        return cls(**config)
+
+def move_center(center, rate: float, gradient, known):
+    """Moves the center of the rows down the gradient `(batch, size)`.
+
+    The variable `center`, `(columns, size)`, has the state of its optimizer
+    too. Examples that are not `known` add nothing.
+    """
+    gradient = ops.where(known[:, None], gradient, 0.0)
+    state, _ = SparseRMSProp(rate).step(
+        ops.convert_to_tensor(center)[None],
+        ops.sum(gradient, axis=0, keepdims=True),
+        ops.zeros((1,), "int32"),
+        ops.ones((1,), "bool"),
+    )
+    center.assign(state[0])

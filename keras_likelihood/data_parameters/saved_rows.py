@@ -4,6 +4,7 @@ import json
 import os
 import struct
 import zlib
+from collections.abc import Iterator
 
 import numpy as np
 
@@ -76,6 +77,36 @@ def check_about(expected: dict, found: dict, path: str):
         )
 
 
+def open_rows(
+    path: str, shape: tuple, about: dict, mode: str = "r"
+) -> np.ndarray:
+    """The table at `path` as a memory map, if it is the expected one."""
+    check_about(about, read_about(path), path)
+    try:
+        rows = np.load(path, mmap_mode=mode)
+    except (ValueError, EOFError) as error:
+        raise ValueError(
+            f"{path} is damaged or was cut. Restore it from a checkpoint. "
+            f"Received: {error}"
+        ) from error
+    if rows.shape != shape or rows.dtype != np.dtype("<f4"):
+        raise ValueError(
+            f"{path} has another size. If there are new examples, set "
+            "`num_examples` to the number of rows and call `append`. "
+            f"Expected: float32 of shape {shape}. "
+            f"Received: {rows.dtype} of shape {rows.shape}"
+        )
+    return rows
+
+
+def in_parts(rows: np.ndarray, numbers=None) -> Iterator[np.ndarray]:
+    """All rows, or those of `numbers`, in parts that fit in memory."""
+    count = max(1, 2**22 // rows[:1].size)
+    for start in range(0, len(rows if numbers is None else numbers), count):
+        part = slice(start, start + count)
+        yield rows[part if numbers is None else numbers[part]]
+
+
 def save_rows(path: str, rows: np.ndarray, about: dict):
     """Writes rows and their description to an `.npz`, whole or not at all."""
     text = np.frombuffer(json.dumps(about).encode(), "uint8")
@@ -96,25 +127,20 @@ def load_rows(path: str | os.PathLike, shape: tuple, about: dict) -> np.ndarray:
     with open(path, "rb") as file:
         start = file.read(8)
     if start.startswith(b"PK"):
-        with np.load(path) as archive:
-            rows, found = archive["state"], None
-            if "about" in archive:
-                found = json.loads(archive["about"].tobytes())
+        rows, found = _read_archive(path, about)
     elif start == _MAGIC:
         rows, found = _read_version_2(path)
     else:
-        found = read_about(path)
-        rows = np.load(path, mmap_mode="r")
-    if found is not None:
-        check_about(about, found, path)
+        rows, found = open_rows(path, shape, about), about
+    check_about(about, found, path)
     if rows.shape != shape:
         raise ValueError(
             f"{path} is another table. Expected: (rows, columns, size) "
             f"{shape}. Received: {rows.shape}"
         )
     bad = sum(
-        int((~np.isfinite(rows[i : i + 2**16])).any(axis=(1, 2)).sum())
-        for i in range(0, len(rows), 2**16)
+        int((~np.isfinite(part)).any(axis=(1, 2)).sum())
+        for part in in_parts(rows)
     )
     if bad:
         raise ValueError(
@@ -122,6 +148,19 @@ def load_rows(path: str | os.PathLike, shape: tuple, about: dict) -> np.ndarray:
             f"Received: {bad} of {len(rows)} rows with NaN or infinity"
         )
     return rows
+
+
+def _read_archive(path, about):
+    with np.load(path) as archive:
+        if "state" not in archive:
+            raise ValueError(
+                f"{path} is not a table of data parameters. "
+                f"Received: an archive of {archive.files}"
+            )
+        # Version 0.2 did not write what the rows are.
+        if "about" in archive:
+            about = json.loads(archive["about"].tobytes())
+        return archive["state"], about
 
 
 _MAGIC = b"\x89KLROWS\n"

@@ -6,7 +6,7 @@ from typing import Any
 from keras import ops
 
 from keras_likelihood.backend.equal_entries import sums_of_equal
-from keras_likelihood.backend.registration import serializable
+from keras_likelihood.backend.registration import FromArguments, serializable
 
 
 class RowRule:
@@ -37,7 +37,6 @@ class RowRule:
             [counted, ops.cast(counts, "float32")], index
         )
         visited = visits > 0
-        total = self._clip(total, visits)
         # Not finite either where the mean square would overflow.
         finite = ops.isfinite(ops.sum(ops.square(total), axis=1))
         moves = ops.logical_and(visited, finite)
@@ -48,10 +47,6 @@ class RowRule:
     def _move(self, state, gradient, visits):
         """The new state for the sum of gradients of each row's entries."""
         raise NotImplementedError
-
-    def _clip(self, total, visits):
-        """The gradients of the batch, bounded if the rule says so."""
-        return total
 
 
 @dataclasses.dataclass(frozen=True)
@@ -83,7 +78,7 @@ class RunningMean(RowRule):
 
 @serializable
 @dataclasses.dataclass(frozen=True)
-class SparseRMSProp(RowRule):
+class SparseRMSProp(FromArguments, RowRule):
     """RMSProp for the rows of a batch.
 
         s <- rho s + (1 - rho) g^2
@@ -135,6 +130,7 @@ class SparseRMSProp(RowRule):
     def _move(self, state, gradient, visits):
         rate: Any = self.learning_rate
         columns = len(self.columns)
+        gradient = self._clip(gradient, visits)
         value, square, *velocity = ops.unstack(state, columns, axis=1)
         square = self.rho * square + (1 - self.rho) * ops.square(gradient)
         move = rate * gradient / ops.sqrt(square + self.epsilon)
@@ -155,10 +151,3 @@ class SparseRMSProp(RowRule):
         shares = ops.where(known, energy, 0.0) / ops.maximum(visits, 1.0)
         norm = ops.sqrt(ops.sum(shares))
         return total * (self.clipnorm / ops.maximum(norm, self.clipnorm))
-
-    def get_config(self) -> dict:
-        return dataclasses.asdict(self)
-
-    @classmethod
-    def from_config(cls, config):
-        return cls(**config)

@@ -179,8 +179,10 @@ def _assign_all(variables, values, name):
         for fit, variable in zip(fits[needed], variables[needed], strict=True)
     ):
         raise ValueError(
-            f"The saved {name} is of another model. Expected: variables of "
-            f"shapes {shapes}. Received: {received}"
+            f"The saved {name} is of another model, or of another number of "
+            "examples. If there are new examples, load it with the old number "
+            "first, and then call `append`. Expected: variables of shapes "
+            f"{shapes}. Received: {received}"
         )
     for fit, variable, value in zip(fits, variables, values, strict=True):
         if fit:

@@ -1,11 +1,14 @@
 """Tables get rows for new examples, lose some, and take those of others."""
 
+import errno
+import os
+
 import keras
 import numpy as np
 import pytest
 
 import keras_likelihood as kl
-from keras_likelihood.data_parameters import FileTable
+from keras_likelihood.data_parameters import FileTable, RowPrior
 
 ROWS = 40
 
@@ -73,3 +76,73 @@ def test_growing_data(tmp_path, kind):
         fit(model, Append(scale))
     # The rows are replaced in a file of the same name.
     fit(model)
+
+
+@pytest.mark.parametrize("kind", ["file", "memory"])
+def test_before_the_first_training(tmp_path, kind):
+    model, scale = make(tmp_path / "scale.npy" if kind == "file" else None)
+    scale.keep(slice(30)).append(5).append(5)
+    np.testing.assert_allclose(scale.values(), 1.0, rtol=1e-6)
+    fit(model)
+    assert scale.values().shape == (ROWS, 2)
+    assert (scale.values() != 1.0).all()
+
+
+def test_a_full_disk_changes_nothing(tmp_path, monkeypatch):
+    model, scale = make(tmp_path / "scale.npy")
+    fit(model)
+    state, names = scale.state(), set(os.listdir(tmp_path))
+
+    def full(_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match="No space left.*scale.npy"):
+        scale.append(5)
+    monkeypatch.undo()
+    assert set(os.listdir(tmp_path)) == names
+    np.testing.assert_array_equal(scale.state(), state)
+    assert model.get_weights()[-3].shape == (ROWS, 4)
+    fit(model)
+
+
+def test_a_loop_of_your_own_may_hold_the_file(tmp_path):
+    model, scale = make(tmp_path / "scale.npy")
+    x, y = example_data()
+    model.train_on_batch(x, kl.indexed(y))
+    state = scale.state()
+    scale.append(1)
+    np.testing.assert_array_equal(scale.state(slice(ROWS)), state)
+    model.train_on_batch(x, kl.indexed(y))
+    scale.close()
+
+
+def test_a_file_of_another_size_is_replaced_by_a_loaded_table(tmp_path):
+    path = tmp_path / "scale.npy"
+    fit(make(path)[0])
+    model, scale = make()
+    fit(model)
+    scale.append(2).to_file(path)
+    np.testing.assert_array_equal(np.load(path), scale.state())
+    before = path.read_bytes()
+    with pytest.raises(ValueError, match="another table"):
+        make(initial=3.0)[1].to_file(path)
+    assert path.read_bytes() == before
+
+
+def test_a_prior_grows_with_its_rows():
+    prior = RowPrior(0.5, row_sizes=np.ones(ROWS))
+    model, scale = make(prior=prior)
+    fit(model)
+    values = scale.values()
+    with pytest.raises(ValueError, match=r"42 numbers.*shape \(40,\)"):
+        scale.append(2)
+    scale.append(2, prior=RowPrior(0.5, row_sizes=np.ones(ROWS + 2)))
+    np.testing.assert_allclose(scale.values(slice(ROWS)), values, rtol=1e-6)
+    # A new row has the value of the center.
+    assert (scale.values([-1]) != 1.0).all()
+    fit(model)
+    scale.keep(slice(3), prior=RowPrior(0.5, row_sizes=1))
+    assert scale.get_config()["prior"]["config"]["row_sizes"] == 1
+    with pytest.raises(ValueError, match="in place of None"):
+        make()[1].append(1, prior=prior)

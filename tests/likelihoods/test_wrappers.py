@@ -311,6 +311,10 @@ def test_a_mixture_tells_two_answers_apart():
             lambda: Mixture("normal", components=2.5),
             "from 2 to 1000. Received: 2.5",
         ),
+        (
+            lambda: Mixture("normal", components=20_000_000),
+            "from 2 to 1000. Received: 20000000",
+        ),
         (lambda: Mixture("beta"), "real or of positive"),
         (lambda: Mixture(Mixture("normal")), "parameters that are numbers"),
         (lambda: Mixture("bernoulli"), "single numbers"),

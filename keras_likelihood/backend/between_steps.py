@@ -1,0 +1,59 @@
+"""Lets other threads read what a training changes."""
+
+import concurrent.futures
+import threading
+
+import keras
+
+_GATE = threading.Lock()
+"""Held while a training begins or ends, and by readers outside of it."""
+
+
+class BetweenSteps:
+    """Runs functions while no step of a training runs.
+
+    On JAX a step takes over the arrays of the model, so that another thread
+    finds none. The thread that trains then calls the functions of others
+    between two steps.
+    """
+
+    def __init__(self):
+        self._thread = None
+        self._requests = []
+
+    @property
+    def is_training(self) -> bool:
+        """Whether a training has begun and not ended."""
+        return self._thread is not None
+
+    def begin(self):
+        """Says that this thread trains from now on."""
+        with _GATE:
+            self._thread = threading.get_ident()
+
+    def end(self):
+        """Says that the training has ended."""
+        with _GATE:
+            self._thread = None
+        self.answer()
+
+    def run(self, function):
+        """The result of `function`, which waits for a step of JAX to end."""
+        own = self._thread == threading.get_ident()
+        if keras.backend.backend() != "jax" or own:
+            return function()
+        with _GATE:
+            if self._thread is None:
+                return function()
+            future: concurrent.futures.Future = concurrent.futures.Future()
+            self._requests.append((function, future))
+        return future.result()
+
+    def answer(self):
+        """Runs what other threads asked for; called between two steps."""
+        while self._requests:
+            function, future = self._requests.pop()
+            try:
+                future.set_result(function())
+            except BaseException as error:
+                future.set_exception(error)
