@@ -3,16 +3,19 @@
 import numpy as np
 
 from keras_likelihood.backend.csv_tables import CsvTable, is_missing
-from keras_likelihood.commands.archives import regular_file
-from keras_likelihood.commands.command_error import CommandError
-from keras_likelihood.commands.data_files import is_text_table
-from keras_likelihood.commands.options import (
+from keras_likelihood.commands.files import (
+    CommandError,
+    is_text_table,
+    regular_file,
+)
+from keras_likelihood.commands.outputs import (
     add_task,
     at_least,
+    check_outputs,
     new_command,
     shell,
+    unused,
 )
-from keras_likelihood.commands.outputs import check_outputs, unused
 
 
 def add_parser(subparsers):
@@ -45,12 +48,11 @@ def add_parser(subparsers):
         "--epochs", type=at_least(1), help="found from the rows if unset"
     )
     parser.add_argument("--seed", type=at_least(0), default=0)
-    parser.set_defaults(run=run)
     return parser
 
 
-def run(args) -> int:
-    """Runs the command and returns the exit status."""
+def run(args) -> None:
+    """Runs the command."""
     check_outputs(
         {"--output": args.output, "--report": args.report},
         {"data": args.data},
@@ -101,7 +103,6 @@ def run(args) -> int:
             output=unused("predictions.csv"),
         ),
     )
-    return 0
 
 
 def read_cells(path) -> dict:

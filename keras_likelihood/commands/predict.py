@@ -4,10 +4,9 @@ import csv
 import pathlib
 
 from keras_likelihood.backend.whole_files import replacing
+from keras_likelihood.commands.files import load_model
 from keras_likelihood.commands.fit import read_cells
-from keras_likelihood.commands.model_files import load_model
-from keras_likelihood.commands.options import new_command
-from keras_likelihood.commands.outputs import check_outputs
+from keras_likelihood.commands.outputs import check_outputs, new_command
 
 
 def add_parser(subparsers):
@@ -35,12 +34,11 @@ def add_parser(subparsers):
         help="share of targets inside of intervals or sets, in (0, 1) "
         "(default: %(default)s)",
     )
-    parser.set_defaults(run=run)
     return parser
 
 
-def run(args) -> int:
-    """Runs the command and returns the exit status."""
+def run(args) -> None:
+    """Runs the command."""
     data = pathlib.Path(args.data)
     output = args.output or str(data.with_suffix(".predictions.csv"))
     check_outputs(
@@ -70,7 +68,6 @@ def run(args) -> int:
     args.console.next_step(
         f"open {output}. Trust rows with a column in `unlike_training` less."
     )
-    return 0
 
 
 def _predict(model, cells, coverage):
