@@ -63,7 +63,7 @@ def _sum_rows(x, place):
     """Sums the rows of `x` with the same place, `(batch, ...)`."""
     if keras.backend.backend() == "torch":
         return x.new_zeros(x.shape).index_add_(0, place, x)
-    return ops.segment_sum_rows(x, place, num_segments=ops.shape(place)[0])
+    return ops.segment_sum(x, place, num_segments=ops.shape(place)[0])
 
 
 def lookup(rows, index):
