@@ -20,8 +20,8 @@ from keras_likelihood.commands import (
     predict,
     recalibrate,
 )
-from keras_likelihood.commands.command_error import CommandError
 from keras_likelihood.commands.console import Console
+from keras_likelihood.commands.files import CommandError
 from keras_likelihood.version import __version__
 
 COMMANDS = {

@@ -2,14 +2,12 @@
 
 import collections
 import contextlib
-import functools
 import gc
 import os
 import pathlib
 import shutil
 import sys
 import tempfile
-import threading
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 # The arrays of tests are tiny, and the workers of a run share the cores: with
@@ -43,6 +41,8 @@ def pytest_configure(config):
     hands_out = config.getoption("dist", "no") != "no"
     if not hands_out or hasattr(config, "workerinput"):
         if "AS_USERS" not in os.environ:
+            from tests.cheap_compiling import compile_cheaply
+
             compile_cheaply()
         collect_rarely()
 
@@ -109,47 +109,6 @@ def share_programs(config):
         folder = tempfile.mkdtemp(prefix="jax-programs-")
         config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
         os.environ[name] = folder
-
-
-def compile_cheaply():
-    """Keeps backends from much work for programs that run a few times.
-
-    TensorFlow leaves out what makes them faster, and keeps operations. JAX
-    makes what holds a program while it is translated once a thread, and not
-    for each program; that takes a quarter of the time of a small one.
-    """
-    import keras
-
-    if keras.backend.backend() == "tensorflow":
-        import tensorflow as tf
-
-        tf.config.optimizer.set_experimental_options(
-            {"disable_meta_optimizer": True}
-        )
-        keep_kernels()
-    elif keras.backend.backend() == "jax":
-        # Not of the public surface: another version may lack it.
-        with contextlib.suppress(ImportError, AttributeError):
-            from jax._src.interpreters import mlir
-
-            make = mlir.make_ir_context
-            of_thread = functools.cache(lambda thread: make())
-            mlir.make_ir_context = lambda: of_thread(threading.get_ident())
-
-
-def keep_kernels():
-    """Keeps what TensorFlow prepared for an operation from test to test.
-
-    Setting a seed, as every test does, throws all of it away, for the sake
-    of random operations with a state of their own. Keras and the package use
-    none. To prepare an operation takes ten times as long as to run it.
-    """
-    # Not of the public surface: another version may lack it.
-    with contextlib.suppress(ImportError):
-        from tensorflow.python import pywrap_tfe
-
-        if hasattr(pywrap_tfe, "TFE_ContextClearCaches"):
-            pywrap_tfe.TFE_ContextClearCaches = lambda context: None
 
 
 def collect_rarely():

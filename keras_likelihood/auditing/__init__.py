@@ -3,13 +3,13 @@
 from keras_likelihood.auditing.audit import audit
 from keras_likelihood.auditing.decisions import apply, mark_of
 from keras_likelihood.auditing.inputs import fill_missing
+from keras_likelihood.auditing.judging import AuditReport
 from keras_likelihood.auditing.label_issues import (
     class_thresholds,
     confident_classes,
     find_label_issues,
 )
 from keras_likelihood.auditing.own_network import OwnNetwork, train_for_audit
-from keras_likelihood.auditing.report import AuditReport
 
 # Users write `kl.audit.apply`, beside the `kl.audit` it belongs to.
 audit.apply = apply  # type: ignore[attr-defined]

@@ -5,8 +5,11 @@ import os
 import numpy as np
 
 from keras_likelihood.auditing.inputs import as_arrays, as_numpy
-from keras_likelihood.auditing.judging import judge_labels, judge_targets
-from keras_likelihood.auditing.report import AuditReport
+from keras_likelihood.auditing.judging import (
+    AuditReport,
+    judge_labels,
+    judge_targets,
+)
 from keras_likelihood.likelihoods import Softmax
 from keras_likelihood.pages.examples import as_names, show_inputs
 from keras_likelihood.reading import Reading, read_output

@@ -1,16 +1,203 @@
 """Labels and targets judged by what a model says of them."""
 
+import csv
+import dataclasses
+import os
+from typing import NamedTuple
+
 import keras
 import numpy as np
 
-from keras_likelihood.auditing.label_issues import find_label_issues
-from keras_likelihood.auditing.report import AuditReport
-from keras_likelihood.auditing.scores import learned_values, score_of
-from keras_likelihood.auditing.true_classes import (
+from keras_likelihood.auditing.label_issues import (
     expected_wrong,
+    find_label_issues,
     true_class_probabilities,
 )
+from keras_likelihood.data_parameters import DataParameter
+from keras_likelihood.reading.reading import per_example
 from keras_likelihood.reading.targets import as_labels, as_targets
+
+
+@dataclasses.dataclass
+class AuditReport:
+    """Scores and suspected label errors of every example, in their order.
+
+    Args:
+        task: `"classification"` or `"regression"`.
+        scores: `(n,)`; high is suspicious.
+        score_name: what the score is, in two or three words.
+        score_meaning: the same in a sentence.
+        label_issues: dict of arrays `(n,)` in cleanlab's columns:
+            `is_label_issue`, `label_quality` (in [0, 1], low is bad),
+            `given_label`, `predicted_label`.
+        nll: `(n,)` negative log-likelihood of the labels.
+        columns: further columns of the page, by name, each `(n,)`.
+        rule: by what rule an example is suspected, in a sentence.
+        path: path of the page, or `None` if none was written.
+        label_names: names of the classes, or `None` for regression.
+
+    >>> report = kl.audit(model, x, y)
+    >>> x[report.suspects()[:20]]
+    """
+
+    task: str
+    scores: np.ndarray
+    score_name: str
+    score_meaning: str
+    label_issues: dict
+    nll: np.ndarray
+    columns: dict = dataclasses.field(default_factory=dict)
+    rule: str = ""
+    path: str | None = None
+    label_names: list[str] | None = None
+
+    @property
+    def num_issues(self) -> int:
+        """How many labels are suspected."""
+        return int(self.label_issues["is_label_issue"].sum())
+
+    def ranked(self) -> np.ndarray:
+        """Indices `(n,)` of all examples by falling score."""
+        return np.argsort(-self.scores, kind="stable")
+
+    def suspects(self) -> np.ndarray:
+        """Indices of the suspected examples, the worst first."""
+        issues = np.flatnonzero(self.label_issues["is_label_issue"])
+        quality = self.label_issues["label_quality"][issues]
+        # Qualities may tie at zero, where the likelihood still tells.
+        return issues[np.lexsort((-self.nll[issues], quality))]
+
+    def shown_columns(self) -> dict:
+        """`columns` without the one that is the score itself."""
+        is_score = self.score_name == "predicted scale"
+        return {
+            k: v
+            for k, v in self.columns.items()
+            if k != "scale" or not is_score
+        }
+
+    def to_csv(self, path: str | os.PathLike) -> None:
+        """Writes `label_issues` with the index in front and `score` last."""
+        columns = {
+            "index": np.arange(len(self.scores)),
+            **self.label_issues,
+            "score": self.scores,
+        }
+        rows = zip(*(c.tolist() for c in columns.values()), strict=True)
+        with open(path, "w", newline="", encoding="utf-8") as file:
+            writer = csv.writer(file)
+            writer.writerow(columns)
+            writer.writerows(rows)
+
+    def label_issues_frame(self):
+        """`label_issues` as a `pandas.DataFrame`; needs pandas."""
+        try:
+            import pandas
+        except ModuleNotFoundError as error:
+            raise ModuleNotFoundError(
+                "`label_issues_frame` needs pandas; `label_issues` and "
+                "`to_csv` hold the same without it."
+            ) from error
+        return pandas.DataFrame(self.label_issues)
+
+    def __repr__(self) -> str:
+        return (
+            f"AuditReport({self.task} of {len(self.scores)} examples, "
+            f"score={self.score_name!r}, num_issues={self.num_issues}, "
+            f"path={self.path!r})"
+        )
+
+
+class Score(NamedTuple):
+    """One number per example, `(n,)`; high is suspicious.
+
+    `name` says in two or three words what it is, `meaning` in a sentence.
+    """
+
+    values: np.ndarray
+    name: str
+    meaning: str
+
+
+def score_of(reading, learned, nll) -> Score:
+    """The most telling score of a `Reading`.
+
+    It is the temperature or scale that each example `learned`, if there is
+    one, then the predicted one, then the `nll` of the labels, `(n,)`.
+    """
+    name = reading.uncertainty_parameter
+    label = "target" if reading.is_real else "label"
+    if learned is not None:
+        meaning = (
+            f"Every training example learned a {name} of its own. It is high "
+            f"where the model disagrees with the {label}."
+        )
+        return Score(learned, f"learned {name}", meaning)
+    predicted = _predicted_spread(reading)
+    if predicted is not None:
+        meaning = (
+            f"The model predicts a {name} for each input. It is high where "
+            f"the model is unsure of any {label}."
+        )
+        return Score(predicted, f"predicted {name}", meaning)
+    meaning = (
+        f"The negative log-likelihood of the given {label}, since the model "
+        f"has no {name} of each example. It is high where the model finds the "
+        f"{label} improbable. A network that was trained for long on these "
+        f"very {label}s may have memorized the wrong ones, and then scores "
+        "them low."
+    )
+    return Score(nll, f"NLL of the given {label}", meaning)
+
+
+def _predicted_spread(reading):
+    """Temperature or scale of each example `(n,)`, if they differ."""
+    found = reading.without_data_parameters().parameter(
+        reading.uncertainty_parameter
+    )
+    values = np.ones(()) if found is None else np.asarray(found.values)
+    if values.ndim == 0 or len(values) != len(reading.prediction):
+        return None
+    return per_example(values) if np.ptp(values, axis=0).any() else None
+
+
+def learned_values(reading, data_parameter, n):
+    """What each example learned: `(memory, temperature or scale)`.
+
+    The memory of a `NoisyLabelsLoss` is `(n, classes)`, a temperature or scale
+    `(n,)`. Each is `None` if it is not known. Without a `DataParameter` or its
+    values, those of the model are taken if it has `n` examples.
+    """
+    name = reading.uncertainty_parameter
+    if data_parameter is None:
+        own = reading.data_parameters
+        data_parameter = own.get("memory", own.get(name))
+        if data_parameter is None or data_parameter.num_examples != n:
+            return None, None
+    may_be_memory = not reading.is_real
+    if isinstance(data_parameter, DataParameter):
+        may_be_memory = may_be_memory and data_parameter.name == "memory"
+        if data_parameter.name not in (None, name) and not may_be_memory:
+            raise ValueError(
+                f"`data_parameter` must be of the {name}. "
+                f"Received: one of the {data_parameter.name}"
+            )
+        data_parameter = data_parameter.values()
+    values = np.asarray(data_parameter, "float64")
+    if may_be_memory and values.shape == (n, reading.prediction.shape[1]):
+        return values, None
+    if values.ndim == 0 or len(values) != n:
+        raise ValueError(
+            f"`data_parameter` must have one value for each of the {n} "
+            "examples; `x` and `y` are the training data in the order of "
+            f"their index. Received: shape {values.shape}"
+        )
+    if not (np.isfinite(values).all() and (values > 0).all()):
+        raise ValueError(
+            "`data_parameter` must have finite values > 0. "
+            f"Received: values from {values.min()} to {values.max()}"
+        )
+    return None, per_example(values)
 
 
 def judge_labels(reading, y, data_parameter) -> AuditReport:

@@ -1,10 +1,11 @@
-"""Compiling a function once where operations one by one are slow."""
+"""Functions handed to a backend: compiled, or called on the host in a step."""
 
 import keras
+import numpy as np
 
 
-def compiled(function, static: int):
-    """`function`, compiled once per shape and static arguments.
+def compiled(function):
+    """`function` of tensors, compiled once per shape of its arguments.
 
     Eager JAX compiles a loop anew whenever its body is a new closure, and
     eager TensorFlow runs a loop one small operation after the other. Inside
@@ -12,10 +13,8 @@ def compiled(function, static: int):
     runs a loop as it is.
 
     Args:
-        function: maps arguments to tensors. It must not read anything else
-            that changes.
-        static: how many of the leading arguments are not tensors. They must
-            be hashable.
+        function: maps tensors to tensors. It must not read anything else that
+            changes.
     """
     if keras.backend.backend() == "tensorflow":
         import tensorflow as tf
@@ -26,5 +25,40 @@ def compiled(function, static: int):
     if keras.backend.backend() == "jax":
         import jax
 
-        return jax.jit(function, static_argnums=tuple(range(static)))
+        return jax.jit(function)
     return function
+
+
+def call_host(function, arguments: list, *, shape: tuple, dtype: str):
+    """Runs `function` on the host, once per step and in program order.
+
+    On TensorFlow the step must not be compiled by XLA, which cannot leave
+    the device. On JAX a call waits only for what it gets as arguments.
+
+    Args:
+        function: maps NumPy arrays to one NumPy array.
+        arguments: tensors.
+        shape: static shape of the result; `None` for an axis not known
+            before the step runs (TensorFlow only).
+        dtype: the dtype of the result.
+
+    Returns:
+        The result as a tensor.
+    """
+    if keras.backend.backend() == "torch":
+        result = function(*(a.detach().cpu().numpy() for a in arguments))
+        return keras.ops.convert_to_tensor(result, dtype=dtype)
+    if keras.backend.backend() == "tensorflow":
+        import tensorflow as tf
+
+        result = tf.numpy_function(function, arguments, tf.as_dtype(dtype))
+        result.set_shape(shape)
+        return result
+    import jax
+    from jax.experimental import io_callback
+
+    def on_host(*arrays):
+        return function(*(np.asarray(a) for a in arrays))
+
+    arguments = [jax.lax.stop_gradient(a) for a in arguments]
+    return io_callback(on_host, jax.ShapeDtypeStruct(shape, dtype), *arguments)

@@ -1,13 +1,22 @@
-"""Draws rows from training data of any kind."""
+"""Reads batches and draws rows from training data of any kind."""
 
 import math
 import types
+from collections.abc import Iterator
 
 import keras
 import numpy as np
 
-from keras_likelihood.backend.batches import numpy_batches
 from keras_likelihood.backend.processes import from_first_process
+
+
+def numpy_batches(data) -> Iterator:
+    """Batches of a data set, a `tf.data` one included, as NumPy arrays."""
+    indexable = hasattr(data, "__len__") and hasattr(data, "__getitem__")
+    batches = map(data.__getitem__, range(len(data))) if indexable else data
+    for batch in batches:
+        yield keras.tree.map_structure(keras.ops.convert_to_numpy, batch)
+
 
 _MOST_READ = 1024
 
@@ -17,12 +26,6 @@ class Rows:
 
     From arrays new rows are drawn each time. Of a data set (`tf.data.Dataset`,
     `PyDataset`, PyTorch `DataLoader`) the first batches are read once.
-
-    Args:
-        x: as in `fit`.
-        y: as in `fit`, or `None`.
-        sample_weight: as in `fit`, or `None`.
-        seed: the random seed of the draws.
     """
 
     def __init__(self, x, y=None, sample_weight=None, seed: int = 0):

@@ -30,7 +30,7 @@ class GradientFold:
         self._weights, self._state, self._seed = weights, state, seed
         self._fold = fold
         self._programs: dict = {}
-        self._run = compiled(self._fold_batches, static=0)
+        self._run = compiled(self._fold_batches)
 
     def __call__(self, total, batches):
         """The last total.

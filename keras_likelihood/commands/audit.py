@@ -5,21 +5,24 @@ import pathlib
 import numpy as np
 
 from keras_likelihood.backend.whole_files import replacing
-from keras_likelihood.commands.archives import regular_file
-from keras_likelihood.commands.command_error import CommandError, UsageError
-from keras_likelihood.commands.data_files import (
+from keras_likelihood.commands.files import (
+    CommandError,
+    UsageError,
     is_text_table,
+    load_model,
     read_examples,
+    regular_file,
+    running,
 )
-from keras_likelihood.commands.model_files import load_model, running
-from keras_likelihood.commands.options import (
+from keras_likelihood.commands.outputs import (
     add_data_options,
     add_task,
     at_least,
+    check_outputs,
     new_command,
     shell,
+    unused,
 )
-from keras_likelihood.commands.outputs import check_outputs, unused
 
 
 def add_parser(subparsers):

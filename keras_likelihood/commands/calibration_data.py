@@ -6,17 +6,18 @@ import pathlib
 import numpy as np
 
 from keras_likelihood.backend.csv_tables import CsvTable
-from keras_likelihood.commands.archives import regular_file
-from keras_likelihood.commands.classifier_task import ClassifierTask
-from keras_likelihood.commands.command_error import CommandError, UsageError
-from keras_likelihood.commands.data_files import (
+from keras_likelihood.commands.files import (
     NUMBERS,
+    CommandError,
+    UsageError,
+    load_model,
     read_arrays,
     read_examples,
     refuse_nan,
+    regular_file,
+    running,
 )
-from keras_likelihood.commands.model_files import load_model, running
-from keras_likelihood.commands.regressor_task import RegressorTask
+from keras_likelihood.commands.tasks import ClassifierTask, RegressorTask
 
 
 def load_task(args):

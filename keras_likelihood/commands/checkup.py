@@ -5,15 +5,18 @@ import pathlib
 import numpy as np
 
 from keras_likelihood.commands.calibration_data import task_of_model
-from keras_likelihood.commands.command_error import CommandError
-from keras_likelihood.commands.data_files import read_examples
-from keras_likelihood.commands.model_files import load_model, running
-from keras_likelihood.commands.options import (
+from keras_likelihood.commands.files import (
+    CommandError,
+    load_model,
+    read_examples,
+    running,
+)
+from keras_likelihood.commands.outputs import (
     add_data_options,
     add_task,
+    check_outputs,
     new_command,
 )
-from keras_likelihood.commands.outputs import check_outputs
 
 FEWEST = 20
 """Smallest number of examples."""

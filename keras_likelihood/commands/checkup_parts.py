@@ -4,10 +4,9 @@ import keras
 import numpy as np
 
 from keras_likelihood.commands.audit import shown, worst_examples
-from keras_likelihood.commands.data_files import is_text_table
 from keras_likelihood.commands.detect import describe_columns, fit_detector
-from keras_likelihood.commands.options import shell
-from keras_likelihood.commands.outputs import unused
+from keras_likelihood.commands.files import is_text_table
+from keras_likelihood.commands.outputs import shell, unused
 from keras_likelihood.commands.recalibrate import gain, score_cells
 from keras_likelihood.commands.scored_table import strangest
 from keras_likelihood.pages.charts import histogram, reliability

@@ -5,9 +5,8 @@ import pathlib
 import sys
 import webbrowser
 
-from keras_likelihood.commands.command_error import UsageError
-from keras_likelihood.commands.options import new_command
-from keras_likelihood.commands.outputs import check_outputs
+from keras_likelihood.commands.files import UsageError
+from keras_likelihood.commands.outputs import check_outputs, new_command
 
 TITLE = "Your loss should be a likelihood"
 

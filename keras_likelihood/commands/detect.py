@@ -5,10 +5,14 @@ import csv
 import pathlib
 
 from keras_likelihood.backend.whole_files import replacing
-from keras_likelihood.commands.options import at_least, new_command, shell
-from keras_likelihood.commands.outputs import check_outputs, unused
-from keras_likelihood.commands.scored_table import score_table
-from keras_likelihood.commands.table_files import TableFile
+from keras_likelihood.commands.outputs import (
+    at_least,
+    check_outputs,
+    new_command,
+    shell,
+    unused,
+)
+from keras_likelihood.commands.scored_table import TableFile, score_table
 
 DETECTORS = {"pca": "PCAScale", "autoencoder": "AutoencoderScale"}
 

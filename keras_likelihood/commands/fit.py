@@ -1,15 +1,15 @@
 """`keras-likelihood fit`: from a table to a model that knows its limits."""
 
 from keras_likelihood.backend.cells import as_numbers, as_texts, kind_of
-from keras_likelihood.commands.archives import regular_file
-from keras_likelihood.commands.command_error import CommandError
-from keras_likelihood.commands.options import (
+from keras_likelihood.commands.files import CommandError, regular_file
+from keras_likelihood.commands.outputs import (
     add_task,
     at_least,
+    check_outputs,
     new_command,
     shell,
+    unused,
 )
-from keras_likelihood.commands.outputs import check_outputs, unused
 
 
 def add_parser(subparsers):
@@ -53,12 +53,11 @@ def add_parser(subparsers):
         help="epochs of each network (default: depends on the number of rows)",
     )
     parser.add_argument("--seed", type=at_least(0), default=0)
-    parser.set_defaults(run=run)
     return parser
 
 
-def run(args) -> int:
-    """Runs the command and returns the exit status."""
+def run(args) -> None:
+    """Runs the command."""
     check_outputs(
         {"--output": args.output, "--report": args.report},
         {"data": args.data},
@@ -104,7 +103,6 @@ def run(args) -> int:
             output=unused("predictions.csv"),
         ),
     )
-    return 0
 
 
 def _task(args, cells):

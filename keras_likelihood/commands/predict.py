@@ -7,10 +7,8 @@ import numpy as np
 
 from keras_likelihood.backend.cells import as_texts
 from keras_likelihood.backend.whole_files import replacing
-from keras_likelihood.commands.archives import regular_file
-from keras_likelihood.commands.model_files import load_model
-from keras_likelihood.commands.options import new_command
-from keras_likelihood.commands.outputs import check_outputs
+from keras_likelihood.commands.files import load_model, regular_file
+from keras_likelihood.commands.outputs import check_outputs, new_command
 
 
 def add_parser(subparsers):
@@ -41,12 +39,11 @@ def add_parser(subparsers):
         help="share of targets inside the intervals or sets, in (0, 1) "
         "(default: %(default)s)",
     )
-    parser.set_defaults(run=run)
     return parser
 
 
-def run(args) -> int:
-    """Runs the command and returns the exit status."""
+def run(args) -> None:
+    """Runs the command."""
     data = pathlib.Path(args.data)
     output = args.output or str(data.with_suffix(".predictions.csv"))
     check_outputs(
@@ -78,7 +75,6 @@ def run(args) -> int:
         f"open {output}. Be careful with rows that have a column in "
         "`unlike_training`."
     )
-    return 0
 
 
 def _predict(model, cells, coverage):

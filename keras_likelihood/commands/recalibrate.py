@@ -6,21 +6,20 @@ import pathlib
 import numpy as np
 
 from keras_likelihood.backend.whole_files import replacing
-from keras_likelihood.commands import classifier_task, regressor_task
 from keras_likelihood.commands.calibration_data import load_task
-from keras_likelihood.commands.command_error import UsageError
 from keras_likelihood.commands.diagram import print_diagram
-from keras_likelihood.commands.options import (
+from keras_likelihood.commands.files import UsageError
+from keras_likelihood.commands.outputs import (
     add_data_options,
     add_task,
+    check_outputs,
     new_command,
     shell,
+    unused,
 )
-from keras_likelihood.commands.outputs import check_outputs, unused
+from keras_likelihood.commands.tasks import ClassifierTask, RegressorTask
 
-METHODS = list(
-    dict.fromkeys([*classifier_task.METHODS, *regressor_task.METHODS])
-)
+METHODS = list(dict.fromkeys([*ClassifierTask.METHODS, *RegressorTask.METHODS]))
 
 
 def add_parser(subparsers):

@@ -8,8 +8,8 @@ import keras
 import numpy as np
 from keras import ops
 
+from keras_likelihood.backend.compiled import call_host
 from keras_likelihood.backend.extras import how_to_install
-from keras_likelihood.backend.host_calls import call_host
 from keras_likelihood.backend.processes import replica_count
 from keras_likelihood.backend.whole_files import replacing
 from keras_likelihood.data_parameters.saved_rows import (

@@ -5,7 +5,7 @@ from typing import Any
 
 from keras import ops
 
-from keras_likelihood.backend.equal_entries import sums_of_equal
+from keras_likelihood.backend.operations import sums_of_equal
 from keras_likelihood.backend.registration import FromArguments, serializable
 
 

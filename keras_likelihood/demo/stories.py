@@ -7,7 +7,7 @@ from keras import ops
 from markupsafe import Markup
 
 from keras_likelihood.auditing import audit, train_for_audit
-from keras_likelihood.demo import data
+from keras_likelihood.demo import models as data
 from keras_likelihood.demo.models import regressors, sparse_weights
 from keras_likelihood.pages.charts import Chart, share_chart
 from keras_likelihood.pages.examples import show_inputs

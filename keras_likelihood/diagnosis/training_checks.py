@@ -7,7 +7,7 @@ import numpy as np
 
 from keras_likelihood.diagnosis.diagnosis import Finding
 from keras_likelihood.layers import PredictedParameter
-from keras_likelihood.reading.parameter_layers import parameter_layers
+from keras_likelihood.reading.reading import parameter_layers
 
 
 def check_training(model, outputs) -> Iterator[Finding]:

@@ -11,13 +11,13 @@ the same curvature and the same fixed point. All is NumPy in float64.
 """
 
 from keras_likelihood.evidence.curvature import Curvature
-from keras_likelihood.evidence.fixed_point import updated_strength
 from keras_likelihood.evidence.penalised_fit import (
     EvidenceFit,
     fit_by_evidence,
     fit_penalised,
     minimise,
     starting_weights,
+    updated_strength,
 )
 
 __all__ = [

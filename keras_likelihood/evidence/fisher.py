@@ -1,6 +1,7 @@
 """Measures curvature by gradients at targets that the model would draw."""
 
 import math
+from typing import Any, NamedTuple
 
 import keras
 import numpy as np
@@ -9,11 +10,72 @@ from keras import ops
 from keras_likelihood.backend.weight_gradients import GradientFold
 from keras_likelihood.evidence import Curvature
 from keras_likelihood.evidence.curvature import LARGEST_MATRIX
-from keras_likelihood.evidence.outcomes import Outcome
 from keras_likelihood.likelihoods.ensemble_distribution import (
     EnsembleDistribution,
 )
+from keras_likelihood.likelihoods.output import distribution_of, split_output
 from keras_likelihood.losses.batch import Batch
+
+
+class Outcome(NamedTuple):
+    """One output of a model.
+
+    Attributes:
+        distribution: its `Likelihood`.
+        prediction: the predicted tensor, with the mask that Keras gave it.
+        is_prediction_alone: whether the model predicts no parameter.
+        loss_weight: its weight in the loss.
+    """
+
+    distribution: Any
+    prediction: Any
+    is_prediction_alone: bool
+    loss_weight: float
+
+
+def outcomes_of(model, likelihood=None, parameters=None):
+    """Finds how to read the outputs of a model as distributions.
+
+    Args:
+        model: a compiled model.
+        likelihood: class of the likelihood of a stock model, or `None` for
+            the losses of a `LikelihoodModel`.
+        parameters: values of the likelihood's parameters, by name.
+
+    Returns:
+        Function from the output to a list of `Outcome`s. `None` if a part of
+        the loss is no likelihood, or needs the index of each example.
+    """
+    if likelihood is not None:
+        return lambda output: [
+            _outcome(
+                output,
+                distribution_of(likelihood, output, known=parameters),
+                None,
+            )
+        ]
+    loss = getattr(model, "loss", None)
+    weight_of = getattr(model, "loss_weight", lambda key: None)
+    losses: dict = loss if isinstance(loss, dict) else {"": loss}
+    for value in losses.values():
+        if not hasattr(value, "distribution") or value.data_parameters:
+            return None
+
+    def found(output):
+        parts = {k: output[k] if k else output for k in losses}
+        return [
+            _outcome(parts[k], losses[k].distribution(parts[k]), weight_of(k))
+            for k in losses
+        ]
+
+    return found
+
+
+def _outcome(part, distribution, weight):
+    prediction, parameters = split_output(part)
+    weight = 1.0 if weight is None else float(weight)
+    return Outcome(distribution, prediction, not parameters, weight)
+
 
 LARGEST_FACTOR = 640
 """A Kronecker factor with more rows is kept as its diagonal."""
@@ -62,12 +124,7 @@ class FisherInformation:
         self._next = 0
 
     def measure_if_due(self, step: int, draw):
-        """Measures, unless that was done not long ago.
-
-        Args:
-            step: number of the present training step.
-            draw: function that returns rows to measure with.
-        """
+        """Measures with the rows of `draw()`, unless it is too early."""
         if step >= self._next:
             self._measure(draw())
             self._next = step + min(max(step, 16), self._pause)

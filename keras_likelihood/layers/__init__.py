@@ -4,7 +4,6 @@ The layers of calibrated models are in `keras_likelihood.layers.serving`.
 """
 
 from keras_likelihood.layers import serving
-from keras_likelihood.layers.global_parameter import GlobalParameter
 from keras_likelihood.layers.likelihood_head import LikelihoodHead
 from keras_likelihood.layers.named_heads import (
     QuantilesHead,
@@ -12,7 +11,10 @@ from keras_likelihood.layers.named_heads import (
     ScaleHead,
     TemperatureHead,
 )
-from keras_likelihood.layers.predicted_parameter import PredictedParameter
+from keras_likelihood.layers.parameter_layers import (
+    GlobalParameter,
+    PredictedParameter,
+)
 
 __all__ = [
     "GlobalParameter",

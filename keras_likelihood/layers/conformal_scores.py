@@ -1,12 +1,142 @@
-"""Calibration scores in the file of a model."""
+"""Scores of calibration examples, and the bound that follows from them."""
 
-from typing import Any
+import math
 
 import keras
 import numpy as np
 
 from keras_likelihood.backend.registration import serializable
-from keras_likelihood.layers.calibration_scores import CalibrationScores
+from keras_likelihood.likelihoods.checks import check_coverage
+
+
+class CalibrationScores:
+    """Scores of calibration examples; a larger score is a worse fit.
+
+        threshold = the k-th smallest score,    k = ceil((n + 1) coverage)
+
+    If a new example is exchangeable with the n calibration examples, its score
+    is at most the threshold with a probability of at least `coverage`. This
+    holds with equal scores too.
+
+    Every entry of the last axes has a threshold of its own, and so has every
+    group.
+
+    Args:
+        values: `(n, ...)`, sorted along the first axis within every group,
+            one group after the other.
+        labels: the groups in rising order, or `None` for one group of all.
+        sizes: number of examples of every group.
+    """
+
+    def __init__(self, values, labels: list | None, sizes: list):
+        self.values = values
+        self.labels = labels
+        self.sizes = sizes
+
+    @classmethod
+    def of(cls, scores, groups=None) -> "CalibrationScores":
+        """Sorts scores `(n, ...)`, by group if `(n,)` labels are given."""
+        scores = np.asarray(scores, dtype="float64")
+        if not len(scores) or np.isnan(scores).any():
+            raise ValueError(
+                "Calibration needs at least one example, and a model and "
+                "targets without NaN. Received: "
+                f"{len(scores)} scores, {np.isnan(scores).sum()} of them NaN"
+            )
+        if groups is None:
+            return cls(np.sort(scores, axis=0), None, [len(scores)])
+        groups = as_groups(groups, len(scores))
+        labels = np.unique(groups)
+        parts = [np.sort(scores[groups == label], axis=0) for label in labels]
+        return cls(
+            np.concatenate(parts), labels.tolist(), [len(p) for p in parts]
+        )
+
+    def threshold(self, coverage: float, groups=None, count: int = 1):
+        """The bound that a new score keeps with the given probability.
+
+        Args:
+            coverage: in (0, 1).
+            groups: label of every new example, `(count,)`; `None` if the
+                scores have no groups.
+            count: number of new examples.
+
+        Returns:
+            `(count, ...)` with groups, else `(1, ...)`.
+        """
+        check_coverage(coverage)
+        if self.labels is None:
+            if groups is not None:
+                raise ValueError(
+                    "`groups` must be None, because the calibration was "
+                    "fitted without groups. Received: groups"
+                )
+            return self._of_group(0, coverage)[None]
+        if groups is None:
+            raise ValueError(
+                "The calibration was fitted with groups. Give the group of "
+                f"every example, one of {self.labels[:10]}. "
+                "Received: groups=None"
+            )
+        groups = as_groups(groups, count)
+        unknown = np.setdiff1d(groups, self.labels)
+        if len(unknown):
+            raise ValueError(
+                f"`groups` must be among those of the calibration, "
+                f"{self.labels[:10]}. Received: {unknown[:5].tolist()}"
+            )
+        present, index = np.unique(groups, return_inverse=True)
+        bounds = [
+            self._of_group(self.labels.index(label), coverage)
+            for label in present.tolist()
+        ]
+        return np.stack(bounds)[index]
+
+    def _of_group(self, position, coverage):
+        count = self.sizes[position]
+        # A tiny amount is subtracted, because rounding may lift (n + 1)
+        # coverage above a whole number.
+        rank = math.ceil((count + 1) * coverage - 1e-9)
+        if rank > count:
+            where = (
+                ""
+                if self.labels is None
+                else (f" in group {self.labels[position]!r}")
+            )
+            raise ValueError(
+                f"A coverage of {coverage:g} needs at least "
+                f"{examples_needed(coverage)} calibration examples{where}. "
+                f"Received: {count}"
+            )
+        first = sum(self.sizes[:position])
+        return self.values[first + rank - 1]
+
+
+def examples_needed(coverage: float) -> int:
+    """The smallest number of examples that allows this coverage.
+
+    >>> examples_needed(0.9), examples_needed(0.99)
+    (9, 99)
+    """
+    return math.ceil(coverage / (1 - coverage) - 1e-9)
+
+
+def as_groups(groups, count: int) -> np.ndarray:
+    """Returns group labels `(count,)`, whole numbers or strings."""
+    groups = np.asarray(groups)
+    if groups.ndim == 2 and groups.shape[1] == 1:
+        groups = groups[:, 0]
+    if groups.dtype == object and all(isinstance(g, str) for g in groups.flat):
+        groups = groups.astype(str)
+    if groups.dtype.kind == "b":
+        groups = groups.astype(int)
+    if groups.shape != (count,) or groups.dtype.kind not in "iuU":
+        raise ValueError(
+            "`groups` must be whole numbers or strings, one for each of the "
+            f"{count} examples. Received: {groups.dtype} of shape "
+            f"{groups.shape}"
+        )
+    return groups
 
 
 @serializable
@@ -25,11 +155,8 @@ class ConformalScores(keras.Layer):
     def __init__(self, shape, settings: dict, labels, sizes, **kwargs):
         super().__init__(**kwargs)
         self.settings = dict(settings)
-        self._saved = {
-            "shape": list(shape),
-            "labels": None if labels is None else list(labels),
-            "sizes": list(sizes),
-        }
+        self._labels = None if labels is None else list(labels)
+        self._sizes = list(sizes)
         # A score is stored as two float32 numbers, 48 bits on every backend.
         self.parts = self.add_weight(
             name="scores",
@@ -54,20 +181,10 @@ class ConformalScores(keras.Layer):
     def scores(self) -> CalibrationScores:
         """The scores that this layer keeps."""
         parts = keras.ops.convert_to_numpy(self.parts).astype("float64")
-        saved: dict[str, Any] = self._saved
-        return CalibrationScores(
-            parts.sum(axis=0), saved["labels"], saved["sizes"]
-        )
+        return CalibrationScores(parts.sum(axis=0), self._labels, self._sizes)
 
     def call(self, inputs):
         return inputs
-
-    def get_config(self):
-        return {
-            **super().get_config(),
-            **self._saved,
-            "settings": self.settings,
-        }
 
 
 def split(values) -> np.ndarray:

@@ -10,8 +10,10 @@ from keras import ops
 from keras_likelihood import constraints, likelihoods
 from keras_likelihood.backend.registration import serializable
 from keras_likelihood.constraints import ShiftedSoftplus
-from keras_likelihood.layers.global_parameter import GlobalParameter
-from keras_likelihood.layers.predicted_parameter import PredictedParameter
+from keras_likelihood.layers.parameter_layers import (
+    GlobalParameter,
+    PredictedParameter,
+)
 from keras_likelihood.layers.target_units import (
     TargetUnits,
     centre_and_spread,

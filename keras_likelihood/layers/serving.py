@@ -97,9 +97,6 @@ class LinearPool(keras.Layer):
         pairs = zip(self.weights_of_inputs, inputs, strict=True)
         return sum(weight * p for weight, p in pairs)
 
-    def get_config(self):
-        return {**super().get_config(), "weights": self.weights_of_inputs}
-
 
 @serializable
 class LikelihoodPrediction(keras.Layer):
@@ -226,10 +223,6 @@ class ClassLogits(keras.Layer):
         kind = likelihoods.get(self.likelihood)
         law = distribution_of(kind, inputs, known=self.known)
         return ops.log(ops.maximum(law.class_probabilities(), 1e-30))[..., 0, :]
-
-    def get_config(self):
-        config = {"likelihood": self.likelihood, "known": self.known}
-        return {**super().get_config(), **config}
 
 
 @serializable

@@ -4,7 +4,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_likelihood.backend.gradients import clip_gradient, scale_step
+from keras_likelihood.backend.custom_gradient import clip_gradient, scale_step
 
 
 class StepControl:

@@ -4,8 +4,8 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_likelihood.backend.batches import numpy_batches
 from keras_likelihood.backend.registration import serializable
+from keras_likelihood.backend.training_rows import numpy_batches
 
 _NORMAL = 1.482602218505602
 """Standard deviation of a normal distribution over its median deviation."""

@@ -97,8 +97,8 @@ def _beta_tails(a, b, x, rest):
     return both_tails(left, tail)
 
 
-gamma_tails = compiled(_gamma_tails, static=0)
+gamma_tails = compiled(_gamma_tails)
 """Logs of `P(X <= x)` and `P(X > x)`, X gamma of shape `a` and rate 1."""
 
-beta_tails = compiled(_beta_tails, static=0)
+beta_tails = compiled(_beta_tails)
 """Logs of `P(X <= x)` and `P(X > x)`, X beta, from x and 1 - x."""

@@ -443,7 +443,7 @@ def _compiled_method(likelihood, method):
         vars(distribution).update(tensors)
         return getattr(distribution, method)(*args)
 
-    return compiled(run, static=0)
+    return compiled(run)
 
 
 prepare_methods(Likelihood)

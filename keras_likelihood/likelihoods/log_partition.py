@@ -22,7 +22,7 @@ from keras import ops
 
 from keras_likelihood.backend.clip import clip
 from keras_likelihood.backend.custom_gradient import with_gradient
-from keras_likelihood.backend.lookup import lookup
+from keras_likelihood.backend.operations import lookup
 
 TABLE_PATH = pathlib.Path(__file__).with_name("log_partition.npz")
 PIECES = 4

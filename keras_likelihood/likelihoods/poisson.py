@@ -2,7 +2,7 @@
 
 from keras import ops
 
-from keras_likelihood.backend.poisson import draw_poisson
+from keras_likelihood.backend.operations import draw_poisson
 from keras_likelihood.backend.probability import tfp_distributions
 from keras_likelihood.likelihoods.count_likelihood import CountLikelihood
 from keras_likelihood.likelihoods.incomplete import gamma_tails

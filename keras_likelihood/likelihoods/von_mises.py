@@ -6,8 +6,8 @@ import math
 import numpy as np
 from keras import ops
 
-from keras_likelihood.backend.angles import i0e, i1e, sin
 from keras_likelihood.backend.clip import clip
+from keras_likelihood.backend.operations import i0e, i1e, sin
 from keras_likelihood.backend.probability import tfp_distributions
 from keras_likelihood.constraints import ShiftedSoftplus
 from keras_likelihood.likelihoods.inversion import solve

@@ -70,11 +70,8 @@ class EnsembleLoss(LikelihoodLoss):
 def given_parameters(loss, members: int, alone: bool = False) -> dict:
     """Parameters of the loss of one member, made for all members.
 
-    Args:
-        loss: a `LikelihoodLoss`.
-        members: number of members.
-        alone: whether the members predict no parameters. The loss then learns
-            the parameters that were left out.
+    If the members predict no parameters (`alone`), the loss learns those that
+    were left out.
     """
     config = loss.get_config()
     given = {p.name: config[p.name] for p in loss.likelihood.parameters}

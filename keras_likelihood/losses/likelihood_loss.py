@@ -13,7 +13,7 @@ from keras import ops
 from keras_likelihood import likelihoods
 from keras_likelihood.backend.registration import serializable
 from keras_likelihood.data_parameters.data_parameter import DataParameter
-from keras_likelihood.layers.global_parameter import GlobalParameter
+from keras_likelihood.layers.parameter_layers import GlobalParameter
 from keras_likelihood.likelihoods.output import (
     distribution_of,
     names_in_output,

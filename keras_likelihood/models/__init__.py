@@ -4,13 +4,13 @@ from keras_likelihood.backend.processes import joint_training
 from keras_likelihood.likelihoods.ensemble_distribution import (
     EnsembleDistribution,
 )
-from keras_likelihood.models.conformal_classifier import ConformalClassifier
-from keras_likelihood.models.conformal_regressor import ConformalRegressor
-from keras_likelihood.models.ensemble import Ensemble
-from keras_likelihood.models.likelihood_model import LikelihoodModel
-from keras_likelihood.models.recalibrated_regressor import (
+from keras_likelihood.models.calibrated_models import (
+    ConformalClassifier,
+    ConformalRegressor,
     RecalibratedRegressor,
 )
+from keras_likelihood.models.ensemble import Ensemble
+from keras_likelihood.models.likelihood_model import LikelihoodModel
 
 __all__ = [
     "ConformalClassifier",

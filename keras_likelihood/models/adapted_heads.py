@@ -8,12 +8,7 @@ from keras_likelihood.likelihoods.output import split_output
 
 
 def adapt_heads(model, y, sample_weight=None):
-    """Passes the targets of every output to its head.
-
-    Args:
-        model: a model whose outputs are the outputs of heads.
-        y, sample_weight: as in `LikelihoodModel.adapt`.
-    """
+    """Passes the targets of every output to its head; see `adapt`."""
     y, sample_weight = collect_targets(y, sample_weight)
     y, sample_weight, _ = split_index(y, sample_weight)
     heads = _heads(model)
@@ -33,14 +28,7 @@ def adapt_heads(model, y, sample_weight=None):
 
 
 def refuse_other_head(model, key, loss, parameters):
-    """Raises if an output has other parameters than its loss expects.
-
-    Args:
-        model: the model.
-        key: key of the output.
-        loss: the `LikelihoodLoss` of the output.
-        parameters: the parameters in the output.
-    """
+    """Raises if an output has other parameters than its loss expects."""
     head = _head_behind(model, key)
     if head is None:
         return

@@ -10,10 +10,6 @@ def build_model(model, x):
 
     TensorFlow would build it inside the first step, after the callbacks have
     looked for its weights. A generator is left alone, as it is read once.
-
-    Args:
-        model: the model.
-        x: as in `fit`.
     """
     if model.built or x is None:
         return

@@ -51,10 +51,6 @@ class CompiledLosses:
     The key of a single output is `""`. Those of several outputs are their
     names or, for a list of outputs, their positions. Without any likelihood
     loss there are no keys, and Keras itself computes the loss.
-
-    Args:
-        loss: as given to `compile`.
-        loss_weights: as given to `compile`.
     """
 
     def __init__(self, loss=None, loss_weights=None):
@@ -82,11 +78,7 @@ class CompiledLosses:
         return {**self.by_key, **self.others}
 
     def refuse_other_structure(self, outputs):
-        """Raises if a loss has no output.
-
-        Args:
-            outputs: output of the model, or a nest of its shapes.
-        """
+        """Raises if a loss has no output, a tensor or its shape."""
         if self.is_one and isinstance(outputs, dict):
             raise ValueError(
                 "A dict of outputs needs a dict of losses with its keys, "

@@ -73,9 +73,8 @@ class CountedMetric(keras.metrics.Metric):
 class CountedMetrics:
     """The metrics of all outputs, and the running means of their losses.
 
-    Args:
-        losses: the `CompiledLosses`. Metrics are checked against them.
-        metrics, weighted_metrics: as given to `compile`.
+    The metrics, as given to `compile`, are checked against the
+    `CompiledLosses`.
     """
 
     def __init__(self, losses=None, metrics=None, weighted_metrics=None):

@@ -25,19 +25,21 @@ from keras_likelihood.models.compiled_losses import (
     with_instances,
 )
 from keras_likelihood.models.counted_metrics import CountedMetrics
+from keras_likelihood.models.fit_arguments import (
+    check_targets,
+    standardize_weights,
+)
 from keras_likelihood.models.functional import (
     describes_graph,
     functional_class,
 )
 from keras_likelihood.models.likelihood_step import LikelihoodStep
 from keras_likelihood.models.named_output import named_output
-from keras_likelihood.models.numbered_weights import standardize_weights
 from keras_likelihood.models.own_callbacks import (
     expect_learned_scales,
     with_own_callbacks,
     without_held_out,
 )
-from keras_likelihood.models.training_targets import check_targets
 
 
 @serializable

@@ -6,19 +6,13 @@ import numpy as np
 from keras_likelihood.backend.training_rows import is_arrays, split_rows
 from keras_likelihood.regularizers.learn_scales import LearnScales
 from keras_likelihood.regularizers.noise_prior import attach_noise_prior
-from keras_likelihood.regularizers.pruning import adaptive_weights
+from keras_likelihood.regularizers.report import adaptive_weights
 
 
 def with_own_callbacks(model, callbacks=None, **given):
     """The callbacks of `fit`, with those that the model needs.
 
-    Args:
-        model: a `LikelihoodModel`.
-        callbacks: as in `fit`. A `CallbackList` is changed in place.
-        **given: the other arguments of `fit`.
-
-    Returns:
-        What to give to `fit` of Keras.
+    A `CallbackList` is changed in place. `given` are the other arguments.
     """
     expect_learned_scales(model)
     listed = _listed(callbacks)
@@ -63,12 +57,7 @@ def expect_learned_scales(model):
 def without_held_out(callbacks=None, **given) -> dict:
     """The rows to train with, where `LearnScales` holds a share of them back.
 
-    Args:
-        callbacks: as in `fit`.
-        **given: the other arguments of `fit`.
-
-    Returns:
-        Arguments of `fit` that change.
+    Returns the arguments of `fit` that change.
     """
     for learner in _listed(callbacks):
         if not isinstance(learner, LearnScales) or learner.share is None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import keras
 import numpy as np
 
-from keras_likelihood.backend.batches import numpy_batches
+from keras_likelihood.backend.training_rows import numpy_batches
 from keras_likelihood.layers.serving import (
     ClassLogits,
     LogOdds,
@@ -30,7 +30,7 @@ from keras_likelihood.reading.endings import (
     rename_twins,
 )
 from keras_likelihood.reading.loading import copy_model, load_model
-from keras_likelihood.reading.parameter_layers import (
+from keras_likelihood.reading.reading import (
     likelihood_beside,
     too_many_outputs,
 )

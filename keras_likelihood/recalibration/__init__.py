@@ -7,8 +7,8 @@ from keras_likelihood.recalibration import regression
 from keras_likelihood.recalibration.auto import Auto
 from keras_likelihood.recalibration.classifier import ClassifierRecalibrator
 from keras_likelihood.recalibration.conformal import Conformal
-from keras_likelihood.recalibration.deep_scaling import DeepScaling
 from keras_likelihood.recalibration.joint_scaling import (
+    DeepScaling,
     GlobalScaling,
     JointScaling,
     LinearFeatureScaling,

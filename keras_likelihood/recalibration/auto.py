@@ -3,7 +3,7 @@
 import numpy as np
 from scipy.special import logsumexp
 
-from keras_likelihood.backend.blas_threads import one_blas_thread
+from keras_likelihood.backend.threads import one_blas_thread
 from keras_likelihood.layers.serving import LinearPool
 from keras_likelihood.recalibration.classifier import ClassifierRecalibrator
 from keras_likelihood.recalibration.classifier_graph import submodel
@@ -12,9 +12,9 @@ from keras_likelihood.recalibration.feature_basis import (
     Columns,
     rows_of,
 )
-from keras_likelihood.recalibration.folds import random_folds
+from keras_likelihood.recalibration.inputs import random_folds
 from keras_likelihood.recalibration.joint_scaling import JointScaling, scaled
-from keras_likelihood.recalibration.softmax_moments import (
+from keras_likelihood.recalibration.softmax import (
     solve_temperature,
 )
 from keras_likelihood.recalibration.steps import PRIOR_ROWS, FittedSteps

@@ -10,7 +10,7 @@ from keras_likelihood.metrics.functions import binned_error
 from keras_likelihood.reading.targets import as_labels, as_weight
 from keras_likelihood.recalibration import inputs
 from keras_likelihood.recalibration.classifier_graph import ClassifierGraph
-from keras_likelihood.recalibration.softmax_moments import softmax_moments
+from keras_likelihood.recalibration.softmax import softmax_moments
 
 
 class ClassifierRecalibrator:

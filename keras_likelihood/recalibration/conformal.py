@@ -8,10 +8,12 @@ import keras
 import numpy as np
 from scipy.special import softmax
 
-from keras_likelihood.layers.calibration_scores import CalibrationScores
-from keras_likelihood.layers.conformal_scores import ConformalScores
+from keras_likelihood.layers.conformal_scores import (
+    CalibrationScores,
+    ConformalScores,
+)
 from keras_likelihood.models import ConformalClassifier
-from keras_likelihood.models.class_scores import (
+from keras_likelihood.models.conformal import (
     SCORES,
     class_scores,
     prediction_sets,

@@ -12,17 +12,20 @@ from keras_likelihood.recalibration.classifier import ClassifierRecalibrator
 from keras_likelihood.recalibration.feature_basis import (
     SOURCES,
     Columns,
+    FeatureBasis,
     raw_columns,
 )
 from keras_likelihood.recalibration.network import (
     SoftplusLink,
+    fit_network,
     predicted_parameter,
     run_network,
 )
-from keras_likelihood.recalibration.softmax_moments import (
+from keras_likelihood.recalibration.softmax import (
+    map_logits,
     solve_temperature,
+    tempered_softmax,
 )
-from keras_likelihood.recalibration.softmax_objectives import map_logits
 from keras_likelihood.recalibration.steps import (
     MAPS,
     FittedSteps,
@@ -296,3 +299,45 @@ class MatrixScaling(JointScaling):
 
     def __init__(self, *, strength: float = 1.0):
         super().__init__(logit_map="matrix", strength=strength)
+
+
+class DeepScaling(JointScaling):
+    """Predicts each example's temperature by a network on its features.
+
+        p = softmax(z / T(x)),    T(x) = f(network(x))
+
+    with `z` the logits after GlobalScaling and `f` the shifted softplus. The
+    network starts as GlobalScaling. Held-out folds decide how long it is
+    trained. The predicted classes do not change.
+
+    Args:
+        hidden: sizes of the hidden layers. Defaults to `(16,)`.
+        offset: the offset of the softplus, `>= 0`. Defaults to 0.2.
+        seed: the random seed of the initial weights and the folds. Defaults to
+            0.
+
+    >>> scaling = DeepScaling().fit_arrays(logits, y, features)
+    """
+
+    def __init__(self, *, hidden=(16,), offset: float = 0.2, seed: int = 0):
+        super().__init__(temperature="features", offset=offset)
+        self.hidden = tuple(hidden)
+        self.seed = seed
+
+    def _fit(self, logits, labels, features, weight):
+        base = solve_temperature(logits, labels, weight)
+        basis = FeatureBasis(features, weight)
+        columns = {"features": basis(features).astype("float64")}
+        link = SoftplusLink(self.offset)
+        objective = tempered_softmax(
+            logits / base, labels, columns, link, weight
+        )
+        (kernel, bias, *rest), steps = fit_network(
+            objective, features, self.hidden, self.seed
+        )
+        kernel, shift = basis.to_raw(kernel)
+        self.parameters_ = {
+            "temperature": base,
+            "network": [kernel, bias + shift, *rest],
+            "iterations": steps,
+        }

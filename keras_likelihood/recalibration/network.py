@@ -6,7 +6,7 @@ import numpy as np
 from keras_likelihood.constraints import ShiftedSoftplus
 from keras_likelihood.evidence import Curvature
 from keras_likelihood.layers import PredictedParameter
-from keras_likelihood.recalibration.folds import random_folds
+from keras_likelihood.recalibration.inputs import random_folds
 
 
 class SoftplusLink:

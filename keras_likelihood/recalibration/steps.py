@@ -17,10 +17,10 @@ from keras_likelihood.evidence import (
 )
 from keras_likelihood.recalibration.feature_basis import SOURCES, rows_of
 from keras_likelihood.recalibration.network import SoftplusLink, linear_part
-from keras_likelihood.recalibration.softmax_moments import solve_temperature
-from keras_likelihood.recalibration.softmax_objectives import (
+from keras_likelihood.recalibration.softmax import (
     MappedSoftmax,
     map_logits,
+    solve_temperature,
     tempered_softmax,
 )
 

@@ -3,13 +3,14 @@
 from keras_likelihood.regularizers.adaptive_regularizer import (
     AdaptiveRegularizer,
 )
-from keras_likelihood.regularizers.d_lasso import DLasso
-from keras_likelihood.regularizers.d_ridge import DRidge
 from keras_likelihood.regularizers.learn_scales import LearnScales
-from keras_likelihood.regularizers.multi_lasso import MultiLasso
-from keras_likelihood.regularizers.multi_ridge import MultiRidge
-from keras_likelihood.regularizers.pruning import adaptive_weights, prune
-from keras_likelihood.regularizers.report import report
+from keras_likelihood.regularizers.priors import (
+    DLasso,
+    DRidge,
+    MultiLasso,
+    MultiRidge,
+)
+from keras_likelihood.regularizers.report import adaptive_weights, prune, report
 from keras_likelihood.regularizers.rules import Evidence, HeldOut, ScaleRule
 from keras_likelihood.regularizers.site import Site
 

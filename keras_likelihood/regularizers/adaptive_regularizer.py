@@ -1,12 +1,13 @@
 """The base of regularizers whose strength is learned."""
 
 import math
+from typing import Any
 
 import keras
 import numpy as np
 from keras import ops
 
-from keras_likelihood.backend.gradients import scale_step
+from keras_likelihood.backend.custom_gradient import scale_step
 from keras_likelihood.regularizers.one_weight import (
     GROUPS,
     RegularizesOneWeight,
@@ -63,6 +64,8 @@ class AdaptiveRegularizer(
 
     order = 1
     """The strength is proportional to `scale ** -order`."""
+    evidence_scale: Any = None
+    """How the rule `Evidence` finds the scales, one of `prior_scales`."""
 
     def __init__(
         self,

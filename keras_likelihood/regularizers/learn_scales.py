@@ -11,10 +11,10 @@ from keras import ops
 from keras_likelihood import likelihoods
 from keras_likelihood.backend.training_rows import Rows
 from keras_likelihood.backend.weight_gradients import sync_variables
-from keras_likelihood.evidence.outcomes import outcomes_of
+from keras_likelihood.evidence.fisher import outcomes_of
 from keras_likelihood.regularizers.measurements import Measurements
 from keras_likelihood.regularizers.noise_prior import attach_noise_prior
-from keras_likelihood.regularizers.pruning import adaptive_weights
+from keras_likelihood.regularizers.report import adaptive_weights
 from keras_likelihood.regularizers.rules import Evidence, HeldOut
 from keras_likelihood.regularizers.site import Site
 

@@ -46,15 +46,7 @@ def learned_noise(model):
 
 
 def attach_noise_prior(model, weights) -> bool:
-    """Gives the learned noise of a model its prior.
-
-    Args:
-        model: any compiled model.
-        weights: its weights with adaptive regularizers.
-
-    Returns:
-        Whether anything has changed.
-    """
+    """Gives the learned noise of a model its prior; whether it is new."""
     noise = learned_noise(model)
     weights = [w for w in weights if w.regularizer.loss == "nll"]
     if noise is None or not weights:

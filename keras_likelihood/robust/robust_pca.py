@@ -12,7 +12,7 @@ from sklearn.base import (
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from keras_likelihood.backend.blas_threads import one_blas_thread
+from keras_likelihood.backend.threads import one_blas_thread
 from keras_likelihood.robust import starts
 from keras_likelihood.robust.data_scale import influence, rho
 from keras_likelihood.robust.scale_regressors import check_options

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from keras_likelihood.layers.calibration_scores import CalibrationScores
-from keras_likelihood.models.conformal_distribution import (
+from keras_likelihood.layers.conformal_scores import CalibrationScores
+from keras_likelihood.models.conformal import (
     LEVEL,
     interval_scores,
 )

@@ -10,7 +10,7 @@ import scipy.stats
 
 import keras_likelihood as kl
 from keras_likelihood.auditing.audit import audit
-from keras_likelihood.auditing.report import AuditReport
+from keras_likelihood.auditing.judging import AuditReport
 
 pytestmark = pytest.mark.usefixtures("step_by_step")
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import keras_likelihood as kl
+from keras_likelihood.auditing.judging import AuditReport
 from keras_likelihood.auditing.page import write_audit
-from keras_likelihood.auditing.report import AuditReport
 from keras_likelihood.pages.examples import show_inputs
 from tests.audit.chromium import acted, on_a_phone, rendered
 from tests.audit.test_audit_page import NASTY, N, embedded, images, report_of

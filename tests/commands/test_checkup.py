@@ -10,7 +10,8 @@ import pytest
 
 import keras_likelihood as kl
 from keras_likelihood import cli
-from keras_likelihood.commands import checkup_parts, regressor_task
+from keras_likelihood.commands import checkup_parts
+from keras_likelihood.commands.tasks import RegressorTask
 from tests.refusals import refusal
 
 pytestmark = pytest.mark.usefixtures("step_by_step")
@@ -52,7 +53,7 @@ def quick(monkeypatch):
     quick = functools.partial(kl.outliers.PCAScale, steps=1, batch_size=8)
     monkeypatch.setattr(kl.outliers, "PCAScale", quick)
     few = {"global": "GlobalScaling", "linear": "LinearScaling"}
-    monkeypatch.setattr(regressor_task, "METHODS", few)
+    monkeypatch.setattr(RegressorTask, "METHODS", few)
 
 
 def checkup(files, kind, capsys, *more):

@@ -9,9 +9,9 @@ import pytest
 
 from keras_likelihood import cli
 from keras_likelihood.commands import detect
-from keras_likelihood.commands.command_error import CommandError, UsageError
 from keras_likelihood.commands.console import Console, printable
 from keras_likelihood.commands.diagram import bar
+from keras_likelihood.commands.files import CommandError, UsageError
 
 pytestmark = pytest.mark.one_backend
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from keras_likelihood import cli
-from keras_likelihood.commands import classifier_task
+from keras_likelihood.commands.tasks import ClassifierTask
 from tests.audit.chromium import acted, rendered
 
 pytestmark = pytest.mark.usefixtures("step_by_step")
@@ -45,7 +45,7 @@ def test_our_own_files_are_read_by_all_our_commands(
 ):
     monkeypatch.chdir(tmp_path)
     few = {"global": "GlobalScaling"}
-    monkeypatch.setattr(classifier_task, "METHODS", few)
+    monkeypatch.setattr(ClassifierTask, "METHODS", few)
     random = np.random.default_rng(0)
     x = random.normal(size=(80, 4)).astype("float32")
     y = (2 * x + random.gumbel(size=x.shape)).argmax(axis=1)

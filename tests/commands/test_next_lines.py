@@ -12,7 +12,7 @@ import pytest
 import keras_likelihood as kl
 from keras_likelihood import cli
 from keras_likelihood.auditing import mark_of
-from keras_likelihood.commands import classifier_task, regressor_task
+from keras_likelihood.commands.tasks import ClassifierTask, RegressorTask
 
 pytestmark = pytest.mark.usefixtures("step_by_step")
 
@@ -28,16 +28,14 @@ def folder(tmp_path, monkeypatch):
     quick.load = kl.outliers.PCAScale.load
     monkeypatch.setattr(kl.outliers, "PCAScale", quick)
     few = {"global": "GlobalScaling"}
-    for task in (classifier_task, regressor_task):
+    for task in (ClassifierTask, RegressorTask):
         monkeypatch.setattr(task, "METHODS", few)
     monkeypatch.setattr(
         kl.recalibration, "Auto", kl.recalibration.GlobalScaling
     )
+    monkeypatch.setattr(ClassifierTask, "chosen", lambda *_: "GlobalScaling")
     monkeypatch.setattr(
-        classifier_task.ClassifierTask, "chosen", lambda *_: "GlobalScaling"
-    )
-    monkeypatch.setattr(
-        classifier_task.ClassifierTask,
+        ClassifierTask,
         "methods",
         lambda self: {**few, "auto": "Auto"},
     )

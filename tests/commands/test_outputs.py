@@ -8,8 +8,7 @@ import zipfile
 import pytest
 
 from keras_likelihood.backend.whole_files import replacing
-from keras_likelihood.commands.archives import open_archive
-from keras_likelihood.commands.command_error import CommandError
+from keras_likelihood.commands.files import CommandError, open_archive
 from keras_likelihood.commands.outputs import check_outputs
 
 pytestmark = pytest.mark.one_backend

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from keras import ops
 
-from keras_likelihood.backend.equal_entries import sums_of_equal
+from keras_likelihood.backend.operations import sums_of_equal
 from keras_likelihood.data_parameters.sparse_rms_prop import SparseRMSProp
 
 

@@ -6,7 +6,7 @@ import pytest
 
 import keras_likelihood as kl
 from keras_likelihood.data_parameters import SparseRMSProp
-from keras_likelihood.models.numbered_weights import standardize_weights
+from keras_likelihood.models.fit_arguments import standardize_weights
 
 LABELS = np.array([0, 1, 2, 2, 1, 0, 2, 2], "int32")
 INPUTS = np.random.default_rng(0).normal(size=(8, 3)).astype("float32")

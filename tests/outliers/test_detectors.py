@@ -21,13 +21,13 @@ from keras_likelihood.outliers import (
     PCAScale,
     ScoreDetector,
 )
-from keras_likelihood.outliers.scale_detector import RowNoise
-from keras_likelihood.outliers.score_parts import (
+from keras_likelihood.outliers.auto import (
     fit_marginals,
     fit_tails,
     log_tails,
     surprise,
 )
+from keras_likelihood.outliers.scale_detector import RowNoise
 from tests.batches import many_times
 
 DETECTORS = [PCAScale, AutoencoderScale, Auto]

@@ -10,12 +10,10 @@ from keras_likelihood.layers.serving import BoundedLogits, LogProbabilities
 from keras_likelihood.recalibration.auto import pool_weights
 from keras_likelihood.recalibration.network import SoftplusLink
 from keras_likelihood.recalibration.one_vs_rest import log_odds
-from keras_likelihood.recalibration.softmax_moments import (
+from keras_likelihood.recalibration.softmax import (
+    MappedSoftmax,
     softmax_moments,
     solve_temperature,
-)
-from keras_likelihood.recalibration.softmax_objectives import (
-    MappedSoftmax,
     tempered_softmax,
 )
 

@@ -6,12 +6,12 @@ import pytest
 from scipy import stats
 
 import keras_likelihood as kl
-from keras_likelihood.layers.calibration_scores import (
+from keras_likelihood.layers.conformal_scores import (
     CalibrationScores,
     examples_needed,
+    split,
 )
-from keras_likelihood.layers.conformal_scores import split
-from keras_likelihood.models.conformal_distribution import (
+from keras_likelihood.models.conformal import (
     ConformalDistribution,
     interval_scores,
 )

@@ -6,7 +6,7 @@ import pytest
 from scipy import stats
 
 import keras_likelihood as kl
-from keras_likelihood.models.class_scores import class_scores
+from keras_likelihood.models.conformal import class_scores
 from keras_likelihood.recalibration import Conformal
 from tests import kinds
 

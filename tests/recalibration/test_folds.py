@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from keras_likelihood import recalibration
-from keras_likelihood.recalibration.folds import equal_rows, random_folds
+from keras_likelihood.recalibration.inputs import equal_rows, random_folds
 
 pytestmark = pytest.mark.one_backend
 

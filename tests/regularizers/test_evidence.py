@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import optimize, stats
 
-from keras_likelihood.evidence import Curvature, laplace_scales, normal_scales
+from keras_likelihood.evidence import Curvature, prior_scales
 
 
 def soft_threshold_risk(threshold, share):
@@ -20,7 +20,7 @@ def test_best_threshold_has_the_least_error(share):
         soft_threshold_risk, args=(share,), bounds=(1e-6, 6), method="bounded"
     ).x
     passing = share + (1 - share) * 2 * stats.norm.sf(best)
-    found = float(laplace_scales.best_threshold(passing))
+    found = float(prior_scales.best_threshold(passing))
     np.testing.assert_allclose(found, best, rtol=2e-3)
 
 
@@ -34,7 +34,7 @@ def test_best_threshold_solves_its_equation():
 
         return optimize.brentq(excess, 1e-6, 8)
 
-    found = laplace_scales.best_threshold(share)
+    found = prior_scales.best_threshold(share)
     np.testing.assert_allclose(found, [solve(s) for s in share], rtol=1e-4)
 
 
@@ -46,7 +46,7 @@ def test_best_threshold_of_laplace_weights_is_their_own_scale():
         (-threshold - true) / noise
     )
     off = np.trapezoid(stats.laplace(scale=b).pdf(true) * between, true)
-    found = float(laplace_scales.best_threshold(1 - off))
+    found = float(prior_scales.best_threshold(1 - off))
     np.testing.assert_allclose(found, noise / b, rtol=0.02)
 
 
@@ -54,7 +54,7 @@ def test_price_is_odds_times_occam_factor():
     values = np.zeros((100, 1))
     values[:10] = 2.0
     precision = np.full((100, 1), 990.0)
-    price = laplace_scales.price_of_a_weight(values, values > 0, precision)
+    price = prior_scales.price_of_a_weight(values, values > 0, precision)
     expected = 2 * np.log(9.0) + 2 * np.log(2.0 * np.sqrt(990.0))
     np.testing.assert_allclose(price, expected, rtol=1e-6)
 
@@ -63,7 +63,7 @@ def test_price_starts_low():
     values = np.full((100, 1), 1e-4)
     precision = np.full((100, 1), 0.04)
     off = np.zeros((100, 1), bool)
-    assert laplace_scales.price_of_a_weight(values, off, precision) == 1.0
+    assert prior_scales.price_of_a_weight(values, off, precision) == 1.0
 
 
 def curvature_of(x, noise=1.0):
@@ -95,7 +95,7 @@ def test_ridge_scale_rests_where_the_evidence_is_highest(rng):
     scale = np.array([[0.1]])
     for _ in range(30):
         weight = fitted(scale.item())[:, None]
-        scale, freedom, precision = normal_scales.ridge_scale(
+        scale, freedom, precision = prior_scales.ridge_scale(
             weight, scale, h, 200
         )
     best = optimize.minimize_scalar(evidence, bounds=(-5, 3), method="bounded")
@@ -110,7 +110,7 @@ def test_group_scales_count_what_the_data_determine(rng):
     x, scale, noise = correlated(rng, 60, 30), 0.7, 2.0
     h = x.T @ x / noise**2
     variance = np.diagonal(np.linalg.inv(h + np.eye(30) / scale**2))
-    _, freedom, precision = normal_scales.ridge_scale(
+    _, freedom, precision = prior_scales.ridge_scale(
         np.ones((30, 1)),
         np.full((30, 1), scale),
         curvature_of(x, noise),
@@ -127,7 +127,7 @@ def test_precision_under_l1_is_that_of_the_weights_on(rng):
     x, noise = correlated(rng, 60, 8), 0.5
     weight = np.zeros((8, 1))
     weight[:3] = 2.0
-    _, freedom, precision = laplace_scales.multi_lasso_scale(
+    _, freedom, precision = prior_scales.multi_lasso_scale(
         weight, np.ones((8, 1)), curvature_of(x, noise), 60
     )
     assert freedom == 3

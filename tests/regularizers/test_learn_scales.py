@@ -12,8 +12,8 @@ from keras_likelihood import regularizers
 from keras_likelihood.evidence.fisher import (
     FisherInformation,
     matrix_shape,
+    outcomes_of,
 )
-from keras_likelihood.evidence.outcomes import outcomes_of
 from keras_likelihood.models.own_callbacks import FiniteLoss
 from tests.batches import Repeated
 

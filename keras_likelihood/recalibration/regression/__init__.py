@@ -1,9 +1,9 @@
 """Recalibration of trained regressors."""
 
-from keras_likelihood.recalibration.regression.auto import Auto
 from keras_likelihood.recalibration.regression.conformal import Conformal
 from keras_likelihood.recalibration.regression.isotonic import Isotonic
 from keras_likelihood.recalibration.regression.predicted_scaling import (
+    Auto,
     DeepScaling,
     LinearScaling,
 )

@@ -5,14 +5,14 @@ import time
 import keras
 import numpy as np
 
-from keras_likelihood.layers.calibration_scores import (
+from keras_likelihood.layers.conformal_scores import (
     CalibrationScores,
+    ConformalScores,
     as_groups,
 )
-from keras_likelihood.layers.conformal_scores import ConformalScores
 from keras_likelihood.likelihoods import Likelihood, LocationScale, Normal
 from keras_likelihood.models import ConformalRegressor
-from keras_likelihood.models.conformal_distribution import (
+from keras_likelihood.models.conformal import (
     ConformalDistribution,
     checked_targets,
     interval_scores,

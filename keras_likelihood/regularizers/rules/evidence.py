@@ -5,28 +5,10 @@ import math
 import numpy as np
 
 from keras_likelihood.evidence.curvature import LARGEST_MATRIX
-from keras_likelihood.evidence.laplace_scales import (
-    lasso_scale,
-    multi_lasso_scale,
-)
-from keras_likelihood.evidence.normal_scales import (
-    multi_ridge_scale,
-    ridge_scale,
-)
-from keras_likelihood.regularizers.d_lasso import DLasso
-from keras_likelihood.regularizers.d_ridge import DRidge
-from keras_likelihood.regularizers.multi_lasso import MultiLasso
-from keras_likelihood.regularizers.multi_ridge import MultiRidge
 from keras_likelihood.regularizers.rules.scale_rule import ScaleRule
 
 _FIRST_STEP = 16
 _LARGEST_MOVE = 0.5
-_FORMULAS = (
-    (MultiLasso, multi_lasso_scale),
-    (DLasso, lasso_scale),
-    (MultiRidge, multi_ridge_scale),
-    (DRidge, ridge_scale),
-)
 
 
 class Evidence(ScaleRule):
@@ -54,8 +36,7 @@ class Evidence(ScaleRule):
     """
 
     def applies(self, site):
-        known = isinstance(site.prior, tuple(kind for kind, _ in _FORMULAS))
-        return known and site.has_curvature
+        return site.prior.evidence_scale is not None and site.has_curvature
 
     def interval(self, site):
         # The joint curvature of a small weight is inverted in each move.
@@ -69,10 +50,7 @@ class Evidence(ScaleRule):
         curvature, weight, scale = site.curvature, site.weight, site.scale
         if curvature is None or not np.all(np.isfinite(weight)):
             return None
-        formula = next(
-            f for kind, f in _FORMULAS if isinstance(site.prior, kind)
-        )
-        found, freedom, precision = formula(
+        found, freedom, precision = site.prior.evidence_scale(
             weight, scale, curvature, site.prior.num_examples
         )
         move = np.log(found) - np.log(scale)

@@ -1,0 +1,130 @@
+"""Operations that `keras.ops` and `keras.random` lack."""
+
+import keras
+from keras import ops
+
+
+def i0e(x):
+    """`exp(-|x|) I0(x)`, I0 a modified Bessel function."""
+    return _functions()[0](x)
+
+
+def i1e(x):
+    """`exp(-|x|) I1(x)`, I1 a modified Bessel function."""
+    return _functions()[1](x)
+
+
+def sin(x):
+    """`sin(x)`. On JAX `ops.sin` turns float64 into float32."""
+    return _functions()[2](x)
+
+
+def _functions():
+    backend = keras.backend.backend()
+    if backend == "tensorflow":
+        import tensorflow as tf
+
+        return tf.math.bessel_i0e, tf.math.bessel_i1e, tf.math.sin
+    if backend == "jax":
+        from jax import numpy
+        from jax.scipy import special
+
+        return special.i0e, special.i1e, numpy.sin
+    import torch
+
+    return torch.special.i0e, torch.special.i1e, torch.sin
+
+
+def sums_of_equal(values: list, index) -> list:
+    """For each entry, the sum of a value over the entries of equal index.
+
+    Args:
+        values: list of tensors `(batch, ...)`.
+        index: integer tensor `(batch,)`.
+
+    Returns:
+        List of tensors like `values`, equal for equal indices.
+    """
+    place = _first_place(ops.sort(index), index)
+    return [ops.take(_sum_rows(x, place), place, axis=0) for x in values]
+
+
+def _first_place(ordered, index):
+    """Where each entry is first among the ordered ones."""
+    if keras.backend.backend() == "jax":
+        import jax.numpy as jnp
+
+        # The default method is a loop, and a GPU waits for each round of it.
+        return jnp.searchsorted(ordered, index, method="sort")
+    return ops.cast(ops.searchsorted(ordered, index), "int32")
+
+
+def _sum_rows(x, place):
+    """Sums the rows of `x` with the same place, `(batch, ...)`."""
+    if keras.backend.backend() == "torch":
+        return x.new_zeros(x.shape).index_add_(0, place, x)
+    return ops.segment_sum(x, place, num_segments=ops.shape(place)[0])
+
+
+def lookup(rows, index):
+    """Columns of `rows` at the given row numbers.
+
+    `ops.take` corrects negative and too large indices in several passes, which
+    takes longer than the reading itself.
+
+    Args:
+        rows: NumPy array, `(count, width)`, with `width` small.
+        index: integer tensor of any shape, in `[0, count)`.
+
+    Returns:
+        List of `width` tensors of the shape of `index`.
+    """
+    if keras.backend.backend() == "tensorflow":
+        import tensorflow as tf
+
+        return tf.unstack(tf.gather(rows, index), axis=-1)
+    if keras.backend.backend() == "jax":
+        table = ops.convert_to_tensor(rows)
+        found = table.at[index].get(mode="promise_in_bounds")
+        return ops.unstack(found, axis=-1)
+    flat = index.reshape(-1)
+    return [
+        ops.convert_to_tensor(column).index_select(0, flat).reshape(index.shape)
+        for column in rows.T.copy()
+    ]
+
+
+def draw_poisson(mean, seed=None):
+    """Draws one Poisson number for every mean; same shape and dtype.
+
+    Args:
+        mean: tensor, `>= 0`. Above 1e9 the normal distribution is used. Its
+            error is below the precision of float32.
+        seed: an integer, a `keras.random.SeedGenerator` or `None`.
+    """
+    if not isinstance(seed, keras.random.SeedGenerator):
+        seed = keras.random.SeedGenerator(seed)
+    small = ops.where(mean < 1e9, mean, ops.ones_like(mean))
+    drawn = _draw_poisson(small, seed.next())
+    normal = keras.random.normal(ops.shape(mean), dtype=mean.dtype, seed=seed)
+    large = ops.round(mean + ops.sqrt(mean) * normal)
+    return ops.where(mean < 1e9, ops.cast(drawn, mean.dtype), large)
+
+
+def _draw_poisson(mean, seed):
+    if keras.backend.backend() == "tensorflow":
+        import tensorflow as tf
+
+        seed, shape = tf.cast(seed, tf.int32), tf.shape(mean)
+        return tf.random.stateless_poisson(shape, seed, mean, mean.dtype)
+    if keras.backend.backend() == "jax":
+        from jax import random
+
+        key = random.wrap_key_data(seed.astype("uint32"), impl="threefry2x32")
+        return random.poisson(key, mean)
+    import torch
+
+    generator = torch.Generator(device=mean.device)
+    first, second = (int(s) & 0xFFFFFFFF for s in seed)
+    generator.manual_seed(first | (second << 31))
+    return torch.poisson(mean.detach(), generator=generator)

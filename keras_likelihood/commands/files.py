@@ -1,0 +1,282 @@
+"""Reads files of unknown origin: archives, arrays, tables and models."""
+
+import contextlib
+import json
+import os
+import pathlib
+import stat
+import traceback
+import zipfile
+
+import numpy as np
+
+from keras_likelihood.backend.csv_tables import CsvTable
+
+
+class CommandError(Exception):
+    """A command cannot do its work with these data.
+
+    `keras-likelihood` prints the message in one line and ends with the status.
+    """
+
+    status = 1
+
+
+class UsageError(CommandError):
+    """The command line itself is wrong, as for an unknown option."""
+
+    status = 2
+
+
+_MOST_DEFLATED = 100
+"""Bytes that a packed byte may become in an archive of more than `_FREE`.
+
+A byte of a damaged or malicious file may claim to become a thousand.
+"""
+_FREE = 2**26
+_HOW = {".npz": ", as `numpy.savez('data.npz', x=x, y=y)` writes it"}
+"""How to make a file of each kind, for the error message."""
+
+
+def regular_file(path) -> pathlib.Path:
+    """The path of a file. Raises an error if it is missing or empty."""
+    path = pathlib.Path(path)
+    try:
+        found = os.stat(path)
+    except OSError as error:
+        raise UsageError(f"There is no such file: {path}") from error
+    if not stat.S_ISREG(found.st_mode):
+        raise UsageError(
+            f"{path}: a file is needed. Received: a folder or device"
+        )
+    if found.st_size == 0:
+        raise CommandError(f"{path}: the file is empty")
+    return path
+
+
+@contextlib.contextmanager
+def open_archive(path, kind: str):
+    """Opens a zip archive, such as an ".npz", after a check of its entries.
+
+    Any error inside the block is reported as a damaged file.
+    """
+    path = regular_file(path)
+    if not zipfile.is_zipfile(path):
+        raise CommandError(
+            f"{path}: the file must be a {kind} file{_HOW.get(kind, '')}. "
+            "Received: a damaged file, or one of another kind"
+        )
+    try:
+        with zipfile.ZipFile(path) as archive:
+            _check_entries(archive, path.stat().st_size)
+            yield archive
+    except (CommandError, MemoryError):
+        raise
+    except Exception as error:
+        raise CommandError(
+            f"{path}: the file is damaged, or it is not a {kind} archive "
+            f"({type(error).__name__}: {error})"
+        ) from error
+
+
+def _check_entries(archive, size):
+    """Raises an error if entries claim more bytes than are possible."""
+    entries = archive.infolist()
+    names = [entry.filename for entry in entries]
+    if len(set(names)) < len(names):
+        raise ValueError("two entries have one name")
+    if sum(entry.compress_size for entry in entries) > size:
+        raise ValueError("its entries claim more bytes than the file has")
+    for entry in entries:
+        kinds = zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED
+        if entry.compress_type not in kinds or entry.flag_bits & 1:
+            raise ValueError(
+                f"entry {entry.filename!r} is encrypted, or packed by other "
+                "means than deflate"
+            )
+    claimed = sum(entry.file_size for entry in entries)
+    if claimed > _FREE + _MOST_DEFLATED * size:
+        raise ValueError(
+            f"its entries claim {claimed:,} bytes, more than {_MOST_DEFLATED} "
+            f"times the {size:,} bytes of the file"
+        )
+
+
+NUMBERS = "biuf"
+"""Kinds of dtype that are real numbers."""
+
+
+def is_text_table(path) -> bool:
+    """Whether a file is a .csv, by its name."""
+    return pathlib.Path(path).suffix.lower() in (".csv", ".tsv", ".txt")
+
+
+def read_examples(path, args, missing: bool = False) -> dict:
+    """Reads inputs `x` and labels `y` of an .npz or a .csv.
+
+    With a .csv the result has also the `table`, the `names` of the columns of
+    `x`, and `labels`, the names of the classes if they are texts. `missing`
+    says whether NaN in a table is a missing value.
+    """
+    if not is_text_table(path):
+        missing_in = ("x",) if missing else ()
+        return read_arrays(path, ("x", "y"), missing=missing_in)
+    table = CsvTable(regular_file(path), args.target or "")
+    x, cells = table.read()
+    args.console.say(f"The labels are the column `{table.target}`.")
+    for note in table.notes:
+        args.console.say(f"{note}.")
+    y = table.numbers(cells)
+    found = {"x": x, "y": y, "names": table.names, "table": table}
+    if np.isnan(y).mean() > 0.5:
+        labels, y = np.unique(cells, return_inverse=True)
+        found.update(y=y, labels=labels.tolist())
+    if not missing:
+        refuse_nan(path, "x", x)
+    refuse_nan(path, table.target, y)
+    return found
+
+
+def read_arrays(path, required, optional=(), missing=()) -> dict:
+    """Reads the named arrays of an .npz.
+
+    Every array must hold finite numbers, or text if it is `x`, and have at
+    least one row. NaN is a missing value in the tables of `missing`.
+    """
+    with open_archive(path, ".npz") as archive:
+        entries = {e.filename.removesuffix(".npy"): e for e in archive.filelist}
+        if not entries.keys() >= set(required):
+            needed = " and ".join(f"`{name}`" for name in required)
+            raise CommandError(
+                f"{path}: the file needs arrays {needed}. "
+                f"Received: {sorted(entries)}"
+            )
+        wanted = [n for n in (*required, *optional) if n in entries]
+        arrays = {n: _read_entry(archive, entries[n], path) for n in wanted}
+    return {
+        name: _checked(path, name, values, name in missing)
+        for name, values in arrays.items()
+    }
+
+
+def _read_entry(archive, entry, path):
+    with archive.open(entry) as file:
+        try:
+            array = np.lib.format.read_array(file, allow_pickle=False)
+        except ValueError as error:
+            if "allow_pickle" not in str(error):
+                raise
+            raise CommandError(
+                f"{path}: pickled arrays are refused, since loading them may "
+                f"run any code. Save plain arrays. Received: {entry.filename}"
+            ) from error
+        if file.read(1):
+            raise ValueError(f"{entry.filename} is longer than its array")
+    return array
+
+
+def _checked(path, name, values, may_miss):
+    allowed = NUMBERS + "SU" if name == "x" else NUMBERS
+    if values.ndim == 0 or values.size == 0 or values.dtype.kind not in allowed:
+        raise CommandError(
+            f"{path}: the array `{name}` must hold numbers, one row for "
+            f"each example. Received: shape {values.shape} of {values.dtype}"
+        )
+    if values.dtype.kind == "f":
+        may_miss = may_miss and values.ndim == 2
+        if not may_miss or np.isinf(values).any():
+            refuse_nan(path, name, values)
+        if values.dtype.itemsize > 8:
+            values = values.astype("float64")
+    # Backends need numbers in the byte order of this machine.
+    return values.astype(values.dtype.newbyteorder("="), copy=False)
+
+
+def refuse_nan(path, name, values, begin: int = 0):
+    """Raises an error if an array has NaN or infinite values."""
+    # Minimum and maximum are enough, and need no mask.
+    if np.isfinite(values.min()) and np.isfinite(values.max()):
+        return
+    bad = ~np.isfinite(values.reshape(len(values), -1)).all(axis=1)
+    raise CommandError(
+        f"{path}: `{name}` must be finite. Received: NaN or infinite values "
+        f"in {int(bad.sum())} row(s), the first at {begin + int(bad.argmax())}"
+    )
+
+
+_WIDTHS = ("units", "filters", "input_dim", "output_dim", "components")
+"""Names of arguments that say how wide a layer is."""
+
+
+def load_model(path):
+    """Loads a `.keras` file in safe mode.
+
+    First the checksums are tested. Keras itself may read weights without a
+    check of their checksums.
+    """
+    if pathlib.Path(path).suffix != ".keras":
+        raise CommandError(f"The model must be a .keras file. Received: {path}")
+    with open_archive(path, ".keras") as archive:
+        damaged = archive.testzip()
+        if damaged:
+            raise ValueError(f"the checksum of {damaged!r} is wrong")
+        held = sum(entry.file_size for entry in archive.filelist)
+        _refuse_giants(json.loads(archive.read("config.json")), held)
+    import keras
+
+    from keras_likelihood import reading
+
+    try:
+        model = reading.load_model(path)
+    except MemoryError:
+        raise
+    except Exception as error:
+        # The type of error depends on the fault, the backend and the version.
+        raise CommandError(
+            f"{path}: Keras cannot load this model "
+            f"({type(error).__name__}: {error})"
+        ) from error
+    if not isinstance(model, keras.Model):
+        raise CommandError(
+            f"{path}: the file must hold a model. "
+            f"Received: {type(model).__name__}"
+        )
+    return model
+
+
+def _refuse_giants(config, held):
+    """Raises an error if a layer is wider than the file has weights for.
+
+    Keras makes a layer's weights before it reads them. A width of 1e13 in the
+    configuration would need too much memory.
+    """
+    if isinstance(config, list):
+        for part in config:
+            _refuse_giants(part, held)
+    if not isinstance(config, dict):
+        return
+    for name, part in config.items():
+        # Each weight needs at least four bits.
+        if name in _WIDTHS and isinstance(part, int) and part > 2 * held:
+            raise ValueError(
+                f"a layer claims `{name}` {part:,} in {held:,} bytes"
+            )
+        _refuse_giants(part, held)
+
+
+@contextlib.contextmanager
+def running(model_path, data_path):
+    """Turns any error of the model on these data into a command error."""
+    try:
+        yield
+    except (CommandError, ValueError, OSError, MemoryError):
+        raise
+    except Exception as error:
+        *_, (innermost, _) = traceback.walk_tb(error.__traceback__)
+        module = innermost.f_globals.get("__name__", "")
+        if module.startswith("keras_likelihood"):
+            raise
+        raise CommandError(
+            f"{data_path}: the model {model_path} cannot be run on `x` "
+            f"({type(error).__name__}: {error})"
+        ) from error
