@@ -103,19 +103,23 @@ def as_days(cells) -> np.ndarray:
 
 
 def _dates(texts):
-    texts = list(map(_as_iso, texts))
+    days = np.array([_iso_days(_as_iso(text)) for text in texts], "float64")
+    unread = np.isnan(days)
     try:
         import pandas
     except ModuleNotFoundError:
-        return np.array([_iso_days(text) for text in texts], "float64")
+        return days
     with warnings.catch_warnings():
         # The first text decides the format, or none does.
         warnings.simplefilter("ignore")
         found = pandas.to_datetime(
-            pandas.Series(texts, dtype=object), errors="coerce", utc=True
+            pandas.Series(np.array(texts, object)[unread], dtype=object),
+            errors="coerce",
+            utc=True,
         )
     since = found - pandas.Timestamp(0, tz="UTC")
-    return (since / pandas.Timedelta(days=1)).to_numpy("float64")
+    days[unread] = (since / pandas.Timedelta(days=1)).to_numpy("float64")
+    return days
 
 
 def _as_iso(text):
