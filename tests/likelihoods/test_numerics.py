@@ -20,6 +20,10 @@ def numpy(x):
     return ops.convert_to_numpy(x)
 
 
+def tensor(x):
+    return ops.convert_to_tensor(x, dtype="float32")
+
+
 def column(values, dtype="float32"):
     return np.asarray(values, dtype).reshape(-1, 1)
 
@@ -30,13 +34,13 @@ def test_incomplete_functions_of_all_shapes():
     a, b, x = 10 ** random.uniform([-6, -6, -7], [4, 4, 0], (3000, 3)).T
     a, b, x = (v.astype("float32").astype("float64") for v in (a, b, x))
     rest = (1 - x).astype("float32").astype("float64")
-    found = beta_tails(*(np.float32(v) for v in (a, b, x, rest)))
+    found = beta_tails(*map(tensor, (a, b, x, rest)))
     expected = special.betainc(a, b, x), special.betaincc(a, b, x)
-    mirrored = beta_tails(*(np.float32(v) for v in (b, a, rest, x)))
+    mirrored = beta_tails(*map(tensor, (b, a, rest, x)))
     for ours, true in zip(found + mirrored[::-1], expected * 2, strict=True):
         np.testing.assert_allclose(np.exp(numpy(ours)), true, atol=2e-5)
     x = x * 100
-    found = gamma_tails(np.float32(a), np.float32(x))
+    found = gamma_tails(tensor(a), tensor(x))
     x = np.float32(x).astype("float64")
     expected = special.gammainc(a, x), special.gammaincc(a, x)
     for ours, true in zip(found, expected, strict=True):
@@ -73,7 +77,7 @@ def test_von_mises_of_many_turns():
     angle = np.angle(np.exp(1j * (y - prediction)))
     expected = 2 * kappa * np.sin(angle / 2) ** 2
     expected = expected + np.log(2 * np.pi * special.i0e(kappa))
-    np.testing.assert_allclose(numpy(made.nll(y)), expected, rtol=1e-4)
+    np.testing.assert_allclose(numpy(made.nll(y)), expected, atol=1e-4)
 
 
 @pytest.mark.parametrize("shape", [1e4, 1e9, np.inf])
