@@ -1,6 +1,7 @@
 """Predicts a class from the columns of a table."""
 
 import dataclasses
+from typing import Any
 
 import keras
 import numpy as np
@@ -75,7 +76,7 @@ class Classifier(ClassifierMixin, TableEstimator):
             )
         y = np.searchsorted(self.classes_, y)
         order = order if self.order is None else list(self.order)
-        self.likelihood_ = Softmax
+        self.likelihood_: Any = Softmax
         if order is None:
             return y
         if unknown := [v for v in self.classes_.tolist() if v not in order]:

@@ -81,7 +81,7 @@ class MemberNetworks(keras.Layer):
         seeds = np.random.default_rng(self.seed)
         outputs = self.classes or 1 + len(self._constraints)
         if self._is_ordered:
-            outputs = self.classes - 1
+            outputs -= 1
         sizes = [input_shape[-1], *self.hidden, outputs]
         names = ["hidden"] * len(self.hidden) + ["head"]
         self._dense = [
@@ -129,7 +129,7 @@ class MemberNetworks(keras.Layer):
         constraint = self.likelihood.prediction_constraint
         if self._is_ordered:
             # The start has the shares of the classes.
-            counts = np.bincount(y, sample_weight, self.classes)
+            counts = np.bincount(y, sample_weight, len(self._start) + 1)
             below = np.cumsum(counts / counts.sum())[:-1]
             cuts = np.log(below / (1 - below))
             gaps = np.maximum(np.diff(cuts), 0.1)

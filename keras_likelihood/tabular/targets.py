@@ -1,5 +1,7 @@
 """Which likelihood a target has."""
 
+from typing import Any
+
 import numpy as np
 
 from keras_likelihood import likelihoods
@@ -66,7 +68,7 @@ def checked_likelihood(likelihood, y) -> type[Likelihood]:
 
 def order_of(y) -> list | None:
     """The classes of an ordered `Categorical` of pandas, else `None`."""
-    dtype = getattr(y, "dtype", None)
+    dtype: Any = getattr(y, "dtype", None)
     return list(dtype.categories) if getattr(dtype, "ordered", False) else None
 
 
