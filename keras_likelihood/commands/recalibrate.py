@@ -170,7 +170,8 @@ def gain(task, before: dict, after: dict) -> str:
             f"Recalibration made almost no difference: the NLL was "
             f"{before['NLL']:.4f} and is {after['NLL']:.4f}."
         )
-    factor = "" if new >= gap else f", {gap / max(new, 1e-6):.1f} times smaller"
+    times = gap / max(new, 1e-6)
+    factor = f", {times:.1f} times smaller" if times >= 1.1 else ""
     verb = "fell" if change < 0 else "rose"
     return (
         f"The NLL {verb} from {before['NLL']:.4f} to {after['NLL']:.4f}. The "
