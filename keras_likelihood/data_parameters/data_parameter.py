@@ -570,13 +570,10 @@ class DataParameter(keras.callbacks.Callback):
         is_file = isinstance(self.table, FileTable)
         table = MemoryTable() if is_file else self.table
         serialize = keras.saving.serialize_keras_object
-        initial = self.initial
         return {
             "num_examples": self.num_examples,
             "learning_rate": self.learning_rate,
-            "initial": None
-            if initial is None
-            else np.asarray(initial).tolist(),
+            "initial": np.asarray(self.initial).tolist(),
             "constraint": serialize(self.constraint),
             "dimension": self.dimension,
             "fallback": self.fallback,
