@@ -408,7 +408,7 @@ class DataParameter(keras.callbacks.Callback):
         """
         _check_count("count", count)
         rows = self._view()
-        return self._replace_table(len(rows) + count, [rows], prior=prior)
+        return self._replace_table(len(rows) + int(count), [rows], prior=prior)
 
     def keep(self, index, *, prior: RowPrior | None = None) -> "DataParameter":
         """Keeps some rows, in the order of `index`; returns self.
@@ -573,7 +573,7 @@ class DataParameter(keras.callbacks.Callback):
         return {
             "num_examples": self.num_examples,
             "learning_rate": self.learning_rate,
-            "initial": self.initial,
+            "initial": np.asarray(self.initial).tolist(),
             "constraint": serialize(self.constraint),
             "dimension": self.dimension,
             "fallback": self.fallback,

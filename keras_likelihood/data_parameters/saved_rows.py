@@ -5,6 +5,7 @@ import os
 import struct
 import zlib
 from collections.abc import Iterator
+from typing import Literal
 
 import numpy as np
 
@@ -78,7 +79,7 @@ def check_about(expected: dict, found: dict, path: str):
 
 
 def open_rows(
-    path: str, shape: tuple, about: dict, mode: str = "r"
+    path: str, shape: tuple, about: dict, mode: Literal["r", "r+"] = "r"
 ) -> np.ndarray:
     """The table at `path` as a memory map, if it is the expected one."""
     check_about(about, read_about(path), path)

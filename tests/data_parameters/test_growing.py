@@ -146,3 +146,17 @@ def test_a_prior_grows_with_its_rows():
     assert scale.get_config()["prior"]["config"]["row_sizes"] == 1
     with pytest.raises(ValueError, match="in place of None"):
         make()[1].append(1, prior=prior)
+
+
+def test_weights_of_another_number_of_examples_are_refused(tmp_path):
+    """Keras tries twice, and must not take the second try for a success."""
+    model, scale = make()
+    model.save_weights(tmp_path / "model.weights.h5")
+    for kind in (None, tmp_path / "scale.npy"):
+        other, rows = make(kind)
+        rows.append(2)
+        for _ in range(2):
+            with pytest.raises(ValueError, match="and then call `append`"):
+                other.load_weights(tmp_path / "model.weights.h5")
+        rows.keep(slice(ROWS))
+        other.load_weights(tmp_path / "model.weights.h5")

@@ -74,6 +74,8 @@ def test_config_keeps_every_argument():
         table=MemoryTable(shard="batch"),
     )
     config = scale.get_config()
+    vector = kl.DataParameter(5, initial=np.ones(2))
+    assert vector.get_config()["initial"] == [1, 1]
     default = kl.DataParameter(4).get_config()
     assert all(config[name] != default[name] for name in default)
     again = keras.saving.deserialize_keras_object(
