@@ -12,6 +12,7 @@ import pytest
 
 import keras_likelihood as kl
 from keras_likelihood import cli
+from keras_likelihood.backend.after_keras import CORE
 
 ROOT = pathlib.Path(__file__).parents[1]
 HEAVY = ("matplotlib", "rich", "scipy", "sklearn", "tensorflow_probability")
@@ -199,3 +200,12 @@ def test_command_says_what_it_can_do(capsys):
         cli.main([])
     assert stop.value.code == 2
     assert "demo" in capsys.readouterr().err
+
+
+def test_saved_files_need_no_more_than_the_import():
+    for name in kl.__all__:
+        getattr(kl, name)
+    for name, found in keras.saving.get_custom_objects().items():
+        if name.startswith("keras_likelihood>"):
+            # Detectors have files of their own.
+            assert found.__module__.split(".")[1] in {*CORE, "outliers"}, name

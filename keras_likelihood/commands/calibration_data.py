@@ -69,9 +69,17 @@ def find_task(model, x, y) -> str:
     if reading.is_real:
         return "regression"
     known = (likelihoods.Softmax, likelihoods.Bernoulli)
-    pooled = getattr(reading.likelihood, "components", None)
-    if reading.likelihood in known or pooled is not None:
+    # The members of an ensemble have a likelihood, too.
+    own = getattr(reading.likelihood, "likelihood", reading.likelihood)
+    if own in known:
         return "classification"
+    if hasattr(reading.likelihood, "components"):
+        raise CommandError(
+            "An ensemble of regressors is calibrated by "
+            "`kl.recalibration.regression.Conformal`, and a model that `fit` "
+            "wrote is calibrated already: use `keras-likelihood predict`. "
+            f"Received: {reading.likelihood.name()}"
+        )
     raise CommandError(
         "The model must be a classifier, or a regressor with a "
         "`LocationScale` likelihood, such as normal. "

@@ -6,9 +6,9 @@ import keras
 import numpy as np
 
 from keras_likelihood import likelihoods
+from keras_likelihood.layers.table_features import features_of
 from keras_likelihood.reading import load_model
 from keras_likelihood.tabular.classifier import Classifier
-from keras_likelihood.tabular.layers import features_of
 from keras_likelihood.tabular.regressor import Regressor
 
 

@@ -12,10 +12,11 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
+from keras_likelihood.backend import columns
+from keras_likelihood.layers.member_networks import MemberNetworks
+from keras_likelihood.layers.table_features import TableFeatures, features_of
 from keras_likelihood.reading.targets import as_weight
-from keras_likelihood.tabular import columns, tables, targets, training
-from keras_likelihood.tabular.layers import TableFeatures, features_of
-from keras_likelihood.tabular.network import MemberNetworks
+from keras_likelihood.tabular import tables, targets, training
 
 _CALIBRATION_ROWS = 20_000
 """Intervals and sets of a large table are calibrated on a sample."""

@@ -7,8 +7,8 @@ import pytest
 pytest.importorskip("sklearn")
 
 import keras_likelihood as kl
-from keras_likelihood.backend import csv_files
-from keras_likelihood.tabular import columns, tables
+from keras_likelihood.backend import columns, csv_files
+from keras_likelihood.tabular import tables
 
 pandas = pytest.importorskip("pandas")
 
@@ -113,6 +113,7 @@ def test_rows_without_a_target_are_left_out():
 
 
 @pytest.mark.filterwarnings("ignore:1 row.s. without a target")
+@pytest.mark.few(0)
 def test_files_and_batches_train_the_same_model(files):
     table = make_table()
     x, y = table.drop(columns="price"), table["price"]
@@ -134,6 +135,7 @@ def test_files_and_batches_train_the_same_model(files):
     np.testing.assert_allclose(found, expected, rtol=1e-5)
 
 
+@pytest.mark.few(0)
 def test_batches_of_arrays_with_weights():
     x = np.random.default_rng(0).normal(size=(40, 2)).astype("float32")
     weight = np.arange(40) % 2

@@ -85,8 +85,8 @@ def served_outputs(model, x, folder):
         import tensorflow as tf
 
         model.export(str(folder / "served"), verbose=False)
-        found = tf.saved_model.load(str(folder / "served")).serve(x)
-        yield keras.tree.flatten(found)
+        loaded = tf.saved_model.load(str(folder / "served"))
+        yield keras.tree.flatten(loaded.serve(x))
     needed = {"tensorflow": "tf2onnx", "torch": "onnxscript"}[backend]
     pytest.importorskip(needed)
     onnxruntime = pytest.importorskip("onnxruntime")
