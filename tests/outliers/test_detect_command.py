@@ -178,7 +178,7 @@ def test_a_large_table_is_scored_part_by_part(tmp_path, capsys, monkeypatch):
     saved = tmp_path / "detector.zip"
     assert main(["detect", path, "--save", str(saved)]) == 0
     printed = capsys.readouterr().out
-    assert "fitted to 200 rows" in printed and "60 of 600 rows" in printed
+    assert "a random sample of 200" in printed and "60 of 600 rows" in printed
     strange = next(v for v in printed.splitlines() if v.split()[:1] == ["7"])
     assert "a = 3e+09" in strange
     with open(tmp_path / "data.scores.csv") as file:
