@@ -105,6 +105,8 @@ def as_days(cells) -> np.ndarray:
 def _dates(texts):
     days = np.array([_iso_days(_as_iso(text)) for text in texts], "float64")
     unread = np.isnan(days)
+    if not unread.any():
+        return days
     try:
         import pandas
     except ModuleNotFoundError:

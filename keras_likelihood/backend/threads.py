@@ -4,11 +4,12 @@ import contextlib
 import functools
 
 import keras
-import threadpoolctl
 
 
 @functools.cache
 def _controller():
+    import threadpoolctl
+
     # Looking for the loaded libraries takes longer than a fit.
     return threadpoolctl.ThreadpoolController()
 
