@@ -29,6 +29,19 @@ def compiled(function):
     return function
 
 
+def is_known(tensor):
+    """Whether a tensor has values now: it is no part of a compiled step."""
+    if isinstance(tensor, keras.KerasTensor):
+        return False
+    if keras.backend.backend() == "tensorflow":
+        return not keras.ops.is_tensor(tensor) or hasattr(tensor, "numpy")
+    if keras.backend.backend() == "jax":
+        import jax
+
+        return not isinstance(tensor, jax.core.Tracer)
+    return True
+
+
 def call_host(function, arguments: list, *, shape: tuple, dtype: str):
     """Runs `function` on the host, once per step and in program order.
 

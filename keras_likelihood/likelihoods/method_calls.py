@@ -6,6 +6,8 @@ import keras
 import numpy as np
 from keras import ops
 
+from keras_likelihood.backend.compiled import is_known
+
 WIDE = ("float32", "float64")
 METHODS = (
     *("nll", "log_prob", "cdf", "cdf_below", "log_tail", "log_cdf"),
@@ -16,7 +18,14 @@ METHODS = (
     *("typical_outcome", "inner", "edges", "log_weights"),
     *("variance_of_means", "scale_matrix"),
 )
-_NAN_IN_NAN_OUT = ("cdf", "cdf_below", "log_cdf", "log_survival", "quantile")
+_OF_TARGETS = ("cdf", "cdf_below", "log_cdf", "log_survival")
+_NAN_IN_NAN_OUT = (*_OF_TARGETS, "quantile")
+_ON_PADDED_ROWS = (
+    *(*_NAN_IN_NAN_OUT, "log_tail", "tail_quantile", "interval"),
+    *("mean", "variance", "information"),
+)
+FEWEST_ROWS = 256
+"""Fewer rows are padded to this number."""
 
 
 def widened(function):
@@ -39,7 +48,7 @@ def prepare_methods(likelihood):
     Half precision is not enough for tails, logarithms and random numbers. If
     the prediction has half precision, a method runs on a float32 copy, and its
     result is cast back. If the prediction is a NumPy array, the results are
-    NumPy arrays too.
+    NumPy arrays too. Methods that backends compile run on padded rows.
     """
     for name in METHODS:
         found = vars(likelihood).get(name)
@@ -59,15 +68,93 @@ def _prepared(name, method):
         if name == "quantile":
             args = (_levels(plain, *args, **kwargs),)
             kwargs = {}
+        rows = _padded_rows(name, plain, (*args, *kwargs.values()))
+        if rows is not None:
+            plain = plain.map_values(rows.pad)
+            args = tuple(map(rows.pad, args))
+            kwargs = {key: rows.pad(x) for key, x in kwargs.items()}
         result = method(plain, *args, **kwargs)
         if name in _NAN_IN_NAN_OUT:
             for given in (*args[:1], plain.prediction):
                 result = _nan_where_nan(result, given)
-        if plain is self:
+        if rows is not None:
+            result = keras.tree.map_structure(rows.cut, result)
+        if convert is None:
             return result
         return keras.tree.map_structure(convert, result)
 
     return call
+
+
+def _padded_rows(name, likelihood, arguments):
+    """How to pad the rows for a method, or `None` if it runs on the rows."""
+    shape = tuple(likelihood.prediction.shape)
+    if (
+        name not in _ON_PADDED_ROWS
+        or keras.backend.backend() == "torch"
+        or likelihood.event_rank
+        or 0 in (shape or (0,))
+        or not all(map(is_known, likelihood.values().values()))
+    ):
+        return None
+    for x in arguments:
+        own = np.shape(x)[-len(shape) :]
+        fits = own == shape or (
+            name not in _OF_TARGETS
+            and all(
+                a in (1, b)
+                for a, b in zip(own[::-1], shape[::-1], strict=False)
+            )
+        )
+        # Others are refused by the method itself.
+        if len(own) and not (is_known(x) and fits):
+            return None
+    rows = _PaddedRows(len(shape), shape[0])
+    return rows if rows.padded > rows.rows else None
+
+
+class _PaddedRows:
+    """Copies of the last row that make the number of rows one of a few.
+
+    JAX and TensorFlow compile a method for each number of rows, which may take
+    seconds. So a call outside of a compiled step pads the rows to 256, or by
+    at most a quarter, and the results are cut.
+    """
+
+    def __init__(self, rank, rows):
+        self.rank, self.rows = rank, rows
+        step = max(FEWEST_ROWS, 2 ** (rows.bit_length() - 3))
+        self.padded = -(-rows // step) * step
+
+    def pad(self, x):
+        """`x`, or a padded copy if it has rows, as a tensor."""
+        if self._count(x) != self.rows:
+            return x
+        index = np.minimum(np.arange(self.padded), self.rows - 1)
+        x = _without_compiling(x)
+        take = np.take if isinstance(x, np.ndarray) else ops.take
+        return ops.convert_to_tensor(
+            take(x, index, axis=len(x.shape) - self.rank)
+        )
+
+    def cut(self, x):
+        """The rows of a result that are not padding."""
+        if self._count(x) != self.padded:
+            return x
+        in_front = (slice(None),) * (len(x.shape) - self.rank)
+        kept = _without_compiling(x)[(*in_front, slice(self.rows))]
+        return ops.convert_to_tensor(kept)
+
+    def _count(self, x):
+        shape = np.shape(x)
+        return shape[-self.rank] if len(shape) >= self.rank else None
+
+
+def _without_compiling(x):
+    """`x` such that taking rows compiles nothing: JAX compiles every shape."""
+    if keras.backend.backend() == "jax" or not ops.is_tensor(x):
+        return np.asarray(x)
+    return x
 
 
 def _plain(likelihood):

@@ -1,4 +1,4 @@
-"""Quadrature is compiled once, not on every call."""
+"""Quadrature is compiled for few shapes, not on every call."""
 
 import contextlib
 
@@ -38,14 +38,14 @@ def compilations():
         jax.monitoring.unregister_event_duration_listener(listen)
 
 
-def distribution_of(name, seed):
+def distribution_of(name, seed, rows=10):
     rng = np.random.default_rng(seed)
     likelihood = likelihoods.get(name)
     parameters = {
-        p.name: rng.uniform(1.1, 2.0, size=(10, 1)).astype("float32")
+        p.name: rng.uniform(1.1, 2.0, size=(rows, 1)).astype("float32")
         for p in likelihood.parameters
     }
-    prediction = rng.normal(size=(10, 1)).astype("float32")
+    prediction = rng.normal(size=(rows, 1)).astype("float32")
     return likelihood(prediction, **parameters)
 
 
@@ -124,3 +124,76 @@ def test_the_cdf_has_a_gradient_by_the_parameters():
     )
     np.testing.assert_allclose(by_prediction, -density, rtol=1e-4)
     assert np.all(np.isfinite(by_df)) and np.all(by_df != 0)
+
+
+ROWS = (1, 2, 7, 255, 256)
+
+
+def reference(name, rows):
+    """A distribution of a likelihood, and a part of its rows."""
+    whole = distribution_of(name, 0, 256).as_numpy()
+    return whole, whole.map_values(lambda x: x[:rows])
+
+
+@pytest.mark.parametrize("rows", ROWS)
+@pytest.mark.parametrize("name", ["student_t", "gamma", "beta"])
+def test_rows_do_not_depend_on_their_number(name, rows):
+    whole, part = reference(name, rows)
+    levels = [0.1, 0.5, 0.9]
+    y = np.full((rows, 1), 0.7, "float32")
+    for found, expected in (
+        (part.quantile(levels), whole.quantile(levels)[:, :rows]),
+        (part.interval(0.9)[1], whole.interval(0.9)[1][:rows]),
+        (part.mean(), whole.mean()[:rows]),
+        (part.cdf(y), whole.cdf(np.full((256, 1), 0.7, "float32"))[:rows]),
+        (part.cdf(y.tolist()), part.cdf(y)),
+    ):
+        assert np.shape(found) == np.shape(expected)
+        np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.skipif(
+    keras.backend.backend() == "torch", reason="PyTorch does not compile it"
+)
+def test_new_numbers_of_rows_compile_nothing():
+    calls = []
+
+    class Counted(likelihoods.LocationScale):
+        parameters = (likelihoods.Parameter("scale", Exp()),)
+
+        def standard_nll(self, z):
+            calls.append(1)
+            return ops.abs(z) + float(np.log(2))
+
+    def call(rows):
+        zeros = np.zeros((rows, 1), "float32")
+        found = Counted(zeros, scale=2.0)
+        return [found.interval(0.8)[0], found.cdf(zeros), found.variance()]
+
+    call(5)
+    traced = len(calls)
+    assert traced > 0
+    for rows in ROWS:
+        lower, half, variance = call(rows)
+        assert lower.shape == half.shape == (rows, 1)
+        np.testing.assert_allclose(lower, 2 * np.log(0.2), rtol=1e-5)
+        np.testing.assert_allclose(half, 0.5, rtol=1e-5)
+        np.testing.assert_allclose(np.unique(variance), 8, rtol=1e-4)
+    assert len(calls) == traced
+
+
+def test_errors_name_the_rows_that_were_given():
+    found = distribution_of("student_t", 0)
+    for method in (found.cdf, found.log_survival):
+        with pytest.raises(ValueError, match=r"\(10, 1\). Received: \(3, 1\)"):
+            method(np.ones((3, 1), "float32"))
+
+
+def test_a_row_without_a_number_does_not_change_the_others():
+    scale = np.array([[1.0], [2.0], [np.nan]], "float32")
+    zeros = np.zeros_like(scale)
+    lower, upper = likelihoods.StudentT(
+        zeros, scale=scale, df=scale + 3
+    ).interval(0.9)
+    assert np.isnan([lower[2], upper[2]]).all()
+    np.testing.assert_allclose(lower[:2], -upper[:2], rtol=1e-5)
