@@ -12,8 +12,6 @@ from keras_likelihood import cli
 from keras_likelihood.commands.tasks import ClassifierTask
 from tests.audit.chromium import acted, rendered
 
-pytestmark = pytest.mark.usefixtures("step_by_step")
-
 pytest.importorskip("sklearn")
 
 
