@@ -433,6 +433,10 @@ class DataParameter(keras.callbacks.Callback):
             other: a trained `DataParameter` of the same likelihood, with the
                 same parameter, initial value, constraint and columns.
         """
+        if not isinstance(other, DataParameter):
+            raise ValueError(
+                f"`other` must be a `DataParameter`. Received: {other!r}"
+            )
         parts = [self._view(), other._view()]
         self._refuse_prior()
         other._refuse_prior()

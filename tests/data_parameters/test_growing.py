@@ -70,6 +70,8 @@ def test_growing_data(tmp_path, kind):
     np.testing.assert_array_equal(again.state(), scale.state())
     with pytest.raises(ValueError, match="another table"):
         scale.join(make(initial=3.0)[1])
+    with pytest.raises(ValueError, match="a `DataParameter`. Received: None"):
+        scale.join(None)
     with pytest.raises(ValueError, match="at least one row"):
         scale.keep([])
     with pytest.raises(ValueError, match="while `fit` runs"):

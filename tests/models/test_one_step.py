@@ -219,7 +219,12 @@ def test_a_head_of_another_likelihood_is_an_error(head, loss, message, kind):
 
 def test_a_head_of_a_likelihood_with_the_same_parameters_fits(x):
     model = compiled(kl.layers.ScaleHead(1), x, kl.losses.LaplaceLoss())
-    model.fit(x, x[:, :1], verbose=0)
+    y = x[:, :1]
+    model.fit(x, y, verbose=0)
+    found = model.predict_distribution(x)
+    away = np.abs(y - found.prediction) / found.scale
+    nll = np.mean(away + np.log(2 * found.scale))
+    assert model.evaluate(x, y, verbose=0) == pytest.approx(nll, rel=1e-5)
 
 
 def test_a_learned_parameter_shows_in_the_history_alone(x):
