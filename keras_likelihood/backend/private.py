@@ -69,7 +69,7 @@ def shuffle_repeats(step) -> bool:
 
 
 def order_of_step(step) -> str:
-    """What a parallel step of `tf.data` was told of its order.
+    """The order that a parallel step of `tf.data` was asked to keep.
 
     Returns:
         `"true"`, `"false"` or `"default"`.

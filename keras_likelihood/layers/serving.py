@@ -221,8 +221,10 @@ class ClassLogits(keras.Layer):
 
     def call(self, inputs):
         kind = likelihoods.get(self.likelihood)
-        law = distribution_of(kind, inputs, known=self.known)
-        return ops.log(ops.maximum(law.class_probabilities(), 1e-30))[..., 0, :]
+        found = distribution_of(kind, inputs, known=self.known)
+        return ops.log(ops.maximum(found.class_probabilities(), 1e-30))[
+            ..., 0, :
+        ]
 
 
 @serializable

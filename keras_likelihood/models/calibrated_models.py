@@ -38,16 +38,16 @@ class ConformalInterval(keras.Layer):
         self.trust, self.units = trust, units
 
     def call(self, inputs):
-        law = distribution_of(likelihoods.get(self.likelihood), inputs)
-        law = tempered(law, self.trust, self.units)
-        lower, upper = inner_interval(law, self.bound)
+        found = distribution_of(likelihoods.get(self.likelihood), inputs)
+        found = tempered(found, self.trust, self.units)
+        lower, upper = inner_interval(found, self.bound)
         further = beyond_level(self.bound)
         if further.any():
-            first, last = law.interval(LEVEL)
+            first, last = found.interval(LEVEL)
             spread = ops.where(last > first, last - first, 1.0)
             spread = spread * ops.cast(further, spread.dtype)
             lower, upper = lower - spread, upper + spread
-        return {"prediction": law.prediction, "lower": lower, "upper": upper}
+        return {"prediction": found.prediction, "lower": lower, "upper": upper}
 
 
 @serializable

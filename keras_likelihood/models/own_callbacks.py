@@ -1,4 +1,4 @@
-"""Callbacks that a model adds to those of the user, and tells of a training."""
+"""Callbacks that a model adds to those of the user at the start of `fit`."""
 
 import keras
 import numpy as np
