@@ -6,7 +6,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_likelihood.backend.compiled import is_known
+from keras_likelihood.likelihoods.padded_rows import OF_TARGETS, padded_rows
 
 WIDE = ("float32", "float64")
 METHODS = (
@@ -18,14 +18,7 @@ METHODS = (
     *("typical_outcome", "inner", "edges", "log_weights"),
     *("variance_of_means", "scale_matrix"),
 )
-_OF_TARGETS = ("cdf", "cdf_below", "log_cdf", "log_survival")
-_NAN_IN_NAN_OUT = (*_OF_TARGETS, "quantile")
-_ON_PADDED_ROWS = (
-    *(*_NAN_IN_NAN_OUT, "log_tail", "tail_quantile", "interval"),
-    *("mean", "variance", "information"),
-)
-FEWEST_ROWS = 256
-"""Fewer rows are padded to this number."""
+_NAN_IN_NAN_OUT = (*OF_TARGETS, "quantile")
 
 
 def widened(function):
@@ -68,7 +61,7 @@ def _prepared(name, method):
         if name == "quantile":
             args = (_levels(plain, *args, **kwargs),)
             kwargs = {}
-        rows = _padded_rows(name, plain, (*args, *kwargs.values()))
+        rows = padded_rows(name, plain, (*args, *kwargs.values()))
         if rows is not None:
             plain = plain.map_values(rows.pad)
             args = tuple(map(rows.pad, args))
@@ -84,77 +77,6 @@ def _prepared(name, method):
         return keras.tree.map_structure(convert, result)
 
     return call
-
-
-def _padded_rows(name, likelihood, arguments):
-    """How to pad the rows for a method, or `None` if it runs on the rows."""
-    shape = tuple(likelihood.prediction.shape)
-    if (
-        name not in _ON_PADDED_ROWS
-        or keras.backend.backend() == "torch"
-        or likelihood.event_rank
-        or 0 in (shape or (0,))
-        or not all(map(is_known, likelihood.values().values()))
-    ):
-        return None
-    for x in arguments:
-        own = np.shape(x)[-len(shape) :]
-        fits = own == shape or (
-            name not in _OF_TARGETS
-            and all(
-                a in (1, b)
-                for a, b in zip(own[::-1], shape[::-1], strict=False)
-            )
-        )
-        # Others are refused by the method itself.
-        if len(own) and not (is_known(x) and fits):
-            return None
-    rows = _PaddedRows(len(shape), shape[0])
-    return rows if rows.padded > rows.rows else None
-
-
-class _PaddedRows:
-    """Copies of the last row that make the number of rows one of a few.
-
-    JAX and TensorFlow compile a method for each number of rows, which may take
-    seconds. So a call outside of a compiled step pads the rows to 256, or by
-    at most a quarter, and the results are cut.
-    """
-
-    def __init__(self, rank, rows):
-        self.rank, self.rows = rank, rows
-        step = max(FEWEST_ROWS, 2 ** (rows.bit_length() - 3))
-        self.padded = -(-rows // step) * step
-
-    def pad(self, x):
-        """`x`, or a padded copy if it has rows, as a tensor."""
-        if self._count(x) != self.rows:
-            return x
-        index = np.minimum(np.arange(self.padded), self.rows - 1)
-        x = _without_compiling(x)
-        take = np.take if isinstance(x, np.ndarray) else ops.take
-        return ops.convert_to_tensor(
-            take(x, index, axis=len(x.shape) - self.rank)
-        )
-
-    def cut(self, x):
-        """The rows of a result that are not padding."""
-        if self._count(x) != self.padded:
-            return x
-        in_front = (slice(None),) * (len(x.shape) - self.rank)
-        kept = _without_compiling(x)[(*in_front, slice(self.rows))]
-        return ops.convert_to_tensor(kept)
-
-    def _count(self, x):
-        shape = np.shape(x)
-        return shape[-self.rank] if len(shape) >= self.rank else None
-
-
-def _without_compiling(x):
-    """`x` such that taking rows compiles nothing: JAX compiles every shape."""
-    if keras.backend.backend() == "jax" or not ops.is_tensor(x):
-        return np.asarray(x)
-    return x
 
 
 def _plain(likelihood):

@@ -129,27 +129,24 @@ def test_the_cdf_has_a_gradient_by_the_parameters():
 ROWS = (1, 2, 7, 255, 256)
 
 
-def reference(name, rows):
-    """A distribution of a likelihood, and a part of its rows."""
+@pytest.mark.parametrize("name", ["student_t", "beta"])
+def test_rows_do_not_depend_on_their_number(name):
     whole = distribution_of(name, 0, 256).as_numpy()
-    return whole, whole.map_values(lambda x: x[:rows])
-
-
-@pytest.mark.parametrize("rows", ROWS)
-@pytest.mark.parametrize("name", ["student_t", "gamma", "beta"])
-def test_rows_do_not_depend_on_their_number(name, rows):
-    whole, part = reference(name, rows)
+    y = np.full((256, 1), 0.7, "float32")
     levels = [0.1, 0.5, 0.9]
-    y = np.full((rows, 1), 0.7, "float32")
-    for found, expected in (
-        (part.quantile(levels), whole.quantile(levels)[:, :rows]),
-        (part.interval(0.9)[1], whole.interval(0.9)[1][:rows]),
-        (part.mean(), whole.mean()[:rows]),
-        (part.cdf(y), whole.cdf(np.full((256, 1), 0.7, "float32"))[:rows]),
-        (part.cdf(y.tolist()), part.cdf(y)),
-    ):
-        assert np.shape(found) == np.shape(expected)
-        np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
+    quantiles, cdf = whole.quantile(levels), whole.cdf(y)
+    upper, mean = whole.interval(0.9)[1], whole.mean()
+    for rows in ROWS:
+        part = whole.map_values(lambda x, rows=rows: x[:rows])
+        for found, expected in (
+            (part.quantile(levels), quantiles[:, :rows]),
+            (part.interval(0.9)[1], upper[:rows]),
+            (part.mean(), mean[:rows]),
+            (part.cdf(y[:rows]), cdf[:rows]),
+            (part.cdf(y[:rows].tolist()), cdf[:rows]),
+        ):
+            assert np.shape(found) == np.shape(expected)
+            np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.skipif(
@@ -180,6 +177,22 @@ def test_new_numbers_of_rows_compile_nothing():
         np.testing.assert_allclose(half, 0.5, rtol=1e-5)
         np.testing.assert_allclose(np.unique(variance), 8, rtol=1e-4)
     assert len(calls) == traced
+
+
+def test_one_row_of_a_mixture_with_two_outputs(rng):
+    mixture = likelihoods.get("mixture(normal)")
+    shapes = {
+        p.name: mixture.shape_of(p.name, (3, 2), "element")
+        for p in mixture.parameters
+    }
+    parameters = {
+        k: rng.uniform(1, 2, (3, *v)).astype("float32")
+        for k, v in shapes.items()
+    }
+    found = mixture(np.zeros((3, 2), "float32"), **parameters)
+    np.testing.assert_allclose(
+        found[1].quantile(0.2), found.quantile(0.2)[1], rtol=1e-5
+    )
 
 
 def test_errors_name_the_rows_that_were_given():
