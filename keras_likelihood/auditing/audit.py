@@ -10,6 +10,7 @@ from keras_likelihood.auditing.judging import (
     judge_labels,
     judge_targets,
 )
+from keras_likelihood.layers.table_features import takes_missing
 from keras_likelihood.likelihoods import Softmax
 from keras_likelihood.pages.examples import as_names, show_inputs
 from keras_likelihood.reading import Reading, read_output
@@ -94,7 +95,7 @@ def audit(
     if output is not None:
         # A missing package must not cost the work that follows.
         from keras_likelihood.auditing.page import write_audit
-    x, y = as_arrays(x, y)
+    x, y = as_arrays(x, y, takes_missing(model))
     show = x if show is None else as_numpy(show)
     if show is not x and (show.ndim == 0 or len(show) != len(y)):
         raise ValueError(

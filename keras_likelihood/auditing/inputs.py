@@ -17,8 +17,11 @@ def as_numpy(values) -> np.ndarray:
     return np.asarray(values)
 
 
-def as_arrays(x, y):
-    """Returns finite arrays of one length; `x` may be a structure of them."""
+def as_arrays(x, y, missing: bool = False):
+    """Returns finite arrays of one length; `x` may be a structure of them.
+
+    `missing` says whether NaN in `x` is a missing value.
+    """
     if y is None:
         raise ValueError(
             "An audit judges labels: give arrays `x` and `y`. Received: y=None"
@@ -40,7 +43,8 @@ def as_arrays(x, y):
                 "`x` and `y` must have one entry per example. "
                 f"Received: x of shape {part.shape} and y of shape {y.shape}"
             )
-        _refuse_nan(part, "y" if part is y else "x")
+        if part is y or not missing:
+            _refuse_nan(part, "y" if part is y else "x")
     return x, y
 
 

@@ -23,6 +23,7 @@ from keras_likelihood.commands.outputs import (
     shell,
     unused,
 )
+from keras_likelihood.commands.table_models import read_for_model
 
 
 def add_parser(subparsers):
@@ -113,16 +114,17 @@ def run(args) -> None:
             "--epochs applies only if no model is given. "
             f"Received: {args.model}"
         )
-    data = read_examples(args.data, args, missing=not args.model)
+    model, data = _read(args)
     # A missing package must not cost the work that follows.
     from keras_likelihood.auditing.page import write_audit
     from keras_likelihood.pages.examples import show_inputs
 
     features = read_names(args.features) or data.get("names")
-    shown = show_inputs(data["x"], features)
+    shown = show_inputs(data.get("shown", data["x"]), features)
     names = read_names(args.labels) or data.get("labels")
-    report = _judge(args, data["x"], data["y"], names)
-    command = _apply_command(args)
+    report = _judge(args, model, data["x"], data["y"], names)
+    # Models of tables have classes of their own.
+    command = _apply_command(args, args.model if "shown" in data else None)
     report.path = write_audit(
         report,
         shown,
@@ -138,9 +140,16 @@ def run(args) -> None:
     _print(report, args, command)
 
 
-def _judge(args, x, y, names):
+def _read(args):
+    """The model, if there is one, and the data."""
+    if not args.model:
+        return None, read_examples(args.data, args, missing=True)
+    model = load_model(args.model)
+    return model, read_for_model(model, args.data, args)
+
+
+def _judge(args, model, x, y, names):
     """The report of the model, or of a network that is trained here."""
-    model = load_model(args.model) if args.model else None
     from keras_likelihood.auditing import audit, fill_missing, train_for_audit
 
     options = {"label_names": names, "task": args.task}
@@ -163,11 +172,12 @@ def _judge(args, x, y, names):
     return audit(network.model, x, y, None, **options)
 
 
-def _apply_command(args):
+def _apply_command(args, model):
     """The command that applies what a person decided on the page."""
     suffix = "csv" if is_text_table(args.data) else "npz"
     return shell(
         "audit",
+        model,
         data=args.data,
         target=args.target,
         apply="decisions.csv",
@@ -186,7 +196,7 @@ def _apply(args):
             f"--output must end in {suffix}, as the data. "
             f"Received: {args.output}"
         )
-    data = read_examples(args.data, args, missing=True)
+    _, data = _read(args)
     y, keep = apply(data["y"], regular_file(args.apply))
     changed = int((y != data["y"]).reshape(len(y), -1).any(axis=1).sum())
     left_out = int((~keep).sum())

@@ -12,11 +12,11 @@ from keras_likelihood.commands.files import (
     UsageError,
     load_model,
     read_arrays,
-    read_examples,
     refuse_nan,
     regular_file,
     running,
 )
+from keras_likelihood.commands.table_models import read_for_model
 from keras_likelihood.commands.tasks import ClassifierTask, RegressorTask
 
 
@@ -24,9 +24,10 @@ def load_task(args):
     """Reads the data to fit to and the data to judge on."""
     if not args.model:
         return _task_of_arrays(args)
-    val = read_examples(args.data, args)
-    test = read_examples(args.test, args) if args.test else None
-    return task_of_model(load_model(args.model), val, test, args)
+    model = load_model(args.model)
+    val = read_for_model(model, args.data, args)
+    test = read_for_model(model, args.test, args) if args.test else None
+    return task_of_model(model, val, test, args)
 
 
 def task_of_model(model, val, test, args):

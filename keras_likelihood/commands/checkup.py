@@ -8,7 +8,6 @@ from keras_likelihood.commands.calibration_data import task_of_model
 from keras_likelihood.commands.files import (
     CommandError,
     load_model,
-    read_examples,
     running,
 )
 from keras_likelihood.commands.outputs import (
@@ -17,6 +16,7 @@ from keras_likelihood.commands.outputs import (
     check_outputs,
     new_command,
 )
+from keras_likelihood.commands.table_models import read_for_model
 
 FEWEST = 20
 """Smallest number of examples."""
@@ -70,11 +70,12 @@ def run(args) -> None:
         {"model": args.model, "--data": args.data, "--test": args.test},
         args.force,
     )
-    data = _load(args.data, args)
-    test = _load(args.test, args) if args.test else None
+    model = load_model(args.model)
+    data = _load(model, args.data, args)
+    test = _load(model, args.test, args) if args.test else None
     from keras_likelihood.pages.page import write_page
 
-    parts, task = _examine(args, load_model(args.model), data, test)
+    parts, task = _examine(args, model, data, test)
     facts = {
         "Model": args.model,
         "Task": task.name,
@@ -86,8 +87,8 @@ def run(args) -> None:
     _print(args, parts, task)
 
 
-def _load(path, args):
-    data = read_examples(path, args)
+def _load(model, path, args):
+    data = read_for_model(model, path, args)
     data = {name: data[name] for name in ("x", "y")}
     if len(data["x"]) != len(data["y"]) or len(data["y"]) < FEWEST:
         raise CommandError(

@@ -3,6 +3,7 @@
 import keras
 import numpy as np
 
+from keras_likelihood.auditing.inputs import fill_missing
 from keras_likelihood.commands.audit import shown, worst_examples
 from keras_likelihood.commands.detect import describe_columns, fit_detector
 from keras_likelihood.commands.files import is_text_table
@@ -276,7 +277,7 @@ def _table_of(x, rows, task):
     """A table for a detector, the example of each row, and its source."""
     is_table = x.ndim == 2 and x.dtype.kind in "biuf"
     if is_table and x.shape[1] <= _WIDEST:
-        return x, np.arange(len(x)), "column"
+        return fill_missing(x), np.arange(len(x)), "column"
     numbers, features = rows, [task.fitted_to.get("features")]
     if len(rows) < len(x):
         others = np.setdiff1d(np.arange(len(x)), rows)

@@ -56,7 +56,7 @@ def run(args) -> None:
 
     cells = read_file(regular_file(args.data))
     model = estimator_of(load_model(args.model))
-    names, columns = _predict(model, cells, args.coverage)
+    names, columns = _predict(model, cells, args)
     unlike = model.unlike_training(cells)
     with replacing(output) as temporary:
         with open(temporary, "w", newline="") as file:
@@ -77,17 +77,24 @@ def run(args) -> None:
     )
 
 
-def _predict(model, cells, coverage):
+def _predict(model, cells, args):
     """Names and values of the columns to write."""
     if hasattr(model, "interval"):
-        values = model.predict(cells), *model.interval(cells, coverage)
+        values = model.predict(cells), *model.interval(cells, args.coverage)
         texts = [[f"{number:.8g}" for number in v] for v in values]
         return ["prediction", "lower", "upper"], texts
     p = model.predict_proba(cells)
-    sets = model.predict_set(cells, coverage)
     classes = np.array(as_texts(model.classes_))
-    return ["prediction", "probability", "possible"], [
-        classes[p.argmax(axis=1)].tolist(),
-        [f"{v:.6g}" for v in p.max(axis=1)],
-        [" ".join(classes[row]) for row in sets],
-    ]
+    found = {
+        "prediction": classes[p.argmax(axis=1)].tolist(),
+        "probability": [f"{v:.6g}" for v in p.max(axis=1)],
+    }
+    if hasattr(model.model_, "predict_set"):
+        sets = model.predict_set(cells, args.coverage)
+        found["possible"] = [" ".join(classes[row]) for row in sets]
+    else:
+        args.console.say(
+            "There is no column `possible`: a model that was recalibrated has "
+            "no calibrated sets of classes."
+        )
+    return list(found), list(found.values())

@@ -150,6 +150,12 @@ def _take_columns(x, places):
     return ops.transpose(ops.take(ops.transpose(x), places, axis=0))
 
 
+def takes_missing(model) -> bool:
+    """Whether NaN in the input of a model is a missing value."""
+    layers = getattr(model, "layers", ())
+    return any(isinstance(layer, TableFeatures) for layer in layers)
+
+
 def features_of(model) -> TableFeatures:
     """The first layer of a model that an estimator made."""
     found = [v for v in model.layers if isinstance(v, TableFeatures)]

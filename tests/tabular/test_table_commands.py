@@ -7,12 +7,11 @@ import shlex
 import numpy as np
 import pytest
 
+import keras_likelihood as kl
 from keras_likelihood import cli
 
 pytest.importorskip("sklearn")
 pytest.importorskip("rich")
-
-pytestmark = pytest.mark.usefixtures("step_by_step")
 
 
 @pytest.fixture
@@ -80,6 +79,46 @@ def test_classes_from_table_to_predictions(folder, capsys):
     assert first["unlike_training"] == "size town"
     assert {row["prediction"] for row in others} <= {"n", "y"}
     assert all(row["prediction"] in row["possible"] for row in others)
+
+
+def test_other_commands_read_the_table_as_the_model_does(folder, capsys):
+    pytest.importorskip("jinja2")
+    fit = "--members 2 --epochs 6 --output a.keras"
+    run(f"fit 'my table.csv' --target dear {fit}", capsys)
+    # Another order of the columns, and one that the model does not know.
+    rows = read_cells("my table.csv")
+    moved = [(r[4], r[3], "x", *r[:3]) for r in rows]
+    lines = [";".join(row) for row in moved]
+    lines[0] = lines[0].replace(";x;", ";note;")
+    (folder / "moved.csv").write_text("\n".join(lines) + "\n")
+    data = "--data moved.csv --target dear"
+    run(f"audit a.keras {data} --issues issues.csv", capsys)
+    model = kl.tabular.load("a.keras")
+    predicted = model.predict("moved.csv")
+    issues = read("issues.csv")
+    labels = [
+        ["ny"[int(row[f"{which}_label"])] for row in issues]
+        for which in ("given", "predicted")
+    ]
+    assert labels == [[r[4] for r in rows[1:]], predicted.tolist()]
+    found = run(f"checkup a.keras {data}", capsys)
+    verdicts = {part["title"]: part["verdict"] for part in found["parts"]}
+    assert verdicts["Doubtful labels"] != "not known"
+    run(f"recalibrate a.keras {data} --method global --output b.keras", capsys)
+    found = run("predict b.keras moved.csv", capsys)
+    again = read(found["output"])
+    assert [row["prediction"] for row in again] == predicted.tolist()
+    assert "possible" not in again[0]
+    odd = [*lines[:-1], "m" + lines[-1][1:], ""]
+    (folder / "odd.csv").write_text("\n".join(odd))
+    line = "audit a.keras --data odd.csv --target dear --output o.html"
+    assert cli.main(shlex.split(line)) == 1
+    assert "classes of the model: n, y. Received: m" in capsys.readouterr().err
+
+
+def read_cells(path):
+    with open(path, newline="") as file:
+        return list(csv.reader(file, delimiter=";"))
 
 
 @pytest.mark.parametrize(
