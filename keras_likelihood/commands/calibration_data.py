@@ -16,7 +16,10 @@ from keras_likelihood.commands.files import (
     regular_file,
     running,
 )
-from keras_likelihood.commands.table_models import read_for_model
+from keras_likelihood.commands.table_models import (
+    read_alike,
+    read_for_model,
+)
 from keras_likelihood.commands.tasks import ClassifierTask, RegressorTask
 
 
@@ -26,7 +29,7 @@ def load_task(args):
         return _task_of_arrays(args)
     model = load_model(args.model)
     val = read_for_model(model, args.data, args)
-    test = read_for_model(model, args.test, args) if args.test else None
+    test = read_alike(model, args.test, args, val) if args.test else None
     return task_of_model(model, val, test, args)
 
 

@@ -16,7 +16,10 @@ from keras_likelihood.commands.outputs import (
     check_outputs,
     new_command,
 )
-from keras_likelihood.commands.table_models import read_for_model
+from keras_likelihood.commands.table_models import (
+    read_alike,
+    read_for_model,
+)
 
 FEWEST = 20
 """Smallest number of examples."""
@@ -71,11 +74,13 @@ def run(args) -> None:
         args.force,
     )
     model = load_model(args.model)
-    data = _load(model, args.data, args)
-    test = _load(model, args.test, args) if args.test else None
+    data = read_for_model(model, args.data, args)
+    test = read_alike(model, args.test, args, data) if args.test else None
+    names = data.get("labels")
+    data, test = _examples(args.data, data), _examples(args.test, test)
     from keras_likelihood.pages.page import write_page
 
-    parts, task = _examine(args, model, data, test)
+    parts, task = _examine(args, model, data, test, names)
     facts = {
         "Model": args.model,
         "Task": task.name,
@@ -87,19 +92,20 @@ def run(args) -> None:
     _print(args, parts, task)
 
 
-def _load(model, path, args):
-    data = read_for_model(model, path, args)
-    data = {name: data[name] for name in ("x", "y")}
+def _examples(path, data):
+    """The inputs and labels of a file, or `None`."""
+    if data is None:
+        return None
     if len(data["x"]) != len(data["y"]) or len(data["y"]) < FEWEST:
         raise CommandError(
             f"{path}: a checkup needs at least {FEWEST} examples, and a label "
             f"or target for each. Received: {len(data['x'])} inputs and "
             f"{len(data['y'])} labels"
         )
-    return data
+    return {name: data[name] for name in ("x", "y")}
 
 
-def _examine(args, model, data, test):
+def _examine(args, model, data, test, names):
     """All parts of the page, and the task of the model."""
     from keras_likelihood.commands import checkup_parts as parts
 
@@ -110,7 +116,7 @@ def _examine(args, model, data, test):
         calibration, fitted = parts.check_calibration(task, args)
         on_progress(55, 100)
         with running(args.model, args.data):
-            labels = parts.check_labels(model, data, task, args)
+            labels = parts.check_labels(model, data, names, task, args)
         on_progress(65, 100)
 
         def on_round(round_, rounds):
@@ -118,7 +124,7 @@ def _examine(args, model, data, test):
 
         inputs = parts.check_inputs(data["x"], rows, task, args, on_round)
         x = data["x"] if args.test is None else test["x"]
-        unsure = parts.check_uncertainty(task, fitted, x, judged, args)
+        unsure = parts.check_uncertainty(task, fitted, x, judged, names, args)
         on_progress(97, 100)
         training = parts.check_training(model, data, args)
         on_progress(100, 100)

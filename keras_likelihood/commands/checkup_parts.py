@@ -135,7 +135,7 @@ def _gap_by_chance(task, draws: int = 100):
     return float(np.quantile(gaps, 0.95))
 
 
-def check_labels(model, data, task, args) -> Part:
+def check_labels(model, data, names, task, args) -> Part:
     """Finds doubtful labels or targets."""
     from keras_likelihood.auditing.audit import audit
 
@@ -151,6 +151,7 @@ def check_labels(model, data, task, args) -> Part:
             None,
             task=task.name,
             from_logits=from_logits,
+            label_names=names if classes else None,
         )
     except ValueError as error:
         return _unknown(title, str(error))
@@ -291,7 +292,7 @@ def _table_of(x, rows, task):
     return table, numbers, "feature of the model"
 
 
-def check_uncertainty(task, recalibrator, x, judged, args) -> Part:
+def check_uncertainty(task, recalibrator, x, judged, names, args) -> Part:
     """Where the recalibrated model is uncertain."""
     if task.name == "regression":
         return _uncertain_numbers(task, recalibrator, x, judged, args)
@@ -311,13 +312,14 @@ def check_uncertainty(task, recalibrator, x, judged, args) -> Part:
         (belief[answer == c].mean(), c, np.mean(y[answer == c] == c))
         for c in np.unique(answer)
     )
+    names = names or list(map(str, range(p.shape[1])))
     second = np.argsort(p, axis=1)[:, -2]
     order = np.argsort(belief, kind="stable")[:_MOST]
     unsure = float(np.mean(belief < _UNSURE))
     by_class = Table(
         ["predicted class", "examples", "mean probability", "right"],
         [
-            [str(c), f"{np.sum(answer == c):,}", f"{b:.1%}", f"{r:.1%}"]
+            [names[c], f"{np.sum(answer == c):,}", f"{b:.1%}", f"{r:.1%}"]
             for b, c, r in classes[:_MOST]
         ],
         "The classes, the least certain first",
@@ -329,10 +331,10 @@ def check_uncertainty(task, recalibrator, x, judged, args) -> Part:
         judged[order],
         [
             [
-                str(y[i]),
-                str(answer[i]),
+                names[y[i]],
+                names[answer[i]],
                 f"{belief[i]:.1%}",
-                f"{second[i]} ({p[i, second[i]]:.1%})",
+                f"{names[second[i]]} ({p[i, second[i]]:.1%})",
             ]
             for i in order
         ],
@@ -341,7 +343,7 @@ def check_uncertainty(task, recalibrator, x, judged, args) -> Part:
         "Uncertainty",
         f"For {unsure:.1%} of the examples the recalibrated model is less than "
         f"{_UNSURE:.0%} certain of its answer. It is least certain of class "
-        f"{classes[0][1]} ({classes[0][0]:.1%} on average).",
+        f"{names[classes[0][1]]} ({classes[0][0]:.1%} on average).",
         [f"Examples are rows of {_judged(args)}.", by_class, examples],
         "look" if unsure > 0.1 else "good",
         "predict sets of classes where the model is unsure",

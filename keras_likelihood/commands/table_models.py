@@ -50,6 +50,23 @@ def read_for_model(model, path, args) -> dict:
     return found | {"y": y}
 
 
+def read_alike(model, path, args, known) -> dict:
+    """Reads a further file in which texts have the numbers of `known`."""
+    found = read_for_model(model, path, args)
+    names = {"labels": "classes"}
+    if "table" in found and found["table"].changed and "shown" not in found:
+        # The texts of its columns are numbers by this file alone.
+        names["names"] = "columns"
+    for name, what in names.items():
+        needed, given = known.get(name), found.get(name)
+        if needed and given and needed != given:
+            raise CommandError(
+                f"{path}: the {what} must be those of {args.data}: "
+                f"{', '.join(needed[:20])}. Received: {', '.join(given[:20])}"
+            )
+    return found
+
+
 def _class_numbers(path, given, labels):
     numbers = {label: number for number, label in enumerate(labels)}
     if unknown := sorted(set(given) - numbers.keys()):

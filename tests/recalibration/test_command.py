@@ -1,5 +1,7 @@
 """`keras-likelihood recalibrate`, as called from the shell."""
 
+import re
+
 import keras
 import numpy as np
 import pytest
@@ -62,6 +64,28 @@ def test_logits_from_npz_and_csv_agree(tmp_path):
         for suffix in ("npz", "csv")
     ]
     np.testing.assert_allclose(found[0], found[1], atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "label, town, words",
+    [
+        ("b", "Ulm", "classes must be those of .*: a, b, c. Received: a, b"),
+        ("c", "Kiel", "columns must be those of .* = Ulm. Received: .* = Kiel"),
+    ],
+)
+def test_texts_of_two_files_get_equal_numbers(
+    tmp_path, capsys, label, town, words
+):
+    inputs = keras.Input((3,))
+    outputs = keras.layers.Dense(3, activation="softmax")(inputs)
+    keras.Model(inputs, outputs).save(tmp_path / "model.keras")
+    for name, cells in (("val", ("c", "Ulm")), ("test", (label, town))):
+        lines = [f"{i},Bonn,{'ab'[i % 2]}" for i in range(20)]
+        lines = ["size,town,label", *lines, f"20,{cells[1]},{cells[0]}", ""]
+        (tmp_path / f"{name}.csv").write_text("\n".join(lines))
+    files = [tmp_path / f for f in ("model.keras", "val.csv", "test.csv")]
+    assert call(files[0], "--data", files[1], "--test", files[2]) == 1
+    assert re.search(words, capsys.readouterr().err)
 
 
 def test_one_hot_labels_and_one_method(tmp_path, capsys):

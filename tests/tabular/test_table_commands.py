@@ -2,6 +2,7 @@
 
 import csv
 import json
+import re
 import shlex
 
 import numpy as np
@@ -104,6 +105,8 @@ def test_other_commands_read_the_table_as_the_model_does(folder, capsys):
     found = run(f"checkup a.keras {data}", capsys)
     verdicts = {part["title"]: part["verdict"] for part in found["parts"]}
     assert verdicts["Doubtful labels"] != "not known"
+    (unsure,) = (p for p in found["parts"] if p["title"] == "Uncertainty")
+    assert re.search("least certain of class [ny] ", unsure["summary"])
     run(f"recalibrate a.keras {data} --method global --output b.keras", capsys)
     found = run("predict b.keras moved.csv", capsys)
     again = read(found["output"])
