@@ -195,9 +195,8 @@ def _keep_knowable(report):
         f"{int((~agrees).sum()):,} contradictions are wrong labels"
     )
     if most < len(suspects):
-        words += (
-            f". Of the {len(suspects):,} labels that the audit found, only the "
-            "worst are suspected"
+        words += f". Of the {len(suspects):,} labels that the audit found, " + (
+            "only the worst are suspected" if most else "none is suspected"
         )
     return f"{words}."
 
@@ -413,8 +412,8 @@ def check_training(model, data, args) -> Part:
         words = str(error)
         if "likelihood loss" in words:
             words = (
-                "The model was not trained with a likelihood of this package, "
-                "so there are no likelihood parameters to check."
+                "The file holds no likelihood loss of this package, so there "
+                "are no likelihood parameters to check."
             )
         return _unknown(title, words)
     if not found:
