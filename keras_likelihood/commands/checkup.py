@@ -76,7 +76,10 @@ def run(args) -> None:
     model = load_model(args.model)
     data = read_for_model(model, args.data, args)
     test = read_alike(model, args.test, args, data) if args.test else None
-    names = data.get("labels")
+    names = {
+        "labels": data.get("labels"),
+        "columns": data.get("columns", data.get("names")),
+    }
     data, test = _examples(args.data, data), _examples(args.test, test)
     from keras_likelihood.pages.page import write_page
 
@@ -116,15 +119,21 @@ def _examine(args, model, data, test, names):
         calibration, fitted = parts.check_calibration(task, args)
         on_progress(55, 100)
         with running(args.model, args.data):
-            labels = parts.check_labels(model, data, names, task, args)
+            labels = parts.check_labels(
+                model, data, names["labels"], task, args
+            )
         on_progress(65, 100)
 
         def on_round(round_, rounds):
             on_progress(65 + 30 * round_ // rounds, 100)
 
-        inputs = parts.check_inputs(data["x"], rows, task, args, on_round)
+        inputs = parts.check_inputs(
+            data["x"], rows, names["columns"], task, args, on_round
+        )
         x = data["x"] if args.test is None else test["x"]
-        unsure = parts.check_uncertainty(task, fitted, x, judged, names, args)
+        unsure = parts.check_uncertainty(
+            task, fitted, x, judged, names["labels"], args
+        )
         on_progress(97, 100)
         training = parts.check_training(model, data, args)
         on_progress(100, 100)

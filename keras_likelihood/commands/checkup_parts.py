@@ -223,7 +223,7 @@ def knowable(confidence, agrees) -> int:
     )
 
 
-def check_inputs(x, rows, task, args, on_round) -> Part:
+def check_inputs(x, rows, names, task, args, on_round) -> Part:
     """Finds strange inputs."""
     table, numbers, source = _table_of(x, rows, task)
     title = "Strange inputs"
@@ -240,7 +240,11 @@ def check_inputs(x, rows, task, args, on_round) -> Part:
     middle = np.median(scores)
     spread = 1.4826 * np.median(np.abs(scores - middle))
     far = scores > middle + _FAR * max(spread, 1e-9)
-    names = [f"{source} {i}" for i in range(table.shape[1])]
+    if names and source == "column":
+        gaps = np.isnan(x).any(axis=0)
+        names = [*names, *(f"{names[i]} is missing" for i in np.where(gaps)[0])]
+    else:
+        names = [f"{source} {i}" for i in range(table.shape[1])]
     found = strangest(detector, table, numbers, scores, names, _MOST)
     count, command = int(far.sum()), None
     if source == "column":

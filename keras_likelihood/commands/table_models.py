@@ -32,12 +32,18 @@ def read_for_model(model, path, args) -> dict:
     estimator = estimator_of(model)
     columns = read_file(regular_file(path))
     x = estimator.encode(columns)
-    known = {column.name for column in estimator.columns_}
+    known = [column.name for column in estimator.columns_]
     rest = [name for name in columns if name not in known]
     table = CsvTable(path, args.target or (rest[0] if len(rest) == 1 else ""))
     args.console.say(f"The labels are the column `{table.target}`.")
     shown, cells = table.read()
-    found = {"x": x, "shown": shown, "names": table.names, "table": table}
+    found = {
+        "x": x,
+        "columns": known,
+        "shown": shown,
+        "names": table.names,
+        "table": table,
+    }
     if hasattr(estimator, "classes_"):
         labels = as_texts(estimator.classes_)
         given = as_texts(columns[table.target])

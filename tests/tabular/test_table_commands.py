@@ -107,6 +107,20 @@ def test_other_commands_read_the_table_as_the_model_does(folder, capsys):
     assert verdicts["Doubtful labels"] != "not known"
     (unsure,) = (p for p in found["parts"] if p["title"] == "Uncertainty")
     assert re.search("least certain of class [ny] ", unsure["summary"])
+    (inputs,) = (p for p in found["parts"] if p["title"] == "Strange inputs")
+    used = {
+        c["name"]
+        for row in inputs["numbers"]["strangest"]
+        for c in row["columns"]
+    }
+    assert used <= {
+        "size",
+        "town",
+        "built",
+        "price",
+        "price is missing",
+        "town is missing",
+    }
     run(f"recalibrate a.keras {data} --method global --output b.keras", capsys)
     found = run("predict b.keras moved.csv", capsys)
     again = read(found["output"])
