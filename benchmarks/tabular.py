@@ -211,7 +211,7 @@ def ratio(methods, name, key):
 
 def tables(results) -> dict:
     """The tables of the page, Markdown by name. A bold NLL is clearly lower."""
-    lines, ratios = [], []
+    lines, ratios, intervals = [], [], []
     for table, methods in results.items():
         mark = " (development)" if table in DEVELOPMENT else ""
         own = [s["nll"] for s in methods["kl.tabular"].values()]
@@ -234,14 +234,31 @@ def tables(results) -> dict:
             f"{ratio(methods, 'NGBoost', 'crps')} | "
             f"{ratio(methods, 'CatBoost', 'crps')} |"
         )
+        if covered := [
+            scores["coverage"]
+            for scores in methods["kl.tabular"].values()
+            if "coverage" in scores
+        ]:
+            theirs = shared(methods, "MAPIE", "coverage")[0]
+            peer = f"{100 * theirs.mean():.1f} %" if len(theirs) else "–"
+            intervals.append(
+                f"| {table}{mark} | {100 * np.mean(covered):.1f} % "
+                f"({len(covered)}) | {peer} | "
+                f"{ratio(methods, 'MAPIE', 'width')} |"
+            )
     head = "| table | kl.tabular | NGBoost | CatBoost |\n|---|---:|---:|---:|\n"
     other = (
         "| table | RMSE / NGBoost's | RMSE / CatBoost's | CRPS / NGBoost's | "
         "CRPS / CatBoost's |\n|---|---:|---:|---:|---:|\n"
     )
+    ends = (
+        "| table | kl.tabular contains | MAPIE contains | width / MAPIE's |\n"
+        "|---|---:|---:|---:|\n"
+    )
     return {
         "nll": head + "\n".join(lines),
         "ratios": other + "\n".join(ratios),
+        "intervals": ends + "\n".join(intervals),
     }
 
 
