@@ -43,8 +43,9 @@ def as_arrays(x, y, missing: bool = False):
                 "`x` and `y` must have one entry per example. "
                 f"Received: x of shape {part.shape} and y of shape {y.shape}"
             )
-        if part is y or not missing:
-            _refuse_nan(part, "y" if part is y else "x")
+        if missing and part is not y and part.dtype.kind == "f":
+            part = np.where(np.isnan(part), 0, part)
+        _refuse_nan(part, "y" if part is y else "x")
     return x, y
 
 

@@ -49,6 +49,20 @@ def distribution_of(name, seed, rows=10):
     return likelihood(prediction, **parameters)
 
 
+def counted_laplace():
+    """A likelihood, and a list with an entry for each time it is traced."""
+    calls: list = []
+
+    class Counted(likelihoods.LocationScale):
+        parameters = (likelihoods.Parameter("scale", Exp()),)
+
+        def standard_nll(self, z):
+            calls.append(1)
+            return ops.abs(z) + float(np.log(2))
+
+    return Counted, calls
+
+
 @pytest.mark.skipif(keras.backend.backend() != "jax", reason="about JAX")
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("name", ["robust_rho", "student_t"])
@@ -69,19 +83,11 @@ def test_a_second_call_compiles_nothing(name, method):
     keras.backend.backend() == "torch", reason="PyTorch does not compile it"
 )
 def test_a_second_quantile_runs_no_python():
-    calls = []
-
-    class Counted(likelihoods.LocationScale):
-        parameters = (likelihoods.Parameter("scale", Exp()),)
-
-        def standard_nll(self, z):
-            calls.append(1)
-            return ops.abs(z) + float(np.log(2))
-
-    first = Counted(np.zeros((3, 1), "float32")).quantile(0.1)
+    likelihood, calls = counted_laplace()
+    first = likelihood(np.zeros((3, 1), "float32")).quantile(0.1)
     traced = len(calls)
     assert traced > 0
-    second = Counted(np.ones((3, 1), "float32"), scale=2.0).quantile(0.2)
+    second = likelihood(np.ones((3, 1), "float32"), scale=2.0).quantile(0.2)
     assert len(calls) == traced
     for found, expected in (
         (first, np.log(0.2)),
@@ -153,18 +159,11 @@ def test_rows_do_not_depend_on_their_number(name):
     keras.backend.backend() == "torch", reason="PyTorch does not compile it"
 )
 def test_new_numbers_of_rows_compile_nothing():
-    calls = []
-
-    class Counted(likelihoods.LocationScale):
-        parameters = (likelihoods.Parameter("scale", Exp()),)
-
-        def standard_nll(self, z):
-            calls.append(1)
-            return ops.abs(z) + float(np.log(2))
+    likelihood, calls = counted_laplace()
 
     def call(rows):
         zeros = np.zeros((rows, 1), "float32")
-        found = Counted(zeros, scale=2.0)
+        found = likelihood(zeros, scale=2.0)
         return [found.interval(0.8)[0], found.cdf(zeros), found.variance()]
 
     call(5)

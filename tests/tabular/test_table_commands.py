@@ -102,6 +102,9 @@ def test_other_commands_read_the_table_as_the_model_does(folder, capsys):
         for which in ("given", "predicted")
     ]
     assert labels == [[r[4] for r in rows[1:]], predicted.tolist()]
+    x = model.encode("moved.csv")
+    with pytest.raises(ValueError, match="`x` must be finite.*first at 0"):
+        kl.audit(model.model, np.where(np.arange(4), x, np.inf), [0] * 60, None)
     found = run(f"checkup a.keras {data}", capsys)
     verdicts = {part["title"]: part["verdict"] for part in found["parts"]}
     assert verdicts["Doubtful labels"] != "not known"
