@@ -1,7 +1,7 @@
 """Learned strengths against a grid of L2 strengths, on small networks.
 
     KERAS_BACKEND=jax python benchmarks/network_regularization.py \
-        --data cifar10.npz --seeds 2 --json images.jsonl
+        --data cifar10.npz --seeds 3 --json images.jsonl
 
 The file has arrays `x`, `y` of at least 5,000 training images of 32 x 32
 pixels in three colours and `xt`, `yt` of test images. The first 5,000 images

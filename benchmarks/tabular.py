@@ -5,10 +5,11 @@
 Random 90/10 splits, as in `benchmarks/uncertainty.py`: 20 of tables with less
 than 5,000 rows, else 10. Each method gets the 90 % and does with them what it
 wants. The peers hold out a tenth of them to choose the number of trees, and
-conformalise with it. `--peers` needs `pip install ngboost catboost lightgbm
-mapie`. Results are written after each split, and a run goes on where the last
-one stopped. `--page` writes the tables of `docs/studies/tables.md` from
-`docs/results/tabular.json`.
+conformalise with it. `--classes` runs tables with classes. `--peers` needs
+`pip install ngboost catboost lightgbm mapie`. Results are written after each
+split, and a run goes on where the last one stopped. `--page` writes the tables
+of `docs/studies/tables.md` from `docs/results/tabular.json` and
+`tabular_classes.json`.
 """
 
 import argparse
@@ -32,15 +33,18 @@ import uncertainty_peers as peers
 DEVELOPMENT = ("autompg", "crime_norm", "kin8nm", "soil")
 """Tables for choosing settings; their results are not a report."""
 CLASSES = ("breast_cancer", "wine", "digits", "iris")
+"""Tables of scikit-learn."""
+OUTLIERS = ("pima", "ionosphere", "cardio", "vowels", "satellite")
+"""Tables of ODDS, whose outliers are a class here."""
 COVERAGE = 0.9
 LEVELS = np.linspace(0.05, 0.95, 19)
 OVERLAP = 1 / 9
 """Test rows divided by training rows of a split."""
 
 
-def stored() -> dict:
-    """The stored results."""
-    return json.loads((page_tables.RESULTS / "tabular.json").read_text())
+def stored(name="tabular") -> dict:
+    """The stored results, by table, method and split."""
+    return json.loads((page_tables.RESULTS / f"{name}.json").read_text())
 
 
 def regression_tables(names):
@@ -55,12 +59,17 @@ def regression_tables(names):
 
 
 def class_tables(names):
-    """The tables of scikit-learn with classes."""
+    """Name, rows and classes of each table with classes."""
     from sklearn import datasets
 
     for name in CLASSES:
         if not names or name in names:
             yield name, *getattr(datasets, f"load_{name}")(return_X_y=True)
+    folder = pathlib.Path(os.environ["KERAS_LIKELIHOOD_DATA"]) / "odds"
+    for name in OUTLIERS:
+        if not names or name in names:
+            with np.load(folder / f"{name}.npz") as file:
+                yield name, file["X"].astype("float64"), file["y"].astype(int)
 
 
 def judge(distribution, interval, prediction, y):
@@ -209,25 +218,43 @@ def ratio(methods, name, key):
     return f"{own.mean() / theirs.mean():.2f}" if len(own) else "–"
 
 
+def nll_cells(methods, others) -> str:
+    """Mean NLL of ours and of peers. A bold one is clearly lower."""
+    own = [s["nll"] for s in methods["kl.tabular"].values()]
+    cells, lower = [], []
+    for name in others:
+        theirs, ours_ = shared(methods, name, "nll")
+        if len(theirs) < 2:
+            cells.append("–")
+            continue
+        low, high = paired.difference(ours_, theirs, overlap=OVERLAP)[1:]
+        lower.append(high < 0)
+        text = f"{theirs.mean():.3f} ({len(theirs)})"
+        cells.append(f"**{text}**" if low > 0 else text)
+    mean = f"{np.mean(own):.3f} ({len(own)})"
+    mean = f"**{mean}**" if lower and all(lower) else mean
+    return " | ".join([mean, *cells])
+
+
+def class_table(results) -> str:
+    """The table of the page for classes, Markdown."""
+    others = ("CatBoost", "LightGBM, calibrated")
+    lines = [
+        "| table | kl.tabular | CatBoost | LightGBM, calibrated |",
+        "|---|---:|---:|---:|",
+    ]
+    for table, methods in results.items():
+        lines.append(f"| {table} | {nll_cells(methods, others)} |")
+    return "\n".join(lines)
+
+
 def tables(results) -> dict:
-    """The tables of the page, Markdown by name. A bold NLL is clearly lower."""
+    """The tables of the page for numbers, Markdown by name."""
     lines, ratios, intervals = [], [], []
     for table, methods in results.items():
         mark = " (development)" if table in DEVELOPMENT else ""
-        own = [s["nll"] for s in methods["kl.tabular"].values()]
-        cells, lower = [], []
-        for name in ("NGBoost", "CatBoost"):
-            theirs, ours_ = shared(methods, name, "nll")
-            if len(theirs) < 2:
-                cells.append("–")
-                continue
-            low, high = paired.difference(ours_, theirs, overlap=OVERLAP)[1:]
-            lower.append(high < 0)
-            text = f"{theirs.mean():.3f} ({len(theirs)})"
-            cells.append(f"**{text}**" if low > 0 else text)
-        mean = f"{np.mean(own):.3f} ({len(own)})"
-        mean = f"**{mean}**" if lower and all(lower) else mean
-        lines.append(f"| {table}{mark} | {mean} | {' | '.join(cells)} |")
+        cells = nll_cells(methods, ("NGBoost", "CatBoost"))
+        lines.append(f"| {table}{mark} | {cells} |")
         ratios.append(
             f"| {table}{mark} | {ratio(methods, 'NGBoost', 'rmse')} | "
             f"{ratio(methods, 'CatBoost', 'rmse')} | "
@@ -284,7 +311,9 @@ def main():
     parser.add_argument("--page", action="store_true", help="write the page")
     arguments = parser.parse_args()
     if arguments.page:
-        page_tables.fill("studies/tables", tables(stored()))
+        classes = class_table(stored("tabular_classes"))
+        found = {**tables(stored()), "classes": classes}
+        page_tables.fill("studies/tables", found)
         return
     output = pathlib.Path(arguments.output)
     results = json.loads(output.read_text()) if output.exists() else {}
@@ -308,7 +337,9 @@ def main():
                 done[str(seed)] = scores
                 output.write_text(json.dumps(results, indent=1) + "\n")
                 print(table, name, seed, scores, flush=True)
-    if not arguments.classes:
+    if arguments.classes:
+        print(class_table(results))
+    else:
         print(*tables(results).values(), sep="\n\n")
 
 

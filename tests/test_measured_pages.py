@@ -301,8 +301,17 @@ def test_tables_page(benchmarks):
     import tabular
 
     results = tabular.stored()
-    for name, table in tabular.tables(results).items():
+    classes = tabular.class_table(tabular.stored("tabular_classes"))
+    found = {**tabular.tables(results), "classes": classes}
+    for name, table in found.items():
         assert page_tables.shown("studies/tables", name) == table.strip()
+    covered = [
+        np.mean(
+            [s["coverage"] for s in m["kl.tabular"].values() if "coverage" in s]
+        )
+        for m in results.values()
+    ]
+    assert len(covered) == 10 and 0.885 < np.mean(covered) < 0.915
     # What the guide says.
     for peer, count in {"NGBoost": 9, "CatBoost": 10}.items():
         found = [tabular.shared(m, peer, "nll") for m in results.values()]

@@ -71,7 +71,7 @@ def run(args) -> None:
         # A missing package must not cost the work that follows.
         import keras_likelihood.pages.page  # noqa: F401
     from keras_likelihood import tabular
-    from keras_likelihood.tabular.tables import read_file
+    from keras_likelihood.reading.tables import read_file
 
     table = read_file(regular_file(args.data))
     target = args.target or list(table)[-1]

@@ -51,8 +51,8 @@ def run(args) -> None:
         {"model": args.model, "data": args.data},
         args.force,
     )
+    from keras_likelihood.reading.tables import read_file
     from keras_likelihood.tabular.loading import estimator_of
-    from keras_likelihood.tabular.tables import read_file
 
     cells = read_file(regular_file(args.data))
     model = estimator_of(load_model(args.model))

@@ -26,8 +26,8 @@ def read_for_model(model, path, args) -> dict:
         return read_examples(path, args)
     if not is_text_table(path):
         return read_arrays(path, ("x", "y"), missing=("x",))
+    from keras_likelihood.reading.tables import read_file
     from keras_likelihood.tabular.loading import estimator_of
-    from keras_likelihood.tabular.tables import read_file
 
     estimator = estimator_of(model)
     columns = read_file(regular_file(path))

@@ -1,4 +1,4 @@
-"""Reads a model or its file: likelihood, prediction, parameters, features.
+"""Reads models, their files and tables.
 
 Nothing else in the package inspects models.
 """

@@ -15,8 +15,9 @@ from sklearn.utils.validation import (
 from keras_likelihood.backend import columns
 from keras_likelihood.layers.member_networks import MemberNetworks
 from keras_likelihood.layers.table_features import TableFeatures, features_of
+from keras_likelihood.reading import tables
 from keras_likelihood.reading.targets import as_weight
-from keras_likelihood.tabular import tables, targets, training
+from keras_likelihood.tabular import targets, training
 
 _CALIBRATION_ROWS = 20_000
 """Intervals and sets of a large table are calibrated on a sample."""
@@ -91,7 +92,7 @@ class TableEstimator(BaseEstimator):
         kept = weight > 0
         if not kept.all():
             cells = [values[kept] for values in cells]
-        order = targets.order_of(y)
+        order = tables.order_of(y)
         y = self._checked_targets(column_or_1d(y, warn=True)[kept], order)
         names = getattr(self, "feature_names_in_", range(len(cells)))
         self.columns_ = [

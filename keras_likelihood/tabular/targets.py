@@ -1,7 +1,5 @@
 """Which likelihood a target has."""
 
-from typing import Any
-
 import numpy as np
 
 from keras_likelihood import likelihoods
@@ -64,12 +62,6 @@ def checked_likelihood(likelihood, y) -> type[Likelihood]:
         )
     found.check_targets(y[:, None], (None, 1))
     return found
-
-
-def order_of(y) -> list | None:
-    """The classes of an ordered `Categorical` of pandas, else `None`."""
-    dtype: Any = getattr(y, "dtype", None)
-    return list(dtype.categories) if getattr(dtype, "ordered", False) else None
 
 
 def describe_likelihood(estimator) -> str:

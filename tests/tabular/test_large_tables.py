@@ -8,7 +8,7 @@ pytest.importorskip("sklearn")
 
 import keras_likelihood as kl
 from keras_likelihood.backend import columns, csv_files
-from keras_likelihood.tabular import tables
+from keras_likelihood.reading import tables
 
 pandas = pytest.importorskip("pandas")
 

@@ -5,6 +5,7 @@ import os
 import pathlib
 import warnings
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
@@ -12,7 +13,6 @@ from keras_likelihood.backend.cells import as_texts, has_value
 from keras_likelihood.backend.csv_files import CsvFile
 from keras_likelihood.backend.parquet_files import open_parquet
 from keras_likelihood.reading.targets import as_weight
-from keras_likelihood.tabular.targets import order_of
 
 _ROWS = 2**16
 """A file is read in parts of so many rows."""
@@ -139,6 +139,12 @@ def _is_batches(table):
     known = isinstance(table, list | tuple | dict)
     whole = any(hasattr(table, v) for v in ("shape", "columns", "__array__"))
     return hasattr(table, "__iter__") and not (known or whole)
+
+
+def order_of(y) -> list | None:
+    """The classes of an ordered `Categorical` of pandas, else `None`."""
+    dtype: Any = getattr(y, "dtype", None)
+    return list(dtype.categories) if getattr(dtype, "ordered", False) else None
 
 
 def with_targets(table, y, sample_weight, target):
