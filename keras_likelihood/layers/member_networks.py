@@ -83,7 +83,7 @@ class MemberNetworks(keras.Layer):
         if self._is_ordered:
             outputs -= 1
         sizes = [input_shape[-1], *self.hidden, outputs]
-        names = ["hidden"] * len(self.hidden) + ["head"]
+        names = [f"hidden_{i}" for i in range(len(self.hidden))] + ["head"]
         self._dense = [
             (
                 self.add_weight(

@@ -126,9 +126,13 @@ class LikelihoodStep(keras.Model):
         super().set_weights(weights)
 
     def zero_grad(self, *args, **kwargs):
-        """Clears the gradients of the losses' variables too, for PyTorch."""
+        """Clears the gradients of all variables, for PyTorch.
+
+        Keras' own method does not find the variables of the losses, and only
+        one of several variables with the same path.
+        """
         super().zero_grad(*args, **kwargs)
-        forget_gradients(self.loss_parameters.variables)
+        forget_gradients(self.trainable_variables)
 
     def named_parameters(self, *args, **kwargs):
         """Those of PyTorch's modules, and what the losses learn."""

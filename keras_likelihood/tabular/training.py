@@ -102,7 +102,14 @@ def build(features, networks, budget: Budget, loss=None) -> LikelihoodModel:
         schedule, weight_decay=budget.weight_decay, beta_2=0.99
     )
     optimizer.exclude_from_weight_decay(var_names=["bias", "head"])
-    model.compile(optimizer, loss=loss or loss_of(networks.likelihood))
+    # On a CPU Keras leaves out TensorFlow's compiler, which takes a third off
+    # a step, but seconds to begin.
+    is_slow = keras.backend.backend() == "tensorflow" and steps > 1000
+    model.compile(
+        optimizer,
+        loss=loss or loss_of(networks.likelihood),
+        jit_compile=True if is_slow else "auto",
+    )
     return model
 
 
@@ -118,7 +125,7 @@ def loss_of(likelihood) -> LikelihoodLoss:
 
 
 def train(model, x, y, weight, folds: Folds, budget: Budget, random, on_round):
-    """Trains all members; each keeps its best epoch on its held-out rows.
+    """Trains all members; each keeps its best round on its held-out rows.
 
     Args:
         model: as `build` makes it.
@@ -132,38 +139,68 @@ def train(model, x, y, weight, folds: Folds, budget: Budget, random, on_round):
     targets = np.repeat(y[:, None], folds.members, axis=1)
     weights = (weight[:, None] * ~folds.held).astype("float32")
     counted = weight[:, None] * folds.held + 1e-30
-    rounds = min(_ROUNDS, budget.epochs)
-    passes = np.diff(np.linspace(0, budget.epochs, rounds + 1).astype(int))
-    best = np.full(folds.members, np.inf)
-    kept: list[np.ndarray] = []
-    for number, count in enumerate(passes):
-        orders = [random.permutation(len(x)) for _ in range(count)]
-        # A batch of another size would be compiled again.
-        whole = count * budget.steps_per_epoch * budget.batch_size
-        rows = np.resize(np.concatenate(orders), whole)
-        y_rows = targets[rows]
-        if model.loss.data_parameters:
-            y_rows = indexed(y_rows, index=rows)
-        model.fit(
-            x[rows],
-            y_rows,
-            sample_weight=weights[rows],
-            batch_size=budget.batch_size,
-            shuffle=False,
-            verbose=0,
-        )
+    has_rows = bool(model.loss.data_parameters)
+
+    def batches(order):
+        """Batches of one size: another one would be compiled again."""
+        rows = np.zeros(0, int)
+        while True:
+            while len(rows) < budget.batch_size:
+                rows = np.concatenate([rows, order.permutation(len(x))])
+            now, rows = np.split(rows, [budget.batch_size])
+            y_now = targets[now]
+            if has_rows:
+                y_now = indexed(y_now, index=now)
+            yield x[now], y_now, weights[now]
+
+    def held_out_nll():
         distribution = model.loss.distribution(predict_rows(model, x))
         nll = keras.ops.convert_to_numpy(distribution.nll(targets))
         nll = np.where(np.isfinite(nll), nll, 1e30)
-        found = np.average(nll, axis=0, weights=counted)
-        now = [keras.ops.convert_to_numpy(v) for v in model.trainable_variables]
-        kept = kept or [value.copy() for value in now]
-        for old, new in zip(kept, now, strict=True):
-            old[found < best] = new[found < best]
-        best = np.minimum(best, found)
-        on_round(number + 1, rounds)
-    for variable, value in zip(model.trainable_variables, kept, strict=True):
-        variable.assign(value)
+        return np.average(nll, axis=0, weights=counted)
+
+    rounds = min(_ROUNDS, budget.epochs)
+    keep_best = _KeepBest(held_out_nll, lambda done: on_round(done, rounds))
+    steps = budget.epochs * budget.steps_per_epoch
+    model.fit(
+        batches(np.random.default_rng(random.integers(2**31))),
+        epochs=rounds,
+        steps_per_epoch=math.ceil(steps / rounds),
+        callbacks=[keep_best],
+        shuffle=False,
+        verbose=0,
+    )
+
+
+class _KeepBest(keras.callbacks.Callback):
+    """Lets each member end with the weights of its best epoch.
+
+    Args:
+        judge: returns a number for each member, lower is better.
+        on_end: called with the number of epochs done.
+    """
+
+    def __init__(self, judge, on_end):
+        super().__init__()
+        self._judge, self._on_end = judge, on_end
+        self._best, self._kept = np.inf, []
+
+    def on_epoch_end(self, epoch, logs=None):
+        found = self._judge()
+        now = [
+            keras.ops.convert_to_numpy(variable)
+            for variable in self.model.trainable_variables
+        ]
+        self._kept = self._kept or [value.copy() for value in now]
+        for old, new in zip(self._kept, now, strict=True):
+            old[found < self._best] = new[found < self._best]
+        self._best = np.minimum(self._best, found)
+        self._on_end(epoch + 1)
+
+    def on_train_end(self, logs=None):
+        variables = self.model.trainable_variables
+        for variable, value in zip(variables, self._kept, strict=True):
+            variable.assign(value)
 
 
 def predict_rows(model, x):

@@ -81,7 +81,7 @@ def test_a_table_becomes_intervals(tmp_path, capsys, monkeypatch):
         "\n".join(["size,town,price", *lines, ""])
     )
     found = run(
-        "fit 'my table.csv' --target price --members 2 --epochs 12 "
+        "fit 'my table.csv' --target price --members 2 --epochs 8 "
         "--report page.html",
         capsys,
     )

@@ -41,7 +41,7 @@ def network(output):
 
     def build():
         inputs = keras.Input((3,))
-        hidden = layers.Dense(6, activation="tanh")(inputs)
+        hidden = layers.Dense(6, activation="tanh", name="hidden")(inputs)
         return keras.Model(inputs, output()(hidden), name="net")
 
     return build

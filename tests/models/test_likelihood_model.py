@@ -5,7 +5,7 @@ from keras import ops
 
 import keras_likelihood as kl
 from tests import contracts
-from tests.contracts import as_numpy
+from tests.contracts import EAGERLY, as_numpy
 
 
 @pytest.fixture
@@ -303,3 +303,31 @@ def test_an_h5_file_needs_no_custom_objects(data, tmp_path):
     contracts.assert_equal_outputs(
         loaded.predict(x, verbose=0), model.predict(x, verbose=0), rtol=1e-6
     )
+
+
+class Twins(keras.Layer):
+    """A sum of two weights with the same name."""
+
+    def build(self, shape):
+        self.pair = [
+            self.add_weight(name="twin", shape=(shape[-1], 1)) for _ in range(2)
+        ]
+
+    def call(self, x):
+        return x @ self.pair[0] + x @ self.pair[1]
+
+
+def test_weights_of_one_name_train_alike():
+    """PyTorch adds gradients that are not cleared."""
+    inputs = keras.Input((3,))
+    model = kl.LikelihoodModel(inputs, Twins()(inputs))
+    loss = kl.losses.NormalLoss(scale=1.0)
+    model.compile(keras.optimizers.SGD(0.1), loss, run_eagerly=EAGERLY)
+    x = np.eye(3, dtype="float32")
+    before = model.get_weights()
+    model.fit(x, x[:, :1], epochs=3, verbose=0)
+    one, other = (
+        after - start
+        for after, start in zip(model.get_weights(), before, strict=True)
+    )
+    np.testing.assert_allclose(one, other, rtol=1e-5)

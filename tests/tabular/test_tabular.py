@@ -27,14 +27,14 @@ def make_table(rows=160, seed=0):
 @pytest.fixture(scope="module")
 def regressor():
     table, price, _ = make_table()
-    model = kl.tabular.Regressor(members=6, epochs=15, random_state=0)
+    model = kl.tabular.Regressor(members=6, epochs=8, random_state=0)
     return model.fit(table, price)
 
 
 @pytest.fixture(scope="module")
 def classifier():
     table, _, label = make_table()
-    model = kl.tabular.Classifier(members=3, epochs=15, random_state=0)
+    model = kl.tabular.Classifier(members=3, epochs=8, random_state=0)
     return model.fit(table, label)
 
 
@@ -139,7 +139,7 @@ def test_ordered_classes_get_the_ordinal_likelihood(tmp_path):
     names = ["low", "middle", "high", "top"]
     y = np.array(names)[np.digitize(score, [-2, 0, 1])]
     given = pandas.Series(pandas.Categorical(y, names, ordered=True))
-    settings = {"members": 2, "epochs": 20, "random_state": 0}
+    settings = {"members": 2, "epochs": 10, "random_state": 0}
     model = kl.tabular.Classifier(**settings).fit(x, given)
     assert model.classes_.tolist() == names
     assert "Likelihood: ordinal (classes with an order)" in model.summary()
