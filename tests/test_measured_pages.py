@@ -311,7 +311,14 @@ def test_tables_page(benchmarks):
         )
         for m in results.values()
     ]
-    assert len(covered) == 10 and 0.885 < np.mean(covered) < 0.915
+    assert len(covered) == 10 and f"{np.mean(covered):.1%}" == "89.8%"
+    lowest = [
+        table
+        for table, methods in tabular.stored("tabular_classes").items()
+        for theirs, own in [tabular.shared(methods, "CatBoost", "nll")]
+        if own.mean() < theirs.mean()
+    ]
+    assert len(lowest) == 7 and not {"cardio", "satellite"} & set(lowest)
     # What the guide says.
     for peer, count in {"NGBoost": 9, "CatBoost": 10}.items():
         found = [tabular.shared(m, peer, "nll") for m in results.values()]

@@ -12,14 +12,12 @@ _SPELLING = {
     "store": "table=FileTable({!r})",
     "shard": "table=MemoryTable(shard={!r})",
 }
-_UNNEEDED = "is no longer needed; leave it out"
 _NOW = {
     **{
         name: f"is now `DataParameter(..., {now})`, of `kl.data_parameters`"
         for name, now in _SPELLING.items()
     },
-    "sync": _UNNEEDED,
-    "batches_ahead": _UNNEEDED,
+    **dict.fromkeys(("sync", "batches_ahead"), "is no longer needed"),
     "tensorboard": "is gone; write `values()` in a callback of your own",
 }
 
