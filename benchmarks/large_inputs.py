@@ -24,8 +24,10 @@ The data are random and are removed afterwards; 1e6 rows of logits are 4 GB.
 import argparse
 import itertools
 import json
+import multiprocessing
 import os
 import pathlib
+import resource
 import subprocess
 import sys
 import tempfile
@@ -209,11 +211,11 @@ TOOLS = {
 
 
 def peak_memory():
-    """GiB of the largest resident set of this program, on Linux."""
-    # `getrusage` would count the process that started this one.
-    status = pathlib.Path("/proc/self/status").read_text()
-    line = next(v for v in status.splitlines() if v.startswith("VmHWM"))
-    return int(line.split()[1]) / 2**20
+    """GiB of the largest resident set of this program, on Linux.
+
+    It counts the process that started this one, which stays small.
+    """
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
 
 
 def measure(tool, folder, rows):
@@ -279,7 +281,11 @@ def main(argv=None):
     writers = dict.fromkeys(TOOLS[tool][0] for tool in options.tools)
     for writer, rows in itertools.product(writers, options.sizes):
         with tempfile.TemporaryDirectory(dir=options.folder) as folder:
-            writer(pathlib.Path(folder), rows)
+            child = multiprocessing.get_context("spawn").Process(
+                target=writer, args=(pathlib.Path(folder), rows)
+            )
+            child.start()
+            child.join()
             for tool in options.tools:
                 if TOOLS[tool][0] is writer:
                     results.append(run(tool, folder, rows))
