@@ -132,6 +132,7 @@ def uncertainty() -> list[Headline]:
 def estimators_for_tables() -> list[Headline]:
     """`kl.tabular` against boosted trees."""
     results, lines = stored("tabular"), []
+    place = "tables", "benchmarks/tabular.py"
     for peer in ("CatBoost", "NGBoost"):
         below, total = tabular.wins(results, peer)
         lines.append(
@@ -140,10 +141,35 @@ def estimators_for_tables() -> list[Headline]:
                 "intervals (lower is better)",
                 f"`kl.tabular.Regressor`: clearly lower on {below}",
                 peer,
-                "tables",
-                "benchmarks/tabular.py",
+                *place,
             )
         )
+    covered, theirs, narrower = tabular.interval_scores(results)
+    total = len(narrower)
+    lines.append(
+        Headline(
+            f"Width of 90 % intervals on {total} tables (lower is better)",
+            f"`kl.tabular.Regressor`: lower on {sum(narrower)}, "
+            f"{100 * covered:.1f} % of the targets inside",
+            f"MAPIE around CatBoost: {100 * theirs:.1f} % inside",
+            *place,
+        )
+    )
+    found = [
+        own.mean() < peer.mean()
+        for peer, own in (
+            tabular.shared(methods, "CatBoost", "nll")
+            for methods in stored("tabular_classes").values()
+        )
+    ]
+    lines.append(
+        Headline(
+            f"Test NLL of {len(found)} tables with classes (lower is better)",
+            f"`kl.tabular.Classifier`: lower on {sum(found)}",
+            f"CatBoost: lower on {len(found) - sum(found)}",
+            *place,
+        )
+    )
     return lines
 
 
@@ -283,7 +309,7 @@ def short_table() -> str:
         for h in (
             label_noise()[0],
             recalibration()[0],
-            *estimators_for_tables(),
+            *estimators_for_tables()[:3],
         )
     ]
     return "\n".join(["| | ours | peer |", "|---|---|---|", *rows])

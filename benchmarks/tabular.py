@@ -299,6 +299,23 @@ def wins(results, peer) -> tuple[int, int]:
     return sum(found), len(found)
 
 
+def interval_scores(results):
+    """On tables that are no development set, beside MAPIE on the same splits.
+
+    Returns:
+        Coverage of ours and of MAPIE, means over the tables, and for each table
+        whether our intervals are narrower.
+    """
+    kept = [m for table, m in results.items() if table not in DEVELOPMENT]
+    covered = [shared(methods, "MAPIE", "coverage") for methods in kept]
+    widths = [shared(methods, "MAPIE", "width") for methods in kept]
+    return (
+        np.mean([own.mean() for _, own in covered]),
+        np.mean([theirs.mean() for theirs, _ in covered]),
+        [bool(own.mean() < theirs.mean()) for theirs, own in widths],
+    )
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--tables", nargs="*", help="default: all")
