@@ -64,8 +64,8 @@ docs: $(VENV)/installed-docs $(VENV)/installed-test \
 		$(VENV)/installed-tensorflow
 	TF_CPP_MIN_LOG_LEVEL=3 $(BIN)/python -m sphinx -W -b html docs build/docs
 	$(BIN)/python tools/count_docs.py build/docs
-	KERAS_BACKEND=tensorflow $(BIN)/python -m pytest --every-test \
-		-m "pages and not slow"
+	KERAS_BACKEND=tensorflow $(BIN)/python -m pytest $(PYTEST_ARGS) \
+		--every-test -m "pages and not slow"
 
 # Every study of the paper that runs on a CPU; needs KERAS_LIKELIHOOD_DATA.
 paper: $(VENV)/installed-test $(VENV)/installed-jax

@@ -7,8 +7,4 @@ from keras_likelihood.tabular.classifier import Classifier
 from keras_likelihood.tabular.loading import load
 from keras_likelihood.tabular.regressor import Regressor
 
-__all__ = [
-    "Classifier",
-    "Regressor",
-    "load",
-]
+__all__ = ["Classifier", "Regressor", "load"]

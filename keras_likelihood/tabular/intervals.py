@@ -3,10 +3,7 @@
 import numpy as np
 
 from keras_likelihood.layers.conformal_scores import CalibrationScores
-from keras_likelihood.models.conformal import (
-    LEVEL,
-    interval_scores,
-)
+from keras_likelihood.models.conformal import LEVEL, interval_scores
 from keras_likelihood.recalibration.regression import Conformal
 
 

@@ -21,12 +21,7 @@ from keras_likelihood.tabular import targets, training
 
 _CALIBRATION_ROWS = 20_000
 """Intervals and sets of a large table are calibrated on a sample."""
-_PLURALS = {
-    "number": "numbers",
-    "category": "categories",
-    "date": "dates",
-    "ignored": "ignored",
-}
+_PLURALS = {"number": "numbers", "category": "categories", "date": "dates"}
 
 
 @dataclasses.dataclass(kw_only=True, eq=False, repr=False)
@@ -256,8 +251,9 @@ class TableEstimator(BaseEstimator):
         check_is_fitted(self, "model_")
         kinds = [column.kind for column in self.columns_]
         counts = [
-            f"{(count := kinds.count(kind))} {kind if count == 1 else plural}"
-            for kind, plural in _PLURALS.items()
+            f"{(count := kinds.count(kind))} "
+            f"{kind if count == 1 else _PLURALS.get(kind, kind)}"
+            for kind in (*_PLURALS, "ignored")
             if kind in kinds
         ]
         scores = [
