@@ -208,7 +208,8 @@ def report(backend, times):
         elif kind == "element":
             bar = ELEMENT_BAR
         elif kind.endswith("-file"):
-            reference = next(n for n in names if n.startswith(kind[:-5]))
+            memory = kind.removesuffix("-file")
+            reference = next(n for n in names if n.startswith(memory))
             bar = FILE_BAR
         value = ratio(name, reference)
         label = f"{kind:12s} N = {int(rows):>10,} {best[name][0]:8.2f} ms"

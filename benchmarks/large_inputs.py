@@ -281,11 +281,8 @@ def main(argv=None):
     writers = dict.fromkeys(TOOLS[tool][0] for tool in options.tools)
     for writer, rows in itertools.product(writers, options.sizes):
         with tempfile.TemporaryDirectory(dir=options.folder) as folder:
-            child = multiprocessing.get_context("spawn").Process(
-                target=writer, args=(pathlib.Path(folder), rows)
-            )
-            child.start()
-            child.join()
+            with multiprocessing.get_context("spawn").Pool(1) as pool:
+                pool.apply(writer, (pathlib.Path(folder), rows))
             for tool in options.tools:
                 if TOOLS[tool][0] is writer:
                     results.append(run(tool, folder, rows))

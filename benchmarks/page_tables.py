@@ -1,9 +1,15 @@
 """Tables of the documentation that are made from results, between marks."""
 
+import json
 import pathlib
 
 DOCS = pathlib.Path(__file__).resolve().parents[1] / "docs"
 RESULTS = DOCS / "results"
+
+
+def stored(name: str):
+    """The stored results of one study."""
+    return json.loads((RESULTS / f"{name}.json").read_text())
 
 
 def fill(page: str, tables: dict):

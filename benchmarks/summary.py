@@ -6,7 +6,6 @@ writes the table of `docs/studies/index.md`, and a shorter one for `README.md`.
 """
 
 import dataclasses
-import json
 import pathlib
 
 import label_noise_page
@@ -16,6 +15,7 @@ import page_tables
 import regularization_page
 import tabular
 import uncertainty_page
+from page_tables import stored
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 
@@ -37,11 +37,6 @@ class Headline:
     peer: str
     page: str
     command: str
-
-
-def stored(name: str):
-    """The stored results of one study."""
-    return json.loads((page_tables.RESULTS / f"{name}.json").read_text())
 
 
 def label_noise() -> list[Headline]:
@@ -155,18 +150,13 @@ def estimators_for_tables() -> list[Headline]:
             *place,
         )
     )
-    found = [
-        own.mean() < peer.mean()
-        for peer, own in (
-            tabular.shared(methods, "CatBoost", "nll")
-            for methods in stored("tabular_classes").values()
-        )
-    ]
+    classes = stored("tabular_classes")
+    total, lower = len(classes), len(tabular.lower_on(classes, "CatBoost"))
     lines.append(
         Headline(
-            f"Test NLL of {len(found)} tables with classes (lower is better)",
-            f"`kl.tabular.Classifier`: lower on {sum(found)}",
-            f"CatBoost: lower on {len(found) - sum(found)}",
+            f"Test NLL of {total} tables with classes (lower is better)",
+            f"`kl.tabular.Classifier`: lower on {lower}",
+            f"CatBoost: lower on {total - lower}",
             *place,
         )
     )
@@ -238,7 +228,7 @@ def robust_regression() -> list[Headline]:
 
 def regularization() -> list[Headline]:
     """Learned L2 strength against cross-validation, in linear models."""
-    results = json.loads(regularization_page.RESULTS.read_text())
+    results = stored("adaptive_regularization_tables")
     found = regularization_page.linear_ratios(results["linear"])
     ratios = [row["DRidge"][0] for row in found.values() if "DRidge" in row]
     return [

@@ -42,11 +42,6 @@ OVERLAP = 1 / 9
 """Test rows divided by training rows of a split."""
 
 
-def stored(name="tabular") -> dict:
-    """The stored results, by table, method and split."""
-    return json.loads((page_tables.RESULTS / f"{name}.json").read_text())
-
-
 def regression_tables(names):
     """Name, rows and targets of each table, the small ones first."""
     folder = pathlib.Path(os.environ["KERAS_LIKELIHOOD_DATA"]) / "regression"
@@ -299,6 +294,14 @@ def wins(results, peer) -> tuple[int, int]:
     return sum(found), len(found)
 
 
+def lower_on(results, peer) -> list[str]:
+    """The tables on which our mean NLL is lower than that of a peer."""
+    found = {t: shared(methods, peer, "nll") for t, methods in results.items()}
+    return [
+        t for t, (theirs, own) in found.items() if own.mean() < theirs.mean()
+    ]
+
+
 def interval_scores(results):
     """On tables that are no development set, beside MAPIE on the same splits.
 
@@ -328,8 +331,8 @@ def main():
     parser.add_argument("--page", action="store_true", help="write the page")
     arguments = parser.parse_args()
     if arguments.page:
-        classes = class_table(stored("tabular_classes"))
-        found = {**tables(stored()), "classes": classes}
+        classes = class_table(page_tables.stored("tabular_classes"))
+        found = {**tables(page_tables.stored("tabular")), "classes": classes}
         page_tables.fill("studies/tables", found)
         return
     output = pathlib.Path(arguments.output)

@@ -55,7 +55,7 @@ def assert_finite(*values):
 
 
 # Strengths need held-out rows, or a likelihood and data with another rule.
-@pytest.mark.few(6)
+@pytest.mark.few(10)
 @pytest.mark.filterwarnings("ignore:No rule can choose the scales")
 @pytest.mark.parametrize("case", chosen(), ids=described)
 def test_features_hold_together(case, precision, tmp_path):

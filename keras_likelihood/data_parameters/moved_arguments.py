@@ -17,7 +17,7 @@ _NOW = {
         name: f"is now `DataParameter(..., {now})`, of `kl.data_parameters`"
         for name, now in _SPELLING.items()
     },
-    **dict.fromkeys(("sync", "batches_ahead"), "is no longer needed"),
+    **dict.fromkeys(("sync", "batches_ahead"), "is no longer needed: omit it"),
     "tensorboard": "is gone; write `values()` in a callback of your own",
 }
 

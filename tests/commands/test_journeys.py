@@ -69,7 +69,6 @@ def test_our_own_files_are_read_by_all_our_commands(
     np.testing.assert_allclose(p.sum(axis=1), 1, atol=1e-5)
 
 
-@pytest.mark.few(0)
 def test_a_table_becomes_intervals(tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     random = np.random.default_rng(0)

@@ -68,7 +68,7 @@ def test_nll_and_cdf_match_the_oracle(name, rng, double_precision):
     )
 
 
-@pytest.mark.few(4)
+@pytest.mark.few(6)
 @pytest.mark.parametrize("name", CONTINUOUS)
 def test_quantile_inverts_the_cdf(name, rng, double_precision):
     _, prediction, parameters = make_case(name, rng)
