@@ -122,7 +122,7 @@ def count_wrong(name, count, part):
     ends = q - apart - step, q + apart
     if name == "von_mises":
         # Beyond half a turn the cdf begins again.
-        turn = np.pi - 1e-7
+        turn, m = np.pi - 1e-7, m.astype("float64")
         ends = (np.clip(end, m - turn, m + turn) for end in ends)
     below, above = map(exact.cdf, ends)
     slack = 1e-3 * np.minimum(p, 1 - p) + 1e-7

@@ -1,5 +1,7 @@
 """Quantiles of distributions whose tails have no inverse in closed form."""
 
+import math
+
 from keras import ops
 
 from keras_likelihood.backend.clip import clip
@@ -12,8 +14,9 @@ def solve(log_tail, nll, log_p, upper, low, high, start=None):
     """The place v at which a tail has the probability `exp(log_p)`.
 
     Newton's method on the logarithm of the tail, inside of a bracket that
-    shrinks: where a step would leave it, it is halved. It ends when all
-    entries are exact. The last step gives the gradient with respect to
+    shrinks. The bracket is halved instead where a step would leave it, or
+    where the last step did not halve the error: far out, where the tail
+    underflows, the steps may be tiny. It ends when all entries are exact. The last step gives the gradient with respect to
     `log_p` and everything else that `log_tail` depends on.
 
     Args:
@@ -44,23 +47,24 @@ def solve(log_tail, nll, log_p, upper, low, high, start=None):
         slope = ops.exp(-ops.stop_gradient(nll(v) + value))
         return sign * (value - log_p), clip(slope, 1e-30, 1e30)
 
-    def advance(count, v, low, high, _):
+    def advance(count, v, low, high, before, _):
         excess, slope = (ops.stop_gradient(x) for x in step(v))
+        size = ops.abs(excess)
         low = ops.where(excess < 0, v, low)
         high = ops.where(excess > 0, v, high)
         newton = v - excess / slope
         inside = ops.logical_and(newton > low, newton < high)
-        moved = ops.where(inside, newton, 0.5 * (low + high))
-        open_ = ops.logical_and(
-            ops.abs(excess) > tolerance, ops.abs(moved - v) > 0
-        )
+        is_good = ops.logical_and(inside, size < 0.5 * before)
+        moved = ops.where(is_good, newton, 0.5 * (low + high))
+        open_ = ops.logical_and(size > tolerance, ops.abs(moved - v) > 0)
         v = ops.where(open_, moved, v)
-        return count + 1, v, low, high, ops.any(open_)
+        return count + 1, v, low, high, size, ops.any(open_)
 
-    def is_open(count, v, low, high, any_open):
+    def is_open(count, v, low, high, before, any_open):
         return ops.logical_and(any_open, count < _MOST_STEPS)
 
-    state = (0, ops.stop_gradient(v), low, high, ops.any(zeros == 0))
+    v = ops.stop_gradient(v)
+    state = (0, v, low, high, zeros + math.inf, ops.any(zeros == 0))
     v = ops.stop_gradient(ops.while_loop(is_open, advance, state)[1])
     excess, slope = step(v)
     change = excess / slope

@@ -181,7 +181,8 @@ def log_survival(standard_nll, x):
         t, log_weights = rule.group(i, x)
         at = x + length * t
         nll = standard_nll(clip(at, 0.0, rule.farthest))
-        terms = ops.exp(log_weights + here - nll)
+        # The density decreases, but rounding of a large NLL may hide it.
+        terms = ops.exp(log_weights + clip(here - nll, -math.inf, 0.0))
         terms = ops.where(at >= rule.farthest, 0.0, terms)
         return total + ops.sum(terms, axis=0)
 

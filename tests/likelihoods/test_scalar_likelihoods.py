@@ -166,6 +166,22 @@ def test_the_quantile_has_every_gradient(name, rng, double_precision):
         np.testing.assert_allclose(gradient * array, 0, atol=1e-6)
 
 
+@pytest.mark.parametrize(
+    "name, parameter, values",
+    [
+        ("von_mises", "concentration", np.geomspace(10, 1000, 200)),
+        ("robust_rho", "shape", np.geomspace(4, 60, 200)),
+    ],
+)
+def test_quantiles_of_densities_that_underflow_soon(name, parameter, values):
+    """Newton's steps are tiny where the tail is 0 in float32."""
+    values = values.astype("float32")[:, None]
+    found = likelihoods.get(name)(np.zeros_like(values), **{parameter: values})
+    for p in (2e-5, 0.01, 0.1122, 0.8878, 0.99):
+        p = np.full_like(values, p)
+        np.testing.assert_allclose(found.cdf(found.quantile(p)), p, rtol=2e-3)
+
+
 INFORMATION = [
     ("poisson", 3.0, {}),
     ("negative_binomial", 4.0, {"dispersion": 0.7}),
