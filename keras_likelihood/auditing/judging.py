@@ -252,8 +252,8 @@ def _judge_by_memory(y, nll, memory):
         issues,
         nll,
         {"p(given)": np.exp(-nll), "p(label is right)": quality},
-        "A label is suspected if the training's memory of the example makes "
-        "it more probable that the label is wrong than that it is right. "
+        "A label is suspected if it is more likely wrong than right, judged "
+        "by what the network predicted for the example while it trained. "
         f"In all, {wrong:,.0f} of the {len(y):,} labels are expected to be "
         "wrong if every input shows its class, as most photographs do. If "
         "classes overlap, an unusual example looks like a wrong label: then "

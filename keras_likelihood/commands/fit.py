@@ -1,5 +1,7 @@
 """`keras-likelihood fit`: from a table to a model that knows its limits."""
 
+import pathlib
+
 from keras_likelihood.backend.cells import as_numbers, as_texts, kind_of
 from keras_likelihood.commands.files import CommandError, regular_file
 from keras_likelihood.commands.outputs import (
@@ -22,8 +24,8 @@ def add_parser(subparsers):
             "Trains networks that predict a column of a .csv or .parquet from "
             "the others, with calibrated intervals for a number and "
             "probabilities for classes. Prints how good they are on rows that "
-            "they were not trained on, and writes the model and, with "
-            "--report, a page about it."
+            "they were not trained on, and writes the model and a page about "
+            "it."
         ),
         example="keras-likelihood fit table.csv --target price",
     )
@@ -40,7 +42,10 @@ def add_parser(subparsers):
         default="model.keras",
         help="the model (default: %(default)s)",
     )
-    parser.add_argument("--report", help="an HTML page about the model")
+    parser.add_argument(
+        "--report",
+        help="a page about the model (default: the name of the model, .html)",
+    )
     parser.add_argument(
         "--members",
         type=at_least(2),
@@ -58,8 +63,9 @@ def add_parser(subparsers):
 
 def run(args) -> None:
     """Runs the command."""
+    report = args.report or str(pathlib.Path(args.output).with_suffix(".html"))
     check_outputs(
-        {"--output": args.output, "--report": args.report},
+        {"--output": args.output, "--report": report},
         {"data": args.data},
         args.force,
     )
@@ -67,9 +73,8 @@ def run(args) -> None:
         raise CommandError(
             f"--output must end in .keras. Received: {args.output}"
         )
-    if args.report:
-        # A missing package must not cost the work that follows.
-        import keras_likelihood.pages.page  # noqa: F401
+    # A missing package must not cost the work that follows.
+    import keras_likelihood.pages.page  # noqa: F401
     from keras_likelihood import tabular
     from keras_likelihood.reading.tables import read_file
 
@@ -86,16 +91,16 @@ def run(args) -> None:
         model.fit(table, target=target)
     model.save(args.output)
     args.console.say(model.summary().replace("\n", ". "))
-    if args.report:
-        model.report(args.report)
+    model.report(report)
     args.console.result(
         output=args.output,
-        report=args.report,
+        report=report,
         scores=model.scores_,
         likelihood=model.likelihood_.name(),
     )
     args.console.next_step(
-        "predict rows, here those of the same table:",
+        f"open {report} in a browser, and predict rows, here those of the same "
+        "table:",
         shell(
             "predict",
             args.output,

@@ -16,8 +16,9 @@ def solve(log_tail, nll, log_p, upper, low, high, start=None):
     Newton's method on the logarithm of the tail, inside of a bracket that
     shrinks. The bracket is halved instead where a step would leave it, or
     where the last step did not halve the error: far out, where the tail
-    underflows, the steps may be tiny. It ends when all entries are exact. The last step gives the gradient with respect to
-    `log_p` and everything else that `log_tail` depends on.
+    underflows, the steps may be tiny. It ends when all entries are exact. The
+    last step gives the gradient with respect to `log_p` and everything else
+    that `log_tail` depends on.
 
     Args:
         log_tail: maps v to the logarithm of the tail.

@@ -197,11 +197,12 @@ def reliability(curves: dict, expected: str, observed: str) -> Markup:
         chart.line(css, points)
         radii = 2.5 + 4 * (counts / counts.max()) ** 0.5
         chart.dots(css, points, radii, texts)
-    return chart.figure(
-        {css: css for css in curves},
-        "A calibrated model is on the diagonal. Larger points are more "
-        "examples.",
-    )
+    legend = {css: css for css in curves} if len(curves) > 1 else {}
+    text = "A calibrated model is on the diagonal."
+    sizes = {row["count"] for curve in curves.values() for row in curve}
+    if len(sizes) > 1:
+        text += " Larger points are more examples."
+    return chart.figure(legend, text)
 
 
 def ticks(low: float, high: float, most: int) -> list[float]:

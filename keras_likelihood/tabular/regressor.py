@@ -138,8 +138,7 @@ class Regressor(RegressorMixin, TableEstimator):
 
     def _with_intervals(self, table):
         x = self.encode(table)
-        size = training.batch_of(x)
-        return self.model_.predict_distribution(x, batch_size=size)
+        return self.model_.predict_distribution(x, batch_size=training.BATCH)
 
     def interval(self, X, coverage: float = 0.9):  # noqa: N803
         """Calibrated intervals.

@@ -15,9 +15,6 @@ from keras_likelihood.pages.charts import Chart, number, reliability, ticks
 from keras_likelihood.pages.page import Part, Table, write_page
 from keras_likelihood.tabular import targets, training
 
-_ROWS = 5000
-"""Baselines are compared on a sample of a larger table."""
-
 
 def write_report(estimator, path) -> str:
     """Writes the page of a fitted estimator, and returns its path."""
@@ -56,10 +53,10 @@ def _baselines(is_classifier):
 def _compare(estimator):
     """Held-out scores beside those of simple methods by cross-validation."""
     held = estimator.held_out_
-    x, y = held["x"][:_ROWS], held["y"][:_ROWS]
+    x, y = _sample(held, 5000)
     is_classifier = "probabilities" in held
     names = ["NLL", "accuracy"] if is_classifier else ["NLL", "CRPS", "RMSE"]
-    rows = [["this model", *(f"{estimator.scores_[n]:.4g}" for n in names)]]
+    rows = [["this model", *(_digits(estimator.scores_[n]) for n in names)]]
     fewest = np.bincount(y).min() if is_classifier else len(y)
     baselines = _baselines(is_classifier) if fewest >= 2 else {}
     for name, model in baselines.items():
@@ -81,12 +78,22 @@ def _compare(estimator):
             error = max(np.mean((found - y) ** 2) ** 0.5, 1e-30)
             nll = np.log(error) + 0.5 * np.log(2 * np.pi * np.e)
             scores = [nll, normal_crps(y, found, error), error]
-        rows.append([name, *(f"{score:.4g}" for score in scores)])
+        rows.append([name, *map(_digits, scores)])
     return Part(
         "How good it is",
         "Scores on rows that were not trained on. A lower NLL is better.",
         [Table(["method", *names], rows)],
     )
+
+
+def _sample(held, count):
+    """Some held-out rows and targets, as a table is often sorted."""
+    order = np.random.default_rng(0).permutation(len(held["y"]))[:count]
+    return held["x"][order], held["y"][order]
+
+
+def _digits(value):
+    return f"{value:#.4g}".rstrip(".")
 
 
 def _calibration(held):
@@ -100,11 +107,8 @@ def _calibration(held):
         inside, levels = np.abs(2 * held["cdf"] - 1), np.linspace(0.1, 0.9, 9)
         curve = [(p, np.mean(inside <= p), len(inside)) for p in levels]
         axes = "promised coverage", "observed coverage"
-    keys = ("name", "expected", "observed", "count")
-    points = [
-        dict(zip(keys, (f"{point[0]:.0%}", *point), strict=True))
-        for point in curve
-    ]
+    keys = "name", "expected", "observed", "count"
+    points = [dict(zip(keys, (f"{p[0]:.0%}", *p), strict=True)) for p in curve]
     gap = np.mean([abs(expected - observed) for expected, observed, _ in curve])
     return Part(
         "Calibration",
@@ -116,8 +120,8 @@ def _calibration(held):
 
 def _columns(estimator):
     """What the columns hold, and the effect of the strongest."""
-    x, columns = estimator.held_out_["x"][:500], estimator.columns_
-    order = np.random.default_rng(0).permutation(len(x))
+    (x, _), columns = _sample(estimator.held_out_, 500), estimator.columns_
+    order = np.random.default_rng(1).permutation(len(x))
     before, effects = _predict(estimator, x), np.zeros(len(columns))
     for at, column in enumerate(columns):
         if column.kind != "ignored":
@@ -165,9 +169,9 @@ def _effect(estimator, x, at):
     # Of a classifier, the most probable class.
     found = found[..., found.mean(axis=(0, 1)).argmax()]
     low, high = np.quantile(found, [0.1, 0.9], axis=1)
+    name = estimator.columns_[at].name
     x_range = float(values[0]), float(values[-1]) + 1e-9
     y_range = float(low.min()), float(high.max()) + 1e-9
-    name = estimator.columns_[at].name
     chart = Chart(x_range, y_range, (name, "prediction"), f"Effect of {name}")
     chart.grid(
         {t: number(t) for t in ticks(*x_range, 5)},
@@ -175,9 +179,8 @@ def _effect(estimator, x, at):
     )
     chart.band("data", values, low, high)
     chart.line("after", list(zip(values, found.mean(axis=1), strict=True)))
-    return chart.figure(
-        {"after": "mean prediction", "data": "80 % of the rows"}
-    )
+    legend = {"after": "mean prediction", "data": "80 % of the rows"}
+    return chart.figure(legend)
 
 
 def _doubtful(estimator):
@@ -199,6 +202,5 @@ def _doubtful(estimator):
         [str(held["row"][i]), *r] for i, r in zip(chosen, rows, strict=True)
     ]
     found = f"{len(rows)} rows whose target fits worst." if rows else "None."
-    return Part(
-        "Rows to look at", found, [Table(columns, rows)] if rows else []
-    )
+    tables = [Table(columns, rows)] if rows else []
+    return Part("Rows to look at", found, tables)

@@ -17,10 +17,8 @@ from keras_likelihood.models import LikelihoodModel
 
 _ROUNDS = 40
 """How often the held-out rows are looked at."""
-_JUDGED = 4096
-"""At most so many rows choose the round: the same for a million rows."""
-_FEW = 3000
-"""Fewer rows than this are trained with more regularization."""
+BATCH = 4096
+"""Rows of a batch of predictions. At most so many rows choose the round."""
 
 
 class Budget:
@@ -34,8 +32,8 @@ class Budget:
         power = round(math.log2(max(rows, 1) / 25))
         self.batch_size = 1024 if rows > 50_000 else min(max(2**power, 16), 256)
         self.steps_per_epoch = math.ceil(rows / self.batch_size)
-        self.epochs = epochs or min(max(5000 // self.steps_per_epoch, 3), 150)
-        few = rows < _FEW
+        self.epochs = epochs or min(max(4800 // self.steps_per_epoch, 3), 150)
+        few = rows < 3000
         self.hidden = (256 if few else 128,) * 3
         self.dropout = 0.1 if few else 0.0
         self.learning_rate = 1e-3 if few else 3e-3
@@ -141,7 +139,7 @@ def train(model, x, y, weight, folds: Folds, budget: Budget, random, on_round):
     """
     targets = np.repeat(y[:, None], folds.members, axis=1)
     weights = (weight[:, None] * ~folds.held).astype("float32")
-    judged = random.permutation(len(x))[:_JUDGED]
+    judged = random.permutation(len(x))[:BATCH]
     counted = (weight[:, None] * folds.held)[judged] + 1e-30
     has_rows = bool(model.loss.data_parameters)
 
@@ -210,13 +208,7 @@ class _KeepBest(keras.callbacks.Callback):
 
 
 def predict_rows(model, x):
-    """`predict` in large batches."""
-    return model.predict(x, batch_size=batch_of(x), verbose=0)
-
-
-def batch_of(x) -> int:
-    """The batch size for predictions."""
-    return min(4096, len(x))
+    return model.predict(x, batch_size=BATCH, verbose=0)
 
 
 def out_of_fold(likelihood, outputs, chosen: np.ndarray) -> Any:

@@ -81,11 +81,10 @@ def test_a_table_becomes_intervals(tmp_path, capsys, monkeypatch):
         "\n".join(["size,town,price", *lines, ""])
     )
     found = run(
-        "fit 'my table.csv' --target price --members 2 --epochs 8 "
-        "--report page.html",
+        "fit 'my table.csv' --target price --members 2 --epochs 8",
         capsys,
     )
-    page = rendered(tmp_path / "page.html", tmp_path / "profile")
+    page = rendered(tmp_path / found["report"], tmp_path / "profile")
     assert "boosted trees" in page.text
     assert any(tag == "svg" for tag, _ in page.tags)
     found = run(found["next_command"], capsys)

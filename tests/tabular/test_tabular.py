@@ -1,5 +1,8 @@
 """Estimators for tables, fitted once for all tests of this file."""
 
+import pathlib
+import re
+
 import keras
 import numpy as np
 import pytest
@@ -219,6 +222,19 @@ def test_report_is_one_page(regressor, classifier, tmp_path):
         text = page.read_text()
         for words in ("boosted trees", "Calibration", "Effect of size", "kind"):
             assert words in text
+
+
+def test_report_of_a_sorted_table(regressor, tmp_path, monkeypatch):
+    """Baselines and effects see rows of the whole table, in a random order."""
+    pytest.importorskip("jinja2")
+    held = regressor.held_out_
+    order = np.argsort(held["y"])
+    sorted_rows = {name: values[order] for name, values in held.items()}
+    monkeypatch.setattr(regressor, "held_out_", sorted_rows)
+    text = pathlib.Path(regressor.report(tmp_path / "page.html")).read_text()
+    row = re.search("boosted trees(.*?)</tr>", text, re.DOTALL).group(1)
+    error = float(re.findall(r"[\d.]+(?=</td>)", row)[-1])
+    assert error < 0.55 * np.std(held["y"])
 
 
 @pytest.mark.few(0)
