@@ -32,7 +32,7 @@ class Budget:
         power = round(math.log2(max(rows, 1) / 25))
         self.batch_size = 1024 if rows > 50_000 else min(max(2**power, 16), 256)
         self.steps_per_epoch = math.ceil(rows / self.batch_size)
-        self.epochs = epochs or min(max(4800 // self.steps_per_epoch, 3), 150)
+        self.epochs = epochs or min(max(4300 // self.steps_per_epoch, 3), 150)
         few = rows < 3000
         self.hidden = (256 if few else 128,) * 3
         self.dropout = 0.1 if few else 0.0
