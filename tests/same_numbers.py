@@ -9,10 +9,14 @@ import pathlib
 
 import keras
 import numpy as np
+import pytest
 from keras import ops
 
 import keras_likelihood as kl
 from keras_likelihood import likelihoods
+from keras_likelihood.backend.columns import learn_column
+from keras_likelihood.layers.member_networks import MemberNetworks
+from keras_likelihood.layers.table_features import TableFeatures
 from tests.contracts import targets_for
 
 RECORD = pathlib.Path(__file__).parent / "recorded" / "same_numbers.json"
@@ -59,9 +63,33 @@ def training(name):
     return history["loss"]
 
 
+def members():
+    """Losses of the networks of a table, and their weights at the end."""
+    rng = np.random.default_rng(9)
+    x = rng.normal(size=(40, 2)).astype("float32")
+    y = np.repeat(x[:, :1] + 3, 2, axis=1)
+    training = pytest.importorskip("keras_likelihood.tabular.training")
+    columns = [learn_column(name, x[:, i]) for i, name in enumerate("ab")]
+    networks = MemberNetworks("student_t", 2, hidden=(5, 5))
+    features = TableFeatures.learn(columns, x, rng)
+    budget = training.Budget(40, epochs=4)
+    model = training.build(features, networks, budget)
+    for weight in model.trainable_weights:
+        weight.assign(0.3 * rng.normal(size=weight.shape))
+    history = model.fit(
+        x, y, batch_size=20, epochs=4, shuffle=False, verbose=0
+    ).history
+    sizes = [
+        float(np.linalg.norm(ops.convert_to_numpy(weight)))
+        for weight in model.trainable_weights
+    ]
+    return history["loss"] + sizes
+
+
 def record():
     RECORD.parent.mkdir(exist_ok=True)
     numbers = {n: {**density(n), "training": training(n)} for n in NAMES}
+    numbers["members"] = members()
     RECORD.write_text(json.dumps(numbers, indent=1) + "\n")
 
 

@@ -26,3 +26,10 @@ def test_training(name):
     np.testing.assert_allclose(
         same_numbers.training(name), RECORDED[name]["training"], rtol=1e-4
     )
+
+
+def test_members():
+    """Weights of several networks move as they do on the other backends."""
+    np.testing.assert_allclose(
+        same_numbers.members(), RECORDED["members"], rtol=1e-4
+    )

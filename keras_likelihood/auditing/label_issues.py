@@ -1,4 +1,4 @@
-"""Which given labels are wrong, by a classifier or by a training's memory."""
+"""Which labels are wrong, judged by a classifier or by its training."""
 
 import numpy as np
 
@@ -91,7 +91,7 @@ _ROUNDS = 60
 def true_class_probabilities(y, memory, power=SHARPNESS) -> np.ndarray:
     """Probabilities of the true classes, from given labels and a memory.
 
-    The memory m of an example is what a training believed of it on average.
+    The memory m of an example is the mean of its predictions during training.
     A label is drawn from the row of a confusion matrix C that belongs to the
     true class, so by Bayes' rule
 
