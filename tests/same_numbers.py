@@ -64,7 +64,10 @@ def training(name):
 
 
 def members():
-    """Losses of the networks of a table, and their weights at the end."""
+    """Losses of the networks of a table, and their weights at the end.
+
+    They are built for a long training, which TensorFlow compiles.
+    """
     rng = np.random.default_rng(9)
     x = rng.normal(size=(40, 2)).astype("float32")
     y = np.repeat(x[:, :1] + 3, 2, axis=1)
@@ -72,12 +75,13 @@ def members():
     columns = [learn_column(name, x[:, i]) for i, name in enumerate("ab")]
     networks = MemberNetworks("student_t", 2, hidden=(5, 5))
     features = TableFeatures.learn(columns, x, rng)
-    budget = training.Budget(40, epochs=4)
+    budget = training.Budget(40, epochs=400)
     model = training.build(features, networks, budget)
     for weight in model.trainable_weights:
         weight.assign(0.3 * rng.normal(size=weight.shape))
+    x, y = (np.tile(values, (10, 1)) for values in (x, y))
     history = model.fit(
-        x, y, batch_size=20, epochs=4, shuffle=False, verbose=0
+        x, y, batch_size=20, epochs=2, shuffle=False, verbose=0
     ).history
     sizes = [
         float(np.linalg.norm(ops.convert_to_numpy(weight)))
