@@ -9,7 +9,6 @@ import pathlib
 
 import keras
 import numpy as np
-import pytest
 from keras import ops
 
 import keras_likelihood as kl
@@ -68,15 +67,15 @@ def members():
 
     They are built for a long training, which TensorFlow compiles.
     """
+    from keras_likelihood.tabular.training import Budget, build
+
     rng = np.random.default_rng(9)
     x = rng.normal(size=(40, 2)).astype("float32")
     y = np.repeat(x[:, :1] + 3, 2, axis=1)
-    training = pytest.importorskip("keras_likelihood.tabular.training")
     columns = [learn_column(name, x[:, i]) for i, name in enumerate("ab")]
     networks = MemberNetworks("student_t", 2, hidden=(5, 5))
     features = TableFeatures.learn(columns, x, rng)
-    budget = training.Budget(40, epochs=400)
-    model = training.build(features, networks, budget)
+    model = build(features, networks, Budget(40, epochs=400))
     for weight in model.trainable_weights:
         weight.assign(0.3 * rng.normal(size=weight.shape))
     x, y = (np.tile(values, (10, 1)) for values in (x, y))

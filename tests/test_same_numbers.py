@@ -30,6 +30,7 @@ def test_training(name):
 
 def test_members():
     """Weights of several networks move as they do on the other backends."""
+    pytest.importorskip("sklearn")
     np.testing.assert_allclose(
         same_numbers.members(), RECORDED["members"], rtol=1e-4
     )

@@ -140,7 +140,7 @@ def train(model, x, y, weight, folds: Folds, budget: Budget, random, on_round):
     targets = np.repeat(y[:, None], folds.members, axis=1)
     weights = (weight[:, None] * ~folds.held).astype("float32")
     judged = random.permutation(len(x))[:BATCH]
-    counted = (weight[:, None] * folds.held)[judged] + 1e-30
+    counted = weight[judged, None] * folds[judged].held + 1e-30
     has_rows = bool(model.loss.data_parameters)
 
     def batches(order):
@@ -208,6 +208,7 @@ class _KeepBest(keras.callbacks.Callback):
 
 
 def predict_rows(model, x):
+    """`predict` in large batches."""
     return model.predict(x, batch_size=BATCH, verbose=0)
 
 

@@ -85,7 +85,8 @@ def test_classes_from_table_to_predictions(folder, capsys):
 def test_other_commands_read_the_table_as_the_model_does(folder, capsys):
     pytest.importorskip("jinja2")
     fit = "--members 2 --epochs 6 --output a.keras"
-    run(f"fit 'my table.csv' --target dear {fit}", capsys)
+    found = run(f"fit 'my table.csv' --target dear {fit}", capsys)
+    assert found["report"] == "a.html" and (folder / "a.html").exists()
     # Another order of the columns, and one that the model does not know.
     rows = read_cells("my table.csv")
     moved = [(r[4], r[3], "x", *r[:3]) for r in rows]
