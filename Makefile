@@ -25,6 +25,9 @@ test-all: lint test test-jax test-torch test-as-users docs release-test
 test-jax: $(VENV)/installed-test $(VENV)/installed-jax
 	KERAS_BACKEND=jax $(BIN)/python -m pytest $(PYTEST_ARGS)
 
+# Studies of the paper, each for a few steps, are quickest on PyTorch.
+STUDIES := tests/test_paper_examples.py
+
 # Every case on PyTorch, with the oldest Keras that is supported, in an
 # environment of its own.
 OLDEST := build/oldest-venv
@@ -32,6 +35,8 @@ OLDEST := build/oldest-venv
 test-torch: $(OLDEST)/installed
 	KERAS_BACKEND=torch $(OLDEST)/bin/python -m pytest $(PYTEST_ARGS) \
 		--every-case
+	KERAS_BACKEND=torch $(OLDEST)/bin/python -m pytest $(PYTEST_ARGS) \
+		-m pages $(STUDIES)
 
 # Trainings as users run them, without what makes tests compile faster, and
 # on several devices and processes.
@@ -65,7 +70,7 @@ docs: $(VENV)/installed-docs $(VENV)/installed-test \
 	TF_CPP_MIN_LOG_LEVEL=3 $(BIN)/python -m sphinx -W -b html docs build/docs
 	$(BIN)/python tools/count_docs.py build/docs
 	KERAS_BACKEND=tensorflow $(BIN)/python -m pytest $(PYTEST_ARGS) \
-		--every-test -m "pages and not slow"
+		--every-test -m "pages and not slow" --ignore $(STUDIES)
 
 # Every study of the paper that runs on a CPU; needs KERAS_LIKELIHOOD_DATA.
 paper: $(VENV)/installed-test $(VENV)/installed-jax

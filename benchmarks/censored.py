@@ -16,8 +16,8 @@ import warnings
 
 import keras
 import numpy as np
-from adaptive_regularization import FullBatch
 from lifelines import LogNormalAFTFitter, WeibullAFTFitter, datasets
+from paper.literal import Repeated
 
 import keras_likelihood as kl
 
@@ -94,7 +94,7 @@ def fit_keras(name, x, bounds):
         loss=kl.losses.LikelihoodLoss(f"censored({name})"),
         steps_per_execution=10,
     )
-    model.fit(FullBatch(x, y, STEPS), verbose=0)
+    model.fit(Repeated(x, y, STEPS), verbose=0)
     (spread,) = model.loss.parameter_values().values()
     weights = np.append(*(w.ravel() for w in layer.get_weights()))
     nll = float(np.mean(model.predict_distribution(x, verbose=0).nll(y)))

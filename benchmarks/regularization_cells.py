@@ -29,7 +29,7 @@ import warnings
 
 import keras
 import numpy as np
-from adaptive_regularization import FullBatch
+from paper.literal import Repeated
 from scipy import stats
 from sklearn import linear_model, model_selection
 from sklearn.exceptions import ConvergenceWarning
@@ -118,7 +118,7 @@ def fit_keras(regularizer, x, y, target, steps):
     )
     unit = y.std() if target == "normal" else 1.0
     y = y if target == "softmax" else (y / unit).astype("float32")[:, None]
-    model.fit(FullBatch(x.astype("float32"), y, steps), verbose=0)
+    model.fit(Repeated(x.astype("float32"), y, steps), verbose=0)
     return keras.ops.convert_to_numpy(model.layers[-1].kernel) * unit
 
 

@@ -27,7 +27,7 @@ import time
 
 import keras
 import numpy as np
-from adaptive_regularization import FullBatch
+from paper.literal import Repeated
 
 import keras_likelihood as kl
 from keras_likelihood import regularizers
@@ -97,7 +97,7 @@ def fit_linear(regularizer, name, x, y, steps=2000):
     model = kl.LikelihoodModel(inputs, outputs)
     decay = keras.optimizers.schedules.CosineDecay(0.05, steps)
     model.compile(keras.optimizers.Adam(decay, beta_2=0.99), loss=loss_of(name))
-    data = FullBatch(x.astype("float32"), targets(name, y), steps)
+    data = Repeated(x.astype("float32"), targets(name, y), steps)
     model.fit(data, verbose=0)
     return model
 

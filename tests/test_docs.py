@@ -1,5 +1,6 @@
 """The documentation keeps its word: its code runs, its reference is whole."""
 
+import ast
 import hashlib
 import importlib.util
 import inspect
@@ -279,6 +280,37 @@ def test_studies_name_their_scripts_and_scripts_their_pages():
 
 COPIED = ("examples/recalibrate_classifier.py",)
 """Short programs that a reader copies, without numbers of their own."""
+
+
+def test_what_a_benchmark_imports_from_another_is_there():
+    scripts = {
+        path.stem: ast.parse(path.read_text())
+        for folder in ("benchmarks/paper", "benchmarks")
+        for path in (ROOT / folder).glob("*.py")
+    }
+    for name, tree in scripts.items():
+        for node in ast.walk(tree):
+            if not isinstance(node, ast.ImportFrom):
+                continue
+            other = scripts.get(node.module.removeprefix("paper."))
+            wanted = {alias.name for alias in node.names}
+            there = other and _names_of(other)
+            assert other is None or wanted <= there, (name, wanted - there)
+
+
+def _names_of(tree):
+    """Names that a script defines or imports at its top."""
+    found = {
+        node.id
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
+    }
+    for node in tree.body:
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            found.add(node.name)
+        elif isinstance(node, ast.Import | ast.ImportFrom):
+            found |= {alias.asname or alias.name for alias in node.names}
+    return found
 
 
 def test_examples_are_short():

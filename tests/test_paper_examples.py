@@ -4,6 +4,7 @@ import io
 import json
 import pathlib
 import runpy
+import shutil
 import sys
 import tempfile
 
@@ -18,37 +19,28 @@ pytest.importorskip("matplotlib")
 pytest.importorskip("sklearn")
 
 FOLDER = pathlib.Path(__file__).parents[1] / "benchmarks" / "paper"
-FAST = (
-    "nll_curves",
-    "outliers_table",
-    "robust_pca",
-    "robust_regression",
-    "space_time",
-)
-LONGER = (
+SCRIPTS = (
     "adaptive_regularization",
     "layer_width",
     "literal_outliers",
     "literal_recalibration",
     "literal_regressors",
+    "literal_vae",
+    "nll_curves",
     "normalised_features",
+    "outliers_table",
     "recalibration_tables",
     "regressors",
     "robust_classification",
+    "robust_pca",
+    "robust_regression",
     "softplus_offset",
+    "space_time",
     "sparse_weights",
     "temperatures",
     "temperatures_cifar10",
     "vae",
 )
-one_backend = pytest.mark.skipif(
-    keras.backend.backend() != "torch",
-    reason="one backend is enough for a smoke test of a script",
-)
-SCRIPTS = [
-    *FAST,
-    *(pytest.param(name, marks=one_backend) for name in LONGER),
-]
 
 
 @pytest.fixture
@@ -119,6 +111,8 @@ def test_study_records_what_the_page_needs(name, tmp_path, monkeypatch, render):
             assert len(row) == len(table["columns"])
     if name in render.BESIDE:
         return
+    for other in render.BESIDE:
+        shutil.copy(render.FOLDER / f"{other}.json", path.parent)
     pages = render.render(path.parent)
     section = section_of(pages[render.PAGE], name, render)
     assert "Not run yet" not in section

@@ -63,7 +63,8 @@ def tally(found: list[tuple]) -> str:
         f"Of {len(found)} claims, {verdicts.count(REPRODUCED)} are "
         f"reproduced, {verdicts.count(PARTLY)} are reproduced in part, "
         f"{verdicts.count(NOT)} are not reproduced and "
-        f"{verdicts.count(OPEN)} are open."
+        f"{verdicts.count(OPEN)} {'is' if verdicts.count(OPEN) == 1 else 'are'}"
+        " open."
     )
 
 

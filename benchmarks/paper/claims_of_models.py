@@ -1,6 +1,6 @@
 """Claims about robust models: figures 1, 4, 9, 10 and 11, tables 1, 2 and 6."""
 
-from verdicts import NOTHING, OPEN, Finding, claim, verdict
+from verdicts import NOT, OPEN, Finding, claim, verdict
 
 
 @claim(
@@ -104,16 +104,18 @@ def _(data, found):
     "vae",
     "Table 1",
     "Auto-encoder: predicted element-wise parameters have the least error.",
-    "They have the least error of the paper's six rows; no rule for less.",
+    "With the paper's settings they have the least error of its six rows; no "
+    "rule for less.",
 )
 def _(data, found):
-    place, rows = found["place"], found["rows"]
+    rows, mine = found["rows"], found["literal"]
     return Finding(
-        verdict(place == 1, False),
-        "not rerun",
-        f"{found['error']:.0f}, place {place} of {rows}",
+        OPEN if mine["first"] else NOT,
+        f"{mine['error']:.0f}; global {mine['global']:.0f}",
+        f"{found['error']:.0f}, place {found['place']} of {rows}",
         f"{found['paper_error']:.0f}, place {found['paper_place']} of {rows}",
-        f"Our settings. A weighted likelihood has {found['weighted']:.0f}.",
+        f"Four rows not rerun. A weighted likelihood has "
+        f"{found['weighted']:.0f}.",
     )
 
 
@@ -144,13 +146,23 @@ def _(data, found):
     "these ranges; no rule for less.",
 )
 def _(data, found):
+    ranges = found["literal"]["ranges"]
+    told = [
+        f"{learning}: shape {shape[0]:.1f} to {shape[1]:.1f}, scale "
+        f"{scale[0]:.2f} to {scale[1]:.2f}"
+        for learning, (shape, scale) in ranges.items()
+    ]
     return Finding(
-        OPEN,
-        "not rerun",
-        NOTHING,
-        "the ranges",
-        "The runs of Table 1 did not keep the values.",
+        verdict(any(map(_inside, ranges.values())), False),
+        "; ".join(told),
+        paper="the ranges",
+        why="The paper does not say whether it stops the gradient (isolated).",
     )
+
+
+def _inside(ranges):
+    (low, high), (least, most) = ranges
+    return 1.8 <= low and high <= 3.0 and 0.2 <= least and most <= 0.43
 
 
 def _total(counts):
@@ -176,8 +188,6 @@ def _(data, found):
         paper[f"{d}_{m}"] for d in ("deep", "linear") for m in ("CAL", "NLL")
     )
     shown = f"lower in {theirs} of {total}"
-    if not found["literal"]:
-        return Finding(OPEN, "not run", NOTHING, shown)
     literal, zero = _total(found["literal"]), _total(found["rmse"])
     best = max(literal[0], zero[0])
     told = "lower in {} of {t}, clearly in {}, clearly higher in {}"
@@ -201,8 +211,6 @@ def _(data, found):
     sets, paper = found["sets"], found["paper"]
     shown = f"deep {paper['deep_gap']}, linear {paper['linear_gap']} of {sets}"
     literal = found["literal"]
-    if not literal:
-        return Finding(OPEN, "not run", NOTHING, shown)
     depths = ("deep", "linear")
     gaps = [literal[f"{depth}_gap"]["below"] for depth in depths]
     errors = [literal[f"{depth}_MSE"]["below"] for depth in depths]
@@ -228,8 +236,6 @@ def _(data, found):
 def _(data, found):
     paper = found["paper"]["more"][0]
     shown = f"{paper:+.1f} in its tables"
-    if not found["literal"]:
-        return Finding(OPEN, "not run", NOTHING, shown)
     literal, zero = found["literal"]["more"], found["rmse"]["more"]
     mean, low, _ = max(literal, zero)
     return Finding(

@@ -101,6 +101,22 @@ def _vae(data, reported, load):
         "paper_data_time": paper["data HxWxC"][1],
         "memory": memory[name],
         "data_memory": memory["data HxWxC"],
+        "literal": _literal_vae(load("literal_vae")),
+    }
+
+
+def _literal_vae(data):
+    errors = column(data["tables"]["errors"], "MSE")
+    name = "predicted HxWxC"
+    return {
+        "error": errors[name],
+        "isolated": errors["isolated HxWxC"],
+        "global": errors["global HxWxC"],
+        "first": place_of(errors, name) == 1,
+        "ranges": data["ranges"],
+        "change": format_difference(
+            data["each_seed"][name], data["each_seed"]["global HxWxC"], digits=1
+        ),
     }
 
 
@@ -249,8 +265,8 @@ def _regressors(data, reported, load):
         }
     found["rmse"]["more"] = _more_for_linear(data, 0, "base, rmse")
     literal = load("literal_regressors")
-    found["literal"] = literal and _literal_regressors(literal)
-    found["literal_seeds"] = literal["seeds"] if literal else 0
+    found["literal"] = _literal_regressors(literal)
+    found["literal_seeds"] = literal["seeds"]
     found["recalibrated"] = _worst_recalibrated(data)
     linear = data["tables"]["linear_MSE"]
     found["kin_mse"] = column(linear, "MSE base").get("kin.", math.nan)

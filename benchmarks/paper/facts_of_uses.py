@@ -60,35 +60,37 @@ def _outliers(data, reported, load):
     paper = column(reported["tab:outlier-det"], "median AUC")
     ours = [name for name in ("PCA+S", "AE+S") if name in medians]
     rivals = [name for name in paper if name in medians and name not in ours]
-    found = {
+    return {
         "medians": {name: medians[name] for name in ours},
         "paper": {name: paper[name] for name in ours},
         "others": max((medians[name] for name in rivals), default=0.0),
         "best_other": max(rivals, key=medians.get, default="none"),
         "more": max(v for k, v in medians.items() if k not in ours),
-        "literal": None,
+        "literal": _literal_outliers(load("literal_outliers"), table, rivals),
     }
-    literal = load("literal_outliers")
-    if literal:
-        scores = {name: column(table, name) for name in rivals}
-        for name in ours:
-            scores[name] = column(literal["tables"]["auc"], name)
-        sets = list(literal["tables"]["auc"]["rows"])
-        matrix = [[row[s] for s in sets] for row in scores.values()]
-        ranks, p, least = paired.mean_ranks(matrix)
-        ranks = dict(zip(scores, map(float, ranks), strict=True))
-        found["literal"] = {
-            "medians": literal["medians"],
-            "sets": literal["sets"],
-            "seeds": literal["seeds"],
-            "ranks": {name: ranks[name] for name in ours},
-            "first": min(ranks, key=ranks.get),
-            "best_rank": min(ranks.values()),
-            "p": p,
-            "least": least,
-            "methods": len(ranks),
-        }
-    return found
+
+
+def _literal_outliers(data, table, rivals):
+    """Medians and mean ranks among the paper's other detectors."""
+    auc = data["tables"]["auc"]
+    names = auc["columns"]
+    scores = {name: column(table, name) for name in rivals}
+    scores |= {name: column(auc, name) for name in names}
+    sets = [key for key in auc["rows"] if key in table["rows"]]
+    matrix = [[row[key] for key in sets] for row in scores.values()]
+    ranks, p, least = paired.mean_ranks(matrix)
+    ranks = dict(zip(scores, map(float, ranks), strict=True))
+    return {
+        "medians": data["medians"],
+        "sets": data["sets"],
+        "seeds": data["seeds"],
+        "ranks": {name: ranks[name] for name in names},
+        "first": min(ranks, key=ranks.get),
+        "best_rank": min(ranks.values()),
+        "p": p,
+        "least": least,
+        "methods": len(ranks),
+    }
 
 
 def _regularization(data, reported, load):
@@ -142,8 +144,6 @@ L1_RIVALS = ("LassoCV", "LassoLarsCV", "adaptive LASSO")
 
 def _literal_regularization(data):
     """Errors of the paper's objective over those of its rivals."""
-    if data is None:
-        return None
     lasso = data["tables"]["lasso"]["rows"]
     ridge = data["tables"]["ridge"]["rows"]
 
@@ -181,6 +181,7 @@ def _literal_regularization(data):
             found[title]["lasso"] + found[title]["ridge"]
         )
     found["limit"] = max(over(lasso, "LassoLarsCV", support))
+    found["ridge_cv"] = max(over(ridge, "RidgeCV", best))
     return found
 
 
@@ -270,8 +271,6 @@ def _seconds_of_classifiers():
 
 
 def _literal_recalibration(data):
-    if data is None:
-        return None
     found = {"sets": data["sets"], "seeds": data["seeds"]}
     for rival in ("Isotonic", "GS"):
         found[rival] = {
@@ -331,8 +330,6 @@ def _softplus(data, reported, load):
 
 def _normalised(data):
     """What normalisation changes, each at its best step size."""
-    if data is None:
-        return None
     best = {}
     for name, by_rate in data["each_seed"].items():
         finite = {

@@ -10,7 +10,8 @@ on a validation set.
 
 import keras
 import numpy as np
-from regressors import FullBatch, law_of, numbers
+from literal import Repeated
+from regressors import law_of, numbers
 from results import mean_and_error, parser, pyplot, record
 from sklearn.datasets import make_friedman1
 
@@ -38,7 +39,7 @@ def train(x, y, widths, steps):
         keras.optimizers.Adam(3e-3),
         loss={key: kl.losses.NormalLoss() for key in outputs},
     )
-    model.fit(FullBatch(x, dict.fromkeys(outputs, y), steps), verbose=0)
+    model.fit(Repeated(x, dict.fromkeys(outputs, y), steps), verbose=0)
     return model
 
 

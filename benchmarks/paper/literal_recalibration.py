@@ -53,13 +53,15 @@ def fit_scale(method, prediction, features, y, steps):
     inputs = [keras.Input(batch_shape=shape) for shape in shapes]
     scale = scale_of(method, inputs[1])
     outputs = inputs[0], scale
-    train(inputs, outputs, [prediction, features], y, steps=steps)
+    train(inputs, outputs, (prediction, features), y, steps=steps)
     took = time.process_time() - begin
-    return as_arrays(keras.Model(inputs[1], [scale])), took
+    return as_arrays(keras.Model(inputs[1], scale)), took
 
 
 def as_arrays(model):
-    return lambda x: [keras.ops.convert_to_numpy(part) for part in model(x)]
+    return lambda x: keras.tree.map_structure(
+        keras.ops.convert_to_numpy, model(x)
+    )
 
 
 def study(name, seeds, steps):
@@ -79,7 +81,7 @@ def study(name, seeds, steps):
     scales, seconds = {"Uncalibrated": scale_test}, {}
     for method in ("GS", "LS", "DS"):
         scale, seconds[method] = fit_scale(method, val, f_val, y_val, steps)
-        (scales[method],) = scale(f_test)
+        scales[method] = scale(f_test)
     found = {
         name: list(map(judge, test, scale, y_test))
         for name, scale in scales.items()

@@ -15,9 +15,7 @@ follows the line `[[details]]` is for the second page. In the words:
   from the data (`facts.py`), `{{paper/...}}` is a number of the paper and
   `{{other NAME/...}}` one of another study;
 - `[[table NAME | ...]]` is a table (`tables.py` has the options; `NAME` may be
-  `STUDY/TABLE`), and `[[figure NAME | what it shows]]` a picture;
-- `[[if NAME]] ... [[end]]` is left out if the study `NAME` has no results, and
-  `[[unless NAME]] ... [[end]]` if it has.
+  `STUDY/TABLE`), and `[[figure NAME | what it shows]]` a picture.
 
 Tables and pictures that the words do not place stand at the end of a section of
 the second page, tables folded. The verdicts are computed (`claims.py`).
@@ -52,6 +50,7 @@ STUDIES = (
     "space_time",
 )
 BESIDE = (
+    "literal_vae",
     "literal_regressors",
     "literal_outliers",
     "sparse_weights",
@@ -133,10 +132,6 @@ def _section(words, study, reported, load):
     unplaced = dict(study["data"].get("tables", {}))
     pictures = dict(study["figures"])
 
-    def kept(match):
-        word, name, text = match.groups()
-        return text if (load(name) is None) == (word == "unless") else ""
-
     def placed(match):
         kind, key, options = match.groups()
         if kind == "table":
@@ -163,12 +158,6 @@ def _section(words, study, reported, load):
         return format(value, match["format"] or "")
 
     words = re.sub(
-        r"\[\[(if|unless) (\w+)\]\]\n?(.*?)\[\[end\]\]",
-        kept,
-        words,
-        flags=re.DOTALL,
-    )
-    words = re.sub(
         r"\[\[(table|figure) ([\w/-]+)((?: *\|.*?)?)\]\]",
         placed,
         words,
@@ -191,9 +180,9 @@ def _footers(name, study, words, folder):
     """Commands and files of all studies that a section shows."""
     lines = [_footer(name, study)]
     for other in BESIDE:
-        path = folder / f"{other}.json"
-        if f"[[if {other}]]" in words and path.exists():
-            lines.append(_footer(other, json.loads(path.read_text())))
+        if f"{other}/" in words:
+            beside = json.loads((folder / f"{other}.json").read_text())
+            lines.append(_footer(other, beside))
     return "\n\n".join(lines)
 
 

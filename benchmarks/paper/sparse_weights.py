@@ -30,7 +30,7 @@ import keras_likelihood as kl
 from keras_likelihood import regularizers
 
 FIRST_SEED = 100
-NOISES, SHARES = (0.01, 1.0), (0.1,)
+NOISES, SHARES = (0.01, 0.1, 1.0), (0.05, 0.2)
 STRENGTHS = np.geomspace(1e-5, 1e3, 100)
 """Of ridge regression."""
 KNOWN = ("best strength in hindsight", "true support")

@@ -7,7 +7,7 @@ training images. Meant for a GPU.
 
     python benchmarks/paper/temperatures_cifar10.py --runs RUNS.jsonl --only 3
 
-With `--runs`, every seed is a line of that file and is not done again, so
+With `--runs`, every run is a line of that file and is not done again, so
 several processes, each with `--only` a few seeds, may fill it side by side.
 The call without `--only` then writes the results.
 """
@@ -54,16 +54,14 @@ def parse():
 
 
 def run_all(runs, x, y, options):
-    """Trains what is missing: one line a seed, and one of all clean images."""
+    """Trains what is missing: by seed and kind, and on clean images."""
     training = {"features": convolutions, "epochs": options.epochs}
     training["batch"] = 256
     for seed in options.only or range(options.seeds):
-        if not runs.find(seed=seed):
-            found = {
-                kind: measure(x, y, kind, seed, **training)
-                for kind in options.kinds
-            }
-            runs.add(seed=seed, aupr=found)
+        for kind in options.kinds:
+            if not runs.find(seed=seed, kind=kind):
+                found = measure(x, y, kind, seed, **training)
+                runs.add(seed=seed, kind=kind, aupr=found)
         if seed == 0 and not runs.find(shown=True):
             keras.utils.set_random_seed(0)
             heat = train(x, y, "predicted", **training)
@@ -85,8 +83,13 @@ def main():
     run_all(runs, x, y, options)
     if options.only:
         return
-    lines = [runs.find(seed=seed) for seed in range(options.seeds)]
-    found = {k: [line["aupr"][k] for line in lines] for k in options.kinds}
+    found = {
+        kind: [
+            runs.find(seed=seed, kind=kind)["aupr"]
+            for seed in range(options.seeds)
+        ]
+        for kind in options.kinds
+    }
     shown = runs.find(shown=True)
     figure = Mosaic([x[shown["lowest"]], x[shown["highest"]]], TITLES)
     data = {

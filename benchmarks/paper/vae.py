@@ -174,19 +174,33 @@ def train(kind, dimension, x, held, options, seed):
     steps = options.epochs * -(-len(x) // options.batch)
     model, data = build(kind, dimension, x.shape[1], len(x), steps)
     clock = EpochTimes()
+    fit(model, data, x, options, clock)
+    decoded = reconstruct(model, held, options)[0]
+    seconds = np.median(clock.seconds[1:] or clock.seconds)
+    return error_of(decoded, held), float(seconds), bytes_of(model), model
+
+
+def fit(model, data, x, options, *callbacks):
+    """Trains a VAE with its data parameters."""
     model.fit(
         x,
         kl.indexed(x) if data else x,
         batch_size=options.batch,
         epochs=options.epochs,
-        callbacks=[*data, clock],
+        callbacks=[*data, *callbacks],
         verbose=0,
     )
-    decoded = model.predict(held, batch_size=options.batch, verbose=0)
-    decoded = decoded[0] if isinstance(decoded, list | tuple) else decoded
-    error = np.mean(np.sum((decoded - held) ** 2, axis=(1, 2, 3)))
-    seconds = np.median(clock.seconds[1:] or clock.seconds)
-    return float(error), float(seconds), bytes_of(model), model
+
+
+def reconstruct(model, held, options):
+    """Reconstructions, and shape and scale if the model has them."""
+    found = model.predict(held, batch_size=options.batch, verbose=0)
+    return found if isinstance(found, list | tuple) else [found]
+
+
+def error_of(decoded, held):
+    """Squared error, summed over pixels."""
+    return float(np.mean(np.sum((decoded - held) ** 2, axis=(1, 2, 3))))
 
 
 def maps(model, held):
@@ -200,11 +214,11 @@ def maps(model, held):
     return Mosaic([list(row) for row in rows], TITLES)
 
 
-def parse():
-    options = parser(__doc__)
+def parse(description=__doc__, epochs=30):
+    options = parser(description)
     options.add_argument("--size", type=int, default=64)
     options.add_argument("--images", type=int, default=10_000)
-    options.add_argument("--epochs", type=int, default=30)
+    options.add_argument("--epochs", type=int, default=epochs)
     options.add_argument("--batch", type=int, default=64)
     options.add_argument("--seeds", type=int, default=5)
     options.add_argument("--runs", type=pathlib.Path)
