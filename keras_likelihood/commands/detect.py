@@ -159,8 +159,9 @@ def _show(args, found, output, notes):
         console.table(columns, cells)
         console.say("(robust deviations from the column's median)", "dim")
     words = (
-        f"{flagged} of {rows} rows flagged: their score is above the "
-        f"threshold {threshold:.3f}."
+        f"{flagged} of {rows} rows flagged, the share that "
+        f"--contamination sets ({args.contamination:g}): their score is above "
+        f"the threshold {threshold:.3f}."
     )
     if found.fitted_rows < rows:
         words += (
@@ -195,7 +196,13 @@ def _show(args, found, output, notes):
         "report.html",
         f"Strange rows of {pathlib.Path(args.data).name}",
         facts={"Data": args.data, "Detector": DETECTORS[args.detector]},
-        parts=[Part("Strange rows", " ".join([words, *notes]), body)],
+        parts=[
+            Part(
+                "Strange rows",
+                " ".join([words, *(f"{n}." for n in notes)]),
+                body,
+            )
+        ],
     )
 
 

@@ -47,6 +47,7 @@ def read(path):
         return list(csv.DictReader(file))
 
 
+@pytest.mark.few(0)
 @pytest.mark.filterwarnings("ignore:1 row.s. without a target")
 def test_number_from_table_to_predictions(folder, capsys):
     pytest.importorskip("jinja2")

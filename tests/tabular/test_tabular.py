@@ -135,16 +135,22 @@ def test_classifier_predicts(classifier):
     assert list(classifier.classes_) == ["cheap", "dear"]
 
 
-def test_ordered_classes_get_the_ordinal_likelihood(tmp_path):
+LEVELS = ["low", "middle", "high", "top"]
+
+
+def ordered_classes():
+    """Inputs, classes with an order, and settings of a short training."""
     random = np.random.default_rng(0)
     x = random.normal(size=(150, 2))
     score = 2 * x[:, 0] + random.logistic(size=150)
-    names = ["low", "middle", "high", "top"]
-    y = np.array(names)[np.digitize(score, [-2, 0, 1])]
-    given = pandas.Series(pandas.Categorical(y, names, ordered=True))
-    settings = {"members": 2, "epochs": 10, "random_state": 0}
-    model = kl.tabular.Classifier(**settings).fit(x, given)
-    assert model.classes_.tolist() == names
+    y = np.array(LEVELS)[np.digitize(score, [-2, 0, 1])]
+    return x, y, {"members": 2, "epochs": 10, "random_state": 0}
+
+
+def test_ordered_classes_get_the_ordinal_likelihood(tmp_path):
+    x, y, settings = ordered_classes()
+    model = kl.tabular.Classifier(order=LEVELS, **settings).fit(x, y)
+    assert model.classes_.tolist() == LEVELS
     assert "Likelihood: ordinal (classes with an order)" in model.summary()
     p = model.predict_proba(x)
     np.testing.assert_allclose(p.sum(axis=1), 1)
@@ -153,14 +159,23 @@ def test_ordered_classes_get_the_ordinal_likelihood(tmp_path):
     below = np.cumsum(model.predict_proba(rows), axis=1)
     assert (below[0] - below[-1])[:3].min() > 0.1
     assert model.score(x, y) > 0.4
-    listed = kl.tabular.Classifier(order=names, **settings).fit(x, y)
-    np.testing.assert_allclose(listed.predict_proba(x), p, rtol=1e-5)
-    listed.save(tmp_path / "model.keras")
+    model.save(tmp_path / "model.keras")
     loaded = kl.tabular.load(tmp_path / "model.keras")
     np.testing.assert_allclose(loaded.predict_proba(x), p, rtol=1e-5)
-    assert loaded.summary() == listed.summary()
+    assert loaded.summary() == model.summary()
     with pytest.raises(ValueError, match="`order` must.*without 'low'"):
-        kl.tabular.Classifier(order=names[1:]).fit(x, y)
+        kl.tabular.Classifier(order=LEVELS[1:]).fit(x, y)
+
+
+@pytest.mark.few(0)
+def test_an_ordered_column_is_a_listed_order():
+    x, y, settings = ordered_classes()
+    column = pandas.Series(pandas.Categorical(y, LEVELS, ordered=True))
+    given = kl.tabular.Classifier(**settings).fit(x, column)
+    listed = kl.tabular.Classifier(order=LEVELS, **settings).fit(x, y)
+    assert given.summary() == listed.summary()
+    p = listed.predict_proba(x)
+    np.testing.assert_allclose(given.predict_proba(x), p, rtol=1e-5)
 
 
 def test_two_ordered_classes_are_two_classes():
