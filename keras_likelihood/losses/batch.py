@@ -68,29 +68,32 @@ class Batch:
             distribution: the `Likelihood` of this output.
             weights: as returned by `weights`.
         """
-        y = _as_tensor(self.target, distribution.prediction.dtype)
-        y = match_target(y, distribution.prediction)
-        counts = weights > 0
-        if len(counts.shape) < len(y.shape):
-            counts = counts[..., None]
+        y, counts = self._matched_target(distribution, weights)
         return ops.where(counts, y, _possible_target(distribution, y))
 
     def finite_target(self, distribution, weights):
         """As `counted_target`, with possible targets in place of NaN too.
 
         Returns:
-            `(target, is_known)`. The second is False where a target that
-            counts is NaN or infinite.
+            `(target, is_given)`. The second is True where a target counts and
+            is finite.
         """
-        y = self.counted_target(distribution, weights)
-        if not keras.backend.is_float_dtype(y.dtype):
-            return y, ops.ones_like(y, dtype="bool")
-        # The bounds of a censored target may be infinite.
-        is_bound = distribution.takes_bounds
-        is_known = ops.logical_not(ops.isnan(y if is_bound else y - y))
-        return ops.where(is_known, y, _possible_target(distribution, y)), (
-            is_known
-        )
+        y, counts = self._matched_target(distribution, weights)
+        if keras.backend.is_float_dtype(y.dtype):
+            # The bounds of a censored target may be infinite.
+            is_bound = distribution.takes_bounds
+            is_known = ops.logical_not(ops.isnan(y if is_bound else y - y))
+            counts = ops.logical_and(counts, is_known)
+        return ops.where(counts, y, _possible_target(distribution, y)), counts
+
+    def _matched_target(self, distribution, weights):
+        """Targets with the rank of the prediction, and which of them count."""
+        y = _as_tensor(self.target, distribution.prediction.dtype)
+        y = match_target(y, distribution.prediction)
+        counts = weights > 0
+        if len(counts.shape) < len(y.shape):
+            counts = counts[..., None]
+        return y, counts
 
     def reduce(self, values, reduction: str | None, dtype=None):
         """Weights, masks and reduces values as Keras does for a loss.

@@ -247,13 +247,13 @@ class LikelihoodLoss(keras.losses.Loss):
         """
         rank = distribution.event_rank
         weights = batch.weights(rank)
-        y, is_known = batch.finite_target(distribution, weights)
+        y, is_given = batch.finite_target(distribution, weights)
         values = self.outcome_losses(distribution, y, weights)
-        if len(is_known.shape) > len(values.shape):
-            is_known = ops.all(is_known, axis=-1)
-        values = ops.where(is_known, values, math.nan)
-        counts = ops.broadcast_to(weights > 0, ops.shape(values))
-        values = ops.where(counts, values, 0.0)
+        if len(is_given.shape) > len(values.shape):
+            is_given = ops.all(is_given, axis=-1)
+        # One choice among all values: each one reads and writes them once.
+        other = ops.cast(ops.where(weights > 0, math.nan, 0.0), values.dtype)
+        values = ops.where(is_given, values, other)
         values = batch.without_ignored(values, self.reduction)
         values = batch.mean_over_units(values, rank)
         return batch.reduce(values, self.reduction, self.dtype)
