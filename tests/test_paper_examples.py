@@ -22,6 +22,7 @@ FOLDER = pathlib.Path(__file__).parents[1] / "benchmarks" / "paper"
 SCRIPTS = (
     "adaptive_regularization",
     "layer_width",
+    "literal_classifiers",
     "literal_outliers",
     "literal_recalibration",
     "literal_regressors",

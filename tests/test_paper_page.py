@@ -155,8 +155,8 @@ CHANGED = {
         OPEN,
     ),
     "better than one global": (
-        "recalibration_tables",
-        set_rows("ece", 5, 0.0),
+        "literal_classifiers",
+        set_rows("ece", 1, 0.0),
         YES,
     ),
     "The wider": ("layer_width", set_value("growth", 1.0), NO),

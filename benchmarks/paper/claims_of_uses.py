@@ -104,15 +104,16 @@ def _(data, found):
     "Table 4",
     "Linear scaling (LS) calibrates classifiers better than one global "
     "temperature (GS).",
-    "The ECE is lower on at least as large a share of networks as in the "
-    "paper; on more than half.",
+    "With the paper's maps, not regularized, the ECE is lower on at least as "
+    "large a share of networks as in the paper; on more than half.",
 )
 def _(data, found):
     ours, paper = found["ece_ls"], found["paper_ece_ls"]
     nets, theirs = data["classifiers"], found["paper_classifiers"]
+    mine = found["classifiers"]["ece"]
     return Finding(
-        verdict(ours / nets >= paper / theirs, 2 * ours > nets),
-        "not run",
+        verdict(mine / nets >= paper / theirs, 2 * mine > nets),
+        f"lower ECE on {mine} of {nets}",
         f"lower ECE on {ours} of {nets}",
         f"lower ECE on {paper} of {theirs}",
         f"{found['ece_noise']} differences are below the noise of ECE. NLL: "

@@ -245,6 +245,7 @@ def _recalibration(data, reported, load):
         "paper": _counts_of_regressors(regressors),
         "seconds": _seconds_of_classifiers(),
         "literal": _literal_recalibration(load("literal_recalibration")),
+        "classifiers": _literal_classifiers(load("literal_classifiers")),
     }
 
 
@@ -292,6 +293,14 @@ def _literal_recalibration(data):
         for name in ("LS", "DS")
     }
     return found
+
+
+def _literal_classifiers(data):
+    """On how many networks LS has a lower ECE and NLL than GS."""
+    return {
+        measure: count_below(data["tables"][measure], "LS", "GS")
+        for measure in ("ece", "nll")
+    }
 
 
 def _width(data, reported, load):

@@ -71,20 +71,23 @@ def input_like(array):
     return keras.Input(batch_shape=array.shape)
 
 
-def train(inputs, outputs, x, y, *, rate=RATE, steps=STEPS):
+def train(
+    inputs, outputs, x, y, *, kind=kl.losses.NormalLoss, rate=RATE, steps=STEPS
+):
     """Trains by Adam with a constant rate, on all rows at once.
 
     Args:
         inputs: Keras inputs.
-        outputs: prediction and scale, or a dict of such pairs.
+        outputs: prediction and parameter, or a dict of such pairs.
         x, y: arrays of the inputs and the target.
+        kind: class of the loss.
         rate: learning rate.
         steps: number of steps.
     """
     model = kl.LikelihoodModel(inputs, outputs)
-    loss, target = kl.losses.NormalLoss(), y
+    loss, target = kind(), y
     if isinstance(outputs, dict):
-        loss = {name: kl.losses.NormalLoss() for name in outputs}
+        loss = {name: kind() for name in outputs}
         target = dict.fromkeys(outputs, y)
     model.compile(
         keras.optimizers.Adam(rate),

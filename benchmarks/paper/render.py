@@ -55,6 +55,7 @@ BESIDE = (
     "literal_outliers",
     "sparse_weights",
     "literal_recalibration",
+    "literal_classifiers",
     "normalised_features",
 )
 """Studies that have no section of their own; others show their results."""

@@ -66,7 +66,7 @@ def fill_missing(x) -> np.ndarray:
 
     A missing value becomes the median of its column. Each column with missing
     values gets a further column at the end, 1 where the value is missing and
-    0 elsewhere, since that a value is missing may itself tell something.
+    0 elsewhere, because a missing value may itself be informative.
 
     >>> fill_missing(np.array([[1.0, 5.0], [3.0, np.nan], [4.0, 7.0]]))
     array([[1., 5., 0.],

@@ -64,7 +64,7 @@ class AuditReport:
         """Indices of the suspected examples, the worst first."""
         issues = np.flatnonzero(self.label_issues["is_label_issue"])
         quality = self.label_issues["label_quality"][issues]
-        # Qualities may tie at zero, where the likelihood still tells.
+        # Qualities may tie at zero, where likelihoods still differ.
         return issues[np.lexsort((-self.nll[issues], quality))]
 
     def shown_columns(self) -> dict:

@@ -30,7 +30,7 @@ def compiled(function):
 
 
 def is_known(tensor):
-    """Whether a tensor has values now: it is no part of a compiled step."""
+    """Whether a tensor has values now: it is not part of a compiled step."""
     if isinstance(tensor, keras.KerasTensor):
         return False
     if keras.backend.backend() == "tensorflow":

@@ -119,8 +119,8 @@ def showing_progress(text: str, *, after: float = 0.0, quiet: bool = False):
             return
         said, line = done, f"{text}: {done:.0f} of {total}"
         if first[0] < done < total:
-            pace = (now - first[1]) / (done - first[0])
-            line += f", about {pace * (total - done):.0f} s left"
+            seconds_each = (now - first[1]) / (done - first[0])
+            line += f", about {seconds_each * (total - done):.0f} s left"
         # A terminal goes back and clears the rest of the line.
         start, end = ("\r", "\x1b[K") if is_terminal else ("", "\n")
         print(f"{start}{line}", end=end, file=sys.stderr, flush=True)

@@ -145,7 +145,7 @@ class MemoryTable(FromArguments):
 
 
 def _memory() -> float:
-    """Bytes of memory of this machine, as far as it tells."""
+    """Bytes of memory of this machine; infinite where unknown."""
     try:
         return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     except (AttributeError, ValueError, OSError):

@@ -13,7 +13,7 @@ def carries_index(x, y=None) -> bool | None:
     """Whether the targets of `fit(x, y)` carry the numbers of their rows.
 
     Returns:
-        `None` for data that tells only when it is read, such as a generator.
+        `None` for data that must be read to know, such as a generator.
     """
     if y is None and isinstance(x, keras.utils.PyDataset):
         batch = x[0]

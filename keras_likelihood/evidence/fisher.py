@@ -44,7 +44,7 @@ def outcomes_of(model, likelihood=None, parameters=None):
 
     Returns:
         Function from the output to a list of `Outcome`s. `None` if a part of
-        the loss is no likelihood, or needs the index of each example.
+        the loss is not a likelihood, or needs the index of each example.
     """
     if likelihood is not None:
         return lambda output: [

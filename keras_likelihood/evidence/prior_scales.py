@@ -92,7 +92,7 @@ def best_threshold(share_on):
 
     Stein's unbiased estimate of the error of soft thresholding is stationary
     where `threshold * (number on) = density of measurements at the threshold`.
-    The weights that are off tell that density: they are what a Gaussian puts
+    The weights that are off determine that density: a Gaussian puts them
     between the two thresholds, so that
 
         t (1 - 2 Phi(-t)) / (2 phi(t)) = (1 - share_on) / share_on

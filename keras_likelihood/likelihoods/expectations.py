@@ -62,7 +62,7 @@ def _cells(distribution):
         )
         return low + x * (high - low), w * (high - low)
     # The whole numbers of (low, high] in blocks, each known by its middle.
-    # If the middle is no whole number, both neighbours are used.
+    # If the middle is not a whole number, both neighbours are used.
     low, high = ops.round(low / step), ops.round(high / step)
     size = -floor(-(high - low) / _BLOCKS)
     block = np.arange(2 * _BLOCKS).reshape(shape)

@@ -44,7 +44,7 @@ def relative_entropy(x, y, difference=None):
     t = clip(t, -0.6, 0.6)
     v = t / (2 + t)
     v2 = ops.square(v)
-    # As many terms as the dtype can tell: `v2` is below 1 / 9.
+    # As many terms as the dtype can resolve: `v2` is below 1 / 9.
     last = 13 if ops.dtype(t) == "float64" else 7
     series = 1 / (2 * last + 3)
     for k in range(last - 1, -1, -1):

@@ -49,9 +49,9 @@ class Batch:
             several entries of the prediction form one outcome, else
             `(batch, ..., 1 or units)`.
         """
-        ones = ops.ones_like(self.prediction)
         whole = self._weighs_units(event_rank)
-        weights = self.reduce(ones if whole else ones[..., 0], "none")
+        like = self.prediction if whole else self.prediction[..., 0]
+        weights = self.reduce(ops.ones_like(like), "none")
         weights = weights if event_rank or whole else weights[..., None]
         if self.ignored_label is None:
             return weights
@@ -80,9 +80,10 @@ class Batch:
         """
         y, counts = self._matched_target(distribution, weights)
         if keras.backend.is_float_dtype(y.dtype):
-            # The bounds of a censored target may be infinite.
-            is_bound = distribution.takes_bounds
-            is_known = ops.logical_not(ops.isnan(y if is_bound else y - y))
+            is_known = ops.isfinite(y)
+            if distribution.takes_bounds:
+                # They may be infinite.
+                is_known = ops.logical_not(ops.isnan(y))
             counts = ops.logical_and(counts, is_known)
         return ops.where(counts, y, _possible_target(distribution, y)), counts
 
