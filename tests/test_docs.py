@@ -283,33 +283,32 @@ COPIED = ("examples/recalibrate_classifier.py",)
 
 
 def test_what_a_benchmark_imports_from_another_is_there():
-    scripts = {
-        path.stem: ast.parse(path.read_text())
-        for folder in ("benchmarks/paper", "benchmarks")
-        for path in (ROOT / folder).glob("*.py")
-    }
-    for name, tree in scripts.items():
+    folder = ROOT / "benchmarks"
+    trees = {path: ast.parse(path.read_text()) for path in folder.rglob("*.py")}
+    for path, tree in trees.items():
         for node in ast.walk(tree):
             if not isinstance(node, ast.ImportFrom):
                 continue
-            other = scripts.get(node.module.removeprefix("paper."))
-            wanted = {alias.name for alias in node.names}
-            there = other and _names_of(other)
-            assert other is None or wanted <= there, (name, wanted - there)
+            module = f"{node.module.replace('.', '/')}.py"
+            other = trees.get(path.parent / module) or trees.get(
+                folder / module
+            )
+            if other:
+                wanted = {alias.name for alias in node.names}
+                assert not wanted - _names_of(other), path
 
 
 def _names_of(tree):
     """Names that a script defines or imports at its top."""
-    found = {
-        node.id
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
-    }
+    found = set()
     for node in tree.body:
         if isinstance(node, ast.FunctionDef | ast.ClassDef):
             found.add(node.name)
         elif isinstance(node, ast.Import | ast.ImportFrom):
             found |= {alias.asname or alias.name for alias in node.names}
+        elif isinstance(node, ast.Assign | ast.AnnAssign):
+            names = (n for n in ast.walk(node) if isinstance(n, ast.Name))
+            found |= {n.id for n in names if isinstance(n.ctx, ast.Store)}
     return found
 
 

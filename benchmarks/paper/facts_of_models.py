@@ -101,11 +101,14 @@ def _vae(data, reported, load):
         "paper_data_time": paper["data HxWxC"][1],
         "memory": memory[name],
         "data_memory": memory["data HxWxC"],
-        "literal": _literal_vae(load("literal_vae")),
+        "literal": _literal_vae(
+            load("literal_vae"), reported["numbers"]["vae_ranges"]
+        ),
     }
 
 
-def _literal_vae(data):
+def _literal_vae(data, paper):
+    """Errors, and whether a way of learning ends in the paper's ranges."""
     errors = column(data["tables"]["errors"], "MSE")
     name = "predicted HxWxC"
     return {
@@ -114,6 +117,13 @@ def _literal_vae(data):
         "global": errors["global HxWxC"],
         "first": place_of(errors, name) == 1,
         "ranges": data["ranges"],
+        "inside": any(
+            all(
+                least <= low and high <= most
+                for (low, high), (least, most) in zip(ours, paper, strict=True)
+            )
+            for ours in data["ranges"].values()
+        ),
         "change": format_difference(
             data["each_seed"][name], data["each_seed"]["global HxWxC"], digits=1
         ),

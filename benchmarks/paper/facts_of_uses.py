@@ -78,7 +78,7 @@ def _literal_outliers(data, table, rivals):
     scores |= {name: column(auc, name) for name in names}
     sets = [key for key in auc["rows"] if key in table["rows"]]
     matrix = [[row[key] for key in sets] for row in scores.values()]
-    ranks, p, least = paired.mean_ranks(matrix)
+    ranks, _, least = paired.mean_ranks(matrix)
     ranks = dict(zip(scores, map(float, ranks), strict=True))
     return {
         "medians": data["medians"],
@@ -87,7 +87,6 @@ def _literal_outliers(data, table, rivals):
         "ranks": {name: ranks[name] for name in names},
         "first": min(ranks, key=ranks.get),
         "best_rank": min(ranks.values()),
-        "p": p,
         "least": least,
         "methods": len(ranks),
     }
@@ -118,18 +117,7 @@ def _regularization(data, reported, load):
         "ridge_cv": panels["L2: CV"],
         "lasso": panels["L1: D-LASSO"],
         "lasso_cv": panels["L1: CV"],
-        "multi": panels["L1: Multi-LASSO"],
-        "shares": len(gains),
-        "ahead": sum(gain > 1 for gain in gains),
         "multi_told": _multi_lasso(data, gains, over, names),
-        "limit": max(
-            a / b
-            for a, b in zip(rows["LassoCV"], rows["true support"], strict=True)
-        ),
-        "least_gain": min(gains),
-        "most_gain": max(gains),
-        "most_over_truth": max(over),
-        "joint": beside["paper_size"]["D-LASSO, joint"],
         "larger": beside["paper_size"],
         "cells": len(cells),
         "cells_seeds": beside["seeds"],
@@ -151,7 +139,7 @@ def _literal_regularization(data):
         pairs = zip(rows[name], rows[rival], strict=True)
         return [ours / other for ours, other in pairs]
 
-    best, support = data["known"]
+    best, _ = data["known"]
     found = {"cells": len(data["tables"]["lasso"]["columns"])}
     for title in ("joint", "ours"):
         multi = lasso[f"Multi-LASSO, {title}"]
@@ -170,17 +158,10 @@ def _literal_regularization(data):
         found[title] = {
             "lasso": over(lasso, f"D-LASSO, {title}", best),
             "ridge": over(ridge, f"D-Ridge, {title}", best),
-            "support": over(lasso, f"Multi-LASSO, {title}", support),
             "gains": gains,
-            "ahead": sum(gain > 1 for gain in gains),
             "tenfold": sum(gain >= 10 for gain in gains),
-            "loose": loose,
             "loose_tenfold": sum(gain >= 10 for gain in loose),
         }
-        found[title]["worst"] = max(
-            found[title]["lasso"] + found[title]["ridge"]
-        )
-    found["limit"] = max(over(lasso, "LassoLarsCV", support))
     found["ridge_cv"] = max(over(ridge, "RidgeCV", best))
     return found
 

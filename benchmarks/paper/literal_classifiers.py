@@ -67,13 +67,14 @@ def study(name, seeds, steps):
     for part in ("val", "test"):
         data[f"logits_{part}"] = data[f"logits_{part}"].astype("float32")
     labels = data["y_test"].astype(int)
-    return {
+    scores = {
         method: [
             judge(labels, softmax(data["logits_test"] / heat, axis=1))
             for heat in temperatures(method, data, seeds, steps)
         ]
         for method in METHODS
     }
+    return {"scores": scores}
 
 
 def main():
@@ -81,14 +82,10 @@ def main():
         __doc__, STEPS, list(CLASSIFIERS), "ResNet-20 CIFAR-10"
     )
     runs = Runs(options.runs)
+    every = {}
     for key in sets:
-        if not runs.find(set=key, seeds=seeds):
-            runs.add(
-                set=key,
-                seeds=seeds,
-                scores=study(CLASSIFIERS[key], seeds, steps),
-            )
-    every = {key: runs.find(set=key, seeds=seeds)["scores"] for key in sets}
+        name, keys = CLASSIFIERS[key], {"set": key, "seeds": seeds}
+        every[key] = runs.once(keys, study, name, seeds, steps)["scores"]
     data = {"sets": len(sets), "seeds": seeds, "each_seed": every}
     data["tables"] = {
         measure: {

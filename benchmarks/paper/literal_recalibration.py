@@ -65,7 +65,7 @@ def as_arrays(model):
 
 
 def study(name, seeds, steps):
-    """CAL and NLL by method and seed, and seconds by method."""
+    """`scores`, CAL and NLL by method and seed, and `fit_seconds`."""
     keras.utils.clear_session()
     keras.utils.set_random_seed(0)
     splits = [regression(name, seed=s, rows=MOST_ROWS) for s in range(seeds)]
@@ -92,7 +92,7 @@ def study(name, seeds, steps):
             val, scale_val, y_val, test, scale_test, y_test, strict=True
         )
     ]
-    return found, seconds
+    return {"scores": found, "fit_seconds": seconds}
 
 
 def judge(prediction, scale, y):
@@ -116,11 +116,10 @@ def main():
         __doc__, STEPS, list(REGRESSION), "cpu"
     )
     runs = Runs(options.runs)
+    kept = {}
     for key in sets:
-        if not runs.find(set=key, seeds=seeds):
-            found, seconds = study(REGRESSION[key], seeds, steps)
-            runs.add(set=key, seeds=seeds, scores=found, fit_seconds=seconds)
-    kept = {key: runs.find(set=key, seeds=seeds) for key in sets}
+        name, keys = REGRESSION[key], {"set": key, "seeds": seeds}
+        kept[key] = runs.once(keys, study, name, seeds, steps)
     every = {key: run["scores"] for key, run in kept.items()}
     rows = {
         key: [np.mean([s[0] for s in found[m]]) for m in METHODS]

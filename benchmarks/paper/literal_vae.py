@@ -29,11 +29,9 @@ import keras_likelihood as kl
 RATE, MULTIPLIER, CLIPNORM = 1e-3, 0.1, 1.0
 START = {"shape": 1.5, "scale": 1.0}
 POSITIVE = kl.constraints.ShiftedSoftplus(1e-8)
-VARIANTS = [
-    ("predicted HxWxC", "predicted"),
-    ("isolated HxWxC", "isolated"),
-    ("global HxWxC", "global"),
-]
+KINDS = ("predicted", "isolated", "global")
+LEARNING = {"end-to-end": "predicted HxWxC", "isolated": "isolated HxWxC"}
+"""Rows with predicted parameters, by how these are learned."""
 COUNTED = 0.9
 """Share of the predicted values that a range holds."""
 
@@ -76,17 +74,13 @@ def main():
     x, held = images[:cut], images[cut:]
     runs = Runs(options.runs)
     seeds = [int(seed) for seed in options.only] or range(options.seeds)
+    every = {f"{kind} HxWxC": [] for kind in KINDS}
     for seed in seeds:
-        for name, kind in VARIANTS:
-            if not runs.find(variant=name, seed=seed):
-                found = train(kind, x, held, options, seed)
-                runs.add(variant=name, seed=seed, **found)
+        for kind, (name, found) in zip(KINDS, every.items(), strict=True):
+            keys, args = {"variant": name, "seed": seed}, (x, held, options)
+            found.append(runs.once(keys, train, kind, *args, seed))
     if options.only:
         return
-    every = {
-        name: [runs.find(variant=name, seed=seed) for seed in seeds]
-        for name, _ in VARIANTS
-    }
     errors = {n: [run["error"] for run in row] for n, row in every.items()}
     data = {
         "images": cut,
@@ -100,11 +94,7 @@ def main():
             np.mean([run[key] for run in every[name]], axis=0).tolist()
             for key in START
         ]
-        for title, name in zip(
-            ("end-to-end", "isolated"),
-            ("predicted HxWxC", "isolated HxWxC"),
-            strict=True,
-        )
+        for title, name in LEARNING.items()
     }
     data["tables"] = {
         "errors": {

@@ -43,6 +43,17 @@ class Runs:
                 file.write(json.dumps(line) + "\n")
         print(found, flush=True)
 
+    def once(self, keys: dict, measure, *args) -> dict:
+        """The run of these keys, done now if it is missing.
+
+        Args:
+            keys: of the run.
+            measure: a function of `args` that returns a dict of what it found.
+        """
+        if not self.find(**keys):
+            self.add(**keys, **measure(*args))
+        return self.find(**keys)
+
     def circumstances(self) -> dict:
         """Of the first run, as `record` takes them.
 

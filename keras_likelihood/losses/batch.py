@@ -80,11 +80,12 @@ class Batch:
         """
         y, counts = self._matched_target(distribution, weights)
         if keras.backend.is_float_dtype(y.dtype):
-            is_known = ops.isfinite(y)
-            if distribution.takes_bounds:
-                # They may be infinite.
-                is_known = ops.logical_not(ops.isnan(y))
-            counts = ops.logical_and(counts, is_known)
+            # The bounds of a censored target may be infinite.
+            is_bound = distribution.takes_bounds
+            known = (
+                ops.logical_not(ops.isnan(y)) if is_bound else ops.isfinite(y)
+            )
+            counts = ops.logical_and(counts, known)
         return ops.where(counts, y, _possible_target(distribution, y)), counts
 
     def _matched_target(self, distribution, weights):
