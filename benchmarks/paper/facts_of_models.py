@@ -102,27 +102,31 @@ def _vae(data, reported, load):
         "memory": memory[name],
         "data_memory": memory["data HxWxC"],
         "literal": _literal_vae(
-            load("literal_vae"), reported["numbers"]["vae_ranges"]
+            load("literal_vae"), paper, reported["numbers"]["vae_ranges"]
         ),
     }
 
 
-def _literal_vae(data, paper):
+def _literal_vae(data, paper, paper_ranges):
     """Errors, and whether a way of learning ends in the paper's ranges."""
     errors = column(data["tables"]["errors"], "MSE")
     name = "predicted HxWxC"
+    ours = {row: errors[row] for row in paper}
     return {
         "error": errors[name],
         "isolated": errors["isolated HxWxC"],
         "global": errors["global HxWxC"],
-        "first": place_of(errors, name) == 1,
+        "place": place_of(ours, name),
+        "best": min(ours, key=ours.get),
         "ranges": data["ranges"],
         "inside": any(
             all(
                 least <= low and high <= most
-                for (low, high), (least, most) in zip(ours, paper, strict=True)
+                for (low, high), (least, most) in zip(
+                    found, paper_ranges, strict=True
+                )
             )
-            for ours in data["ranges"].values()
+            for found in data["ranges"].values()
         ),
         "change": format_difference(
             data["each_seed"][name], data["each_seed"]["global HxWxC"], digits=1

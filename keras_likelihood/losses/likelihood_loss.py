@@ -251,7 +251,10 @@ class LikelihoodLoss(keras.losses.Loss):
         values = self.outcome_losses(distribution, y, weights)
         if len(is_given.shape) > len(values.shape):
             is_given = ops.all(is_given, axis=-1)
-        # One choice among all values: each one reads and writes them once.
+        if not rank and weights.shape[-1] == 1:
+            # An example counts as a whole: there are fewer values to look at.
+            values = ops.mean(values, axis=-1, keepdims=True)
+            is_given = ops.all(is_given, axis=-1, keepdims=True)
         other = ops.cast(ops.where(weights > 0, math.nan, 0.0), values.dtype)
         values = ops.where(is_given, values, other)
         values = batch.without_ignored(values, self.reduction)
