@@ -125,7 +125,7 @@ CHANGED = {
     "have the least error": (
         "literal_vae",
         set_row("errors", "predicted HxWxC", 0, 1.0),
-        OPEN,
+        YES,
     ),
     "cost much time": ("vae", set_row("errors", "data HxWxC", 1, 9.0), YES),
     "predicted shape is from": (
