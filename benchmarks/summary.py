@@ -29,14 +29,14 @@ class Headline:
         ours: what this package uses, with its result.
         peer: what it is compared with, with its result.
         page: the page of the study, in `docs/studies`.
-        command: the script that makes the numbers.
+        script: name of the script in `benchmarks/` that makes the numbers.
     """
 
     task: str
     ours: str
     peer: str
     page: str
-    command: str
+    script: str
 
 
 def label_noise() -> list[Headline]:
@@ -52,7 +52,7 @@ def label_noise() -> list[Headline]:
         name: f"{100 * mean(name, 'accuracy'):.1f} %"
         for name in (ours, "cross-entropy")
     }
-    place = "label_noise", "benchmarks/label_noise.py"
+    place = "label_noise", "label_noise.py"
     return [
         Headline(
             "Test accuracy after training on CIFAR-10N, 40 % of whose labels "
@@ -82,7 +82,7 @@ def recalibration() -> list[Headline]:
         _, low, high = methods[best]["auto_minus_this"]
         below += high < 0
         level += low <= 0 <= high
-    place = "recalibration", "benchmarks/recalibration.py"
+    place = "recalibration", "recalibration.py"
     netcal = found["speed"]["times"]["netcal TS"]
     return [
         Headline(
@@ -107,7 +107,7 @@ def uncertainty() -> list[Headline]:
     """Ensembles of networks against boosted trees."""
     results = stored("uncertainty")
     ours = "Student's t, 5 members"
-    place = "uncertainty", "benchmarks/uncertainty.py"
+    place = "uncertainty", "uncertainty.py"
     lines = []
     for peer in ("NGBoost", "CatBoost"):
         count, below, above, total = uncertainty_page.wins(results, ours, peer)
@@ -127,7 +127,7 @@ def uncertainty() -> list[Headline]:
 def estimators_for_tables() -> list[Headline]:
     """`kl.tabular` against boosted trees."""
     results, lines = stored("tabular"), []
-    place = "tables", "benchmarks/tabular.py"
+    place = "tables", "tabular.py"
     for peer in ("CatBoost", "NGBoost"):
         below, total = tabular.wins(results, peer)
         lines.append(
@@ -183,7 +183,7 @@ def conformal() -> list[Headline]:
             f"coverage as promised on {inside}",
             "MAPIE: the narrowest of three methods",
             "recalibration",
-            "benchmarks/conformal.py",
+            "conformal.py",
         )
     ]
 
@@ -205,7 +205,7 @@ def outlier_detection() -> list[Headline]:
             f"`outliers.Auto`: {ours:.1f}",
             f"{first} of PyOD: {ranks[first]:.1f}",
             "outliers",
-            "benchmarks/outliers.py",
+            "outliers.py",
         )
     ]
 
@@ -221,7 +221,7 @@ def robust_regression() -> list[Headline]:
             f"MM-estimator: {rows['MM']['rms']:.2f}, least trimmed squares: "
             f"{rows['LTS']['rms']:.2f}, RANSAC: {rows['RANSAC']['rms']:.1f}",
             "robust_regression",
-            "benchmarks/robust_regression.py",
+            "robust_regression.py",
         )
     ]
 
@@ -238,7 +238,7 @@ def regularization() -> list[Headline]:
             f"`DRidge`: {np.median(ratios):.2f}",
             "the better of cross-validation and `BayesianRidge`: 1",
             "adaptive_regularization",
-            "benchmarks/regularization_tables.py",
+            "regularization_tables.py",
         )
     ]
 
@@ -262,7 +262,7 @@ def data_parameters() -> list[Headline]:
             f"`DataParameter`: {errors['default']:.2f}",
             f"squared error: {errors['squared error']:.2f}",
             "data_parameters",
-            "benchmarks/data_scales.py",
+            "data_scales.py",
         )
     ]
 
@@ -285,10 +285,10 @@ def headlines() -> list[Headline]:
 def full_table() -> str:
     """Markdown for the page of the benchmarks."""
     rows = [
-        f"| {h.task} | {h.ours} | {h.peer} | [{h.command}]({h.page}.md) |"
+        f"| {h.task} | {h.ours} | {h.peer} | [{h.script}]({h.page}.md) |"
         for h in headlines()
     ]
-    head = ["| what was measured | ours | peer | command and page |"]
+    head = ["| what was measured | ours | peer | script and page |"]
     return "\n".join([*head, "|---|---|---|---|", *rows])
 
 
