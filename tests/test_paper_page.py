@@ -156,7 +156,12 @@ CHANGED = {
     ),
     "better than one global": (
         "literal_classifiers",
-        set_rows("ece", 1, 0.0),
+        set_rows("ece", 2, 1.0),
+        NO,
+    ),
+    "of the features (LFS)": (
+        "literal_classifiers",
+        set_rows("ece", 3, 0.0),
         YES,
     ),
     "The wider": ("layer_width", set_value("growth", 1.0), NO),

@@ -219,8 +219,16 @@ def _recalibration(data, reported, load):
     )
     return {
         "ece_noise": sum(abs(ls - gs) < noise for ls, gs, noise in differences),
-        "ece_ls": count_below(ece, "LS", "GS"),
-        "paper_ece_ls": count_below(paper, "LS", "GS"),
+        "ece_below_gs": {
+            name: {
+                "ours": count_below(ece, name, "GS"),
+                "paper": count_below(paper, name, "GS"),
+                "networks": sum(
+                    v is not None for v in column(ece, name).values()
+                ),
+            }
+            for name in ("LS", "LFS")
+        },
         "paper_classifiers": len(paper["rows"]),
         "ours": _counts_of_regressors(data["tables"]["cal"]),
         "paper": _counts_of_regressors(regressors),
@@ -277,9 +285,12 @@ def _literal_recalibration(data):
 
 
 def _literal_classifiers(data):
-    """On how many networks LS has a lower ECE and NLL than GS."""
+    """On how many networks LS and LFS have a lower ECE and NLL than GS."""
     return {
-        measure: count_below(data["tables"][measure], "LS", "GS")
+        measure: {
+            name: count_below(data["tables"][measure], name, "GS")
+            for name in ("LS", "LFS")
+        }
         for measure in ("ece", "nll")
     }
 
