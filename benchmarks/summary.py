@@ -299,7 +299,7 @@ def short_table() -> str:
         for h in (
             label_noise()[0],
             recalibration()[0],
-            *estimators_for_tables()[:3],
+            *estimators_for_tables()[:2],
         )
     ]
     return "\n".join(["| | ours | peer |", "|---|---|---|", *rows])

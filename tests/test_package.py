@@ -86,7 +86,7 @@ def run_alone(code, folder):
 
 
 def test_readme_is_short():
-    """At most 700 words besides code, addresses and the BibTeX entry."""
+    """At most 700 words besides code and addresses."""
     prose = re.sub(
         r"^\[.*\]: .*$|<!--.*?-->", "", CODE.sub("", README), flags=re.M
     )
