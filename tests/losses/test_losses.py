@@ -338,3 +338,13 @@ def test_shape_zero_is_allowed():
     y = np.zeros((2, 1), dtype="float32")
     value = as_numpy(losses.RobustRhoLoss(shape=0.0, scale=1.0)(y, y))
     np.testing.assert_allclose(value, np.log(np.pi * np.sqrt(2)), rtol=1e-6)
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_one_unit_that_is_not_finite_spoils_its_example_alone(bad):
+    y = np.array([[0.0, bad], [0.5, 0.0]], "float32")
+    loss = kl.losses.NormalLoss(scale=1.0, reduction="none")
+    found = as_numpy(loss(y, np.zeros_like(y)))
+    assert np.isnan(found[0]) and np.isfinite(found[1])
+    weighted = loss(y, np.zeros_like(y), sample_weight=np.array([0.0, 1.0]))
+    assert np.isfinite(as_numpy(weighted)).all()
