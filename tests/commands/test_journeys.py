@@ -38,6 +38,7 @@ def save_classifier(path, scale):
     keras.Model(inputs, layer(inputs)).save(path)
 
 
+@pytest.mark.few(0)
 def test_our_own_files_are_read_by_all_our_commands(
     tmp_path, capsys, monkeypatch
 ):

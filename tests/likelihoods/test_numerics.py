@@ -47,7 +47,8 @@ def test_incomplete_functions_of_all_shapes():
         np.testing.assert_allclose(np.exp(numpy(ours)), true, atol=2e-5)
 
 
-@pytest.mark.parametrize("low", [0.0, -3.0])
+@pytest.mark.few(1)
+@pytest.mark.parametrize("low", [-3.0, 0.0])
 def test_a_range_far_beyond_a_normal_distribution(low):
     """What is left is exponential: up to 1e-4 of its rate `z / scale`."""
     z, scale = column([150.0, 748.0, 1482.0, 2e4]), np.float32(0.0125)

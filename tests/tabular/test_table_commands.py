@@ -83,6 +83,7 @@ def test_classes_from_table_to_predictions(folder, capsys):
     assert all(row["prediction"] in row["possible"] for row in others)
 
 
+@pytest.mark.few(0)
 def test_other_commands_read_the_table_as_the_model_does(folder, capsys):
     pytest.importorskip("jinja2")
     fit = "--members 2 --epochs 6 --output a.keras"
