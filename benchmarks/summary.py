@@ -125,17 +125,18 @@ def uncertainty() -> list[Headline]:
 
 
 def estimators_for_tables() -> list[Headline]:
-    """`kl.tabular` against boosted trees."""
+    """`kl.tabular` against boosted trees and Gaussian processes."""
     results, lines = stored("tabular"), []
     place = "tables", "tabular.py"
-    for peer in ("CatBoost", "NGBoost"):
-        below, total = tabular.wins(results, peer)
+    for peer in ("CatBoost", "NGBoost", "GP"):
+        below, above, total = tabular.wins(results, peer)
+        title = "Gaussian process" if peer == "GP" else peer
         lines.append(
             Headline(
                 f"Test NLL of {total} tables, defaults of both, paired 95 % "
                 "intervals (lower is better)",
                 f"`kl.tabular.Regressor`: clearly lower on {below}",
-                peer,
+                f"{title}: clearly lower on {above}" if above else title,
                 *place,
             )
         )

@@ -1,4 +1,4 @@
-"""Boosted trees with a predicted normal distribution, if installed."""
+"""Other models with a predicted normal distribution, if installed."""
 
 import contextlib
 import importlib.util
@@ -39,6 +39,33 @@ def catboost(train, held, test):
     model.fit(*train, eval_set=held)
     found = (model.predict(x) for x in (test[0], held[0]))
     return [_normal(v[:, 0], np.sqrt(v[:, 1])) for v in found]
+
+
+def gaussian_process(train, held, test, nu=2.5):
+    """Scikit-learn's exact Gaussian process with a Matern kernel and noise.
+
+    The kernel has a length for each of up to 30 columns, else one for all. It
+    is fitted to at most 2,000 rows, and then conditioned on at most 10,000.
+    """
+    from sklearn.gaussian_process import GaussianProcessRegressor, kernels
+    from sklearn.preprocessing import StandardScaler
+
+    scaler = StandardScaler().fit(train[0])
+    order = np.random.default_rng(0).permutation(len(train[1]))
+    columns = train[0].shape[1]
+    lengths = np.full(columns if columns <= 30 else 1, np.sqrt(columns))
+    kernel = kernels.ConstantKernel() * kernels.Matern(
+        lengths, (1e-2, 1e4), nu=nu
+    ) + kernels.WhiteKernel(0.1, (1e-6, 10.0))
+    for rows, optimizer in ((2_000, "fmin_l_bfgs_b"), (10_000, None)):
+        few = order[:rows]
+        model = GaussianProcessRegressor(kernel, optimizer=optimizer)
+        model.fit(scaler.transform(train[0][few]), train[1][few])
+        kernel = model.kernel_
+    return [
+        _normal(*model.predict(scaler.transform(x), return_std=True))
+        for x in (test[0], held[0])
+    ]
 
 
 def _normal(mean, scale):

@@ -80,9 +80,11 @@ def table_gaps():
     _, *rows = table("studies/tables", "<!-- nll -->")
     figure, axes = plt.subplots(figsize=(7, 3.6))
     names = [row[0] for row in reversed(rows)]
-    for column, peer, color in ((2, "NGBoost", ORANGE), (3, "CatBoost", GREY)):
+    peers = {"NGBoost": (ORANGE, "o"), "CatBoost": (GREY, "o")}
+    peers["GP"] = ("0.2", "D")
+    for column, (peer, (color, mark)) in enumerate(peers.items(), 2):
         gaps = [number(r[column]) - number(r[1]) for r in reversed(rows)]
-        axes.scatter(gaps, range(len(rows)), color=color, label=peer)
+        axes.scatter(gaps, range(len(rows)), c=color, marker=mark, label=peer)
     axes.axvline(0, color=BLUE, linewidth=2, label="kl.tabular")
     axes.set_yticks(range(len(rows)), names)
     axes.set_xlabel("test NLL minus that of kl.tabular, in nats")
