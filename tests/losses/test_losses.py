@@ -348,3 +348,12 @@ def test_one_unit_that_is_not_finite_spoils_its_example_alone(bad):
     assert np.isnan(found[0]) and np.isfinite(found[1])
     weighted = loss(y, np.zeros_like(y), sample_weight=np.array([0.0, 1.0]))
     assert np.isfinite(as_numpy(weighted)).all()
+
+
+def test_ignored_outcomes_of_several_units_do_not_count(rng):
+    logits = rng.normal(size=(3, 2)).astype("float32")
+    y = np.array([[0, 255], [1, 0], [255, 1]])
+    kept = y != 255
+    found = kl.losses.BernoulliLoss(ignore_class=255)(y, logits)
+    nll = np.logaddexp(0, logits) - np.where(kept, y, 0) * logits
+    assert as_numpy(found) == pytest.approx(nll[kept].mean(), rel=1e-5)
