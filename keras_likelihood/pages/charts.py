@@ -9,20 +9,15 @@ from markupsafe import Markup, escape
 class Chart:
     """Two linear axes, and what is drawn between them.
 
-    Args:
-        x, y: lowest and highest value of each axis.
-        names: names of the axes.
-        label: what the chart shows, for those who cannot see it.
-        size: width and height in pixels.
+    `x` and `y` are the lowest and highest value of each axis; `label` says
+    what the chart shows, for those who cannot see it.
     """
 
     LEFT, RIGHT, TOP, BOTTOM = 68, 16, 12, 54
 
     def __init__(self, x, y, names, label: str, size=(640, 250)):
-        self._ranges = x, y
-        self._names = names
-        self._label = label
-        self._size = size
+        self._ranges, self._names = (x, y), names
+        self._label, self._size = label, size
         self._parts: list[str] = []
 
     def place(self, x, y) -> tuple[float, float]:
@@ -38,17 +33,13 @@ class Chart:
 
     def grid(self, x_ticks=None, y_ticks=None) -> None:
         """Draws the axes; texts of ticks by value default to round numbers."""
-        (left, right), (bottom, _) = self._ranges
-        x_ticks, y_ticks = (
-            marks or {t: number(t) for t in ticks(low, high, 5)}
-            for marks, (low, high) in zip(
-                (x_ticks, y_ticks), self._ranges, strict=True
-            )
-        )
+        (left, right), (bottom, top) = self._ranges
+        y_ticks = y_ticks or named(ticks(bottom, top, 5))
         for value, text in y_ticks.items():
             x, y = self.place(left, value)
             self.line("grid", [(left, value), (right, value)])
             self._text("tick", x - 8, y + 4, text, "end")
+        x_ticks = x_ticks or named(ticks(left, right, 5))
         for value, text in x_ticks.items():
             x, y = self.place(value, bottom)
             self._text("tick", x, y + 20, text)
@@ -65,21 +56,15 @@ class Chart:
             f"{more}>{escape(text)}</text>"
         )
 
-    def line(self, css: str, points) -> None:
+    def line(self, css: str, points, shape: str = "polyline") -> None:
         """Draws a line through points `(x, y)`."""
-        self._parts.append(
-            f'<polyline class="{css}" points="{self._path(points)}"/>'
-        )
+        path = " ".join("{},{}".format(*self.place(*p)) for p in points)
+        self._parts.append(f'<{shape} class="{css}" points="{path}"/>')
 
     def band(self, css: str, x, low, high) -> None:
         """Fills the area between two curves over `x`."""
-        there = list(zip(x, low, strict=True))
-        back = list(zip(x, high, strict=True))[::-1]
-        path = self._path(there + back)
-        self._parts.append(f'<polygon class="{css}" points="{path}"/>')
-
-    def _path(self, points):
-        return " ".join("{},{}".format(*self.place(*p)) for p in points)
+        there, back = zip(x, low, strict=True), zip(x, high, strict=True)
+        self.line(css, [*there, *list(back)[::-1]], "polygon")
 
     def dots(self, css: str, points, radius=3.0, texts=None) -> None:
         """Draws points `(x, y)`, each with a text under the mouse."""
@@ -128,9 +113,14 @@ def histogram(scores, marked, name: str, word: str = "suspected") -> Markup:
     if not high - low > 1e-9 * max(abs(low), abs(high)):
         low, high = low - 0.5, high + 0.5
     edges = np.linspace(low, high, 41)
-    counts, _ = np.histogram(scores, edges)
-    some, _ = np.histogram(scores[marked], edges)
-    height, y_ticks = _heights(int(counts.max()))
+    counts, some = (np.histogram(v, edges)[0] for v in (scores, scores[marked]))
+    most = int(counts.max())
+    # If hundreds of good examples share one bar, the few suspected ones would
+    # be invisible. Heights are then logarithms.
+    scale = math.log1p if most >= 100 else float
+    marks = [t for t in ticks(0, most, 4) if t == int(t)]
+    if most >= 100:
+        marks = [0, *(10**k for k in range(len(str(most))))]
     chart = Chart(
         (low, high),
         (0, 1),
@@ -139,32 +129,16 @@ def histogram(scores, marked, name: str, word: str = "suspected") -> Markup:
         f"median {np.median(scores):.3g}; {int(marked.sum())} examples are "
         f"{word}.",
     )
-    chart.grid(y_ticks=y_ticks)
+    texts = named(marks).items()
+    chart.grid(y_ticks={scale(v) / scale(most): text for v, text in texts})
     for left, right, count, few in zip(
-        edges, edges[1:], counts, some, strict=False
+        edges[:-1], edges[1:], counts, some, strict=True
     ):
         text = f"{left:.3g} to {right:.3g}: {count} examples"
-        chart.bar("bar", left, right, height(count), text)
+        chart.bar("bar", left, right, scale(count) / scale(most), text)
         text = f"{text}, {few} {word}"
-        chart.bar("bar issue", left, right, height(few), text)
+        chart.bar("bar issue", left, right, scale(few) / scale(most), text)
     return chart.figure({"all": "all examples", "issue": word})
-
-
-def _heights(most):
-    """`(height of a count, texts at heights)`, where `most` has height 1.
-
-    If hundreds of good examples share one bar, the few suspected ones would
-    be invisible. Heights are then logarithms.
-    """
-    if most < 100:
-        marks = [t for t in ticks(0, most, 4) if t == int(t)]
-        return (lambda n: n / most), {t / most: number(t) for t in marks}
-
-    def height(count):
-        return math.log1p(count) / math.log1p(most)
-
-    marks = [0, *(10**k for k in range(len(str(most))))]
-    return height, {height(t): number(t) for t in marks}
 
 
 def share_chart(names, label: str) -> Chart:
@@ -177,15 +151,12 @@ def share_chart(names, label: str) -> Chart:
 
 
 def reliability(curves: dict, expected: str, observed: str) -> Markup:
-    """A reliability diagram.
+    """A reliability diagram with axes of these names.
 
-    Args:
-        curves: lists of dicts of `name`, `expected`, `observed` and `count`,
-            by the class of the line; an empty list is left out.
-        expected, observed: names of the axes.
+    `curves` are lists of dicts of `name`, `expected`, `observed` and `count`,
+    by the class of the line; an empty list is left out.
     """
-    names = expected, observed
-    chart = share_chart(names, f"{observed} against {expected}")
+    chart = share_chart((expected, observed), f"{observed} against {expected}")
     curves = {css: curve for css, curve in curves.items() if curve}
     for css, curve in curves.items():
         points = [(row["expected"], row["observed"]) for row in curve]
@@ -199,8 +170,7 @@ def reliability(curves: dict, expected: str, observed: str) -> Markup:
         chart.dots(css, points, radii, texts)
     legend = {css: css for css in curves} if len(curves) > 1 else {}
     text = "A calibrated model is on the diagonal."
-    sizes = {row["count"] for curve in curves.values() for row in curve}
-    if len(sizes) > 1:
+    if len({row["count"] for curve in curves.values() for row in curve}) > 1:
         text += " Larger points are more examples."
     return chart.figure(legend, text)
 
@@ -215,8 +185,11 @@ def ticks(low: float, high: float, most: int) -> list[float]:
     return [k * step for k in range(first, last + 1)]
 
 
-def number(value: float) -> str:
-    """The label of a tick, with a true minus sign."""
-    if abs(value) >= 1e6 or 0 < abs(value) < 1e-4:
-        return f"{value:.0e}".replace("-", "\u2212")
-    return f"{value:,.10g}".replace("-", "\u2212")
+def named(values) -> dict[float, str]:
+    """The text of each tick, with a true minus sign."""
+    texts = {}
+    for value in values:
+        is_plain = 1e-4 <= abs(value) < 1e6 or not value
+        text = f"{value:,.10g}" if is_plain else f"{value:.0e}"
+        texts[value] = text.replace("-", "\u2212")
+    return texts

@@ -11,8 +11,7 @@ SHOWN_FEATURES = 6
 HELD_FEATURES = 60
 UNUSUAL = 3.5
 """Robust deviations from the median at which a value is marked."""
-LARGEST_SIDE = 192
-SMALLEST_SIDE = 24
+LARGEST_SIDE, SMALLEST_SIDE = 192, 24
 MOST_BYTES = 16_000_000
 """Bytes that all images or texts of a page may take together."""
 LONGEST = 4_000
@@ -75,10 +74,8 @@ class Images(Unseen):
     def cell(self, index: int) -> str:
         from markupsafe import Markup
 
-        image = self.describe(index)["image"]
-        return Markup('<img class="tiny" alt="example {}" src="{}">').format(
-            index, image
-        )
+        tag = Markup('<img class="tiny" alt="example {}" src="{}">')
+        return tag.format(index, self.describe(index)["image"])
 
 
 def _range(x):
@@ -123,8 +120,7 @@ class Rows(Unseen):
     """
 
     def __init__(self, x, names):
-        self.x = x
-        self.names = names
+        self.x, self.names = x, names
         self.features = [
             {"name": name, "digits": decimals(column)}
             for name, column in zip(names, x.T[:HELD_FEATURES], strict=False)
@@ -140,21 +136,15 @@ class Rows(Unseen):
 
     def describe(self, index: int) -> dict:
         row = self.x[index].astype("float64")
-        away = np.divide(
-            np.abs(row - self.middle),
-            self.spread,
-            out=np.zeros(len(row)),
-            where=(self.spread > 0) & ~np.isnan(row),
-        )
-        first = away[:HELD_FEATURES] > UNUSUAL
-        most = int(away.argmax())
-        unusual = None
-        if away[most] > UNUSUAL:
-            unusual = f"{self.names[most]} = {row[most]:.4g}"
+        known = (self.spread > 0) & ~np.isnan(row)
+        away = np.where(known, np.abs(row - self.middle), 0)
+        away /= np.where(known, self.spread, 1)
+        most, marked = int(away.argmax()), away > UNUSUAL
+        text = f"{self.names[most]} = {row[most]:.4g}"
         return {
             "features": [plain(value) for value in row[:HELD_FEATURES]],
-            "marked": np.flatnonzero(first).tolist(),
-            "unusual": unusual,
+            "marked": np.flatnonzero(marked[:HELD_FEATURES]).tolist(),
+            "unusual": text if marked[most] else None,
         }
 
 
@@ -181,25 +171,26 @@ def decimals(values, most: int = 4) -> int:
 
 def show_inputs(x, feature_names=None) -> Unseen:
     """Chooses how inputs, an array or a structure of them, are shown."""
-    numbers = isinstance(x, np.ndarray) and x.dtype.kind in "biuf"
-    tabular = numbers and x.ndim in (1, 2)
-    if feature_names is not None and not tabular:
+    is_array = isinstance(x, np.ndarray)
+    numbers = is_array and x.dtype.kind in "biuf"
+    rank = x.ndim if numbers else 0
+    if feature_names is not None and rank not in (1, 2):
         raise ValueError(
             "`feature_names` name the columns of `x`, an array "
             f"(n, features). Received: x of shape {np.shape(x)}"
         )
-    if tabular:
+    if rank in (1, 2):
         x = x.reshape(len(x), -1)
         names = as_names(feature_names, "feature_names", x.shape[1])
         names = names or [f"x{i}" for i in range(x.shape[1])]
         return Rows(x, names) if x.shape[1] else Unseen()
-    if isinstance(x, np.ndarray) and x.size == len(x) and _is_text(x):
-        return Texts(x)
-    if numbers and x.ndim == 4 and x.shape[-1] not in (1, 3, 4):
+    if rank == 4 and x.shape[-1] not in (1, 3, 4):
         x = np.moveaxis(x, 1, -1)
-    grey = numbers and x.ndim == 3 and min(x.shape[1:]) > 3
-    if grey or (numbers and x.ndim == 4 and x.shape[-1] in (1, 3, 4)):
+    is_grey = rank == 3 and min(x.shape[1:]) > 3
+    if is_grey or (rank == 4 and x.shape[-1] in (1, 3, 4)):
         return Images(x)
+    if is_array and x.size == len(x) and _is_text(x):
+        return Texts(x)
     return Unseen()
 
 

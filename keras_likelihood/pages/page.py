@@ -37,13 +37,12 @@ class Part:
     """A section of a page.
 
     Args:
-        title: the title of the section.
         summary: what was found, in a sentence or two.
         body: what follows: strings are paragraphs, `Markup` is a figure, and
             there may be `Table`s.
         verdict: a key of `VERDICTS`, or "" for none.
         advice: what to do, as the continuation of "First ...".
-        command: the command or line of Python that does it, or `None`.
+        command: the command or line of Python that does it.
         numbers: what was measured, by name.
     """
 
@@ -112,11 +111,10 @@ def content_hash(text: str) -> str:
 
 def _words(text):
     """Text in which `names` are set as code."""
-    found = re.sub("`([^`]+)`", r"<code>\1</code>", str(escape(text)))
-    return Markup(found)
+    return Markup(re.sub("`([^`]+)`", r"<code>\1</code>", str(escape(text))))
 
 
-def _number_class(value) -> str:
+def _number_class(value):
     is_number = isinstance(value, str) and _NUMBER.fullmatch(value)
     return "number" if is_number else ""
 

@@ -11,7 +11,7 @@ from keras_likelihood.metrics.functions import (
     negative_log_likelihood,
     normal_crps,
 )
-from keras_likelihood.pages.charts import Chart, number, reliability, ticks
+from keras_likelihood.pages.charts import Chart, named, reliability, ticks
 from keras_likelihood.pages.page import Part, Table, write_page
 from keras_likelihood.tabular import targets, training
 
@@ -173,10 +173,7 @@ def _effect(estimator, x, at):
     x_range = float(values[0]), float(values[-1]) + 1e-9
     y_range = float(low.min()), float(high.max()) + 1e-9
     chart = Chart(x_range, y_range, (name, "prediction"), f"Effect of {name}")
-    chart.grid(
-        {t: number(t) for t in ticks(*x_range, 5)},
-        {t: number(t) for t in ticks(*y_range, 4)},
-    )
+    chart.grid(y_ticks=named(ticks(*y_range, 4)))
     chart.band("data", values, low, high)
     chart.line("after", list(zip(values, found.mean(axis=1), strict=True)))
     legend = {"after": "mean prediction", "data": "80 % of the rows"}

@@ -3,22 +3,20 @@ const classes = data.task === "classification";
 const GIVEN = 0, PREDICTED = 1, SCORE = 2;
 const JUDGED = classes ? PREDICTED : GIVEN;
 const rowOf = new Map(data.rows.map((row) => [row.index, row]));
+const byId = (name) => document.getElementById(name);
 
-// Text enters the page through `textContent` alone, never as markup.
-function element(tag, className, ...children) {
+// Text enters the page through `append` alone, never as markup. `properties`
+// is an object, or the name of a class.
+function element(tag, properties, ...children) {
   const made = document.createElement(tag);
-  if (className) made.className = className;
-  for (const child of children) {
-    made.append(child instanceof Node ? child : String(child));
-  }
+  if (typeof properties === "string") made.className = properties;
+  else Object.assign(made, properties);
+  made.append(...children);
   return made;
 }
 
-function button(className, content, action) {
-  const made = element("button", className, content);
-  made.type = "button";
-  made.addEventListener("click", action);
-  return made;
+function button(className, content, onclick) {
+  return element("button", { type: "button", className, onclick }, content);
 }
 
 function format(value, digits) {
@@ -26,7 +24,7 @@ function format(value, digits) {
   const least = 10 ** -digits;
   if (value > 0 && value < least / 2) return "<" + least.toFixed(digits);
   const text = value.toFixed(digits);
-  return Number(text) === 0 ? text.replace("-", "") : text.replace("-", "\u2212");
+  return text.replace("-", Number(text) === 0 ? "" : "\u2212");
 }
 
 function shown(row, column) {

@@ -6,6 +6,8 @@ const STORE = `keras-likelihood-audit-${data.key}`;
 const WRITTEN = /^(\d+)([rwu])(.*)$/;
 let isStored = true;
 
+const decisionOn = (row) => decisions.get(row.index)?.decision;
+
 function isLabel(label) {
   if (!classes) return data.one_target && Number.isFinite(label);
   return Number.isInteger(label) && label >= 0 && label < data.labels.length;
@@ -22,12 +24,11 @@ function written() {
 function read(text) {
   decisions.clear();
   for (const part of (text || "").split("_")) {
-    const found = WRITTEN.exec(part);
-    if (!found) continue;
-    const decision = Object.keys(LETTERS).find((k) => LETTERS[k] === found[2]);
-    const label = found[3] === "" ? null : Number(found[3]);
-    if (label !== null && (decision !== "wrong" || !isLabel(label))) continue;
-    decisions.set(Number(found[1]), { decision, label });
+    const [, index, letter, rest] = WRITTEN.exec(part) ?? [];
+    const decision = Object.keys(LETTERS).find((k) => LETTERS[k] === letter);
+    const label = rest === "" ? null : Number(rest);
+    const fits = label === null || (decision === "wrong" && isLabel(label));
+    if (decision && fits) decisions.set(Number(index), { decision, label });
   }
 }
 
@@ -55,24 +56,52 @@ function proposed(row) {
   return classes && label !== row.values[GIVEN] ? label : null;
 }
 
-function set(index, found) {
-  if (found?.decision) decisions.set(index, found);
-  else decisions.delete(index);
+// Takes pairs of index and decision, and shows them wherever the examples stand.
+function put(pairs) {
+  for (const [index, found] of pairs) {
+    if (found?.decision) decisions.set(index, found);
+    else decisions.delete(index);
+  }
+  save();
+  const changed = new Set(pairs.map(([index]) => index));
+  for (const node of made.values()) if (changed.has(node.row.index)) node.update();
+  updateLarge();
+  remember();
+  if (state.decision === "") report();
+  else draw();
 }
 
 // Several decisions at once are taken back at once.
 function decide(pairs) {
   undoable.push(pairs.map(([index]) => [index, decisions.get(index)]));
-  for (const [index, found] of pairs) set(index, found);
-  save();
+  put(pairs);
 }
 
-// Returns the examples whose decisions were taken back.
-function undo() {
-  const last = undoable.pop() ?? [];
-  for (const [index, before] of last) set(index, before);
-  save();
-  return last.map(([index]) => index);
+function change(row, decision, label = null) {
+  decide([[row.index, { decision, label }]]);
+}
+
+// A button pressed twice takes the decision back.
+function choose(row, decision) {
+  if (decisionOn(row) === decision) change(row, null);
+  else change(row, decision, decision === "wrong" ? proposed(row) : null);
+}
+
+// All undecided suspects from the first page down to this one are wrong.
+function acceptAbove(row) {
+  const rows = chosen("suspected");
+  const above = rows.slice(0, rows.indexOf(row) + 1);
+  const open = above.filter((one) => !decisionOn(one));
+  const wrong = (one) => [one.index, { decision: "wrong", label: proposed(one) }];
+  if (open.length) decide(open.map(wrong));
+}
+
+function takeBack() {
+  const last = undoable.pop();
+  if (!last) return;
+  put(last);
+  const found = examples().find((node) => node.row.index === last.at(-1)[0]);
+  if (found) goTo(found);
 }
 
 // A spreadsheet runs text that begins like a formula, and some part cells at
@@ -86,28 +115,22 @@ function csvCell(value) {
 
 function csv() {
   const head = "index,decision,label,given,label_name,given_name,audit";
+  const name = (value) => (classes ? data.labels[value] ?? "" : "");
   const lines = [...decisions].sort((a, b) => a[0] - b[0]).map(
     ([index, { decision, label }]) => {
       const given = rowOf.get(index)?.values[GIVEN];
-      const name = (value) => (classes ? data.labels[value] ?? "" : "");
-      const cells = [
-        index, decision, label ?? "", given ?? "",
-        name(label), name(given), data.audit,
-      ];
-      return cells.map(csvCell).join(",");
+      const labels = [label ?? "", given ?? "", name(label), name(given)];
+      return [index, decision, ...labels, data.audit].map(csvCell).join(",");
     },
   );
   return [head, ...lines, ""].join("\r\n");
 }
 
 function download() {
-  const link = document.createElement("a");
   const file = new Blob([csv()], { type: "text/csv;charset=utf-8" });
-  link.href = URL.createObjectURL(file);
-  link.download = "decisions.csv";
-  link.click();
-  setTimeout(() => URL.revokeObjectURL(link.href), 1000);
-  const apply = document.getElementById("apply");
-  apply.hidden = false;
-  apply.scrollIntoView({ block: "nearest" });
+  const href = URL.createObjectURL(file);
+  element("a", { href, download: "decisions.csv" }).click();
+  setTimeout(() => URL.revokeObjectURL(href), 1000);
+  byId("apply").hidden = false;
+  byId("apply").scrollIntoView({ block: "nearest" });
 }

@@ -15,10 +15,6 @@ const SORTS = {
   predicted: [classes ? "predicted label" : "prediction", byValue(PREDICTED)],
   index: ["index", (a, b) => a.index - b.index],
 };
-const CHOICES = [
-  ["", "all"], ["undecided", "undecided"], ["wrong", "wrong"],
-  ["right", "right"], ["unsure", "unsure"],
-];
 const NOTHING = {
   label: "", predicted: "", text: "", suspected: "", sort: "", decision: "",
 };
@@ -32,38 +28,14 @@ function searched(row) {
 }
 
 function passes(row) {
-  const decision = decisions.get(row.index)?.decision ?? "undecided";
+  const wanted = (name, value) => state[name] === "" || value === state[name];
   return (
-    (state.label === "" || String(row.values[GIVEN]) === state.label) &&
-    (state.predicted === "" ||
-      String(row.values[PREDICTED]) === state.predicted) &&
+    wanted("label", String(row.values[GIVEN])) &&
+    wanted("predicted", String(row.values[PREDICTED])) &&
+    wanted("decision", decisionOn(row) ?? "undecided") &&
     (state.suspected === "" || row.suspected) &&
-    (state.decision === "" || decision === state.decision) &&
     (state.text === "" || searched(row).includes(state.text.toLowerCase()))
   );
-}
-
-function listing(name, rows) {
-  const examples = rows.map((row) => example(name, row));
-  const table = element(
-    "table", "examples", headings(), element("tbody", "", ...examples),
-  );
-  const scroll = element("div", "scroll", table);
-  // Reachable by keyboard, since it may be wider than the window.
-  scroll.tabIndex = 0;
-  scroll.setAttribute("role", "region");
-  scroll.setAttribute("aria-label", HEADINGS[name]);
-  return scroll;
-}
-
-function count(name, found) {
-  const held = data.sections[name].length;
-  const total = data.totals[name].toLocaleString("en-US");
-  if (!held) return "None.";
-  const filtered = found < held ? `${found} that match, of ` : "";
-  if (held === data.totals[name]) return `${filtered}all ${total}.`;
-  const which = name === "suspected" ? "worst" : name;
-  return `${filtered}the ${which} ${held} of ${total}.`;
 }
 
 // The examples of a section that pass the filters, in their order.
@@ -73,6 +45,26 @@ function chosen(name) {
   return order ? rows.sort((a, b) => order(a, b) || a.index - b.index) : rows;
 }
 
+function listing(name, rows) {
+  const body = element("tbody", {}, ...rows.map((row) => example(name, row)));
+  return element(
+    "div",
+    // Reachable by keyboard, since it may be wider than the window.
+    { className: "scroll", tabIndex: 0, role: "region", ariaLabel: HEADINGS[name] },
+    element("table", "examples", headings(), body),
+  );
+}
+
+function count(name, found) {
+  const held = data.sections[name].length;
+  const total = data.totals[name].toLocaleString("en-US");
+  if (!held) return "None.";
+  const which = name === "suspected" ? "worst" : name;
+  const all = held === data.totals[name] ? "all" : `the ${which} ${held} of`;
+  const text = `${found < held ? `${found} that match, of ` : ""}${all} ${total}.`;
+  return text[0].toUpperCase() + text.slice(1);
+}
+
 const lastPage = (rows) => Math.max(Math.ceil(rows.length / PAGE_SIZE) - 1, 0);
 
 function section(name) {
@@ -80,14 +72,12 @@ function section(name) {
   pages[name] = Math.min(pages[name], last);
   const first = pages[name] * PAGE_SIZE;
   const hint = name === "suspected" && last ? " The worst come first: where the proposals stop being right, mark that row and accept all above it." : "";
-  const text = count(name, rows.length) + hint;
   const made = element(
     "section",
-    "",
-    element("h2", "", HEADINGS[name]),
-    element("p", "note", text[0].toUpperCase() + text.slice(1)),
+    { id: name },
+    element("h2", {}, HEADINGS[name]),
+    element("p", "note", count(name, rows.length) + hint),
   );
-  made.id = name;
   if (rows.length) made.append(listing(name, rows.slice(first, first + PAGE_SIZE)));
   if (last) made.append(pager(name, last));
   return made;
@@ -97,12 +87,12 @@ function pager(name, last) {
   const go = (by, text) => {
     const made = button("", text, () => {
       turn(name, by);
-      document.getElementById(name).scrollIntoView();
+      byId(name).scrollIntoView();
     });
     made.disabled = pages[name] + by < 0 || pages[name] + by > last;
     return made;
   };
-  const where = element("span", "", `Page ${pages[name] + 1} of ${last + 1}`);
+  const where = element("span", {}, `Page ${pages[name] + 1} of ${last + 1}`);
   return element("nav", "pager", go(-1, "\u2190 Previous"), where, go(1, "Next \u2192"));
 }
 
@@ -115,15 +105,8 @@ function turn(name, by) {
   return true;
 }
 
-// Filters begin at the first page.
-function drawAnew() {
-  for (const name of Object.keys(pages)) pages[name] = 0;
-  draw();
-}
-
 function draw() {
-  const names = Object.keys(HEADINGS);
-  document.getElementById("sections").replaceChildren(...names.map(section));
+  byId("sections").replaceChildren(...Object.keys(HEADINGS).map(section));
   report();
 }
 
@@ -133,103 +116,62 @@ function report() {
   const shares = Object.keys(LETTERS).map(
     (name) => `${all.filter((d) => d.decision === name).length} ${name}`,
   );
-  const suspects = data.sections.suspected.map((at) => data.rows[at].index);
-  const done = suspects.filter((index) => decisions.has(index)).length;
+  const suspects = data.sections.suspected.map((at) => data.rows[at]);
+  const done = suspects.filter(decisionOn).length;
   const bar = document.querySelector("#review progress");
   bar.max = Math.max(suspects.length, 1);
   bar.value = done;
-  document.getElementById("progress").replaceChildren(
+  byId("progress").replaceChildren(
     `${done} of ${suspects.length}`,
     element("span", "more-words", " suspects"),
     done && done === suspects.length ? " decided: export them" : " decided",
     element("span", "more-words", `. In all: ${shares.join(", ")}.`),
   );
-  document.getElementById("kept").textContent = isStored
+  byId("kept").textContent = isStored
     ? "Decisions are kept in this browser until you export them."
     : "This browser keeps nothing for a file: your decisions are in the address of this page.";
-  document.getElementById("export").disabled = !decisions.size;
-  document.getElementById("undo").disabled = !undoable.length;
-}
-
-// Shows changed decisions wherever their examples stand.
-function refresh(indices) {
-  const changed = new Set(indices);
-  for (const { row, update } of made.values()) if (changed.has(row.index)) update();
-  updateLarge();
-  remember();
-  if (state.decision === "") report();
-  else draw();
-}
-
-function change(index, decision, label = null) {
-  decide([[index, { decision, label }]]);
-  refresh([index]);
-}
-
-// A button pressed twice takes the decision back.
-function choose(row, decision) {
-  if (decisions.get(row.index)?.decision === decision) decision = null;
-  change(row.index, decision, decision === "wrong" ? proposed(row) : null);
-}
-
-// All undecided suspects from the first page down to this one are wrong.
-function acceptAbove(row) {
-  const rows = chosen("suspected");
-  const end = rows.indexOf(row) + 1;
-  const open = rows.slice(0, end).filter(({ index }) => !decisions.has(index));
-  if (!open.length) return;
-  decide(open.map((one) => [one.index, { decision: "wrong", label: proposed(one) }]));
-  refresh(open.map(({ index }) => index));
-}
-
-function takeBack() {
-  const indices = undo();
-  if (!indices.length) return;
-  refresh(indices);
-  const found = examples().find((node) => made.get(node.dataset.key).row.index === indices.at(-1));
-  if (found) goTo(found);
+  byId("export").disabled = !decisions.size;
+  byId("undo").disabled = !undoable.length;
 }
 
 function select(name, caption, options) {
-  const made = element("select", "", ...options.map((pair) => option(...pair)));
+  const made = element("select", {}, ...options.map((pair) => option(...pair)));
   return control(name, caption, made);
 }
 
 function control(name, caption, input) {
+  const check = input.type === "checkbox";
   input.name = name;
   input.addEventListener("input", () => {
-    state[name] = input.type === "checkbox" ? (input.checked ? "1" : "") : input.value;
+    state[name] = check ? (input.checked ? "1" : "") : input.value;
     remember();
     drawAnew();
   });
-  const check = input.type === "checkbox";
   return check
     ? element("label", "check", input, caption)
-    : element("label", "", caption, input);
+    : element("label", {}, caption, input);
 }
 
 function controls() {
-  const form = document.getElementById("controls");
+  const form = byId("controls");
   form.addEventListener("submit", (event) => event.preventDefault());
   if (classes) {
-    const names = [["", "any"], ...data.labels.map((name, i) => [String(i), name])];
+    const names = [["", "any"], ...data.labels.map((name, at) => [at, name])];
     form.append(select("label", "Given label", names));
     form.append(select("predicted", "Predicted label", names));
   }
-  form.append(select("decision", "Decision", CHOICES));
-  const text = element("input", "");
-  text.type = "search";
-  const hints = ["index", ...(classes ? ["label"] : [])];
+  const hints = ["index"];
+  if (classes) hints.push("label");
   if (data.features.length) hints.push("unusual feature");
   if (has("text")) hints.push("text");
-  text.placeholder = hints.join(", ");
-  form.append(control("text", "Text", text));
+  const text = element("input", { type: "search", placeholder: hints.join(", ") });
   const sorts = Object.entries(SORTS).map(([key, [name]]) => [key, name]);
-  form.append(select("sort", "Sort by", sorts));
-  const box = element("input", "");
-  box.type = "checkbox";
-  form.append(control("suspected", "Suspected only", box));
+  const choices = ["undecided", "wrong", "right", "unsure"].map((name) => [name, name]);
   form.append(
+    select("decision", "Decision", [["", "all"], ...choices]),
+    control("text", "Text", text),
+    select("sort", "Sort by", sorts),
+    control("suspected", "Suspected only", element("input", { type: "checkbox" })),
     button("", "Reset", () => {
       state = { ...NOTHING };
       remember();
@@ -252,9 +194,14 @@ function recall() {
   return wanted.get("decided");
 }
 
+// Filters begin at the first page.
+function drawAnew() {
+  for (const name of Object.keys(pages)) pages[name] = 0;
+  draw();
+}
+
 function show() {
-  const form = document.getElementById("controls");
-  for (const input of form.querySelectorAll("input, select")) {
+  for (const input of byId("controls").querySelectorAll("input, select")) {
     if (input.type === "checkbox") input.checked = state[input.name] !== "";
     else input.value = state[input.name];
   }
@@ -264,8 +211,8 @@ function show() {
 controls();
 load(recall());
 show();
-document.getElementById("export").addEventListener("click", download);
-document.getElementById("undo").addEventListener("click", takeBack);
+byId("export").addEventListener("click", download);
+byId("undo").addEventListener("click", takeBack);
 document.addEventListener("keydown", onKey);
 window.addEventListener("hashchange", () => {
   const decided = recall();
@@ -274,7 +221,7 @@ window.addEventListener("hashchange", () => {
     remember();
   }
   show();
-  document.getElementById("controls").scrollIntoView();
+  byId("controls").scrollIntoView();
 });
 // Another window may show the same page.
 window.addEventListener("storage", (event) => {

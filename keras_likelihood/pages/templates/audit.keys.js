@@ -5,10 +5,10 @@ const current = () => examples().find((node) => node.dataset.key === cursor);
 
 function point(node, isFocused) {
   for (const other of document.querySelectorAll("[aria-current]")) {
-    other.removeAttribute("aria-current");
+    other.ariaCurrent = null;
   }
   cursor = node.dataset.key;
-  node.setAttribute("aria-current", "true");
+  node.ariaCurrent = "true";
   if (isFocused) {
     node.focus({ preventScroll: true });
     node.scrollIntoView({ block: "nearest" });
@@ -17,7 +17,7 @@ function point(node, isFocused) {
 
 function goTo(node) {
   point(node, !large.open);
-  if (large.open) enlarge(made.get(node.dataset.key).row);
+  if (large.open) enlarge(node.row);
 }
 
 // The example before or behind the current one; turns the page at its end.
@@ -25,10 +25,9 @@ function neighbour(by) {
   const now = current();
   if (!now) return examples()[0];
   const home = now.closest("section");
-  const mine = [...home.querySelectorAll("[data-key]")];
-  if (mine.at(by > 0 ? -1 : 0) === now && turn(home.id, by)) {
-    const turned = document.querySelectorAll(`#${home.id} [data-key]`);
-    return turned[by > 0 ? 0 : turned.length - 1];
+  const mine = () => [...document.querySelectorAll(`#${home.id} [data-key]`)];
+  if (mine().at(by > 0 ? -1 : 0) === now && turn(home.id, by)) {
+    return mine().at(by > 0 ? 0 : -1);
   }
   const all = examples();
   return all[all.indexOf(now) + by] || now;
@@ -39,64 +38,59 @@ function step(by) {
   if (next) goTo(next);
 }
 
-function decideAndGoOn(decision, label) {
-  const now = current();
-  if (!now) return step(1);
-  const { row } = made.get(cursor);
+function decideAndGoOn(row, decision, label = null) {
   const next = neighbour(1);
-  change(row.index, decision, label === undefined ? proposed(row) : label);
+  change(row, decision, label);
   goTo(next);
 }
 
-// The number of a class says what the label should be.
-function chooseClass(number) {
-  if (!classes || data.labels.length > 10 || number >= data.labels.length) return;
-  if (!current()) return step(1);
-  const isGiven = made.get(cursor).row.values[GIVEN] === number;
-  decideAndGoOn(isGiven ? "right" : "wrong", isGiven ? null : number);
+function chooseLabel(row) {
+  if (decisionOn(row) !== "wrong") choose(row, "wrong");
+  (large.open ? large : current()).querySelector(".correction")?.focus();
 }
 
-function chooseLabel() {
-  const now = current();
-  if (!now) return step(1);
-  const { row } = made.get(cursor);
-  if (decisions.get(row.index)?.decision !== "wrong") choose(row, "wrong");
-  (large.open ? large : now).querySelector(".correction")?.focus();
-}
-
+// Without a current example such a key goes to the first.
+const ofRow = (action) => () => (current() ? action(current().row) : step(1));
 const KEYS = {
   j: () => step(1),
   k: () => step(-1),
-  r: () => decideAndGoOn("right", null),
-  w: () => decideAndGoOn("wrong"),
-  u: () => decideAndGoOn("unsure", null),
-  l: chooseLabel,
-  c: () => current() && change(made.get(cursor).row.index, null),
+  r: ofRow((row) => decideAndGoOn(row, "right")),
+  w: ofRow((row) => decideAndGoOn(row, "wrong", proposed(row))),
+  u: ofRow((row) => decideAndGoOn(row, "unsure")),
+  l: ofRow(chooseLabel),
+  c: () => current() && change(current().row, null),
   z: takeBack,
-  a: () => current() && acceptAbove(made.get(cursor).row),
+  a: () => current() && acceptAbove(current().row),
   e: () => {
     if (large.open) return large.close();
     if (!current()) step(1);
-    if (current()) enlarge(made.get(cursor).row);
+    if (current()) enlarge(current().row);
   },
 };
+// The number of a class says what the label should be.
+if (classes && data.labels.length <= 10) {
+  data.labels.forEach((_, at) => {
+    const isGiven = (row) => row.values[GIVEN] === at;
+    KEYS[at] = ofRow((row) =>
+      decideAndGoOn(row, ...(isGiven(row) ? ["right"] : ["wrong", at])),
+    );
+  });
+}
 
 function onKey(event) {
   if (event.target.closest("input, select, textarea")) {
-    if (event.key === "Escape" || event.key === "Enter") {
-      const now = large.open ? large : current();
-      if (event.target.classList.contains("correction") && now) {
-        event.preventDefault();
-        now.focus();
-      }
+    const now = large.open ? large : current();
+    const leaves = event.key === "Escape" || event.key === "Enter";
+    if (leaves && now && event.target.classList.contains("correction")) {
+      event.preventDefault();
+      now.focus();
     }
     return;
   }
   const key = event.key.toLowerCase();
   const isUndo = key === "z" && (event.ctrlKey || event.metaKey);
   if (!isUndo && (event.ctrlKey || event.metaKey || event.altKey)) return;
-  if (/^\d$/.test(key)) chooseClass(Number(key));
-  else if (Object.hasOwn(KEYS, key)) KEYS[key]();
-  else return;
+  if (!Object.hasOwn(KEYS, key)) return;
+  KEYS[key]();
   event.preventDefault();
 }
