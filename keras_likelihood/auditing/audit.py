@@ -2,9 +2,13 @@
 
 import os
 
-import numpy as np
-
-from keras_likelihood.auditing.inputs import as_arrays, as_numpy
+from keras_likelihood.auditing.inputs import (
+    TASKS,
+    as_arrays,
+    as_numpy,
+    check_options,
+    refuse_nan,
+)
 from keras_likelihood.auditing.judging import (
     AuditReport,
     judge_labels,
@@ -15,8 +19,6 @@ from keras_likelihood.likelihoods import Softmax
 from keras_likelihood.pages.examples import as_names, show_inputs
 from keras_likelihood.reading import Reading, read_output
 from keras_likelihood.reading.stock_models import with_likelihood
-
-TASKS = ("classification", "regression")
 
 
 def audit(
@@ -86,12 +88,7 @@ def audit(
     Returns:
         An `AuditReport`.
     """
-    if int(top) != top or top < 1:
-        raise ValueError(f"`top` must be a whole number >= 1. Received: {top}")
-    if task not in (None, *TASKS):
-        raise ValueError(
-            f"`task` must be one of {TASKS} or None. Received: {task!r}"
-        )
+    check_options(task, top=top)
     if output is not None:
         # A missing package must not cost the work that follows.
         from keras_likelihood.auditing.page import write_audit
@@ -130,13 +127,7 @@ def _classes(reading: Reading, task, n) -> int | None:
         raise ValueError(
             f"The model must answer ({n}, ..., units). Received: {shape}"
         )
-    bad = ~np.isfinite(reading.prediction).reshape(n, -1).all(axis=1)
-    if bad.any():
-        raise ValueError(
-            "The model's predictions must be finite. Received: NaN or "
-            f"infinite ones for {int(bad.sum())} example(s), the first at "
-            f"{int(bad.argmax())}"
-        )
+    refuse_nan(reading.prediction, "The model's predictions")
     if found == "regression":
         if reading.is_real:
             return None
@@ -144,15 +135,11 @@ def _classes(reading: Reading, task, n) -> int | None:
             "An audit of numbers needs a `LocationScale` likelihood, such as "
             f"normal. Received: {name}"
         )
-    if not issubclass(likelihood, Softmax) and shape[1] != 1:
-        raise ValueError(
-            "Multi-label outputs are not supported; audit one output at a "
-            f"time. Received: {shape[1]} outputs"
-        )
-    if len(shape) != 2:
+    if len(shape) > 2 or not (issubclass(likelihood, Softmax) or shape[1] == 1):
         raise ValueError(
             "An audit of labels needs one label per example: logits "
-            "(n, classes), or (n, 1) for yes or no. "
+            "(n, classes), or (n, 1) for yes or no. Multi-label outputs are "
+            "not supported; audit one output at a time. "
             f"Received: {name} of shape {shape}"
         )
     return max(shape[1], 2)

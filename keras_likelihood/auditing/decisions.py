@@ -79,8 +79,7 @@ def apply(y, path: str | os.PathLike) -> tuple[np.ndarray, np.ndarray]:
             f"Received: decisions on {mark[0]} and labels "
             f"{mark_of(given, classes)}"
         )
-    keep, changes = np.ones(n, bool), {}
-    seen = set()
+    keep, corrected, seen = np.ones(n, bool), y.copy(), set()
     for line, row in enumerate(rows, start=2):
         try:
             index, is_wrong, label = _read_row(row, given, classes)
@@ -90,20 +89,24 @@ def apply(y, path: str | os.PathLike) -> tuple[np.ndarray, np.ndarray]:
             raise ValueError(f"{path}, row {line}: {error}") from None
         seen.add(index)
         keep[index] = not is_wrong or label is not None
-        if label is not None:
-            changes[index] = label
-    return _corrected(y, changes, classes), keep
+        if label is None:
+            continue
+        if classes is not None and y.size > n:
+            corrected[index] = np.arange(classes) == label
+            continue
+        if corrected.dtype.kind != "f" and label != int(label):
+            corrected = corrected.astype("float64")
+        corrected[index] = label
+    return corrected, keep
 
 
 def _read(path):
     try:
         with open(path, newline="", encoding="utf-8-sig") as file:
             # Spreadsheets of some countries save with semicolons.
-            first = file.readline()
+            separator = "," if "," in file.readline() else ";"
             file.seek(0)
-            reader = csv.DictReader(
-                file, delimiter=";" if "," not in first else ","
-            )
+            reader = csv.DictReader(file, delimiter=separator)
             rows = [row for row in reader if any(row.values())]
             names = reader.fieldnames or []
     except (UnicodeDecodeError, csv.Error) as error:
@@ -121,40 +124,36 @@ def _read(path):
 def _read_row(row, given, classes):
     """Index of an example, whether its label is wrong, the label or `None`."""
     index, decision = _whole(row, "index", len(given)), row["decision"].lower()
+    own = given[index]
     if decision not in DECISIONS:
         raise ValueError(
             f"`decision` must be one of {DECISIONS}. "
             f"Received: {row['decision'][:40]!r}"
         )
-    label = None
-    if classes is None:
-        if row["label"]:
-            label = _number(row["label"])
-            if given.size != len(given) or not np.isfinite(label):
-                raise ValueError(
-                    "`label` must be a finite number, and empty for an "
-                    "example of several targets. "
-                    f"Received: {row['label'][:40]!r}"
-                )
-    else:
-        own = given[index]
-        if row["given"] and _whole(row, "given", classes) != own:
-            raise ValueError(
-                f"example {index} has the label {own}. "
-                f"Received: given={row['given']}"
-            )
-        label = _whole(row, "label", classes) if row["label"] else None
-        if label == own:
-            raise ValueError(
-                f"the new label of example {index} must differ from the given "
-                f"one. Received: {label}"
-            )
-    if label is not None and decision != "wrong":
+    if classes and row["given"] and _whole(row, "given", classes) != own:
+        raise ValueError(
+            f"example {index} has the label {own}. "
+            f"Received: given={row['given']}"
+        )
+    if not row["label"]:
+        return index, decision == "wrong", None
+    label = _whole(row, "label", classes) if classes else _number(row["label"])
+    if classes is None and (own.size > 1 or not np.isfinite(label)):
+        raise ValueError(
+            "`label` must be a finite number, and empty for an example of "
+            f"several targets. Received: {row['label'][:40]!r}"
+        )
+    if classes and label == own:
+        raise ValueError(
+            f"the new label of example {index} must differ from the given "
+            f"one. Received: {label}"
+        )
+    if decision != "wrong":
         raise ValueError(
             "only a wrong label has a new one. "
             f"Received: decision={decision}, label={label}"
         )
-    return index, decision == "wrong", label
+    return index, True, label
 
 
 def _whole(row, name, count):
@@ -173,17 +172,3 @@ def _number(text):
         return float(text)
     except ValueError:
         return np.nan
-
-
-def _corrected(y, changes, classes):
-    index, labels = list(changes), list(changes.values())
-    corrected = y.copy()
-    if classes is None and y.dtype.kind != "f":
-        if any(v != int(v) for v in labels):
-            corrected = y.astype("float64")
-    if classes is not None and corrected.size > len(y):
-        corrected[index] = 0
-        corrected[index, labels] = 1
-    elif index:
-        corrected.reshape(len(y), -1)[index, 0] = labels
-    return corrected

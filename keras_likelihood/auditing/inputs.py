@@ -5,9 +5,23 @@ import numpy as np
 
 from keras_likelihood.reading.targets import as_labels
 
+TASKS = ("classification", "regression")
 FEWEST = 10
 LARGEST = 1e15
 """Squares of larger numbers come near the end of single precision."""
+
+
+def check_options(task, **counts) -> None:
+    """Refuses an unknown task, and numbers that are not whole and >= 1."""
+    if task not in (None, *TASKS):
+        raise ValueError(
+            f"`task` must be one of {TASKS} or None. Received: {task!r}"
+        )
+    for name, value in counts.items():
+        if int(value) != value or value < 1:
+            raise ValueError(
+                f"`{name}` must be a whole number >= 1. Received: {value}"
+            )
 
 
 def as_numpy(values) -> np.ndarray:
@@ -45,18 +59,19 @@ def as_arrays(x, y, missing: bool = False):
             )
         if missing and part is not y and part.dtype.kind == "f":
             part = np.where(np.isnan(part), 0, part)
-        _refuse_nan(part, "y" if part is y else "x")
+        refuse_nan(part, "`y`" if part is y else "`x`")
     return x, y
 
 
-def _refuse_nan(values, name):
+def refuse_nan(values, name: str) -> None:
+    """Refuses arrays `(n, ...)` with numbers that are not finite."""
     # The sum is not finite if any entry is not; one pass, no mask.
     if values.dtype.kind != "f" or np.isfinite(values.sum(dtype="float64")):
         return
     bad = ~np.isfinite(values.reshape(len(values), -1)).all(axis=1)
     if bad.any():
         raise ValueError(
-            f"`{name}` must be finite. Received: NaN or infinite values in "
+            f"{name} must be finite. Received: NaN or infinite values in "
             f"{int(bad.sum())} example(s), the first at {int(bad.argmax())}"
         )
 
@@ -117,13 +132,8 @@ def as_inputs(x, y) -> tuple[np.ndarray, np.ndarray]:
 def as_classes(y, classes: int | None = None) -> tuple[np.ndarray, int]:
     """Returns class numbers `(n,)` and the number of classes.
 
-    `y` holds class numbers or is one-hot. `classes` is given if there are
-    more than `y` shows.
+    `classes` is given if there are more than `y` shows.
     """
-    if y.dtype.kind not in "biuf":
-        raise ValueError(
-            f"Labels must be class numbers. Received: dtype {y.dtype}"
-        )
     if y.ndim == 2 and y.shape[1] > 1:
         if classes not in (None, y.shape[1]):
             raise ValueError(
@@ -131,7 +141,8 @@ def as_classes(y, classes: int | None = None) -> tuple[np.ndarray, int]:
             )
         classes = y.shape[1]
     elif classes is None:
-        classes = max(int(min(np.ceil(y.max()), 1e9)) + 1, 2)
+        highest = y.max() if y.dtype.kind in "biuf" else 1
+        classes = max(int(min(np.ceil(highest), 1e9)) + 1, 2)
     labels = as_labels(y, (len(y), classes))
     if classes < 2 or (labels == labels[0]).all():
         raise ValueError(

@@ -3,7 +3,6 @@
 import csv
 import dataclasses
 import os
-from typing import NamedTuple
 
 import keras
 import numpy as np
@@ -69,12 +68,10 @@ class AuditReport:
 
     def shown_columns(self) -> dict:
         """`columns` without the one that is the score itself."""
-        is_score = self.score_name == "predicted scale"
-        return {
-            k: v
-            for k, v in self.columns.items()
-            if k != "scale" or not is_score
-        }
+        columns = dict(self.columns)
+        if self.score_name == "predicted scale":
+            columns.pop("scale", None)
+        return columns
 
     def to_csv(self, path: str | os.PathLike) -> None:
         """Writes `label_issues` with the index in front and `score` last."""
@@ -83,11 +80,10 @@ class AuditReport:
             **self.label_issues,
             "score": self.scores,
         }
-        rows = zip(*(c.tolist() for c in columns.values()), strict=True)
+        cells = (values.tolist() for values in columns.values())
         with open(path, "w", newline="", encoding="utf-8") as file:
-            writer = csv.writer(file)
-            writer.writerow(columns)
-            writer.writerows(rows)
+            rows = zip(*cells, strict=True)
+            csv.writer(file).writerows([columns, *rows])
 
     def label_issues_frame(self):
         """`label_issues` as a `pandas.DataFrame`; needs pandas."""
@@ -108,19 +104,8 @@ class AuditReport:
         )
 
 
-class Score(NamedTuple):
-    """One number per example, `(n,)`; high is suspicious.
-
-    `name` says in two or three words what it is, `meaning` in a sentence.
-    """
-
-    values: np.ndarray
-    name: str
-    meaning: str
-
-
-def score_of(reading, learned, nll) -> Score:
-    """The most telling score of a `Reading`.
+def score_of(reading, learned, nll) -> tuple[np.ndarray, str, str]:
+    """The most telling score `(n,)` of a `Reading`, its name and meaning.
 
     It is the temperature or scale that each example `learned`, if there is
     one, then the predicted one, then the `nll` of the labels, `(n,)`.
@@ -132,14 +117,16 @@ def score_of(reading, learned, nll) -> Score:
             f"Every training example learned a {name} of its own. It is high "
             f"where the model disagrees with the {label}."
         )
-        return Score(learned, f"learned {name}", meaning)
-    predicted = _predicted_spread(reading)
-    if predicted is not None:
+        return learned, f"learned {name}", meaning
+    found = reading.without_data_parameters().parameter(name)
+    values = np.ones(()) if found is None else np.asarray(found.values)
+    each = values.ndim and len(values) == len(reading.prediction)
+    if each and np.ptp(values, axis=0).any():
         meaning = (
             f"The model predicts a {name} for each input. It is high where "
             f"the model is unsure of any {label}."
         )
-        return Score(predicted, f"predicted {name}", meaning)
+        return per_example(values), f"predicted {name}", meaning
     meaning = (
         f"The negative log-likelihood of the given {label}, since the model "
         f"has no {name} of each example. It is high where the model finds the "
@@ -147,18 +134,7 @@ def score_of(reading, learned, nll) -> Score:
         f"very {label}s may have memorized the wrong ones, and then scores "
         "them low."
     )
-    return Score(nll, f"NLL of the given {label}", meaning)
-
-
-def _predicted_spread(reading):
-    """Temperature or scale of each example `(n,)`, if they differ."""
-    found = reading.without_data_parameters().parameter(
-        reading.uncertainty_parameter
-    )
-    values = np.ones(()) if found is None else np.asarray(found.values)
-    if values.ndim == 0 or len(values) != len(reading.prediction):
-        return None
-    return per_example(values) if np.ptp(values, axis=0).any() else None
+    return nll, f"NLL of the given {label}", meaning
 
 
 def learned_values(reading, data_parameter, n):
@@ -212,11 +188,9 @@ def judge_labels(reading, y, data_parameter) -> AuditReport:
     memory, temperature = learned_values(reading, data_parameter, len(y))
     if memory is not None:
         return _judge_by_memory(y, nll, memory)
-    order = (
-        "the probability of the given label, the lowest first"
-        if temperature is None
-        else "the learned temperature, the highest first"
-    )
+    order = "learned temperature, the highest"
+    if temperature is None:
+        order = "probability of the given label, the lowest"
     return AuditReport(
         "classification",
         *score_of(reading, temperature, nll),
@@ -225,7 +199,7 @@ def judge_labels(reading, y, data_parameter) -> AuditReport:
         {"p(given)": np.exp(-nll), "p(predicted)": p.max(axis=1)},
         "A label is suspected if another class is the most probable one, and "
         "as probable as that class is on average where it is the given label "
-        f"(confident learning). The list is in the order of {order}.",
+        f"(confident learning). The list is in the order of the {order} first.",
     )
 
 
@@ -269,16 +243,30 @@ def judge_targets(reading, y, data_parameter) -> AuditReport:
     shared = reading.without_data_parameters()
     parameters = {p.name: p.values for p in shared.parameters}
     _, learned = learned_values(reading, data_parameter, n)
+    rule = (
+        "A target is suspected if fewer than one error of its size is "
+        "expected among all examples under the model's likelihood."
+    )
     # A scale that an example learned excuses its own error.
-    is_fitted = learned is not None or "scale" not in parameters
-    if is_fitted:
+    if learned is not None or "scale" not in parameters:
         parameters["scale"] = typical_scale(shared, residual)
-    nll, tail = _nll_and_tail(reading.likelihood, residual, parameters)
+        rule += " Its scale is taken from the median error of all examples."
+    around_zero = reading.likelihood(
+        np.zeros(shape, "float32"),
+        **{k: np.asarray(v, "float32") for k, v in parameters.items()},
+    )
+    error = residual.astype("float32")
+    nll = _numpy(around_zero.nll(error)).reshape(n, -1).mean(axis=1)
+    # The probability of a larger error.
+    tail = 2 * _numpy(around_zero.cdf(-np.abs(error))).reshape(n, -1)
+    if tail.shape[1] > 1:
+        rule += " Of several targets the least probable one is shown."
     # The least of several probabilities is small by chance.
     probability = np.minimum(tail.min(axis=1) * tail.shape[1], 1.0)
-    quality = probability
+    quality, order = probability, "tail probability, the least"
     if learned is not None:
         quality = 1 / (1 + learned / parameters["scale"])
+        order = "learned scale, the highest"
     at = (np.arange(n), tail.argmin(axis=1))
     scale = np.broadcast_to(parameters["scale"], shape).reshape(n, -1)[at]
     issues = {
@@ -292,8 +280,7 @@ def judge_targets(reading, y, data_parameter) -> AuditReport:
         "residual / scale": residual.reshape(n, -1)[at] / scale,
         "tail probability": probability,
     }
-    nll = nll.mean(axis=1)
-    rule = _rule(learned is not None, is_fitted, tail.shape[1])
+    rule = f"{rule} The list is in the order of the {order} first."
     score = score_of(reading, learned, nll)
     return AuditReport("regression", *score, issues, nll, columns, rule)
 
@@ -315,32 +302,5 @@ def typical_scale(reading, residual) -> float:
     return float(np.median(size) / middle or size.mean() or 1.0)
 
 
-def _nll_and_tail(likelihood, residual, parameters):
-    """NLL and the probability of a larger error, `(n, targets)` each."""
-    around_zero = likelihood(
-        np.zeros(residual.shape, "float32"),
-        **{k: np.asarray(v, "float32") for k, v in parameters.items()},
-    )
-    nll = around_zero.nll(residual.astype("float32"))
-    tail = around_zero.cdf(-np.abs(residual).astype("float32"))
-    n = len(residual)
-    return _numpy(nll).reshape(n, -1), 2 * _numpy(tail).reshape(n, -1)
-
-
 def _numpy(tensor):
     return keras.ops.convert_to_numpy(tensor).astype("float64")
-
-
-def _rule(is_learned, is_fitted, targets):
-    rule = (
-        "A target is suspected if fewer than one error of its size is "
-        "expected among all examples under the model's likelihood."
-    )
-    if is_fitted:
-        rule += " Its scale is taken from the median error of all examples."
-    if targets > 1:
-        rule += " Of several targets the least probable one is shown."
-    order = "tail probability, the least"
-    if is_learned:
-        order = "learned scale, the highest"
-    return f"{rule} The list is in the order of the {order} first."

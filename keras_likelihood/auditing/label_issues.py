@@ -73,10 +73,9 @@ def find_label_issues(y, probabilities, temperature=None) -> dict:
     quality = probabilities[np.arange(len(y)), y]
     if temperature is not None:
         quality = 1 / (1 + np.asarray(temperature, "float64"))
+    other = (confident >= 0) & (confident != y) & (predicted != y)
     return {
-        "is_label_issue": (confident >= 0)
-        & (confident != y)
-        & (predicted != y),
+        "is_label_issue": other,
         "label_quality": quality,
         "given_label": y,
         "predicted_label": predicted,
@@ -89,10 +88,11 @@ _ROUNDS = 60
 
 
 def true_class_probabilities(y, memory, power=SHARPNESS) -> np.ndarray:
-    """Probabilities of the true classes, from given labels and a memory.
+    """Probabilities of the true classes `(n, classes)`.
 
-    The memory m of an example is the mean of its predictions during training.
-    A label is drawn from the row of a confusion matrix C that belongs to the
+    They come from given labels `(n,)` and a memory `(n, classes)`, see
+    `NoisyLabels`: the mean m of an example's predictions during training. A
+    label is drawn from the row of a confusion matrix C that belongs to the
     true class, so by Bayes' rule
 
         P(true class is k) ~ m_k^power C[k, y]
@@ -103,14 +103,6 @@ def true_class_probabilities(y, memory, power=SHARPNESS) -> np.ndarray:
     makes the given labels most probable, found by expectation maximisation
     (Dawid and Skene, 1979). One made-up observation in each of its cells keeps
     rare classes away from zero.
-
-    Args:
-        y: given class numbers `(n,)`.
-        memory: `(n, classes)`, entries `>= 0`; see `NoisyLabels`.
-        power: of the remembered probabilities, `> 0`.
-
-    Returns:
-        `(n, classes)`, rows that sum to one.
     """
     y, memory = np.asarray(y), np.asarray(memory, "float64")
     classes = memory.shape[1]

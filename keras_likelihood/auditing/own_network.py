@@ -10,15 +10,14 @@ from keras_likelihood.auditing.inputs import (
     as_classes,
     as_inputs,
     as_quantities,
+    check_options,
 )
 from keras_likelihood.data_parameters import DataParameter, indexed
 from keras_likelihood.losses import NoisyLabelsLoss, StudentTLoss
 from keras_likelihood.models import LikelihoodModel
 
-VISITS = 40_000
-"""Examples that training sees in all, if no number of epochs is given."""
-EPOCHS = (12, 40)
-"""Fewest and most epochs then."""
+VISITS, EPOCHS = 40_000, (12, 40)
+"""Examples that training sees in all, and the fewest and most epochs for it."""
 LARGEST_SIDE = 40
 """Pixels of an image that the convolutions see; larger ones are averaged."""
 WIDTHS = (24, 40, 64)
@@ -83,69 +82,52 @@ def train_for_audit(
         history.
     """
     x, y = as_inputs(x, y)
+    n = len(x)
     if task is None:
         whole = y.dtype.kind != "f" or np.array_equal(y, np.round(y))
         task = "classification" if whole else "regression"
     if epochs is None:
-        epochs = int(np.clip(VISITS // len(x), *EPOCHS))
-    if int(epochs) != epochs or epochs < 1:
-        raise ValueError(
-            f"`epochs` must be a whole number >= 1. Received: {epochs}"
-        )
-    if task not in ("classification", "regression"):
-        raise ValueError(
-            "`task` must be 'classification', 'regression' or None. "
-            f"Received: {task!r}"
-        )
-    is_regression = task == "regression"
-    if is_regression:
+        epochs = int(np.clip(VISITS // n, *EPOCHS))
+    check_options(task, epochs=epochs)
+    epochs, learned = int(epochs), DataParameter(n)
+    loss: Any
+    if task == "regression":
         y, units = as_quantities(y), 1
         # One gross error would set the mean and the deviation of all.
         middle = float(np.median(y))
         spread = 1.4826 * float(np.median(np.abs(y - middle)))
         spread = spread or float(y.std())
         y = ((y - middle) / spread).astype("float32")
+        loss = StudentTLoss(scale=learned)
     else:
         y, units = as_classes(y, classes)
+        loss = NoisyLabelsLoss(learned)
     keras.utils.set_random_seed(seed)
     inputs, features = _body(x)
     outputs = keras.layers.Dense(units)(features)
     model = LikelihoodModel(inputs, outputs)
-    learned = DataParameter(len(x))
-    loss = (
-        StudentTLoss(scale=learned)
-        if is_regression
-        else NoisyLabelsLoss(learned)
-    )
-    history = _fit(model, loss, x, y, int(epochs), on_epoch)
-    if not is_regression:
-        return OwnNetwork(model, learned, history)
-    answer = keras.layers.Rescaling(spread, middle)(outputs)
-    model = LikelihoodModel(inputs, answer)
-    return OwnNetwork(model, learned.values() * spread, history)
-
-
-def _fit(model, loss, x, y, epochs, on_epoch):
-    n = len(x)
     # Some dozens of steps per epoch, also where there are few examples.
     batch = int(np.clip(2 ** (n // 24).bit_length() // 2, 16, 128))
     rate = keras.optimizers.schedules.CosineDecay(2e-3, epochs * -(-n // batch))
     model.compile(keras.optimizers.AdamW(rate, weight_decay=1e-3), loss=loss)
-    callbacks = []
-    if on_epoch:
-        callbacks.append(
-            keras.callbacks.LambdaCallback(
-                on_epoch_end=lambda epoch, logs: on_epoch(epoch + 1, epochs)
-            )
+    show = keras.callbacks.LambdaCallback(
+        on_epoch_end=lambda epoch, logs: (
+            on_epoch and on_epoch(epoch + 1, epochs)
         )
-    return model.fit(
+    )
+    history = model.fit(
         x,
         indexed(y),
         batch_size=batch,
         epochs=epochs,
-        callbacks=callbacks,
+        callbacks=[show],
         verbose=0,
     )
+    if task == "classification":
+        return OwnNetwork(model, learned, history)
+    answer = keras.layers.Rescaling(spread, middle)(outputs)
+    model = LikelihoodModel(inputs, answer)
+    return OwnNetwork(model, learned.values() * spread, history)
 
 
 def _body(x):
@@ -195,6 +177,5 @@ def _standardise(x, h):
     mean = some.mean(axis=axes, dtype="float64")
     spread = some.std(axis=axes, dtype="float64")
     # Of a constant column rounding alone would be left.
-    is_constant = spread <= 1e-6 * np.abs(mean)
-    spread = np.where(is_constant, 1.0, spread)
+    spread = np.where(spread <= 1e-6 * np.abs(mean), 1.0, spread)
     return keras.layers.Normalization(mean=mean, variance=spread**2)(h)

@@ -36,13 +36,9 @@ APPLY = (
 def write_audit(report, shown, output, top, title, y=None, apply=APPLY) -> str:
     """Writes the page of a report, and its folder; returns its path.
 
-    Args:
-        report: an `AuditReport`.
-        shown: how inputs are shown, see `show_inputs`.
-        output, title: path and title of the page.
-        top: how many of the highest and of the lowest scores to hold.
-        y: targets of a regression, if they are not those of the report.
-        apply: a sentence and a line that applies the decisions.
+    `shown` says how inputs are shown, `top` how many of the highest and of
+    the lowest scores to hold, and `y` has the targets of a regression, if they
+    are not those of the report.
     """
     issues, names = report.label_issues, report.label_names
     n, count = len(report.scores), report.num_issues
@@ -50,9 +46,15 @@ def write_audit(report, shown, output, top, title, y=None, apply=APPLY) -> str:
         y = issues["given_label"]
     mark = mark_of(y, names and len(names))
     what = "label errors" if names else "bad targets"
-    pairs = _pairs(issues) if names else []
-    confused = _most_confused(pairs)
     suspected = issues["is_label_issue"]
+    # Given and predicted label, and how many suspects; most first.
+    labels = issues["given_label"], issues["predicted_label"]
+    both = zip(*(v[suspected].tolist() for v in labels), strict=True)
+    pairs = collections.Counter(sorted(both)).most_common() if names else []
+    used: collections.Counter = collections.Counter()
+    for pair, number in pairs:
+        used.update(dict.fromkeys(pair, number))
+    confused = sorted(label for label, _ in used.most_common(MOST_CLASSES))
     write_page(
         output,
         "audit.html",
@@ -69,7 +71,7 @@ def write_audit(report, shown, output, top, title, y=None, apply=APPLY) -> str:
         names=names,
         pairs=pairs,
         confused=confused,
-        is_long=any(len(names[number]) > 3 for number in confused),
+        is_long=any(len(names[label]) > 3 for label in confused),
         histogram=histogram(report.scores, suspected, report.score_name),
         apply_words=apply[0],
         apply_line=apply[1],
@@ -81,22 +83,6 @@ def write_audit(report, shown, output, top, title, y=None, apply=APPLY) -> str:
         },
     )
     return os.fspath(output)
-
-
-def _pairs(issues) -> list[tuple[tuple[int, int], int]]:
-    """Given and predicted label, and how many suspects; most first."""
-    suspected = issues["is_label_issue"]
-    columns = issues["given_label"], issues["predicted_label"]
-    both = zip(*(c[suspected].tolist() for c in columns), strict=True)
-    return collections.Counter(sorted(both)).most_common()
-
-
-def _most_confused(pairs) -> list[int]:
-    """The classes with the most suspected labels, in their order."""
-    used: collections.Counter = collections.Counter()
-    for pair, count in pairs:
-        used.update(dict.fromkeys(pair, count))
-    return sorted(number for number, _ in used.most_common(MOST_CLASSES))
 
 
 def _key(mark, shown):
@@ -161,24 +147,25 @@ def _page_data(report, shown, top) -> dict:
 
 def _columns(report):
     """Kind, digits and values of each column, by name."""
-    classes = report.task == "classification"
-    issues = report.label_issues
+    issues, names = report.label_issues, ("target", "prediction")
+    kind = "number"
+    if report.task == "classification":
+        names, kind = ("given", "predicted"), "label"
     # The summary says the whole name; a column has room for one word.
     score = "NLL" if "NLL" in report.score_name else report.score_name
-    labels = ("given", "predicted") if classes else ("target", "prediction")
     columns = {
-        labels[0]: issues["given_label"],
-        labels[1]: issues["predicted_label"],
+        names[0]: issues["given_label"],
+        names[1]: issues["predicted_label"],
         score: report.scores,
         **report.shown_columns(),
     }
     if report.score_name.startswith("learned"):
         columns["quality"] = issues["label_quality"]
-
-    def kind(name):
-        return "label" if classes and name in labels else "number"
-
     return {
-        name: (kind(name), _DIGITS.get(name, decimals(values)), values)
+        name: (
+            kind if name in names else "number",
+            _DIGITS.get(name, decimals(values)),
+            values,
+        )
         for name, values in columns.items()
     }
