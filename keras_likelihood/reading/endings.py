@@ -28,27 +28,23 @@ _SHAPE_ONLY = (
 """Layers and operations, by name, that do not change the values."""
 
 
-def last_layer(tensor):
-    """The layer that decides what a symbolic output means.
+def deciding_layer(tensor) -> tuple:
+    """The layer that decides what a symbolic output means, and its inputs.
 
     The search goes into nested models, and skips layers that do not change the
     values.
     """
-    return _deciding_layer(tensor)[0]
-
-
-def _deciding_layer(tensor):
     layer, inputs, position = producer(tensor)
     if is_graph(layer):
-        return _deciding_layer(layer.outputs[position])
+        return deciding_layer(layer.outputs[position])
     if _passes(layer, tensor, inputs):
-        return _deciding_layer(inputs[0])
+        return deciding_layer(inputs[0])
     return layer, inputs
 
 
 def kind_of(tensor) -> str | None:
     """`"softmax"`, `"sigmoid"`, `"linear"`, or `None` if unrecognised."""
-    layer, inputs = _deciding_layer(tensor)
+    layer, inputs = deciding_layer(tensor)
     if isinstance(layer, keras.layers.Softmax):
         return "softmax" if layer.axis in (-1, None) else None
     if isinstance(layer, OneVsRestTable | TemperedProbabilities):
@@ -74,9 +70,8 @@ def kind_of(tensor) -> str | None:
 def open_ending(tensor, strip: bool):
     """Logits and features of a classifier's output, in its graph.
 
-    With `strip` the softmax or sigmoid at its end is removed. The logits are
-    `None` if that is not possible. The features are `None` if the layer does
-    not have one input.
+    With `strip` the softmax or sigmoid at its end is removed. What cannot be
+    found is `None`.
     """
     layer, inputs, _ = producer(tensor)
     if _passes(layer, tensor, inputs):
@@ -85,10 +80,8 @@ def open_ending(tensor, strip: bool):
     if isinstance(layer, _BARE):
         _, features = open_ending(inputs[0], strip=False)
         return (inputs[0] if strip else tensor), features
-    single = len(inputs) == 1 and not isinstance(
-        layer, keras.Model | LinearPool
-    )
-    features = inputs[0] if single else None
+    several = len(inputs) != 1 or isinstance(layer, keras.Model | LinearPool)
+    features = None if several else inputs[0]
     if strip and isinstance(layer, _ACTIVATED):
         return _without_activation(layer)(inputs[0]), features
     return (None if strip else tensor), features
@@ -99,17 +92,11 @@ def open_models(graph, name: str | None = None) -> keras.Model:
 
     The layer called `name` is not inside a nested model either.
     """
-    while True:
-        nested = _nested_at_end(keras.tree.flatten(graph.output)[0])
-        if nested is None:
-            holders = (v for v in graph.layers if _holds(v, name))
-            nested = next(holders, None)
-        if nested is None:
-            return graph
-        graph = _with_layers_of(graph, nested)
-
-
-def _with_layers_of(graph, nested):
+    end = _nested_at_end(keras.tree.flatten(graph.output)[0])
+    holders = [layer for layer in graph.layers if _holds(layer, name)]
+    nested = end or next(iter(holders), None)
+    if nested is None:
+        return graph
     taken = {layer.name for layer in graph.operations}
     # A Sequential has layers alone.
     for layer in getattr(nested, "operations", nested.layers):
@@ -120,43 +107,10 @@ def _with_layers_of(graph, nested):
         # `call` runs the layers inside the model without the model itself.
         return (layer.call if layer is nested else layer)(*args, **kwargs)
 
-    return keras.models.clone_model(
+    graph = keras.models.clone_model(
         graph, clone_function=lambda layer: layer, call_function=call
     )
-
-
-def rename_twins(graph, outputs):
-    """Renames layers of a graph whose names occur again in its outputs.
-
-    A model that is recalibrated twice has layers of the same names.
-    """
-    old = {id(operation) for operation in graph.operations}
-    new, waiting = {}, list(outputs)
-    while waiting:
-        layer, inputs, _ = producer(waiting.pop())
-        if id(layer) not in old and layer.name not in new:
-            new[layer.name] = layer
-            waiting += inputs
-    taken = {operation.name for operation in graph.operations} | set(new)
-    for operation in graph.operations:
-        if operation.name in new:
-            while operation.name in taken:
-                operation.name = f"first_{operation.name}"
-            taken.add(operation.name)
-
-
-def layer_output(graph, name: str):
-    """The output of a layer in a graph."""
-    seen, waiting = set(), keras.tree.flatten(graph.output)
-    while waiting:
-        tensor = waiting.pop()
-        layer, inputs, position = producer(tensor)
-        if layer.name == name and position == 0:
-            return tensor
-        if id(tensor) not in seen:
-            seen.add(id(tensor))
-            waiting += inputs
-    return graph.get_layer(name).output
+    return open_models(graph, name)
 
 
 def _nested_at_end(tensor):
@@ -172,6 +126,42 @@ def _holds(layer, name):
     return is_graph(layer) and any(
         inner.name == name or _holds(inner, name) for inner in layer.layers
     )
+
+
+def _made_by(outputs):
+    """The tensors behind outputs, and the layer and position of each."""
+    seen, waiting = set(), list(outputs)
+    while waiting:
+        tensor = waiting.pop()
+        if id(tensor) not in seen:
+            seen.add(id(tensor))
+            layer, inputs, position = producer(tensor)
+            yield tensor, layer, position
+            waiting += inputs
+
+
+def rename_twins(graph, outputs):
+    """Renames layers of a graph whose names occur again in its outputs.
+
+    A model that is recalibrated twice has layers of the same names.
+    """
+    old = {id(operation) for operation in graph.operations}
+    layers = [layer for _, layer, _ in _made_by(outputs)]
+    new = {layer.name for layer in layers if id(layer) not in old}
+    taken = {operation.name for operation in graph.operations} | new
+    for operation in graph.operations:
+        if operation.name in new:
+            while operation.name in taken:
+                operation.name = f"first_{operation.name}"
+            taken.add(operation.name)
+
+
+def layer_output(graph, name: str):
+    """The output of a layer in a graph."""
+    for tensor, layer, position in _made_by(keras.tree.flatten(graph.output)):
+        if layer.name == name and position == 0:
+            return tensor
+    return graph.get_layer(name).output
 
 
 def _passes(layer, tensor, inputs):

@@ -15,9 +15,6 @@ def load_model(model) -> keras.Model:
     """Returns the model itself, or loads it from a `.keras` file.
 
     Files are loaded in safe mode, so that no code in them runs.
-
-    Args:
-        model: a `keras.Model`, or the path of a `.keras` file.
     """
     if isinstance(model, keras.Model):
         return model
@@ -50,11 +47,23 @@ def copy_model(model, example=None) -> tuple[keras.Model, bool]:
             _structure(model, "input"), output_of(model), name=model.name
         )
     else:
-        inputs = _inputs_like(model, example)
+        arrays = keras.tree.flatten(example)
+        if not arrays or not all(hasattr(a, "shape") for a in arrays):
+            raise ValueError(
+                "A model without a graph of its own needs arrays as `x`, or "
+                "batches that can be read twice. Received: "
+                f"{type(model).__name__} and {type(example).__name__}"
+            )
+        inputs = keras.tree.map_structure(_input_like, example)
         graph = keras.Model(inputs, model(inputs), name=model.name)
     try:
         copy = keras.models.clone_model(graph)
-        _copy_weights(graph, copy)
+        # A file is used, because `set_weights` is not enough for layers such
+        # as Normalization.
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder) / "copy.weights.h5"
+            graph.save_weights(path)
+            copy.load_weights(path)
     except (NotImplementedError, TypeError, ValueError):
         copy = None
     if copy is not None and (example is None or _agree(graph, copy, example)):
@@ -87,37 +96,19 @@ def _structure(model, side):
     return tensors[0] if len(tensors) == 1 else tensors
 
 
-def _inputs_like(model, example):
-    arrays = keras.tree.flatten(example)
-    if not arrays or not all(hasattr(a, "shape") for a in arrays):
-        raise ValueError(
-            "A model without a graph of its own needs arrays as `x`, or "
-            "batches that can be read twice. "
-            f"Received: {type(model).__name__} and {type(example).__name__}"
-        )
-    return keras.tree.map_structure(
-        lambda array: keras.Input(
-            array.shape[1:],
-            dtype=None if array.dtype.kind == "f" else array.dtype.name,
-        ),
-        example,
-    )
-
-
-def _copy_weights(model, copy):
-    # A file is used, because `set_weights` is not enough for layers such as
-    # Normalization.
-    with tempfile.TemporaryDirectory() as folder:
-        path = pathlib.Path(folder) / "copy.weights.h5"
-        model.save_weights(path)
-        copy.load_weights(path)
+def _input_like(array):
+    dtype = None if array.dtype.kind == "f" else array.dtype.name
+    return keras.Input(array.shape[1:], dtype=dtype)
 
 
 def _agree(model, copy, example):
     few = keras.tree.map_structure(lambda array: array[:2], example)
-    found = (keras.tree.flatten(each(few)) for each in (model, copy))
-    pairs = [
-        [keras.ops.convert_to_numpy(tensor) for tensor in pair]
-        for pair in zip(*found, strict=True)
-    ]
-    return all(np.allclose(a, b, 1e-3, 1e-4, equal_nan=True) for a, b in pairs)
+    pairs = zip(
+        *(keras.tree.flatten(each(few)) for each in (model, copy)), strict=True
+    )
+    return all(
+        np.allclose(
+            *map(keras.ops.convert_to_numpy, pair), 1e-3, 1e-4, equal_nan=True
+        )
+        for pair in pairs
+    )

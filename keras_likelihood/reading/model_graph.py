@@ -1,6 +1,7 @@
 """A trained model as symbolic prediction, parameters and features."""
 
 import contextlib
+import functools
 from collections.abc import Iterator
 
 import keras
@@ -22,8 +23,8 @@ from keras_likelihood.likelihoods.output import split_output
 from keras_likelihood.losses.likelihood_loss import LikelihoodLoss
 from keras_likelihood.reading.endings import (
     PROBABILITIES,
+    deciding_layer,
     kind_of,
-    last_layer,
     layer_output,
     open_ending,
     open_models,
@@ -49,12 +50,11 @@ class ModelGraph:
         model: a `keras.Model` or the path of a `.keras` file.
         x: inputs as for `predict`, or batches `(x, y)`; a model that was not
             built as a graph takes its shapes from them.
-        batched: whether `x` are batches. Defaults to False.
+        batched: whether `x` are batches.
         features: name of the layer whose output are the features. Defaults
             to the input of the layer that makes the prediction.
 
     Attributes:
-        prediction: symbolic tensor.
         parameters: the likelihood's parameters by name: symbolic tensors
             where the model predicts them, numbers where its loss holds them.
         likelihood: class of the likelihood, or `None` if unknown.
@@ -63,8 +63,11 @@ class ModelGraph:
     def __init__(self, model, x=None, *, batched: bool = False, features=None):
         model = load_model(model)
         self.loss = getattr(model, "loss", None)
-        example = _first_input(x) if batched else x
-        copy, self._is_copy = copy_model(model, example)
+        if batched:
+            # An iterator would lose the batch that is read here.
+            lost = isinstance(x, Iterator)
+            x = None if lost else next(numpy_batches(x))[0]
+        copy, self._is_copy = copy_model(model, x)
         self.graph = open_models(copy, features)
         self._feature_layer = features
         output = self.graph.output
@@ -78,45 +81,26 @@ class ModelGraph:
         self.likelihood, self.parameters = _parameters(
             self.loss, self.graph, beside
         )
-        self._pool_classes()
         self._example = None
-
-    def _pool_classes(self):
-        """Turns an ensemble of classifiers into one classifier."""
         kind = self.likelihood
-        if kind is None or not issubclass(kind, EnsembleDistribution):
-            return
-        if kind.likelihood in (Softmax, Bernoulli):
-            tensors, known = self._separate_parameters()
-            name, given = kind.likelihood.name(), known.get("temperature", 1.0)
-            layer = PooledLogits(name, kind.components, given)
-            self._become(kind.likelihood, layer, tensors)
+        if kind and issubclass(kind, EnsembleDistribution):
+            one = kind.likelihood
+            if one in (Softmax, Bernoulli):
+                # Several classifiers are one.
+                members = one.name(), kind.components
+                self._end_in(one, lambda known: PooledLogits(*members, **known))
 
-    def _number_classes(self):
-        """Turns a likelihood of ordered classes into a softmax."""
-        kind = self.likelihood
-        if kind is None or issubclass(kind, Softmax | Bernoulli):
-            return
-        one = self.prediction.shape[-1] == 1
-        if one and hasattr(kind, "class_probabilities"):
-            tensors, known = self._separate_parameters()
-            layer = ClassLogits(kind.name(), known)
-            self._become(Softmax, layer, [self.prediction, *tensors])
-
-    def _become(self, likelihood, layer, tensors):
-        with full_precision():
-            self.prediction = layer(tensors)
-        self.likelihood, self.parameters = likelihood, {}
-
-    def _separate_parameters(self):
-        """Symbolic parameters in a list, and the others as numbers."""
-        tensors, known = [], {}
+    def _end_in(self, likelihood, layer_of, *first):
+        """Becomes a classifier that ends in a layer of its parameters."""
+        tensors, known = list(first), {}
         for name, value in self.parameters.items():
             if isinstance(value, keras.KerasTensor):
                 tensors.append(value)
             else:
                 known[name] = np.asarray(value, "float64").tolist()
-        return tensors, known
+        with full_precision():
+            self.prediction = layer_of(known)(tensors)
+        self.likelihood, self.parameters = likelihood, {}
 
     def logits(
         self,
@@ -124,24 +108,24 @@ class ModelGraph:
         multi_label: bool | None = None,
         bound: float = 30.0,
     ):
-        """Logits, divided by the temperature that the model has.
+        """Logits by the temperature of the model, and whether multi-label.
 
-        Args:
-            from_logits: whether the output is logits.
-            multi_label: whether the columns are independent yes/no questions.
-                With `None` the loss and the last layer decide both.
-            bound: see `LogProbabilities`.
-
-        Returns:
-            `(logits, multi_label)`. A plain vector `(batch,)` gets an axis
-            of one unit.
+        If the arguments are `None`, the loss and the last layer decide. A
+        plain vector `(batch,)` gets an axis of one unit.
         """
-        self._number_classes()
+        law = self.likelihood or Softmax
+        is_ordered = hasattr(law, "class_probabilities") and not issubclass(
+            law, Softmax | Bernoulli
+        )
+        if is_ordered and self.prediction.shape[-1] == 1:
+            logits_of = functools.partial(ClassLogits, law.name())
+            self._end_in(Softmax, logits_of, self.prediction)
         self._refuse_regressor()
         kind = None if self.likelihood else kind_of(self.prediction)
         if from_logits is None:
+            layer = type(deciding_layer(self.prediction)[0]).__name__
             from_logits = self.likelihood is not None or puts_out_logits(
-                kind, self.loss, type(last_layer(self.prediction)).__name__
+                kind, self.loss, layer
             )
         many = self.prediction.shape[1:][-1:] not in ((), (1,))
         if multi_label is None:
@@ -159,15 +143,13 @@ class ModelGraph:
             return self._tempered(logits), multi_label
 
     def _refuse_regressor(self):
-        kind = self.likelihood or Softmax
-        if issubclass(kind, Softmax | Bernoulli):
-            if "scale" not in self.parameters:
-                return
-        advice = (
-            "For regressors use `keras_likelihood.recalibration.regression`. "
-            if issubclass(kind, LocationScale) or kind is Softmax
-            else ""
-        )
+        kind, advice = self.likelihood or Softmax, ""
+        is_classifier = issubclass(kind, Softmax | Bernoulli)
+        if is_classifier and "scale" not in self.parameters:
+            return
+        if issubclass(kind, LocationScale) or kind is Softmax:
+            path = "keras_likelihood.recalibration.regression"
+            advice = f"For regressors use `{path}`. "
         raise ValueError(
             f"`model` must be a classifier with one output. {advice}"
             f"Received: a prediction with {sorted(self.parameters)}"
@@ -210,12 +192,10 @@ class ModelGraph:
             found = extractor.predict(x, batch_size=batch_size, verbose=0)
             return found, np.asarray(y), weight
         columns = []
-        for batch in numpy_batches(x):
-            self._example = keras.tree.map_structure(lambda a: a[:1], batch[0])
-            found = extractor.predict_on_batch(batch[0])
-            columns.append({**found, "y": batch[1]})
-            if len(batch) == 3:
-                columns[-1]["weight"] = batch[2]
+        for given, *others in numpy_batches(x):
+            self._example = keras.tree.map_structure(lambda a: a[:1], given)
+            beside = dict(zip(("y", "weight"), others, strict=False))
+            columns.append({**extractor.predict_on_batch(given), **beside})
         merged = {
             name: np.concatenate([np.asarray(c[name]) for c in columns])
             for name in columns[0]
@@ -225,13 +205,10 @@ class ModelGraph:
     def extend(
         self, base, build, *, trainable: bool = False, model_class=keras.Model
     ) -> keras.Model:
-        """Returns the copy with a new output.
+        """Returns the copy with the output that `build` makes.
 
-        Args:
-            base: symbolic tensors of the copy that the output is made of.
-            build: function that makes the output.
-            trainable: whether the layers below `base` may be trained.
-            model_class: the class of the result.
+        `base` are the symbolic tensors that it is made of, and `trainable`
+        says whether the layers below them may be trained.
         """
         if self._is_copy:
             below = keras.Model(self.graph.input, keras.tree.flatten(base))
@@ -260,13 +237,6 @@ def full_precision():
         keras.config.set_dtype_policy(policy)
 
 
-def _first_input(batches):
-    # An iterator would lose the batch that is read here.
-    if isinstance(batches, Iterator):
-        return None
-    return next(numpy_batches(batches))[0]
-
-
 def _parameters(loss, graph, beside):
     """The likelihood, and its parameters by name."""
     if isinstance(loss, LikelihoodLoss):
@@ -275,9 +245,9 @@ def _parameters(loss, graph, beside):
         found = dict(zip(names, beside, strict=True))
         return loss.likelihood, {**loss.parameter_values(), **found}
     likelihood, _ = likelihood_beside(graph, beside)
-    if likelihood is None and len(beside) > 1:
-        raise too_many_outputs(1 + len(beside))
-    names = ["scale"]
     if likelihood is not None:
         names = [p.name for p in likelihood.parameters]
-    return likelihood, dict(zip(names, beside, strict=bool(likelihood)))
+        return likelihood, dict(zip(names, beside, strict=True))
+    if len(beside) > 1:
+        raise too_many_outputs(1 + len(beside))
+    return None, {"scale": beside[0]} if beside else {}

@@ -19,7 +19,7 @@ from keras_likelihood.likelihoods.output import (
     split_output,
 )
 from keras_likelihood.losses.likelihood_loss import LikelihoodLoss
-from keras_likelihood.reading.endings import kind_of, last_layer
+from keras_likelihood.reading.endings import deciding_layer, kind_of
 from keras_likelihood.reading.loading import is_graph, load_model, output_of
 
 
@@ -58,18 +58,10 @@ def likelihood_beside(model, beside, key=""):
     return (heads[0].likelihood, heads[0]) if len(heads) == 1 else (None, None)
 
 
-def unit_of(head: LikelihoodHead | None) -> float:
-    """The mean spread of the targets of a head's `adapt`, or 1."""
-    units = getattr(head, "target_units", None)
-    if units is None:
-        return 1.0
-    return float(np.mean(keras.ops.convert_to_numpy(units.spread)))
+def _constraint_and_start(model, reading, name, position):
+    """Constraint and initial value of a parameter at this place of the output.
 
-
-def constraint_and_start(model, reading, name, position):
-    """Constraint and initial value of one parameter.
-
-    `position` is its place in the output, `None` if it is not there.
+    `position` is `None` for a parameter that is not there.
     """
     declared = reading.likelihood.parameter(name)
     layer = reading.data_parameters.get(name)
@@ -103,7 +95,7 @@ def _layer_behind(model, key, position):
     if isinstance(output, dict):
         (output,) = output.values()
     prediction, beside = split_output(output)
-    return last_layer([prediction, *beside][position])
+    return deciding_layer([prediction, *beside][position])[0]
 
 
 def _walk(layer, seen):
@@ -119,14 +111,9 @@ def _walk(layer, seen):
 class ReadParameter:
     """Values of one parameter, and where they come from.
 
-    Args:
-        name: the name of the parameter.
-        source: `"fixed"`, `"global"`, `"data"` or `"predicted"`.
-        values: a number or an array that broadcasts with the prediction.
-        constraint: map from the reals to its domain.
-        initial: initial value.
-        unit: the unit of the values, if `adapt` of the head was called. The
-            constraint and `initial` are in multiples of it.
+    `source` is `"fixed"`, `"global"`, `"data"` or `"predicted"`, and `values`
+    broadcast with the prediction. `unit` is their unit, if `adapt` of the head
+    was called; the constraint and `initial` are in multiples of it.
     """
 
     name: str
@@ -145,14 +132,8 @@ class ReadParameter:
 class Reading:
     """One output of a model as the pieces of a likelihood.
 
-    Args:
-        key: the key of the output, `""` for the only one.
-        prediction: logits or predicted values, `(n, ..., units)`.
-        likelihood: class of the likelihood, or `None` if unknown.
-        parameters: the likelihood's parameters in its order.
-        loss: what the output was compiled with, or `None`.
-        kind: of the last layer, see `kind_of`.
-        y: the targets, where they are known.
+    `key` is `""` for the only output, `prediction` is `(n, ..., units)`, and
+    `kind` is that of the last layer, see `kind_of`.
     """
 
     key: str
@@ -205,12 +186,12 @@ class Reading:
     def distribution(self, rows=slice(None)) -> Likelihood:
         """The likelihood around the predictions of these rows."""
         count = len(self.prediction)
-        values = {}
-        for parameter in self.parameters:
-            value = parameter.values
-            if np.ndim(value) and len(value) == count > 1:
-                value = value[rows]
-            values[parameter.name] = value
+        values = {
+            p.name: p.values[rows]
+            if np.ndim(p.values) and len(p.values) == count > 1
+            else p.values
+            for p in self.parameters
+        }
         return self.likelihood(self.prediction[rows], **values)
 
     def nll(self, y) -> np.ndarray:
@@ -256,11 +237,11 @@ def read_output(model, x, *, batch_size: int = 256) -> Reading:
 
 def _read(model, key, output, loss):
     prediction, beside = split_output(output)
-    kind = None
+    reading = Reading(key, np.asarray(prediction), loss=loss)
     if is_graph(model):
         tensors = output_of(model)
         tensors = tensors[key] if key else tensors
-        kind = kind_of(split_output(tensors)[0])
+        reading.kind = kind_of(split_output(tensors)[0])
     named, head = likelihood_beside(model, beside, key)
     if isinstance(loss, LikelihoodLoss):
         fitted = loss.distribution(output)
@@ -271,24 +252,22 @@ def _read(model, key, output, loss):
     elif beside:
         raise too_many_outputs(1 + len(beside))
     else:
-        return Reading(key, np.asarray(prediction), loss=loss, kind=kind)
-    likelihood = type(fitted)
-    reading = Reading(key, np.asarray(prediction), likelihood, [], loss, kind)
+        return reading
+    reading.likelihood = type(fitted)
+    units = getattr(head, "target_units", None)
     in_output = [name for name, s in known.items() if s == "predicted"]
     for name, source in known.items():
         position = in_output.index(name) if name in in_output else None
-        constraint, start = constraint_and_start(model, reading, name, position)
-        values = _values(reading, name, fitted)
-        unit = unit_of(head) if name == "scale" else 1.0
-        reading.parameters.append(
-            ReadParameter(name, source, values, constraint, start, unit)
-        )
+        found = _constraint_and_start(model, reading, name, position)
+        data = reading.data_parameters.get(name)
+        if data is not None and data.num_examples == len(reading.prediction):
+            values = data.values()
+            values = values.reshape(len(values), *data.row_shape)
+        else:
+            values = keras.ops.convert_to_numpy(getattr(fitted, name))
+        parameter = ReadParameter(name, source, values, *found)
+        if name == "scale" and units is not None:
+            spread = keras.ops.convert_to_numpy(units.spread)
+            parameter.unit = float(np.mean(spread))
+        reading.parameters.append(parameter)
     return reading
-
-
-def _values(reading, name, fitted):
-    data = reading.data_parameters.get(name)
-    if data is not None and data.num_examples == len(reading.prediction):
-        values = data.values()
-        return values.reshape(len(values), *data.row_shape)
-    return keras.ops.convert_to_numpy(getattr(fitted, name))

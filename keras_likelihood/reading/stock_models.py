@@ -1,6 +1,6 @@
 """The likelihood of a model that was compiled without one."""
 
-import dataclasses
+from dataclasses import replace
 
 import numpy as np
 
@@ -17,9 +17,7 @@ def task_of_loss(loss) -> str | None:
     name = _name(loss)
     if "crossentropy" in name or "cross_entropy" in name:
         return "classification"
-    if any(word in name for word in _REGRESSION):
-        return "regression"
-    return None
+    return "regression" if any(w in name for w in _REGRESSION) else None
 
 
 def puts_out_logits(kind, loss, layer: str) -> bool:
@@ -52,9 +50,6 @@ def _name(loss):
     return str(loss).lower()
 
 
-_LEAST = 1e-12
-
-
 def with_likelihood(
     reading: Reading, y, task: str | None, from_logits: bool | None
 ) -> Reading:
@@ -68,10 +63,8 @@ def with_likelihood(
     output = output[:, None] if output.ndim == 1 else output
     task = task or _task(reading, from_logits, output, y)
     if task == "regression":
-        return dataclasses.replace(
-            reading, prediction=output, likelihood=Normal
-        )
-    one, kind = output.shape[-1] == 1, reading.kind
+        return replace(reading, prediction=output, likelihood=Normal)
+    kind = reading.kind
     several = asks_questions(kind, reading.loss)
     if from_logits is None:
         from_logits = puts_out_logits(kind, reading.loss, "another layer")
@@ -88,19 +81,15 @@ def with_likelihood(
                 f"{output.min():.3g} to {output.max():.3g}"
             )
         each = output[..., None] if several else output
-        output = log_probabilities(each, _LEAST).reshape(output.shape)
-    return dataclasses.replace(
-        reading,
-        prediction=output,
-        likelihood=Bernoulli if one or several else Softmax,
-    )
+        output = log_probabilities(each, 1e-12).reshape(output.shape)
+    likelihood = Bernoulli if several or output.shape[-1] == 1 else Softmax
+    return replace(reading, prediction=output, likelihood=likelihood)
 
 
 def _task(reading, from_logits, output, y):
     if reading.kind in PROBABILITIES or from_logits is not None:
         return "classification"
-    named = task_of_loss(reading.loss)
-    if named:
+    if named := task_of_loss(reading.loss):
         return named
     if y.dtype.kind == "f" and not np.array_equal(y, np.round(y)):
         return "regression"

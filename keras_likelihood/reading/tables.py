@@ -21,9 +21,8 @@ _ROWS = 2**16
 def read_columns(table) -> tuple[list[str] | None, list[np.ndarray]]:
     """Names and cells of the columns of a table.
 
-    Args:
-        table: a pandas or polars DataFrame, a dict of columns, or an array
-            `(rows, columns)`, which has no names.
+    It is a pandas or polars DataFrame, a dict of columns, or an array
+    `(rows, columns)`, which has no names.
     """
     if not hasattr(table, "columns") and not isinstance(table, dict):
         cells = enumerate(np.asarray(table).T)
@@ -79,12 +78,12 @@ def read_file(path) -> dict[str, np.ndarray]:
 
 
 def _arrow_columns(batch):
-    names, cells = batch.schema.names, []
-    for column in batch.columns:
-        if hasattr(column, "dictionary"):
-            column = column.dictionary_decode()
-        cells.append(column.to_numpy(zero_copy_only=False))
-    return names, list(map(_checked, cells, names))
+    plain = (
+        c.dictionary_decode() if hasattr(c, "dictionary") else c
+        for c in batch.columns
+    )
+    cells = (column.to_numpy(zero_copy_only=False) for column in plain)
+    return batch.schema.names, list(map(_checked, cells, batch.schema.names))
 
 
 def _refuse_twins(names):
@@ -150,11 +149,7 @@ def order_of(y) -> list | None:
 def with_targets(table, y, sample_weight, target):
     """The table, the targets and the weights that `fit` was given.
 
-    Args:
-        table: as in `fit`: a table, a path or batches.
-        y, sample_weight: as in `fit`.
-        target: name of the column with the targets, or `None`. Rows without
-            one get a weight of 0.
+    Rows without a value in the column `target` get a weight of 0.
     """
     if is_path(table):
         table = read_file(table)
@@ -200,10 +195,10 @@ def with_targets(table, y, sample_weight, target):
 
 def _read_batches(batches, target):
     """Table, targets and weights of batches."""
-    width = 0
+    beside = 0
 
     def pieces():
-        nonlocal width
+        nonlocal beside
         for batch in batches:
             if target is not None:
                 batch = (batch,)
@@ -214,10 +209,11 @@ def _read_batches(batches, target):
                     f"{type(batch).__name__}"
                 )
             names, cells = read_columns(batch[0])
-            width = len(cells)
+            beside = len(batch) - 1
             yield names, [*cells, *map(np.asarray, batch[1:])]
 
     names, cells = _join(pieces())
+    width = len(cells) - beside
     y, weight = [*cells[width:], None, None][:2]
     if names is None:
         return np.stack(cells[:width], axis=1), y, weight

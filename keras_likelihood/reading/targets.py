@@ -4,11 +4,10 @@ import numpy as np
 
 
 def are_probabilities(rows, low=None, high=None) -> bool:
-    """Whether rows lie in [0, 1] and sum to one.
+    """Whether rows lie in [0, 1] and sum to one; False for one column.
 
-    The answer for one column is always False, because logits may lie in [0, 1]
-    too. Rows of several columns do not sum to one by chance. `low` and `high`
-    are the smallest and the largest value, if they are known.
+    Logits of one column may lie in [0, 1] too. `low` and `high` are the
+    smallest and the largest value, if they are known.
     """
     low = rows.min() if low is None else low
     high = rows.max() if high is None else high
@@ -28,14 +27,10 @@ def log_probabilities(p, least: float):
 def as_labels(labels, shape, weight=None) -> np.ndarray:
     """Returns class numbers `(rows,)` for logits of the given shape.
 
-    Args:
-        labels: class numbers, or one-hot rows of the logits' shape.
-        shape: the shape of the logits, classes last; one column is a yes/no
-            question.
-        weight: `(rows,)` or `None`; labels of weight zero are not checked.
+    Labels may be one-hot, and those of weight zero are not checked. One column
+    of logits is a yes/no question.
     """
-    labels = np.asarray(labels)
-    shape = tuple(shape)
+    labels, shape = np.asarray(labels), tuple(shape)
     classes = max(shape[-1], 2)
     if labels.dtype.kind not in "biuf":
         raise ValueError(
