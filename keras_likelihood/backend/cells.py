@@ -8,8 +8,7 @@ import warnings
 import numpy as np
 
 _MISSING = {"", "na", "n/a", "#n/a", "nan", "null", "none", "-", "?"}
-_MISSING |= {"<na>", "nat"}
-"""The last two are how pandas writes a missing value."""
+_MISSING |= {"<na>", "nat"}  # as pandas writes it
 _ENOUGH = 0.95
 """Share of readable cells from which a column holds numbers or dates."""
 _DAY_FIRST = re.compile(r"\s*(\d{1,2})\.(\d{1,2})\.(\d{4})\b")
@@ -20,11 +19,8 @@ _FIRST = 1000
 def kind_of(cells: np.ndarray, numbers: np.ndarray) -> str:
     """What a column holds: `"number"`, `"date"`, `"text"` or `"nothing"`.
 
-    Nearly all cells that have a value must be numbers or dates.
-
-    Args:
-        cells: `(n,)` of any dtype.
-        numbers: the same cells as numbers, NaN where a cell is not one.
+    Nearly all cells that have a value must be numbers or dates. `numbers` are
+    the same cells, NaN where a cell is not one.
     """
     if cells.dtype.kind == "M":
         return "nothing" if np.isnat(cells).all() else "date"
@@ -60,14 +56,13 @@ def as_texts(cells) -> list[str | None]:
     A whole number has no decimals: pandas makes 1.0 of 1 if a column has
     missing values.
     """
-    return [_text(cell) for cell in np.asarray(cells).tolist()]
-
-
-def _text(cell):
-    if isinstance(cell, float) and cell.is_integer():
-        cell = int(cell)
-    text = str(cell).strip()
-    return None if is_missing(text) else text
+    texts = []
+    for cell in np.asarray(cells).tolist():
+        if isinstance(cell, float) and cell.is_integer():
+            cell = int(cell)
+        text = str(cell).strip()
+        texts.append(None if is_missing(text) else text)
+    return texts
 
 
 def as_numbers(cells) -> np.ndarray:
@@ -103,7 +98,7 @@ def as_days(cells) -> np.ndarray:
 
 
 def _dates(texts):
-    days = np.array([_iso_days(_as_iso(text)) for text in texts], "float64")
+    days = np.array([_iso_days(text) for text in texts], "float64")
     unread = np.isnan(days)
     if not unread.any():
         return days
@@ -124,17 +119,13 @@ def _dates(texts):
     return days
 
 
-def _as_iso(text):
+def _iso_days(text):
     if found := _DAY_FIRST.match(text):
         day, month, year = map(int, found.groups())
-        return f"{year:04}-{month:02}-{day:02}{text[found.end() :]}"
-    return text
-
-
-def _iso_days(text):
+        text = f"{year:04}-{month:02}-{day:02}{text[found.end() :]}"
     try:
-        found = datetime.datetime.fromisoformat(text.strip())
+        moment = datetime.datetime.fromisoformat(text.strip())
     except ValueError:
         return np.nan
-    zone = found.tzinfo or datetime.UTC
-    return found.replace(tzinfo=zone).timestamp() / 86_400
+    zone = moment.tzinfo or datetime.UTC
+    return moment.replace(tzinfo=zone).timestamp() / 86_400

@@ -23,13 +23,10 @@ _LARGEST = 1e37
 class Column:
     """How one column of a table is read.
 
-    Args:
-        name: its name.
-        kind: `"number"`, `"date"` (read as days since 1970), `"category"`,
-            or `"ignored"` if it says nothing: it is constant, empty, or a
-            text that differs in nearly every row.
-        levels: the categories with a code of their own. The code of the
-            first is 1, and the code 0 is for all others.
+    `kind` is `"number"`, `"date"` (read as days since 1970), `"category"`, or
+    `"ignored"` if it says nothing: it is constant, empty, or a text that
+    differs in nearly every row. The code of the first of the `levels` is 1,
+    and the code 0 is for all others.
     """
 
     name: str
@@ -60,20 +57,17 @@ def learn_column(name: str, cells: np.ndarray) -> Column:
     kind = kind_of(cells, as_numbers(cells))
     if kind in ("number", "date"):
         column = Column(name, kind)
-        varies = _varies(column.encode(cells))
+        numbers = column.encode(cells)
+        known = numbers[np.isfinite(numbers)]
+        some_missing = 0 < len(known) < len(numbers)
+        varies = some_missing or (known.size and known.min() < known.max())
         return column if varies else Column(name, "ignored")
     texts = as_texts(cells)
     counts = collections.Counter(text for text in texts if text is not None)
-    known = counts.total()
-    is_unique = len(counts) > 20 and len(counts) > 0.5 * known
-    if len(counts) + (known < len(texts)) < 2 or is_unique or not known:
+    known_count = counts.total()
+    is_unique = len(counts) > 20 and len(counts) > 0.5 * known_count
+    values = len(counts) + (known_count < len(texts))
+    if values < 2 or is_unique or not known_count:
         return Column(name, "ignored")
     levels = sorted(counts, key=lambda text: (-counts[text], text))
     return Column(name, "category", levels[:MOST_LEVELS])
-
-
-def _varies(numbers):
-    """Whether values differ, or some are missing."""
-    known = numbers[np.isfinite(numbers)]
-    some_missing = len(known) < len(numbers)
-    return len(known) > 0 and (some_missing or known.min() < known.max())

@@ -9,7 +9,11 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from keras_likelihood.backend.cells import has_value, is_missing
+from keras_likelihood.backend.cells import (
+    as_numbers,
+    has_value,
+    is_missing,
+)
 
 _PART_ROWS, _PART_CELLS = 2**16, 2**23
 _INDEX = ("", "index", "Unnamed: 0")
@@ -22,9 +26,6 @@ class CsvFile:
 
     The separator may be `,`, `;`, a tab or `|`, and the text UTF-8 or
     Latin-1. The first line may have the names of the columns.
-
-    Args:
-        path: the path of the file.
     """
 
     def __init__(self, path):
@@ -49,7 +50,7 @@ class CsvFile:
         """
         first = None
         for part in self._parts():
-            columns = [self._cells(part[:, at]) for at in range(self._width)]
+            columns = [self._cells(cells) for cells in part.T]
             if first is None:
                 first = int(self._is_index(0, columns[0]))
             yield self._header[first:], columns[first:]
@@ -71,15 +72,9 @@ class CsvFile:
         try:
             return np.asarray(cells, "float64")
         except ValueError:
-            return np.array([self._number(cell) for cell in cells])
-
-    def _number(self, cell):
-        if self._separator != "," and _DECIMAL_COMMA.fullmatch(cell):
-            cell = cell.replace(".", "").replace(",", ".")
-        try:
-            return float(cell)
-        except ValueError:
-            return np.nan
+            if self._separator != ",":
+                cells = [_with_point(cell) for cell in cells]
+            return as_numbers(cells)
 
     def _find_encoding(self):
         decoder = codecs.getincrementaldecoder("utf-8")()
@@ -130,13 +125,16 @@ class CsvFile:
                         f"{self._path}: every row must hold {self._width} "
                         f"cells. Received in row {at}: {len(row)}"
                     )
+            begin += len(rows)
             try:
                 part = np.array([list(map(float, row)) for row in rows])
             except ValueError:
                 part = np.array(rows, object)
             yield part
-            begin += len(rows)
-        if begin and not _ends_with_newline(self._path):
+        with open(self._path, "rb") as file:
+            file.seek(-1, 2)
+            is_whole = file.read(1) in b"\r\n"
+        if not is_whole:
             warnings.warn(
                 f"{self._path} does not end with a line break, so its last "
                 "row may be cut off",
@@ -159,19 +157,25 @@ def _has_names(head):
     counted = first[1:] if first[0] in _INDEX else first
     if len(counted) > 1 and counted == [str(i) for i in range(len(counted))]:
         return True
-    texts = {
-        at: cell
+    texts = [
+        (cell, [row[at] for row in rows if at < len(row)])
         for at, cell in enumerate(first)
         if not _is_number(cell) and not is_missing(cell)
-    }
-    below = {
-        at: [row[at] for row in rows if at < len(row)] for at in texts if rows
-    }
-    if any(all(map(_is_number, cells)) for cells in below.values()):
+    ]
+    if not rows or not texts:
+        return False
+    if any(all(map(_is_number, below)) for _, below in texts):
         return True
     whole = all(cell.strip().isdigit() for cell in numbers)
-    new = below and all(texts[at] not in cells for at, cells in below.items())
-    return bool(new) and whole and len(set(numbers)) == len(numbers)
+    new = all(cell not in below for cell, below in texts)
+    return new and whole and len(set(numbers)) == len(numbers)
+
+
+def _with_point(cell):
+    """A number with a decimal comma as one with a point."""
+    if _DECIMAL_COMMA.fullmatch(cell):
+        return cell.replace(".", "").replace(",", ".")
+    return cell
 
 
 def _is_number(cell):
@@ -180,9 +184,3 @@ def _is_number(cell):
     except ValueError:
         return False
     return True
-
-
-def _ends_with_newline(path):
-    with open(path, "rb") as file:
-        file.seek(-1, 2)
-        return file.read(1) in b"\r\n"
