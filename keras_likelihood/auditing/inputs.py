@@ -32,10 +32,7 @@ def as_numpy(values) -> np.ndarray:
 
 
 def as_arrays(x, y, missing: bool = False):
-    """Returns finite arrays of one length; `x` may be a structure of them.
-
-    `missing` says whether NaN in `x` is a missing value.
-    """
+    """Returns finite arrays of one length; `x` may be a structure of them."""
     if y is None:
         raise ValueError(
             "An audit judges labels: give arrays `x` and `y`. Received: y=None"
@@ -110,16 +107,13 @@ def fill_missing(x) -> np.ndarray:
 def as_inputs(x, y) -> tuple[np.ndarray, np.ndarray]:
     """Returns images or a table, and labels."""
     x, y = as_arrays(x, y)
-    if not isinstance(x, np.ndarray) or x.dtype.kind not in "biuf":
+    kind = getattr(x, "dtype", np.dtype(object)).kind
+    if kind not in "biuf" or x.ndim not in (2, 3, 4) or 0 in x.shape:
         raise ValueError(
-            "Without a model, `x` must be an array of numbers. "
-            f"Received: {getattr(x, 'dtype', type(x).__name__)}"
-        )
-    if x.ndim not in (2, 3, 4) or 0 in x.shape:
-        raise ValueError(
-            "Without a model, `x` must be a table (n, features) or images "
-            "(n, height, width) or (n, height, width, channels). "
-            f"Received: shape {x.shape}"
+            "Without a model, `x` must be an array of numbers: a table "
+            "(n, features) or images (n, height, width) or (n, height, width, "
+            f"channels). Received: {type(x).__name__} of kind {kind} and shape "
+            f"{np.shape(x)}"
         )
     if max(abs(float(x.min())), abs(float(x.max()))) > LARGEST:
         raise ValueError(
@@ -130,10 +124,7 @@ def as_inputs(x, y) -> tuple[np.ndarray, np.ndarray]:
 
 
 def as_classes(y, classes: int | None = None) -> tuple[np.ndarray, int]:
-    """Returns class numbers `(n,)` and the number of classes.
-
-    `classes` is given if there are more than `y` shows.
-    """
+    """Returns class numbers `(n,)` and the number of classes."""
     if y.ndim == 2 and y.shape[1] > 1:
         if classes not in (None, y.shape[1]):
             raise ValueError(
@@ -160,15 +151,11 @@ def as_classes(y, classes: int | None = None) -> tuple[np.ndarray, int]:
 
 def as_quantities(y) -> np.ndarray:
     """Returns targets `(n, 1)` that are not all the same."""
-    if y.dtype.kind not in "biuf" or y.size != len(y):
+    is_column = y.dtype.kind in "biuf" and y.size == len(y)
+    if not is_column or len(y) < FEWEST or np.ptp(y) == 0:
         raise ValueError(
-            "Without a model, targets must be one number per example. "
-            f"Received: shape {y.shape} of {y.dtype}"
-        )
-    if len(y) < FEWEST or np.ptp(y) == 0:
-        raise ValueError(
-            f"An audit of targets needs {FEWEST} examples or more, and "
-            f"targets that differ. Received: {len(y)} examples, targets "
-            f"from {y.min():g} to {y.max():g}"
+            f"Without a model, an audit of targets needs {FEWEST} examples or "
+            "more, one number per example, and targets that differ. "
+            f"Received: {y.dtype} of shape {y.shape}, the first {y[0]}"
         )
     return y.reshape(-1, 1).astype("float64")

@@ -105,11 +105,7 @@ class AuditReport:
 
 
 def score_of(reading, learned, nll) -> tuple[np.ndarray, str, str]:
-    """The most telling score `(n,)` of a `Reading`, its name and meaning.
-
-    It is the temperature or scale that each example `learned`, if there is
-    one, then the predicted one, then the `nll` of the labels, `(n,)`.
-    """
+    """The most telling score `(n,)` of a `Reading`, its name and meaning."""
     name = reading.uncertainty_parameter
     label = "target" if reading.is_real else "label"
     if learned is not None:
@@ -138,12 +134,7 @@ def score_of(reading, learned, nll) -> tuple[np.ndarray, str, str]:
 
 
 def learned_values(reading, data_parameter, n):
-    """What each example learned: `(memory, temperature or scale)`.
-
-    The memory of a `NoisyLabelsLoss` is `(n, classes)`, a temperature or scale
-    `(n,)`. Each is `None` if it is not known. Without a `DataParameter` or its
-    values, those of the model are taken if it has `n` examples.
-    """
+    """What each example learned: memory `(n, classes)`, or spread `(n,)`."""
     name = reading.uncertainty_parameter
     if data_parameter is None:
         own = reading.data_parameters
@@ -162,16 +153,13 @@ def learned_values(reading, data_parameter, n):
     values = np.asarray(data_parameter, "float64")
     if may_be_memory and values.shape == (n, reading.prediction.shape[1]):
         return values, None
-    if values.ndim == 0 or len(values) != n:
+    is_valid = (np.isfinite(values) & (values > 0)).all()
+    if values.ndim == 0 or len(values) != n or not is_valid:
         raise ValueError(
-            f"`data_parameter` must have one value for each of the {n} "
-            "examples; `x` and `y` are the training data in the order of "
-            f"their index. Received: shape {values.shape}"
-        )
-    if not (np.isfinite(values).all() and (values > 0).all()):
-        raise ValueError(
-            "`data_parameter` must have finite values > 0. "
-            f"Received: values from {values.min()} to {values.max()}"
+            f"`data_parameter` must have finite values > 0, one value for each "
+            f"of the {n} examples; `x` and `y` are the training data in the "
+            f"order of their index. Received: shape {values.shape}, values "
+            f"from {values.min()} to {values.max()}"
         )
     return None, per_example(values)
 

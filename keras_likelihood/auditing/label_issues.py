@@ -88,21 +88,18 @@ _ROUNDS = 60
 
 
 def true_class_probabilities(y, memory, power=SHARPNESS) -> np.ndarray:
-    """Probabilities of the true classes `(n, classes)`.
+    """Probabilities of the true classes, from given labels and a memory.
 
-    They come from given labels `(n,)` and a memory `(n, classes)`, see
-    `NoisyLabels`: the mean m of an example's predictions during training. A
-    label is drawn from the row of a confusion matrix C that belongs to the
-    true class, so by Bayes' rule
+    The memory m of an example is the mean of its predictions during training. A
+    label is drawn from the row of a confusion matrix C that belongs to the true
+    class, so by Bayes' rule
 
         P(true class is k) ~ m_k^power C[k, y]
 
     A memory is less sure than it should be where every input shows its class,
-    as most photographs do, hence a power above 1. Where classes overlap, the
-    power 1 takes the memory at its word. C is not known. It is the one that
-    makes the given labels most probable, found by expectation maximisation
-    (Dawid and Skene, 1979). One made-up observation in each of its cells keeps
-    rare classes away from zero.
+    hence a power above 1; where classes overlap, 1 takes it at its word. C is
+    found by expectation maximisation (Dawid and Skene, 1979). One made-up
+    observation in each of its cells keeps rare classes away from zero.
     """
     y, memory = np.asarray(y), np.asarray(memory, "float64")
     classes = memory.shape[1]

@@ -36,9 +36,7 @@ APPLY = (
 def write_audit(report, shown, output, top, title, y=None, apply=APPLY) -> str:
     """Writes the page of a report, and its folder; returns its path.
 
-    `shown` says how inputs are shown, `top` how many of the highest and of
-    the lowest scores to hold, and `y` has the targets of a regression, if they
-    are not those of the report.
+    `y` has the targets of a regression, if they are not those of the report.
     """
     issues, names = report.label_issues, report.label_names
     n, count = len(report.scores), report.num_issues
@@ -88,8 +86,7 @@ def write_audit(report, shown, output, top, title, y=None, apply=APPLY) -> str:
 def _key(mark, shown):
     """The name under which the browser keeps decisions on these data.
 
-    Another data set may have the same labels, so some of the inputs count
-    too. The network does not count: decisions stay if it is trained again.
+    The inputs count too, but not the network: it may be trained again.
     """
     x = getattr(shown, "x", np.zeros(0))
     some = x[:: -(-max(len(x), 1) // 1000)]

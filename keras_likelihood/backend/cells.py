@@ -17,11 +17,7 @@ _FIRST = 1000
 
 
 def kind_of(cells: np.ndarray, numbers: np.ndarray) -> str:
-    """What a column holds: `"number"`, `"date"`, `"text"` or `"nothing"`.
-
-    Nearly all cells that have a value must be numbers or dates. `numbers` are
-    the same cells, NaN where a cell is not one.
-    """
+    """What a column holds: `"number"`, `"date"`, `"text"` or `"nothing"`."""
     if cells.dtype.kind == "M":
         return "nothing" if np.isnat(cells).all() else "date"
     held = has_value(cells)
@@ -51,11 +47,7 @@ def has_value(cells: np.ndarray) -> np.ndarray:
 
 
 def as_texts(cells) -> list[str | None]:
-    """Cells as texts, `None` where a value is missing.
-
-    A whole number has no decimals: pandas makes 1.0 of 1 if a column has
-    missing values.
-    """
+    """Cells as texts, whole numbers without decimals, `None` where missing."""
     texts = []
     for cell in np.asarray(cells).tolist():
         if isinstance(cell, float) and cell.is_integer():

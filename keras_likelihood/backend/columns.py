@@ -23,10 +23,9 @@ _LARGEST = 1e37
 class Column:
     """How one column of a table is read.
 
-    `kind` is `"number"`, `"date"` (read as days since 1970), `"category"`, or
-    `"ignored"` if it says nothing: it is constant, empty, or a text that
-    differs in nearly every row. The code of the first of the `levels` is 1,
-    and the code 0 is for all others.
+    `kind` is "number", "date" (read as days since 1970), "category", or
+    "ignored": constant, empty, or a text that differs in nearly every row. The
+    code of the first of the `levels` is 1, and 0 is for all others.
     """
 
     name: str

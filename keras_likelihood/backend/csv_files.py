@@ -22,11 +22,7 @@ _DECIMAL_COMMA = re.compile(r"\s*[-+]?[\d.]*,\d+\s*")
 
 
 class CsvFile:
-    """A .csv file, read part by part.
-
-    The separator may be `,`, `;`, a tab or `|`, and the text UTF-8 or
-    Latin-1. The first line may have the names of the columns.
-    """
+    """A .csv file in UTF-8 or Latin-1, with or without names of columns."""
 
     def __init__(self, path):
         self._path = path
@@ -45,8 +41,8 @@ class CsvFile:
     def pieces(self) -> Iterator[tuple[list[str], list[np.ndarray]]]:
         """Names and cells of the columns, for some rows after the others.
 
-        A column of numbers is float64, and a missing one is NaN. Otherwise the
-        cells are texts, and numbers among them. A saved index is left out.
+        Cells are float64 with NaN, or texts and numbers. A saved index is left
+        out.
         """
         first = None
         for part in self._parts():

@@ -22,22 +22,16 @@ MOST_LEVELS = 20
 class CsvTable(CsvFile):
     """A .csv file as a table of numbers, read part by part.
 
-    Numbers stay, dates become days since 1970, and a text with at
-    most 20 different values becomes a column of zeros and ones for each. A
-    saved index, empty columns and other texts are left out. The first part,
-    of up to 65,536 rows, decides how a column is read.
-
-    Args:
-        path: the path of the file.
-        target: name of a column that is not read as a number but kept as
-            text; "" for the last column. Defaults to none.
+    Dates become days since 1970, and a text with at most 20 different values a
+    column of zeros and ones for each. A saved index, empty columns and other
+    texts are left out. The first part, of up to 65,536 rows, decides.
 
     Attributes:
-        names: names of the columns after the encoding.
-        filled_names: the same with the columns of missing values.
+        names, filled_names: of the columns, without and with those that say
+            that a value is missing.
         notes: what was encoded, filled or left out, in sentences.
         changed: whether there are columns that are not plain numbers.
-        target: name of the target column, or `None`.
+        target: name of the column that is kept as text, or `None`.
     """
 
     def __init__(self, path, target: str | None = None):
@@ -73,8 +67,7 @@ class CsvTable(CsvFile):
     def chunks(self, fill: bool = True) -> Iterator[np.ndarray]:
         """Parts of the table, float64 `(rows, columns)`.
 
-        With `fill` a missing number becomes the median of its column, with a
-        further column that says so. Otherwise it is NaN.
+        With `fill` a missing number becomes the median of its column.
         """
         for part in self._rows():
             values = self._encode(part)
@@ -174,11 +167,7 @@ class CsvTable(CsvFile):
 
 @dataclasses.dataclass
 class _Column:
-    """How a column of numbers, dates or texts is read.
-
-    `at` is its place in the file, `levels` are the texts that have a column
-    each, and `middle` takes the place of missing values, if there are any.
-    """
+    """How a column is read; `middle` takes the place of missing values."""
 
     at: int
     name: str

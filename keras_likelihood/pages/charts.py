@@ -7,11 +7,7 @@ from markupsafe import Markup, escape
 
 
 class Chart:
-    """Two linear axes, and what is drawn between them.
-
-    `x` and `y` are the lowest and highest value of each axis; `label` says
-    what the chart shows, for those who cannot see it.
-    """
+    """Two linear axes, from low to high, and what is drawn between them."""
 
     LEFT, RIGHT, TOP, BOTTOM = 68, 16, 12, 54
 
@@ -151,11 +147,7 @@ def share_chart(names, label: str) -> Chart:
 
 
 def reliability(curves: dict, expected: str, observed: str) -> Markup:
-    """A reliability diagram with axes of these names.
-
-    `curves` are lists of dicts of `name`, `expected`, `observed` and `count`,
-    by the class of the line; an empty list is left out.
-    """
+    """A reliability diagram of lists of dicts, by the class of the line."""
     chart = share_chart((expected, observed), f"{observed} against {expected}")
     curves = {css: curve for css, curve in curves.items() if curve}
     for css, curve in curves.items():

@@ -36,14 +36,9 @@ class Table:
 class Part:
     """A section of a page.
 
-    Args:
-        summary: what was found, in a sentence or two.
-        body: what follows: strings are paragraphs, `Markup` is a figure, and
-            there may be `Table`s.
-        verdict: a key of `VERDICTS`, or "" for none.
-        advice: what to do, as the continuation of "First ...".
-        command: the command or line of Python that does it.
-        numbers: what was measured, by name.
+    The body holds strings, which are paragraphs, figures as `Markup`, and
+    `Table`s. The advice is the continuation of "First ...", and the command
+    does it.
     """
 
     title: str

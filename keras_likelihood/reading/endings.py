@@ -29,11 +29,7 @@ _SHAPE_ONLY = (
 
 
 def deciding_layer(tensor) -> tuple:
-    """The layer that decides what a symbolic output means, and its inputs.
-
-    The search goes into nested models, and skips layers that do not change the
-    values.
-    """
+    """The layer that decides what an output means, and its inputs."""
     layer, inputs, position = producer(tensor)
     if is_graph(layer):
         return deciding_layer(layer.outputs[position])
@@ -68,11 +64,7 @@ def kind_of(tensor) -> str | None:
 
 
 def open_ending(tensor, strip: bool):
-    """Logits and features of a classifier's output, in its graph.
-
-    With `strip` the softmax or sigmoid at its end is removed. What cannot be
-    found is `None`.
-    """
+    """Logits, with `strip` without softmax or sigmoid, and features."""
     layer, inputs, _ = producer(tensor)
     if _passes(layer, tensor, inputs):
         logits, features = open_ending(inputs[0], strip)

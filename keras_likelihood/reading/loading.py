@@ -35,11 +35,10 @@ def load_model(model) -> keras.Model:
 
 
 def copy_model(model, example=None) -> tuple[keras.Model, bool]:
-    """Copies a model as a graph with weights of its own.
+    """Copies a model as a graph with weights of its own: `(graph, is_copy)`.
 
-    A model that was not built as a graph needs `example` inputs. Returns
-    `(graph, is_copy)`. A model that cannot be made again from its config is
-    used itself, with a warning.
+    A model that cannot be made again from its config is used itself, with a
+    warning.
     """
     if is_graph(model):
         # The copy has no learned loss parameters and no class of the user.

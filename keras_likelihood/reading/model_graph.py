@@ -44,15 +44,10 @@ from keras_likelihood.reading.stock_models import (
 class ModelGraph:
     """A copy of a trained model to which new layers can be added.
 
-    The copy has its own weights, so that the original model never changes.
-
-    Args:
-        model: a `keras.Model` or the path of a `.keras` file.
-        x: inputs as for `predict`, or batches `(x, y)`; a model that was not
-            built as a graph takes its shapes from them.
-        batched: whether `x` are batches.
-        features: name of the layer whose output are the features. Defaults
-            to the input of the layer that makes the prediction.
+    The copy has its own weights. A model that was not built as a graph takes
+    its shapes from `x`: inputs, or batches `(x, y)` if it is `batched`.
+    `features` names the layer of the features, by default the one before the
+    prediction.
 
     Attributes:
         parameters: the likelihood's parameters by name: symbolic tensors
@@ -108,11 +103,7 @@ class ModelGraph:
         multi_label: bool | None = None,
         bound: float = 30.0,
     ):
-        """Logits by the temperature of the model, and whether multi-label.
-
-        If the arguments are `None`, the loss and the last layer decide. A
-        plain vector `(batch,)` gets an axis of one unit.
-        """
+        """Tempered logits `(batch, ..., units)`, and whether multi-label."""
         law = self.likelihood or Softmax
         is_ordered = hasattr(law, "class_probabilities") and not issubclass(
             law, Softmax | Bernoulli
@@ -181,10 +172,9 @@ class ModelGraph:
         )
 
     def run(self, tensors: dict, x, y=None, weight=None, batch_size=32):
-        """Computes symbolic tensors, given by name, once.
+        """Arrays of symbolic tensors by name, `y` and `sample_weight`.
 
         Without `y`, `x` are batches `(x, y)` or `(x, y, sample_weight)`.
-        Returns `(arrays by name, y, sample_weight or None)` as NumPy.
         """
         extractor = keras.Model(self.graph.input, tensors)
         if y is not None:
@@ -205,11 +195,7 @@ class ModelGraph:
     def extend(
         self, base, build, *, trainable: bool = False, model_class=keras.Model
     ) -> keras.Model:
-        """Returns the copy with the output that `build` makes.
-
-        `base` are the symbolic tensors that it is made of, and `trainable`
-        says whether the layers below them may be trained.
-        """
+        """The copy with the output that `build` makes of the tensors `base`."""
         if self._is_copy:
             below = keras.Model(self.graph.input, keras.tree.flatten(base))
             below.trainable = trainable

@@ -36,9 +36,9 @@ def parameter_layers(model) -> Iterator[tuple[str, keras.Layer]]:
 def likelihood_beside(model, beside, key=""):
     """The likelihood of a model without a loss, and the head that has it.
 
-    Both are `None` if nothing stands `beside` the prediction. A calibrated
-    regressor has no head: a layer of it keeps the name of the likelihood, and
-    in files of version 0.2 the outputs have the names of the parameters.
+    A calibrated regressor has no head: a layer of it keeps the name of the
+    likelihood, and in files of version 0.2 the outputs have the names of the
+    parameters.
     """
     if not beside:
         return None, None
@@ -111,9 +111,8 @@ def _walk(layer, seen):
 class ReadParameter:
     """Values of one parameter, and where they come from.
 
-    `source` is `"fixed"`, `"global"`, `"data"` or `"predicted"`, and `values`
-    broadcast with the prediction. `unit` is their unit, if `adapt` of the head
-    was called; the constraint and `initial` are in multiples of it.
+    `source` is `"fixed"`, `"global"`, `"data"` or `"predicted"`. The constraint
+    and `initial` are in multiples of `unit`, which `adapt` of a head learns.
     """
 
     name: str
@@ -130,11 +129,7 @@ class ReadParameter:
 
 @dataclasses.dataclass
 class Reading:
-    """One output of a model as the pieces of a likelihood.
-
-    `key` is `""` for the only output, `prediction` is `(n, ..., units)`, and
-    `kind` is that of the last layer, see `kind_of`.
-    """
+    """One output of a model, `(n, ..., units)`, with its likelihood."""
 
     key: str
     prediction: np.ndarray
@@ -203,21 +198,13 @@ class Reading:
 
 
 def per_example(values) -> np.ndarray:
-    """A temperature or scale of each example, `(n,)`, from `(n, ...)`.
-
-    The mean is geometric, because a likelihood contains the logarithm of a
-    scale.
-    """
+    """The geometric mean of each example's scales, `(n,)`."""
     logs = np.log(np.asarray(values, "float64"))
     return np.exp(logs.reshape(len(logs), -1).mean(axis=1))
 
 
 def read_model(model, x, *, batch_size: int = 256) -> list[Reading]:
-    """Runs a model, or that of a `.keras` file, once and reads every output.
-
-    If an output has no likelihood, its reading has no likelihood and no
-    parameters.
-    """
+    """Runs a model, or that of a `.keras` file, once and reads every output."""
     model = load_model(model)
     output = model.predict(x, batch_size=batch_size, verbose=0)
     outputs = output if isinstance(output, dict) else {"": output}

@@ -7,7 +7,7 @@ import numpy as np
 from keras_likelihood.likelihoods import Bernoulli, Normal, Softmax
 from keras_likelihood.reading.endings import PROBABILITIES
 from keras_likelihood.reading.reading import Reading
-from keras_likelihood.reading.targets import log_probabilities
+from keras_likelihood.reading.targets import is_one_hot, log_probabilities
 
 _REGRESSION = ("squared", "absolute", "mse", "mae", "huber", "cosh")
 
@@ -21,10 +21,7 @@ def task_of_loss(loss) -> str | None:
 
 
 def puts_out_logits(kind, loss, layer: str) -> bool:
-    """Whether a classifier's output is logits.
-
-    `kind` is that of its last layer, see `kind_of`, and `layer` its name.
-    """
+    """Whether a classifier's output is logits, by the kind of its end."""
     if kind is not None:
         return kind == "linear"
     if task_of_loss(loss) != "classification":
@@ -53,10 +50,7 @@ def _name(loss):
 def with_likelihood(
     reading: Reading, y, task: str | None, from_logits: bool | None
 ) -> Reading:
-    """Returns a reading with a likelihood, in which classes are logits.
-
-    If `task` or `from_logits` are `None`, the model and `y` decide.
-    """
+    """Returns a reading with a likelihood, in which classes are logits."""
     if reading.likelihood is not None:
         return reading
     output = reading.prediction.astype("float64")
@@ -93,8 +87,7 @@ def _task(reading, from_logits, output, y):
         return named
     if y.dtype.kind == "f" and not np.array_equal(y, np.round(y)):
         return "regression"
-    one_hot = np.isin(y, (0, 1)).all() and (y.sum(axis=-1) == 1).all()
-    if output.shape[-1] > 1 and (y.size == len(y) or one_hot):
+    if output.shape[-1] > 1 and (y.size == len(y) or is_one_hot(y)):
         return "classification"
     if output.shape[-1] == 1 and len(np.unique(y)) > 2:
         # A single output has two classes.

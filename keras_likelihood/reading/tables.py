@@ -19,11 +19,7 @@ _ROWS = 2**16
 
 
 def read_columns(table) -> tuple[list[str] | None, list[np.ndarray]]:
-    """Names and cells of the columns of a table.
-
-    It is a pandas or polars DataFrame, a dict of columns, or an array
-    `(rows, columns)`, which has no names.
-    """
+    """Names and cells of a DataFrame, a dict, or an array without names."""
     if not hasattr(table, "columns") and not isinstance(table, dict):
         cells = enumerate(np.asarray(table).T)
         return None, [_checked(values, str(at)) for at, values in cells]
@@ -56,11 +52,7 @@ def _checked(cells, name):
 
 
 def read_file(path) -> dict[str, np.ndarray]:
-    """The columns of a .csv or .parquet file by name.
-
-    The file is read part by part, and equal texts are kept once. So each cell
-    takes 8 bytes.
-    """
+    """The columns of a .csv or .parquet file by name, equal texts kept once."""
     path = pathlib.Path(path)
     kind = path.suffix.lower()
     pieces: Iterator
@@ -147,10 +139,7 @@ def order_of(y) -> list | None:
 
 
 def with_targets(table, y, sample_weight, target):
-    """The table, the targets and the weights that `fit` was given.
-
-    Rows without a value in the column `target` get a weight of 0.
-    """
+    """Table, targets and weights of `fit`; 0 for rows without a target."""
     if is_path(table):
         table = read_file(table)
     elif _is_batches(table):

@@ -4,11 +4,7 @@ import numpy as np
 
 
 def are_probabilities(rows, low=None, high=None) -> bool:
-    """Whether rows lie in [0, 1] and sum to one; False for one column.
-
-    Logits of one column may lie in [0, 1] too. `low` and `high` are the
-    smallest and the largest value, if they are known.
-    """
+    """Whether rows of several columns lie in [0, 1] and sum to one."""
     low = rows.min() if low is None else low
     high = rows.max() if high is None else high
     if rows.shape[1] == 1 or low < 0 or high > 1:
@@ -25,10 +21,9 @@ def log_probabilities(p, least: float):
 
 
 def as_labels(labels, shape, weight=None) -> np.ndarray:
-    """Returns class numbers `(rows,)` for logits of the given shape.
+    """Class numbers `(rows,)` of labels for logits of this shape.
 
-    Labels may be one-hot, and those of weight zero are not checked. One column
-    of logits is a yes/no question.
+    Labels of weight zero are not checked.
     """
     labels, shape = np.asarray(labels), tuple(shape)
     classes = max(shape[-1], 2)
@@ -37,18 +32,13 @@ def as_labels(labels, shape, weight=None) -> np.ndarray:
             "Labels must be class numbers. Give the names of the classes to "
             f"an audit as `label_names`. Received: dtype {labels.dtype}"
         )
-    if labels.shape == shape and shape[-1] > 1:
-        binary = np.isin(labels, (0, 1)).all()
-        if not (binary and (labels.sum(axis=-1) == 1).all()):
-            raise ValueError(
-                "Labels of the logits' shape must be one-hot. Received: "
-                f"values {np.unique(labels)[:5]} in shape {labels.shape}"
-            )
+    if labels.shape == shape and is_one_hot(labels) and shape[-1] > 1:
         return labels.argmax(axis=-1).ravel()
     if labels.shape not in (shape[:-1], (*shape[:-1], 1)):
         raise ValueError(
-            f"Labels for logits of shape {shape} must be class numbers of "
-            f"shape {shape[:-1]}, or one-hot. Received: shape {labels.shape}"
+            f"Labels for logits of shape {shape} must be one-hot, or class "
+            f"numbers of shape {shape[:-1]}. Received: shape {labels.shape} "
+            f"with values {np.unique(labels)[:5]}"
         )
     flat = labels.ravel()
     valid = in_range(flat, classes)
@@ -61,16 +51,18 @@ def as_labels(labels, shape, weight=None) -> np.ndarray:
     return np.where(valid, flat, 0).astype("int64")
 
 
+def is_one_hot(labels) -> bool:
+    """Whether rows have a one, and zeros."""
+    return np.isin(labels, (0, 1)).all() and (labels.sum(axis=-1) == 1).all()
+
+
 def in_range(labels, classes: int) -> np.ndarray:
     """Which labels are whole numbers from 0 to `classes - 1`."""
     return (labels == np.floor(labels)) & (labels >= 0) & (labels < classes)
 
 
 def as_targets(y, shape) -> np.ndarray:
-    """Returns targets of the shape of the predictions, as float64.
-
-    Targets of one unit may leave out its axis.
-    """
+    """Targets of the shape of the predictions, as float64."""
     if y.dtype.kind not in "biuf":
         raise ValueError(f"Targets must be numbers. Received: dtype {y.dtype}")
     if y.shape == shape[:-1] and shape[-1] == 1:
@@ -84,10 +76,7 @@ def as_targets(y, shape) -> np.ndarray:
 
 
 def as_weight(weight, shape) -> np.ndarray:
-    """Returns weights `(rows,)` of examples of the given shape.
-
-    `None` means ones. A weight may leave out trailing axes of `shape`.
-    """
+    """Weights `(rows,)`, which may leave out trailing axes of `shape`."""
     weight = np.asarray(1.0 if weight is None else weight, dtype="float64")
     if weight.shape == shape[: weight.ndim]:
         extra = (1,) * (len(shape) - weight.ndim)

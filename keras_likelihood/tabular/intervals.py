@@ -10,18 +10,9 @@ from keras_likelihood.recalibration.regression import Conformal
 def calibrated_intervals(by_member, held, y, members: int) -> Conformal:
     """Cross-conformal intervals (Vovk 2015) for the mixture of all members.
 
-    Only some members did not train on a row, and their mixture is less
-    accurate than that of all. Its scores would make intervals too wide. So
-    the quantiles of the scores are extrapolated from one member and from
-    several to all:
-
-        quantile(count) = limit + slope / count
-
-    Args:
-        by_member: list of distributions of the rows, each by one member.
-        held: their distribution by the mixture of these members.
-        y: targets `(n, 1)`.
-        members: number of all members.
+    Those that did not train on a row are fewer, so their mixture `held` is less
+    accurate. The quantiles of the scores are extrapolated from one member and
+    from several to all: `quantile(count) = limit + slope / count`.
     """
     # The trust of a scale has no meaning for a mixture.
     conformal = Conformal(trust=1.0).fit_distribution(held, y)

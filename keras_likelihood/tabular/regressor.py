@@ -66,13 +66,10 @@ class Regressor(RegressorMixin, TableEstimator):
     likelihood: str | type[Likelihood] | None = None
 
     def _checked_targets(self, y, order):
-        texts = y[:0]
-        if y.dtype.kind in "OU":
-            texts = y[np.isnan(as_numbers(y))]
-        if y.dtype.kind in "mM" or texts.size and isinstance(texts[0], str):
+        bad = y[np.isnan(as_numbers(y))] if y.dtype.kind in "OU" else y
+        if y.dtype.kind in "mM" or bad.size and isinstance(bad[0], str):
             raise ValueError(
-                "The targets must be numbers. "
-                f"Received: {str([*texts, y[0]][0])[:40]!r}"
+                f"The targets must be numbers. Received: {str(bad[0])[:40]!r}"
             )
         y = check_array(y, ensure_2d=False, dtype="float64", input_name="y")
         if y.min() == y.max():

@@ -22,12 +22,8 @@ def write_report(estimator, path) -> str:
         "Rows": f"{estimator.scores_['rows']:,}",
         "Likelihood": targets.describe_likelihood(estimator),
     }
-    parts = [
-        _compare(estimator),
-        _calibration(estimator.held_out_),
-        _columns(estimator),
-        _doubtful(estimator),
-    ]
+    sections = (_compare, _calibration, _columns, _doubtful)
+    parts = [section(estimator) for section in sections]
     title = f"{type(estimator).__name__} of a table"
     write_page(path, "report.html", title, facts=facts, parts=parts)
     return str(path)
@@ -96,7 +92,8 @@ def _digits(value):
     return f"{value:#.4g}".rstrip(".")
 
 
-def _calibration(held):
+def _calibration(estimator):
+    held = estimator.held_out_
     if "probabilities" in held:
         top = held["probabilities"].max(axis=1)
         right = held["probabilities"].argmax(axis=1) == held["y"]
@@ -107,9 +104,11 @@ def _calibration(held):
         inside, levels = np.abs(2 * held["cdf"] - 1), np.linspace(0.1, 0.9, 9)
         curve = [(p, np.mean(inside <= p), len(inside)) for p in levels]
         axes = "promised coverage", "observed coverage"
-    keys = "name", "expected", "observed", "count"
-    points = [dict(zip(keys, (f"{p[0]:.0%}", *p), strict=True)) for p in curve]
-    gap = np.mean([abs(expected - observed) for expected, observed, _ in curve])
+    points = [
+        {"name": f"{p:.0%}", "expected": p, "observed": q, "count": n}
+        for p, q, n in curve
+    ]
+    gap = np.mean([abs(p - q) for p, q, _ in curve])
     return Part(
         "Calibration",
         f"What was promised and what was observed differ by {gap:.1%} on "
@@ -131,14 +130,10 @@ def _columns(estimator):
             effects[at] = change.mean()
     effects /= max(effects.max(), 1e-30)
     strongest = np.argsort(-effects, kind="stable")
+    missing = np.isnan(x).mean(axis=0)
     rows = [
-        [
-            columns[at].name,
-            columns[at].kind,
-            f"{np.isnan(x[:, at]).mean():.0%}",
-            f"{effects[at]:.2f}",
-        ]
-        for at in strongest[:20]
+        [c.name, c.kind, f"{missing[at]:.0%}", f"{effects[at]:.2f}"]
+        for at, c in ((at, columns[at]) for at in strongest[:20])
     ]
     charts = [
         _effect(estimator, x[:100], at)
@@ -175,7 +170,7 @@ def _effect(estimator, x, at):
     chart = Chart(x_range, y_range, (name, "prediction"), f"Effect of {name}")
     chart.grid(y_ticks=named(ticks(*y_range, 4)))
     chart.band("data", values, low, high)
-    chart.line("after", list(zip(values, found.mean(axis=1), strict=True)))
+    chart.line("after", np.c_[values, found.mean(axis=1)])
     legend = {"after": "mean prediction", "data": "80 % of the rows"}
     return chart.figure(legend)
 
@@ -185,19 +180,18 @@ def _doubtful(estimator):
     if "probabilities" in held:
         p, names = held["probabilities"], [str(v) for v in estimator.classes_]
         columns = ["row", "label", "prediction", "probability"]
-        rows = [
-            [names[held["y"][i]], names[p[i].argmax()], f"{p[i].max():.0%}"]
-            for i in held["issues"][:20]
-        ]
         chosen = held["issues"][:20]
+        cells = [
+            [names[held["y"][i]], names[p[i].argmax()], f"{p[i].max():.0%}"]
+            for i in chosen
+        ]
     else:
-        chosen = np.argsort(-held["nll"], kind="stable")[:20]
         columns = ["row", "target", "prediction", "cdf of the target"]
-        values = [held[name][chosen] for name in ("y", "prediction", "cdf")]
-        rows = [[f"{v:.6g}" for v in row] for row in zip(*values, strict=True)]
-    rows = [
-        [str(held["row"][i]), *r] for i, r in zip(chosen, rows, strict=True)
-    ]
+        chosen = np.argsort(-held["nll"], kind="stable")[:20]
+        values = [held[name] for name in ("y", "prediction", "cdf")]
+        cells = [[f"{v[i]:.6g}" for v in values] for i in chosen]
+    numbers = held["row"][chosen]
+    rows = [[str(n), *r] for n, r in zip(numbers, cells, strict=True)]
     found = f"{len(rows)} rows whose target fits worst." if rows else "None."
     tables = [Table(columns, rows)] if rows else []
     return Part("Rows to look at", found, tables)

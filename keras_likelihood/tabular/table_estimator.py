@@ -111,12 +111,9 @@ class TableEstimator(BaseEstimator):
         # A sparse matrix may be a dict, too.
         is_dict = isinstance(table, dict) and not hasattr(table, "shape")
         if not hasattr(table, "columns") and not is_dict:
+            allowed = {"dtype": None, "ensure_all_finite": "allow-nan"}
             table = check_array(
-                table,
-                dtype=None,
-                ensure_all_finite="allow-nan",
-                estimator=self,
-                input_name="X",
+                table, estimator=self, input_name="X", **allowed
             )
         names, cells = tables.read_columns(table)
         if not is_dict:
@@ -161,8 +158,9 @@ class TableEstimator(BaseEstimator):
     def _fit_rows(self, x, y, weight):
         seed = check_random_state(self.random_state).randint(2**31 - 1)
         random = np.random.default_rng(seed)
-        classes = getattr(self, "classes_", None)
-        labels = None if classes is None else y
+        # A number has no classes.
+        classes = len(getattr(self, "classes_", ())) or None
+        labels = y if classes else None
         members = int(max(2, min(self.members, len(y) // 2)))
         folds = training.Folds.deal(len(y), members, random, labels)
         budget = training.Budget(len(y), self.epochs)
@@ -170,7 +168,7 @@ class TableEstimator(BaseEstimator):
         networks = MemberNetworks(
             self.likelihood_,
             members,
-            classes=None if classes is None else len(classes),
+            classes=classes,
             hidden=budget.hidden,
             dropout=budget.dropout,
             seed=seed,
@@ -178,9 +176,8 @@ class TableEstimator(BaseEstimator):
         loss = self._training_loss(len(y))
         model = training.build(features, networks, budget, loss)
         networks.adapt(y, weight)
-        training.train(
-            model, x, y, weight, folds, budget, random, self._show_round
-        )
+        settings = folds, budget, random, self._show_round
+        training.train(model, x, y, weight, *settings)
         rows = np.arange(len(y))
         if len(y) > _CALIBRATION_ROWS:
             rows = np.sort(random.choice(rows, _CALIBRATION_ROWS, False))
@@ -241,8 +238,7 @@ class TableEstimator(BaseEstimator):
         A number or date is outside of the range in training, or a category
         was not seen there. Predictions for such rows are a guess.
         """
-        x = self.encode(X)
-        unlike = features_of(self.model_).outside(x)
+        unlike = features_of(self.model).outside(self.encode(X))
         names = np.array([column.name for column in self.columns_], object)
         return [names[row].tolist() for row in unlike]
 
@@ -256,16 +252,14 @@ class TableEstimator(BaseEstimator):
             for kind in (*_PLURALS, "ignored")
             if kind in kinds
         ]
-        scores = [
-            f"{name} {value:.4g}"
-            for name, value in self.scores_.items()
-            if name != "rows"
-        ]
+        scores = dict(self.scores_)
+        rows = scores.pop("rows")
+        found = [f"{name} {value:.4g}" for name, value in scores.items()]
         return (
-            f"{type(self).__name__} of {self.scores_['rows']:,} rows\n"
+            f"{type(self).__name__} of {rows:,} rows\n"
             f"Columns: {', '.join(counts)}\n"
             f"Likelihood: {targets.describe_likelihood(self)}\n"
-            f"On rows that were not trained on: {', '.join(scores)}"
+            f"On rows that were not trained on: {', '.join(found)}"
         )
 
     def report(self, path="report.html") -> str:

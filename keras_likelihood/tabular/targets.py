@@ -17,14 +17,7 @@ REASONS = {
 
 
 def likelihood_of(y: np.ndarray) -> str:
-    """Name of the likelihood for targets `(n,)`.
-
-    - Small counts with zeros: negative binomial.
-    - Positive numbers whose logarithm is closer to symmetric, and that span
-      more than two orders of magnitude: log-normal.
-    - Shares strictly between 0 and 1: beta.
-    - All other numbers: Student's t, whose tails are learned.
-    """
+    """Name of the likelihood for targets `(n,)`; see `REASONS`."""
     is_whole = np.all(y == np.round(y))
     if is_whole and y.min() == 0 and y.max() >= 2 and np.median(y) <= 10:
         return "negative_binomial"
@@ -42,13 +35,7 @@ def _skewness(values):
 
 
 def checked_likelihood(likelihood, y) -> type[Likelihood]:
-    """The likelihood of an estimator, after a check of its targets.
-
-    Args:
-        likelihood: a `Likelihood` of one number, its name, or `None` for the
-            one that `likelihood_of` finds.
-        y: targets `(n,)`.
-    """
+    """The likelihood of an estimator, after a check of its targets."""
     found = likelihoods.get(likelihood or likelihood_of(y))
     has_range = issubclass(found, likelihoods.LocationScale) or (
         found.prediction_constraint is not None

@@ -25,7 +25,6 @@ class Budget:
     """How long and how gently to train on a number of rows.
 
     `docs/studies/tables.md` says on which tables the settings were chosen.
-    Wide networks pay off for few rows too, and cost little there.
     """
 
     def __init__(self, rows: int, epochs: int | None = None):
@@ -44,14 +43,9 @@ class Budget:
 class Folds:
     """Which rows each member of an ensemble does not train on.
 
-    The rows are dealt into as many folds as there are members. A member
-    leaves out its own fold and, if there are enough members, the next one.
-    So each row has members that did not train on it, and their mixture is an
-    out-of-fold prediction.
-
-    Args:
-        fold: the fold of each row, `(n,)`.
-        members: number of members and folds.
+    A member leaves out its own fold and, if there are enough members, the next
+    one. The mixture of those that leave out a row is its out-of-fold
+    prediction.
     """
 
     fold: np.ndarray
@@ -85,10 +79,7 @@ class Folds:
 
 
 def build(features, networks, budget: Budget, loss=None) -> LikelihoodModel:
-    """A model whose units are the members, ready for training.
-
-    The loss defaults to that of the likelihood of the networks.
-    """
+    """A model whose units are the members, ready for training."""
     inputs = keras.Input((len(features.columns),), name="table")
     model = LikelihoodModel(inputs, networks(features(inputs)))
     steps = budget.epochs * budget.steps_per_epoch
@@ -126,22 +117,11 @@ def loss_of(likelihood) -> LikelihoodLoss:
 
 
 def train(model, x, y, weight, folds: Folds, budget: Budget, random, on_round):
-    """Trains all members; each keeps its best round on its held-out rows.
-
-    Args:
-        model: as `build` makes it.
-        x: encoded rows `(n, columns)`.
-        y: targets or class numbers, `(n,)`.
-        weight: sample weights `(n,)`.
-        folds, budget: the rows of the members, and the settings.
-        random: a NumPy generator.
-        on_round: called with the rounds done and all rounds.
-    """
+    """Trains all members; each keeps its best round on its held-out rows."""
     targets = np.repeat(y[:, None], folds.members, axis=1)
     weights = (weight[:, None] * ~folds.held).astype("float32")
     judged = random.permutation(len(x))[:BATCH]
     counted = weight[judged, None] * folds[judged].held + 1e-30
-    has_rows = bool(model.loss.data_parameters)
 
     def batches(order):
         """Batches of one size: another one would be compiled again."""
@@ -151,7 +131,7 @@ def train(model, x, y, weight, folds: Folds, budget: Budget, random, on_round):
                 rows = np.concatenate([rows, order.permutation(len(x))])
             now, rows = np.split(rows, [budget.batch_size])
             y_now = targets[now]
-            if has_rows:
+            if model.loss.data_parameters:
                 y_now = indexed(y_now, index=now)
             yield x[now], y_now, weights[now]
 
@@ -177,12 +157,7 @@ def train(model, x, y, weight, folds: Folds, budget: Budget, random, on_round):
 
 
 class _KeepBest(keras.callbacks.Callback):
-    """Lets each member end with the weights of its best epoch.
-
-    Args:
-        judge: returns a number for each member, lower is better.
-        on_end: called with the number of epochs done.
-    """
+    """Lets each member end with its best epoch, the lowest by `judge`."""
 
     def __init__(self, judge, on_end):
         super().__init__()
@@ -191,10 +166,8 @@ class _KeepBest(keras.callbacks.Callback):
 
     def on_epoch_end(self, epoch, logs=None):
         found = self._judge()
-        now = [
-            keras.ops.convert_to_numpy(variable)
-            for variable in self.model.trainable_variables
-        ]
+        variables = self.model.trainable_variables
+        now = list(map(keras.ops.convert_to_numpy, variables))
         self._kept = self._kept or [value.copy() for value in now]
         for old, new in zip(self._kept, now, strict=True):
             old[found < self._best] = new[found < self._best]
@@ -213,13 +186,7 @@ def predict_rows(model, x):
 
 
 def out_of_fold(likelihood, outputs, chosen: np.ndarray) -> Any:
-    """The distribution of each row by some of the members.
-
-    Args:
-        likelihood: the likelihood of the members.
-        outputs: what `predict_rows` returns for `(n, columns)` rows.
-        chosen: the members for each row, `(n, count)`.
-    """
+    """The distribution of each row by the `chosen` members, `(n, count)`."""
     prediction, parameters = split_output(outputs)
     rows = np.arange(len(chosen))[:, None]
     members = _members([v[rows, chosen] for v in (prediction, *parameters)])
@@ -241,12 +208,7 @@ def joined(model, likelihood) -> LikelihoodModel:
 
 
 def _members(values):
-    """The output of each member.
-
-    Args:
-        values: predictions and parameters, `(n, members)`, or logits
-            `(n, members, classes)`.
-    """
+    """Outputs of members, of `(n, members)` or `(n, members, classes)`."""
     members = range(values[0].shape[1])
     if len(values[0].shape) == 3:
         return [values[0][:, j] for j in members]
