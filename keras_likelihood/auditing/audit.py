@@ -2,18 +2,7 @@
 
 import os
 
-from keras_likelihood.auditing.inputs import (
-    TASKS,
-    as_arrays,
-    as_numpy,
-    check_options,
-    refuse_nan,
-)
-from keras_likelihood.auditing.judging import (
-    AuditReport,
-    judge_labels,
-    judge_targets,
-)
+from keras_likelihood.auditing import inputs, judging
 from keras_likelihood.layers.table_features import takes_missing
 from keras_likelihood.likelihoods import Softmax
 from keras_likelihood.pages.examples import as_names, show_inputs
@@ -36,7 +25,7 @@ def audit(
     from_logits: bool | None = None,
     batch_size: int = 256,
     title: str = "Data audit",
-) -> AuditReport:
+) -> judging.AuditReport:
     """Ranks examples by what a model says of them and writes a page.
 
     The score of an example is, in this order, what its training remembers of
@@ -88,12 +77,12 @@ def audit(
     Returns:
         An `AuditReport`.
     """
-    check_options(task, top=top)
+    inputs.check_options(task, top=top)
     if output is not None:
         # A missing package must not cost the work that follows.
         from keras_likelihood.auditing.page import write_audit
-    x, y = as_arrays(x, y, takes_missing(model))
-    show = x if show is None else as_numpy(show)
+    x, y = inputs.as_arrays(x, y, takes_missing(model))
+    show = x if show is None else inputs.as_numpy(show)
     if show is not x and (show.ndim == 0 or len(show) != len(y)):
         raise ValueError(
             f"`show` must have one entry for each of the {len(y)} examples. "
@@ -102,8 +91,8 @@ def audit(
     shown = show_inputs(show, feature_names)
     reading = read_output(model, x, batch_size=batch_size)
     reading = with_likelihood(reading, y, task, from_logits)
-    classes = _classes(reading, task, len(y))
-    judge = judge_labels if classes else judge_targets
+    classes = _classes(reading, task)
+    judge = judging.judge_labels if classes else judging.judge_targets
     report = judge(reading, y, data_parameter)
     names = as_names(label_names, "label_names", classes)
     if names is None and classes:
@@ -114,20 +103,16 @@ def audit(
     return report
 
 
-def _classes(reading: Reading, task, n) -> int | None:
+def _classes(reading: Reading, task) -> int | None:
     """Number of classes, `None` for regression; refuses what has no audit."""
     shape, likelihood = reading.prediction.shape, reading.likelihood
     name = likelihood.name()
-    found = TASKS[reading.uncertainty_parameter != "temperature"]
+    found = inputs.TASKS[reading.uncertainty_parameter != "temperature"]
     if task not in (None, found):
         raise ValueError(
             f"The likelihood {name} is one of {found}. Received: task={task!r}"
         )
-    if shape[0] != n or len(shape) < 2:
-        raise ValueError(
-            f"The model must answer ({n}, ..., units). Received: {shape}"
-        )
-    refuse_nan(reading.prediction, "The model's predictions")
+    inputs.refuse_nan(reading.prediction, "The model's predictions")
     if found == "regression":
         if reading.is_real:
             return None
@@ -135,7 +120,8 @@ def _classes(reading: Reading, task, n) -> int | None:
             "An audit of numbers needs a `LocationScale` likelihood, such as "
             f"normal. Received: {name}"
         )
-    if len(shape) > 2 or not (issubclass(likelihood, Softmax) or shape[1] == 1):
+    one = issubclass(likelihood, Softmax) or shape[-1] == 1
+    if len(shape) != 2 or not one:
         raise ValueError(
             "An audit of labels needs one label per example: logits "
             "(n, classes), or (n, 1) for yes or no. Multi-label outputs are "

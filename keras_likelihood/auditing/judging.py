@@ -7,11 +7,7 @@ import os
 import keras
 import numpy as np
 
-from keras_likelihood.auditing.label_issues import (
-    expected_wrong,
-    find_label_issues,
-    true_class_probabilities,
-)
+from keras_likelihood.auditing import label_issues
 from keras_likelihood.data_parameters import DataParameter
 from keras_likelihood.reading.reading import per_example
 from keras_likelihood.reading.targets import as_labels, as_targets
@@ -75,11 +71,8 @@ class AuditReport:
 
     def to_csv(self, path: str | os.PathLike) -> None:
         """Writes `label_issues` with the index in front and `score` last."""
-        columns = {
-            "index": np.arange(len(self.scores)),
-            **self.label_issues,
-            "score": self.scores,
-        }
+        columns = {"index": np.arange(len(self.scores)), **self.label_issues}
+        columns["score"] = self.scores
         cells = (values.tolist() for values in columns.values())
         with open(path, "w", newline="", encoding="utf-8") as file:
             rows = zip(*cells, strict=True)
@@ -87,13 +80,8 @@ class AuditReport:
 
     def label_issues_frame(self):
         """`label_issues` as a `pandas.DataFrame`; needs pandas."""
-        try:
-            import pandas
-        except ModuleNotFoundError as error:
-            raise ModuleNotFoundError(
-                "`label_issues_frame` needs pandas; `label_issues` and "
-                "`to_csv` hold the same without it."
-            ) from error
+        import pandas
+
         return pandas.DataFrame(self.label_issues)
 
     def __repr__(self) -> str:
@@ -182,7 +170,7 @@ def judge_labels(reading, y, data_parameter) -> AuditReport:
     return AuditReport(
         "classification",
         *score_of(reading, temperature, nll),
-        find_label_issues(y, p, temperature),
+        label_issues.find_label_issues(y, p, temperature),
         nll,
         {"p(given)": np.exp(-nll), "p(predicted)": p.max(axis=1)},
         "A label is suspected if another class is the most probable one, and "
@@ -192,18 +180,14 @@ def judge_labels(reading, y, data_parameter) -> AuditReport:
 
 
 def _judge_by_memory(y, nll, memory):
-    truth = true_class_probabilities(y, memory)
+    truth = label_issues.true_class_probabilities(y, memory)
     rows = np.arange(len(y))
     quality = truth[rows, y]
-    issues = {
-        "is_label_issue": quality < 0.5,
-        "label_quality": quality,
-        "given_label": y,
-        "predicted_label": truth.argmax(axis=1),
-    }
-    wrong = expected_wrong(y, truth)
-    overlapping = true_class_probabilities(y, memory, power=1.0)
-    fewer = min(expected_wrong(y, overlapping), wrong)
+    found = truth.argmax(axis=1)
+    issues = label_issues.issue_columns(quality < 0.5, quality, y, found)
+    wrong = label_issues.expected_wrong(y, truth)
+    overlapping = label_issues.true_class_probabilities(y, memory, power=1.0)
+    fewer = min(label_issues.expected_wrong(y, overlapping), wrong)
     return AuditReport(
         "classification",
         nll - np.log(np.clip(memory[rows, y], 1e-6, 1)),
@@ -257,17 +241,12 @@ def judge_targets(reading, y, data_parameter) -> AuditReport:
         order = "learned scale, the highest"
     at = (np.arange(n), tail.argmin(axis=1))
     scale = np.broadcast_to(parameters["scale"], shape).reshape(n, -1)[at]
-    issues = {
-        "is_label_issue": probability * n < 1,
-        "label_quality": quality,
-        "given_label": y.reshape(n, -1)[at],
-        "predicted_label": reading.prediction.reshape(n, -1)[at],
-    }
-    columns = {
-        "scale": scale,
-        "residual / scale": residual.reshape(n, -1)[at] / scale,
-        "tail probability": probability,
-    }
+    given, predicted = (v.reshape(n, -1)[at] for v in (y, reading.prediction))
+    is_issue = probability * n < 1
+    issues = label_issues.issue_columns(is_issue, quality, given, predicted)
+    relative = residual.reshape(n, -1)[at] / scale
+    columns = {"scale": scale, "residual / scale": relative}
+    columns["tail probability"] = probability
     rule = f"{rule} The list is in the order of the {order} first."
     score = score_of(reading, learned, nll)
     return AuditReport("regression", *score, issues, nll, columns, rule)
@@ -278,11 +257,8 @@ def typical_scale(reading, residual) -> float:
 
     scale = median |residual| / q,    P(|z| <= q) = 1/2
     """
-    others = {
-        p.name: float(np.median(p.values))
-        for p in reading.parameters
-        if p.name != "scale"
-    }
+    others = {p.name: float(np.median(p.values)) for p in reading.parameters}
+    others.pop("scale", None)
     unit = reading.likelihood(np.zeros((1, 1), "float32"), **others)
     middle = _numpy(unit.quantile(0.75)).item()
     size = np.abs(residual)

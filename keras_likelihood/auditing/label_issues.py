@@ -73,13 +73,14 @@ def find_label_issues(y, probabilities, temperature=None) -> dict:
     quality = probabilities[np.arange(len(y)), y]
     if temperature is not None:
         quality = 1 / (1 + np.asarray(temperature, "float64"))
-    other = (confident >= 0) & (confident != y) & (predicted != y)
-    return {
-        "is_label_issue": other,
-        "label_quality": quality,
-        "given_label": y,
-        "predicted_label": predicted,
-    }
+    is_other = (confident >= 0) & (confident != y) & (predicted != y)
+    return issue_columns(is_other, quality, y, predicted)
+
+
+def issue_columns(is_issue, quality, given, predicted) -> dict:
+    """Arrays `(n,)` by cleanlab's names of columns."""
+    names = "is_label_issue", "label_quality", "given_label", "predicted_label"
+    return dict(zip(names, (is_issue, quality, given, predicted), strict=True))
 
 
 SHARPNESS = 3.4

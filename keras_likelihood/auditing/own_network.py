@@ -6,12 +6,7 @@ from typing import Any, NamedTuple
 import keras
 import numpy as np
 
-from keras_likelihood.auditing.inputs import (
-    as_classes,
-    as_inputs,
-    as_quantities,
-    check_options,
-)
+from keras_likelihood.auditing import inputs as checks
 from keras_likelihood.data_parameters import DataParameter, indexed
 from keras_likelihood.losses import NoisyLabelsLoss, StudentTLoss
 from keras_likelihood.models import LikelihoodModel
@@ -81,18 +76,18 @@ def train_for_audit(
         An `OwnNetwork`: the model, what every example learned, and the
         history.
     """
-    x, y = as_inputs(x, y)
+    x, y = checks.as_inputs(x, y)
     n = len(x)
     if task is None:
         whole = y.dtype.kind != "f" or np.array_equal(y, np.round(y))
         task = "classification" if whole else "regression"
     if epochs is None:
         epochs = int(np.clip(VISITS // n, *EPOCHS))
-    check_options(task, epochs=epochs)
+    checks.check_options(task, epochs=epochs)
     epochs, learned = int(epochs), DataParameter(n)
     loss: Any
     if task == "regression":
-        y, units = as_quantities(y), 1
+        y, units = checks.as_quantities(y), 1
         # One gross error would set the mean and the deviation of all.
         middle = float(np.median(y))
         spread = 1.4826 * float(np.median(np.abs(y - middle)))
@@ -100,7 +95,7 @@ def train_for_audit(
         y = ((y - middle) / spread).astype("float32")
         loss = StudentTLoss(scale=learned)
     else:
-        y, units = as_classes(y, classes)
+        y, units = checks.as_classes(y, classes)
         loss = NoisyLabelsLoss(learned)
     keras.utils.set_random_seed(seed)
     inputs, features = _body(x)
@@ -110,19 +105,12 @@ def train_for_audit(
     batch = int(np.clip(2 ** (n // 24).bit_length() // 2, 16, 128))
     rate = keras.optimizers.schedules.CosineDecay(2e-3, epochs * -(-n // batch))
     model.compile(keras.optimizers.AdamW(rate, weight_decay=1e-3), loss=loss)
+    tell = on_epoch or (lambda done, count: None)
     show = keras.callbacks.LambdaCallback(
-        on_epoch_end=lambda epoch, logs: (
-            on_epoch and on_epoch(epoch + 1, epochs)
-        )
+        on_epoch_end=lambda epoch, logs: tell(epoch + 1, epochs)
     )
-    history = model.fit(
-        x,
-        indexed(y),
-        batch_size=batch,
-        epochs=epochs,
-        callbacks=[show],
-        verbose=0,
-    )
+    options = {"batch_size": batch, "epochs": epochs, "verbose": 0}
+    history = model.fit(x, indexed(y), callbacks=[show], **options)
     if task == "classification":
         return OwnNetwork(model, learned, history)
     answer = keras.layers.Rescaling(spread, middle)(outputs)

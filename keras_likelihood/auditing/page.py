@@ -14,13 +14,8 @@ from keras_likelihood.pages.page import write_page
 MOST_SUSPECTS = 10_000
 """Suspected examples that one page holds."""
 MOST_CLASSES = 20
-_DIGITS = {
-    "p(given)": 3,
-    "p(predicted)": 3,
-    "tail probability": 4,
-    "residual / scale": 2,
-    "quality": 3,
-}
+_DIGITS = {"p(given)": 3, "p(predicted)": 3, "quality": 3}
+_DIGITS |= {"tail probability": 4, "residual / scale": 2}
 _SCRIPTS = [
     f"audit.{name}js"
     for name in ("data.", "decisions.", "examples.", "large.", "keys.", "")
@@ -90,11 +85,10 @@ def _key(mark, shown):
     """
     x = getattr(shown, "x", np.zeros(0))
     some = x[:: -(-max(len(x), 1) // 1000)]
-    content = (
-        repr(some.tolist()).encode("utf-8", errors="replace")
-        if some.dtype.hasobject
-        else np.ascontiguousarray(some).tobytes()
-    )
+    if some.dtype.hasobject:
+        content = repr(some.tolist()).encode("utf-8", errors="replace")
+    else:
+        content = np.ascontiguousarray(some).tobytes()
     digest = hashlib.sha256(mark.encode("ascii") + content)
     return digest.hexdigest()[:24]
 
@@ -158,11 +152,8 @@ def _columns(report):
     }
     if report.score_name.startswith("learned"):
         columns["quality"] = issues["label_quality"]
+    kinds = dict.fromkeys(columns, "number") | dict.fromkeys(names, kind)
     return {
-        name: (
-            kind if name in names else "number",
-            _DIGITS.get(name, decimals(values)),
-            values,
-        )
+        name: (kinds[name], _DIGITS.get(name, decimals(values)), values)
         for name, values in columns.items()
     }

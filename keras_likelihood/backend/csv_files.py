@@ -9,11 +9,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from keras_likelihood.backend.cells import (
-    as_numbers,
-    has_value,
-    is_missing,
-)
+from keras_likelihood.backend.cells import as_numbers, has_value, is_missing
 
 _PART_ROWS, _PART_CELLS = 2**16, 2**23
 _INDEX = ("", "index", "Unnamed: 0")

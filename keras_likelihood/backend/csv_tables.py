@@ -7,12 +7,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from keras_likelihood.backend.cells import (
-    as_days,
-    as_texts,
-    has_value,
-    kind_of,
-)
+from keras_likelihood.backend.cells import as_days, as_texts, has_value, kind_of
 from keras_likelihood.backend.csv_files import CsvFile
 
 MOST_LEVELS = 20

@@ -99,18 +99,15 @@ class Texts(Unseen):
     def make_room(self, indices) -> None:
         self.longest = min(LONGEST, max(200, MOST_BYTES // len(indices)))
 
-    def describe(self, index: int) -> dict:
-        return {"text": self._begin(index, self.longest)}
-
-    def cell(self, index: int) -> str:
-        return self._begin(index, 200)
-
-    def _begin(self, index, most):
-        text = self.x[index]
+    def describe(self, index: int, most: int | None = None) -> dict:
+        text, most = self.x[index], most or self.longest
         if isinstance(text, bytes):
             text = text.decode("utf-8", errors="replace")
         text = str(text)
-        return f"{text[:most]}\u2026" if len(text) > most else text
+        return {"text": f"{text[:most]}\u2026" if len(text) > most else text}
+
+    def cell(self, index: int) -> str:
+        return self.describe(index, 200)["text"]
 
 
 class Rows(Unseen):

@@ -55,12 +55,8 @@ class Part:
         return {name: getattr(self, name) for name in names}
 
 
-VERDICTS = {
-    "good": "good",
-    "look": "worth a look",
-    "bad": "needs work",
-    "unknown": "not known",
-}
+VERDICTS = {"good": "good", "look": "worth a look", "bad": "needs work"}
+VERDICTS["unknown"] = "not known"
 """The words for each verdict, in the terminal and on the page."""
 
 
@@ -80,10 +76,8 @@ def write_page(output, template: str, title: str, *, scripts=(), **values):
     environment.filters["number"] = _number_class
     environment.filters["words"] = _words
     # NaN and infinity are not JSON: a page with them would not open.
-    environment.policies["json.dumps_kwargs"] = {
-        "separators": (",", ":"),
-        "allow_nan": False,
-    }
+    compact = {"separators": (",", ":"), "allow_nan": False}
+    environment.policies["json.dumps_kwargs"] = compact
     script = "\n".join(map(_read, scripts))
     page = environment.get_template(template).render(
         title=str(title),

@@ -3,23 +3,13 @@
 import keras
 
 from keras_likelihood.backend.private import producer
-from keras_likelihood.layers import LikelihoodHead
-from keras_likelihood.layers.serving import (
-    LinearPool,
-    OneVsRestTable,
-    SecondClass,
-    TemperedProbabilities,
-)
+from keras_likelihood.layers import LikelihoodHead, serving
 from keras_likelihood.reading.loading import is_graph
 
 PROBABILITIES = ("softmax", "sigmoid")
-_ACTIVATED = (
-    keras.layers.Dense,
-    keras.layers.EinsumDense,
-    keras.layers.Conv1D,
-    keras.layers.Conv2D,
-    keras.layers.Conv3D,
-)
+_CONVOLUTIONS = keras.layers.Conv1D | keras.layers.Conv2D | keras.layers.Conv3D
+_ACTIVATED = keras.layers.Dense | keras.layers.EinsumDense | _CONVOLUTIONS
+_PROBABILITIES = (serving.OneVsRestTable, serving.TemperedProbabilities)
 _BARE = (keras.layers.Activation, keras.layers.Softmax)
 _SHAPE_ONLY = (
     *("Reshape", "Flatten", "Squeeze", "ExpandDims"),
@@ -43,21 +33,21 @@ def kind_of(tensor) -> str | None:
     layer, inputs = deciding_layer(tensor)
     if isinstance(layer, keras.layers.Softmax):
         return "softmax" if layer.axis in (-1, None) else None
-    if isinstance(layer, OneVsRestTable | TemperedProbabilities):
+    if isinstance(layer, _PROBABILITIES):
         return "softmax"
-    if isinstance(layer, SecondClass):
+    if isinstance(layer, serving.SecondClass):
         return "sigmoid"
-    if isinstance(layer, LinearPool | keras.layers.Concatenate):
+    if isinstance(layer, serving.LinearPool | keras.layers.Concatenate):
         # A mean, or questions side by side, are what all their inputs are.
         kinds = {kind_of(each) for each in inputs}
         (kind,) = kinds if len(kinds) == 1 else (None,)
-        pooled = isinstance(layer, LinearPool) or kind == "sigmoid"
+        pooled = isinstance(layer, serving.LinearPool) or kind == "sigmoid"
         return kind if kind in PROBABILITIES and pooled else None
     if isinstance(layer, LikelihoodHead):
         layer = layer.prediction
     if isinstance(layer, keras.layers.Wrapper):
         layer = layer.layer
-    if isinstance(layer, (*_ACTIVATED, keras.layers.Activation)):
+    if isinstance(layer, _ACTIVATED | keras.layers.Activation):
         name = getattr(layer.activation, "__name__", None)
         return name if name in (*PROBABILITIES, "linear") else None
     return None
@@ -72,8 +62,8 @@ def open_ending(tensor, strip: bool):
     if isinstance(layer, _BARE):
         _, features = open_ending(inputs[0], strip=False)
         return (inputs[0] if strip else tensor), features
-    several = len(inputs) != 1 or isinstance(layer, keras.Model | LinearPool)
-    features = None if several else inputs[0]
+    whole = isinstance(layer, keras.Model | serving.LinearPool)
+    features = None if whole or len(inputs) != 1 else inputs[0]
     if strip and isinstance(layer, _ACTIVATED):
         return _without_activation(layer)(inputs[0]), features
     return (None if strip else tensor), features

@@ -102,12 +102,7 @@ def _input_like(array):
 
 def _agree(model, copy, example):
     few = keras.tree.map_structure(lambda array: array[:2], example)
-    pairs = zip(
-        *(keras.tree.flatten(each(few)) for each in (model, copy)), strict=True
-    )
-    return all(
-        np.allclose(
-            *map(keras.ops.convert_to_numpy, pair), 1e-3, 1e-4, equal_nan=True
-        )
-        for pair in pairs
-    )
+    outputs = (keras.tree.flatten(each(few)) for each in (model, copy))
+    arrays = (map(keras.ops.convert_to_numpy, tensors) for tensors in outputs)
+    pairs = zip(*arrays, strict=True)
+    return all(np.allclose(a, b, 1e-3, 1e-4, equal_nan=True) for a, b in pairs)

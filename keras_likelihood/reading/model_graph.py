@@ -8,37 +8,16 @@ import keras
 import numpy as np
 
 from keras_likelihood.backend.training_rows import numpy_batches
-from keras_likelihood.layers.serving import (
-    ClassLogits,
-    LogOdds,
-    LogProbabilities,
-    PooledLogits,
-    TemperedLogits,
-)
+from keras_likelihood.layers import serving
 from keras_likelihood.likelihoods import Bernoulli, LocationScale, Softmax
 from keras_likelihood.likelihoods.ensemble_distribution import (
     EnsembleDistribution,
 )
 from keras_likelihood.likelihoods.output import split_output
 from keras_likelihood.losses.likelihood_loss import LikelihoodLoss
-from keras_likelihood.reading.endings import (
-    PROBABILITIES,
-    deciding_layer,
-    kind_of,
-    layer_output,
-    open_ending,
-    open_models,
-    rename_twins,
-)
+from keras_likelihood.reading import endings, stock_models
 from keras_likelihood.reading.loading import copy_model, load_model
-from keras_likelihood.reading.reading import (
-    likelihood_beside,
-    too_many_outputs,
-)
-from keras_likelihood.reading.stock_models import (
-    asks_questions,
-    puts_out_logits,
-)
+from keras_likelihood.reading.reading import likelihood_beside, too_many_outputs
 
 
 class ModelGraph:
@@ -63,7 +42,7 @@ class ModelGraph:
             lost = isinstance(x, Iterator)
             x = None if lost else next(numpy_batches(x))[0]
         copy, self._is_copy = copy_model(model, x)
-        self.graph = open_models(copy, features)
+        self.graph = endings.open_models(copy, features)
         self._feature_layer = features
         output = self.graph.output
         if isinstance(output, dict) and len(output) == 1:
@@ -82,8 +61,10 @@ class ModelGraph:
             one = kind.likelihood
             if one in (Softmax, Bernoulli):
                 # Several classifiers are one.
-                members = one.name(), kind.components
-                self._end_in(one, lambda known: PooledLogits(*members, **known))
+                pooled = functools.partial(
+                    serving.PooledLogits, one.name(), kind.components
+                )
+                self._end_in(one, lambda known: pooled(**known))
 
     def _end_in(self, likelihood, layer_of, *first):
         """Becomes a classifier that ends in a layer of its parameters."""
@@ -105,29 +86,29 @@ class ModelGraph:
     ):
         """Tempered logits `(batch, ..., units)`, and whether multi-label."""
         law = self.likelihood or Softmax
-        is_ordered = hasattr(law, "class_probabilities") and not issubclass(
-            law, Softmax | Bernoulli
-        )
-        if is_ordered and self.prediction.shape[-1] == 1:
-            logits_of = functools.partial(ClassLogits, law.name())
+        plain = issubclass(law, Softmax | Bernoulli)
+        ordered = hasattr(law, "class_probabilities") and not plain
+        if ordered and self.prediction.shape[-1] == 1:
+            logits_of = functools.partial(serving.ClassLogits, law.name())
             self._end_in(Softmax, logits_of, self.prediction)
         self._refuse_regressor()
-        kind = None if self.likelihood else kind_of(self.prediction)
+        kind = None if self.likelihood else endings.kind_of(self.prediction)
         if from_logits is None:
-            layer = type(deciding_layer(self.prediction)[0]).__name__
-            from_logits = self.likelihood is not None or puts_out_logits(
-                kind, self.loss, layer
+            layer = type(endings.deciding_layer(self.prediction)[0]).__name__
+            from_logits = bool(self.likelihood) or (
+                stock_models.puts_out_logits(kind, self.loss, layer)
             )
         many = self.prediction.shape[1:][-1:] not in ((), (1,))
         if multi_label is None:
             several = issubclass(self.likelihood or Softmax, Bernoulli)
-            multi_label = many and (several or asks_questions(kind, self.loss))
+            several = several or stock_models.asks_questions(kind, self.loss)
+            multi_label = many and several
         with full_precision():
-            strip = not from_logits and kind in PROBABILITIES
-            logits, _ = open_ending(self.prediction, strip)
+            strip = not from_logits and kind in endings.PROBABILITIES
+            logits, _ = endings.open_ending(self.prediction, strip)
             if not from_logits and not (strip and logits is not None):
-                each = multi_label or not many
-                to_logits = LogOdds() if each else LogProbabilities(bound)
+                each, logs = multi_label or not many, serving.LogProbabilities
+                to_logits = serving.LogOdds() if each else logs(bound)
                 logits = to_logits(self.prediction)
             if len(logits.shape) == 1:
                 logits = keras.layers.Reshape((1,))(logits)
@@ -150,7 +131,7 @@ class ModelGraph:
     def _tempered(self, logits):
         temperature = self.parameters.get("temperature", 1.0)
         if isinstance(temperature, keras.KerasTensor):
-            return TemperedLogits()([logits, temperature])
+            return serving.TemperedLogits()([logits, temperature])
         if np.all(temperature == 1.0):
             return logits
         inverse = np.squeeze(1 / np.asarray(temperature, "float64"))
@@ -160,10 +141,10 @@ class ModelGraph:
         """The tensor of the features; `None` if they are `optional`."""
         names = [layer.name for layer in self.graph.layers]
         if self._feature_layer in names:
-            return layer_output(self.graph, self._feature_layer)
+            return endings.layer_output(self.graph, self._feature_layer)
         if self._feature_layer is None:
-            strip = kind_of(self.prediction) in PROBABILITIES
-            _, found = open_ending(self.prediction, strip)
+            strip = endings.kind_of(self.prediction) in endings.PROBABILITIES
+            _, found = endings.open_ending(self.prediction, strip)
             if found is not None or optional:
                 return found
         raise ValueError(
@@ -202,7 +183,7 @@ class ModelGraph:
         with full_precision():
             output = build()
         if self._is_copy:
-            rename_twins(self.graph, keras.tree.flatten(output))
+            endings.rename_twins(self.graph, keras.tree.flatten(output))
         name = f"{self.graph.name}_calibrated"
         model = model_class(self.graph.input, output, name=name)
         if self._example is not None:

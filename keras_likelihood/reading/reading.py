@@ -199,6 +199,7 @@ class Reading:
 
 def per_example(values) -> np.ndarray:
     """The geometric mean of each example's scales, `(n,)`."""
+    # A likelihood contains the logarithm of a scale.
     logs = np.log(np.asarray(values, "float64"))
     return np.exp(logs.reshape(len(logs), -1).mean(axis=1))
 
@@ -243,9 +244,9 @@ def _read(model, key, output, loss):
     reading.likelihood = type(fitted)
     units = getattr(head, "target_units", None)
     in_output = [name for name, s in known.items() if s == "predicted"]
+    places = {name: at for at, name in enumerate(in_output)}
     for name, source in known.items():
-        position = in_output.index(name) if name in in_output else None
-        found = _constraint_and_start(model, reading, name, position)
+        found = _constraint_and_start(model, reading, name, places.get(name))
         data = reading.data_parameters.get(name)
         if data is not None and data.num_examples == len(reading.prediction):
             values = data.values()

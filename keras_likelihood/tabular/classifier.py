@@ -10,9 +10,7 @@ from sklearn.utils import check_array
 from sklearn.utils.multiclass import check_classification_targets
 
 from keras_likelihood.auditing.label_issues import find_label_issues
-from keras_likelihood.data_parameters import DataParameter
 from keras_likelihood.likelihoods import Ordinal, Softmax
-from keras_likelihood.losses import NoisyLabelsLoss
 from keras_likelihood.metrics.functions import negative_log_likelihood
 from keras_likelihood.recalibration import Conformal
 from keras_likelihood.tabular import training
@@ -52,11 +50,6 @@ class Classifier(ClassifierMixin, TableEstimator):
 
     order: list | None = None
     label_noise: bool = False
-
-    def _training_loss(self, rows):
-        if not self.label_noise:
-            return None
-        return NoisyLabelsLoss(DataParameter(rows, dimension="element"))
 
     def _checked_targets(self, y, order):
         if y.dtype.kind == "f":

@@ -7,10 +7,7 @@ from sklearn import dummy, ensemble, impute, linear_model, model_selection
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from keras_likelihood.metrics.functions import (
-    negative_log_likelihood,
-    normal_crps,
-)
+from keras_likelihood.metrics import functions
 from keras_likelihood.pages.charts import Chart, named, reliability, ticks
 from keras_likelihood.pages.page import Part, Table, write_page
 from keras_likelihood.tabular import targets, training
@@ -55,25 +52,22 @@ def _compare(estimator):
     rows = [["this model", *(_digits(estimator.scores_[n]) for n in names)]]
     fewest = np.bincount(y).min() if is_classifier else len(y)
     baselines = _baselines(is_classifier) if fewest >= 2 else {}
+    method = "predict_proba" if is_classifier else "predict"
     for name, model in baselines.items():
         with warnings.catch_warnings():
             # Some folds have constant columns.
             warnings.simplefilter("ignore")
             found = model_selection.cross_val_predict(
-                model,
-                x,
-                y,
-                cv=min(5, fewest),
-                method="predict_proba" if is_classifier else "predict",
+                model, x, y, cv=min(5, fewest), method=method
             )
         if is_classifier:
             right = np.mean(found.argmax(axis=1) == y)
-            scores = [negative_log_likelihood(y, found), right]
+            scores = [functions.negative_log_likelihood(y, found), right]
         else:
             # Normal errors of one size.
             error = max(np.mean((found - y) ** 2) ** 0.5, 1e-30)
             nll = np.log(error) + 0.5 * np.log(2 * np.pi * np.e)
-            scores = [nll, normal_crps(y, found, error), error]
+            scores = [nll, functions.normal_crps(y, found, error), error]
         rows.append([name, *map(_digits, scores)])
     return Part(
         "How good it is",

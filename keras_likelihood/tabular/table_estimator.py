@@ -13,8 +13,10 @@ from sklearn.utils.validation import (
 )
 
 from keras_likelihood.backend import columns
+from keras_likelihood.data_parameters import DataParameter
 from keras_likelihood.layers.member_networks import MemberNetworks
 from keras_likelihood.layers.table_features import TableFeatures, features_of
+from keras_likelihood.losses import NoisyLabelsLoss
 from keras_likelihood.reading import tables
 from keras_likelihood.reading.targets import as_weight
 from keras_likelihood.tabular import targets, training
@@ -111,10 +113,8 @@ class TableEstimator(BaseEstimator):
         # A sparse matrix may be a dict, too.
         is_dict = isinstance(table, dict) and not hasattr(table, "shape")
         if not hasattr(table, "columns") and not is_dict:
-            allowed = {"dtype": None, "ensure_all_finite": "allow-nan"}
-            table = check_array(
-                table, estimator=self, input_name="X", **allowed
-            )
+            options = {"ensure_all_finite": "allow-nan", "estimator": self}
+            table = check_array(table, dtype=None, input_name="X", **options)
         names, cells = tables.read_columns(table)
         if not is_dict:
             validate_data(self, table, reset=reset, skip_check_array=True)
@@ -173,7 +173,9 @@ class TableEstimator(BaseEstimator):
             dropout=budget.dropout,
             seed=seed,
         )
-        loss = self._training_loss(len(y))
+        loss = None
+        if getattr(self, "label_noise", False):
+            loss = NoisyLabelsLoss(DataParameter(len(y), dimension="element"))
         model = training.build(features, networks, budget, loss)
         networks.adapt(y, weight)
         settings = folds, budget, random, self._show_round
@@ -192,10 +194,6 @@ class TableEstimator(BaseEstimator):
         )
         joined = training.joined(model, self.likelihood_)
         self.model_ = self._calibrated(joined, held, by_member, y[rows])
-
-    def _training_loss(self, rows):
-        """The loss of a training on so many rows, `None` for the default."""
-        return None
 
     def _show_round(self, done, rounds):
         if self.on_round is not None:

@@ -83,11 +83,9 @@ def build(features, networks, budget: Budget, loss=None) -> LikelihoodModel:
     inputs = keras.Input((len(features.columns),), name="table")
     model = LikelihoodModel(inputs, networks(features(inputs)))
     steps = budget.epochs * budget.steps_per_epoch
+    rate, warmup = budget.learning_rate, max(1, steps // 30)
     schedule = keras.optimizers.schedules.CosineDecay(
-        0.0,
-        steps,
-        warmup_target=budget.learning_rate,
-        warmup_steps=max(1, steps // 30),
+        0.0, steps, warmup_target=rate, warmup_steps=warmup
     )
     optimizer = keras.optimizers.AdamW(
         schedule, weight_decay=budget.weight_decay, beta_2=0.99

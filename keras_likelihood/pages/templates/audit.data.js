@@ -15,8 +15,9 @@ function element(tag, properties, ...children) {
   return made;
 }
 
-function button(className, content, onclick) {
-  return element("button", { type: "button", className, onclick }, content);
+function button(properties, content, onclick) {
+  const made = element("button", properties, content);
+  return Object.assign(made, { type: "button", onclick });
 }
 
 function format(value, digits) {

@@ -14,10 +14,8 @@ function isLabel(label) {
 }
 
 function written() {
-  const parts = [...decisions].map(
-    ([index, { decision, label }]) => `${index}${LETTERS[decision]}${label ?? ""}`,
-  );
-  return parts.join("_");
+  const part = ([index, { decision, label }]) => `${index}${LETTERS[decision]}${label ?? ""}`;
+  return [...decisions].map(part).join("_");
 }
 
 // Whatever is no decision is passed over: anyone can write an address.
@@ -33,27 +31,17 @@ function read(text) {
 }
 
 // Browsers may refuse storage to a file; then the address holds decisions.
-function load(address) {
+function stored(action) {
   try {
-    read(localStorage.getItem(STORE));
-  } catch {
-    isStored = false;
-    read(address);
-  }
-}
-
-function save() {
-  try {
-    localStorage.setItem(STORE, written());
+    action(localStorage);
     isStored = true;
   } catch {
     isStored = false;
   }
 }
 
-function proposed(row) {
-  const label = row.values[PREDICTED];
-  return classes && label !== row.values[GIVEN] ? label : null;
+function proposed({ values }) {
+  return classes && values[PREDICTED] !== values[GIVEN] ? values[PREDICTED] : null;
 }
 
 // Takes pairs of index and decision, and shows them wherever the examples stand.
@@ -62,7 +50,7 @@ function put(pairs) {
     if (found?.decision) decisions.set(index, found);
     else decisions.delete(index);
   }
-  save();
+  stored((store) => store.setItem(STORE, written()));
   const changed = new Set(pairs.map(([index]) => index));
   for (const node of made.values()) if (changed.has(node.row.index)) node.update();
   updateLarge();

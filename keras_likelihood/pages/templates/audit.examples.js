@@ -10,12 +10,6 @@ function image(row) {
   });
 }
 
-function picture(row) {
-  const opener = button("picture", image(row), () => enlarge(row));
-  opener.ariaLabel = `Enlarge example ${row.index}`;
-  return opener;
-}
-
 const option = (value, text) => element("option", { value }, text);
 
 // Where the person names what a wrong label should have been.
@@ -43,14 +37,13 @@ function judge(row) {
     className: "judge", role: "group", ariaLabel: `Decision on example ${row.index}`,
   });
   const buttons = Object.keys(SIGNS).map((name) => {
-    const made = button(name, SIGNS[name], () => choose(row, name));
-    made.append(" ", element("span", "word", name));
-    made.title = `${name} (${LETTERS[name].toUpperCase()})`;
-    made.ariaLabel = `${name}, example ${row.index}`;
-    return made;
+    const title = `${name} (${LETTERS[name].toUpperCase()})`;
+    const look = { className: name, title, ariaLabel: `${name}, example ${row.index}` };
+    return button(look, `${SIGNS[name]} ${name}`, () => choose(row, name));
   });
-  const above = button("above", "\u2191 Accept all above this line", () => acceptAbove(row));
-  above.title = "this example and all undecided ones before it are wrong (A)";
+  const title = "this example and all undecided ones before it are wrong (A)";
+  const accept = "\u2191 Accept all above this line";
+  const above = button({ className: "above", title }, accept, () => acceptAbove(row));
   group.append(element("div", {}, ...buttons), above);
   let input = null;
   group.update = () => {
@@ -64,28 +57,6 @@ function judge(row) {
   return group;
 }
 
-const has = (name) => data.rows.some((row) => row[name]);
-
-function headings() {
-  const columns = [["index", "number"]];
-  for (const { name, kind } of data.columns) columns.push([name, kind]);
-  if (has("image")) columns.unshift(["example", ""]);
-  if (has("text")) columns.push(["text", ""]);
-  if (data.features.length) columns.push(["features", ""]);
-  columns.push(["decision", "decision"]);
-  const cells = columns.map(([name, className]) =>
-    element("th", { className, scope: "col" }, name),
-  );
-  return element("thead", {}, element("tr", {}, ...cells));
-}
-
-// On a narrow screen a cell stands below its column's name.
-function cell(name, className, content) {
-  const made = element("td", className, content);
-  made.dataset.name = name;
-  return made;
-}
-
 // The first few as `name: value`, and the most unusual if it is another.
 function features(row) {
   const first = data.features.slice(0, data.shown_features);
@@ -97,25 +68,47 @@ function features(row) {
     parts.unshift(element("span", "marked", row.unusual));
   }
   const others = data.features.length - first.length;
-  if (others > 0) parts.push(button("fold", `and ${others} more`, () => enlarge(row)));
+  if (others) parts.push(button("fold", `and ${others} more`, () => enlarge(row)));
   return element("div", {}, ...parts);
 }
 
-function line(row) {
-  const cells = data.columns.map(({ name, kind }, at) => {
+const has = (name) => data.rows.some((row) => row[name]);
+
+// Of each column its name, the class of its heading, and for a row the class
+// and the content of its cell.
+const COLUMNS = [
+  ["index", "number", (row) => {
+    const look = { className: "index", title: "Enlarge (E)" };
+    return ["number", button(look, row.index, () => enlarge(row))];
+  }],
+  ...data.columns.map(({ name, kind }, at) => [name, kind, (row) => {
     const text = shown(row, at);
     const css = kind !== "label" ? "number" : text.length > 24 ? "long" : "";
-    return cell(name, at === JUDGED ? `${css} judged` : css, text);
+    return [at === JUDGED ? `${css} judged` : css, text];
+  }]),
+];
+if (has("image")) COLUMNS.unshift(["example", "", (row) => {
+  const look = { className: "picture", ariaLabel: `Enlarge example ${row.index}` };
+  return ["image", button(look, image(row), () => enlarge(row))];
+}]);
+if (has("text")) COLUMNS.push(["text", "", (row) => ["text", element("div", "words", row.text)]]);
+if (has("features")) COLUMNS.push(["features", "", (row) => ["features", features(row)]]);
+COLUMNS.push(["decision", "decision", (row) => ["decision", judge(row)]]);
+
+function headings() {
+  const cell = ([name, className]) => element("th", { className, scope: "col" }, name);
+  return element("thead", {}, element("tr", {}, ...COLUMNS.map(cell)));
+}
+
+function line(row) {
+  const cells = COLUMNS.map(([name, , content]) => {
+    const made = element("td", ...content(row));
+    // On a narrow screen a cell stands below its column's name.
+    made.dataset.name = name;
+    return made;
   });
-  const opener = button("index", row.index, () => enlarge(row));
-  opener.title = "Enlarge (E)";
-  cells.unshift(cell("index", "number", opener));
-  if (row.image) cells.unshift(cell("example", "image", picture(row)));
-  if (has("text")) cells.push(cell("text", "text", element("div", "words", row.text)));
-  if (row.features) cells.push(cell("features", "features", features(row)));
-  const group = judge(row);
-  cells.push(cell("decision", "decision", group));
-  return element("tr", { row, update: group.update, tabIndex: -1 }, ...cells);
+  const { update } = cells.at(-1).firstChild;
+  return element("tr", { row, update, tabIndex: -1 }, ...cells);
 }
 
 // Examples are made once and shown again, so that pictures do not flicker.

@@ -20,21 +20,17 @@ const NOTHING = {
 };
 let state = { ...NOTHING };
 // The number of the page of each section, from 0.
-const pages = { suspected: 0, highest: 0, lowest: 0 };
-
-function searched(row) {
-  const words = [row.index, shown(row, GIVEN), shown(row, PREDICTED)];
-  return [...words, row.unusual || "", row.text || ""].join(" ").toLowerCase();
-}
+const pages = {};
 
 function passes(row) {
+  const words = [row.index, shown(row, GIVEN), shown(row, PREDICTED), row.unusual, row.text];
   const wanted = (name, value) => state[name] === "" || value === state[name];
   return (
     wanted("label", String(row.values[GIVEN])) &&
     wanted("predicted", String(row.values[PREDICTED])) &&
     wanted("decision", decisionOn(row) ?? "undecided") &&
     (state.suspected === "" || row.suspected) &&
-    (state.text === "" || searched(row).includes(state.text.toLowerCase()))
+    (state.text === "" || words.join(" ").toLowerCase().includes(state.text.toLowerCase()))
   );
 }
 
@@ -85,12 +81,11 @@ function section(name) {
 
 function pager(name, last) {
   const go = (by, text) => {
-    const made = button("", text, () => {
+    const disabled = pages[name] + by < 0 || pages[name] + by > last;
+    return button({ disabled }, text, () => {
       turn(name, by);
       byId(name).scrollIntoView();
     });
-    made.disabled = pages[name] + by < 0 || pages[name] + by > last;
-    return made;
   };
   const where = element("span", {}, `Page ${pages[name] + 1} of ${last + 1}`);
   return element("nav", "pager", go(-1, "\u2190 Previous"), where, go(1, "Next \u2192"));
@@ -108,6 +103,12 @@ function turn(name, by) {
 function draw() {
   byId("sections").replaceChildren(...Object.keys(HEADINGS).map(section));
   report();
+}
+
+// Filters begin at the first page.
+function drawFirst() {
+  for (const name of Object.keys(HEADINGS)) pages[name] = 0;
+  draw();
 }
 
 // How far the person has come.
@@ -134,10 +135,7 @@ function report() {
   byId("undo").disabled = !undoable.length;
 }
 
-function select(name, caption, options) {
-  const made = element("select", {}, ...options.map((pair) => option(...pair)));
-  return control(name, caption, made);
-}
+const select = (pairs) => element("select", {}, ...pairs.map((pair) => option(...pair)));
 
 function control(name, caption, input) {
   const check = input.type === "checkbox";
@@ -145,7 +143,7 @@ function control(name, caption, input) {
   input.addEventListener("input", () => {
     state[name] = check ? (input.checked ? "1" : "") : input.value;
     remember();
-    drawAnew();
+    drawFirst();
   });
   return check
     ? element("label", "check", input, caption)
@@ -157,8 +155,8 @@ function controls() {
   form.addEventListener("submit", (event) => event.preventDefault());
   if (classes) {
     const names = [["", "any"], ...data.labels.map((name, at) => [at, name])];
-    form.append(select("label", "Given label", names));
-    form.append(select("predicted", "Predicted label", names));
+    form.append(control("label", "Given label", select(names)));
+    form.append(control("predicted", "Predicted label", select(names)));
   }
   const hints = ["index"];
   if (classes) hints.push("label");
@@ -168,11 +166,11 @@ function controls() {
   const sorts = Object.entries(SORTS).map(([key, [name]]) => [key, name]);
   const choices = ["undecided", "wrong", "right", "unsure"].map((name) => [name, name]);
   form.append(
-    select("decision", "Decision", [["", "all"], ...choices]),
+    control("decision", "Decision", select([["", "all"], ...choices])),
     control("text", "Text", text),
-    select("sort", "Sort by", sorts),
+    control("sort", "Sort by", select(sorts)),
     control("suspected", "Suspected only", element("input", { type: "checkbox" })),
-    button("", "Reset", () => {
+    button({}, "Reset", () => {
       state = { ...NOTHING };
       remember();
       show();
@@ -194,22 +192,18 @@ function recall() {
   return wanted.get("decided");
 }
 
-// Filters begin at the first page.
-function drawAnew() {
-  for (const name of Object.keys(pages)) pages[name] = 0;
-  draw();
-}
-
 function show() {
   for (const input of byId("controls").querySelectorAll("input, select")) {
     if (input.type === "checkbox") input.checked = state[input.name] !== "";
     else input.value = state[input.name];
   }
-  drawAnew();
+  drawFirst();
 }
 
 controls();
-load(recall());
+const address = recall();
+stored((store) => read(store.getItem(STORE)));
+if (!isStored) read(address);
 show();
 byId("export").addEventListener("click", download);
 byId("undo").addEventListener("click", takeBack);

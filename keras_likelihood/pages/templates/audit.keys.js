@@ -38,7 +38,7 @@ function step(by) {
   if (next) goTo(next);
 }
 
-function decideAndGoOn(row, decision, label = null) {
+function decideAndGoOn(row, decision, label) {
   const next = neighbour(1);
   change(row, decision, label);
   goTo(next);

@@ -27,9 +27,9 @@ function enlarge(row) {
   const told = element("div", "told", facts(row));
   if (row.text) told.prepend(element("div", "words", row.text));
   const buttons = [
-    button("", "\u2190 Previous", () => step(-1)),
-    button("", "Next \u2192", () => step(1)),
-    button("", "Close", () => large.close()),
+    button({}, "\u2190 Previous", () => step(-1)),
+    button({}, "Next \u2192", () => step(1)),
+    button({}, "Close", () => large.close()),
   ];
   large.replaceChildren(
     element("h2", {}, `Example ${row.index}`),
