@@ -95,11 +95,11 @@ def fill_missing(x) -> np.ndarray:
     if x.ndim != 2 or x.dtype.kind != "f":
         return x
     missing = np.isnan(x)
-    some, every = missing.any(axis=0), missing.all(axis=0)
+    some = missing.any(axis=0)
     if not some.any():
         return x
-    middle = np.zeros(x.shape[1], x.dtype)
-    middle[~every] = np.nanmedian(x[:, ~every], axis=0)
+    # An empty column has no median.
+    middle = np.nanmedian(np.where(missing.all(axis=0), 0, x), axis=0)
     filled = np.where(missing, middle, x)
     return np.concatenate([filled, missing[:, some].astype(x.dtype)], axis=1)
 

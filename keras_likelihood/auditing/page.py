@@ -79,10 +79,7 @@ def write_audit(report, shown, output, top, title, y=None, apply=APPLY) -> str:
 
 
 def _key(mark, shown):
-    """The name under which the browser keeps decisions on these data.
-
-    The inputs count too, but not the network: it may be trained again.
-    """
+    """The name under which the browser keeps decisions on these data."""
     x = getattr(shown, "x", np.zeros(0))
     some = x[:: -(-max(len(x), 1) // 1000)]
     if some.dtype.hasobject:

@@ -135,12 +135,11 @@ class CsvFile:
 
 
 def _has_names(head):
-    """Whether the first row has names.
+    """Whether the first row has names, and not the first values.
 
-    It has if it begins with `#`, if none of its cells is a number, if it
-    counts the columns from 0 as pandas does, or if it has a text where the
-    rows below have numbers. Otherwise its texts must not occur below, and
-    its numbers must be different whole numbers, such as years.
+    Names begin with `#`, are no numbers, count the columns from 0 as pandas
+    does, or stand above numbers. Otherwise they are new texts beside different
+    whole numbers, such as years.
     """
     first, *rows = head
     numbers = [cell for cell in first if _is_number(cell)]

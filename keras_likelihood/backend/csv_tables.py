@@ -4,6 +4,7 @@ import csv
 import dataclasses
 import itertools
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
@@ -21,18 +22,15 @@ class CsvTable(CsvFile):
     column of zeros and ones for each. A saved index, empty columns and other
     texts are left out. The first part, of up to 65,536 rows, decides.
 
-    Attributes:
-        names, filled_names: of the columns, without and with those that say
-            that a value is missing.
-        notes: what was encoded, filled or left out, in sentences.
-        changed: whether there are columns that are not plain numbers.
-        target: name of the column that is kept as text, or `None`.
+    The column `target` is kept as text, "" means the last. `notes` say what was
+    encoded, filled or left out, and `filled_names` has also the columns that
+    say that a value is missing.
     """
 
     def __init__(self, path, target: str | None = None):
         super().__init__(path)
         self.notes: list[str] = []
-        self.target = self._header[-1] if target == "" else target
+        self.target: Any = self._header[-1] if target == "" else target
         if target is not None and self._header.count(self.target) != 1:
             raise ValueError(
                 f"{path}: the target must be one of the columns "

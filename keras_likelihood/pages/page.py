@@ -34,11 +34,9 @@ class Table:
 
 @dataclasses.dataclass
 class Part:
-    """A section of a page.
+    """A section of a page, whose body holds paragraphs, `Markup` and `Table`s.
 
-    The body holds strings, which are paragraphs, figures as `Markup`, and
-    `Table`s. The advice is the continuation of "First ...", and the command
-    does it.
+    The advice is the continuation of "First ...", and the command does it.
     """
 
     title: str

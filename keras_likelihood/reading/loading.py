@@ -35,11 +35,7 @@ def load_model(model) -> keras.Model:
 
 
 def copy_model(model, example=None) -> tuple[keras.Model, bool]:
-    """Copies a model as a graph with weights of its own: `(graph, is_copy)`.
-
-    A model that cannot be made again from its config is used itself, with a
-    warning.
-    """
+    """Copies a model as a graph: `(graph, whether it has its own weights)`."""
     if is_graph(model):
         # The copy has no learned loss parameters and no class of the user.
         graph = keras.Model(

@@ -21,17 +21,13 @@ from keras_likelihood.reading.reading import likelihood_beside, too_many_outputs
 
 
 class ModelGraph:
-    """A copy of a trained model to which new layers can be added.
+    """A copy of a trained model, to which new layers can be added.
 
-    The copy has its own weights. A model that was not built as a graph takes
-    its shapes from `x`: inputs, or batches `(x, y)` if it is `batched`.
-    `features` names the layer of the features, by default the one before the
-    prediction.
-
-    Attributes:
-        parameters: the likelihood's parameters by name: symbolic tensors
-            where the model predicts them, numbers where its loss holds them.
-        likelihood: class of the likelihood, or `None` if unknown.
+    A model that was not built as a graph takes its shapes from `x`: inputs, or
+    batches `(x, y)` if it is `batched`. `features` names the layer of the
+    features, by default the one before the prediction. The `parameters` of the
+    likelihood are symbolic tensors where the model predicts them, and numbers
+    where its loss holds them.
     """
 
     def __init__(self, model, x=None, *, batched: bool = False, features=None):

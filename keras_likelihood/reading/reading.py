@@ -36,9 +36,8 @@ def parameter_layers(model) -> Iterator[tuple[str, keras.Layer]]:
 def likelihood_beside(model, beside, key=""):
     """The likelihood of a model without a loss, and the head that has it.
 
-    A calibrated regressor has no head: a layer of it keeps the name of the
-    likelihood, and in files of version 0.2 the outputs have the names of the
-    parameters.
+    A calibrated regressor has a layer that keeps the name instead, and in files
+    of version 0.2 the outputs have the names of the parameters.
     """
     if not beside:
         return None, None

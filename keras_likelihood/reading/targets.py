@@ -53,7 +53,8 @@ def as_labels(labels, shape, weight=None) -> np.ndarray:
 
 def is_one_hot(labels) -> bool:
     """Whether rows have a one, and zeros."""
-    return np.isin(labels, (0, 1)).all() and (labels.sum(axis=-1) == 1).all()
+    binary = np.isin(labels, (0, 1)).all()
+    return bool(binary and (labels.sum(axis=-1) == 1).all())
 
 
 def in_range(labels, classes: int) -> np.ndarray:

@@ -22,10 +22,7 @@ BATCH = 4096
 
 
 class Budget:
-    """How long and how gently to train on a number of rows.
-
-    `docs/studies/tables.md` says on which tables the settings were chosen.
-    """
+    """How long and how gently to train; see `docs/studies/tables.md`."""
 
     def __init__(self, rows: int, epochs: int | None = None):
         power = round(math.log2(max(rows, 1) / 25))
