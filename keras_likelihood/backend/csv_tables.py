@@ -1,14 +1,14 @@
 """Tables of numbers from .csv files as people have them."""
 
 import csv
-import dataclasses
 import itertools
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
-from keras_likelihood.backend.cells import as_days, as_texts, has_value, kind_of
+from keras_likelihood.backend.cells import as_texts, has_value, kind_of
+from keras_likelihood.backend.columns import Column
 from keras_likelihood.backend.csv_files import CsvFile
 
 MOST_LEVELS = 20
@@ -40,17 +40,22 @@ class CsvTable(CsvFile):
         first = next(parts)
         # The first reading goes on from here.
         self._begun: Iterator | None = itertools.chain([first], parts)
-        self._columns = list(self._learn(first))
-        self.changed = any(column.kind != "number" for column in self._columns)
+        self._columns: dict[int, Column] = {}
+        self._middles: dict[str, float] = {}
+        self._learn(first)
         if not self._columns:
             raise ValueError(
                 f"{path}: no column can be used as numbers. {self.note}"
             )
-        self.names = [n for c in self._columns for n in c.names]
-        self._middle = [c.middle or 0.0 for c in self._columns for _ in c.names]
-        gaps = [c.name for c in self._columns if c.middle is not None]
-        self._gaps = [self.names.index(name) for name in gaps]
-        self.filled_names = [*self.names, *(f"{n} is missing" for n in gaps)]
+        columns = self._columns.values()
+        self.changed = any(column.kind != "number" for column in columns)
+        self.names = [
+            f"{column.name} = {level}" if level else column.name
+            for column in columns
+            for level in column.levels or [""]
+        ]
+        gaps = [f"{name} is missing" for name in self._middles]
+        self.filled_names = [*self.names, *gaps]
 
     @property
     def note(self) -> str:
@@ -66,8 +71,10 @@ class CsvTable(CsvFile):
             values = self._encode(part)
             if fill:
                 gap = ~np.isfinite(values)
-                values = np.where(gap, self._middle, values)
-                values = np.concatenate([values, gap[:, self._gaps]], axis=1)
+                middle = [self._middles.get(name, 0.0) for name in self.names]
+                gaps = [self.names.index(name) for name in self._middles]
+                values = np.where(gap, middle, values)
+                values = np.concatenate([values, gap[:, gaps]], axis=1)
             yield values
 
     def _rows(self):
@@ -98,50 +105,52 @@ class CsvTable(CsvFile):
 
     def _encode(self, part):
         if part.dtype.kind == "f" and not self.changed:
-            return part[:, [column.at for column in self._columns]]
-        return np.column_stack([self._values(c, part) for c in self._columns])
+            return part[:, list(self._columns)]
+        found = [self._values(c, part[:, i]) for i, c in self._columns.items()]
+        return np.column_stack(found).astype("float64")
 
-    def _values(self, column, part):
-        cells = part[:, column.at]
+    def _values(self, column, cells):
         if column.kind == "number":
-            return _finite(self.numbers(cells))
-        if column.kind == "date":
-            return as_days(cells)
-        texts = np.array(as_texts(cells), object)
-        return np.stack([texts == v for v in column.levels], 1).astype(float)
+            cells = self.numbers(cells)
+        values = column.encode(cells)
+        if column.levels:
+            return values[:, None] == 1 + np.arange(len(column.levels))
+        return values
 
     def _learn(self, part):
-        """The columns to read, as those of the first part suggest."""
+        """Finds the columns to read, as those of the first part suggest."""
         said: dict = {"Encoded": [], "Left out": [], "With missing values": []}
         for at, name in enumerate(self._header):
             if name == self.target:
                 continue
             cells = part[:, at]
             numbers = self.numbers(cells)
-            column = _Column(at, name, kind_of(cells, numbers))
-            if column.kind == "text":
-                column.levels = sorted({t for t in as_texts(cells) if t})
-            count = len(column.levels)
-            if column.kind == "nothing":
-                said["Left out"].append(f"{name} (empty)")
+            kind, levels = kind_of(cells, numbers), []
+            if kind == "text":
+                levels = sorted({text for text in as_texts(cells) if text})
+            left_out = ""
+            if kind == "nothing":
+                left_out = f"{name} (empty)"
+            elif self._is_index(at, numbers):
+                left_out = "the saved index"
+            elif len(levels) > min(MOST_LEVELS, len(cells) / 2):
+                left_out = f"{name} ({len(levels)} different texts)"
+            if left_out:
+                said["Left out"].append(left_out)
                 continue
-            if self._is_index(at, numbers):
-                said["Left out"].append("the saved index")
+            column = Column(name, "category" if levels else kind, levels)
+            self._columns[at] = column
+            if kind == "text":
+                said["Encoded"].append(f"{name} ({len(levels)} texts)")
                 continue
-            if count > min(MOST_LEVELS, len(cells) / 2):
-                said["Left out"].append(f"{name} ({count} different texts)")
-                continue
-            if column.kind == "text":
-                said["Encoded"].append(f"{name} ({count} texts)")
-            elif column.kind == "date":
-                numbers = as_days(cells)
+            if kind == "date":
                 said["Encoded"].append(f"{name} (a date, in days)")
             else:
                 self._note_unreadable(name, cells, numbers)
-            if column.kind != "text" and not np.isfinite(numbers).all():
+            values = self._values(column, cells)
+            if np.isnan(values).any():
                 said["With missing values"].append(name)
-                column.middle = float(np.nanmedian(_finite(numbers)))
-            yield column
+                self._middles[name] = float(np.nanmedian(values))
         for words, names in said.items():
             if names:
                 more = f" and {len(names) - 8} more" if len(names) > 8 else ""
@@ -156,24 +165,3 @@ class CsvTable(CsvFile):
                 f"missing: {int(bad.sum())}, the first in row {row}: "
                 f"{str(cells[row])[:40]!r}"
             )
-
-
-@dataclasses.dataclass
-class _Column:
-    """How a column is read; `middle` takes the place of missing values."""
-
-    at: int
-    name: str
-    kind: str
-    levels: list = dataclasses.field(default_factory=list)
-    middle: float | None = None
-
-    @property
-    def names(self):
-        if self.kind != "text":
-            return [self.name]
-        return [f"{self.name} = {level}" for level in self.levels]
-
-
-def _finite(numbers):
-    return np.where(np.isfinite(numbers), numbers, np.nan)
