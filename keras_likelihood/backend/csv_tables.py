@@ -31,7 +31,7 @@ class CsvTable(CsvFile):
         super().__init__(path)
         self.notes: list[str] = []
         self.target: Any = self._header[-1] if target == "" else target
-        if target is not None and self._header.count(self.target) != 1:
+        if target is not None and self._header.count(str(self.target)) != 1:
             raise ValueError(
                 f"{path}: the target must be one of the columns "
                 f"{', '.join(self._header[:20])}. Received: {self.target}"
