@@ -29,10 +29,7 @@ APPLY = (
 
 
 def write_audit(report, shown, output, top, title, y=None, apply=APPLY) -> str:
-    """Writes the page of a report, and its folder; returns its path.
-
-    `y` has the targets of a regression, if they are not those of the report.
-    """
+    """Writes the page, and its folder; `y` has targets of several units."""
     issues, names = report.label_issues, report.label_names
     n, count = len(report.scores), report.num_issues
     if y is None or names:

@@ -73,11 +73,7 @@ def _number(cell):
 
 
 def as_days(cells) -> np.ndarray:
-    """Cells as days since 1970; NaN where a cell is not a date.
-
-    With pandas all its formats are read, otherwise those of ISO 8601. Dates
-    with dots, such as 31.12.2024, are read with the day first.
-    """
+    """Cells as days since 1970, `1.2.2024` in February; NaN without a date."""
     cells = np.asarray(cells)
     if cells.dtype.kind == "M":
         # Numbers of nanoseconds since 1970.

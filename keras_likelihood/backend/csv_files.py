@@ -35,11 +35,7 @@ class CsvFile:
         self._size = max(64, min(_PART_ROWS, _PART_CELLS // self._width))
 
     def pieces(self) -> Iterator[tuple[list[str], list[np.ndarray]]]:
-        """Names and cells of the columns, for some rows after the others.
-
-        Cells are float64 with NaN, or texts and numbers. A saved index is left
-        out.
-        """
+        """Names and cells, part by part; a saved index is left out."""
         first = None
         for part in self._parts():
             columns = [self._cells(cells) for cells in part.T]

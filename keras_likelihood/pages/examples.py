@@ -111,10 +111,7 @@ class Texts(Unseen):
 
 
 class Rows(Unseen):
-    """Rows `(n, features)`; NaN is a missing value.
-
-    The page shows the first features and the most unusual one.
-    """
+    """Rows `(n, features)`; NaN is a missing value."""
 
     def __init__(self, x, names):
         self.x, self.names = x, names

@@ -1,7 +1,4 @@
-"""Reads models, their files and tables.
-
-Nothing else in the package inspects models.
-"""
+"""Reads models, their files and tables. Nothing else inspects models."""
 
 from keras_likelihood.reading.loading import load_model
 from keras_likelihood.reading.model_graph import ModelGraph

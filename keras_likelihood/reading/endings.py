@@ -70,10 +70,7 @@ def open_ending(tensor, strip: bool):
 
 
 def open_models(graph, name: str | None = None) -> keras.Model:
-    """Returns a graph with the same layers that ends in no nested model.
-
-    The layer called `name` is not inside a nested model either.
-    """
+    """A graph in which the end and the layer `name` are not nested."""
     end = _nested_at_end(keras.tree.flatten(graph.output)[0])
     holders = [layer for layer in graph.layers if _holds(layer, name)]
     nested = end or next(iter(holders), None)
@@ -123,10 +120,7 @@ def _made_by(outputs):
 
 
 def rename_twins(graph, outputs):
-    """Renames layers of a graph whose names occur again in its outputs.
-
-    A model that is recalibrated twice has layers of the same names.
-    """
+    """Renames layers of a graph whose names its new outputs have, too."""
     old = {id(operation) for operation in graph.operations}
     layers = [layer for _, layer, _ in _made_by(outputs)]
     new = {layer.name for layer in layers if id(layer) not in old}

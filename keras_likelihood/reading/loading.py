@@ -12,10 +12,7 @@ from keras_likelihood.models import LikelihoodModel
 
 
 def load_model(model) -> keras.Model:
-    """Returns the model itself, or loads it from a `.keras` file.
-
-    Files are loaded in safe mode, so that no code in them runs.
-    """
+    """The model itself, or loaded in safe mode, so that no code of it runs."""
     if isinstance(model, keras.Model):
         return model
     if not isinstance(model, str | os.PathLike):

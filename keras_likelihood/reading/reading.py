@@ -58,10 +58,7 @@ def likelihood_beside(model, beside, key=""):
 
 
 def _constraint_and_start(model, reading, name, position):
-    """Constraint and initial value of a parameter at this place of the output.
-
-    `position` is `None` for a parameter that is not there.
-    """
+    """Constraint and initial value of a parameter in or beside the output."""
     declared = reading.likelihood.parameter(name)
     layer = reading.data_parameters.get(name)
     if position is not None:

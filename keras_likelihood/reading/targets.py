@@ -21,10 +21,7 @@ def log_probabilities(p, least: float):
 
 
 def as_labels(labels, shape, weight=None) -> np.ndarray:
-    """Class numbers `(rows,)` of labels for logits of this shape.
-
-    Labels of weight zero are not checked.
-    """
+    """Class numbers `(rows,)`; those of weight zero are not checked."""
     labels, shape = np.asarray(labels), tuple(shape)
     classes = max(shape[-1], 2)
     if labels.dtype.kind not in "biuf":
