@@ -99,6 +99,16 @@ def test_later_parts_are_read_as_the_first(tmp_path, monkeypatch):
     assert values_of(table)[64:] == [[0, 0, 0], [0, 1, 0], [7, 0, 1]]
 
 
+def test_a_later_part_of_plain_numbers_has_the_columns_of_the_first(
+    tmp_path, monkeypatch
+):
+    monkeypatch.setattr(csv_files, "_PART_ROWS", 64)
+    rows = ["x,town"] + ["1,Oslo", "2,7"] * 32 + ["3,7"] * 10
+    values = values_of(table_of(tmp_path, "\n".join(rows) + "\n"))
+    assert values[:2] == [[1, 0, 1], [2, 1, 0]]
+    assert values[64:] == [[3, 1, 0]] * 10
+
+
 def test_cells_that_are_not_numbers_are_said(tmp_path):
     rows = [f"{i},{i * i}" for i in range(40)]
     rows[7] = "7,about 49"
