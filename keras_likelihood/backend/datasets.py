@@ -4,60 +4,39 @@ import sys
 
 from keras_likelihood.backend import private
 
-_BATCHES = ("Batch", "Window")
-
 
 def why_not_numbered(dataset) -> str | None:
-    """Why the elements of a `tf.data.Dataset` have no fixed numbers.
+    """The step of a `tf.data.Dataset` without fixed numbers, or `None`.
 
     Every epoch must give single examples in the same order. All steps that
     lead to `dataset` are looked at, and the functions inside of them.
-
-    Returns:
-        The step that forbids it, or `None`.
     """
-    free = dataset.options().deterministic is False
+    free = ["false"]
+    if dataset.options().deterministic is False:
+        free.append("default")
     stack, unbatched = [dataset], False
     while stack:
         step = stack.pop()
         kind = type(step).__name__.strip("_")
-        if "Unbatch" in kind:
-            unbatched = True
-        elif any(word in kind for word in _BATCHES) and not unbatched:
+        unbatched = unbatched or "Unbatch" in kind
+        is_batch = "Batch" in kind or "Window" in kind
+        if (
+            (is_batch and not unbatched)
+            or ("Shuffle" in kind and not private.shuffle_repeats(step))
+            or "DirectedInterleave" in kind
+            or "Random" in kind
+        ):
             return kind
-        if "Shuffle" in kind and not private.shuffle_repeats(step):
-            return kind
-        if "DirectedInterleave" in kind or "Random" in kind:
-            return kind
-        if _is_free(step, free):
+        if "Parallel" in kind and private.order_of_step(step) in free:
             return f"{kind} that is not deterministic"
-        inner = private.operations_of_step(step)
-        if any("Shuffle" in name for name in inner):
+        if any("Shuffle" in name for name in private.operations_of_step(step)):
             return f"{kind} over shuffled datasets"
         stack.extend(private.inputs_of_step(step))
     return None
 
 
-def _is_free(step, free):
-    if "Parallel" not in type(step).__name__:
-        return False
-    given = private.order_of_step(step)
-    return given == "false" or (given == "default" and free)
-
-
-def is_torch_dataset(data) -> bool:
-    """Whether `data` is a map-style `torch.utils.data.Dataset`."""
+def is_of_torch(data, *names: str) -> bool:
+    """Whether `data` is of one of these classes of `torch.utils.data`."""
     torch = sys.modules.get("torch.utils.data")
-    return (
-        torch is not None
-        and isinstance(data, torch.Dataset)
-        and not isinstance(data, torch.IterableDataset)
-    )
-
-
-def is_torch_loader(data) -> bool:
-    """Whether `data` is a `torch.utils.data.DataLoader`, or streams."""
-    torch = sys.modules.get("torch.utils.data")
-    return torch is not None and isinstance(
-        data, torch.DataLoader | torch.IterableDataset
-    )
+    kinds = [getattr(torch, name) for name in names] if torch else []
+    return isinstance(data, tuple(kinds))

@@ -10,20 +10,12 @@ from typing import Any
 import keras
 
 UNTRACKED = ("_jax_state",)
-"""Attributes of a Keras model that hold no layers.
-
-On JAX Keras sets all arrays of a model as an attribute after every step, and
-would search each of them for layers and variables.
-"""
+"""Attributes of a Keras model that hold arrays of JAX, and no layers."""
 
 
 @functools.cache
 def functional_model_class() -> type:
-    """The class of functional models, which Keras does not export.
-
-    Keras would add it to the bases of `LikelihoodModel`, for all later
-    models. This breaks models that define `call`.
-    """
+    """The class of functional models, which Keras does not export."""
     inputs = keras.Input(())
     return type(keras.Model(inputs, inputs))
 
@@ -44,10 +36,7 @@ def producer(tensor) -> tuple:
 
 
 def has_values(model) -> bool:
-    """Whether the variables of a model hold their values.
-
-    On JAX Keras takes the values out of the variables during a training.
-    """
+    """Whether variables hold values, which JAX takes out in a training."""
     return getattr(model, "_jax_state_synced", True)
 
 
@@ -69,25 +58,16 @@ def shuffle_repeats(step) -> bool:
 
 
 def order_of_step(step) -> str:
-    """The order that a parallel step of `tf.data` was asked to keep.
-
-    Returns:
-        `"true"`, `"false"` or `"default"`.
-    """
+    """Whether a parallel step of `tf.data` keeps order, or `"default"`."""
     given = getattr(step, "_deterministic", None)
     if given:
         return given
     import tensorflow as tf
 
-    graph = tf.compat.v1.GraphDef.FromString(
-        step._as_serialized_graph().numpy()
-    )
-    written = [
-        node.attr["deterministic"].s.decode()
-        for node in graph.node
-        if "deterministic" in node.attr
-    ]
-    return "false" if "false" in written else "default"
+    content = step._as_serialized_graph().numpy()
+    graph = tf.compat.v1.GraphDef.FromString(content)
+    given = [node.attr["deterministic"].s for node in graph.node]
+    return "false" if b"false" in given else "default"
 
 
 def operations_of_step(step) -> list[str]:

@@ -16,20 +16,11 @@ from keras_likelihood.backend.processes import (
     replica_count,
 )
 from keras_likelihood.backend.registration import serializable
+from keras_likelihood.data_parameters import moved_arguments, saved_rows
 from keras_likelihood.data_parameters.file_table import FileTable
 from keras_likelihood.data_parameters.memory_table import MemoryTable
-from keras_likelihood.data_parameters.moved_arguments import (
-    refuse_moved,
-    without_moved,
-)
-from keras_likelihood.data_parameters.refusals import Refusals
+from keras_likelihood.data_parameters.refusals import Counts
 from keras_likelihood.data_parameters.row_prior import RowPrior, move_center
-from keras_likelihood.data_parameters.saved_rows import (
-    check_about,
-    in_parts,
-    load_rows,
-    save_rows,
-)
 from keras_likelihood.data_parameters.sparse_rms_prop import (
     RunningMean,
     SparseRMSProp,
@@ -37,14 +28,7 @@ from keras_likelihood.data_parameters.sparse_rms_prop import (
 
 
 class Rows(NamedTuple):
-    """The rows of a batch, as they were read.
-
-    Args:
-        index: row numbers within the table, `(batch,)`.
-        known: booleans `(batch,)`: whether the table has the row. An example
-            without a row has the initial value.
-        state: `(batch, columns, size)`.
-    """
+    """Row numbers within the table, whether it has them, and their state."""
 
     index: Any
     known: Any
@@ -52,7 +36,7 @@ class Rows(NamedTuple):
 
     @property
     def displacement(self):
-        """Distance from the initial value, `(batch, size)`."""
+        """Distance from the initial value, which an unknown row has."""
         return ops.where(self.known[:, None], self.state[:, 0], 0.0)
 
 
@@ -115,7 +99,7 @@ class DataParameter(keras.callbacks.Callback):
         **moved,
     ):
         super().__init__()
-        refuse_moved(moved)
+        moved_arguments.refuse_moved(moved)
         _check_count("num_examples", num_examples)
         if fallback not in ("initial", "mean"):
             raise ValueError(
@@ -183,9 +167,8 @@ class DataParameter(keras.callbacks.Callback):
 
     def build(self, prediction_shape):
         """Makes the table for predictions of this shape, batch included."""
-        shape = self._likelihood.shape_of(
-            self.name, prediction_shape, self.dimension
-        )
+        given = self.name, prediction_shape, self.dimension
+        shape = self._likelihood.shape_of(*given)
         if None in shape or (self.built and shape != self.row_shape):
             rows = self.row_shape if self.built else "a fixed shape"
             raise ValueError(
@@ -202,13 +185,12 @@ class DataParameter(keras.callbacks.Callback):
         self.table = self.table.build(rows, name, self._about())
         mean = np.resize(np.float32(self.start), (size,))
         self._mean = _fixed(mean, f"{name}_mean")
-        self._refusals = Refusals(name=f"{name}_refusals")
+        self._refusals = Counts(f"{name}_refusals")
         center = np.zeros((len(SparseRMSProp().columns), size), "float32")
         self._center = self.prior and _fixed(center, f"{name}_center")
         self.row_shape, self.built = shape, True
 
     def _about(self):
-        """What the rows are, for files."""
         return {
             "columns": list(self._rule.columns),
             "likelihood": self._likelihood.name(),
@@ -231,7 +213,7 @@ class DataParameter(keras.callbacks.Callback):
     def variables(self) -> list:
         """What a model saves: the table, its mean and counters."""
         self._require_built()
-        own = self._mean, self._refusals.counts, self._center
+        own = self._mean, self._refusals, self._center
         return [*self.table.variables, *(v for v in own if v is not None)]
 
     def _require_known(self):
@@ -255,11 +237,7 @@ class DataParameter(keras.callbacks.Callback):
             )
 
     def read(self, index) -> Rows:
-        """The rows of a batch.
-
-        Args:
-            index: integers `(batch,)`; those without a row are noted.
-        """
+        """The rows of a batch of integers, `(batch,)`."""
         self._require_known()
         if not keras.backend.is_int_dtype(index.dtype):
             # When Keras builds a model that tf.distribute replicates, it
@@ -298,20 +276,16 @@ class DataParameter(keras.callbacks.Callback):
     def move(self, rows: Rows, gradient, weight=None):
         """Updates the rows of a batch and writes them to the table.
 
-        Args:
-            rows: what `read` returned.
-            gradient: of the loss with respect to the displacements, or the
-                `distance` of rows that follow something, `(batch, size)`.
-            weight: of the loss in the total, or `None` for 1.
+        The gradient, `(batch, size)`, is by the displacements, or the
+        `distance` of rows that follow something. `weight` is that of the loss
+        in the total, `None` for 1.
         """
         index, known, state = rows
         if replica_count() > 1:
             # Every replica keeps a copy of the table and makes the same step
             # on it, that of the joint batch.
-            index, gradient, flags = (
-                gather_replicas(x)
-                for x in (index, gradient, ops.cast(known, "int32"))
-            )
+            given = index, gradient, ops.cast(known, "int32")
+            index, gradient, flags = map(gather_replicas, given)
             known = ops.cast(flags, "bool")
             if not self.follows:
                 # TensorFlow has divided the loss by their number already.
@@ -342,13 +316,13 @@ class DataParameter(keras.callbacks.Callback):
 
         def read():
             state = self._rows_at(index)
-            return state.shape[:-2], self._to_values(state)
+            return self._to_values(state).reshape((*state.shape[:-2], *shape))
 
-        rows, values = self._between_steps(read)
+        self._require_known()
         shape = self.row_shape
         if self.dimension == "scalar":
             shape = shape[-1:] if shape[-1] > 1 else ()
-        return values.reshape((*rows, *shape))
+        return self._between_steps(read)
 
     def state(self, index=None) -> np.ndarray:
         """Rows of the table as they are, `(rows, columns, size)`.
@@ -383,13 +357,10 @@ class DataParameter(keras.callbacks.Callback):
 
     def update_mean(self):
         """Brings the mean up to date, in one pass, if it is the fallback."""
-        if self.fallback != "mean" or not self.is_open:
-            return
-        total = sum(
-            self._to_values(part).sum(0, "float64")
-            for part in in_parts(self._view())
-        )
-        self._mean.assign((total / self.num_examples).reshape(-1))
+        if self.fallback == "mean" and self.is_open:
+            parts = map(self._to_values, saved_rows.in_parts(self._view()))
+            total = sum(values.sum(0, "float64") for values in parts)
+            self._mean.assign((total / self.num_examples).reshape(-1))
 
     def append(
         self, count: int, *, prior: RowPrior | None = None
@@ -423,7 +394,7 @@ class DataParameter(keras.callbacks.Callback):
                 "`index` must name at least one row, in one dimension. "
                 f"Received: rows of shape {numbers.shape}"
             )
-        parts = in_parts(self._view(), numbers)
+        parts = saved_rows.in_parts(self._view(), numbers)
         return self._replace_table(len(numbers), parts, prior=prior)
 
     def join(self, other: "DataParameter") -> "DataParameter":
@@ -440,7 +411,7 @@ class DataParameter(keras.callbacks.Callback):
         parts = [self._view(), other._view()]
         self._refuse_prior()
         other._refuse_prior()
-        check_about(self._about(), other._about(), "`other`")
+        saved_rows.check_about(self._about(), other._about(), "`other`")
         return self._replace_table(sum(map(len, parts)), parts)
 
     def _replace_table(self, count, parts, *, prior=None, table=None):
@@ -462,14 +433,13 @@ class DataParameter(keras.callbacks.Callback):
         self.table = (table or self.table).resized(count, parts)
         self.num_examples, self.prior = count, prior
         self.update_mean()
-        if self.model is not None:
+        if (model := self.model) is not None:
             # Compiled steps refer to the table before.
-            for step in ("train", "test", "predict"):
-                setattr(self.model, f"{step}_function", None)
+            model.train_function = model.test_function = None
+            model.predict_function = None
         return self
 
     def _view(self):
-        """The rows, which a `FileTable` does not copy."""
         return self._between_steps(lambda: self.table.view())
 
     def to_file(self, path: str | os.PathLike) -> "DataParameter":
@@ -498,7 +468,7 @@ class DataParameter(keras.callbacks.Callback):
         with a prior is saved with its model only.
         """
         self._refuse_prior()
-        save_rows(os.fspath(path), self._view(), self._about())
+        saved_rows.save(os.fspath(path), self._view(), self._about())
 
     def load(self, path: str | os.PathLike):
         """Reads the rows from a file that `save` or a `FileTable` wrote.
@@ -508,7 +478,8 @@ class DataParameter(keras.callbacks.Callback):
         """
         self._refuse_prior()
         self._require_built()
-        self.table.assign(load_rows(path, self.table.shape, self._about()))
+        rows = saved_rows.load(path, self.table.shape, self._about())
+        self.table.assign(rows)
         self.is_open = True
         self.update_mean()
 
@@ -566,37 +537,32 @@ class DataParameter(keras.callbacks.Callback):
     def on_test_begin(self, logs=None):
         self.update_mean()
 
-    def on_train_end(self, logs=None):
-        self.update_mean()
+    on_train_end = on_test_begin
 
     def get_config(self) -> dict:
         # A loaded model must not touch a file that its own file names.
         is_file = isinstance(self.table, FileTable)
-        table = MemoryTable() if is_file else self.table
         serialize = keras.saving.serialize_keras_object
         return {
-            "num_examples": self.num_examples,
-            "learning_rate": self.learning_rate,
+            **{name: getattr(self, name) for name in _PLAIN},
             "initial": np.asarray(self.initial).tolist(),
-            "constraint": serialize(self.constraint),
-            "dimension": self.dimension,
-            "fallback": self.fallback,
-            "optimizer": serialize(self.optimizer),
-            "prior": serialize(self.prior),
-            "table": serialize(table),
+            **{name: serialize(getattr(self, name)) for name in _OBJECTS},
+            "table": serialize(MemoryTable() if is_file else self.table),
         }
 
     @classmethod
     def from_config(cls, config):
-        has_rows = config.get("store") is None
-        config = without_moved(config)
-        for name in ("optimizer", "prior", "table"):
-            if isinstance(config.get(name), dict):
-                made = keras.saving.deserialize_keras_object(config[name])
-                config[name] = made
-        parameter = cls(**config)
-        parameter.is_open = has_rows
+        own = moved_arguments.without_moved(config)
+        for name in (*_OBJECTS, "table"):
+            if isinstance(own.get(name), dict):
+                own[name] = keras.saving.deserialize_keras_object(own[name])
+        parameter = cls(**own)
+        parameter.is_open = config.get("store") is None
         return parameter
+
+
+_PLAIN = ("num_examples", "learning_rate", "dimension", "fallback")
+_OBJECTS = ("constraint", "optimizer", "prior")
 
 
 def _fixed(value, name):

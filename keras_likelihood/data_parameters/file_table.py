@@ -13,9 +13,8 @@ from keras_likelihood.backend.extras import how_to_install
 from keras_likelihood.backend.processes import replica_count
 from keras_likelihood.backend.whole_files import replacing
 from keras_likelihood.data_parameters.saved_rows import (
-    check_about,
+    check_file,
     open_rows,
-    read_about,
     write_about,
 )
 
@@ -34,7 +33,6 @@ class _Writes(keras.Variable):
         return (rows, columns * size)
 
     def rows(self) -> np.ndarray:
-        """The rows as they are in the file, without a copy."""
         return self.table.view().reshape(self.saved_shape)
 
     def numpy(self):
@@ -81,10 +79,7 @@ class FileTable:
         self._error: Exception | None = None
 
     def build(self, shape: tuple, name: str, about: dict) -> "FileTable":
-        """A table of shape `(rows, columns, size)`; touches no file.
-
-        `about` says what the rows are, as JSON can hold it.
-        """
+        """A table of shape `(rows, columns, size)`; touches no file."""
         table = copy.copy(self)
         table._refuse_several_devices()
         table.shape, table._about = shape, about
@@ -170,7 +165,7 @@ class FileTable:
         table._take_lock()
         try:
             if os.path.lexists(self.path):
-                check_about(self._about, read_about(self.path), self.path)
+                check_file(self._about, self.path)
             table._make_file(parts)
         finally:
             table.close()
@@ -184,7 +179,6 @@ class FileTable:
         self._writer()
 
     def _writer(self):
-        """The rows to write to."""
         if self._lock is None:
             self._take_lock()
             try:
@@ -230,11 +224,6 @@ class FileTable:
         self._lock = lock
 
     def _make_file(self, parts):
-        """Makes the file from arrays of rows, followed by zeros.
-
-        The zeros are written, so that a full disk is an error now. Later it
-        would end the process.
-        """
         header = {"descr": "<f4", "fortran_order": False, "shape": self.shape}
         # The writer alone uses this name, so that a process that was killed
         # leaves at most one such file.
@@ -244,6 +233,7 @@ class FileTable:
                 end = file.tell() + 4 * int(np.prod(self.shape, dtype="int64"))
                 for part in parts:
                     file.write(np.ascontiguousarray(part, "<f4").data)
+                # A full disk is an error now. Later it would end the process.
                 while (left := end - file.tell()) > 0:
                     file.write(bytes(min(left, 2**20)))
             write_about(self.path, self._about)

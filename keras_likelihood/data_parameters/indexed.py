@@ -3,11 +3,7 @@
 import keras
 import numpy as np
 
-from keras_likelihood.backend.datasets import (
-    is_torch_dataset,
-    is_torch_loader,
-    why_not_numbered,
-)
+from keras_likelihood.backend import datasets
 from keras_likelihood.data_parameters.numbered_batches import (
     INDEX,
     TARGET,
@@ -43,32 +39,33 @@ def indexed(y, *, index=None):
     Returns:
         Targets for `fit`, or the dataset with such targets.
     """
-    if _is_dataset(y):
+    if (
+        hasattr(y, "element_spec")
+        or isinstance(y, keras.utils.PyDataset)
+        or datasets.is_of_torch(y, "Dataset", "DataLoader")
+    ):
         return _indexed_dataset(y, index)
-    if index is None:
-        index = np.arange(_length(y))
-    index = np.asarray(index)
+    first = y
+    while isinstance(first, dict | tuple):
+        first = [*(first.values() if isinstance(first, dict) else first)][0]
+    count = len(first)
+    index = np.arange(count) if index is None else np.asarray(index)
     if index.ndim == 2 and index.shape[1] == 1:
         index = index[:, 0]
-    if index.ndim != 1 or index.dtype.kind not in "iu":
+    if index.shape != (count,) or index.dtype.kind not in "iu":
         raise ValueError(
             "`index` must be integers of shape (examples,). Received: "
-            f"{index.dtype} of shape {index.shape}"
+            f"{index.dtype} of shape {index.shape}, {index.size} entries for "
+            f"{count} targets"
         )
-    if len(index) != _length(y):
-        raise ValueError(
-            "`index` must have one entry per target. Received: "
-            f"{len(index)} entries for {_length(y)} targets"
-        )
-    return {INDEX: _compact(index), TARGET: y}
+    # JAX has no 64-bit integers by default; every table that fits a device
+    # has row numbers within 32.
+    is_small = not count or index.max() <= np.iinfo("int32").max
+    return {INDEX: index.astype("int32" if is_small else "int64"), TARGET: y}
 
 
 def split_index(y, sample_weight=None):
-    """Takes apart what `indexed` put together.
-
-    Returns:
-        `(y, sample_weight, index)`; the last is `None` for plain targets.
-    """
+    """`(y, sample_weight, index)`; the last is `None` for plain targets."""
     if not isinstance(y, dict) or INDEX not in y:
         return y, sample_weight, None
     if isinstance(sample_weight, dict) and TARGET in sample_weight:
@@ -76,15 +73,6 @@ def split_index(y, sample_weight=None):
         # one array over it.
         sample_weight = sample_weight[TARGET]
     return y[TARGET], sample_weight, y[INDEX]
-
-
-def _is_dataset(y):
-    return (
-        hasattr(y, "element_spec")
-        or isinstance(y, keras.utils.PyDataset)
-        or is_torch_dataset(y)
-        or is_torch_loader(y)
-    )
 
 
 def _indexed_dataset(dataset, index):
@@ -96,17 +84,16 @@ def _indexed_dataset(dataset, index):
         )
     if isinstance(dataset, keras.utils.PyDataset):
         return NumberedBatches(dataset)
-    if is_torch_loader(dataset):
+    if datasets.is_of_torch(dataset, "DataLoader", "IterableDataset"):
         raise ValueError(
             "`indexed` numbers the examples of a `Dataset` with `__len__` and "
             "`__getitem__`: call it before the `DataLoader`, "
             "`DataLoader(kl.indexed(dataset), shuffle=True)`. "
             f"Received: {type(dataset).__name__}"
         )
-    if is_torch_dataset(dataset):
+    if datasets.is_of_torch(dataset, "Dataset"):
         return NumberedExamples(dataset)
-    reason = why_not_numbered(dataset)
-    if reason is not None:
+    if reason := datasets.why_not_numbered(dataset):
         raise ValueError(
             "`indexed` numbers single examples in a fixed order: call it "
             f"before `shuffle` and `batch`. Received: {reason}"
@@ -124,17 +111,3 @@ def _indexed_dataset(dataset, index):
         return (x, {INDEX: number, TARGET: y}, *weight)
 
     return dataset.enumerate().map(attach)
-
-
-def _compact(index):
-    # JAX has no 64-bit integers by default; every table that fits a device
-    # has row numbers within 32.
-    if index.size == 0 or index.max() <= np.iinfo("int32").max:
-        return index.astype("int32")
-    return index.astype("int64")
-
-
-def _length(y):
-    while isinstance(y, dict | tuple):
-        y = next(iter(y.values())) if isinstance(y, dict) else y[0]
-    return len(y)

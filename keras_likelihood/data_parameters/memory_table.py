@@ -8,34 +8,24 @@ import keras
 import numpy as np
 from keras import ops
 
+from keras_likelihood.backend import sharding
 from keras_likelihood.backend.registration import FromArguments, serializable
 from keras_likelihood.backend.rows import gather_rows, scatter_rows
-from keras_likelihood.backend.sharding import (
-    parts_of,
-    row_layout,
-    whole_table,
-)
 
 LARGEST_IN_MODEL = 2**30
 """Bytes of a table that a model file may ask for."""
 
 
 class _Rows(keras.Variable):
-    """Rows that devices may share, equally many each.
+    """Rows that devices may share, the last of them padding for equal shares.
 
-    The last rows may be padding for equal shares. No file has them, so a file
-    fits any number of devices.
+    No file has the padding, so a file fits any number of devices.
     """
 
-    num_rows: int
-
-    @property
-    def saved_shape(self) -> tuple:
-        """The shape in files."""
-        return (self.num_rows, *self.shape[1:])
+    saved_shape: tuple[int, int]
 
     def numpy(self):
-        return whole_table(self)[: self.num_rows]
+        return sharding.whole_table(self)[: self.saved_shape[0]]
 
     def assign(self, value):
         missing = self.shape[0] - np.shape(value)[0]
@@ -78,8 +68,8 @@ class MemoryTable(FromArguments):
         """A table of zeros, of shape `(rows, columns, size)`."""
         table = copy.copy(self)
         table.shape, table._name = shape, name
-        table._layout = row_layout(name, self.shard)
-        parts, processes = parts_of(table._layout)
+        table._layout = sharding.row_layout(name, self.shard)
+        parts, processes = sharding.parts_of(table._layout)
         rows, columns, size = shape
         self._refuse_large(4 * rows * columns * size // processes)
         table._is_from_file = False
@@ -92,7 +82,7 @@ class MemoryTable(FromArguments):
             name=name,
             layout=table._layout,
         )
-        table._rows.num_rows = rows
+        table._rows.saved_shape = (rows, columns * size)
         return table
 
     def _refuse_large(self, size):
@@ -138,10 +128,10 @@ class MemoryTable(FromArguments):
         table._rows.assign(rows.reshape(len(rows), -1))
         return table
 
-    def open_for_training(self):
-        """Nothing to open, and below nothing to raise, write or close."""
+    def flush(self):
+        """Nothing to write, and below nothing to open, raise or close."""
 
-    raise_error = flush = close = open_for_training
+    open_for_training = raise_error = close = flush
 
 
 def _memory() -> float:

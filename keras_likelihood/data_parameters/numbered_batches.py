@@ -12,8 +12,7 @@ TARGET = "keras_likelihood/target"
 def carries_index(x, y=None) -> bool | None:
     """Whether the targets of `fit(x, y)` carry the numbers of their rows.
 
-    Returns:
-        `None` for data that must be read to know, such as a generator.
+    It is `None` for data that must be read to know, such as a generator.
     """
     if y is None and isinstance(x, keras.utils.PyDataset):
         batch = x[0]
@@ -30,10 +29,6 @@ class NumberedBatches(keras.utils.PyDataset):
     Batch `i` has the rows from `i * batch_size` on. A dataset that may change
     its order between epochs is refused; one that does so unseen is noticed by
     its targets when a batch comes back with others.
-
-    Args:
-        dataset: of batches `(x, y)` or `(x, y, sample_weight)`, all of one
-            size but the last.
     """
 
     def __init__(self, dataset: keras.utils.PyDataset):
@@ -44,26 +39,22 @@ class NumberedBatches(keras.utils.PyDataset):
         )
         self._dataset = dataset
         self._marks: dict = {}
-        self._refuse_other_orders()
-        self.batch_size = len(keras.tree.flatten(self._batch(0)[1])[0])
-
-    def _refuse_other_orders(self):
-        kind = type(self._dataset)
-        base = keras.utils.PyDataset
-        changes = [
-            name
+        kind = type(dataset)
+        reasons = [
+            f"one with `{name}`"
             for name in ("on_epoch_begin", "on_epoch_end")
-            if getattr(kind, name) is not getattr(base, name)
+            if getattr(kind, name) is not getattr(keras.utils.PyDataset, name)
         ]
-        if self._dataset.num_batches is None or changes:
-            reason = f"one with `{changes[0]}`" if changes else "an endless one"
+        if dataset.num_batches is None:
+            reasons.append("an endless one")
+        if reasons:
             raise ValueError(
                 "`indexed` numbers a `PyDataset` whose batches are the same in "
                 "every epoch. Let the batches of others carry the numbers of "
                 "their rows: return `x, kl.indexed(y, index=rows)` from "
-                "`__getitem__`. "
-                f"Received: {reason}, {kind.__name__}"
+                f"`__getitem__`. Received: {reasons[0]}, {kind.__name__}"
             )
+        self.batch_size = len(keras.tree.flatten(self._batch(0)[1])[0])
 
     def __len__(self):
         return self._dataset.num_batches
@@ -106,11 +97,7 @@ class NumberedBatches(keras.utils.PyDataset):
 
 
 class NumberedExamples:
-    """A `torch.utils.data.Dataset` with numbered targets.
-
-    Args:
-        dataset: of examples `(x, y)` or `(x, y, sample_weight)`.
-    """
+    """A `torch.utils.data.Dataset` with numbered targets."""
 
     def __init__(self, dataset):
         self._dataset = dataset

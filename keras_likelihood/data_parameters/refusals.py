@@ -6,18 +6,14 @@ from keras import ops
 
 
 class Counts(keras.Variable):
-    """Counters, of another shape in files of version 0.1."""
-
-
-class Refusals:
     """Counts of entries that a data parameter could not use.
 
     A compiled step cannot raise an error. It counts, and `raise_any` reports
-    between two steps.
+    between two steps. Files of version 0.1 have another shape.
     """
 
     def __init__(self, name: str):
-        self.counts = Counts(
+        super().__init__(
             np.zeros(5, "int32"),
             dtype="int32",
             trainable=False,
@@ -27,38 +23,29 @@ class Refusals:
         )
 
     def count(self, outside, not_finite, index):
-        """Adds the entries `(batch,)` of one step.
-
-        Args:
-            outside: booleans: whose index has no row.
-            not_finite: booleans: whose row would not be finite.
-            index: row numbers, integers.
-        """
-        before = ops.convert_to_tensor(self.counts)
+        """Adds the entries `(batch,)` without a row or with one not finite."""
+        before = ops.convert_to_tensor(self)
         steps, *totals, first, row = ops.unstack(before, 5)
         marks = ops.cast(ops.stack([outside, not_finite]), "int32")
         added = ops.sum(marks, axis=1)
         is_first = ops.logical_and(first == 0, ops.any(added > 0))
         highest = ops.max(ops.where(not_finite, ops.cast(index, "int32"), 0))
-        self.counts.assign(
-            ops.stack(
-                [
-                    steps + 1,
-                    totals[0] + added[0],
-                    totals[1] + added[1],
-                    ops.where(is_first, steps + 1, first),
-                    ops.maximum(row, highest),
-                ]
-            )
-        )
+        after = [
+            steps + 1,
+            totals[0] + added[0],
+            totals[1] + added[1],
+            ops.where(is_first, steps + 1, first),
+            ops.maximum(row, highest),
+        ]
+        self.assign(ops.stack(after))
 
     def reset(self):
         """Forgets what was counted."""
-        self.counts.assign(np.zeros(5, "int32"))
+        self.assign(np.zeros(5, "int32"))
 
     def raise_any(self, name: str | None, num_rows: int):
         """Raises if something was refused since `reset`, and resets."""
-        _, outside, not_finite, batch, row = ops.convert_to_numpy(self.counts)
+        _, outside, not_finite, batch, row = ops.convert_to_numpy(self)
         if not outside and not not_finite:
             return
         self.reset()

@@ -69,11 +69,7 @@ class RowPrior(FromArguments):
 
 
 def move_center(center, rate: float, gradient, known):
-    """Moves the center of the rows down the gradient `(batch, size)`.
-
-    The variable `center`, `(columns, size)`, has the state of its optimizer
-    too. Examples that are not `known` add nothing.
-    """
+    """Moves the center, `(columns, size)`, of the rows down the gradient."""
     gradient = ops.where(known[:, None], gradient, 0.0)
     state, _ = SparseRMSProp(rate).step(
         ops.convert_to_tensor(center)[None],

@@ -12,38 +12,17 @@ import numpy as np
 from keras_likelihood.backend.whole_files import replacing
 
 _FORMAT = "keras_likelihood table 3"
+_MAGIC = b"\x89KLROWS\n"
+_HEADER = struct.Struct("<8sIIII")
 
 
 def write_about(path: str, about: dict):
-    """Writes the description of the table at `path`, `path.json`.
-
-    A JSON file of someone else is not replaced.
-    """
+    """Writes `path.json`, unless a JSON file of someone else is there."""
     if os.path.exists(f"{path}.json"):
         _read_json(path)
     with replacing(f"{path}.json") as temporary:
         text = json.dumps({"format": _FORMAT, **about}, indent=1)
         temporary.write_text(text + "\n")
-
-
-def read_about(path: str) -> dict:
-    """The description of the table at `path`, which must exist."""
-    start = b""
-    if os.path.isfile(path):
-        with open(path, "rb") as file:
-            start = file.read(8)
-    if start == _MAGIC:
-        raise ValueError(
-            f"{path} is a table of version 0.2. Choose a new path, "
-            "`table=FileTable('scale.npy')`, and read the old rows once with "
-            f"`scale.load({path!r})`. Received: {path!r}"
-        )
-    if not start.startswith(b"\x93NUMPY"):
-        raise ValueError(
-            f"{path} is not a table of data parameters. "
-            f"Received: a file that starts with {start!r}"
-        )
-    return _read_json(path)
 
 
 def _read_json(path):
@@ -62,19 +41,36 @@ def _read_json(path):
     )
 
 
+def check_file(about: dict, path: str):
+    """Raises an error if the file at `path` is not a table of such rows."""
+    start = _first_bytes(path) if os.path.isfile(path) else b""
+    if start == _MAGIC:
+        raise ValueError(
+            f"{path} is a table of version 0.2. Choose a new path, "
+            "`table=FileTable('scale.npy')`, and read the old rows once with "
+            f"`scale.load({path!r})`. Received: {path!r}"
+        )
+    if not start.startswith(b"\x93NUMPY"):
+        raise ValueError(
+            f"{path} is not a table of data parameters. "
+            f"Received: a file that starts with {start!r}"
+        )
+    check_about(about, _read_json(path), path)
+
+
 def check_about(expected: dict, found: dict, path: str):
     """Raises an error if the rows of a file belong to another parameter."""
-    expected = json.loads(json.dumps(expected))
-    names = [
+    expected, found = json.loads(json.dumps([expected, found]))
+    differing = [
         name
         for name in {**expected, **found}
         if expected.get(name) != found.get(name)
     ]
-    if names:
+    if differing:
         raise ValueError(
             f"{path} is another table. Expected: "
-            f"{ {n: expected.get(n) for n in names} }. "
-            f"Received: { {n: found.get(n) for n in names} }"
+            f"{ {n: expected.get(n) for n in differing} }. "
+            f"Received: { {n: found.get(n) for n in differing} }"
         )
 
 
@@ -82,7 +78,7 @@ def open_rows(
     path: str, shape: tuple, about: dict, mode: Literal["r", "r+"] = "r"
 ) -> np.ndarray:
     """The table at `path` as a memory map, if it is the expected one."""
-    check_about(about, read_about(path), path)
+    check_file(about, path)
     try:
         rows = np.load(path, mmap_mode=mode)
     except (ValueError, EOFError) as error:
@@ -108,37 +104,25 @@ def in_parts(rows: np.ndarray, numbers=None) -> Iterator[np.ndarray]:
         yield rows[part if numbers is None else numbers[part]]
 
 
-def save_rows(path: str, rows: np.ndarray, about: dict):
+def save(path: str, rows: np.ndarray, about: dict):
     """Writes rows and their description to an `.npz`, whole or not at all."""
     text = np.frombuffer(json.dumps(about).encode(), "uint8")
     with replacing(path) as temporary, open(temporary, "wb") as file:
         np.savez(file, state=rows, about=text)
 
 
-def load_rows(path: str | os.PathLike, shape: tuple, about: dict) -> np.ndarray:
-    """The rows of a file, if they fit.
-
-    Args:
-        path: an `.npz` of `DataParameter.save`, a table of a `FileTable`, or
-            a table on disk of version 0.2.
-        shape: `(rows, columns, size)` of the table that takes them.
-        about: what the rows of that table are.
-    """
+def load(path: str | os.PathLike, shape: tuple, about: dict) -> np.ndarray:
+    """The rows of a file of any kind and version, if they fit."""
     path = os.fspath(path)
-    with open(path, "rb") as file:
-        start = file.read(8)
+    start = _first_bytes(path)
     if start.startswith(b"PK"):
         rows, found = _read_archive(path, about)
     elif start == _MAGIC:
         rows, found = _read_version_2(path)
     else:
         rows, found = open_rows(path, shape, about), about
-    check_about(about, found, path)
-    if rows.shape != shape:
-        raise ValueError(
-            f"{path} is another table. Expected: (rows, columns, size) "
-            f"{shape}. Received: {rows.shape}"
-        )
+    expected = {**about, "shape": shape}
+    check_about(expected, {**found, "shape": rows.shape}, path)
     bad = sum(
         int((~np.isfinite(part)).any(axis=(1, 2)).sum())
         for part in in_parts(rows)
@@ -149,6 +133,11 @@ def load_rows(path: str | os.PathLike, shape: tuple, about: dict) -> np.ndarray:
             f"Received: {bad} of {len(rows)} rows with NaN or infinity"
         )
     return rows
+
+
+def _first_bytes(path):
+    with open(path, "rb") as file:
+        return file.read(8)
 
 
 def _read_archive(path, about):
@@ -164,24 +153,20 @@ def _read_archive(path, about):
         return archive["state"], about
 
 
-_MAGIC = b"\x89KLROWS\n"
-_HEADER = struct.Struct("<8sIIII")
-
-
 def _read_version_2(path):
     """Rows and description of a table on disk of version 0.2.
 
     It has a header of 4096 bytes, then the rows with a check number each.
     """
     with open(path, "rb") as file:
-        _, _, _, length, checksum = _HEADER.unpack(file.read(_HEADER.size))
+        *_, length, checksum = _HEADER.unpack(file.read(_HEADER.size))
         text = file.read(length)
-        if zlib.crc32(text) != checksum:
-            raise ValueError(
-                f"The header of {path} is damaged. Bring back a copy. "
-                "Received: bytes that do not fit their checksum"
-            )
-        header = json.loads(text)
+    if zlib.crc32(text) != checksum:
+        raise ValueError(
+            f"The header of {path} is damaged. Bring back a copy. "
+            "Received: bytes that do not fit their checksum"
+        )
+    header = json.loads(text)
     shape = header["num_rows"], header["width"] + 1
     rows = np.memmap(path, "<f4", "r", 4096, shape)
     owner = header["owner"]

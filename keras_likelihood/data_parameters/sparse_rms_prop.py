@@ -20,22 +20,14 @@ class RowRule:
     columns: tuple[str, ...] = ("displacement",)
 
     def step(self, state, gradient, index, counts):
-        """The new state of the rows of a batch.
+        """The new state `(batch, columns, size)` of the rows of a batch.
 
-        Args:
-            state: `(batch, columns, size)`, equal for equal rows.
-            gradient: `(batch, size)`, each example's own.
-            index: `(batch,)` row numbers.
-            counts: `(batch,)` booleans; other entries add nothing.
-
-        Returns:
-            `(state, refused)`: the second says for each entry whether its row
-            stays as it was because it would not be finite.
+        Entries that do not count add nothing. The second result says of each
+        whether its row stays as it was because it would not be finite.
         """
         counted = ops.where(counts[:, None], gradient, 0.0)
-        total, visits = sums_of_equal(
-            [counted, ops.cast(counts, "float32")], index
-        )
+        summed = [counted, ops.cast(counts, "float32")]
+        total, visits = sums_of_equal(summed, index)
         visited = visits > 0
         # Not finite either where the mean square would overflow.
         finite = ops.isfinite(ops.sum(ops.square(total), axis=1))
@@ -45,7 +37,6 @@ class RowRule:
         return state, ops.logical_and(visited, ops.logical_not(finite))
 
     def _move(self, state, gradient, visits):
-        """The new state for the sum of gradients of each row's entries."""
         raise NotImplementedError
 
 
@@ -53,13 +44,8 @@ class RowRule:
 class RunningMean(RowRule):
     """Moves a row by a share of its distance from what it follows.
 
-        d <- d + rate (followed - d)
-
-    The gradient that it is given is `d - followed`. A row that occurs
-    several times in a batch follows their mean.
-
-    Args:
-        rate: share of the distance, in (0, 1].
+    The gradient that it is given is that distance. A row that occurs several
+    times in a batch follows their mean.
     """
 
     rate: float
@@ -108,18 +94,19 @@ class SparseRMSProp(FromArguments, RowRule):
 
     def __post_init__(self):
         rate, clip = self.learning_rate, self.clipnorm
-        self._check("learning_rate", rate is None or rate > 0, "> 0 or None")
-        self._check("rho", 0 <= self.rho < 1, "in [0, 1)")
-        self._check("epsilon", self.epsilon > 0, "> 0")
-        self._check("momentum", 0 <= self.momentum < 1, "in [0, 1)")
-        self._check("weight_decay", self.weight_decay >= 0, ">= 0")
-        self._check("clipnorm", clip is None or clip > 0, "> 0 or None")
-
-    def _check(self, name, fits, allowed):
-        if not fits:
-            raise ValueError(
-                f"`{name}` must be {allowed}. Received: {getattr(self, name)}"
-            )
+        for name, fits, allowed in (
+            ("learning_rate", rate is None or rate > 0, "> 0 or None"),
+            ("rho", 0 <= self.rho < 1, "in [0, 1)"),
+            ("epsilon", self.epsilon > 0, "> 0"),
+            ("momentum", 0 <= self.momentum < 1, "in [0, 1)"),
+            ("weight_decay", self.weight_decay >= 0, ">= 0"),
+            ("clipnorm", clip is None or clip > 0, "> 0 or None"),
+        ):
+            if not fits:
+                found = getattr(self, name)
+                raise ValueError(
+                    f"`{name}` must be {allowed}. Received: {found}"
+                )
 
     @property
     def columns(self) -> tuple[str, ...]:  # type: ignore[override]
@@ -129,14 +116,12 @@ class SparseRMSProp(FromArguments, RowRule):
 
     def _move(self, state, gradient, visits):
         rate: Any = self.learning_rate
-        columns = len(self.columns)
         gradient = self._clip(gradient, visits)
-        value, square, *velocity = ops.unstack(state, columns, axis=1)
+        value, square, *velocity = ops.unstack(state, len(self.columns), axis=1)
         square = self.rho * square + (1 - self.rho) * ops.square(gradient)
         move = rate * gradient / ops.sqrt(square + self.epsilon)
         if velocity:
-            move = self.momentum * velocity[0] + move
-            velocity = [move]
+            velocity = [move := self.momentum * velocity[0] + move]
         if self.weight_decay:
             move = move + rate * self.weight_decay * value
         return ops.stack([value - move, square, *velocity], axis=1)
