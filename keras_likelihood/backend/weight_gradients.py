@@ -12,34 +12,24 @@ from keras_likelihood.backend.rows import value_gradient_and_others
 class GradientFold:
     """Compiles a sum over the gradients of a scalar function.
 
-    Nothing that `function` assigns to a variable is kept.
-
-    Args:
-        function: maps a nest of tensors to one scalar tensor; it reads
-            variables as Keras layers do, and may draw from `seed`.
-        weights: the `keras.Variable`s to differentiate by.
-        state: all other variables that `function` reads.
-        seed: a `keras.random.SeedGenerator`.
-        fold: maps `(total, gradients, values)` to the next total, a nest of
-            tensors; `gradients` and the `values` of the weights are lists
-            like `weights`.
+    `function` maps a nest of tensors to a scalar. It reads the variables of
+    `model` and may draw from `seed`, and nothing that it assigns is kept.
+    `fold` maps `(total, gradients, values)` by the `weights` to the next
+    total.
     """
 
-    def __init__(self, function, weights: list, state: list, seed, fold):
-        self._function = function
-        self._weights, self._state, self._seed = weights, state, seed
-        self._fold = fold
+    def __init__(self, function, model, weights: list, seed, fold):
+        self._function, self._fold = function, fold
+        self._weights, self._seed = weights, seed
+        known = {id(w) for w in weights}
+        # What a loss learns is not among `model.variables`.
+        held = [*model.trainable_variables, *model.non_trainable_variables]
+        self._state = [v for v in held if id(v) not in known]
         self._programs: dict = {}
         self._run = compiled(self._fold_batches)
 
     def __call__(self, total, batches):
-        """The last total.
-
-        Args:
-            total: the first total, a nest of tensors.
-            batches: nest of arrays `(count, ...)`, whose rows are the
-                arguments of `function`.
-        """
+        """The last total, for batches `(count, ...)`."""
         begun = self._programs.get(_shapes(batches))
         run = begun.result() if begun is not None else self._run
         total, draws = run(*self._arguments(total, batches))
@@ -84,7 +74,6 @@ class GradientFold:
         return ops.fori_loop(0, count, add, (total, draws))
 
     def _value(self, current, others, draws, inputs):
-        """`function` at given values of the variables, and the next draws."""
         mapping = [
             *zip(self._weights, current, strict=True),
             *zip(self._state, others, strict=True),
@@ -96,10 +85,7 @@ class GradientFold:
 
 
 def sync_variables(model):
-    """Makes the variables of a model current in the middle of `fit`.
-
-    On JAX a training step keeps them outside of the model.
-    """
+    """Makes variables current in the middle of `fit`, where JAX keeps them."""
     if hasattr(model, "jax_state_sync"):
         model.jax_state_sync()
 

@@ -16,8 +16,6 @@ from keras_likelihood.evidence.penalised_fit import (
     fit_by_evidence,
     fit_penalised,
     minimise,
-    starting_weights,
-    updated_strength,
 )
 
 __all__ = [
@@ -26,6 +24,4 @@ __all__ = [
     "fit_by_evidence",
     "fit_penalised",
     "minimise",
-    "starting_weights",
-    "updated_strength",
 ]

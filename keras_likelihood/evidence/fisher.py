@@ -1,5 +1,6 @@
 """Measures curvature by gradients at targets that the model would draw."""
 
+import functools
 import math
 from typing import Any, NamedTuple
 
@@ -8,73 +9,63 @@ import numpy as np
 from keras import ops
 
 from keras_likelihood.backend.weight_gradients import GradientFold
-from keras_likelihood.evidence import Curvature
-from keras_likelihood.evidence.curvature import LARGEST_MATRIX
-from keras_likelihood.likelihoods.ensemble_distribution import (
-    EnsembleDistribution,
+from keras_likelihood.evidence.curvature import (
+    LARGEST_MATRIX,
+    Curvature,
+    diagonal_of,
 )
 from keras_likelihood.likelihoods.output import distribution_of, split_output
 from keras_likelihood.losses.batch import Batch
 
 
 class Outcome(NamedTuple):
-    """One output of a model.
-
-    Attributes:
-        distribution: its `Likelihood`.
-        prediction: the predicted tensor, with the mask that Keras gave it.
-        is_prediction_alone: whether the model predicts no parameter.
-        loss_weight: its weight in the loss.
-    """
+    """One output of a model, and its weight in the loss."""
 
     distribution: Any
-    prediction: Any
+    prediction: Any  # with the mask that Keras gave it
     is_prediction_alone: bool
     loss_weight: float
 
 
 def outcomes_of(model, likelihood=None, parameters=None):
-    """Finds how to read the outputs of a model as distributions.
+    """A function from the output of a model to a list of `Outcome`s.
 
-    Args:
-        model: a compiled model.
-        likelihood: class of the likelihood of a stock model, or `None` for
-            the losses of a `LikelihoodModel`.
-        parameters: values of the likelihood's parameters, by name.
-
-    Returns:
-        Function from the output to a list of `Outcome`s. `None` if a part of
-        the loss is not a likelihood, or needs the index of each example.
+    A stock model needs the class of its likelihood, and its parameters. It is
+    `None` if a part of the loss is not a likelihood, or needs the index of
+    each example.
     """
-    if likelihood is not None:
-        return lambda output: [
-            _outcome(
-                output,
-                distribution_of(likelihood, output, known=parameters),
-                None,
-            )
-        ]
-    loss = getattr(model, "loss", None)
+    distributions: dict = {}
     weight_of = getattr(model, "loss_weight", lambda key: None)
-    losses: dict = loss if isinstance(loss, dict) else {"": loss}
-    for value in losses.values():
-        if not hasattr(value, "distribution") or value.data_parameters:
-            return None
+    if likelihood is not None:
+        distributions[""] = functools.partial(
+            distribution_of, likelihood, known=parameters
+        )
+    else:
+        loss = getattr(model, "loss", None)
+        for key, one in (
+            loss if isinstance(loss, dict) else {"": loss}
+        ).items():
+            if not hasattr(one, "distribution") or one.data_parameters:
+                return None
+            distributions[key] = one.distribution
 
     def found(output):
-        parts = {k: output[k] if k else output for k in losses}
-        return [
-            _outcome(parts[k], losses[k].distribution(parts[k]), weight_of(k))
-            for k in losses
-        ]
+        outcomes = []
+        for key, distribution in distributions.items():
+            part = output[key] if key else output
+            prediction, predicted = split_output(part)
+            weight = weight_of(key)
+            outcomes.append(
+                Outcome(
+                    distribution(part),
+                    prediction,
+                    not predicted,
+                    1.0 if weight is None else float(weight),
+                )
+            )
+        return outcomes
 
     return found
-
-
-def _outcome(part, distribution, weight):
-    prediction, parameters = split_output(part)
-    weight = 1.0 if weight is None else float(weight)
-    return Outcome(distribution, prediction, not parameters, weight)
 
 
 LARGEST_FACTOR = 640
@@ -97,14 +88,8 @@ class FisherInformation:
     Kronecker approximation (Martens and Grosse, 2015).
 
     It is measured after 16, 32, 64, ... steps, and later so rarely that it
-    costs about a tenth of the training.
-
-    Args:
-        model: a model.
-        weights: its `keras.Variable`s to measure.
-        outcomes: function from the model's output to a list of `Outcome`s.
-        noise: function that returns the scale of the likelihood.
-        seed: the random seed of the drawn targets.
+    costs about a tenth of the training. `outcomes` maps the model's output to
+    a list of `Outcome`s, and `noise` returns the scale of the likelihood.
     """
 
     def __init__(self, model, weights, outcomes, noise, seed: int = 0):
@@ -112,16 +97,10 @@ class FisherInformation:
         self._outcomes, self._noise = outcomes, noise
         self._seed = keras.random.SeedGenerator(seed)
         self._sums = GradientFold(
-            self._score,
-            weights,
-            other_variables(model, weights),
-            self._seed,
-            _add_products,
+            self._score, model, weights, self._seed, _add_products
         )
-        self._factors: list = [None] * len(weights)
-        self._curvatures: dict = {}
-        self._count = 0
-        self._next = 0
+        self._found: list = [None] * len(weights)
+        self._count = self._next = 0
 
     def measure_if_due(self, step: int, draw):
         """Measures with the rows of `draw()`, unless it is too early."""
@@ -138,40 +117,30 @@ class FisherInformation:
 
         `None` if it is zero or was never finite.
         """
-        if self._factors[i] is None:
-            return None
-        left, right = self._factors[i]
-        size = float(np.sum(left) if left.ndim == 1 else np.trace(left))
+        found = self._found[i]
+        size = 0.0 if found is None else np.sum(diagonal_of(found.left))
         if not size > 0:
             return None
-        if i not in self._curvatures:
-            self._curvatures[i] = Curvature.of_product(left, right)
-        return self._curvatures[i].scaled(
-            num_examples / (size * self._noise() ** 2)
-        )
+        return found.scaled(num_examples / (size * self._noise() ** 2))
 
     def _measure(self, rows):
         total, batches = self._arguments(rows)
         sides = keras.tree.flatten(batches)[0].shape[:2]
-        found = self._sums(total, batches)
         share = max(1.0 / (self._count + 1), 1.0 / _MEMORY)
         # A likelihood with a scale has a curvature proportional to its
         # inverse square, which is known better than that of some steps ago.
         factor = self._noise() ** 2 / math.prod(sides)
-        for i, pair in enumerate(found):
-            pair = [
+        for i, pair in enumerate(self._sums(total, batches)):
+            left, right = (
                 ops.convert_to_numpy(f).astype("float64") * factor for f in pair
-            ]
-            if not all(np.all(np.isfinite(f)) for f in pair):
+            )
+            if not np.all(np.isfinite(left)) or not np.all(np.isfinite(right)):
                 continue
-            if self._factors[i] is not None:
-                pair = [
-                    old + share * (new - old)
-                    for old, new in zip(self._factors[i], pair, strict=True)
-                ]
-            self._factors[i] = pair
+            if before := self._found[i]:
+                left = before.left + share * (left - before.left)
+                right = before.right + share * (right - before.right)
+            self._found[i] = Curvature(left, right)
         self._count += 1
-        self._curvatures = {}
 
     @property
     def _batches(self):
@@ -209,15 +178,11 @@ class FisherInformation:
             math.sqrt(outcome.loss_weight)
             * _score(member, outcome, rows.get("weight"), self._seed)
             for outcome in self._outcomes(output)
-            for member in _members(outcome.distribution)
+            # Each member of an ensemble has a curvature of its own.
+            for member in getattr(
+                outcome.distribution, "members", [outcome.distribution]
+            )
         )
-
-
-def _members(distribution):
-    """Members of an ensemble, each of which has a curvature of its own."""
-    if isinstance(distribution, EnsembleDistribution):
-        return distribution.members
-    return [distribution]
 
 
 def _score(distribution, outcome: Outcome, sample_weight, seed):
@@ -253,14 +218,6 @@ def matrix_shape(shape) -> tuple[int, int]:
     ]
     # Of equal ones the last: the inputs of a kernel come first.
     return min(reversed(splits), key=max)
-
-
-def other_variables(model, weights) -> list:
-    """The variables that the loss of a model reads, without `weights`."""
-    known = {id(w) for w in weights}
-    # What a loss learns is not among `model.variables`.
-    held = [*model.trainable_variables, *model.non_trainable_variables]
-    return [v for v in held if id(v) not in known]
 
 
 def stacked(rows, batches: int, size: int):

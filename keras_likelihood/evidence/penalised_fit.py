@@ -13,23 +13,14 @@ _MOST_DIRECTIONS = 5000
 
 
 def updated_strength(curvature, weights, alpha, largest_move=100.0, lean=None):
-    """The fixed point of the quadratic model around the present fit.
+    """The new prior precision, and the effective number of weights.
 
-    In that model, a precision of `alpha'` multiplies the weights of eigenvalue
-    lambda by (lambda + alpha) / (lambda + alpha'). So the fixed point needs no
-    new fit.
-
-    Args:
-        curvature: a `Curvature` of the weights.
-        weights: array of the shape of its eigenvalues, fitted under `alpha`.
-        alpha: present precision of the prior.
-        largest_move: largest factor between `alpha` and the result. The
-            quadratic model is not valid far from the present fit.
-        lean: function of the precision that a hyper-prior adds to the
-            effective number of weights, or `None`.
-
-    Returns:
-        `(precision, effective number of weights)`.
+    It is the fixed point of the quadratic model around the present fit under
+    `alpha`, where a precision of `alpha'` multiplies the weights of eigenvalue
+    lambda by (lambda + alpha) / (lambda + alpha'). So it needs no new fit. Far
+    from the present one, beyond a factor `largest_move`, the model does not
+    hold. `lean`, a function of the precision, is what a hyper-prior adds to
+    the effective number.
     """
     values, squares, counts = _binned(
         curvature.values.ravel(), curvature.to_coordinates(weights).ravel() ** 2
@@ -51,11 +42,7 @@ def updated_strength(curvature, weights, alpha, largest_move=100.0, lean=None):
 
 
 def _binned(values, squares):
-    """Sums of many eigendirections over those of nearly equal eigenvalue.
-
-    Returns:
-        `(eigenvalues, sums of squared coordinates, counts)`.
-    """
+    """Eigenvalues, squared coordinates and counts, of many in few sums."""
     if values.size <= _MOST_DIRECTIONS:
         return values, squares, np.ones_like(values)
     largest = max(values.max(), 1e-300)
@@ -79,19 +66,16 @@ class EvidenceFit:
 def fit_by_evidence(objective, rounds=12) -> EvidenceFit:
     """Fits all groups of an objective and the strengths of their priors.
 
-    Args:
-        objective: has `shapes` (group name to shape, ungrouped free weights
-            under `"free"`), `evaluate(weights) -> (nll, gradients)` summed
-            over rows, and `curvature(name)` at the last evaluation.
-        rounds: largest number of updates of the strengths.
+    An objective has `shapes` (group name to shape, ungrouped free weights
+    under `"free"`), `evaluate(weights) -> (nll, gradients)` summed over rows,
+    and `curvature(name)` at the last evaluation.
     """
-    weights = starting_weights(objective)
+    weights = _starting_weights(objective)
     groups = [name for name in weights if name != "free"]
     strengths: dict = {}
     effective: dict = {}
     for index in range(rounds):
-        objective.evaluate(weights)
-        curvatures = {name: objective.curvature(name) for name in weights}
+        curvatures = _curvatures(objective, weights)
         if index == 0:
             strengths = {g: _typical(curvatures[g]) for g in groups}
         else:
@@ -115,16 +99,19 @@ def fit_by_evidence(objective, rounds=12) -> EvidenceFit:
 
 def fit_penalised(objective, strengths, iterations, weights=None):
     """Fits the weights with known strengths."""
-    weights = starting_weights(objective, weights)
-    objective.evaluate(weights)
-    curvatures = {name: objective.curvature(name) for name in weights}
+    weights = _starting_weights(objective, weights)
+    curvatures = _curvatures(objective, weights)
     return minimise(objective, weights, curvatures, strengths, iterations)
 
 
-def starting_weights(objective, weights=None):
-    """The given weights of an objective's groups, zero for the others."""
-    weights = weights or {}
-    return {k: weights.get(k, np.zeros(s)) for k, s in objective.shapes.items()}
+def _starting_weights(objective, known=None):
+    zero = {k: np.zeros(shape) for k, shape in objective.shapes.items()}
+    return {k: (known or zero).get(k, v) for k, v in zero.items()}
+
+
+def _curvatures(objective, weights):
+    objective.evaluate(weights)
+    return {name: objective.curvature(name) for name in weights}
 
 
 def _typical(curvature):
@@ -142,10 +129,24 @@ def minimise(objective, weights, curvatures, strengths, iterations):
         for k, c in curvatures.items()
     }
 
+    def coordinates(parts, times):
+        return np.concatenate(
+            [
+                times(curvatures[k].to_coordinates(v), scales[k]).ravel()
+                for k, v in parts.items()
+            ]
+        )
+
+    shapes = objective.shapes.values()
+    ends = np.cumsum([int(np.prod(shape)) for shape in shapes])[:-1]
+
     def to_weights(packed):
-        parts = _unpack(packed, objective.shapes)
+        parts = zip(
+            objective.shapes.items(), np.split(packed, ends), strict=True
+        )
         return {
-            k: curvatures[k].to_weights(v * scales[k]) for k, v in parts.items()
+            k: curvatures[k].to_weights(part.reshape(shape) * scales[k])
+            for (k, shape), part in parts
         }
 
     def penalised(packed):
@@ -156,34 +157,13 @@ def minimise(objective, weights, curvatures, strengths, iterations):
             gradients[k] = gradients[k] + alpha * current[k]
         if not np.isfinite(value):
             return np.inf, np.zeros_like(packed)
-        return value, _pack(
-            {
-                k: curvatures[k].to_coordinates(g) * scales[k]
-                for k, g in gradients.items()
-            }
-        )
+        return value, coordinates(gradients, np.multiply)
 
-    begin = _pack(
-        {
-            k: curvatures[k].to_coordinates(v) / scales[k]
-            for k, v in weights.items()
-        }
-    )
     found = minimize(
         penalised,
-        begin,
+        coordinates(weights, np.divide),
         jac=True,
         method="L-BFGS-B",
         options={"maxiter": iterations, "maxcor": 15, "ftol": 1e-8},
     )
     return to_weights(found.x)
-
-
-def _pack(parts):
-    return np.concatenate([np.ravel(v) for v in parts.values()])
-
-
-def _unpack(packed, shapes):
-    ends = np.cumsum([int(np.prod(shape)) for shape in shapes.values()])
-    parts = zip(shapes.items(), np.split(packed, ends[:-1]), strict=True)
-    return {name: part.reshape(shape) for (name, shape), part in parts}

@@ -9,7 +9,7 @@ import math
 
 import numpy as np
 
-from keras_likelihood.evidence import updated_strength
+from keras_likelihood.evidence.penalised_fit import updated_strength
 
 RESOLUTION = 0.1
 """A weight below this share of its own uncertainty counts as zero."""
@@ -100,9 +100,6 @@ def best_threshold(share_on):
     For weights that do follow a Laplace prior wider than the noise this is
     `t / sqrt(h) = 1 / (h b)`, their own scale. Solved by Newton's method for
     log t.
-
-    Args:
-        share_on: array, share of the weights that are on, in (0, 1).
     """
     odds = (1.0 - share_on) / share_on
     t = np.sqrt(2.0 * np.log1p(0.5 * odds))
@@ -159,9 +156,6 @@ def _left_over(whole, on):
     return found
 
 
-_LARGEST_FACTOR = np.e
-
-
 def ridge_scale(weight, scale, curvature, num_examples):
     """MacKay's (1992) fixed point for the scale `s` of a normal prior.
 
@@ -176,16 +170,12 @@ def ridge_scale(weight, scale, curvature, num_examples):
     if scale.size > 1:
         return _group_scales(weight, scale, curvature, num_examples)
     even = num_examples / np.sum(curvature.values)
-
-    def lean(alpha):
-        return -0.5 * np.log(alpha * even)
-
     alpha, freedom = updated_strength(
         curvature,
         weight.reshape(curvature.values.shape),
         scale.item() ** -2.0,
-        _LARGEST_FACTOR,
-        lean,
+        largest_move=np.e,
+        lean=lambda alpha: -0.5 * np.log(alpha * even),
     )
     known = np.clip(freedom / weight.size, 1e-12, 1 - 1e-9)
     precision = known / (1 - known) * alpha

@@ -1,6 +1,8 @@
 """The base of regularizers whose strength is learned."""
 
 import math
+import types
+import warnings
 from typing import Any
 
 import keras
@@ -8,19 +10,17 @@ import numpy as np
 from keras import ops
 
 from keras_likelihood.backend.custom_gradient import scale_step
-from keras_likelihood.regularizers.one_weight import (
-    GROUPS,
-    RegularizesOneWeight,
-    scale_shape,
-)
+from keras_likelihood.regularizers.copies import Copies
 
-_LOSSES = ("nll", "mse")
-_OBJECTIVES = ("evidence", "joint")
+_CHOICES = {
+    "group": ("tensor", "input", "output", "weight"),
+    "loss": ("nll", "mse"),
+    "objective": ("evidence", "joint"),
+}
+_POSITIVE = ("initial_scale", "noise", "learning_rate_multiplier")
 
 
-class AdaptiveRegularizer(
-    RegularizesOneWeight, keras.Layer, keras.regularizers.Regularizer
-):
+class AdaptiveRegularizer(keras.Layer, keras.regularizers.Regularizer):
     """Negative log-likelihood of the weights under a prior with a scale.
 
         penalty = factor * sum_j -log p(w_j | scale) / num_examples
@@ -86,19 +86,28 @@ class AdaptiveRegularizer(
                 f"`num_examples` must be > 1. Received: {num_examples}"
             )
         self.num_examples = float(num_examples)
-        self.group = _one_of("group", group, GROUPS)
-        self.loss = _one_of("loss", loss, _LOSSES)
-        if initial_scale is not None:
-            initial_scale = _positive("initial_scale", initial_scale)
-        self.initial_scale = initial_scale
-        self.objective = _one_of("objective", objective, _OBJECTIVES)
-        self.noise = _positive("noise", noise)
-        self.learning_rate_multiplier = _positive(
-            "learning_rate_multiplier", learning_rate_multiplier
-        )
-        self.factor = 2.0 * self.noise**2 if loss == "mse" else 1.0
+        self.group, self.loss, self.objective = group, loss, objective
+        for name, allowed in _CHOICES.items():
+            if (value := getattr(self, name)) not in allowed:
+                raise ValueError(
+                    f"`{name}` must be one of {allowed}. Received: {value!r}"
+                )
+        self.initial_scale = initial_scale and float(initial_scale)
+        self.noise = float(noise)
+        self.learning_rate_multiplier = float(learning_rate_multiplier)
+        for name in _POSITIVE:
+            value = getattr(self, name)
+            if value is not None and not 0 < value < float("inf"):
+                raise ValueError(
+                    f"`{name}` must be a finite number > 0. Received: {value}"
+                )
+        self.factor = 2.0 * noise**2 if loss == "mse" else 1.0
         """Factor of the negative log-likelihood in the penalty."""
-        self._regularize_nothing()
+        # Keras does not track the attributes of a plain namespace.
+        self._links = types.SimpleNamespace(
+            weight=None, shape=None, is_learned=False
+        )
+        self._copies = Copies()
 
     def prior_nll(self, weight, scale):
         """`-log p(weight | scale)`, complete; shape of `weight`."""
@@ -133,24 +142,73 @@ class AdaptiveRegularizer(
         self.log_scale = add(
             "log_scale",
             start,
-            scale_shape(self.group, shape),
+            _scale_shape(self.group, shape),
             trainable=self.objective == "joint",
         )
         self.log_precision = add("log_precision", math.log(precision))
         self.freedom = add("freedom", -1.0)
 
     def load_own_variables(self, store):
-        """Loads the scales, also from files of versions 0.1 and 0.2."""
         self._links.is_learned = True
         if len(store.keys()) == 3:
             super().load_own_variables(store)
             return
         self.log_scale.assign(store["0"])
         if len(store.keys()) == 2:
+            # Version 0.2; version 0.1 has the scales alone.
             is_measured, freedom, log_precision = np.asarray(store["1"])
             if is_measured == 1:
                 self.freedom.assign(freedom)
                 self.log_precision.assign(log_precision)
+
+    def get_build_config(self):
+        if self._links.shape is None:
+            return None
+        shapes = [c._links.shape for c in (self, *self._copies.made)]
+        return {"weight_shapes": [s and list(s) for s in shapes]}
+
+    def build_from_config(self, config):
+        known = config.get("weight_shapes") or [config.get("input_shape")]
+        if known[0] is not None:
+            self.build(tuple(known[0]))
+        for shape in known[1:]:
+            self._copies.make(self, shape)
+
+    def fits(self, weight) -> bool:
+        """Whether this object is free, and built for such a weight or not."""
+        links, shape = self._links, tuple(weight.shape)
+        return links.weight is None and links.shape in (None, shape)
+
+    def claim(self, weight):
+        """The object that regularizes this weight, with its scales made."""
+        owner = self
+        # A compiled JAX step passes bare arrays; by then the symbolic build
+        # has shown every weight as a variable.
+        if isinstance(weight, keras.Variable):
+            if self.fits(weight):
+                self._links.weight = weight
+            if self._links.weight is not weight:
+                owner = self._copies.claim(self, self._links.weight, weight)
+        if not owner.built:
+            owner.build(tuple(weight.shape))
+        return owner
+
+    def expect_callback(self):
+        """Says that a `LearnScales` callback moves the scales."""
+        self._links.is_learned = True
+
+    def _warn_if_not_learned(self):
+        if self._links.is_learned or not self.trainable:
+            return
+        if self.objective == "evidence":
+            warnings.warn(
+                f"The scale of {self.name} stays at its present value. "
+                "`LikelihoodModel.fit` learns it; for another model, add the "
+                "callback `keras_likelihood.regularizers.LearnScales` to "
+                "`fit`. Set `trainable = False` to keep the scale.",
+                stacklevel=4,
+            )
+        self._links.is_learned = True
 
     def __call__(self, weight):
         """The penalty of `weight`, a float32 scalar."""
@@ -214,16 +272,9 @@ class AdaptiveRegularizer(
             )
 
     def get_config(self):
-        return {
-            **super().get_config(),
-            "num_examples": self.num_examples,
-            "group": self.group,
-            "initial_scale": self.initial_scale,
-            "noise": self.noise,
-            "loss": self.loss,
-            "learning_rate_multiplier": self.learning_rate_multiplier,
-            "objective": self.objective,
-        }
+        names = ("num_examples", *_CHOICES, *_POSITIVE)
+        own = {name: getattr(self, name) for name in names}
+        return {**super().get_config(), **own}
 
     @classmethod
     def from_config(cls, config):
@@ -235,17 +286,15 @@ class AdaptiveRegularizer(
         return cls(**config)
 
 
-def _positive(name, value):
-    if not 0 < value < float("inf"):
+def _scale_shape(group, shape):
+    if group == "tensor":
+        return (1,) * len(shape)
+    if group == "weight":
+        return shape
+    axis = len(shape) - (2 if group == "input" else 1)
+    if axis < 0:
         raise ValueError(
-            f"`{name}` must be a finite number > 0. Received: {value}"
+            f"group={group!r} needs a weight with that axis. "
+            f"Received: a weight of shape {shape}"
         )
-    return float(value)
-
-
-def _one_of(name, value, allowed):
-    if value not in allowed:
-        raise ValueError(
-            f"`{name}` must be one of {allowed}. Received: {value!r}"
-        )
-    return value
+    return tuple(n if i == axis else 1 for i, n in enumerate(shape))

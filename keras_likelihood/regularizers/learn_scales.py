@@ -84,13 +84,12 @@ class LearnScales(keras.callbacks.Callback):
         self._x, self._examples, self._seed = x, examples, seed
         self._likelihood = likelihood and likelihoods.get(likelihood)
         self._parameters = parameters
-        self.step: int = 0
+        self.step, self._rate = 0, 0.0
         self.total_steps: int | None = None
         self.measurements: Any = None
         self._sites: list = []
         self._due: dict = {}
         self._made_for: tuple = ()
-        self._rate = 0.0
         self.use_rows()
 
     def use_rows(self, x=None, y=None, sample_weight=None, held_out=None):
@@ -100,14 +99,13 @@ class LearnScales(keras.callbacks.Callback):
             x, y, sample_weight: training rows, or a data set.
             held_out: rows `(x, y[, sample_weight])`, a data set, or `None`.
         """
-        if self._x is not None:
-            x, y, sample_weight = self._x, None, None
+        trained = (x, y, sample_weight) if self._x is None else (self._x,)
         held_out = held_out if self._held_out is None else self._held_out
         parts = held_out if isinstance(held_out, tuple) else (held_out,)
-        self._rows = (
-            _readable(x, y, sample_weight, seed=self._seed),
-            _readable(*parts, seed=self._seed),
-        )
+        self._rows = [
+            None if given[0] is None else Rows(*given, seed=self._seed)
+            for given in (trained, parts)
+        ]
 
     def share_of(self, site) -> float:
         """See `Site.share`."""
@@ -124,19 +122,16 @@ class LearnScales(keras.callbacks.Callback):
         ]
         for weight in weights:
             weight.regularizer.expect_callback()
-        if attach_noise_prior(model, weights):
-            if getattr(model, "train_function", None):
-                model.make_train_function(force=True)
+        is_new = attach_noise_prior(model, weights)
+        if is_new and getattr(model, "train_function", None):
+            model.make_train_function(force=True)
         self._make_sites(model, weights)
         self._begin()
 
     def _make_sites(self, model, weights):
         """Keeps what is compiled, unless the model has changed."""
         made_for = model, getattr(model, "loss", None), *weights
-        same = len(made_for) == len(self._made_for) and all(
-            a is b for a, b in zip(made_for, self._made_for, strict=True)
-        )
-        if same:
+        if [*map(id, made_for)] == [*map(id, self._made_for)]:
             for site in self._sites:
                 site.forget_scale()
             return
@@ -146,13 +141,21 @@ class LearnScales(keras.callbacks.Callback):
         self.measurements = Measurements(
             model, weights, outcomes, examples=self._examples, seed=self._seed
         )
-        _check_counts(self._rows[0], weights)
+        most = self._rows[0].terms if self._rows[0] else None
+        for weight in weights:
+            count = weight.regularizer.num_examples
+            if most and count > 1.5 * most:
+                warnings.warn(
+                    "`num_examples` is the number of likelihood terms in the "
+                    f"training rows, which have at most {most}. Received: "
+                    f"`num_examples={count:g}` for {weight.path}",
+                    stacklevel=2,
+                )
 
     def _begin(self):
         params = self.params or {}
-        self._epoch_steps = params.get("steps")
-        epochs = params.get("epochs", 1)
-        self.total_steps = self._epoch_steps and epochs * self._epoch_steps
+        steps = self._epoch_steps = params.get("steps")
+        self.total_steps = steps and steps * params.get("epochs", 1)
         self._offset, self._groups = self.step, []
         self._read_rate()
         if not self._sites:
@@ -177,10 +180,9 @@ class LearnScales(keras.callbacks.Callback):
             due = self._due.get(rule, self.step)
             self._due[rule] = min(due, self.step + pause)
             self._groups.append((rule, sites, pause))
-        used = [r for r, _, p in self._groups if p <= (self.total_steps or 0)]
+        most = self.total_steps or 0
         self.measurements.prepare(
-            held_out=any(isinstance(r, HeldOut) for r in used),
-            curvature=any(isinstance(r, Evidence) for r in used),
+            [rule for rule, _, pause in self._groups if pause <= most]
         )
 
     def on_train_batch_begin(self, batch, logs=None):
@@ -190,8 +192,7 @@ class LearnScales(keras.callbacks.Callback):
         self._move_if_due()
 
     def on_epoch_end(self, epoch, logs=None):
-        steps = self._epoch_steps or self.step + 1 - self._offset
-        self._offset += steps
+        self._offset += self._epoch_steps or self.step + 1 - self._offset
         self.step = self._offset
         self._read_rate()
         self._move_if_due()
@@ -223,27 +224,5 @@ class LearnScales(keras.callbacks.Callback):
         Other optimizers normalise their steps, and L1 has a bounded gradient.
         """
         prior = site.prior
-        if prior.order < 2:
-            return 0.0
-        return np.sqrt(2.0 * self._rate * prior.factor / prior.num_examples)
-
-
-def _readable(x=None, y=None, sample_weight=None, *, seed=0):
-    if x is None:
-        return None
-    rows = Rows(x, y, sample_weight, seed)
-    return rows if rows.can_be_read else None
-
-
-def _check_counts(rows, weights):
-    """Warns of more examples than the training rows can have."""
-    most = rows.terms if rows else None
-    for weight in weights:
-        count = weight.regularizer.num_examples
-        if most and count > 1.5 * most:
-            warnings.warn(
-                "`num_examples` is the number of likelihood terms in the "
-                f"training rows, which have at most {most}. Received: "
-                f"`num_examples={count:g}` for {weight.path}",
-                stacklevel=2,
-            )
+        rate = self._rate if prior.order == 2 else 0.0
+        return np.sqrt(2.0 * rate * prior.factor / prior.num_examples)

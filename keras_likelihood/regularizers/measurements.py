@@ -1,5 +1,6 @@
 """What the data say about regularized weights, measured when it is asked."""
 
+import functools
 import itertools
 from typing import Any
 
@@ -8,8 +9,9 @@ import numpy as np
 from keras import ops
 
 from keras_likelihood.backend.weight_gradients import GradientFold
-from keras_likelihood.evidence.fisher import FisherInformation, other_variables
+from keras_likelihood.evidence.fisher import FisherInformation, stacked
 from keras_likelihood.regularizers.noise_prior import learned_noise
+from keras_likelihood.regularizers.rules import Evidence, HeldOut
 
 _BATCH, _MOST_ROWS = 128, 2048
 
@@ -21,13 +23,6 @@ class Measurements:
     for a noise scale that the loss learns. `g` is the gradient of the loss of
     held-out rows without penalties, and `pull` that of the prior. The loss is
     the model's own, with its weights and masks, so any loss will do.
-
-    Args:
-        model: a compiled model.
-        weights: its `keras.Variable`s with an adaptive regularizer.
-        outcomes: what `outcomes_of` returned for the model.
-        examples: number of rows that one measurement uses at most.
-        seed: of the drawn rows and targets.
     """
 
     def __init__(self, model, weights, outcomes, *, examples: int, seed: int):
@@ -36,12 +31,9 @@ class Measurements:
         noise = learned_noise(model)
         self._noise = [] if noise is None else [noise.unconstrained]
         measured = [*weights, *self._noise]
+        seeds = keras.random.SeedGenerator(0)
         self._slopes = GradientFold(
-            self._held_out_loss,
-            measured,
-            other_variables(model, measured),
-            keras.random.SeedGenerator(0),
-            self._add_slopes,
+            self._held_out_loss, model, measured, seeds, self._add_slopes
         )
         self._fisher = outcomes and FisherInformation(
             model, weights, outcomes, self._noise_scale, seed
@@ -54,8 +46,12 @@ class Measurements:
 
     def use_rows(self, rows, held_out):
         """Takes the `Rows` of a training and those held out, or `None`."""
+        can_read = [r is not None and r.can_be_read for r in (rows, held_out)]
+        self.has_held_out = can_read[1]
+        self.has_curvature = can_read[0] and self._fisher is not None
         self._rows, self._latest, self._found_at = rows, None, None
-        self._batches = held_out and itertools.cycle(self._batch(held_out))
+        if self.has_held_out:
+            self._batches = itertools.cycle(self._batch(held_out))
 
     def _batch(self, held_out):
         """Batches of held-out rows, in a random order, on the device."""
@@ -63,35 +59,24 @@ class Measurements:
         count = len(keras.tree.flatten(drawn)[0])
         order = np.random.default_rng(self._seed).permutation(count)
         size = min(count, _BATCH)
+        shuffled = keras.tree.map_structure(lambda a: a[order], drawn)
+        batches = stacked(shuffled, count // size, size)
         return [
             keras.tree.map_structure(
-                lambda a, part=order[i : i + size]: ops.convert_to_tensor(
-                    a[part][None]
-                ),
-                drawn,
+                lambda a, i=i: ops.convert_to_tensor(a[i : i + 1]), batches
             )
-            for i in range(0, count - size + 1, size)
+            for i in range(count // size)
         ]
 
-    @property
-    def has_held_out(self) -> bool:
-        """Whether there are held-out rows."""
-        return self._batches is not None
-
-    @property
-    def has_curvature(self) -> bool:
-        """Whether the curvature can be measured."""
-        return self._fisher is not None and self._rows is not None
-
-    def prepare(self, *, held_out: bool, curvature: bool):
+    def prepare(self, rules: list):
         """Begins to compile, while the training step is compiled."""
-        if held_out and self.has_held_out:
+        if any(isinstance(r, HeldOut) for r in rules) and self.has_held_out:
             self._slopes.prepare(self._no_slopes(), next(self._batches))
-        if curvature and self.has_curvature:
+        if any(isinstance(r, Evidence) for r in rules) and self.has_curvature:
             self._fisher.prepare(self._rows.draw(self._examples))
 
     def held_out_slopes(self, weight, step: int):
-        """`(slope of the weight, slope of the noise)`; each may be `None`.
+        """Slopes of the weight and of the noise; each may be `None`.
 
         The slopes were measured at the step before that asked for them, so
         that nothing waits for the device.
@@ -104,19 +89,15 @@ class Measurements:
             ]
         if self._found is None:
             return None, None
-        extra = self._found[len(self._weights) :]
-        return self._found[self._index(weight)], (
-            float(extra[0].item()) if extra else None
-        )
+        noise = self._found[-1].item() if self._noise else None
+        return self._found[self._index(weight)], noise
 
     def curvature(self, weight, step: int):
         """See `Site.curvature`."""
-        self._fisher.measure_if_due(
-            step, lambda: self._rows.draw(self._examples)
-        )
-        return self._fisher.curvature_of(
-            self._index(weight), weight.regularizer.num_examples
-        )
+        draw = functools.partial(self._rows.draw, self._examples)
+        self._fisher.measure_if_due(step, draw)
+        examples = weight.regularizer.num_examples
+        return self._fisher.curvature_of(self._index(weight), examples)
 
     def _index(self, weight):
         return next(i for i, w in enumerate(self._weights) if w is weight)
@@ -139,18 +120,13 @@ class Measurements:
         for i, weight in enumerate(self._weights):
             value = ops.cast(values[i], "float32")
             products[i] = products[i] * weight.regularizer.pull(value)
-        return [
-            before
-            + ops.sum(
-                product,
-                axis=[i for i, n in enumerate(before.shape) if n == 1],
-                keepdims=True,
-            )
-            for before, product in zip(total, products, strict=True)
-        ]
+        found = []
+        for before, product in zip(total, products, strict=True):
+            axes = [i for i, n in enumerate(before.shape) if n == 1]
+            found.append(before + ops.sum(product, axis=axes, keepdims=True))
+        return found
 
     def _noise_scale(self):
-        """The learned scale of the likelihood, 1 if there is none."""
         noise = learned_noise(self._model)
         if noise is None:
             return 1.0

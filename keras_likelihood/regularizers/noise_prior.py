@@ -13,12 +13,8 @@ class NoisePrior(keras.regularizers.Regularizer):
     a normal target `noise^2 = RSS / (n - df)`. Without it, the noise of a
     model that can interpolate its data would follow the residuals to zero.
     `df` is what a rule has recorded, 0 before that. All weights together may
-    use up at most 95 % of the examples.
-
-    Args:
-        parameter: the learned `GlobalParameter`.
-        weights: weights with adaptive regularizers.
-        inner: regularizer that the parameter had before, or `None`.
+    use up at most 95 % of the examples. `inner` is what the parameter had
+    before.
     """
 
     def __init__(self, parameter, weights, inner=None):
@@ -26,17 +22,14 @@ class NoisePrior(keras.regularizers.Regularizer):
 
     def __call__(self, variable):
         noise = ops.cast(self._parameter.value(), "float32")
-        used = 0.0
-        for weight in self.weights:
-            prior = weight.regularizer
-            freedom = ops.convert_to_tensor(prior.freedom) / prior.num_examples
-            # Below zero it is not measured yet.
-            used = used + ops.maximum(freedom, 0.0)
-        used = ops.minimum(used, 0.95)
-        penalty = -used * ops.mean(ops.log(noise))
-        if self.inner is not None:
-            penalty = penalty + self.inner(variable)
-        return penalty
+        priors = [weight.regularizer for weight in self.weights]
+        # Below zero it is not measured yet.
+        used = sum(
+            ops.maximum(ops.convert_to_tensor(p.freedom) / p.num_examples, 0.0)
+            for p in priors
+        )
+        penalty = -ops.minimum(used, 0.95) * ops.mean(ops.log(noise))
+        return penalty if self.inner is None else penalty + self.inner(variable)
 
 
 def learned_noise(model):

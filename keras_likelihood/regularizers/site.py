@@ -74,16 +74,16 @@ class Site:
         the weight, and `pull` that of the prior. The result was measured at
         the move before this one, so that an accelerator need not wait.
         """
-        return self._learner.measurements.held_out_slopes(
-            self.variable, self.step
-        )[0]
+        return self._slopes()[0]
 
     @property
     def noise_slope(self) -> float | None:
         """The same for a learned noise, but for a positive factor."""
-        return self._learner.measurements.held_out_slopes(
-            self.variable, self.step
-        )[1]
+        return self._slopes()[1]
+
+    def _slopes(self):
+        measured = self._learner.measurements
+        return measured.held_out_slopes(self.variable, self.step)
 
     @property
     def share(self) -> float:
