@@ -11,6 +11,7 @@ import importlib
 import importlib.abc
 import importlib.machinery
 import sys
+from typing import Any
 
 CORE = (
     "constraints",
@@ -48,17 +49,14 @@ class _Finder(importlib.abc.MetaPathFinder):
             return None
         sys.meta_path.remove(self)
         spec = importlib.machinery.PathFinder.find_spec(fullname, path, target)
-        if spec is not None and spec.loader is not None:
-            _import_core_after(spec.loader)
+        loader: Any = spec and spec.loader
+        if loader is not None:
+            run = loader.exec_module
+
+            def run_and_import(module):
+                del loader.exec_module
+                run(module)
+                import_core()
+
+            loader.exec_module = run_and_import
         return spec
-
-
-def _import_core_after(loader):
-    run = loader.exec_module
-
-    def run_and_import(module):
-        del loader.exec_module
-        run(module)
-        import_core()
-
-    loader.exec_module = run_and_import

@@ -23,7 +23,6 @@ class BetweenSteps:
 
     @property
     def is_training(self) -> bool:
-        """Whether a training has begun and not ended."""
         return self._thread is not None
 
     def begin(self):
@@ -39,8 +38,8 @@ class BetweenSteps:
 
     def run(self, function):
         """The result of `function`, which waits for a step of JAX to end."""
-        own = self._thread == threading.get_ident()
-        if keras.backend.backend() != "jax" or own:
+        is_own = self._thread == threading.get_ident()
+        if keras.backend.backend() != "jax" or is_own:
             return function()
         with _GATE:
             if self._thread is None:

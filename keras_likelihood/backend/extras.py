@@ -17,11 +17,7 @@ EXTRAS = {
 
 
 def how_to_install(error: ModuleNotFoundError) -> str | None:
-    """Says which extra brings the module that is missing.
-
-    Returns:
-        A part of a sentence, or `None` if no extra brings the module.
-    """
+    """Says which extra brings the module that is missing, or `None`."""
     module = (error.name or "").partition(".")[0]
     if module not in EXTRAS:
         return None

@@ -19,7 +19,7 @@ def keeping_values(model):
         return
     optimizer = getattr(model, "optimizer", None)
     held = [*model.trainable_variables, *model.non_trainable_variables]
-    held += optimizer.variables if optimizer is not None else []
+    held += getattr(optimizer, "variables", [])
     saved = [(variable, variable.value) for variable in held]
     try:
         yield

@@ -39,24 +39,11 @@ def joint_training() -> Iterator[None]:
     examples of their own process, and the statistics of process 0 are kept. A
     table on disk and `train_on_batch` work with one process only.
     """
-    _refuse_without_processes()
-    before, _state["joint"] = _state["joint"], True
-    try:
-        yield
-    finally:
-        _state["joint"] = before
-
-
-def _refuse_without_processes():
     backend = keras.backend.backend()
     if backend != "torch":
-        own = {
-            "jax": "`keras.distribution`",
-            "tensorflow": "`tf.distribute.MultiWorkerMirroredStrategy`",
-        }
         raise ValueError(
-            "`joint_training` is for PyTorch; use "
-            f"{own.get(backend, 'what the backend offers')} here. "
+            "`joint_training` is for PyTorch; use `keras.distribution` on JAX "
+            "and `tf.distribute.MultiWorkerMirroredStrategy` on TensorFlow. "
             f"Received: backend {backend!r}"
         )
     import torch
@@ -68,6 +55,11 @@ def _refuse_without_processes():
             "`torch.distributed.init_process_group` first. "
             "Received: no process group"
         )
+    before, _state["joint"] = _state["joint"], True
+    try:
+        yield
+    finally:
+        _state["joint"] = before
 
 
 def joint_count() -> int:
@@ -82,12 +74,11 @@ def joint_count() -> int:
 @contextlib.contextmanager
 def in_step(model):
     """Starts all processes from the first and averages their gradients."""
-    if joint_count() == 1:
+    count = joint_count()
+    if count == 1:
         yield
         return
     import torch
-
-    count = joint_count()
 
     def average(gradient):
         gradient = gradient.contiguous() / count
@@ -96,7 +87,7 @@ def in_step(model):
 
     trainable = model.trainable_variables
     held = [*trainable, *model.non_trainable_variables]
-    copy_from_first([*held, *model.optimizer.variables])
+    _copy_from_first([*held, *model.optimizer.variables])
     hooks = [v.value.register_hook(average) for v in trainable]
     try:
         yield
@@ -105,7 +96,16 @@ def in_step(model):
             hook.remove()
     # These are, for example, the statistics of a normalisation, which each
     # process computes from its own examples.
-    copy_from_first(model.non_trainable_variables)
+    _copy_from_first(model.non_trainable_variables)
+
+
+def _copy_from_first(variables):
+    import torch
+
+    for variable in variables:
+        value = variable.value.detach().contiguous()
+        torch.distributed.broadcast(value, src=0)
+        variable.assign(value)
 
 
 def replicas_that_add() -> int:
@@ -115,16 +115,6 @@ def replicas_that_add() -> int:
     import tensorflow as tf
 
     return tf.distribute.get_strategy().num_replicas_in_sync
-
-
-def copy_from_first(variables: list):
-    """Gives variables the values that they have in the first process."""
-    import torch
-
-    for variable in variables:
-        value = variable.value.detach().contiguous()
-        torch.distributed.broadcast(value, src=0)
-        variable.assign(value)
 
 
 def replica_count() -> int:
@@ -204,10 +194,7 @@ def alone():
 
 
 def from_first_process(arrays):
-    """The NumPy arrays of the first process.
-
-    Processes with different examples then use the same values.
-    """
+    """The NumPy arrays of the first process, for all to use the same."""
     if joint_count() > 1:
         import torch
 

@@ -11,14 +11,7 @@ from keras_likelihood.backend.sharding import gather_sharded, scatter_sharded
 
 
 def gather_rows(variable, index, layout=None):
-    """Rows `variable[index]` as a tensor `(batch, ...)`.
-
-    Args:
-        variable: a `keras.Variable` `(rows, ...)`.
-        index: integer tensor `(batch,)` of row numbers in range.
-        layout: `TensorLayout` of rows that lie on several devices, or
-            `None`.
-    """
+    """Rows `variable[index]` as a tensor `(batch, ...)`, all in range."""
     if layout is not None:
         return gather_sharded(variable, index, layout)
     if keras.backend.backend() == "jax":
@@ -33,15 +26,7 @@ def gather_rows(variable, index, layout=None):
 
 
 def scatter_rows(variable, index, rows, layout=None):
-    """Writes `variable[index] = rows`, in place.
-
-    Args:
-        variable: a `keras.Variable` `(rows, ...)`.
-        index: integer tensor `(batch,)`; repeated entries must come with
-            equal rows.
-        rows: tensor `(batch, ...)`.
-        layout: as in `gather_rows`.
-    """
+    """Writes `variable[index] = rows`, in place; equal rows for equal index."""
     if layout is not None:
         scatter_sharded(variable, index, rows, layout)
     elif keras.backend.backend() == "jax":
@@ -69,31 +54,16 @@ def _resource(variable):
 
 
 def value_and_gradient(function, inputs: list) -> tuple:
-    """Evaluates a function and the derivatives of its sum by the inputs.
+    """A function of tensors, and the derivatives of its sum by the inputs.
 
     The value can still be differentiated by everything else that `function`
-    depends on. The derivatives are constants.
-
-    Args:
-        function: maps the inputs to one tensor.
-        inputs: list of tensors.
-
-    Returns:
-        `(value, derivatives)`, the second a list like `inputs`.
+    depends on. The derivatives, a list like `inputs`, are constants.
     """
     return value_gradient_and_others(lambda *x: (function(*x), {}), inputs)[:2]
 
 
 def value_gradient_and_others(function, inputs: list) -> tuple:
-    """As `value_and_gradient`, for a function that returns more.
-
-    Args:
-        function: maps the inputs to a tensor and a dict of other tensors.
-        inputs: list of tensors, which may be empty.
-
-    Returns:
-        `(value, derivatives, others)`.
-    """
+    """As `value_and_gradient`, for a function that returns a dict as well."""
     if not inputs:
         value, others = function()
         return value, [], others

@@ -11,23 +11,23 @@ import types
 import keras
 import numpy as np
 
+from keras_likelihood.backend.processes import replicas_that_add
+
 
 def row_layout(name: str, axis: str | None):
-    """Where the rows of a table go under the current distribution.
+    """The `TensorLayout` of a table's rows, `None` if every device has all.
 
-    Args:
-        name: the name of the table's variable, for the `LayoutMap` of a
-            `ModelParallel`.
-        axis: the axis of the device mesh. With `None` the distribution
-            decides.
-
-    Returns:
-        A `TensorLayout` whose first axis is of the mesh, or `None` for rows
-        that every device has.
+    Without an axis of the device mesh, a `LayoutMap` decides by the name.
     """
     distribution = keras.distribution.distribution()
     if distribution is None:
-        _refuse_replicas(axis)
+        if axis is not None and replicas_that_add() > 1:
+            raise ValueError(
+                "`shard` must be None with `tf.distribute`, where every "
+                "replica has a copy of the table. It is for "
+                "`keras.distribution` on JAX. "
+                f"Received: shard={axis!r}"
+            )
         return None
     mesh = distribution.device_mesh
     if axis is None:
@@ -42,27 +42,13 @@ def row_layout(name: str, axis: str | None):
     return keras.distribution.TensorLayout((axis, None), mesh)
 
 
-def _refuse_replicas(axis):
-    if axis is None or keras.backend.backend() != "tensorflow":
-        return
-    import tensorflow as tf
-
-    if tf.distribute.get_strategy().num_replicas_in_sync > 1:
-        raise ValueError(
-            "`shard` must be None with `tf.distribute`, where every replica "
-            "has a copy of the table. It is for `keras.distribution` on JAX. "
-            f"Received: shard={axis!r}"
-        )
-
-
 def parts_of(layout) -> tuple:
     """`(parts, processes)` a table of this layout is laid out over."""
     if layout is None:
         return 1, 1
     mesh = layout.device_mesh
-    parts = mesh.shape[list(mesh.axis_names).index(layout.axes[0])]
-    processes = keras.distribution.distribution().num_processes
-    return int(parts), min(int(parts), processes)
+    parts = int(mesh.shape[list(mesh.axis_names).index(layout.axes[0])])
+    return parts, min(parts, keras.distribution.distribution().num_processes)
 
 
 def gather_sharded(variable, index, layout):
@@ -75,10 +61,8 @@ def gather_sharded(variable, index, layout):
         here = jax.numpy.where(is_here[:, None], rows, 0)
         return jax.lax.psum(here, layout.axes[0])
 
-    spec = layout.backend_layout.spec
-    none = jax.sharding.PartitionSpec()
-    out = jax.sharding.PartitionSpec(None, *spec[1:])
-    return _on_each(read, layout, (spec, none), out)(variable.value, index)
+    table, whole, batch = _specs(layout)
+    return _on_each(read, layout, (table, whole), batch)(variable.value, index)
 
 
 def scatter_sharded(variable, index, rows, layout):
@@ -87,14 +71,11 @@ def scatter_sharded(variable, index, rows, layout):
 
     def write(part, index, rows):
         local, is_here = _place(part, index, layout.axes[0])
-        nowhere = part.shape[0]
-        local = jax.numpy.where(is_here, local, nowhere)
+        local = jax.numpy.where(is_here, local, part.shape[0])
         return part.at[local].set(rows, mode="drop")
 
-    spec = layout.backend_layout.spec
-    none = jax.sharding.PartitionSpec()
-    by_batch = jax.sharding.PartitionSpec(None, *spec[1:])
-    write = _on_each(write, layout, (spec, none, by_batch), spec)
+    specs = _specs(layout)
+    write = _on_each(write, layout, specs, specs[0])
     variable.assign(write(variable.value, index, rows))
 
 
@@ -118,6 +99,14 @@ def _place(part, index, axis):
 
     local = index - jax.lax.axis_index(axis) * part.shape[0]
     return local, (local >= 0) & (local < part.shape[0])
+
+
+def _specs(layout):
+    """How a table, an index and the rows of a batch are laid out."""
+    from jax.sharding import PartitionSpec
+
+    table = layout.backend_layout.spec
+    return table, PartitionSpec(), PartitionSpec(None, *table[1:])
 
 
 def _on_each(function, layout, inputs, output):

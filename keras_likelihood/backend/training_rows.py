@@ -14,8 +14,11 @@ def numpy_batches(data) -> Iterator:
     """Batches of a data set, a `tf.data` one included, as NumPy arrays."""
     indexable = hasattr(data, "__len__") and hasattr(data, "__getitem__")
     batches = map(data.__getitem__, range(len(data))) if indexable else data
-    for batch in batches:
-        yield keras.tree.map_structure(keras.ops.convert_to_numpy, batch)
+    yield from map(_to_numpy, batches)
+
+
+def _to_numpy(nest):
+    return keras.tree.map_structure(keras.ops.convert_to_numpy, nest)
 
 
 _MOST_READ = 1024
@@ -31,11 +34,8 @@ class Rows:
     def __init__(self, x, y=None, sample_weight=None, seed: int = 0):
         self._random = np.random.default_rng(seed)
         self._set = None if is_arrays(x) else x
-        self._rows: dict = {}
-        if self._set is None:
-            self._rows = keras.tree.map_structure(
-                keras.ops.convert_to_numpy, _named(x, y, sample_weight)
-            )
+        given = {} if self._set is not None else _named(x, y, sample_weight)
+        self._rows = _to_numpy(given)
 
     @property
     def can_be_read(self) -> bool:
@@ -80,12 +80,13 @@ def split_rows(nest, share: float):
     """The first rows of arrays and the last, which are `share` of all."""
     count = len(keras.tree.flatten(nest)[0])
     first = int(math.floor(count * (1.0 - share)))
-    return tuple(
-        keras.tree.map_structure(
-            lambda a, part=part: None if a is None else a[part], nest
+
+    def rows(part):
+        return keras.tree.map_structure(
+            lambda a: None if a is None else a[part], nest
         )
-        for part in (slice(None, first), slice(first, None))
-    )
+
+    return rows(slice(None, first)), rows(slice(first, None))
 
 
 def is_arrays(x) -> bool:
@@ -99,18 +100,15 @@ def is_arrays(x) -> bool:
 
 def _counts(weight, count):
     """Which rows have a weight above zero anywhere."""
-    found = np.zeros(count, bool)
-    for leaf in keras.tree.flatten(weight):
-        leaf = keras.ops.convert_to_numpy(leaf).reshape(count, -1)
-        found |= np.any(leaf > 0, axis=1)
+    leaves = [a.reshape(count, -1) for a in keras.tree.flatten(weight)]
+    found = np.any(np.hstack(leaves) > 0, axis=1)
     return found if found.any() else ~found
 
 
 def _as_fit_does(array):
-    """Keras trains with floats of its own precision."""
-    if array.dtype == "float64":
-        return array.astype(keras.config.floatx())
-    return array
+    # Keras trains with floats of its own precision.
+    is_double = array.dtype == "float64"
+    return array.astype(keras.config.floatx()) if is_double else array
 
 
 def _named(x, y=None, weight=None):

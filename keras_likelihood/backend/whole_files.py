@@ -14,15 +14,8 @@ def replacing(path, temporary=None):
     The temporary file lies in the same folder and has the same suffix. If
     the block fails, by a full disk or by Ctrl-C, the temporary file is
     removed and `path` stays as it was. A symbolic link stays a link: the
-    file it names is replaced.
-
-    >>> with replacing("scores.csv") as temporary:
-    ...     temporary.write_text("row,score")
-
-    Args:
-        path: the path of the file to write. Its folder must exist.
-        temporary: name of the temporary file in that folder. Defaults to a
-            new name, which other processes do not use at the same time.
+    file it names is replaced. The default name of the temporary file is new,
+    so that other processes do not use it at the same time.
     """
     target = pathlib.Path(os.path.realpath(path))
     suffix = "".join(target.suffixes)
