@@ -1,18 +1,11 @@
 """Packages that only some parts need, and the extra that installs each."""
 
 EXTRAS = {
-    "tensorflow": "tensorflow",
-    "jax": "jax",
-    "torch": "torch",
-    "jinja2": "pages",
-    "markupsafe": "pages",
-    "PIL": "pages",
+    **{name: name for name in ("tensorflow", "jax", "torch")},
+    **dict.fromkeys(("jinja2", "markupsafe", "PIL"), "pages"),
     "filelock": "tables",
     "pyarrow": "parquet",
-    "matplotlib": "all",
-    "rich": "all",
-    "sklearn": "all",
-    "scipy": "all",
+    **dict.fromkeys(("matplotlib", "rich", "sklearn", "scipy"), "all"),
 }
 
 

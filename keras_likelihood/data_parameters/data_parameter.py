@@ -57,9 +57,8 @@ class DataParameter(keras.callbacks.Callback):
     ```
 
     The cost of a step depends on the size of the batch and not on
-    `num_examples`: only the rows of the batch are read, differentiated,
-    updated and written. Training without an index is an error. `evaluate` and
-    `predict` without one use `fallback`; with one they use the rows.
+    `num_examples`: only its rows are read and written. Training without an
+    index is an error. `evaluate` and `predict` without one use `fallback`.
 
     The table is saved with the model: `model.save`, `save_weights`,
     `ModelCheckpoint` and `BackupAndRestore` store the model and the rows of
@@ -103,8 +102,7 @@ class DataParameter(keras.callbacks.Callback):
         _check_count("num_examples", num_examples)
         if fallback not in ("initial", "mean"):
             raise ValueError(
-                "`fallback` must be 'initial' or 'mean'. "
-                f"Received: {fallback!r}"
+                f"`fallback` must be 'initial' or 'mean'. Received: {fallback}"
             )
         _check_kind("optimizer", optimizer, SparseRMSProp)
         _check_kind("prior", prior, RowPrior)
@@ -115,13 +113,12 @@ class DataParameter(keras.callbacks.Callback):
                 "Give `learning_rate` to the parameter or to its optimizer. "
                 f"Received: {learning_rate} and {optimizer}"
             )
-        if prior and isinstance(table, FileTable):
-            raise ValueError(
-                "A prior needs a `MemoryTable`. "
-                f"Received: prior={prior}, table={table}"
-            )
         if prior:
             prior.check(num_examples)
+            if isinstance(table, FileTable):
+                raise ValueError(
+                    f"A prior needs a `MemoryTable`. Received: table={table}"
+                )
         self.num_examples = int(num_examples)
         self.learning_rate, self.initial = learning_rate, initial
         self.constraint = constraint and constraints.get(constraint)
@@ -203,9 +200,8 @@ class DataParameter(keras.callbacks.Callback):
     def _require_built(self):
         if not self.built:
             raise ValueError(
-                "A DataParameter gets its table from the loss and model it "
-                "is compiled with; with a subclassed model, call "
-                "`loss.build(prediction_shape)` first. "
+                "A DataParameter gets its table from the model it is compiled "
+                "with. If it is subclassed, call `loss.build(shape)` first. "
                 "Received: one that no compiled loss has"
             )
 
@@ -220,9 +216,8 @@ class DataParameter(keras.callbacks.Callback):
         self._require_built()
         if not self.is_open:
             raise ValueError(
-                "This model was saved by version 0.2, which kept the rows of "
-                "a table on disk in a file of its own. Read that file: "
-                "`model.data_parameters[name].load('scale.rows')`. "
+                "In version 0.2 the rows of a table on disk were in a file of "
+                "their own: `model.data_parameters[name].load('scale.rows')`. "
                 "Received: a table without rows"
             )
 
@@ -230,10 +225,10 @@ class DataParameter(keras.callbacks.Callback):
         """Raises an error if a batch that trains has no index."""
         if index is None:
             raise ValueError(
-                f"Training with a data {self.name} needs to know which "
-                "example is which: give `fit` the targets as "
-                "`kl.indexed(y)` or the dataset, before it is shuffled, as "
-                "`kl.indexed(dataset)`. Received: targets without an index"
+                f"A data {self.name} must know which example is which: give "
+                "`fit` the targets as `kl.indexed(y)`, or the dataset, before "
+                "it is shuffled, as `kl.indexed(dataset)`. "
+                "Received: targets without an index"
             )
 
     def read(self, index) -> Rows:
@@ -261,17 +256,15 @@ class DataParameter(keras.callbacks.Callback):
         """The value without an index, `(1, *row_shape)`."""
         if not self.built:
             return self.start
-        if self.fallback == "mean":
-            return ops.reshape(self._mean, (1, *self.row_shape))
-        start = np.resize(np.float32(self.start), (1, *self.row_shape))
-        return ops.convert_to_tensor(start)
+        start = np.resize(np.float32(self.start), self.row_shape)
+        value = self._mean if self.fallback == "mean" else start
+        return ops.reshape(value, (1, *self.row_shape))
 
     def distance(self, rows: Rows, distribution):
         """How far rows are from what they follow, `(batch, size)`."""
-        displacement = rows.displacement
+        own = rows.displacement
         aim = ops.stop_gradient(distribution.followed(self.name))
-        aim = ops.reshape(aim, ops.shape(displacement))
-        return displacement - ops.cast(aim, displacement.dtype)
+        return own - ops.cast(ops.reshape(aim, ops.shape(own)), own.dtype)
 
     def move(self, rows: Rows, gradient, weight=None):
         """Updates the rows of a batch and writes them to the table.
@@ -486,9 +479,8 @@ class DataParameter(keras.callbacks.Callback):
     def _refuse_prior(self):
         if self.prior is not None:
             raise ValueError(
-                "Rows with a prior are saved, loaded and joined with their "
-                "model, as they mean nothing without their center. "
-                f"Received: prior={self.prior}"
+                "Rows with a prior are saved and loaded with their model, "
+                f"which has their center. Received: prior={self.prior}"
             )
 
     def check(self):

@@ -199,8 +199,7 @@ class FileTable:
         if self._lock is not None and self._identity != _identity(self.path):
             raise OSError(
                 f"{self.path} was deleted, replaced or cut while it was in "
-                "use. Restore the model and its rows from a checkpoint. "
-                f"Received: {self.path!r}"
+                "use. Restore the model and its rows from a checkpoint."
             )
 
     def _take_lock(self):
@@ -216,10 +215,9 @@ class FileTable:
             lock.acquire(timeout=0)
         except filelock.Timeout:
             raise BlockingIOError(
-                f"{self.path} has a writer already, and a table has one at a "
-                "time. End the other training, or call `close` on its "
-                "DataParameter. Reading with `values()` is possible. "
-                f"Received: {self.path!r}"
+                "A table has one writer at a time. End the other training, or "
+                "call `close` on its DataParameter. Reading with `values()` is "
+                f"possible. Received: {self.path!r}, which has a writer"
             ) from None
         self._lock = lock
 

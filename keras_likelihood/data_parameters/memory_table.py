@@ -89,13 +89,11 @@ class MemoryTable(FromArguments):
         largest = LARGEST_IN_MODEL if self._is_from_file else _memory()
         if size > largest:
             raise ValueError(
-                "The table of a data parameter may take up to "
-                f"{largest / 1e9:,.1f} GB here. Keep a larger one in a file "
-                "with `table=kl.data_parameters.FileTable(path)`, or check "
+                f"A table may take up to {largest / 1e9:,.1f} GB here. Keep a "
+                "larger one in a file with `table=FileTable(path)`, or check "
                 "`num_examples`. Load a model file that you trust with "
                 "`compile=False`, and compile it with a `DataParameter` of "
-                "your own, which takes the rows. "
-                f"Received: a table of {size / 1e9:,.1f} GB"
+                f"your own. Received: a table of {size / 1e9:,.1f} GB"
             )
 
     @property

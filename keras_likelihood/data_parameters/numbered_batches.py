@@ -67,9 +67,9 @@ class NumberedBatches(keras.utils.PyDataset):
                 f"Received: {type(batch).__name__} from __getitem__"
             )
         if carries_index(None, batch[1]):
+            kind = type(self._dataset).__name__
             raise ValueError(
-                "The batches carry numbers already. "
-                f"Received: {type(self._dataset).__name__}"
+                f"The batches carry numbers already. Received: {kind}"
             )
         return batch
 
@@ -80,8 +80,7 @@ class NumberedBatches(keras.utils.PyDataset):
         if size > self.batch_size or (size < self.batch_size and not last):
             raise ValueError(
                 "`indexed` needs batches of one size, but for the last. "
-                f"Expected: {self.batch_size}. Received: {size} in batch "
-                f"{number}"
+                f"Expected: {self.batch_size}. Received: {size} in {number}"
             )
         mark = 0
         for leaf in leaves:

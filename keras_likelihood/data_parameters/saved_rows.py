@@ -34,10 +34,9 @@ def _read_json(path):
     except (OSError, ValueError, KeyError, AttributeError, TypeError):
         pass
     raise ValueError(
-        f"{path} is not a table of data parameters: {path}.json, which "
-        "describes it, is missing or of another format. A table that version "
-        "0.1 made can be loaded and saved by version 0.2. "
-        f"Received: {path!r}"
+        f"{path} is not a table of data parameters. Version 0.2 can load and "
+        "save one of version 0.1. "
+        f"Received: {path}.json, which is missing or of another format"
     )
 
 
@@ -163,8 +162,7 @@ def _read_version_2(path):
         text = file.read(length)
     if zlib.crc32(text) != checksum:
         raise ValueError(
-            f"The header of {path} is damaged. Bring back a copy. "
-            "Received: bytes that do not fit their checksum"
+            f"{path} is damaged. Received: a header of another checksum"
         )
     header = json.loads(text)
     shape = header["num_rows"], header["width"] + 1

@@ -1,8 +1,4 @@
-"""Penalised fits, whose strengths follow from the data (MacKay, 1992).
-
-Weights of zero mean the simplest recalibration. No data are held out, and no
-test set is used. One fit finds the strengths.
-"""
+"""Penalised fits, whose strengths follow from the data (MacKay, 1992)."""
 
 import dataclasses
 
@@ -84,16 +80,14 @@ def fit_by_evidence(objective, rounds=12) -> EvidenceFit:
                 strengths[g], effective[g] = updated_strength(
                     curvatures[g], weights[g], previous[g]
                 )
-            settled = all(
+            if all(
                 abs(np.log(strengths[g] / previous[g])) < 0.05
                 for g in groups
                 if effective[g] > 0.5 or index < 3
-            )
-            if settled:
+            ):
                 break
-        weights = minimise(
-            objective, weights, curvatures, strengths, 15 + 10 * index
-        )
+        most = 15 + 10 * index
+        weights = minimise(objective, weights, curvatures, strengths, most)
     return EvidenceFit(weights, strengths)
 
 
@@ -130,23 +124,19 @@ def minimise(objective, weights, curvatures, strengths, iterations):
     }
 
     def coordinates(parts, times):
-        return np.concatenate(
-            [
-                times(curvatures[k].to_coordinates(v), scales[k]).ravel()
-                for k, v in parts.items()
-            ]
+        turned = {k: curvatures[k].to_coordinates(v) for k, v in parts.items()}
+        return np.hstack(
+            [times(v, scales[k]).ravel() for k, v in turned.items()]
         )
 
-    shapes = objective.shapes.values()
-    ends = np.cumsum([int(np.prod(shape)) for shape in shapes])[:-1]
+    shapes = objective.shapes
+    ends = np.cumsum([int(np.prod(s)) for s in shapes.values()])[:-1]
 
     def to_weights(packed):
-        parts = zip(
-            objective.shapes.items(), np.split(packed, ends), strict=True
-        )
+        parts = np.split(packed, ends)
         return {
             k: curvatures[k].to_weights(part.reshape(shape) * scales[k])
-            for (k, shape), part in parts
+            for part, (k, shape) in zip(parts, shapes.items(), strict=True)
         }
 
     def penalised(packed):

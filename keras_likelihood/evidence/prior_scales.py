@@ -22,12 +22,10 @@ _ERF = np.vectorize(math.erf, otypes=["float64"])
 def lasso_scale(weight, scale, curvature, num_examples):
     """The scale `b` of a Laplace prior with the least squared error.
 
-    The likelihood alone would set `b` to the mean of `|w|`. This regularizes
-    too little if most weights are zero and a few are large. Here `1 / (b h)`
-    is the soft threshold with the least squared error of the weights, by
-    Stein's (1981) unbiased estimate (see `best_threshold`). `b` is never
-    above the mean size of the weights that are on, and never below the scale
-    at which pure noise is switched off entirely (Donoho and Johnstone, 1995).
+    `1 / (b h)` is the soft threshold with the least squared error of the
+    weights, by Stein's (1981) unbiased estimate (see `best_threshold`). `b` is
+    never above the mean size of the weights that are on, and never below the
+    scale at which pure noise is switched off (Donoho and Johnstone, 1995).
     """
     on, seen, precision = _on(weight, curvature, num_examples)
     # Weights on but too small to be seen: their density at zero is that of
@@ -44,14 +42,13 @@ def lasso_scale(weight, scale, curvature, num_examples):
     # A small group leans on the whole tensor as one more weight would.
     share = (counts * ratio + freedom / weight.size) / (members + 1.0)
     share = np.clip(share, 0.5 / weight.size, 1.0 - 0.5 / weight.size)
-    highest = universal_threshold(weight.size)
+    # The largest of so many standard normals, nearly.
+    highest = math.sqrt(2.0 * math.log(max(weight.size, 2)))
     threshold = np.minimum(best_threshold(share), highest)
     size = np.sum(on * np.abs(weight), axis=axes, keepdims=True)
     size = size / np.maximum(counts, 1.0)
-    found = np.maximum(
-        np.minimum(1.0 / (threshold * root), size), 1.0 / (highest * root)
-    )
-    return found, freedom, precision
+    found = np.minimum(1.0 / (threshold * root), size)
+    return np.maximum(found, 1.0 / (highest * root)), freedom, precision
 
 
 def multi_lasso_scale(weight, scale, curvature, num_examples):
@@ -112,11 +109,6 @@ def best_threshold(share_on):
     return t
 
 
-def universal_threshold(total: int) -> float:
-    """`sqrt(2 log P)`: the largest of `P` standard normals, nearly."""
-    return math.sqrt(2.0 * math.log(max(total, 2)))
-
-
 def _on(weight, curvature, num_examples):
     """Which weights are on, how many, and the precision `h` of each.
 
@@ -168,7 +160,13 @@ def ridge_scale(weight, scale, curvature, num_examples):
     explain as much as the noise. It counts as one observation.
     """
     if scale.size > 1:
-        return _group_scales(weight, scale, curvature, num_examples)
+        known, precision = _known(weight, scale, curvature, num_examples)
+        axes = tuple(i for i, n in enumerate(scale.shape) if n == 1)
+        share = np.mean(known, axis=axes, keepdims=True)
+        mean = np.mean(weight**2, axis=axes, keepdims=True)
+        least = 1.0 / (np.mean(precision) * weight.size)
+        found = np.sqrt(np.maximum(mean / share, least))
+        return found, np.sum(known), precision
     even = num_examples / np.sum(curvature.values)
     alpha, freedom = updated_strength(
         curvature,
@@ -182,16 +180,6 @@ def ridge_scale(weight, scale, curvature, num_examples):
     # With a stronger prior all weights together use one degree of freedom.
     alpha = min(alpha, precision * weight.size)
     return np.full(scale.shape, alpha**-0.5), freedom, precision
-
-
-def _group_scales(weight, scale, curvature, num_examples):
-    known, precision = _known(weight, scale, curvature, num_examples)
-    axes = tuple(i for i, n in enumerate(scale.shape) if n == 1)
-    share = np.mean(known, axis=axes, keepdims=True)
-    mean = np.mean(weight**2, axis=axes, keepdims=True)
-    least = 1.0 / (np.mean(precision) * weight.size)
-    found = np.sqrt(np.maximum(mean / share, least))
-    return found, np.sum(known), precision
 
 
 def multi_ridge_scale(weight, scale, curvature, num_examples):

@@ -224,5 +224,5 @@ class LearnScales(keras.callbacks.Callback):
         Other optimizers normalise their steps, and L1 has a bounded gradient.
         """
         prior = site.prior
-        rate = self._rate if prior.order == 2 else 0.0
+        rate = self._rate if prior.order >= 2 else 0.0
         return np.sqrt(2.0 * rate * prior.factor / prior.num_examples)
