@@ -26,12 +26,11 @@ class BetweenSteps:
         return self._thread is not None
 
     def begin(self):
-        """Says that this thread trains from now on."""
+        """Says that this thread trains, until `end`."""
         with _GATE:
             self._thread = threading.get_ident()
 
     def end(self):
-        """Says that the training has ended."""
         with _GATE:
             self._thread = None
         self.answer()

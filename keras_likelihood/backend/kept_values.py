@@ -11,8 +11,7 @@ from keras_likelihood.backend.private import has_values, say_has_values
 def keeping_values(model):
     """A context that restores the values of a model after an error.
 
-    JAX takes the values out of the variables while it trains, evaluates or
-    predicts. An error in the first step would leave them empty.
+    JAX takes them out of the variables, which an error would leave empty.
     """
     if keras.backend.backend() != "jax":
         yield

@@ -41,9 +41,10 @@ def joint_training() -> Iterator[None]:
     """
     backend = keras.backend.backend()
     if backend != "torch":
+        own = "tf.distribute.MultiWorkerMirroredStrategy"
+        own = "keras.distribution" if backend == "jax" else own
         raise ValueError(
-            "`joint_training` is for PyTorch; use `keras.distribution` on JAX "
-            "and `tf.distribute.MultiWorkerMirroredStrategy` on TensorFlow. "
+            f"`joint_training` is for PyTorch; use `{own}` here. "
             f"Received: backend {backend!r}"
         )
     import torch
@@ -157,11 +158,7 @@ def summed(variables: list):
 
 
 def refuse_workers(model):
-    """Raises an error for `fit` over several workers of TensorFlow.
-
-    Keras 3 cannot reduce what the workers return. The `fit` of a stock model
-    fails too, with an error about `PerReplica`.
-    """
+    """Refuses several workers, as Keras 3 cannot reduce what they return."""
     strategy = getattr(model, "distribute_strategy", None)
     resolver = getattr(strategy, "cluster_resolver", None)
     workers = resolver.cluster_spec().as_dict() if resolver else {}
@@ -177,10 +174,9 @@ def refuse_workers(model):
 
 @contextlib.contextmanager
 def alone():
-    """Lets one of several JAX processes make variables without the others.
+    """Lets one of several JAX processes make variables, as Keras does to save.
 
-    Keras makes variables while it saves. Under a distribution this would wait
-    for the other processes.
+    Under a distribution this would wait for the other processes.
     """
     distribution = keras.distribution.distribution()
     if distribution is None or distribution.num_processes == 1:

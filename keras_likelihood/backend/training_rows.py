@@ -53,7 +53,6 @@ class Rows:
         """At most `most` rows, `{"x": ..., "y": ..., "weight": ...}`.
 
         Processes that train one model all get what the first one draws.
-        There is no entry for what was not given.
         """
         if not self._rows:
             self._rows = _first_batches(self._set, min(most, _MOST_READ))

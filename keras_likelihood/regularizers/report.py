@@ -89,31 +89,25 @@ class WeightReport(NamedTuple):
     strength: float
 
 
+_FORMATS = ("", "", "", ".1f", ".0%", ".3g", ".3g")
+
+
 class Report(list):
     """A list of `WeightReport`s that prints as a table."""
 
     def __str__(self):
         rows = [("weight", *WeightReport._fields[1:])] + [
-            (
-                r.path,
-                r.prior,
-                str(r.weights),
-                "-" if np.isnan(r.effective) else f"{r.effective:.1f}",
-                f"{r.off:.0%}",
-                f"{r.scale:.3g}",
-                f"{r.strength:.3g}",
-            )
-            for r in self
+            [
+                "-" if value != value else format(value, how)
+                for value, how in zip(row, _FORMATS, strict=True)
+            ]
+            for row in self
         ]
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-        return "\n".join(
-            "  ".join(
-                # Names to the left, numbers to the right.
-                cell.ljust(w) if i < 2 else cell.rjust(w)
-                for i, (cell, w) in enumerate(zip(row, widths, strict=True))
-            ).rstrip()
-            for row in rows
-        )
+        # Names to the left, numbers to the right.
+        sides = [f"{'<' if i < 2 else '>'}{w}" for i, w in enumerate(widths)]
+        lines = ["  ".join(map(format, row, sides)).rstrip() for row in rows]
+        return "\n".join(lines)
 
     __repr__ = __str__
 
