@@ -18,30 +18,26 @@ class BetweenSteps:
     """
 
     def __init__(self):
-        self._thread = None
+        self.thread = None
         self._requests = []
-
-    @property
-    def is_training(self) -> bool:
-        return self._thread is not None
 
     def begin(self):
         """Says that this thread trains, until `end`."""
         with _GATE:
-            self._thread = threading.get_ident()
+            self.thread = threading.get_ident()
 
     def end(self):
         with _GATE:
-            self._thread = None
+            self.thread = None
         self.answer()
 
     def run(self, function):
         """The result of `function`, which waits for a step of JAX to end."""
-        is_own = self._thread == threading.get_ident()
+        is_own = self.thread == threading.get_ident()
         if keras.backend.backend() != "jax" or is_own:
             return function()
         with _GATE:
-            if self._thread is None:
+            if self.thread is None:
                 return function()
             future: concurrent.futures.Future = concurrent.futures.Future()
             self._requests.append((function, future))

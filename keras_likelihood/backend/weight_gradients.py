@@ -65,23 +65,21 @@ class GradientFold:
             )
 
             def value(*current):
-                return self._value(current, others, draws, inputs)
+                mapping = [
+                    *zip(self._weights, current, strict=True),
+                    *zip(self._state, others, strict=True),
+                    (self._seed.state, draws),
+                ]
+                with keras.StatelessScope(state_mapping=mapping) as scope:
+                    found = self._function(inputs)
+                after = scope.get_current_value(self._seed.state)
+                return found, {"draws": after}
 
             _, gradients, after = value_gradient_and_others(value, current)
             return self._fold(total, gradients, current), after["draws"]
 
         count = ops.shape(keras.tree.flatten(batches)[0])[0]
         return ops.fori_loop(0, count, add, (total, draws))
-
-    def _value(self, current, others, draws, inputs):
-        mapping = [
-            *zip(self._weights, current, strict=True),
-            *zip(self._state, others, strict=True),
-            (self._seed.state, draws),
-        ]
-        with keras.StatelessScope(state_mapping=mapping) as scope:
-            found = self._function(inputs)
-        return found, {"draws": scope.get_current_value(self._seed.state)}
 
 
 def sync_variables(model):

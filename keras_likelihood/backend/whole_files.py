@@ -37,13 +37,9 @@ def replacing(path, temporary=None):
             # temporary file.
             error.filename = os.fspath(path)
         raise
-    _sync_folder(target.parent)
-
-
-def _sync_folder(folder):
     # Windows cannot open folders, and does not need it here.
     with contextlib.suppress(OSError):
-        handle = os.open(folder, os.O_RDONLY)
+        handle = os.open(target.parent, os.O_RDONLY)
         try:
             os.fsync(handle)
         finally:

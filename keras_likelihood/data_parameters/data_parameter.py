@@ -409,7 +409,7 @@ class DataParameter(keras.callbacks.Callback):
 
     def _replace_table(self, count, parts, *, prior=None, table=None):
         """Fills a table, by default one like this, with `parts` and zeros."""
-        if self._turns.is_training:
+        if self._turns.thread is not None:
             raise ValueError(
                 "A table can be replaced between trainings only. "
                 "Received: a change while `fit` runs"

@@ -237,7 +237,6 @@ class FileTable:
             write_about(self.path, self._about)
 
     def flush(self):
-        """Hands what was written to the disk."""
         if self._lock is not None:
             ops.convert_to_numpy(self._writes)
             self._rows.flush()

@@ -55,13 +55,12 @@ class MemoryTable(FromArguments):
     _rows: _Rows
 
     def __init__(self, shard: str | None = None):
-        self.shard = shard
-        self._is_from_file = False
+        self.shard, self._largest = shard, _memory()
 
     @classmethod
     def from_config(cls, config):
         table = cls(**config)
-        table._is_from_file = True
+        table._largest = LARGEST_IN_MODEL
         return table
 
     def build(self, shape: tuple, name: str, about: dict) -> "MemoryTable":
@@ -71,8 +70,16 @@ class MemoryTable(FromArguments):
         table._layout = sharding.row_layout(name, self.shard)
         parts, processes = sharding.parts_of(table._layout)
         rows, columns, size = shape
-        self._refuse_large(4 * rows * columns * size // processes)
-        table._is_from_file = False
+        needed = 4 * rows * columns * size // processes
+        if needed > self._largest:
+            raise ValueError(
+                f"A table may take up to {self._largest / 1e9:,.1f} GB here. "
+                "Keep a larger one in a file with `table=FileTable(path)`, or "
+                "check `num_examples`. Load a model file that you trust with "
+                "`compile=False`, and compile it with a `DataParameter` of "
+                f"your own. Received: a table of {needed / 1e9:,.1f} GB"
+            )
+        table._largest = _memory()
         table._rows = _Rows(
             shape=(-(-rows // parts) * parts, columns * size),
             initializer="zeros",
@@ -84,17 +91,6 @@ class MemoryTable(FromArguments):
         )
         table._rows.saved_shape = (rows, columns * size)
         return table
-
-    def _refuse_large(self, size):
-        largest = LARGEST_IN_MODEL if self._is_from_file else _memory()
-        if size > largest:
-            raise ValueError(
-                f"A table may take up to {largest / 1e9:,.1f} GB here. Keep a "
-                "larger one in a file with `table=FileTable(path)`, or check "
-                "`num_examples`. Load a model file that you trust with "
-                "`compile=False`, and compile it with a `DataParameter` of "
-                f"your own. Received: a table of {size / 1e9:,.1f} GB"
-            )
 
     @property
     def variables(self) -> list:

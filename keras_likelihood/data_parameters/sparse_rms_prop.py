@@ -116,7 +116,14 @@ class SparseRMSProp(FromArguments, RowRule):
 
     def _move(self, state, gradient, visits):
         rate: Any = self.learning_rate
-        gradient = self._clip(gradient, visits)
+        if self.clipnorm is not None:
+            energy = ops.sum(ops.square(gradient), axis=1)
+            # One row that is not finite must not affect the others, and a row
+            # counts once, however often it occurs.
+            known = ops.logical_and(visits > 0, ops.isfinite(energy))
+            shares = ops.where(known, energy, 0.0) / ops.maximum(visits, 1.0)
+            norm = ops.maximum(ops.sqrt(ops.sum(shares)), self.clipnorm)
+            gradient = gradient * (self.clipnorm / norm)
         value, square, *velocity = ops.unstack(state, len(self.columns), axis=1)
         square = self.rho * square + (1 - self.rho) * ops.square(gradient)
         move = rate * gradient / ops.sqrt(square + self.epsilon)
@@ -125,14 +132,3 @@ class SparseRMSProp(FromArguments, RowRule):
         if self.weight_decay:
             move = move + rate * self.weight_decay * value
         return ops.stack([value - move, square, *velocity], axis=1)
-
-    def _clip(self, total, visits):
-        if self.clipnorm is None:
-            return total
-        energy = ops.sum(ops.square(total), axis=1)
-        # One row that is not finite must not affect the others, and a row
-        # counts once, however often it occurs.
-        known = ops.logical_and(visits > 0, ops.isfinite(energy))
-        shares = ops.where(known, energy, 0.0) / ops.maximum(visits, 1.0)
-        norm = ops.sqrt(ops.sum(shares))
-        return total * (self.clipnorm / ops.maximum(norm, self.clipnorm))

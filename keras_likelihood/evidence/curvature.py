@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 LARGEST_MATRIX = 640
-"""The joint curvature of more entries than this is not written out."""
+"""Of a matrix with more rows than this the diagonal is used."""
 
 _outer = functools.partial(functools.reduce, np.multiply.outer)
 

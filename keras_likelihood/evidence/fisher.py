@@ -68,9 +68,6 @@ def outcomes_of(model, likelihood=None, parameters=None):
     return found
 
 
-LARGEST_FACTOR = 640
-"""A Kronecker factor with more rows is kept as its diagonal."""
-
 _LEAST_BATCHES, _MOST_BATCHES = 16, 512
 _MEMORY = 8
 
@@ -104,9 +101,15 @@ class FisherInformation:
 
     def measure_if_due(self, step: int, draw):
         """Measures with the rows of `draw()`, unless it is too early."""
-        if step >= self._next:
-            self._measure(draw())
-            self._next = step + min(max(step, 16), self._pause)
+        if step < self._next:
+            return
+        self._measure(draw())
+        sides = [n for w in self._weights for n in matrix_shape(w.shape)]
+        cubes = sum(n**3 for n in sides if n <= LARGEST_MATRIX)
+        # So many steps are worth ten measurements. On an accelerator a small
+        # batch takes as long as a large one.
+        pause = int(10 * (self._batches + cubes / 1e8)) + 32
+        self._next = step + min(max(step, 16), pause)
 
     def prepare(self, rows):
         """Begins to compile for rows of this shape, beside other work."""
@@ -148,19 +151,11 @@ class FisherInformation:
         most = _LEAST_BATCHES
         for weight in self._weights:
             small, large = sorted(matrix_shape(weight.shape))
-            large = min(large, LARGEST_FACTOR)
+            large = min(large, LARGEST_MATRIX)
             # The joint curvature of a small weight is used as it is.
             times = 4 if math.prod(weight.shape) <= LARGEST_MATRIX else 1
             most = max(most, math.ceil(times * large / min(small, large)))
         return min(most, _MOST_BATCHES)
-
-    @property
-    def _pause(self):
-        """Number of steps that are worth ten measurements."""
-        sides = [n for w in self._weights for n in matrix_shape(w.shape)]
-        cubes = sum(n**3 for n in sides if n <= LARGEST_FACTOR)
-        # On an accelerator a small batch takes as long as a large one.
-        return int(10 * (self._batches + cubes / 1e8)) + 32
 
     def _arguments(self, rows):
         count = len(keras.tree.flatten(rows)[0])
@@ -233,7 +228,7 @@ def _zeros(shape):
     return [
         ops.convert_to_tensor(np.zeros(side, "float32"))
         for n in matrix_shape(shape)
-        for side in [(n, n) if n <= LARGEST_FACTOR else (n,)]
+        for side in [(n, n) if n <= LARGEST_MATRIX else (n,)]
     ]
 
 

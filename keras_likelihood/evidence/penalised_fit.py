@@ -73,7 +73,10 @@ def fit_by_evidence(objective, rounds=12) -> EvidenceFit:
     for index in range(rounds):
         curvatures = _curvatures(objective, weights)
         if index == 0:
-            strengths = {g: _typical(curvatures[g]) for g in groups}
+            # A tenth of the directions can change.
+            for g in groups:
+                values = np.sort(curvatures[g].values.ravel())[::-1]
+                strengths[g] = float(max(values[len(values) // 10], 1e-3))
         else:
             previous = dict(strengths)
             for g in groups:
@@ -106,12 +109,6 @@ def _starting_weights(objective, known=None):
 def _curvatures(objective, weights):
     objective.evaluate(weights)
     return {name: objective.curvature(name) for name in weights}
-
-
-def _typical(curvature):
-    """A strength at which a tenth of the directions can change."""
-    values = np.sort(curvature.values.ravel())[::-1]
-    return float(max(values[len(values) // 10], 1e-3))
 
 
 def minimise(objective, weights, curvatures, strengths, iterations):

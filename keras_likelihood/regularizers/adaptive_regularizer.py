@@ -81,11 +81,9 @@ class AdaptiveRegularizer(keras.Layer, keras.regularizers.Regularizer):
         **kwargs,
     ):
         super().__init__(name=name, autocast=False, **kwargs)
-        if not num_examples > 1:
-            raise ValueError(
-                f"`num_examples` must be > 1. Received: {num_examples}"
-            )
-        self.num_examples = float(num_examples)
+        self.num_examples = count = float(num_examples)
+        if not count > 1:
+            raise ValueError(f"`num_examples` must be > 1. Received: {count:g}")
         self.group, self.loss, self.objective = group, loss, objective
         for name, allowed in _CHOICES.items():
             if (value := getattr(self, name)) not in allowed:
@@ -130,20 +128,13 @@ class AdaptiveRegularizer(keras.Layer, keras.regularizers.Regularizer):
         precision = self.num_examples / (self.noise**2 * shape[-1])
 
         def add(name, value, shape=(), trainable=False):
-            return self.add_weight(
-                name=name,
-                shape=shape,
-                initializer=keras.initializers.Constant(value),
-                dtype="float32",
-                autocast=False,
-                trainable=trainable,
-            )
+            start = keras.initializers.Constant(value)
+            given = {"trainable": trainable, "autocast": False, "name": name}
+            return self.add_weight(shape, start, "float32", **given)
 
+        shape = _scale_shape(self.group, shape)
         self.log_scale = add(
-            "log_scale",
-            start,
-            _scale_shape(self.group, shape),
-            trainable=self.objective == "joint",
+            "log_scale", start, shape, self.objective == "joint"
         )
         self.log_precision = add("log_precision", math.log(precision))
         self.freedom = add("freedom", -1.0)

@@ -206,9 +206,14 @@ class LearnScales(keras.callbacks.Callback):
                 continue
             sync_variables(self._made_for[0])
             for site in sites:
-                scale = rule.scale(site)
-                if scale is not None:
-                    site.scale = np.maximum(scale, self._least_scale(site))
+                prior, scale = site.prior, rule.scale(site)
+                if scale is None:
+                    continue
+                # There a step of SGD takes half of a weight away. Others
+                # normalise their steps, and L1 has a bounded gradient.
+                rate = self._rate if prior.order >= 2 else 0.0
+                least = 2.0 * rate * prior.factor / prior.num_examples
+                site.scale = np.maximum(scale, np.sqrt(least))
             # Much changes at the beginning.
             self._due[rule] = self.step + min(max(self.step, 16), pause)
 
@@ -217,12 +222,3 @@ class LearnScales(keras.callbacks.Callback):
         optimizer = getattr(self._made_for[0], "optimizer", None)
         if isinstance(optimizer, keras.optimizers.SGD):
             self._rate = float(ops.convert_to_numpy(optimizer.learning_rate))
-
-    def _least_scale(self, site):
-        """The scale at which a step of SGD takes half of a weight away.
-
-        Other optimizers normalise their steps, and L1 has a bounded gradient.
-        """
-        prior = site.prior
-        rate = self._rate if prior.order >= 2 else 0.0
-        return np.sqrt(2.0 * rate * prior.factor / prior.num_examples)

@@ -140,23 +140,23 @@ class HeldOut(ScaleRule):
         return max(site.total_steps // self.moves, 8)
 
     def scale(self, site):
+        prior = site.prior
         if self not in site.memory:
             site.memory[self] = {}
-            return self._start(site)
+            size = np.sqrt(np.mean(site.weight**2))
+            is_fresh = prior.initial_scale is None and np.all(site.scale == 1.0)
+            return _START * size if is_fresh and size else None
         slope = site.held_out_slope
         if slope is None or not np.all(np.isfinite(slope)):
             return None
         if site.noise_slope is not None:
-            self._correct_noise(site)
+            # It counts more degrees of freedom while the noise is too small.
+            left = site.memory[self].get("left", 1.0)
+            left *= np.exp(self._adam(site, "noise", site.noise_slope))
+            left = site.memory[self]["left"] = float(np.clip(left, 0.05, 1.0))
+            site.record(freedom=(1.0 - left) * prior.num_examples * site.share)
         move = self._adam(site, "scale", slope)
-        return site.scale * np.exp(-move / site.prior.order)
-
-    def _correct_noise(self, site):
-        left = site.memory[self].get("left", 1.0)
-        left *= np.exp(self._adam(site, "noise", site.noise_slope))
-        left = site.memory[self]["left"] = float(np.clip(left, 0.05, 1.0))
-        examples = site.prior.num_examples * site.share
-        site.record(freedom=(1.0 - left) * examples)
+        return site.scale * np.exp(-move / prior.order)
 
     def _adam(self, site, name, slope):
         count, mean, square = site.memory[self].get(name, (0, 0.0, 0.0))
@@ -167,10 +167,3 @@ class HeldOut(ScaleRule):
         mean = mean / (1 - _DECAY**count)
         square = square / (1 - _SQUARE_DECAY**count)
         return self.rate * mean / (np.sqrt(square) + 1e-30)
-
-    def _start(self, site):
-        size = np.sqrt(np.mean(site.weight**2))
-        is_fresh = np.all(site.scale == 1.0)
-        if site.prior.initial_scale is not None or not is_fresh or not size:
-            return None
-        return _START * size
