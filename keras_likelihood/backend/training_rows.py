@@ -31,7 +31,7 @@ class Rows:
     `PyDataset`, PyTorch `DataLoader`) the first batches are read once.
     """
 
-    def __init__(self, x, y=None, sample_weight=None, seed: int = 0):
+    def __init__(self, x, y=None, sample_weight=None, *, seed: int = 0):
         self._random = np.random.default_rng(seed)
         self._set = None if is_arrays(x) else x
         given = {} if self._set is not None else _named(x, y, sample_weight)

@@ -42,9 +42,8 @@ def outcomes_of(model, likelihood=None, parameters=None):
         )
     else:
         loss = getattr(model, "loss", None)
-        for key, one in (
-            loss if isinstance(loss, dict) else {"": loss}
-        ).items():
+        losses: dict = loss if isinstance(loss, dict) else {"": loss}
+        for key, one in losses.items():
             if not hasattr(one, "distribution") or one.data_parameters:
                 return None
             distributions[key] = one.distribution
