@@ -10,85 +10,54 @@ from keras_likelihood.commands.files import (
     UsageError,
     is_text_table,
     load_model,
-    read_examples,
     regular_file,
     running,
 )
 from keras_likelihood.commands.outputs import (
-    add_data_options,
-    add_task,
+    DATA_OPTIONS,
+    TASK_OPTION,
     at_least,
     check_outputs,
     new_command,
     shell,
     unused,
 )
-from keras_likelihood.commands.table_models import read_for_model
+from keras_likelihood.commands.table_models import read_examples
 
-
-def add_parser(subparsers):
-    """Adds the command to an argparse subparsers object."""
-    parser = new_command(
-        subparsers,
-        "audit",
-        help="write a page of doubtful labels, to review in a browser",
-        text=(
-            "Ranks examples by how doubtful their labels are, and writes one "
-            "self-contained HTML page on which you mark them as right or "
-            "wrong. Without a model it first trains a small network with a "
-            "memory of every label. With --apply it writes the data with the "
-            "labels that you corrected on the page."
-        ),
-        example="keras-likelihood audit model.keras --data train.npz",
-    )
-    parser.add_argument(
-        "model",
-        nargs="?",
-        help="a .keras file, loaded in safe mode. If it is left out, a small "
-        "network is trained",
-    )
-    parser.add_argument(
-        "--data",
-        required=True,
-        help="the data: .npz with x and y, or a .csv with a target column. "
-        "Without a model, x holds images (n, height, width) or (n, height, "
-        "width, channels), or a table (n, features) in which NaN is a missing "
-        "value",
-    )
-    parser.add_argument(
-        "--output",
-        help="the page (default: audit.html); with --apply, the corrected "
-        "data (default: corrected.npz)",
-    )
-    parser.add_argument(
-        "--apply", help="the decisions.csv that was exported from the page"
-    )
-    parser.add_argument(
-        "--labels", help="a text file with the name of a class on each line"
-    )
-    parser.add_argument(
-        "--features", help="a text file with the name of a column on each line"
-    )
-    parser.add_argument(
-        "--top",
-        type=at_least(1),
-        default=100,
-        help="how many of the highest and lowest scores the page shows "
+add_parser = new_command(
+    "audit",
+    help="write a page of doubtful labels, to review in a browser",
+    text="Ranks examples by how doubtful their labels are, and writes one "
+    "self-contained HTML page on which you mark them as right or wrong. "
+    "Without a model it first trains a small network with a memory of every "
+    "label. With --apply it writes the data with the labels that you corrected "
+    "on the page.",
+    example="keras-likelihood audit model.keras --data train.npz",
+    options={
+        "model": "a .keras file, loaded in safe mode. If it is left out, a "
+        "small network is trained",
+        "--data": "the data: .npz with x and y, or a .csv with a target "
+        "column. Without a model, x holds images (n, height, width) or (n, "
+        "height, width, channels), or a table (n, features) in which NaN is a "
+        "missing value",
+        "--output": "the page (default: audit.html); with --apply, the "
+        "corrected data (default: corrected.npz)",
+        "--apply": "the decisions.csv that was exported from the page",
+        "--labels": "a text file with the name of a class on each line",
+        "--features": "a text file with the name of a column on each line",
+        "--top": "how many of the highest and lowest scores the page shows "
         "besides all suspects (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--issues", help="also write a .csv with a verdict for each label"
-    )
-    parser.add_argument(
-        "--epochs",
-        type=at_least(1),
-        help="epochs of the network that is trained (default: depends on the "
-        "number of examples)",
-    )
-    parser.add_argument("--title", help="title of the page")
-    add_data_options(parser)
-    add_task(parser)
-    return parser
+        "--issues": "also write a .csv with a verdict for each label",
+        "--epochs": "epochs of the network that is trained (default: depends "
+        "on the number of examples)",
+        "--title": "title of the page",
+        **DATA_OPTIONS,
+        **TASK_OPTION,
+    },
+    model={"nargs": "?"},
+    top={"type": at_least(1), "default": 100},
+    epochs={"type": at_least(1)},
+)
 
 
 def run(args) -> None:
@@ -106,25 +75,39 @@ def run(args) -> None:
         },
         args.force,
     )
-    if args.apply:
-        _apply(args)
-        return
-    if args.model and args.epochs:
+    if args.model and args.epochs and not args.apply:
         raise UsageError(
             "--epochs applies only if no model is given. "
             f"Received: {args.model}"
         )
-    model, data = _read(args)
+    suffix = ".csv" if is_text_table(args.data) else ".npz"
+    if args.apply and pathlib.Path(args.output).suffix != suffix:
+        raise UsageError(
+            f"--output must end in {suffix}, as the data. "
+            f"Received: {args.output}"
+        )
+    model = load_model(args.model) if args.model else None
+    data = read_examples(model, args.data, args)
+    if args.apply:
+        _apply(args, data)
+        return
     # A missing package must not cost the work that follows.
     from keras_likelihood.auditing.page import write_audit
     from keras_likelihood.pages.examples import show_inputs
 
-    features = read_names(args.features) or data.get("names")
+    features = _read_names(args.features) or data.get("names")
     shown = show_inputs(data.get("shown", data["x"]), features)
-    names = read_names(args.labels) or data.get("labels")
+    names = _read_names(args.labels) or data.get("labels")
     report = _judge(args, model, data["x"], data["y"], names)
-    # Models of tables have classes of their own.
-    command = _apply_command(args, args.model if "shown" in data else None)
+    command = shell(
+        "audit",
+        # Models of tables have classes of their own.
+        args.model if "shown" in data else None,
+        data=args.data,
+        target=args.target,
+        apply="decisions.csv",
+        output=unused(f"corrected{suffix}"),
+    )
     report.path = write_audit(
         report,
         shown,
@@ -138,14 +121,6 @@ def run(args) -> None:
         with replacing(args.issues) as temporary:
             report.to_csv(temporary)
     _print(report, args, command)
-
-
-def _read(args):
-    """The model, if there is one, and the data."""
-    if not args.model:
-        return None, read_examples(args.data, args, missing=True)
-    model = load_model(args.model)
-    return model, read_for_model(model, args.data, args)
 
 
 def _judge(args, model, x, y, names):
@@ -172,42 +147,22 @@ def _judge(args, model, x, y, names):
     return audit(network.model, x, y, None, **options)
 
 
-def _apply_command(args, model):
-    """The command that applies what a person decided on the page."""
-    suffix = "csv" if is_text_table(args.data) else "npz"
-    return shell(
-        "audit",
-        model,
-        data=args.data,
-        target=args.target,
-        apply="decisions.csv",
-        output=unused(f"corrected.{suffix}"),
-    )
-
-
-def _apply(args):
+def _apply(args, data):
     """Writes the data with the labels that were decided on the page."""
     from keras_likelihood.auditing import apply
 
-    is_table = is_text_table(args.data)
-    suffix = ".csv" if is_table else ".npz"
-    if pathlib.Path(args.output).suffix != suffix:
-        raise UsageError(
-            f"--output must end in {suffix}, as the data. "
-            f"Received: {args.output}"
-        )
-    _, data = _read(args)
     y, keep = apply(data["y"], regular_file(args.apply))
     changed = int((y != data["y"]).reshape(len(y), -1).any(axis=1).sum())
     left_out = int((~keep).sum())
     with replacing(args.output) as temporary:
-        if is_table:
+        if "table" in data:
             names = data.get("labels")
             cells = [names[v] if names else f"{v:.15g}" for v in y]
             data["table"].write(temporary, cells, keep)
         else:
             np.savez(temporary, x=data["x"][keep], y=y[keep])
-    args.console.facts(
+    console = args.console
+    console.facts(
         {
             "corrected labels": f"{changed:,}",
             "left out": f"{left_out:,}",
@@ -215,18 +170,16 @@ def _apply(args):
             "data": args.output,
         }
     )
-    args.console.result(
-        corrected=changed, left_out=left_out, written=args.output
-    )
+    console.result(corrected=changed, left_out=left_out, written=args.output)
     output = unused("audit.html")
-    args.console.next_step(
+    console.next_step(
         "train on the corrected data, or audit it again:",
         shell("audit", data=args.output, target=args.target, output=output),
     )
 
 
-def read_names(path) -> list[str] | None:
-    """Reads one name from each line, or `None` without a path."""
+def _read_names(path):
+    """One name from each line, or `None` without a path."""
     if path is None:
         return None
     try:

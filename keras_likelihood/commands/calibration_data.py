@@ -5,6 +5,7 @@ import pathlib
 
 import numpy as np
 
+from keras_likelihood import likelihoods
 from keras_likelihood.backend.csv_tables import CsvTable
 from keras_likelihood.commands.files import (
     NUMBERS,
@@ -16,11 +17,15 @@ from keras_likelihood.commands.files import (
     regular_file,
     running,
 )
-from keras_likelihood.commands.table_models import (
-    read_alike,
-    read_for_model,
-)
+from keras_likelihood.commands.table_models import read_alike, read_examples
 from keras_likelihood.commands.tasks import ClassifierTask, RegressorTask
+from keras_likelihood.reading import read_output
+from keras_likelihood.reading.stock_models import with_likelihood
+from keras_likelihood.reading.targets import as_labels, as_targets
+from keras_likelihood.recalibration.classifier_graph import ClassifierGraph
+from keras_likelihood.recalibration.regression.regressor_graph import (
+    RegressorGraph,
+)
 
 
 def load_task(args):
@@ -28,7 +33,7 @@ def load_task(args):
     if not args.model:
         return _task_of_arrays(args)
     model = load_model(args.model)
-    val = read_for_model(model, args.data, args)
+    val = read_examples(model, args.data, args)
     test = read_alike(model, args.test, args, val) if args.test else None
     return task_of_model(model, val, test, args)
 
@@ -36,32 +41,20 @@ def load_task(args):
 def task_of_model(model, val, test, args):
     """Runs a model on its data, and finds out which task it has."""
     with running(args.model, args.data):
-        task = args.task or find_task(model, val["x"], val["y"])
+        task = args.task or _find_task(model, val["x"], val["y"])
         is_regressor = task == "regression"
-        make_graph = _regressor_graph if is_regressor else _classifier_graph
-        graph = make_graph(model, val["x"], args)
-        outputs = _regressor_outputs if is_regressor else _classifier_outputs
-        val_outputs = outputs(graph, val)
-    test_outputs = None
-    if test:
-        with running(args.model, args.test or args.data):
-            test_outputs = outputs(graph, test)
-    if not is_regressor:
-        return _classifier_task(args, val_outputs, test_outputs, graph)
-
-    def refit(recalibrator):
-        options = {"features": args.features}
-        return recalibrator.fit(model, val["x"], val["y"], **options).model
-
-    return RegressorTask(val_outputs, test_outputs or val_outputs, refit)
+        open_model = _open_regressor if is_regressor else _open_classifier
+        outputs, calibrated_model = open_model(model, val, args)
+        fitted_to = outputs(val)
+    with running(args.model, args.test or args.data):
+        judged_on = outputs(test) if test else None
+    if is_regressor:
+        return RegressorTask(fitted_to, judged_on, calibrated_model)
+    return _classifier_task(args, fitted_to, judged_on, calibrated_model)
 
 
-def find_task(model, x, y) -> str:
+def _find_task(model, x, y):
     """Finds out from a few examples whether a model predicts classes."""
-    from keras_likelihood import likelihoods
-    from keras_likelihood.reading import read_output
-    from keras_likelihood.reading.stock_models import with_likelihood
-
     reading = read_output(model, x[:32])
     if reading.likelihood is None:
         try:
@@ -72,10 +65,9 @@ def find_task(model, x, y) -> str:
             return "classification"
     if reading.is_real:
         return "regression"
-    known = (likelihoods.Softmax, likelihoods.Bernoulli)
     # The members of an ensemble have a likelihood, too.
     own = getattr(reading.likelihood, "likelihood", reading.likelihood)
-    if own in known:
+    if own in (likelihoods.Softmax, likelihoods.Bernoulli):
         return "classification"
     if hasattr(reading.likelihood, "components"):
         raise CommandError(
@@ -91,39 +83,27 @@ def find_task(model, x, y) -> str:
     )
 
 
-def _classifier_graph(model, x, args):
-    from keras_likelihood.recalibration.classifier_graph import ClassifierGraph
-
-    return ClassifierGraph(
+def _open_classifier(model, val, args):
+    """Functions: the outputs for some data, the model for a recalibrator."""
+    graph = ClassifierGraph(
         model,
-        x,
+        val["x"],
         from_logits=False if args.probabilities else None,
         features=args.features,
         with_features="optional",
     )
 
+    def outputs(data):
+        logits, features, y, _ = graph.outputs(data["x"], data["y"])
+        return {"logits": logits, "features": features, "y": y}
 
-def _classifier_outputs(graph, data):
-    logits, features, y, _ = graph.outputs(data["x"], data["y"])
-    return {"logits": logits, "features": features, "y": y}
-
-
-def _classifier_task(args, val, test, graph=None):
-    if test:
-        _check_alike(args, val, test, ("logits", "features"))
-    for data in filter(None, (val, test)):
-        data["y"] = _class_numbers(data)
-    from_logits = graph is not None or not args.probabilities
-    return ClassifierTask(val, test or val, graph, from_logits)
+    return outputs, graph.extend
 
 
-def _regressor_graph(model, x, args):
-    from keras_likelihood.recalibration.regression.regressor_graph import (
-        RegressorGraph,
-    )
-
+def _open_regressor(model, val, args):
+    """The same for a regressor."""
     graph = RegressorGraph(
-        model, x, features=args.features, with_features="optional"
+        model, val["x"], features=args.features, with_features="optional"
     )
     shape = tuple(graph.prediction.shape)
     if shape[1:] != (1,):
@@ -131,19 +111,33 @@ def _regressor_graph(model, x, args):
             "A regressor must predict one number for each example, "
             f"(n, 1). Received: a prediction of shape {shape}"
         )
-    return graph
+    no_features = graph.features is graph.prediction
+
+    def outputs(data):
+        own, features, y, _ = graph.outputs(data["x"], data["y"], None, 256)
+        return {
+            "own": own,
+            "y": as_targets(y, tuple(own.prediction.shape)),
+            "features": None if no_features else features,
+            "has_scale": graph.has_scale,
+        }
+
+    def calibrated_model(recalibrator):
+        options = {"features": args.features}
+        return recalibrator.fit(model, val["x"], val["y"], **options).model
+
+    return outputs, calibrated_model
 
 
-def _regressor_outputs(graph, data):
-    from keras_likelihood.reading.targets import as_targets
-
-    own, features, y, _ = graph.outputs(data["x"], data["y"], batch_size=256)
-    return {
-        "own": own,
-        "y": as_targets(y, tuple(own.prediction.shape)),
-        "features": None if graph.features is graph.prediction else features,
-        "has_scale": graph.has_scale,
-    }
+def _classifier_task(args, val, test, calibrated_model=None):
+    if test:
+        _check_alike(args, val, test, ("logits", "features"))
+    for data in filter(None, (val, test)):
+        shape = np.shape(data["logits"])
+        shape = shape if len(shape) > 1 else (*shape, 1)
+        data["y"] = as_labels(data["y"], shape).reshape(shape[:-1])
+    from_logits = calibrated_model is not None or not args.probabilities
+    return ClassifierTask(val, test, calibrated_model, from_logits)
 
 
 def _task_of_arrays(args):
@@ -159,15 +153,13 @@ def _task_of_arrays(args):
         return _classifier_task(args, val, test)
     if test:
         _check_alike(args, val, test, ("scale", "features"))
-    fitted_to = _as_regressor(val)
-    return RegressorTask(fitted_to, _as_regressor(test) if test else fitted_to)
+    return RegressorTask(_as_regressor(val), test and _as_regressor(test))
 
 
 def _load_outputs(path):
     if os.path.isdir(path):
         return _load_folder(path)
-    regular_file(path)
-    suffix = pathlib.Path(path).suffix
+    suffix = regular_file(path).suffix
     if suffix == ".csv":
         return _load_logits(path)
     if suffix != ".npz":
@@ -175,29 +167,27 @@ def _load_outputs(path):
     names = ("logits", "prediction", "scale", "features", "y")
     found = read_arrays(path, (), names)
     wanted = "prediction" if "prediction" in found else "logits"
-    if not found.keys() >= {wanted, "y"}:
-        return read_arrays(path, (wanted, "y"))
-    return found
+    return (
+        found
+        if {wanted, "y"} <= found.keys()
+        else read_arrays(path, (wanted, "y"))
+    )
 
 
 def _load_folder(path):
-    """The memory-mapped `logits.npy` and the `y.npy` of a folder."""
+    """The memory-mapped `logits.npy` and `y.npy` of a folder."""
     found = {}
     for name in ("logits", "y"):
         file = regular_file(pathlib.Path(path) / f"{name}.npy")
         try:
-            found[name] = np.load(
-                file,
-                mmap_mode="r" if name == "logits" else None,
-                allow_pickle=False,
-            )
+            found[name] = np.load(file, mmap_mode="r", allow_pickle=False)
         except (ValueError, OSError) as error:
             raise CommandError(
                 f"{file}: a plain array of numbers is needed. Received: {error}"
             ) from error
     logits, y = found["logits"], found["y"]
-    kinds = logits.dtype.kind + y.dtype.kind
-    if logits.ndim != 2 or len(y) != len(logits) or set(kinds) - set(NUMBERS):
+    kinds = {logits.dtype.kind, y.dtype.kind}
+    if logits.ndim != 2 or len(y) != len(logits) or kinds - set(NUMBERS):
         raise CommandError(
             f"{path}: `logits` must be numbers of shape (rows, classes), and "
             "`y` a class number for each row. Received: "
@@ -220,24 +210,22 @@ def _load_logits(path):
 
 
 def _as_regressor(data):
-    from keras_likelihood.likelihoods import Normal
-
-    found = {
-        name: data[name].astype("float32").ravel()
-        for name in ("prediction", "y", "scale")
-        if name in data
-    }
-    scale = found.get("scale", np.ones_like(found["prediction"]))
-    if scale.shape != found["prediction"].shape or not scale.min() > 0:
+    prediction, y = (
+        data[k].astype("float32").ravel() for k in ("prediction", "y")
+    )
+    scale = (
+        data.get("scale", np.ones_like(prediction)).astype("float32").ravel()
+    )
+    if scale.shape != prediction.shape or not scale.min() > 0:
         raise CommandError(
             "`scale` must have a number > 0 for each prediction. "
             f"Received: {scale.shape} values from {scale.min():.3g}"
         )
     return {
-        "own": Normal(found["prediction"], scale=scale),
-        "y": found["y"],
+        "own": likelihoods.Normal(prediction, scale=scale),
+        "y": y,
         "features": data.get("features"),
-        "has_scale": "scale" in found,
+        "has_scale": "scale" in data,
     }
 
 
@@ -252,12 +240,3 @@ def _check_alike(args, val, test, names):
                 f"`{name}` must have the shape (n, ...) of {args.data} in "
                 f"{args.test} too, after n {needed}. Received: {found}"
             )
-
-
-def _class_numbers(data):
-    """Class numbers in the shape of the logits without the class axis."""
-    from keras_likelihood.reading.targets import as_labels
-
-    shape = np.shape(data["logits"])
-    shape = shape if len(shape) > 1 else (*shape, 1)
-    return as_labels(data["y"], shape).reshape(shape[:-1])

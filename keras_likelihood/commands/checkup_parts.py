@@ -1,15 +1,17 @@
 """The parts of a checkup, one function for each."""
 
-import keras
 import numpy as np
+from keras.ops import convert_to_numpy
 
+from keras_likelihood.auditing import audit
 from keras_likelihood.auditing.inputs import fill_missing
 from keras_likelihood.commands.audit import shown, worst_examples
 from keras_likelihood.commands.detect import describe_columns, fit_detector
 from keras_likelihood.commands.files import is_text_table
-from keras_likelihood.commands.outputs import shell, unused
+from keras_likelihood.commands.outputs import shell, shell_on_data, unused
 from keras_likelihood.commands.recalibrate import gain, score_cells
 from keras_likelihood.commands.scored_table import strangest
+from keras_likelihood.diagnosis import diagnose
 from keras_likelihood.pages.charts import histogram, reliability
 from keras_likelihood.pages.examples import show_inputs
 from keras_likelihood.pages.page import Part, Table
@@ -24,23 +26,6 @@ _UNSURE = 0.6
 """If the probability of an answer is lower, the model counts as unsure."""
 _DIAGNOSED = 5000
 """Number of examples that a diagnosis uses."""
-
-
-def _unknown(title, words):
-    return Part(title, words, verdict="unknown")
-
-
-def _command(args, name, **options):
-    """A command on the files of the checkup, with its options."""
-    return shell(
-        name,
-        args.model,
-        data=args.data,
-        target=args.target,
-        task=args.task,
-        probabilities=args.probabilities,
-        **options,
-    )
 
 
 def _python(args, line):
@@ -64,10 +49,10 @@ def _examples_table(title, columns, x, numbers, rows) -> Table:
 
     `columns` and `rows` are what follows the number of the example.
     """
-    seen = show_inputs(x)
-    cells = [seen.cell(int(number)) for number in numbers]
     columns = ["example", *columns]
     rows = [[str(n), *row] for n, row in zip(numbers, rows, strict=True)]
+    seen = show_inputs(x)
+    cells = [seen.cell(int(number)) for number in numbers]
     if any(cells):
         columns = ["input", *columns]
         rows = [[c, *row] for c, row in zip(cells, rows, strict=True)]
@@ -78,9 +63,9 @@ def check_calibration(task, args) -> tuple[Part, object]:
     """Checks the calibration; also returns the recalibrator."""
     fitted = task.fit("auto")
     scores = {"before": task.judge(None), "after": task.judge(fitted)}
-    chance = _gap_by_chance(task)
     curves = {"before": task.curve(None), "after": task.curve(fitted)}
-    belief, gained = task.belief(None), gain(task, *scores.values())
+    chance = task.gap_by_chance()
+    belief, gained = task.belief(), gain(task, *scores.values())
     verdict, summary = "look", gained
     if curves["before"] and scores["before"][task.gap] <= chance:
         verdict = "good"
@@ -93,22 +78,21 @@ def check_calibration(task, args) -> tuple[Part, object]:
     words = (
         f"With this many examples, 95 of 100 perfectly calibrated models "
         f"have a calibration error ({task.gap}) below {chance:.4f}. Judged on "
-        f"{_judged(args)}. "
-        f"Recalibration: {first}{more}."
+        f"{_judged(args)}. Recalibration: {first}{more}."
     )
-    table = Table(
-        ["", *task.scores],
-        [[name, *score_cells(task, row)] for name, row in scores.items()],
-    )
-    figure = reliability(curves, task.expected, task.observed)
+    rows = [[name, *score_cells(task, row)] for name, row in scores.items()]
     command = None
     if verdict != "good":
-        output = unused("calibrated.keras")
-        command = _command(args, "recalibrate", test=args.test, output=output)
+        files = {"test": args.test, "output": unused("calibrated.keras")}
+        command = shell_on_data(args, "recalibrate", **files)
     part = Part(
         "Calibration",
         summary,
-        [words, table, figure],
+        [
+            words,
+            Table(["", *task.scores], rows),
+            reliability(curves, task.expected, task.observed),
+        ],
         verdict,
         "recalibrate the model",
         command,
@@ -117,32 +101,11 @@ def check_calibration(task, args) -> tuple[Part, object]:
     return part, fitted
 
 
-def _gap_by_chance(task, draws: int = 100):
-    """95 of 100 calibrated models have a gap below this."""
-    from keras_likelihood.metrics import functions
-
-    random = np.random.default_rng(0)
-    y = task.judged_on["y"]
-    if task.name == "regression":
-        drawn = (random.random(len(y)) for _ in range(draws))
-        gaps = list(map(functions.calibration_error, drawn))
-    else:
-        _, belief = functions.top_class(y, task.probabilities(None))
-        gaps = [
-            functions.binned_error(random.random(len(belief)) < belief, belief)
-            for _ in range(draws)
-        ]
-    return float(np.quantile(gaps, 0.95))
-
-
 def check_labels(model, data, names, task, args) -> Part:
     """Finds doubtful labels or targets."""
-    from keras_likelihood.auditing.audit import audit
-
     classes = task.name == "classification"
     what = "labels" if classes else "targets"
     title = f"Doubtful {what}"
-    from_logits = False if args.probabilities else None
     try:
         report = audit(
             model,
@@ -150,11 +113,11 @@ def check_labels(model, data, names, task, args) -> Part:
             data["y"],
             None,
             task=task.name,
-            from_logits=from_logits,
+            from_logits=False if args.probabilities else None,
             label_names=names if classes else None,
         )
     except ValueError as error:
-        return _unknown(title, str(error))
+        return Part(title, str(error), verdict="unknown")
     words = [report.rule]
     if classes and "p(predicted)" in report.columns:
         words.append(_keep_knowable(report))
@@ -175,7 +138,7 @@ def check_labels(model, data, names, task, args) -> Part:
         [*words, table],
         "look" if issues else "good",
         f"look at the {what} on the page of an audit, and correct them",
-        _command(args, "audit", output=unused("audit.html")),
+        shell_on_data(args, "audit", output=unused("audit.html")),
         {"suspected": issues, "examples": n, "worst": worst},
     )
 
@@ -207,11 +170,8 @@ def knowable(confidence, agrees) -> int:
     A wrong label says nothing about the input. So the classifier is as
     confident there as elsewhere, where it agrees. Let a share s of the
     agreements have a confidence of at least t, and k of the contradictions.
-    Then there are about k / s wrong labels at most, for every t.
-
-    Args:
-        confidence: probability of the predicted class, `(n,)`.
-        agrees: whether it is the given label, `(n,)`.
+    Then there are about k / s wrong labels at most, for every t. `confidence`
+    `(n,)` is the probability of the predicted class.
     """
     against, agreeing = confidence[~agrees], confidence[agrees]
     if not len(agreeing):
@@ -224,17 +184,25 @@ def knowable(confidence, agrees) -> int:
 
 
 def check_inputs(x, rows, names, task, args, on_round) -> Part:
-    """Finds strange inputs."""
-    table, numbers, source = _table_of(x, rows, task)
-    title = "Strange inputs"
-    if table is None:
-        return _unknown(
-            title,
-            "There is no detector for these inputs: they are not a table, and "
-            "the model has no layer of features.",
+    """Finds strange inputs; `rows` are those that `task` was fitted to."""
+    title, command, numbers = "Strange inputs", None, np.arange(len(x))
+    if x.ndim == 2 and x.dtype.kind in "biuf" and x.shape[1] <= _WIDEST:
+        table, source = fill_missing(x), "column"
+        command = shell("detect", args.data, save=unused("detector.zip"))
+    else:
+        table, source = (
+            _features(task, len(rows) < len(x)),
+            "feature of the model",
         )
+        numbers = np.concatenate([rows, np.setdiff1d(numbers, rows)])
+    if table is None:
+        words = (
+            "There is no detector for these inputs: they are not a table, and "
+            "the model has no layer of features."
+        )
+        return Part(title, words, verdict="unknown")
     if not (np.ptp(table, axis=0) > 0).any():
-        return _unknown(title, "All inputs are the same.")
+        return Part(title, "All inputs are the same.", verdict="unknown")
     detector = fit_detector(table, on_round, random_state=0)
     scores = detector.decision_scores_
     middle = np.median(scores)
@@ -246,9 +214,7 @@ def check_inputs(x, rows, names, task, args, on_round) -> Part:
     else:
         names = [f"{source} {i}" for i in range(table.shape[1])]
     found = strangest(detector, table, numbers, scores, names, _MOST)
-    count, command = int(far.sum()), None
-    if source == "column":
-        command = shell("detect", args.data, save=unused("detector.zip"))
+    count = int(far.sum())
     return Part(
         title,
         f"{count:,} of {len(table):,} inputs score far above the others."
@@ -277,37 +243,29 @@ def check_inputs(x, rows, names, task, args, on_round) -> Part:
     )
 
 
-def _table_of(x, rows, task):
-    """A table for a detector, the example of each row, and its source."""
-    is_table = x.ndim == 2 and x.dtype.kind in "biuf"
-    if is_table and x.shape[1] <= _WIDEST:
-        return fill_missing(x), np.arange(len(x)), "column"
-    numbers, features = rows, [task.fitted_to.get("features")]
-    if len(rows) < len(x):
-        others = np.setdiff1d(np.arange(len(x)), rows)
-        numbers = np.concatenate([rows, others])
-        features.append(task.judged_on.get("features"))
+def _features(task, is_split):
+    """Features of the model `(n, columns)`, or `None`."""
+    parts = [task.fitted_to, task.judged_on] if is_split else [task.fitted_to]
+    features = [part.get("features") for part in parts]
     if features[0] is None:
-        return None, None, None
+        return None
     table = np.concatenate([f.reshape(len(f), -1) for f in features])
-    if table.shape[1] > _WIDEST:
-        return None, None, None
-    return table, numbers, "feature of the model"
+    return table if table.shape[1] <= _WIDEST else None
 
 
 def check_uncertainty(task, recalibrator, x, judged, names, args) -> Part:
-    """Where the recalibrated model is uncertain."""
+    """Where the recalibrated model is uncertain; `judged` are rows of `x`."""
     if task.name == "regression":
         return _uncertain_numbers(task, recalibrator, x, judged, args)
     p = task.probabilities(recalibrator)
     p = p.reshape(len(p), -1)
     y = task.judged_on["y"]
     if np.ndim(y) > 1:
-        return _unknown(
-            "Uncertainty",
+        words = (
             "Outputs with more than one label for each example are not "
-            "checked here.",
+            "checked here."
         )
+        return Part("Uncertainty", words, verdict="unknown")
     if p.shape[1] == 1:
         p = np.concatenate([1 - p, p], axis=1)
     answer, belief = p.argmax(axis=1), p.max(axis=1)
@@ -356,30 +314,17 @@ def check_uncertainty(task, recalibrator, x, judged, names, args) -> Part:
 
 
 def _uncertain_numbers(task, recalibrator, x, judged, args):
-    low, high, prediction = (
-        np.ravel(keras.ops.convert_to_numpy(values))
-        for values in (
-            *task.distribution(recalibrator).interval(0.9),
-            task.judged_on["own"].prediction,
-        )
-    )
-    width = high - low
-    y = np.ravel(task.judged_on["y"])
+    ends = task.distribution(recalibrator).interval(0.9)
+    values = (*ends, task.judged_on["own"].prediction)
+    low, high, prediction = (np.ravel(convert_to_numpy(v)) for v in values)
+    width, y = high - low, np.ravel(task.judged_on["y"])
     order = np.argsort(-width, kind="stable")[:_MOST]
     narrow, middle, wide = np.quantile(width, [0.05, 0.5, 0.95])
-    groups = Table(
-        ["prediction from", "to", "mean width", "RMSE"],
-        [
-            [
-                f"{prediction[rows[0]]:.4g}",
-                f"{prediction[rows[-1]]:.4g}",
-                f"{width[rows].mean():.4g}",
-                f"{np.sqrt(np.mean((y - prediction)[rows] ** 2)):.4g}",
-            ]
-            for rows in np.array_split(np.argsort(prediction, kind="stable"), 5)
-        ],
-        "Five groups of equal size, by prediction",
-    )
+    groups = []
+    for rows in np.array_split(np.argsort(prediction, kind="stable"), 5):
+        error = np.sqrt(np.mean((y - prediction)[rows] ** 2))
+        ends = prediction[rows[0]], prediction[rows[-1]]
+        groups.append([f"{v:.4g}" for v in (*ends, width[rows].mean(), error)])
     examples = _examples_table(
         "The widest intervals",
         ["target", "prediction", "from", "to"],
@@ -395,7 +340,15 @@ def _uncertain_numbers(task, recalibrator, x, judged, args):
         else f"The median width of 90 % intervals is {middle:.4g}. It is below "
         f"{narrow:.4g} for the most certain 5 % of the inputs and above "
         f"{wide:.4g} for the least certain 5 %.",
-        [f"Examples are rows of {_judged(args)}.", groups, examples],
+        [
+            f"Examples are rows of {_judged(args)}.",
+            Table(
+                ["prediction from", "to", "mean width", "RMSE"],
+                groups,
+                "Five groups of equal size, by prediction",
+            ),
+            examples,
+        ],
         "good",
         "calibrate intervals with guaranteed coverage",
         _python(
@@ -407,8 +360,6 @@ def _uncertain_numbers(task, recalibrator, x, judged, args):
 
 def check_training(model, data, args) -> Part:
     """What `diagnose` finds."""
-    from keras_likelihood.diagnosis import diagnose
-
     title = "Diagnosis of the training"
     try:
         found = diagnose(model, data["x"][:_DIAGNOSED], data["y"][:_DIAGNOSED])
@@ -419,7 +370,7 @@ def check_training(model, data, args) -> Part:
                 "The file holds no likelihood loss of this package, so there "
                 "are no likelihood parameters to check."
             )
-        return _unknown(title, words)
+        return Part(title, words, verdict="unknown")
     if not found:
         return Part(title, "Nothing suspicious was found.", verdict="good")
     findings = [

@@ -22,9 +22,7 @@ class Console:
     stderr. With `as_json`, one JSON document is printed instead of text.
     """
 
-    def __init__(
-        self, command: str, *, as_json: bool = False, quiet: bool = False
-    ):
+    def __init__(self, command: str, *, as_json=False, quiet=False):
         self._results = {"command": command}
         self._as_json = as_json
         self._quiet = quiet
@@ -60,10 +58,8 @@ class Console:
         rows = [[printable(cell) for cell in row] for row in rows]
         for at, name in enumerate(columns):
             is_number = all(_NUMBER.fullmatch(row[at]) for row in rows)
-            table.add_column(
-                Text(printable(name)),
-                justify="right" if is_number and rows else "left",
-            )
+            justify = "right" if is_number and rows else "left"
+            table.add_column(Text(printable(name)), justify=justify)
         if best is not None:
             table.add_column("")
             rows[best].append(printable("◀ best", "< best"))
@@ -155,16 +151,13 @@ def _rich():
 
 def _plain(value):
     """Values for JSON, which has no NaN and no infinity."""
+    if isinstance(value, np.ndarray | np.generic):
+        value = value.tolist()
     if isinstance(value, dict):
         return {str(k): _plain(v) for k, v in value.items()}
-    if isinstance(value, np.ndarray):
-        value = value.tolist()
     if isinstance(value, list | tuple):
         return [_plain(v) for v in value]
-    if isinstance(value, np.generic):
-        value = value.item()
     if isinstance(value, float) and not math.isfinite(value):
         return None
-    if value is None or isinstance(value, bool | int | float):
-        return value
-    return str(value)
+    is_plain = value is None or isinstance(value, bool | int | float)
+    return value if is_plain else str(value)

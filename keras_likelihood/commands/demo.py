@@ -11,31 +11,21 @@ from keras_likelihood.commands.outputs import check_outputs, new_command
 TITLE = "Your loss should be a likelihood"
 
 
-def add_parser(subparsers):
-    """Adds the command to an argparse subparsers object."""
-    parser = new_command(
-        subparsers,
-        "demo",
-        help="compare likelihoods with ordinary losses on one page",
-        text=(
-            "Trains a small network with squared error and with two "
-            "likelihoods, and another one that finds wrong labels. Prints "
-            "the results and writes them to a page with figures."
-        ),
-        example="keras-likelihood demo --output report",
-    )
-    parser.add_argument(
-        "--output",
-        default="report",
-        help="folder for the pages. Pages of an earlier demo are replaced "
-        "(default: %(default)s)",
-    )
-    parser.add_argument(
-        "--quick",
-        action="store_true",
-        help="only a few epochs, to check that everything runs",
-    )
-    return parser
+add_parser = new_command(
+    "demo",
+    help="compare likelihoods with ordinary losses on one page",
+    text="Trains a small network with squared error and with two likelihoods, "
+    "and another one that finds wrong labels. Prints the results and writes "
+    "them to a page with figures.",
+    example="keras-likelihood demo --output report",
+    options={
+        "--output": "folder for the pages. Pages of an earlier demo are "
+        "replaced (default: %(default)s)",
+        "--quick": "only a few epochs, to check that everything runs",
+    },
+    output={"default": "report"},
+    quick={"action": "store_true"},
+)
 
 
 def run(args) -> None:

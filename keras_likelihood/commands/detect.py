@@ -17,48 +17,6 @@ from keras_likelihood.commands.scored_table import TableFile, score_table
 DETECTORS = {"pca": "PCAScale", "autoencoder": "AutoencoderScale"}
 
 
-def add_parser(subparsers):
-    """Adds the command to an argparse subparsers object."""
-    parser = new_command(
-        subparsers,
-        "detect",
-        help="score the rows of a table by how strange they are",
-        text=(
-            "Fits an outlier detector to a table without labels, and writes a "
-            "score and a flag for every row. Prints the strangest rows and "
-            "the columns that make them strange."
-        ),
-        example="keras-likelihood detect table.csv --contamination 0.02",
-    )
-    parser.add_argument(
-        "data",
-        help="a .csv, a .parquet of numbers, or an .npz with an array X or x. "
-        "A .csv or .parquet may be larger than the memory",
-    )
-    parser.add_argument(
-        "--detector",
-        default="pca",
-        choices=list(DETECTORS),
-        help="default: %(default)s",
-    )
-    parser.add_argument(
-        "--contamination",
-        type=_share,
-        default=0.1,
-        help="share of rows to flag, in (0, 0.5] (default: %(default)s)",
-    )
-    parser.add_argument("--output", help="a .csv (default: DATA.scores.csv)")
-    parser.add_argument(
-        "--page", help="also write an HTML page of the strangest rows"
-    )
-    parser.add_argument("--save", help="also write the fitted detector, a .zip")
-    parser.add_argument("--seed", type=at_least(0), default=0)
-    parser.add_argument(
-        "--top", type=at_least(0), default=10, help="number of rows to print"
-    )
-    return parser
-
-
 def _share(text):
     value = float(text)
     if not 0 < value <= 0.5:
@@ -68,11 +26,36 @@ def _share(text):
     return value
 
 
+add_parser = new_command(
+    "detect",
+    help="score the rows of a table by how strange they are",
+    text="Fits an outlier detector to a table without labels, and writes a "
+    "score and a flag for every row. Prints the strangest rows and the columns "
+    "that make them strange.",
+    example="keras-likelihood detect table.csv --contamination 0.02",
+    options={
+        "data": "a .csv, a .parquet of numbers, or an .npz with an array X or "
+        "x. A .csv or .parquet may be larger than the memory",
+        "--detector": "default: %(default)s",
+        "--contamination": "share of rows to flag, in (0, 0.5] (default: "
+        "%(default)s)",
+        "--output": "a .csv (default: DATA.scores.csv)",
+        "--page": "also write an HTML page of the strangest rows",
+        "--save": "also write the fitted detector, a .zip",
+        "--seed": None,
+        "--top": "number of rows to print",
+    },
+    detector={"default": "pca", "choices": list(DETECTORS)},
+    contamination={"type": _share, "default": 0.1},
+    seed={"type": at_least(0), "default": 0},
+    top={"type": at_least(0), "default": 10},
+)
+
+
 def run(args) -> None:
     """Runs the command."""
-    output = args.output or str(
-        pathlib.Path(args.data).with_suffix(".scores.csv")
-    )
+    scores = pathlib.Path(args.data).with_suffix(".scores.csv")
+    output = args.output or str(scores)
     check_outputs(
         {"--output": output, "--save": args.save, "--page": args.page},
         {"data": args.data},
@@ -81,12 +64,12 @@ def run(args) -> None:
     if args.page:
         # A missing package must not cost the work that follows.
         import keras_likelihood.pages.page  # noqa: F401
-    table = TableFile(args.data)
+    table, console = TableFile(args.data), args.console
     for note in table.notes:
-        args.console.say(f"{note}.")
+        console.say(f"{note}.")
 
     def fit(x):
-        with args.console.progress("fitting the detector") as on_round:
+        with console.progress("fitting the detector") as on_round:
             return fit_detector(
                 x,
                 on_round,
@@ -95,13 +78,24 @@ def run(args) -> None:
                 random_state=args.seed,
             )
 
-    found = score_table(table, fit, args.top, args.seed, args.console)
+    found = score_table(table, fit, args.top, args.seed, console)
     with replacing(output) as temporary:
         _write_scores(temporary, found)
     if args.save:
         found.detector.save(args.save)
     _show(args, found, output, table.notes)
-    _say_next(args, output)
+    if args.save:
+        console.next_step(
+            "score new rows with the saved detector, in Python:",
+            f"kl.outliers.{DETECTORS[args.detector]}.load({args.save!r})"
+            ".decision_function(x)",
+        )
+        return
+    console.next_step(
+        f"look at the rows with outlier = 1 in {output}. To score new rows "
+        "later, keep the detector:",
+        shell("detect", args.data, save=unused("detector.zip"), force=True),
+    )
 
 
 def fit_detector(x, on_round, name: str = "PCAScale", **options):
@@ -123,11 +117,8 @@ def _write_scores(path, found):
     with open(path, "w", newline="") as file:
         writer = csv.writer(file)
         writer.writerow(["row", "score", "outlier"])
-        rows = zip(found.scores, found.flags, strict=True)
-        writer.writerows(
-            (number, f"{score:.6g}", label)
-            for number, (score, label) in enumerate(rows)
-        )
+        for row, score in enumerate(found.scores):
+            writer.writerow((row, f"{score:.6g}", found.flags[row]))
 
 
 def describe_columns(columns) -> str:
@@ -185,37 +176,16 @@ def _show(args, found, output, notes):
     from keras_likelihood.pages.charts import histogram
     from keras_likelihood.pages.page import Part, Table, write_page
 
-    body = [
-        histogram(found.scores, found.flags > 0, "score", "flagged"),
-        Table(columns, cells, "The strangest rows"),
-        "Deviations are robust: from the column's median, in units of its "
-        "median deviation.",
-    ]
-    write_page(
-        args.page,
-        "report.html",
-        f"Strange rows of {pathlib.Path(args.data).name}",
-        facts={"Data": args.data, "Detector": DETECTORS[args.detector]},
-        parts=[
-            Part(
-                "Strange rows",
-                " ".join([words, *(f"{n}." for n in notes)]),
-                body,
-            )
+    part = Part(
+        "Strange rows",
+        " ".join([words, *(f"{n}." for n in notes)]),
+        [
+            histogram(found.scores, found.flags > 0, "score", "flagged"),
+            Table(columns, cells, "The strangest rows"),
+            "Deviations are robust: from the column's median, in units of its "
+            "median deviation.",
         ],
     )
-
-
-def _say_next(args, output):
-    if args.save:
-        args.console.next_step(
-            "score new rows with the saved detector, in Python:",
-            f"kl.outliers.{DETECTORS[args.detector]}.load({args.save!r})"
-            ".decision_function(x)",
-        )
-    else:
-        args.console.next_step(
-            f"look at the rows with outlier = 1 in {output}. To score new "
-            "rows later, keep the detector:",
-            shell("detect", args.data, save=unused("detector.zip"), force=True),
-        )
+    facts = {"Data": args.data, "Detector": DETECTORS[args.detector]}
+    title = f"Strange rows of {pathlib.Path(args.data).name}"
+    write_page(args.page, "report.html", title, facts=facts, parts=[part])

@@ -1,6 +1,7 @@
 """Reads files of unknown origin: archives, arrays, tables and models."""
 
 import contextlib
+import functools
 import json
 import os
 import pathlib
@@ -10,14 +11,9 @@ import zipfile
 
 import numpy as np
 
-from keras_likelihood.backend.csv_tables import CsvTable
-
 
 class CommandError(Exception):
-    """A command cannot do its work with these data.
-
-    `keras-likelihood` prints the message in one line and ends with the status.
-    """
+    """A command cannot do its work with these data; it ends with `status`."""
 
     status = 1
 
@@ -34,8 +30,6 @@ _MOST_DEFLATED = 100
 A byte of a damaged or malicious file may claim to become a thousand.
 """
 _FREE = 2**26
-_HOW = {".npz": ", as `numpy.savez('data.npz', x=x, y=y)` writes it"}
-"""How to make a file of each kind, for the error message."""
 
 
 def regular_file(path) -> pathlib.Path:
@@ -62,8 +56,9 @@ def open_archive(path, kind: str):
     """
     path = regular_file(path)
     if not zipfile.is_zipfile(path):
+        how = ", as `numpy.savez('data.npz', x=x, y=y)` writes it"
         raise CommandError(
-            f"{path}: the file must be a {kind} file{_HOW.get(kind, '')}. "
+            f"{path}: the file must be a {kind} file{how * (kind == '.npz')}. "
             "Received: a damaged file, or one of another kind"
         )
     try:
@@ -82,23 +77,17 @@ def open_archive(path, kind: str):
 def _check_entries(archive, size):
     """Raises an error if entries claim more bytes than are possible."""
     entries = archive.infolist()
-    names = [entry.filename for entry in entries]
-    if len(set(names)) < len(names):
+    if len({e.filename for e in entries}) < len(entries):
         raise ValueError("two entries have one name")
-    if sum(entry.compress_size for entry in entries) > size:
-        raise ValueError("its entries claim more bytes than the file has")
-    for entry in entries:
-        kinds = zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED
-        if entry.compress_type not in kinds or entry.flag_bits & 1:
-            raise ValueError(
-                f"entry {entry.filename!r} is encrypted, or packed by other "
-                "means than deflate"
-            )
-    claimed = sum(entry.file_size for entry in entries)
-    if claimed > _FREE + _MOST_DEFLATED * size:
+    kinds = zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED
+    if any(e.compress_type not in kinds or e.flag_bits & 1 for e in entries):
+        raise ValueError("it is encrypted, or packed otherwise than by deflate")
+    packed = sum(e.compress_size for e in entries)
+    claimed = sum(e.file_size for e in entries)
+    if packed > size or claimed > _FREE + _MOST_DEFLATED * size:
         raise ValueError(
-            f"its entries claim {claimed:,} bytes, more than {_MOST_DEFLATED} "
-            f"times the {size:,} bytes of the file"
+            f"its entries claim {claimed:,} bytes, packed in {packed:,}, more "
+            f"than a file of {size:,} bytes can hold"
         )
 
 
@@ -111,37 +100,11 @@ def is_text_table(path) -> bool:
     return pathlib.Path(path).suffix.lower() in (".csv", ".tsv", ".txt")
 
 
-def read_examples(path, args, missing: bool = False) -> dict:
-    """Reads inputs `x` and labels `y` of an .npz or a .csv.
-
-    With a .csv the result has also the `table`, the `names` of the columns of
-    `x`, and `labels`, the names of the classes if they are texts. `missing`
-    says whether NaN in a table is a missing value.
-    """
-    if not is_text_table(path):
-        missing_in = ("x",) if missing else ()
-        return read_arrays(path, ("x", "y"), missing=missing_in)
-    table = CsvTable(regular_file(path), args.target or "")
-    x, cells = table.read()
-    args.console.say(f"The labels are the column `{table.target}`.")
-    for note in table.notes:
-        args.console.say(f"{note}.")
-    y = table.numbers(cells)
-    found = {"x": x, "y": y, "names": table.names, "table": table}
-    if np.isnan(y).mean() > 0.5:
-        labels, y = np.unique(cells, return_inverse=True)
-        found.update(y=y, labels=labels.tolist())
-    if not missing:
-        refuse_nan(path, "x", x)
-    refuse_nan(path, table.target, y)
-    return found
-
-
-def read_arrays(path, required, optional=(), missing=()) -> dict:
+def read_arrays(path, required, optional=(), missing: bool = False) -> dict:
     """Reads the named arrays of an .npz.
 
     Every array must hold finite numbers, or text if it is `x`, and have at
-    least one row. NaN is a missing value in the tables of `missing`.
+    least one row. With `missing`, NaN is a missing value in a table `x`.
     """
     with open_archive(path, ".npz") as archive:
         entries = {e.filename.removesuffix(".npy"): e for e in archive.filelist}
@@ -154,7 +117,7 @@ def read_arrays(path, required, optional=(), missing=()) -> dict:
         wanted = [n for n in (*required, *optional) if n in entries]
         arrays = {n: _read_entry(archive, entries[n], path) for n in wanted}
     return {
-        name: _checked(path, name, values, name in missing)
+        name: _checked(path, name, values, missing and name == "x")
         for name, values in arrays.items()
     }
 
@@ -221,7 +184,8 @@ def load_model(path):
         if damaged:
             raise ValueError(f"the checksum of {damaged!r} is wrong")
         held = sum(entry.file_size for entry in archive.filelist)
-        _refuse_giants(json.loads(archive.read("config.json")), held)
+        refuse = functools.partial(_refuse_giant, held)
+        json.loads(archive.read("config.json"), object_hook=refuse)
     import keras
 
     from keras_likelihood import reading
@@ -244,24 +208,19 @@ def load_model(path):
     return model
 
 
-def _refuse_giants(config, held):
+def _refuse_giant(held, config):
     """Raises an error if a layer is wider than the file has weights for.
 
     Keras makes a layer's weights before it reads them. A width of 1e13 in the
     configuration would need too much memory.
     """
-    if isinstance(config, list):
-        for part in config:
-            _refuse_giants(part, held)
-    if not isinstance(config, dict):
-        return
-    for name, part in config.items():
+    for name in _WIDTHS:
+        width = config.get(name)
         # Each weight needs at least four bits.
-        if name in _WIDTHS and isinstance(part, int) and part > 2 * held:
+        if isinstance(width, int) and width > 2 * held:
             raise ValueError(
-                f"a layer claims `{name}` {part:,} in {held:,} bytes"
+                f"a layer claims `{name}` {width:,} in {held:,} bytes"
             )
-        _refuse_giants(part, held)
 
 
 @contextlib.contextmanager

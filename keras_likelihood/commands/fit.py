@@ -5,7 +5,7 @@ import pathlib
 from keras_likelihood.backend.cells import as_numbers, as_texts, kind_of
 from keras_likelihood.commands.files import CommandError, regular_file
 from keras_likelihood.commands.outputs import (
-    add_task,
+    TASK_OPTION,
     at_least,
     check_outputs,
     new_command,
@@ -13,52 +13,31 @@ from keras_likelihood.commands.outputs import (
     unused,
 )
 
-
-def add_parser(subparsers):
-    """Adds the command to an argparse subparsers object."""
-    parser = new_command(
-        subparsers,
-        "fit",
-        help="train a model that predicts a column of a table",
-        text=(
-            "Trains networks that predict a column of a .csv or .parquet from "
-            "the others, with calibrated intervals for a number and "
-            "probabilities for classes. Prints how good they are on rows that "
-            "they were not trained on, and writes the model and a page about "
-            "it."
-        ),
-        example="keras-likelihood fit table.csv --target price",
-    )
-    parser.add_argument(
-        "data",
-        help="a .csv with column names in its first line, or a .parquet",
-    )
-    parser.add_argument(
-        "--target", help="the column to predict (default: the last)"
-    )
-    add_task(parser)
-    parser.add_argument(
-        "--output",
-        default="model.keras",
-        help="the model (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--report",
-        help="a page about the model (default: the name of the model, .html)",
-    )
-    parser.add_argument(
-        "--members",
-        type=at_least(2),
-        default=8,
-        help="number of networks (default: 8)",
-    )
-    parser.add_argument(
-        "--epochs",
-        type=at_least(1),
-        help="epochs of each network (default: depends on the number of rows)",
-    )
-    parser.add_argument("--seed", type=at_least(0), default=0)
-    return parser
+add_parser = new_command(
+    "fit",
+    help="train a model that predicts a column of a table",
+    text="Trains networks that predict a column of a .csv or .parquet from the "
+    "others, with calibrated intervals for a number and probabilities for "
+    "classes. Prints how good they are on rows that they were not trained on, "
+    "and writes the model and a page about it.",
+    example="keras-likelihood fit table.csv --target price",
+    options={
+        "data": "a .csv with column names in its first line, or a .parquet",
+        "--target": "the column to predict (default: the last)",
+        **TASK_OPTION,
+        "--output": "the model (default: %(default)s)",
+        "--report": "a page about the model (default: the name of the model, "
+        ".html)",
+        "--members": "number of networks (default: %(default)s)",
+        "--epochs": "epochs of each network (default: depends on the number of "
+        "rows)",
+        "--seed": None,
+    },
+    output={"default": "model.keras"},
+    members={"type": at_least(2), "default": 8},
+    epochs={"type": at_least(1)},
+    seed={"type": at_least(0), "default": 0},
+)
 
 
 def run(args) -> None:

@@ -1,6 +1,7 @@
 """Options and files of every command."""
 
 import argparse
+import contextlib
 import itertools
 import os
 import shlex
@@ -10,57 +11,51 @@ import textwrap
 
 from keras_likelihood.commands.files import UsageError
 
-
-def new_command(subparsers, name: str, *, help: str, text: str, example: str):
-    """Adds a command with the options that every command has."""
-    parser = subparsers.add_parser(
-        name,
-        help=help,
-        description=textwrap.fill(text, 78),
-        epilog=f"example:\n  {example}",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    parser.add_argument(
-        "--json",
-        action="store_true",
-        help="print one JSON document instead of text",
-    )
-    parser.add_argument(
-        "--quiet",
-        action="store_true",
-        help="print neither text nor progress; errors are still printed",
-    )
-    parser.add_argument(
-        "--traceback",
-        action="store_true",
-        help="show where in the program an error was raised",
-    )
-    parser.add_argument(
-        "--force", action="store_true", help="replace outputs that exist"
-    )
-    return parser
+TASK_OPTION = {
+    "--task": "kind of target (default: detected from the model and the data)"
+}
+DATA_OPTIONS = {
+    "--target": "the column of a .csv that holds the labels (default: the "
+    "last)",
+    "--probabilities": "the model returns probabilities, not logits",
+}
+_EVERY_COMMAND = {
+    "--json": "print one JSON document instead of text",
+    "--quiet": "print neither text nor progress; errors are still printed",
+    "--traceback": "show where in the program an error was raised",
+    "--force": "replace outputs that exist",
+}
+_SETTINGS: dict[str, dict] = {
+    **dict.fromkeys(_EVERY_COMMAND, {"action": "store_true"}),
+    "--probabilities": {"action": "store_true"},
+    "--task": {"choices": ["classification", "regression"]},
+    "--data": {"required": True},
+}
 
 
-def add_task(parser):
-    """Adds the option that says what kind of model it is."""
-    parser.add_argument(
-        "--task",
-        choices=["classification", "regression"],
-        help="kind of target (default: detected from the model and the data)",
-    )
+def new_command(
+    name: str, help: str, text: str, example: str, options: dict, **settings
+):
+    """A function that adds a command to an argparse subparsers object.
 
+    `options` has the help of each option. What else `add_argument` takes is in
+    `settings`, by the name of the option without dashes.
+    """
 
-def add_data_options(parser):
-    """Adds the options that say how to read data and outputs."""
-    parser.add_argument(
-        "--target",
-        help="the column of a .csv that holds the labels (default: the last)",
-    )
-    parser.add_argument(
-        "--probabilities",
-        action="store_true",
-        help="the model returns probabilities, not logits",
-    )
+    def add_parser(subparsers):
+        parser = subparsers.add_parser(
+            name,
+            help=help,
+            description=textwrap.fill(text, 78),
+            epilog=f"example:\n  {example}",
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
+        for option, words in {**_EVERY_COMMAND, **options}.items():
+            more = settings.get(option.strip("-"), _SETTINGS.get(option, {}))
+            parser.add_argument(option, help=words, **more)
+        return parser
+
+    return add_parser
 
 
 def at_least(least: int):
@@ -93,6 +88,27 @@ def shell(*words, **options) -> str:
     return shlex.join(line)
 
 
+def shell_on_data(args, name: str, **options) -> str:
+    """A command on the model and the data of this one."""
+    return shell(
+        name,
+        args.model,
+        data=args.data,
+        target=args.target,
+        task=args.task,
+        probabilities=args.probabilities,
+        **options,
+    )
+
+
+def unused(path: str) -> str:
+    """A name like this one that no file has, for the next command."""
+    stem, suffix = os.path.splitext(path)
+    names = (f"{stem}_{number}{suffix}" for number in itertools.count(2))
+    every = itertools.chain([path], names)
+    return next(name for name in every if not os.path.lexists(name))
+
+
 def check_outputs(outputs: dict, inputs: dict, force: bool) -> None:
     """Raises an error before any work if an output would destroy a file.
 
@@ -104,43 +120,32 @@ def check_outputs(outputs: dict, inputs: dict, force: bool) -> None:
         if path is None:
             continue
         path = os.fspath(path)
-        _check_kind(flag, path)
-        for other, known in seen.items():
-            if _same_file(path, known):
-                raise UsageError(
-                    f"{flag} must not be the file of {other}. Received: {path}"
-                )
-        if os.path.lexists(path) and not force:
-            raise UsageError(
-                f"{flag}: the file exists. --force replaces it. "
-                f"Received: {path}"
-            )
-        _try_folder(flag, path)
+        try:
+            fault = _fault(path, seen, force)
+        except OSError as error:
+            fault = f": this place cannot be written to ({error.strerror})"
+        if fault:
+            raise UsageError(f"{flag}{fault}. Received: {path or repr(path)}")
         seen[flag] = path
 
 
-def unused(path: str) -> str:
-    """A name like this one that no file has, for the next command."""
-    stem, suffix = os.path.splitext(path)
-    names = (f"{stem}_{number}{suffix}" for number in itertools.count(2))
-    every = itertools.chain([path], names)
-    return next(name for name in every if not os.path.lexists(name))
-
-
-def _check_kind(flag, path):
-    """The path must be a regular file, or not exist."""
+def _fault(path, taken, force):
+    """Why a file may not be written, after the name of its option, or ""."""
     is_file = path and not path.endswith(os.sep)
-    try:
+    with contextlib.suppress(FileNotFoundError):
         is_file = is_file and stat.S_ISREG(os.stat(path).st_mode)
-    except FileNotFoundError:
-        pass
-    except OSError as error:
-        raise UsageError(
-            f"{flag}: the file cannot be written ({error.strerror}). "
-            f"Received: {path}"
-        ) from error
     if not is_file:
-        raise UsageError(f"{flag} must name a file. Received: {path!r}")
+        return " must name a file"
+    for flag, other in taken.items():
+        if _same_file(path, other):
+            return f" must not be the file of {flag}"
+    if os.path.lexists(path) and not force:
+        return ": the file exists. --force replaces it"
+    folder = os.path.dirname(os.path.realpath(path))
+    if not os.path.isdir(folder):
+        return ": there is no such folder"
+    with tempfile.NamedTemporaryFile(dir=folder, prefix="."):
+        return ""
 
 
 def _same_file(path, other):
@@ -148,17 +153,3 @@ def _same_file(path, other):
         return os.path.samefile(path, other)
     except OSError:
         return os.path.realpath(path) == os.path.realpath(other)
-
-
-def _try_folder(flag, path):
-    folder = os.path.dirname(os.path.realpath(path))
-    if not os.path.isdir(folder):
-        raise UsageError(f"{flag}: there is no such folder. Received: {path}")
-    try:
-        with tempfile.NamedTemporaryFile(dir=folder, prefix="."):
-            pass
-    except OSError as error:
-        raise UsageError(
-            f"{flag}: the folder cannot be written to ({error.strerror}). "
-            f"Received: {path}"
-        ) from error

@@ -10,36 +10,22 @@ from keras_likelihood.backend.whole_files import replacing
 from keras_likelihood.commands.files import load_model, regular_file
 from keras_likelihood.commands.outputs import check_outputs, new_command
 
-
-def add_parser(subparsers):
-    """Adds the command to an argparse subparsers object."""
-    parser = new_command(
-        subparsers,
-        "predict",
-        help="predict the rows of a table with a model written by `fit`",
-        text=(
-            "Writes a prediction for each row of a .csv or .parquet, with its "
-            "interval or its set of possible classes, and the columns whose "
-            "value is unlike the training data."
-        ),
-        example="keras-likelihood predict model.keras new.csv",
-    )
-    parser.add_argument("model", help="a .keras file that `fit` wrote")
-    parser.add_argument(
-        "data",
-        help="a .csv or .parquet with the columns of the training data",
-    )
-    parser.add_argument(
-        "--output", help="a .csv (default: DATA.predictions.csv)"
-    )
-    parser.add_argument(
-        "--coverage",
-        type=float,
-        default=0.9,
-        help="share of targets inside the intervals or sets, in (0, 1) "
-        "(default: %(default)s)",
-    )
-    return parser
+add_parser = new_command(
+    "predict",
+    help="predict the rows of a table with a model written by `fit`",
+    text="Writes a prediction for each row of a .csv or .parquet, with its "
+    "interval or its set of possible classes, and the columns whose value is "
+    "unlike the training data.",
+    example="keras-likelihood predict model.keras new.csv",
+    options={
+        "model": "a .keras file that `fit` wrote",
+        "data": "a .csv or .parquet with the columns of the training data",
+        "--output": "a .csv (default: DATA.predictions.csv)",
+        "--coverage": "share of targets inside the intervals or sets, in (0, "
+        "1) (default: %(default)s)",
+    },
+    coverage={"type": float, "default": 0.9},
+)
 
 
 def run(args) -> None:

@@ -11,41 +11,71 @@ from keras_likelihood.commands.files import (
     NUMBERS,
     CommandError,
     UsageError,
+    is_text_table,
     read_arrays,
     refuse_nan,
     regular_file,
 )
 
 CHUNK_ROWS = 2**16
+FIT_ROWS = 2**18
+"""Largest number of rows that a detector is fitted to.
+
+Its training uses 256,000 rows in total.
+"""
 
 
 class TableFile:
     """A table that can be read more than once.
 
-    Args:
-        path: a .csv, a .parquet, or an .npz with an array `X` or `x`.
-
-    Attributes:
-        names: names of the columns.
-        notes: what was encoded, filled or left out, in sentences.
+    The file is a .csv, a .parquet, or an .npz with an array `X` or `x`. The
+    attribute `notes` says in sentences what was encoded, filled or left out.
     """
 
     def __init__(self, path):
-        readers = {
-            ".csv": _csv_chunks,
-            ".tsv": _csv_chunks,
-            ".txt": _csv_chunks,
-            ".parquet": _parquet_chunks,
-            ".npz": _array_chunks,
-        }
-        path = regular_file(path)
-        if path.suffix.lower() not in readers:
+        self.path = regular_file(path)
+        self.notes: list[str] = []
+        kind = self.path.suffix.lower()
+        if is_text_table(path):
+            table = CsvTable(self.path)
+            self.names, self.notes = table.filled_names, table.notes
+            self._read = table.chunks
+        elif kind == ".parquet":
+            self._open_parquet()
+        elif kind == ".npz":
+            self._open_arrays()
+        else:
             raise UsageError(
                 f"Data must be .npz, .csv or .parquet. Received: {path}"
             )
-        self.path = path
-        found = readers[path.suffix.lower()](path)
-        self.names, self._read, self.notes = found
+
+    def _open_parquet(self):
+        file = open_parquet(self.path)
+        for field in file.schema_arrow:
+            if np.dtype(field.type.to_pandas_dtype()).kind not in "iuf":
+                raise CommandError(
+                    f"{self.path}: every column must hold numbers. Received: "
+                    f"the column `{field.name}` of {field.type}"
+                )
+        self.names = list(file.schema_arrow.names)
+        self._read = lambda: map(_float_rows, file.iter_batches(CHUNK_ROWS))
+
+    def _open_arrays(self):
+        found = read_arrays(self.path, (), ("X", "x"))
+        if not found:
+            raise CommandError(
+                f"{self.path}: the file needs an array `X` or `x`"
+            )
+        x = next(iter(found.values()))
+        if x.ndim != 2 or x.dtype.kind not in NUMBERS:
+            raise CommandError(
+                f"{self.path}: the data must be a table of numbers. "
+                f"Received: shape {x.shape} of {x.dtype}"
+            )
+        self.names = [f"column {i}" for i in range(x.shape[1])]
+        self._read = lambda: (
+            x[i : i + CHUNK_ROWS] for i in range(0, len(x), CHUNK_ROWS)
+        )
 
     def chunks(self) -> Iterator[np.ndarray]:
         """Parts of the table in their order, `(rows, columns)`, finite."""
@@ -61,73 +91,28 @@ class TableFile:
         Each row has the same chance: those with the smallest random numbers
         stay. `random` is a NumPy generator.
         """
-        kept, keys, count, bound = [], [], 0, np.inf
+        rows, keys, count = [], [], 0
         for part in self.chunks():
-            key = random.random(len(part))
-            near = key < bound
-            kept.append(part[near])
-            keys.append(key[near])
+            rows.append(part)
+            keys.append(random.random(len(part)))
             count += len(part)
             if sum(map(len, keys)) > 2 * most:
-                kept, keys = _smallest(kept, keys, most)
-                bound = keys[0].max()
-        kept, _ = _smallest(kept, keys, most)
-        return kept[0], count
+                rows, keys = _smallest(rows, keys, most)
+        return _smallest(rows, keys, most)[0][0], count
 
 
-def _smallest(kept, keys, most):
-    kept, keys = np.concatenate(kept), np.concatenate(keys)
+def _smallest(rows, keys, most):
+    rows, keys = np.concatenate(rows), np.concatenate(keys)
     if len(keys) > most:
         near = np.sort(np.argpartition(keys, most - 1)[:most])
-        kept, keys = kept[near], keys[near]
-    return [kept], [keys]
-
-
-def _csv_chunks(path):
-    table = CsvTable(path)
-    return table.filled_names, table.chunks, table.notes
-
-
-def _array_chunks(path):
-    found = read_arrays(path, (), ("X", "x"))
-    if not found:
-        raise CommandError(f"{path}: the file needs an array `X` or `x`")
-    x = next(iter(found.values()))
-    if x.ndim != 2 or x.dtype.kind not in NUMBERS:
-        raise CommandError(
-            f"{path}: the data must be a table of numbers. "
-            f"Received: shape {x.shape} of {x.dtype}"
-        )
-
-    def read():
-        return (x[i : i + CHUNK_ROWS] for i in range(0, len(x), CHUNK_ROWS))
-
-    return [f"column {i}" for i in range(x.shape[-1])], read, []
-
-
-def _parquet_chunks(path):
-    file = open_parquet(path)
-    for field in file.schema_arrow:
-        if np.dtype(field.type.to_pandas_dtype()).kind not in "iuf":
-            raise CommandError(
-                f"{path}: every column must hold numbers. Received: the "
-                f"column `{field.name}` of {field.type}"
-            )
-    names = list(file.schema_arrow.names)
-    return names, lambda: map(_float_rows, file.iter_batches(CHUNK_ROWS)), []
+        rows, keys = rows[near], keys[near]
+    return [rows], [keys]
 
 
 def _float_rows(batch):
     # A missing value becomes NaN, which raises an error with its row.
     columns = [c.to_numpy(zero_copy_only=False) for c in batch.columns]
     return np.stack(columns, axis=1).astype("float64")
-
-
-FIT_ROWS = 2**18
-"""Largest number of rows that a detector is fitted to.
-
-Its training uses 256,000 rows in total.
-"""
 
 
 class ScoredTable(NamedTuple):
@@ -182,14 +167,10 @@ def _flags(scores, threshold):
 def strangest(detector, rows, numbers, scores, columns, count) -> list[dict]:
     """The strangest rows, each with the columns that make it strange.
 
-    `numbers` are the places of the rows in their table.
-
-    Returns:
-        A dict for each row: `row`, `score`, `flagged`, and `columns`, up to
-        three dicts of `name`, `value` and `deviations` (robust deviations
-        from the median). These are the columns more than three deviations
-        away. If there are none, it is the one farthest away, and the row is
-        strange as a combination.
+    `numbers` are the places of the rows in their table. Each dict has up to
+    three `columns` that are more than three robust `deviations` from the
+    median. If there are none, it is the one farthest away, and the row is
+    strange as a combination.
     """
     spread = np.where(detector.kept_, detector.spread_, np.inf)
     found = []
@@ -200,20 +181,15 @@ def strangest(detector, rows, numbers, scores, columns, count) -> list[dict]:
             # may overflow.
             away = row / spread - detector.middle_ / spread
         order = np.argsort(-np.abs(away), kind="stable")[:3]
-        unusual = [
-            {
-                "name": columns[i],
-                "value": float(row[i]),
-                "deviations": float(away[i]),
-            }
-            for i in [i for i in order if abs(away[i]) > 3] or order[:1]
-        ]
+        far = [i for i in order if abs(away[i]) > 3] or order[:1]
+        values = [(columns[i], float(row[i]), float(away[i])) for i in far]
+        keys = ("name", "value", "deviations")
         found.append(
             {
                 "row": int(numbers[at]),
                 "score": score,
                 "flagged": score > detector.threshold_,
-                "columns": unusual,
+                "columns": [dict(zip(keys, v, strict=True)) for v in values],
             }
         )
     return found
