@@ -5,26 +5,10 @@ import pathlib
 import numpy as np
 
 from keras_likelihood.backend.whole_files import replacing
-from keras_likelihood.commands.files import (
-    CommandError,
-    UsageError,
-    is_text_table,
-    load_model,
-    regular_file,
-    running,
-)
-from keras_likelihood.commands.outputs import (
-    DATA_OPTIONS,
-    TASK_OPTION,
-    at_least,
-    check_outputs,
-    new_command,
-    shell,
-    unused,
-)
+from keras_likelihood.commands import files, outputs
 from keras_likelihood.commands.table_models import read_examples
 
-add_parser = new_command(
+add_parser = outputs.new_command(
     "audit",
     help="write a page of doubtful labels, to review in a browser",
     text="Ranks examples by how doubtful their labels are, and writes one "
@@ -51,12 +35,11 @@ add_parser = new_command(
         "--epochs": "epochs of the network that is trained (default: depends "
         "on the number of examples)",
         "--title": "title of the page",
-        **DATA_OPTIONS,
-        **TASK_OPTION,
+        **outputs.DATA_OPTIONS,
+        **outputs.TASK_OPTION,
     },
     model={"nargs": "?"},
-    top={"type": at_least(1), "default": 100},
-    epochs={"type": at_least(1)},
+    top={"type": outputs.at_least(1), "default": 100},
 )
 
 
@@ -64,29 +47,19 @@ def run(args) -> None:
     """Runs the command."""
     default = "corrected.npz" if args.apply else "audit.html"
     args.output = args.output or default
-    check_outputs(
-        {"--output": args.output, "--issues": args.issues},
-        {
-            "model": args.model,
-            "--data": args.data,
-            "--labels": args.labels,
-            "--features": args.features,
-            "--apply": args.apply,
-        },
-        args.force,
-    )
+    outputs.check_files(args, "output", "issues")
     if args.model and args.epochs and not args.apply:
-        raise UsageError(
+        raise files.UsageError(
             "--epochs applies only if no model is given. "
             f"Received: {args.model}"
         )
-    suffix = ".csv" if is_text_table(args.data) else ".npz"
+    suffix = ".csv" if files.is_text_table(args.data) else ".npz"
     if args.apply and pathlib.Path(args.output).suffix != suffix:
-        raise UsageError(
+        raise files.UsageError(
             f"--output must end in {suffix}, as the data. "
             f"Received: {args.output}"
         )
-    model = load_model(args.model) if args.model else None
+    model = files.load_model(args.model) if args.model else None
     data = read_examples(model, args.data, args)
     if args.apply:
         _apply(args, data)
@@ -99,14 +72,14 @@ def run(args) -> None:
     shown = show_inputs(data.get("shown", data["x"]), features)
     names = _read_names(args.labels) or data.get("labels")
     report = _judge(args, model, data["x"], data["y"], names)
-    command = shell(
+    command = outputs.shell(
         "audit",
         # Models of tables have classes of their own.
         args.model if "shown" in data else None,
         data=args.data,
         target=args.target,
         apply="decisions.csv",
-        output=unused(f"corrected{suffix}"),
+        output=outputs.unused(f"corrected{suffix}"),
     )
     report.path = write_audit(
         report,
@@ -130,7 +103,7 @@ def _judge(args, model, x, y, names):
     options = {"label_names": names, "task": args.task}
     if model is not None:
         options["from_logits"] = False if args.probabilities else None
-        running_model = running(args.model, args.data)
+        running_model = files.running(args.model, args.data)
         with running_model, args.console.progress("running the model"):
             return audit(model, x, y, None, **options)
     x = fill_missing(x)
@@ -151,7 +124,7 @@ def _apply(args, data):
     """Writes the data with the labels that were decided on the page."""
     from keras_likelihood.auditing import apply
 
-    y, keep = apply(data["y"], regular_file(args.apply))
+    y, keep = apply(data["y"], files.regular_file(args.apply))
     changed = int((y != data["y"]).reshape(len(y), -1).any(axis=1).sum())
     left_out = int((~keep).sum())
     with replacing(args.output) as temporary:
@@ -171,10 +144,10 @@ def _apply(args, data):
         }
     )
     console.result(corrected=changed, left_out=left_out, written=args.output)
-    output = unused("audit.html")
+    options = {"target": args.target, "output": outputs.unused("audit.html")}
     console.next_step(
         "train on the corrected data, or audit it again:",
-        shell("audit", data=args.output, target=args.target, output=output),
+        outputs.shell("audit", data=args.output, **options),
     )
 
 
@@ -183,9 +156,11 @@ def _read_names(path):
     if path is None:
         return None
     try:
-        return regular_file(path).read_text(encoding="utf-8").splitlines()
+        return files.regular_file(path).read_text(encoding="utf-8").splitlines()
     except UnicodeDecodeError as error:
-        raise CommandError(f"{path}: the file is not text ({error})") from error
+        raise files.CommandError(
+            f"{path}: the file is not text ({error})"
+        ) from error
 
 
 def worst_examples(report, most: int = 8) -> list[dict]:
@@ -212,14 +187,15 @@ def _print(report, args, command):
     console = args.console
     n, issues = len(report.scores), report.num_issues
     what = "targets" if report.task == "regression" else "labels"
-    files = {"page": report.path, "table": args.issues}
-    files = {name: path for name, path in files.items() if path}
+    written = {"page": report.path}
+    if args.issues:
+        written["table"] = args.issues
     console.facts(
         {
             "examples": f"{n:,}",
             "score": report.score_name,
             f"suspected {what}": f"{issues:,} ({issues / n:.1%})",
-            **files,
+            **written,
         }
     )
     worst = worst_examples(report)
@@ -229,7 +205,7 @@ def _print(report, args, command):
         score=report.score_name,
         suspected=issues,
         worst=worst,
-        **files,
+        **written,
     )
     kind = f"most doubtful {what}" if issues else "highest scores"
     console.say(f"The {kind}:", style="bold")

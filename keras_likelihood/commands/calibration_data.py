@@ -7,16 +7,7 @@ import numpy as np
 
 from keras_likelihood import likelihoods
 from keras_likelihood.backend.csv_tables import CsvTable
-from keras_likelihood.commands.files import (
-    NUMBERS,
-    CommandError,
-    UsageError,
-    load_model,
-    read_arrays,
-    refuse_nan,
-    regular_file,
-    running,
-)
+from keras_likelihood.commands import files
 from keras_likelihood.commands.table_models import read_alike, read_examples
 from keras_likelihood.commands.tasks import ClassifierTask, RegressorTask
 from keras_likelihood.reading import read_output
@@ -32,7 +23,7 @@ def load_task(args):
     """Reads the data to fit to and the data to judge on."""
     if not args.model:
         return _task_of_arrays(args)
-    model = load_model(args.model)
+    model = files.load_model(args.model)
     val = read_examples(model, args.data, args)
     test = read_alike(model, args.test, args, val) if args.test else None
     return task_of_model(model, val, test, args)
@@ -40,13 +31,13 @@ def load_task(args):
 
 def task_of_model(model, val, test, args):
     """Runs a model on its data, and finds out which task it has."""
-    with running(args.model, args.data):
+    with files.running(args.model, args.data):
         task = args.task or _find_task(model, val["x"], val["y"])
         is_regressor = task == "regression"
         open_model = _open_regressor if is_regressor else _open_classifier
         outputs, calibrated_model = open_model(model, val, args)
         fitted_to = outputs(val)
-    with running(args.model, args.test or args.data):
+    with files.running(args.model, args.test or args.data):
         judged_on = outputs(test) if test else None
     if is_regressor:
         return RegressorTask(fitted_to, judged_on, calibrated_model)
@@ -70,13 +61,13 @@ def _find_task(model, x, y):
     if own in (likelihoods.Softmax, likelihoods.Bernoulli):
         return "classification"
     if hasattr(reading.likelihood, "components"):
-        raise CommandError(
+        raise files.CommandError(
             "An ensemble of regressors is calibrated by "
             "`kl.recalibration.regression.Conformal`, and a model that `fit` "
             "wrote is calibrated already: use `keras-likelihood predict`. "
             f"Received: {reading.likelihood.name()}"
         )
-    raise CommandError(
+    raise files.CommandError(
         "The model must be a classifier, or a regressor with a "
         "`LocationScale` likelihood, such as normal. "
         f"Received: {reading.likelihood.name()}"
@@ -107,7 +98,7 @@ def _open_regressor(model, val, args):
     )
     shape = tuple(graph.prediction.shape)
     if shape[1:] != (1,):
-        raise CommandError(
+        raise files.CommandError(
             "A regressor must predict one number for each example, "
             f"(n, 1). Received: a prediction of shape {shape}"
         )
@@ -145,7 +136,7 @@ def _task_of_arrays(args):
     val = _load_outputs(args.data)
     test = _load_outputs(args.test) if args.test else None
     if test and ("logits" in test) != ("logits" in val):
-        raise CommandError(
+        raise files.CommandError(
             f"{args.test} must hold the arrays of {args.data}. "
             f"Received: {sorted(test)}"
         )
@@ -159,18 +150,18 @@ def _task_of_arrays(args):
 def _load_outputs(path):
     if os.path.isdir(path):
         return _load_folder(path)
-    suffix = regular_file(path).suffix
+    suffix = files.regular_file(path).suffix
     if suffix == ".csv":
         return _load_logits(path)
     if suffix != ".npz":
-        raise UsageError(f"Data must be .npz or .csv. Received: {path}")
+        raise files.UsageError(f"Data must be .npz or .csv. Received: {path}")
     names = ("logits", "prediction", "scale", "features", "y")
-    found = read_arrays(path, (), names)
+    found = files.read_arrays(path, (), names)
     wanted = "prediction" if "prediction" in found else "logits"
     return (
         found
         if {wanted, "y"} <= found.keys()
-        else read_arrays(path, (wanted, "y"))
+        else files.read_arrays(path, (wanted, "y"))
     )
 
 
@@ -178,17 +169,17 @@ def _load_folder(path):
     """The memory-mapped `logits.npy` and `y.npy` of a folder."""
     found = {}
     for name in ("logits", "y"):
-        file = regular_file(pathlib.Path(path) / f"{name}.npy")
+        file = files.regular_file(pathlib.Path(path) / f"{name}.npy")
         try:
             found[name] = np.load(file, mmap_mode="r", allow_pickle=False)
         except (ValueError, OSError) as error:
-            raise CommandError(
+            raise files.CommandError(
                 f"{file}: a plain array of numbers is needed. Received: {error}"
             ) from error
     logits, y = found["logits"], found["y"]
     kinds = {logits.dtype.kind, y.dtype.kind}
-    if logits.ndim != 2 or len(y) != len(logits) or kinds - set(NUMBERS):
-        raise CommandError(
+    if logits.ndim != 2 or len(y) != len(logits) or kinds - set(files.NUMBERS):
+        raise files.CommandError(
             f"{path}: `logits` must be numbers of shape (rows, classes), and "
             "`y` a class number for each row. Received: "
             f"{logits.shape} of {logits.dtype} and {y.shape} of {y.dtype}"
@@ -201,11 +192,11 @@ def _load_logits(path):
     file = CsvTable(path)
     table = np.concatenate(list(file.chunks(fill=False)))
     if file.changed or table.shape[1] < 2:
-        raise CommandError(
+        raise files.CommandError(
             f"{path}: a .csv must hold columns of logits, then the class "
             f"number. Received: {table.shape[1]} column(s). {file.note}"
         )
-    refuse_nan(path, "the table", table)
+    files.refuse_nan(path, "the table", table)
     return {"logits": table[:, :-1], "y": table[:, -1]}
 
 
@@ -217,7 +208,7 @@ def _as_regressor(data):
         data.get("scale", np.ones_like(prediction)).astype("float32").ravel()
     )
     if scale.shape != prediction.shape or not scale.min() > 0:
-        raise CommandError(
+        raise files.CommandError(
             "`scale` must have a number > 0 for each prediction. "
             f"Received: {scale.shape} values from {scale.min():.3g}"
         )
@@ -236,7 +227,7 @@ def _check_alike(args, val, test, names):
         needed = np.shape(val[name])[1:]
         found = np.shape(test.get(name))[1:]
         if needed != found or test.get(name) is None:
-            raise CommandError(
+            raise files.CommandError(
                 f"`{name}` must have the shape (n, ...) of {args.data} in "
                 f"{args.test} too, after n {needed}. Received: {found}"
             )

@@ -4,20 +4,15 @@ import pathlib
 
 import numpy as np
 
+from keras_likelihood.commands import outputs
 from keras_likelihood.commands.files import CommandError, load_model, running
-from keras_likelihood.commands.outputs import (
-    DATA_OPTIONS,
-    TASK_OPTION,
-    check_outputs,
-    new_command,
-)
 from keras_likelihood.commands.table_models import read_alike, read_examples
 
 FEWEST = 20
 """Smallest number of examples."""
 
 
-add_parser = new_command(
+add_parser = outputs.new_command(
     "checkup",
     help="write one page that says what is wrong with a model and its data",
     text="Writes one self-contained HTML page that says whether a model is "
@@ -34,8 +29,8 @@ add_parser = new_command(
         "--test": "data to judge the calibration on (default: a random half of "
         "--data)",
         "--output": "the page (default: %(default)s)",
-        **TASK_OPTION,
-        **DATA_OPTIONS,
+        **outputs.TASK_OPTION,
+        **outputs.DATA_OPTIONS,
     },
     output={"default": "checkup.html"},
 )
@@ -43,11 +38,7 @@ add_parser = new_command(
 
 def run(args) -> None:
     """Runs the command."""
-    check_outputs(
-        {"--output": args.output},
-        {"model": args.model, "--data": args.data, "--test": args.test},
-        args.force,
-    )
+    outputs.check_files(args, "output")
     model = load_model(args.model)
     data = read_examples(model, args.data, args)
     test = read_alike(model, args.test, args, data) if args.test else None

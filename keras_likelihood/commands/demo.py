@@ -5,13 +5,13 @@ import pathlib
 import sys
 import webbrowser
 
+from keras_likelihood.commands import outputs
 from keras_likelihood.commands.files import UsageError
-from keras_likelihood.commands.outputs import check_outputs, new_command
 
 TITLE = "Your loss should be a likelihood"
 
 
-add_parser = new_command(
+add_parser = outputs.new_command(
     "demo",
     help="compare likelihoods with ordinary losses on one page",
     text="Trains a small network with squared error and with two likelihoods, "
@@ -40,7 +40,8 @@ def run(args) -> None:
         ) from error
     labels, stories = folder / "demo_audit.html", folder / "demo.html"
     for path in (labels, stories):
-        check_outputs({"--output": path}, {}, args.force or _is_ours(path))
+        force = args.force or _is_ours(path)
+        outputs.check_outputs({"--output": path}, {}, force)
     from keras_likelihood import demo
     from keras_likelihood.pages.page import write_page
 

@@ -5,13 +5,7 @@ import csv
 import pathlib
 
 from keras_likelihood.backend.whole_files import replacing
-from keras_likelihood.commands.outputs import (
-    at_least,
-    check_outputs,
-    new_command,
-    shell,
-    unused,
-)
+from keras_likelihood.commands import outputs
 from keras_likelihood.commands.scored_table import TableFile, score_table
 
 DETECTORS = {"pca": "PCAScale", "autoencoder": "AutoencoderScale"}
@@ -26,7 +20,7 @@ def _share(text):
     return value
 
 
-add_parser = new_command(
+add_parser = outputs.new_command(
     "detect",
     help="score the rows of a table by how strange they are",
     text="Fits an outlier detector to a table without labels, and writes a "
@@ -47,20 +41,15 @@ add_parser = new_command(
     },
     detector={"default": "pca", "choices": list(DETECTORS)},
     contamination={"type": _share, "default": 0.1},
-    seed={"type": at_least(0), "default": 0},
-    top={"type": at_least(0), "default": 10},
+    top={"type": outputs.at_least(0), "default": 10},
 )
 
 
 def run(args) -> None:
     """Runs the command."""
     scores = pathlib.Path(args.data).with_suffix(".scores.csv")
-    output = args.output or str(scores)
-    check_outputs(
-        {"--output": output, "--save": args.save, "--page": args.page},
-        {"data": args.data},
-        args.force,
-    )
+    args.output = args.output or str(scores)
+    outputs.check_files(args, "output", "save", "page")
     if args.page:
         # A missing package must not cost the work that follows.
         import keras_likelihood.pages.page  # noqa: F401
@@ -79,11 +68,11 @@ def run(args) -> None:
             )
 
     found = score_table(table, fit, args.top, args.seed, console)
-    with replacing(output) as temporary:
+    with replacing(args.output) as temporary:
         _write_scores(temporary, found)
     if args.save:
         found.detector.save(args.save)
-    _show(args, found, output, table.notes)
+    _show(args, found, table.notes)
     if args.save:
         console.next_step(
             "score new rows with the saved detector, in Python:",
@@ -91,10 +80,11 @@ def run(args) -> None:
             ".decision_function(x)",
         )
         return
+    save = outputs.unused("detector.zip")
     console.next_step(
-        f"look at the rows with outlier = 1 in {output}. To score new rows "
-        "later, keep the detector:",
-        shell("detect", args.data, save=unused("detector.zip"), force=True),
+        f"look at the rows with outlier = 1 in {args.output}. To score new "
+        "rows later, keep the detector:",
+        outputs.shell("detect", args.data, save=save, force=True),
     )
 
 
@@ -132,7 +122,7 @@ def describe_columns(columns) -> str:
     return f"the combination of its values; most unusual: {words[0]}"
 
 
-def _show(args, found, output, notes):
+def _show(args, found, notes):
     """Prints the result, and writes the page if one is wanted."""
     console, threshold = args.console, found.detector.threshold_
     rows, flagged = len(found.scores), int(found.flags.sum())
@@ -159,14 +149,14 @@ def _show(args, found, output, notes):
             f" The detector was fitted to a random sample of "
             f"{found.fitted_rows} of them."
         )
-    console.say(f"{words} The scores are in {output}")
+    console.say(f"{words} The scores are in {args.output}")
     console.result(
         strangest=found.strangest,
         rows=rows,
         fitted_rows=found.fitted_rows,
         flagged=flagged,
         threshold=threshold,
-        output=output,
+        output=args.output,
         notes=notes,
         detector=args.save,
         page=args.page,

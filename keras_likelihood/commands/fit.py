@@ -3,17 +3,10 @@
 import pathlib
 
 from keras_likelihood.backend.cells import as_numbers, as_texts, kind_of
+from keras_likelihood.commands import outputs
 from keras_likelihood.commands.files import CommandError, regular_file
-from keras_likelihood.commands.outputs import (
-    TASK_OPTION,
-    at_least,
-    check_outputs,
-    new_command,
-    shell,
-    unused,
-)
 
-add_parser = new_command(
+add_parser = outputs.new_command(
     "fit",
     help="train a model that predicts a column of a table",
     text="Trains networks that predict a column of a .csv or .parquet from the "
@@ -24,7 +17,7 @@ add_parser = new_command(
     options={
         "data": "a .csv with column names in its first line, or a .parquet",
         "--target": "the column to predict (default: the last)",
-        **TASK_OPTION,
+        **outputs.TASK_OPTION,
         "--output": "the model (default: %(default)s)",
         "--report": "a page about the model (default: the name of the model, "
         ".html)",
@@ -34,20 +27,15 @@ add_parser = new_command(
         "--seed": None,
     },
     output={"default": "model.keras"},
-    members={"type": at_least(2), "default": 8},
-    epochs={"type": at_least(1)},
-    seed={"type": at_least(0), "default": 0},
+    members={"type": outputs.at_least(2), "default": 8},
 )
 
 
 def run(args) -> None:
     """Runs the command."""
-    report = args.report or str(pathlib.Path(args.output).with_suffix(".html"))
-    check_outputs(
-        {"--output": args.output, "--report": report},
-        {"data": args.data},
-        args.force,
-    )
+    page = pathlib.Path(args.output).with_suffix(".html")
+    args.report = args.report or str(page)
+    outputs.check_files(args, "output", "report")
     if not args.output.endswith(".keras"):
         raise CommandError(
             f"--output must end in .keras. Received: {args.output}"
@@ -70,21 +58,21 @@ def run(args) -> None:
         model.fit(table, target=target)
     model.save(args.output)
     args.console.say(model.summary().replace("\n", ". "))
-    model.report(report)
+    model.report(args.report)
     args.console.result(
         output=args.output,
-        report=report,
+        report=args.report,
         scores=model.scores_,
         likelihood=model.likelihood_.name(),
     )
     args.console.next_step(
-        f"open {report} in a browser, and predict rows, here those of the same "
-        "table:",
-        shell(
+        f"open {args.report} in a browser, and predict rows, here those of the "
+        "same table:",
+        outputs.shell(
             "predict",
             args.output,
             args.data,
-            output=unused("predictions.csv"),
+            output=outputs.unused("predictions.csv"),
         ),
     )
 

@@ -11,6 +11,22 @@ import textwrap
 
 from keras_likelihood.commands.files import UsageError
 
+
+def at_least(least: int):
+    """A type for argparse: whole numbers that are at least `least`."""
+
+    def whole_number(text):
+        if int(text) < least:
+            raise argparse.ArgumentTypeError(
+                f"must be a whole number >= {least}. Received: {text}"
+            )
+        return int(text)
+
+    # argparse shows this name if the text is not a number.
+    whole_number.__name__ = f"whole number >= {least}"
+    return whole_number
+
+
 TASK_OPTION = {
     "--task": "kind of target (default: detected from the model and the data)"
 }
@@ -30,7 +46,11 @@ _SETTINGS: dict[str, dict] = {
     "--probabilities": {"action": "store_true"},
     "--task": {"choices": ["classification", "regression"]},
     "--data": {"required": True},
+    "--epochs": {"type": at_least(1)},
+    "--seed": {"type": at_least(0), "default": 0},
 }
+_INPUTS = ("model", "data", "test", "labels", "features", "apply")
+"""Options that may be files. `features` may also be the name of a layer."""
 
 
 def new_command(
@@ -53,24 +73,10 @@ def new_command(
         for option, words in {**_EVERY_COMMAND, **options}.items():
             more = settings.get(option.strip("-"), _SETTINGS.get(option, {}))
             parser.add_argument(option, help=words, **more)
+        parser.set_defaults(flags={name.strip("-"): name for name in options})
         return parser
 
     return add_parser
-
-
-def at_least(least: int):
-    """A type for argparse: whole numbers that are at least `least`."""
-
-    def whole_number(text):
-        if int(text) < least:
-            raise argparse.ArgumentTypeError(
-                f"must be a whole number >= {least}. Received: {text}"
-            )
-        return int(text)
-
-    # argparse shows this name if the text is not a number.
-    whole_number.__name__ = f"whole number >= {least}"
-    return whole_number
 
 
 def shell(*words, **options) -> str:
@@ -107,6 +113,15 @@ def unused(path: str) -> str:
     names = (f"{stem}_{number}{suffix}" for number in itertools.count(2))
     every = itertools.chain([path], names)
     return next(name for name in every if not os.path.lexists(name))
+
+
+def check_files(args, *outputs: str) -> None:
+    """`check_outputs` for the options of these names."""
+    written, read = (
+        {flag: getattr(args, k) for k, flag in args.flags.items() if k in names}
+        for names in (outputs, _INPUTS)
+    )
+    check_outputs(written, read, args.force)
 
 
 def check_outputs(outputs: dict, inputs: dict, force: bool) -> None:

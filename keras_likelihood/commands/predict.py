@@ -7,10 +7,10 @@ import numpy as np
 
 from keras_likelihood.backend.cells import as_texts
 from keras_likelihood.backend.whole_files import replacing
+from keras_likelihood.commands import outputs
 from keras_likelihood.commands.files import load_model, regular_file
-from keras_likelihood.commands.outputs import check_outputs, new_command
 
-add_parser = new_command(
+add_parser = outputs.new_command(
     "predict",
     help="predict the rows of a table with a model written by `fit`",
     text="Writes a prediction for each row of a .csv or .parquet, with its "
@@ -30,13 +30,9 @@ add_parser = new_command(
 
 def run(args) -> None:
     """Runs the command."""
-    data = pathlib.Path(args.data)
-    output = args.output or str(data.with_suffix(".predictions.csv"))
-    check_outputs(
-        {"--output": output},
-        {"model": args.model, "data": args.data},
-        args.force,
-    )
+    new = pathlib.Path(args.data).with_suffix(".predictions.csv")
+    output = args.output = args.output or str(new)
+    outputs.check_files(args, "output")
     from keras_likelihood.reading.tables import read_file
     from keras_likelihood.tabular.loading import estimator_of
 

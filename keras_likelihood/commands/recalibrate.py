@@ -6,22 +6,15 @@ import pathlib
 import numpy as np
 
 from keras_likelihood.backend.whole_files import replacing
+from keras_likelihood.commands import outputs
 from keras_likelihood.commands.diagram import print_diagram
 from keras_likelihood.commands.files import UsageError
-from keras_likelihood.commands.outputs import (
-    DATA_OPTIONS,
-    TASK_OPTION,
-    check_outputs,
-    new_command,
-    shell_on_data,
-    unused,
-)
 
 METHODS = ["global", "linear", "features", "deep", "vector", "matrix"]
 METHODS += ["platt", "isotonic"]
 
 
-add_parser = new_command(
+add_parser = outputs.new_command(
     "recalibrate",
     help="make the probabilities or intervals of a model reliable",
     text="Fits all recalibration methods, or the one given by --method, to "
@@ -43,8 +36,8 @@ add_parser = new_command(
         "an .npz of the outputs, or an .npy if the data are a folder (default: "
         "nothing is written)",
         "--features": "name of the layer whose output is used as features",
-        **DATA_OPTIONS,
-        **TASK_OPTION,
+        **outputs.DATA_OPTIONS,
+        **outputs.TASK_OPTION,
     },
     model={"nargs": "?"},
     method={"default": "auto", "choices": ["auto", *METHODS]},
@@ -63,11 +56,7 @@ def run(args) -> None:
             f"--output must end in {allowed} for {what}. "
             f"Received: {args.output}"
         )
-    check_outputs(
-        {"--output": args.output},
-        {"model": args.model, "--data": args.data, "--test": args.test},
-        args.force,
-    )
+    outputs.check_files(args, "output")
     from keras_likelihood.commands.calibration_data import load_task
 
     console = args.console
@@ -167,8 +156,8 @@ def _next(args, suffix):
     test = args.test or pathlib.Path(args.data).with_stem("test").name
     output = None
     if args.test and not args.output:
-        output = unused(f"calibrated{suffix}")
-    command = shell_on_data(
+        output = outputs.unused(f"calibrated{suffix}")
+    command = outputs.shell_on_data(
         args,
         "recalibrate",
         test=test,

@@ -7,15 +7,7 @@ import numpy as np
 
 from keras_likelihood.backend.csv_tables import CsvTable
 from keras_likelihood.backend.parquet_files import open_parquet
-from keras_likelihood.commands.files import (
-    NUMBERS,
-    CommandError,
-    UsageError,
-    is_text_table,
-    read_arrays,
-    refuse_nan,
-    regular_file,
-)
+from keras_likelihood.commands import files
 
 CHUNK_ROWS = 2**16
 FIT_ROWS = 2**18
@@ -33,10 +25,10 @@ class TableFile:
     """
 
     def __init__(self, path):
-        self.path = regular_file(path)
+        self.path = files.regular_file(path)
         self.notes: list[str] = []
         kind = self.path.suffix.lower()
-        if is_text_table(path):
+        if files.is_text_table(path):
             table = CsvTable(self.path)
             self.names, self.notes = table.filled_names, table.notes
             self._read = table.chunks
@@ -45,7 +37,7 @@ class TableFile:
         elif kind == ".npz":
             self._open_arrays()
         else:
-            raise UsageError(
+            raise files.UsageError(
                 f"Data must be .npz, .csv or .parquet. Received: {path}"
             )
 
@@ -53,7 +45,7 @@ class TableFile:
         file = open_parquet(self.path)
         for field in file.schema_arrow:
             if np.dtype(field.type.to_pandas_dtype()).kind not in "iuf":
-                raise CommandError(
+                raise files.CommandError(
                     f"{self.path}: every column must hold numbers. Received: "
                     f"the column `{field.name}` of {field.type}"
                 )
@@ -61,14 +53,14 @@ class TableFile:
         self._read = lambda: map(_float_rows, file.iter_batches(CHUNK_ROWS))
 
     def _open_arrays(self):
-        found = read_arrays(self.path, (), ("X", "x"))
+        found = files.read_arrays(self.path, (), ("X", "x"))
         if not found:
-            raise CommandError(
+            raise files.CommandError(
                 f"{self.path}: the file needs an array `X` or `x`"
             )
         x = next(iter(found.values()))
-        if x.ndim != 2 or x.dtype.kind not in NUMBERS:
-            raise CommandError(
+        if x.ndim != 2 or x.dtype.kind not in files.NUMBERS:
+            raise files.CommandError(
                 f"{self.path}: the data must be a table of numbers. "
                 f"Received: shape {x.shape} of {x.dtype}"
             )
@@ -81,7 +73,7 @@ class TableFile:
         """Parts of the table in their order, `(rows, columns)`, finite."""
         begin = 0
         for part in self._read():
-            refuse_nan(self.path, "the table", part, begin)
+            files.refuse_nan(self.path, "the table", part, begin)
             begin += len(part)
             yield part
 

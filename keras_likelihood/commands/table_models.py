@@ -4,13 +4,7 @@ import numpy as np
 
 from keras_likelihood.backend.cells import as_texts
 from keras_likelihood.backend.csv_tables import CsvTable
-from keras_likelihood.commands.files import (
-    CommandError,
-    is_text_table,
-    read_arrays,
-    refuse_nan,
-    regular_file,
-)
+from keras_likelihood.commands import files
 
 
 def read_examples(model, path, args) -> dict:
@@ -23,12 +17,12 @@ def read_examples(model, path, args) -> dict:
     its `columns` and what to show of the table. Without a model, and for such
     a model, NaN in a table is a missing value.
     """
-    path = regular_file(path)
+    path = files.regular_file(path)
     from keras_likelihood.layers.table_features import takes_missing
 
     missing = model is None or takes_missing(model)
-    if not is_text_table(path):
-        return read_arrays(path, ("x", "y"), missing=missing)
+    if not files.is_text_table(path):
+        return files.read_arrays(path, ("x", "y"), missing=missing)
     if missing and model is not None:
         return _read_for_estimator(model, path, args)
     table = CsvTable(path, args.target or "")
@@ -42,8 +36,8 @@ def read_examples(model, path, args) -> dict:
         labels, y = np.unique(cells, return_inverse=True)
         found.update(y=y, labels=labels.tolist())
     if not missing:
-        refuse_nan(path, "x", x)
-    refuse_nan(path, table.target, y)
+        files.refuse_nan(path, "x", x)
+    files.refuse_nan(path, table.target, y)
     return found
 
 
@@ -63,13 +57,13 @@ def _read_for_estimator(model, path, args):
     found |= {"names": table.names, "table": table}
     if not hasattr(estimator, "classes_"):
         y = table.numbers(cells)
-        refuse_nan(path, table.target, y)
+        files.refuse_nan(path, table.target, y)
         return found | {"y": y}
     labels = as_texts(estimator.classes_)
     given = as_texts(columns[table.target])
     numbers = {label: number for number, label in enumerate(labels)}
     if unknown := sorted(set(given) - numbers.keys()):
-        raise CommandError(
+        raise files.CommandError(
             f"{path}: the labels must be classes of the model: "
             f"{', '.join(labels[:20])}. Received: {', '.join(unknown[:5])}"
         )
@@ -87,7 +81,7 @@ def read_alike(model, path, args, known) -> dict:
     for name, what in names.items():
         needed, given = known.get(name), found.get(name)
         if needed and given and needed != given:
-            raise CommandError(
+            raise files.CommandError(
                 f"{path}: the {what} must be those of {args.data}: "
                 f"{', '.join(needed[:20])}. Received: {', '.join(given[:20])}"
             )

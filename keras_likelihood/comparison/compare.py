@@ -14,8 +14,8 @@ from keras_likelihood.comparison.model_scores import (
 )
 from keras_likelihood.reading import load_model
 
-_LOWER_IS_BETTER = ("nll", "crps", "rmse", "brier", "ece")
-_HIGHER_IS_BETTER = ("accuracy",)
+_SIGNS = {"nll": 1, "crps": 1, "rmse": 1, "brier": 1, "ece": 1, "accuracy": -1}
+"""Of a score, whether lower (1) or higher (-1) is better."""
 
 
 class ComparisonRow(NamedTuple):
@@ -55,39 +55,24 @@ class Comparison(list):
         )
 
     def __str__(self):
-        names = list(self[0].scores)
-        header = ["model", *names, "nll - best"]
-        best = {name: self._best(name) for name in names}
-        rows = [header] + [
-            [
-                row.name,
-                *(
-                    _cell(row.scores[n], row.errors[n], row.name == best[n])
-                    for n in names
-                ),
-                _cell(row.behind, row.behind_error, False),
-            ]
-            for row in self
-        ]
-        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-        return "\n".join(
-            "  ".join(
-                cell.rjust(width) if position else cell.ljust(width)
-                for position, (cell, width) in enumerate(
-                    zip(cells, widths, strict=True)
-                )
-            ).rstrip()
-            for cells in rows
-        )
+        columns = [["model", *(row.name for row in self)]]
+        for name in self[0].scores:
+            values = np.array([row.scores[name] for row in self])
+            best = -1
+            if name in _SIGNS and not np.isnan(values).all():
+                best = np.nanargmin(_SIGNS[name] * values)
+            errors = [row.errors[name] for row in self]
+            rows = enumerate(zip(values, errors, strict=True))
+            columns.append([name, *(_cell(*v, at == best) for at, v in rows)])
+        behind = [_cell(r.behind, r.behind_error, False) for r in self]
+        columns.append(["nll - best", *behind])
+        for at, cells in enumerate(columns):
+            padding = f"{'>' if at else '<'}{max(map(len, cells))}"
+            columns[at] = [f"{cell:{padding}}" for cell in cells]
+        lines = zip(*columns, strict=True)
+        return "\n".join("  ".join(cells).rstrip() for cells in lines)
 
     __repr__ = __str__
-
-    def _best(self, score):
-        known = [r for r in self if r.scores[score] == r.scores[score]]
-        if score not in _LOWER_IS_BETTER + _HIGHER_IS_BETTER or not known:
-            return None
-        sign = -1 if score in _HIGHER_IS_BETTER else 1
-        return min(known, key=lambda r: sign * r.scores[score]).name
 
 
 def _cell(value, error, is_best):
@@ -158,13 +143,10 @@ def compare(
             "`models` must be a dict of models or functions by name. "
             f"Received: {type(models).__name__}"
         )
-    is_fitted = [
-        isinstance(m, keras.Model | str | os.PathLike) for m in models.values()
-    ]
-    if len(set(is_fitted)) > 1 or not all(
-        fitted or callable(m)
-        for fitted, m in zip(is_fitted, models.values(), strict=True)
-    ):
+    kinds = keras.Model | str | os.PathLike
+    is_fitted = [isinstance(model, kinds) for model in models.values()]
+    are_functions = not any(is_fitted) and all(map(callable, models.values()))
+    if not (all(is_fitted) or are_functions):
         raise ValueError(
             "`models` must be all fitted models or all functions that make "
             "them. Scores on held-out data and scores of a cross-validation "
@@ -178,28 +160,24 @@ def compare(
         return scores_by_example(model, given, y[rows], coverage, batch_size)
 
     every = np.arange(len(y))
-    means: dict = {}
-    errors: dict = {}
-    nll: dict = {}
+    found: dict = {}
     if all(is_fitted):
         for name, model in models.items():
-            found = score(load_model(model), every)
-            means[name], nll[name] = average(found), found["nll"]
-            errors[name] = error_of_average(found)
-        return _table(means, errors, nll)
-    parts = _folds(len(y), folds, seed)
+            each = score(load_model(model), every)
+            found[name] = average(each), error_of_average(each), each["nll"]
+        return _table(found)
     by_fold: dict = {name: [] for name in models}
-    for held in parts:
+    for held in _folds(len(y), folds, seed):
         kept = np.delete(every, held)
         for name, build in models.items():
             model = _fitted(build, _take(x, kept), y[kept], fit or {})
             by_fold[name].append(average(score(model, held)))
     for name, scores in by_fold.items():
         columns = {k: np.array([s[k] for s in scores]) for k in scores[0]}
-        means[name] = {k: float(np.mean(v)) for k, v in columns.items()}
-        errors[name] = {k: _standard_error(v) for k, v in columns.items()}
-        nll[name] = columns["nll"]
-    return _table(means, errors, nll)
+        means = {k: float(np.mean(v)) for k, v in columns.items()}
+        errors = {k: _standard_error(v) for k, v in columns.items()}
+        found[name] = means, errors, columns["nll"]
+    return _table(found)
 
 
 def _fitted(build, x, y, options):
@@ -224,29 +202,31 @@ def _take(x, rows):
     return keras.tree.map_structure(lambda a: np.asarray(a)[rows], x)
 
 
-def _table(means, errors, nll):
-    if len({tuple(scores) for scores in means.values()}) > 1:
+def _table(found):
+    """The comparison from means, errors and NLLs `(n,)` by name."""
+    scores = {name: list(means) for name, (means, _, _) in found.items()}
+    if len(set(map(tuple, scores.values()))) > 1:
         raise ValueError(
             "All models must predict numbers, or all must predict classes. "
-            "Received: "
-            f"{ {name: list(scores) for name, scores in means.items()} }"
+            f"Received: {scores}"
         )
-    # NaN comes last: it is a model without likelihood.
-    names = sorted(
-        means,
-        key=lambda n: np.nan_to_num(
-            [means[n]["nll"], means[n].get("crps", 0)], nan=1e99
-        ).tolist(),
-    )
+
+    def order(row):
+        # NaN comes last: it is a model without likelihood.
+        values = row[1][0]["nll"], row[1][0].get("crps", 0)
+        return np.nan_to_num(values, nan=1e99).tolist()
+
+    rows = sorted(found.items(), key=order)
+    _, (best, _, best_nll) = rows[0]
     return Comparison(
         ComparisonRow(
             name,
-            means[name],
-            errors[name],
-            means[name]["nll"] - means[names[0]]["nll"],
-            _standard_error(nll[name] - nll[names[0]]),
+            means,
+            errors,
+            means["nll"] - best["nll"],
+            _standard_error(nll - best_nll),
         )
-        for name in names
+        for name, (means, errors, nll) in rows
     )
 
 

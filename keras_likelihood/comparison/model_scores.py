@@ -14,8 +14,7 @@ from keras_likelihood.reading import read_output
 from keras_likelihood.reading.stock_models import with_likelihood
 from keras_likelihood.reading.targets import as_targets
 
-REGRESSION = ("nll", "crps", "coverage", "width", "rmse")
-CLASSIFICATION = ("nll", "brier", "ece", "accuracy")
+_REGRESSION = ("nll", "crps", "coverage", "width", "rmse")
 _DRAWS = 64
 
 
@@ -36,33 +35,31 @@ def scores_by_example(model, x, y, coverage, batch_size) -> dict:
     interval = None
     if isinstance(model, ConformalRegressor):
         interval = model.interval(x, coverage, batch_size=batch_size)
-    return _of_numbers(distribution, y, known, coverage, interval)
+    elif known:
+        interval = _interval(distribution, coverage)
+    return _of_numbers(distribution, y, known, interval)
 
 
-def _of_numbers(distribution, y, known, coverage, interval):
-    found = {name: np.full(len(y), np.nan) for name in REGRESSION}
-    if known and not isinstance(distribution, Quantiles):
+def _of_numbers(distribution, y, known, interval):
+    found = {name: np.full(len(y), np.nan) for name in _REGRESSION}
+    prediction = distribution.prediction
+    is_quantiles = isinstance(distribution, Quantiles)
+    if known and not is_quantiles:
         # The composite likelihood of quantiles compares with no other.
-        dtype = keras.backend.standardize_dtype(distribution.prediction.dtype)
-        target = match_target(np.asarray(y, dtype), distribution.prediction)
+        dtype = keras.backend.standardize_dtype(prediction.dtype)
+        target = match_target(np.asarray(y, dtype), prediction)
         found["nll"] = _rows(_numpy(distribution.nll(target)))
-    if known:
-        interval = interval or _interval(distribution, coverage)
-    lower, upper = map(_numpy, interval or (np.nan, np.nan))
     y = _exact_targets(distribution, y)
     if interval is not None:
+        lower, upper = map(_numpy, interval)
         found["width"] = _rows(upper - lower)
-    if y is None:
-        return found
-    is_quantiles = isinstance(distribution, Quantiles)
-    centre = _numpy(
-        distribution.mean() if is_quantiles else distribution.prediction
-    )
-    found["rmse"] = _rows((y - centre) ** 2)
-    if known:
-        found["crps"] = _rows(crps(distribution, y))
-    if interval is not None:
-        found["coverage"] = _rows((y >= lower) & (y <= upper))
+        if y is not None:
+            found["coverage"] = _rows((y >= lower) & (y <= upper))
+    if y is not None:
+        centre = distribution.mean() if is_quantiles else prediction
+        found["rmse"] = _rows((y - _numpy(centre)) ** 2)
+        if known:
+            found["crps"] = _rows(crps(distribution, y))
     return found
 
 
@@ -82,23 +79,18 @@ def _interval(distribution, coverage):
     """Central intervals, of each coordinate if outcomes are vectors."""
     if not isinstance(distribution, Multivariate):
         return distribution.interval(coverage)
-    each = [
-        distribution.marginal(i).interval(coverage)
-        for i in range(distribution.prediction.shape[-1])
-    ]
-    return [
-        np.concatenate([_numpy(end) for end in ends], axis=-1)
-        for ends in zip(*each, strict=True)
-    ]
+    units = range(distribution.prediction.shape[-1])
+    each = [distribution.marginal(i).interval(coverage) for i in units]
+    ends = zip(*each, strict=True)
+    return [np.concatenate(list(map(_numpy, end)), axis=-1) for end in ends]
 
 
 def _of_classes(distribution, y):
     p = _numpy(distribution.class_probabilities())
     p = p.reshape(-1, p.shape[-1])
     nll = _numpy(distribution.nll(match_target(y, distribution.prediction)))
-    labels = y
-    if y.size == p.size and y.ndim > 1:
-        labels = y.argmax(axis=-1)
+    is_one_hot = y.size == p.size and y.ndim > 1
+    labels = y.argmax(axis=-1) if is_one_hot else y
     labels = labels.reshape(-1).astype(int)
     one_hot = np.eye(p.shape[-1])[labels]
     right, confidence = p.argmax(axis=-1) == labels, p.max(axis=-1)

@@ -64,13 +64,6 @@ def wrong_digits(seed: int = 0, wrong: float = 0.15):
     return x.reshape(-1, 8, 8), y, true
 
 
-_BATCH = 20
-"""Divides the numbers of rows for training and validation.
-
-JAX would compile a step again for a smaller batch.
-"""
-
-
 def regressors(split, epochs: int, tick) -> dict:
     """Squared error and two likelihoods, with the same architecture.
 
@@ -87,23 +80,22 @@ def regressors(split, epochs: int, tick) -> dict:
         )
     )
 
-    def predict(x):
-        return plain.predict(x, batch_size=len(x), verbose=0)
+    def squared_error(x):
+        return Normal(plain.predict(x, len(x), verbose=0), scale=spread)
 
     # Squared error predicts no scale. The best estimate of its scale is the
     # root mean squared residual.
-    spread = float(np.sqrt(np.mean((split.y - predict(split.x)) ** 2)))
-
-    def distribution(model):
-        return lambda x: model.predict_distribution(
-            x, batch_size=len(x), verbose=0
-        )
-
+    residual = split.y - plain.predict(split.x, len(split.x), verbose=0)
+    spread = float(np.sqrt(np.mean(residual**2)))
     return {
-        "squared error": lambda x: Normal(predict(x), scale=spread),
-        "normal, predicted scale": distribution(normal),
-        "robust rho, learned shape": distribution(robust),
+        "squared error": squared_error,
+        "normal, predicted scale": _distributions(normal),
+        "robust rho, learned shape": _distributions(robust),
     }
+
+
+def _distributions(model):
+    return lambda x: model.predict_distribution(x, batch_size=len(x), verbose=0)
 
 
 def _train(head, loss, split, epochs, tick):
@@ -116,15 +108,11 @@ def _train(head, loss, split, epochs, tick):
     model = model_class(inputs, head(hidden))
     model.compile(keras.optimizers.Adam(0.005), loss=loss)
     stop = keras.callbacks.EarlyStopping(patience=25, restore_best_weights=True)
-    model.fit(
-        split.x,
-        split.y,
-        batch_size=_BATCH * max(1, len(split.x) // 200),
-        epochs=epochs,
-        validation_split=0.2,
-        verbose=0,
-        callbacks=[stop],
-    )
+    # 20 divides the numbers of rows for training and validation. JAX would
+    # compile a step again for a smaller batch.
+    batch = 20 * max(1, len(split.x) // 200)
+    options = {"validation_split": 0.2, "verbose": 0, "callbacks": [stop]}
+    model.fit(split.x, split.y, batch, epochs, **options)
     tick()
     return model
 
@@ -152,14 +140,8 @@ def sparse_weights(quick: bool, tick) -> dict[str, np.ndarray]:
         decay = keras.optimizers.schedules.CosineDecay(0.05, copies * epochs)
         optimizer = keras.optimizers.Adam(decay, beta_2=0.99)
         model.compile(optimizer, loss=NormalLoss())
-        model.fit(
-            np.tile(x, (copies, 1)),
-            np.tile(y, (copies, 1)),
-            batch_size=len(x),
-            epochs=epochs,
-            shuffle=False,
-            verbose=0,
-        )
+        rows = (np.tile(values, (copies, 1)) for values in (x, y))
+        model.fit(*rows, len(x), epochs, shuffle=False, verbose=0)
         learned[name] = dense.get_weights()[0][:, 0]
         tick()
     return learned

@@ -3,7 +3,7 @@
 import itertools
 
 import numpy as np
-from keras import ops
+from keras.ops import convert_to_numpy
 from markupsafe import Markup
 
 from keras_likelihood.auditing import audit, train_for_audit
@@ -57,23 +57,25 @@ def run(page, *, console, quick: bool = False) -> list[Part]:
     return parts
 
 
-def _interval(distribution, y=None):
-    """Ends of the 90 % intervals; with targets also the share inside."""
-    low, high = map(ops.convert_to_numpy, distribution.interval(0.9))
-    if y is None:
-        return low, high
-    return low, high, float(np.mean((low <= y) & (y <= high)))
+def _interval(distribution):
+    return map(convert_to_numpy, distribution.interval(0.9))
+
+
+def _kept(distribution, y):
+    """Share of targets in the 90 % intervals, and their mean width."""
+    low, high = _interval(distribution)
+    inside = float(np.mean((low <= y) & (y <= high)))
+    return inside, float(np.mean(high - low))
 
 
 def _scores(distribution, y, truth):
-    low, high, inside = _interval(distribution, y)
-    prediction = ops.convert_to_numpy(distribution.prediction)
-    nll = ops.convert_to_numpy(distribution.nll(y))
+    inside, width = _kept(distribution, y)
+    error = convert_to_numpy(distribution.prediction) - truth
     return {
-        "RMSE": float(np.sqrt(np.mean((prediction - truth) ** 2))),
-        "NLL": float(np.mean(nll)),
+        "RMSE": float(np.sqrt(np.mean(error**2))),
+        "NLL": float(np.mean(convert_to_numpy(distribution.nll(y)))),
         "in 90 % interval": inside,
-        "mean width": float(np.mean(high - low)),
+        "mean width": width,
     }
 
 
@@ -88,20 +90,18 @@ def _table(scores, title=""):
 
 def _curve(split, fits):
     x = np.linspace(-2, 2, 100, dtype="float32")[:, None]
-    truth = list(zip(x[:, 0], data.curve(x)[:, 0], strict=True))
     scores, figures = {}, []
     for css, (loss, predict) in zip(_COLORS, fits.items(), strict=True):
-        scores[loss] = _scores(
-            predict(split.x_test), split.y_test, data.curve(split.x_test)
-        )
-        low, high = _interval(predict(x))
-        mean = ops.convert_to_numpy(predict(x).prediction)
+        truth = data.curve(split.x_test)
+        scores[loss] = _scores(predict(split.x_test), split.y_test, truth)
+        distribution = predict(x)
+        mean = convert_to_numpy(distribution.prediction)
         chart = Chart((-2, 2), (-3, 6), ("x", "y"), f"The curve under {loss}")
         chart.grid()
         chart.dots("data", np.c_[split.x, np.clip(split.y, -3, 6)], 2.0)
-        ends = np.clip([low[:, 0], high[:, 0]], -3, 6)
+        ends = np.clip([end[:, 0] for end in _interval(distribution)], -3, 6)
         chart.band(css, x[:, 0], *ends)
-        chart.line("diagonal", truth)
+        chart.line("diagonal", np.c_[x, data.curve(x)])
         chart.line(css, np.c_[x, np.clip(mean, -3, 6)])
         keys = {css: f"{loss}, with its 90 % interval", "data": "data"}
         figures.append(chart.figure(keys, "dashed: the truth"))
@@ -123,7 +123,7 @@ def _intervals(split, fits):
     for css, (loss, predict) in zip(_COLORS, fits.items(), strict=True):
         distribution = predict(split.x_test)
         scores[loss] = _scores(distribution, split.y_test, split.y_test)
-        cdf = ops.convert_to_numpy(distribution.cdf(split.y_test)).ravel()
+        cdf = convert_to_numpy(distribution.cdf(split.y_test)).ravel()
         inside = [np.mean(np.abs(2 * cdf - 1) <= level) for level in levels]
         chart.line(css, np.c_[levels, inside])
         mended[loss] = {
@@ -155,18 +155,13 @@ def _intervals(split, fits):
 def _conformal(predict, split):
     """Mean coverage and width of conformal intervals on random halves."""
     random, x, y = np.random.default_rng(0), split.x_test, split.y_test
-    shares, widths = [], []
+    found = []
     for _ in range(_HALVES):
         held, new = np.array_split(random.permutation(len(y)), 2)
         fitted = Conformal().fit_distribution(predict(x[held]), y[held])
-        calibrated = fitted.calibrate(predict(x[new]))
-        low, high, share = _interval(calibrated, y[new])
-        shares.append(share)
-        widths.append(np.mean(high - low))
-    return {
-        "with Conformal": float(np.mean(shares)),
-        "mean width": float(np.mean(widths)),
-    }
+        found.append(_kept(fitted.calibrate(predict(x[new])), y[new]))
+    share, width = np.mean(found, axis=0).tolist()
+    return {"with Conformal": share, "mean width": width}
 
 
 def _wrong_labels(page, quick):
@@ -174,10 +169,9 @@ def _wrong_labels(page, quick):
     if quick:
         x, y, true = x[:300], y[:300], true[:300]
     network = train_for_audit(x, y, epochs=2 if quick else None)
+    memory = network.data_parameter
     report = audit(
-        *(network.model, x, y, page),
-        data_parameter=network.data_parameter,
-        title=TITLE,
+        network.model, x, y, page, data_parameter=memory, title=TITLE
     )
     wrong, suspects = y != true, report.suspects()
     count = int(wrong.sum())
@@ -218,18 +212,14 @@ def _weights(weights):
         name: float(np.sqrt(np.mean((values - weights["true"]) ** 2)))
         for name, values in weights.items()
     }
-    most = 1.1 * max(np.abs(values).max() for values in weights.values())
+    most = 1.1 * np.abs(list(weights.values())).max()
     names = "number of the weight", "weight"
     chart = Chart((-1, 50), (-most, most), names, "True and learned weights")
     chart.grid()
-    for css, name in zip(("data", *_COLORS), weights, strict=False):
-        points = list(enumerate(weights[name]))
-        chart.dots(css, points, 6.0 if name == "true" else 3.0)
-    keys = {
-        "data": "truth",
-        "before": "no regularizer",
-        "after": "MultiLasso",
-    }
+    keys = {"data": "truth", "before": "no regularizer", "after": "MultiLasso"}
+    for css, (name, values) in zip(keys, weights.items(), strict=True):
+        radius = 6.0 if name == "true" else 3.0
+        chart.dots(css, list(enumerate(values)), radius)
     return Part(
         "Weights that do not matter are switched off",
         "Fifty weights, of which five matter, learned from 200 examples. Root "

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 import keras
 import numpy as np
+from keras.ops import convert_to_numpy
 
 from keras_likelihood.diagnosis.diagnosis import Finding
 from keras_likelihood.likelihoods import Bernoulli, Likelihood, Softmax
@@ -13,26 +14,25 @@ from keras_likelihood.reading.targets import are_probabilities, in_range
 
 def check_finite(model, x, outputs) -> Iterator[Finding]:
     """Findings about NaN and infinity, the cause first."""
-    places: dict[str, int] = {}
-    for array in keras.tree.flatten(x):
-        if isinstance(array, np.ndarray) and array.dtype.kind == "f":
-            places["inputs"] = places.get("inputs", 0) + _bad(array)
+    inputs = [
+        array
+        for array in keras.tree.flatten(x)
+        if isinstance(array, np.ndarray) and array.dtype.kind == "f"
+    ]
+    weights = [v for v in model.weights if "float" in v.dtype]
+    places = {"inputs": sum(map(_bad, inputs))}
     for output in outputs:
         y = output.y
         if output.likelihood.takes_bounds:
             # An infinite bound means that there is no bound.
             y = np.where(np.isinf(y), 0, y)
         places[f"targets{output.title}"] = _bad(y)
-    places["weights"] = sum(
-        _bad(keras.ops.convert_to_numpy(v))
-        for v in model.weights
-        if "float" in v.dtype
-    )
+    places["weights"] = sum(map(_bad, map(convert_to_numpy, weights)))
     for output in outputs:
         places[f"predictions{output.title}"] = _bad(output.prediction)
         for parameter in output.parameters:
-            count = _bad(parameter.values)
-            places[f"{parameter.name}{output.title}"] = count
+            place = f"{parameter.name}{output.title}"
+            places[place] = _bad(parameter.values)
     found = {place: count for place, count in places.items() if count}
     if not found:
         return
@@ -62,9 +62,13 @@ def check_targets(output) -> Iterator[Finding]:
         return
     columns = output.y.reshape(-1, output.y.shape[-1]).astype("float64")
     mean, sd = columns.mean(axis=0), columns.std(axis=0)
-    worst = int(np.argmax(np.abs(np.log10(np.maximum(sd, 1e-30)))))
+    is_far = np.abs(mean) > 10 * sd
+    badness = np.abs(np.log10(np.maximum(sd, 1e-30)))
+    if is_far.any() and sd.all():
+        badness = np.abs(mean) / sd
+    worst = int(np.argmax(badness))
     evidence = {"mean": float(mean[worst]), "sd": float(sd[worst])}
-    if np.any(sd == 0):
+    if not sd.all():
         yield Finding(
             "constant_targets",
             f"The targets{output.title} are all the same in at least one "
@@ -73,25 +77,19 @@ def check_targets(output) -> Iterator[Finding]:
             "Check how the targets were read, or leave the column out.",
         )
         return
-    if any(p.unit != 1 for p in output.parameters):
-        # `adapt` of the head was called.
-        return
-    far = np.abs(mean) > 10 * sd
-    if far.any():
-        worst = int(np.argmax(np.abs(mean) / sd))
-        evidence = {"mean": float(mean[worst]), "sd": float(sd[worst])}
-    if not (far.any() or np.any(sd > 10) or np.any(sd < 0.1)):
-        return
-    yield Finding(
-        "unscaled_targets",
-        f"The targets{output.title} are not in units of their own spread, "
-        "but heads start at prediction 0 and scale 1. Much of the training "
-        "is needed to reach the targets.",
-        evidence,
-        "Call `model.adapt(y)` before `fit` if the model ends in a head. "
-        "Otherwise train on `(y - y.mean()) / y.std()` and transform "
-        "predictions and scales back.",
-    )
+    # The unit is 1 unless `adapt` of the head was called.
+    is_adapted = any(p.unit != 1 for p in output.parameters)
+    if not is_adapted and np.any(is_far | (sd > 10) | (sd < 0.1)):
+        yield Finding(
+            "unscaled_targets",
+            f"The targets{output.title} are not in units of their own spread, "
+            "but heads start at prediction 0 and scale 1. Much of the training "
+            "is needed to reach the targets.",
+            evidence,
+            "Call `model.adapt(y)` before `fit` if the model ends in a head. "
+            "Otherwise train on `(y - y.mean()) / y.std()` and transform "
+            "predictions and scales back.",
+        )
 
 
 def check_labels(output) -> Iterator[Finding]:
@@ -134,31 +132,26 @@ def check_labels(output) -> Iterator[Finding]:
 
 def check_logits(output) -> Iterator[Finding]:
     """Findings about probabilities in the place of logits."""
-    likelihood = output.likelihood or Likelihood
-    if not issubclass(likelihood, Softmax | Bernoulli):
-        return
-    p = output.prediction
+    likelihood, p = output.likelihood or Likelihood, output.prediction
     # Values in [0, 1] may be logits, but not if a sigmoid made them.
-    are_normalised = output.kind in PROBABILITIES or (
-        issubclass(likelihood, Softmax)
+    if issubclass(likelihood, Softmax | Bernoulli) and (
+        output.kind in PROBABILITIES
+        or issubclass(likelihood, Softmax)
         and are_probabilities(p.reshape(-1, p.shape[-1]))
-    )
-    if not are_normalised:
-        return
-    yield Finding(
-        "probabilities_as_logits",
-        f"The predictions{output.title} look like probabilities, but the "
-        "loss takes logits and applies the softmax or sigmoid itself.",
-        {"smallest": float(p.min()), "largest": float(p.max())},
-        "Remove the softmax or sigmoid of the last layer.",
-    )
+    ):
+        yield Finding(
+            "probabilities_as_logits",
+            f"The predictions{output.title} look like probabilities, but the "
+            "loss takes logits and applies the softmax or sigmoid itself.",
+            {"smallest": float(p.min()), "largest": float(p.max())},
+            "Remove the softmax or sigmoid of the last layer.",
+        )
 
 
 def check_outliers(output) -> Iterator[Finding]:
     """Findings about few examples that make most of the loss."""
     nll = output.nll(output.y)
-    finite = np.isfinite(nll)
-    if len(nll) < 50 or not finite.all():
+    if len(nll) < 50 or not np.isfinite(nll).all():
         return
     excess = np.maximum(nll - np.median(nll), 0)
     count = -(-len(nll) // 100)

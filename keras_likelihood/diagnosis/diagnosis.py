@@ -21,17 +21,16 @@ class Finding:
 
     def __str__(self):
         numbers = ", ".join(
-            f"{name}={_shown(value)}" for name, value in self.evidence.items()
+            f"{name}={value:.3g}"
+            if isinstance(value, float)
+            else f"{name}={value}"
+            for name, value in self.evidence.items()
         )
         return (
             f"{self.name}: {self.message}\n"
             f"    evidence: {numbers}\n"
             f"    remedy: {self.remedy}"
         )
-
-
-def _shown(value):
-    return f"{value:.3g}" if isinstance(value, float) else f"{value}"
 
 
 class Diagnosis(list):

@@ -22,20 +22,15 @@ _SATURATED = {
 
 def check_ranges(output) -> Iterator[Finding]:
     """Findings about the values of one output's parameters."""
-    for parameter in output.parameters:
-        if not parameter.learned or not np.isfinite(parameter.values).all():
-            continue
-        if parameter.constraint.low == -np.inf:
-            # Every value is possible here.
-            continue
-        finding = (
-            _collapsed(output, parameter)
-            or _saturated(output, parameter)
-            or _ran_away(output, parameter)
-        )
-        if finding is not None:
-            yield finding
-    if output.is_real and any(p.learned for p in output.parameters):
+    learned = [p for p in output.parameters if p.learned]
+    for parameter in learned:
+        # Without a lower end every value is possible.
+        has_end = parameter.constraint.low != -np.inf
+        if has_end and np.isfinite(parameter.values).all():
+            checks = (_collapsed, _saturated, _ran_away)
+            found = (check(output, parameter) for check in checks)
+            yield from [f for f in found if f][:1]
+    if output.is_real and learned:
         yield from _misfit(output)
 
 
@@ -115,27 +110,22 @@ def _ran_away(output, parameter):
     median = float(np.median(parameter.values))
     if median <= 100 * unit:
         return None
-    if parameter.name == "df":
-        remedy = "Such tails are normal. Use `NormalLoss`."
-    else:
-        remedy = (
-            "Lower the learning rate or `learning_rate_multiplier`, "
-            "standardise the features (`normalize='layer'` in the head), and "
-            "prefer a softplus constraint to `Exp`."
-        )
     return Finding(
         "ran_away",
         f"The {parameter.name}{output.title} has grown to {median:.3g}, more "
         f"than a hundred times its natural size.",
         {"median": median, "natural_size": float(unit)},
-        remedy,
+        "Such tails are normal. Use `NormalLoss`."
+        if parameter.name == "df"
+        else "Lower the learning rate or `learning_rate_multiplier`, "
+        "standardise the features (`normalize='layer'` in the head), and "
+        "prefer a softplus constraint to `Exp`.",
     )
 
 
 def _misfit(output):
     """Whether the central 50 % intervals contain half of the targets."""
-    step = -(-len(output.y) // _MOST_ROWS)
-    rows = slice(None, None, step)
+    rows = slice(None, None, -(-len(output.y) // _MOST_ROWS))
     try:
         cdf = output.distribution(rows).cdf(output.y[rows])
     except NotImplementedError:
@@ -152,11 +142,6 @@ def _misfit(output):
         "targets.",
         {"inside_central_half": inside, "targets": int(depth.size)},
         f"Train for longer if it still {'grows' if small else 'falls'}. "
-        + (
-            "Otherwise regularize, stop earlier, or fit"
-            if small
-            else "Else fit"
-        )
-        + " it to held-out data by "
-        "`kl.recalibration.regression.GlobalScaling`.",
+        f"{'Otherwise regularize, stop earlier, or' if small else 'Else'} fit "
+        "it to held-out data by `kl.recalibration.regression.GlobalScaling`.",
     )

@@ -8,7 +8,8 @@ from keras_likelihood.metrics.functions import (
     top_class,
 )
 
-_BLUE, _GREY, _RED = "#2b6cb0", "#a0aec0", "#c05621"
+_BLUE, _GREY, _RED, _PALE = "#2b6cb0", "#a0aec0", "#c05621", "#e2e8f0"
+_COLOURS = (_RED, _BLUE, "#2f855a", "#6b46c1")
 
 
 def plot_reliability(y_true, probabilities, *, bins=15, title=None, axes=None):
@@ -40,43 +41,27 @@ def plot_reliability(y_true, probabilities, *, bins=15, title=None, axes=None):
     belief = np.bincount(index, confidence, minlength=bins)[full] / size[full]
     rate = hits / size[full]
     low, high = _wilson(hits, size[full])
+    bars = np.maximum([rate - low, high - rate], 0)
     diagram.plot([0, 1], [0, 1], color=_GREY, linewidth=1, zorder=1)
     diagram.vlines(belief, rate, belief, color=_RED, alpha=0.35, linewidth=4)
-    diagram.errorbar(
-        belief,
-        rate,
-        yerr=[np.maximum(rate - low, 0), np.maximum(high - rate, 0)],
-        fmt="o",
-        markersize=4,
-        color=_BLUE,
-        ecolor=_BLUE,
-        elinewidth=1,
-        capsize=2,
-    )
+    style = {"fmt": "o", "markersize": 4, "elinewidth": 1, "capsize": 2}
+    diagram.errorbar(belief, rate, bars, color=_BLUE, **style)
     ece = expected_calibration_error(y_true, probabilities, bins=bins)
-    diagram.text(
-        0.04,
-        0.95,
-        f"ECE {ece:.3f}\naccuracy {right.mean():.3f}",
-        transform=diagram.transAxes,
-        verticalalignment="top",
-    )
+    words = f"ECE {ece:.3f}\naccuracy {right.mean():.3f}"
+    place = {"transform": diagram.transAxes, "verticalalignment": "top"}
+    diagram.text(0.04, 0.95, words, **place)
     diagram.set(xlim=(0, 1), ylim=(0, 1), ylabel="accuracy")
     diagram.tick_params(labelbottom=False)
     if title:
         diagram.set_title(title)
     edges = np.linspace(0, 1, bins + 1)
     histogram.stairs(size / size.sum(), edges, fill=True, color=_GREY)
-    histogram.axvline(
-        confidence.mean(), color=_RED, linewidth=1, label="mean confidence"
-    )
-    histogram.axvline(
-        right.mean(),
-        color=_BLUE,
-        linewidth=1,
-        linestyle="--",
-        label="accuracy",
-    )
+    for label, values, color, style in (
+        ("mean confidence", confidence, _RED, "-"),
+        ("accuracy", right, _BLUE, "--"),
+    ):
+        line = {"color": color, "linewidth": 1, "linestyle": style}
+        histogram.axvline(values.mean(), label=label, **line)
     histogram.legend(frameon=False, loc="upper left", fontsize="x-small")
     histogram.set(xlim=(0, 1), xlabel="confidence", ylabel="share")
     return diagram.figure
@@ -126,9 +111,6 @@ def _wilson(hits, size, z=1.96):
     return centre - half_width, centre + half_width
 
 
-_COLOURS = ("#c05621", "#2b6cb0", "#2f855a", "#6b46c1")
-
-
 def plot_calibration_curve(cdf_values, *, axes=None):
     """Draws observed against predicted frequencies.
 
@@ -149,22 +131,16 @@ def plot_calibration_curve(cdf_values, *, axes=None):
     p = np.linspace(0, 1, 201)
     count = min(np.size(v) for v in curves.values())
     half = 1.96 * np.sqrt(p * (1 - p) / count)
-    axes.fill_between(p, p - half, p + half, color="#e2e8f0", zorder=0)
-    axes.plot([0, 1], [0, 1], color="#a0aec0", linewidth=1)
+    axes.fill_between(p, p - half, p + half, color=_PALE, zorder=0)
+    axes.plot([0, 1], [0, 1], color=_GREY, linewidth=1)
     for colour, (title, values) in zip(_COLOURS, curves.items(), strict=False):
         ordered = np.sort(np.ravel(values))
         share = np.searchsorted(ordered, p, side="right") / len(ordered)
-        cal = calibration_error(ordered)
-        label = f"{title}  CAL {cal:.4f}".strip()
+        label = f"{title}  CAL {calibration_error(ordered):.4f}".strip()
         axes.plot(p, share, color=colour, label=label)
     axes.legend(frameon=False, loc="upper left")
-    axes.set(
-        xlim=(0, 1),
-        ylim=(0, 1),
-        aspect="equal",
-        xlabel="predicted frequency",
-        ylabel="observed frequency",
-    )
+    names = {"xlabel": "predicted frequency", "ylabel": "observed frequency"}
+    axes.set(xlim=(0, 1), ylim=(0, 1), aspect="equal", **names)
     return axes.figure
 
 
@@ -187,9 +163,9 @@ def plot_pit_histogram(cdf_values, *, bins: int = 20, axes=None):
     values = np.ravel(cdf_values)
     density, edges = np.histogram(values, bins, (0, 1), density=True)
     half = 1.96 * np.sqrt(bins * (1 - 1 / bins) / len(values))
-    axes.axhspan(max(1 - half, 0), 1 + half, color="#e2e8f0", zorder=0)
-    axes.stairs(density, edges, fill=True, color=_COLOURS[1], alpha=0.7)
-    axes.axhline(1, color="#a0aec0", linewidth=1)
+    axes.axhspan(max(1 - half, 0), 1 + half, color=_PALE, zorder=0)
+    axes.stairs(density, edges, fill=True, color=_BLUE, alpha=0.7)
+    axes.axhline(1, color=_GREY, linewidth=1)
     axes.set(xlim=(0, 1), xlabel="F(y)", ylabel="density")
     return axes.figure
 
@@ -197,5 +173,4 @@ def plot_pit_histogram(cdf_values, *, bins: int = 20, axes=None):
 def _square_axes():
     import matplotlib.pyplot as plt
 
-    _, axes = plt.subplots(figsize=(4.2, 4.2), layout="constrained")
-    return axes
+    return plt.subplots(figsize=(4.2, 4.2), layout="constrained")[1]

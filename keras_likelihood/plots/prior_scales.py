@@ -40,12 +40,8 @@ def plot_prior_scales(model: keras.Layer, ax=None):
         ax = plt.subplots(figsize=(5, 4), layout="constrained")[1]
     for i, weight in enumerate(weights):
         _scatter(ax, weight, color=f"C{i % 10}")
-    ax.set(
-        xscale="log",
-        yscale="log",
-        xlabel="size of the weight",
-        ylabel="scale of its prior",
-    )
+    ax.set(xscale="log", xlabel="size of the weight")
+    ax.set(yscale="log", ylabel="scale of its prior")
     ax.legend(title="dots: on, circles: off")
     return ax
 
@@ -61,11 +57,5 @@ def _scatter(ax, weight, color):
         drawn = np.random.default_rng(0).choice(size.size, _MOST, replace=False)
         off, scale, size = off[drawn], scale[drawn], size[drawn]
     ax.scatter(size[~off], scale[~off], s=12, color=color, label=weight.path)
-    ax.scatter(
-        size[off],
-        scale[off],
-        s=12,
-        facecolors="none",
-        edgecolors=color,
-        linewidths=0.6,
-    )
+    hollow = {"facecolors": "none", "edgecolors": color, "linewidths": 0.6}
+    ax.scatter(size[off], scale[off], s=12, **hollow)
