@@ -6,7 +6,6 @@ import numpy as np
 
 from keras_likelihood.backend.whole_files import replacing
 from keras_likelihood.commands import files, outputs
-from keras_likelihood.commands.table_models import read_examples
 
 add_parser = outputs.new_command(
     "audit",
@@ -60,7 +59,7 @@ def run(args) -> None:
             f"Received: {args.output}"
         )
     model = files.load_model(args.model) if args.model else None
-    data = read_examples(model, args.data, args)
+    data = files.read_examples(model, args.data, args)
     if args.apply:
         _apply(args, data)
         return
@@ -81,14 +80,10 @@ def run(args) -> None:
         apply="decisions.csv",
         output=outputs.unused(f"corrected{suffix}"),
     )
+    title = args.title or f"Data audit of {pathlib.Path(args.data).name}"
+    advice = "This command writes the corrected data:", command
     report.path = write_audit(
-        report,
-        shown,
-        args.output,
-        args.top,
-        args.title or f"Data audit of {pathlib.Path(args.data).name}",
-        data["y"],
-        ("This command writes the corrected data:", command),
+        report, shown, args.output, args.top, title, data["y"], advice
     )
     if args.issues:
         with replacing(args.issues) as temporary:
@@ -108,14 +103,8 @@ def _judge(args, model, x, y, names):
             return audit(model, x, y, None, **options)
     x = fill_missing(x)
     with args.console.progress("training a network", 0) as on_epoch:
-        network = train_for_audit(
-            x,
-            y,
-            task=args.task,
-            classes=names and len(names),
-            epochs=args.epochs,
-            on_epoch=on_epoch,
-        )
+        fit = {"task": args.task, "epochs": args.epochs, "on_epoch": on_epoch}
+        network = train_for_audit(x, y, classes=names and len(names), **fit)
     options["data_parameter"] = network.data_parameter
     return audit(network.model, x, y, None, **options)
 
@@ -135,14 +124,10 @@ def _apply(args, data):
         else:
             np.savez(temporary, x=data["x"][keep], y=y[keep])
     console = args.console
-    console.facts(
-        {
-            "corrected labels": f"{changed:,}",
-            "left out": f"{left_out:,}",
-            "examples": f"{int(keep.sum()):,}",
-            "data": args.output,
-        }
-    )
+    counts = {"corrected labels": changed, "left out": left_out}
+    counts["examples"] = int(keep.sum())
+    facts = {name: f"{count:,}" for name, count in counts.items()}
+    console.facts({**facts, "data": args.output})
     console.result(corrected=changed, left_out=left_out, written=args.output)
     options = {"target": args.target, "output": outputs.unused("audit.html")}
     console.next_step(
@@ -165,22 +150,17 @@ def _read_names(path):
 
 def worst_examples(report, most: int = 8) -> list[dict]:
     """The worst suspects, or the highest scores if nothing is suspected."""
-    issues, names = report.label_issues, report.label_names
+    names, columns = report.label_names, report.shown_columns()
+    columns = {"score": report.scores, **columns}
     chosen = report.suspects() if report.num_issues else report.ranked()
-
-    def label(value):
-        return names[value] if names else value.item()
-
-    return [
-        {
-            "example": int(at),
-            "given": label(issues["given_label"][at]),
-            "predicted": label(issues["predicted_label"][at]),
-            "score": float(report.scores[at]),
-            **{k: float(v[at]) for k, v in report.shown_columns().items()},
-        }
-        for at in chosen[:most]
-    ]
+    found = []
+    for at in chosen[:most].tolist():
+        row = {"example": at}
+        for which in ("given", "predicted"):
+            value = report.label_issues[f"{which}_label"][at]
+            row[which] = names[value] if names else value.item()
+        found.append(row | {k: float(v[at]) for k, v in columns.items()})
+    return found
 
 
 def _print(report, args, command):

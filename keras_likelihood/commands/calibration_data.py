@@ -8,7 +8,6 @@ import numpy as np
 from keras_likelihood import likelihoods
 from keras_likelihood.backend.csv_tables import CsvTable
 from keras_likelihood.commands import files
-from keras_likelihood.commands.table_models import read_alike, read_examples
 from keras_likelihood.commands.tasks import ClassifierTask, RegressorTask
 from keras_likelihood.reading import read_output
 from keras_likelihood.reading.stock_models import with_likelihood
@@ -24,8 +23,8 @@ def load_task(args):
     if not args.model:
         return _task_of_arrays(args)
     model = files.load_model(args.model)
-    val = read_examples(model, args.data, args)
-    test = read_alike(model, args.test, args, val) if args.test else None
+    val = files.read_examples(model, args.data, args)
+    test = files.read_alike(model, args.test, args, val) if args.test else None
     return task_of_model(model, val, test, args)
 
 
@@ -121,8 +120,6 @@ def _open_regressor(model, val, args):
 
 
 def _classifier_task(args, val, test, calibrated_model=None):
-    if test:
-        _check_alike(args, val, test, ("logits", "features"))
     for data in filter(None, (val, test)):
         shape = np.shape(data["logits"])
         shape = shape if len(shape) > 1 else (*shape, 1)
@@ -140,10 +137,18 @@ def _task_of_arrays(args):
             f"{args.test} must hold the arrays of {args.data}. "
             f"Received: {sorted(test)}"
         )
+    for name in ("logits", "scale", "features"):
+        needed, found = (
+            np.shape(data[name])[1:] if data and name in data else None
+            for data in (val, test)
+        )
+        if test and needed is not None and needed != found:
+            raise files.CommandError(
+                f"`{name}` must have the shape (n, ...) of {args.data} in "
+                f"{args.test} too, after n {needed}. Received: {found}"
+            )
     if "logits" in val:
         return _classifier_task(args, val, test)
-    if test:
-        _check_alike(args, val, test, ("scale", "features"))
     return RegressorTask(_as_regressor(val), test and _as_regressor(test))
 
 
@@ -218,16 +223,3 @@ def _as_regressor(data):
         "features": data.get("features"),
         "has_scale": "scale" in data,
     }
-
-
-def _check_alike(args, val, test, names):
-    for name in names:
-        if val.get(name) is None:
-            continue
-        needed = np.shape(val[name])[1:]
-        found = np.shape(test.get(name))[1:]
-        if needed != found or test.get(name) is None:
-            raise files.CommandError(
-                f"`{name}` must have the shape (n, ...) of {args.data} in "
-                f"{args.test} too, after n {needed}. Received: {found}"
-            )

@@ -4,9 +4,7 @@ import pathlib
 
 import numpy as np
 
-from keras_likelihood.commands import outputs
-from keras_likelihood.commands.files import CommandError, load_model, running
-from keras_likelihood.commands.table_models import read_alike, read_examples
+from keras_likelihood.commands import files, outputs
 
 FEWEST = 20
 """Smallest number of examples."""
@@ -39,13 +37,13 @@ add_parser = outputs.new_command(
 def run(args) -> None:
     """Runs the command."""
     outputs.check_files(args, "output")
-    model = load_model(args.model)
-    data = read_examples(model, args.data, args)
-    test = read_alike(model, args.test, args, data) if args.test else None
+    model = files.load_model(args.model)
+    data = files.read_examples(model, args.data, args)
+    test = files.read_alike(model, args.test, args, data) if args.test else None
     for path, found in ((args.data, data), (args.test, test or data)):
         inputs, labels = len(found["x"]), len(found["y"])
         if inputs != labels or labels < FEWEST:
-            raise CommandError(
+            raise files.CommandError(
                 f"{path}: a checkup needs at least {FEWEST} examples, and a "
                 f"label or target for each. Received: {inputs} inputs and "
                 f"{labels} labels"
@@ -53,12 +51,8 @@ def run(args) -> None:
     from keras_likelihood.pages.page import VERDICTS, write_page
 
     parts, task = _examine(args, model, data, test)
-    facts = {
-        "Model": args.model,
-        "Task": task.name,
-        "Data": args.data,
-        "Calibration judged on": args.test or "a random half of the data",
-    }
+    facts = {"Model": args.model, "Task": task.name, "Data": args.data}
+    facts["Calibration judged on"] = args.test or "a random half of the data"
     title = f"Checkup of {pathlib.Path(args.model).name}"
     write_page(args.output, "report.html", title, facts=facts, parts=parts)
     console = args.console
@@ -101,7 +95,7 @@ def _examine(args, model, data, test):
         on_progress(15, 100)
         calibration, fitted = parts.check_calibration(task, args)
         on_progress(55, 100)
-        with running(args.model, args.data):
+        with files.running(args.model, args.data):
             doubtful = parts.check_labels(model, data, labels, task, args)
         on_progress(65, 100)
 

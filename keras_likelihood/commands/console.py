@@ -15,11 +15,10 @@ _NUMBER = re.compile(r"[-+\u2212]?[\d.,]+(e[-+]?\d+)?( ?%)?|-|")
 
 
 class Console:
-    """All commands print through this class.
+    """All commands print through this class: text to stdout, or one JSON.
 
-    Text goes to stdout. In a terminal it has colours, unless the variable
-    `NO_COLOR` is set. In a pipe or a file it is plain. Progress goes to
-    stderr. With `as_json`, one JSON document is printed instead of text.
+    Text has colours in a terminal, unless the variable `NO_COLOR` is set, and
+    is plain in a pipe or a file. Progress goes to stderr.
     """
 
     def __init__(self, command: str, *, as_json=False, quiet=False):
@@ -48,12 +47,12 @@ class Console:
         """
         if self._is_silent:
             return
-        from rich import box
+        from rich.box import SIMPLE_HEAD
         from rich.table import Table
         from rich.text import Text
 
         console = _rich()
-        frame = box.SIMPLE_HEAD if console.is_terminal else None
+        frame = SIMPLE_HEAD if console.is_terminal else None
         table = Table(box=frame, pad_edge=False, header_style="bold")
         rows = [[printable(cell) for cell in row] for row in rows]
         for at, name in enumerate(columns):
@@ -108,10 +107,9 @@ def showing_progress(text: str, *, after: float = 0.0, quiet: bool = False):
         now = time.monotonic()
         # The first step also compiles, and says little about the others.
         first = first or (done, now)
-        if quiet or now - begun < after or said >= total:
-            return
         is_small_step = 1 < done < total and done - said < total / 10
-        if is_small_step and not is_terminal:
+        hidden = quiet or now - begun < after or said >= total
+        if hidden or (is_small_step and not is_terminal):
             return
         said, line = done, f"{text}: {done:.0f} of {total}"
         if first[0] < done < total:

@@ -38,15 +38,17 @@ def run(args) -> None:
 
     cells = read_file(regular_file(args.data))
     model = estimator_of(load_model(args.model))
-    names, columns = _predict(model, cells, args)
     unlike = model.unlike_training(cells)
+    columns = {
+        "row": range(len(unlike)),
+        **_predict(model, cells, args),
+        "unlike_training": map(" ".join, unlike),
+    }
     with replacing(output) as temporary:
         with open(temporary, "w", newline="") as file:
             writer = csv.writer(file)
-            writer.writerow(["row", *names, "unlike_training"])
-            rows = zip(*columns, unlike, strict=True)
-            for at, (*values, strange) in enumerate(rows):
-                writer.writerow([at, *values, " ".join(strange)])
+            writer.writerow(columns)
+            writer.writerows(zip(*columns.values(), strict=True))
     count = sum(map(bool, unlike))
     args.console.say(
         f"Predicted {len(unlike)} row(s), of which {count} are unlike the "
@@ -60,11 +62,12 @@ def run(args) -> None:
 
 
 def _predict(model, cells, args):
-    """Names and values of the columns to write."""
+    """Values of the columns to write, by name."""
     if hasattr(model, "interval"):
         values = model.predict(cells), *model.interval(cells, args.coverage)
-        texts = [[f"{number:.8g}" for number in v] for v in values]
-        return ["prediction", "lower", "upper"], texts
+        names = "prediction", "lower", "upper"
+        texts = ([f"{number:.8g}" for number in v] for v in values)
+        return dict(zip(names, texts, strict=True))
     p = model.predict_proba(cells)
     classes = np.array(as_texts(model.classes_))
     found = {
@@ -79,4 +82,4 @@ def _predict(model, cells, args):
             "There is no column `possible`: a model that was recalibrated has "
             "no calibrated sets of classes."
         )
-    return list(found), list(found.values())
+    return found

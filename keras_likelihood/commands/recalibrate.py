@@ -7,11 +7,13 @@ import numpy as np
 
 from keras_likelihood.backend.whole_files import replacing
 from keras_likelihood.commands import outputs
-from keras_likelihood.commands.diagram import print_diagram
+from keras_likelihood.commands.console import printable
 from keras_likelihood.commands.files import UsageError
 
 METHODS = ["global", "linear", "features", "deep", "vector", "matrix"]
 METHODS += ["platt", "isotonic"]
+_WIDTH = 20
+"""Number of characters of a full bar."""
 
 
 add_parser = outputs.new_command(
@@ -46,9 +48,8 @@ add_parser = outputs.new_command(
 
 def run(args) -> None:
     """Runs the command."""
-    allowed = ".keras" if args.model else ".npz"
-    if not args.model and os.path.isdir(args.test or args.data):
-        allowed = ".npy"
+    is_folder = os.path.isdir(args.test or args.data)
+    allowed = ".keras" if args.model else ".npy" if is_folder else ".npz"
     # A file has the suffix of what it holds; none is added.
     if args.output and pathlib.Path(args.output).suffix != allowed:
         what = "a model" if args.model else "probabilities"
@@ -67,7 +68,7 @@ def run(args) -> None:
     words = gain(task, scores["none"], scores[args.method])
     console.say(words, style="bold")
     curves = {"before": task.curve(None), "after": task.curve(chosen)}
-    print_diagram(console, task, **curves)
+    _print_diagram(console, task, **curves)
     if args.output:
         with replacing(args.output) as temporary:
             if args.model:
@@ -91,12 +92,10 @@ def run(args) -> None:
 
 def _fit_all(task, args):
     """Fits the methods, and prints their scores in a table."""
-    names = [args.method]
-    if args.method == "auto" and "auto" in task.methods():
-        names = list(task.methods())
+    is_auto, console = args.method == "auto", args.console
+    names = list(task.methods()) if is_auto else [args.method]
     fitted = {"none": None}
     scores = {"none": {**task.judge(None), "seconds": 0.0}}
-    console = args.console
     with console.progress("fitting") as on_method:
         for number, name in enumerate(names, start=1):
             one = fitted[name] = task.fit(name)
@@ -114,7 +113,7 @@ def _fit_all(task, args):
         if args.test
         else "(on the data that they were fitted to; use --test for other data)"
     )
-    if args.method == "auto":
+    if is_auto:
         chosen = task.chosen(fitted["auto"])
         console.result(auto=chosen)
         console.say(f"auto chose {chosen} by cross-validation")
@@ -157,13 +156,10 @@ def _next(args, suffix):
     output = None
     if args.test and not args.output:
         output = outputs.unused(f"calibrated{suffix}")
+    method = args.method if args.method != "auto" else None
+    options = {"test": test, "method": method, "features": args.features}
     command = outputs.shell_on_data(
-        args,
-        "recalibrate",
-        test=test,
-        method=args.method if args.method != "auto" else None,
-        features=args.features,
-        output=output,
+        args, "recalibrate", output=output, **options
     )
     if not args.test:
         words = f"evaluate on new data, here {test} (replace it by your file):"
@@ -174,3 +170,33 @@ def _next(args, suffix):
         words = "load it in Python, after `import keras_likelihood`:"
         return words, f"keras.models.load_model({args.output!r})"
     return "load it in Python:", f"numpy.load({args.output!r})"
+
+
+def _print_diagram(console, task, before: list, after: list) -> None:
+    """Prints what the model predicts and what is observed."""
+    places = {row["name"]: row["expected"] for row in before + after}
+    rows = {name: [name] for name in sorted(places, key=places.__getitem__)}
+    columns = [task.expected]
+    for title, curve in {"before": before, "after": after}.items():
+        if curve:
+            columns += [f"{title}: {task.observed}", ""]
+            known = {row["name"]: row for row in curve}
+            for name, cells in rows.items():
+                cells += ["-", ""]
+                if name in known:
+                    share = known[name]["observed"]
+                    drawn = bar(share, known[name]["expected"])
+                    cells[-2:] = [f"{share:.0%}", drawn]
+    console.table(columns, list(rows.values()))
+    mark = printable("│", "|")
+    words = f"(bars: {task.observed}; {mark}: {task.expected}. Calibrated bars "
+    console.say(f"{words}end at {mark}.)", "dim")
+
+
+def bar(share: float, mark: float) -> str:
+    """A bar as long as the share, with a line at the mark."""
+    filled = round(share * _WIDTH)
+    empty = printable("·", ".") * (_WIDTH - filled)
+    cells = list(printable("█", "#") * filled + empty)
+    cells.insert(round(mark * _WIDTH), printable("│", "|"))
+    return "".join(cells)

@@ -10,8 +10,8 @@ import pytest
 from keras_likelihood import cli
 from keras_likelihood.commands import detect
 from keras_likelihood.commands.console import Console, printable
-from keras_likelihood.commands.diagram import bar
 from keras_likelihood.commands.files import CommandError, UsageError
+from keras_likelihood.commands.recalibrate import bar
 
 pytestmark = pytest.mark.one_backend
 
