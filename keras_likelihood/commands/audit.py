@@ -170,23 +170,12 @@ def _print(report, args, command):
     written = {"page": report.path}
     if args.issues:
         written["table"] = args.issues
-    console.facts(
-        {
-            "examples": f"{n:,}",
-            "score": report.score_name,
-            f"suspected {what}": f"{issues:,} ({issues / n:.1%})",
-            **written,
-        }
-    )
+    facts = {"examples": f"{n:,}", "score": report.score_name}
+    facts[f"suspected {what}"] = f"{issues:,} ({issues / n:.1%})"
+    console.facts({**facts, **written})
     worst = worst_examples(report)
-    console.result(
-        examples=n,
-        task=report.task,
-        score=report.score_name,
-        suspected=issues,
-        worst=worst,
-        **written,
-    )
+    found = {"examples": n, "task": report.task, "score": report.score_name}
+    console.result(**found, suspected=issues, worst=worst, **written)
     kind = f"most doubtful {what}" if issues else "highest scores"
     console.say(f"The {kind}:", style="bold")
     console.table(list(worst[0]), [list(map(shown, w.values())) for w in worst])

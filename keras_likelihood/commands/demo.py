@@ -54,7 +54,7 @@ def run(args) -> None:
         f"open {stories} in a browser. Then look at a model of your own:",
         "keras-likelihood checkup model.keras --data data.npz",
     )
-    display = any(map(os.environ.get, ("DISPLAY", "WAYLAND_DISPLAY")))
+    display = os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
     if display and sys.stdout.isatty():
         webbrowser.open(stories.absolute().as_uri())
 

@@ -57,15 +57,12 @@ def run(args) -> None:
     for note in table.notes:
         console.say(f"{note}.")
 
+    name = DETECTORS[args.detector]
+    options = {"contamination": args.contamination, "random_state": args.seed}
+
     def fit(x):
         with console.progress("fitting the detector") as on_round:
-            return fit_detector(
-                x,
-                on_round,
-                DETECTORS[args.detector],
-                contamination=args.contamination,
-                random_state=args.seed,
-            )
+            return fit_detector(x, on_round, name, **options)
 
     found = score_table(table, fit, args.top, args.seed, console)
     with replacing(args.output) as temporary:
@@ -76,8 +73,7 @@ def run(args) -> None:
     if args.save:
         console.next_step(
             "score new rows with the saved detector, in Python:",
-            f"kl.outliers.{DETECTORS[args.detector]}.load({args.save!r})"
-            ".decision_function(x)",
+            f"kl.outliers.{name}.load({args.save!r}).decision_function(x)",
         )
         return
     save = outputs.unused("detector.zip")
@@ -144,23 +140,14 @@ def _show(args, found, notes):
         f"--contamination sets ({args.contamination:g}): their score is above "
         f"the threshold {threshold:.3f}."
     )
-    if found.fitted_rows < rows:
-        words += (
-            f" The detector was fitted to a random sample of "
-            f"{found.fitted_rows} of them."
-        )
+    fitted_rows, strange = found.fitted_rows, found.strangest
+    if fitted_rows < rows:
+        words += " The detector was fitted to a random sample of "
+        words += f"{fitted_rows} of them."
     console.say(f"{words} The scores are in {args.output}")
-    console.result(
-        strangest=found.strangest,
-        rows=rows,
-        fitted_rows=found.fitted_rows,
-        flagged=flagged,
-        threshold=threshold,
-        output=args.output,
-        notes=notes,
-        detector=args.save,
-        page=args.page,
-    )
+    console.result(strangest=strange, rows=rows, fitted_rows=fitted_rows)
+    console.result(flagged=flagged, threshold=threshold, output=args.output)
+    console.result(notes=notes, detector=args.save, page=args.page)
     if not args.page:
         return
     from keras_likelihood.pages.charts import histogram

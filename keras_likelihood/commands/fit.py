@@ -49,31 +49,20 @@ def run(args) -> None:
     target = args.target or list(table)[-1]
     is_number = _task(args, table.get(target)) == "regression"
     kind = tabular.Regressor if is_number else tabular.Classifier
-    model = kind(
-        members=args.members,
-        epochs=args.epochs,
-        random_state=args.seed,
-    )
+    options = {"members": args.members, "epochs": args.epochs}
+    model = kind(**options, random_state=args.seed)
     with args.console.progress("training") as model.on_round:
         model.fit(table, target=target)
     model.save(args.output)
     args.console.say(model.summary().replace("\n", ". "))
     model.report(args.report)
-    args.console.result(
-        output=args.output,
-        report=args.report,
-        scores=model.scores_,
-        likelihood=model.likelihood_.name(),
-    )
+    found = {"scores": model.scores_, "likelihood": model.likelihood_.name()}
+    args.console.result(output=args.output, report=args.report, **found)
+    predictions = outputs.unused("predictions.csv")
     args.console.next_step(
         f"open {args.report} in a browser, and predict rows, here those of the "
         "same table:",
-        outputs.shell(
-            "predict",
-            args.output,
-            args.data,
-            output=outputs.unused("predictions.csv"),
-        ),
+        outputs.shell("predict", args.output, args.data, output=predictions),
     )
 
 

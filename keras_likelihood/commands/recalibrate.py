@@ -78,15 +78,10 @@ def run(args) -> None:
         console.say(f"wrote {args.output} ({args.method})")
     else:
         console.say("Nothing was written. Use --output to write the result.")
-    console.result(
-        gain=words,
-        task=task.name,
-        judged_on="test" if args.test else "data",
-        scores=scores,
-        method=args.method,
-        reliability=curves,
-        written=[args.output] if args.output else [],
-    )
+    judged_on = "test" if args.test else "data"
+    console.result(gain=words, task=task.name, judged_on=judged_on)
+    console.result(scores=scores, method=args.method, reliability=curves)
+    console.result(written=[args.output] if args.output else [])
     console.next_step(*_next(args, allowed))
 
 
@@ -158,9 +153,8 @@ def _next(args, suffix):
         output = outputs.unused(f"calibrated{suffix}")
     method = args.method if args.method != "auto" else None
     options = {"test": test, "method": method, "features": args.features}
-    command = outputs.shell_on_data(
-        args, "recalibrate", output=output, **options
-    )
+    options["output"] = output
+    command = outputs.shell_on_data(args, "recalibrate", **options)
     if not args.test:
         words = f"evaluate on new data, here {test} (replace it by your file):"
         return words, command

@@ -106,9 +106,8 @@ def crps(distribution, y):
     """`E|X - y| - E|X - X'| / 2`, in closed form or from draws."""
     if isinstance(distribution, Normal):
         scale = _numpy(distribution.scale)
-        return scale * standard_normal_crps(
-            (y - _numpy(distribution.prediction)) / scale
-        )
+        z = (y - _numpy(distribution.prediction)) / scale
+        return scale * standard_normal_crps(z)
     draws = np.sort(_numpy(distribution.sample(_DRAWS, seed=0)), axis=0)
     rank = np.arange(1, _DRAWS + 1).reshape(-1, *(1,) * y.ndim)
     # The sum is over all pairs of two different draws.
@@ -136,14 +135,11 @@ def error_of_average(values: dict) -> dict:
             # This is the error of a root, to first order.
             errors[name] /= max(2 * np.sqrt(np.mean(each)), 1e-300)
         if name == "ece":
-            errors[name] = _bootstrap(each)
+            random, n = np.random.default_rng(0), len(each)
+            picks = random.integers(n, size=(50, n))
+            drawn = [binned_error(*each[pick].T) for pick in picks]
+            errors[name] = float(np.std(drawn))
     return errors
-
-
-def _bootstrap(pairs, rounds=50):
-    random = np.random.default_rng(0)
-    picks = random.integers(len(pairs), size=(rounds, len(pairs)))
-    return float(np.std([binned_error(*pairs[pick].T) for pick in picks]))
 
 
 def _rows(values):

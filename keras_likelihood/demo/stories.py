@@ -126,12 +126,12 @@ def _intervals(split, fits):
         cdf = convert_to_numpy(distribution.cdf(split.y_test)).ravel()
         inside = [np.mean(np.abs(2 * cdf - 1) <= level) for level in levels]
         chart.line(css, np.c_[levels, inside])
-        mended[loss] = {
-            "as trained": scores[loss]["in 90 % interval"],
-            **_conformal(predict, split),
-        }
-    before = [row["as trained"] for row in mended.values()]
-    after = [row["with Conformal"] for row in mended.values()]
+        kept = {"as trained": scores[loss]["in 90 % interval"]}
+        mended[loss] = kept | _conformal(predict, split)
+    before, after = (
+        [row[name] for row in mended.values()]
+        for name in ("as trained", "with Conformal")
+    )
     keys = dict(zip(_COLORS, fits, strict=True))
     half = len(split.y_test) // 2
     return Part(
@@ -169,10 +169,8 @@ def _wrong_labels(page, quick):
     if quick:
         x, y, true = x[:300], y[:300], true[:300]
     network = train_for_audit(x, y, epochs=2 if quick else None)
-    memory = network.data_parameter
-    report = audit(
-        network.model, x, y, page, data_parameter=memory, title=TITLE
-    )
+    options = {"data_parameter": network.data_parameter, "title": TITLE}
+    report = audit(network.model, x, y, page, **options)
     wrong, suspects = y != true, report.suspects()
     count = int(wrong.sum())
     numbers = {

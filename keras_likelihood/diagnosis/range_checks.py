@@ -87,8 +87,7 @@ def _collapsed(output, parameter):
 def _saturated(output, parameter):
     share, end = max(zip(_at_ends(parameter), ("lower", "upper"), strict=True))
     bounded = end == "upper" or parameter.constraint.low > 0
-    is_shape = parameter.name == "shape"
-    if share < _SHARE or not (bounded or is_shape):
+    if share < _SHARE or not (bounded or parameter.name == "shape"):
         return None
     return Finding(
         "saturated_constraint",
@@ -111,8 +110,7 @@ def _saturated(output, parameter):
 def _ran_away(output, parameter):
     unit = parameter.initial
     if parameter.name == "scale" and output.is_real:
-        # The limit is relative to a robust spread, which outliers do not
-        # change.
+        # Outliers do not change a robust spread.
         errors = np.abs(output.y - output.prediction)
         unit = max(float(np.std(output.y)), float(np.median(errors)), 1e-30)
     median = float(np.median(parameter.values))
@@ -180,18 +178,16 @@ def check_mean(model, x, output, batch_size) -> Iterator[Finding]:
         return
     features = features.reshape(-1, features.shape[-1]).astype("float64")
     step = -(-len(features) // _MOST_ROWS)
-    features, error, scale = (
+    error = output.y - output.prediction
+    size = np.broadcast_to(scale.values, output.y.shape)
+    features, error, size = (
         rows.reshape(len(features), -1)[::step]
-        for rows in (
-            features,
-            output.y - output.prediction,
-            np.broadcast_to(scale.values, output.y.shape),
-        )
+        for rows in (features, error, size)
     )
     saved = _saved(features, error.astype("float64"))
     count, total = len(saved), float(np.mean(error**2))
     spread = saved.std() / count**0.5
-    size = scale.mean(axis=1)
+    size = size.mean(axis=1)
     is_large = size > np.median(size)
     at_large = saved[is_large].sum() / max(saved.sum(), 1e-300)
     share = float(saved.mean() / max(total, 1e-300))
@@ -224,8 +220,6 @@ def _saved(features, error):
         rows, others = fold == i, fold != i
         seen = features[others]
         penalty = 1e-6 * len(seen) * np.eye(seen.shape[1])
-        weights = np.linalg.solve(
-            seen.T @ seen + penalty, seen.T @ error[others]
-        )
-        found[rows] = features[rows] @ weights
+        square, moment = seen.T @ seen + penalty, seen.T @ error[others]
+        found[rows] = features[rows] @ np.linalg.solve(square, moment)
     return (error**2 - (error - found) ** 2).sum(axis=1)
