@@ -57,8 +57,9 @@ class Console:
         rows = [[printable(cell) for cell in row] for row in rows]
         for at, name in enumerate(columns):
             is_number = all(_NUMBER.fullmatch(row[at]) for row in rows)
-            justify = "right" if is_number and rows else "left"
-            table.add_column(Text(printable(name)), justify=justify)
+            table.add_column(Text(printable(name)))
+            if is_number and rows:
+                table.columns[-1].justify = "right"
         if best is not None:
             table.add_column("")
             rows[best].append(printable("◀ best", "< best"))

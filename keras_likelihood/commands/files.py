@@ -155,8 +155,8 @@ def _read_for_estimator(model, path, args):
         y = table.numbers(cells)
         refuse_nan(path, table.target, y)
         return found | {"y": y}
-    labels = as_texts(estimator.classes_)
-    given = as_texts(columns[table.target])
+    labels = list(map(str, as_texts(estimator.classes_)))
+    given = list(map(str, as_texts(columns[table.target])))
     numbers = {label: number for number, label in enumerate(labels)}
     if unknown := sorted(set(given) - numbers.keys()):
         raise CommandError(

@@ -1,6 +1,6 @@
 """Tables of any size: read part by part, and scored row by row."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -27,6 +27,7 @@ class TableFile:
     def __init__(self, path):
         self.path = files.regular_file(path)
         self.notes: list[str] = []
+        self._read: Callable[[], Iterator[np.ndarray]]
         kind = self.path.suffix.lower()
         if files.is_text_table(path):
             table = CsvTable(self.path)

@@ -60,7 +60,7 @@ class Comparison(list):
             values = np.array([row.scores[name] for row in self])
             best = -1
             if name in _SIGNS and not np.isnan(values).all():
-                best = np.nanargmin(_SIGNS[name] * values)
+                best = int(np.nanargmin(_SIGNS[name] * values))
             errors = [row.errors[name] for row in self]
             rows = enumerate(zip(values, errors, strict=True))
             columns.append([name, *(_cell(*v, at == best) for at, v in rows)])

@@ -56,11 +56,11 @@ def plot_reliability(y_true, probabilities, *, bins=15, title=None, axes=None):
         diagram.set_title(title)
     edges = np.linspace(0, 1, bins + 1)
     histogram.stairs(size / size.sum(), edges, fill=True, color=_GREY)
-    for label, values, color, style in (
+    for label, values, color, dashes in (
         ("mean confidence", confidence, _RED, "-"),
         ("accuracy", right, _BLUE, "--"),
     ):
-        line = {"color": color, "linewidth": 1, "linestyle": style}
+        line = {"color": color, "linewidth": 1, "linestyle": dashes}
         histogram.axvline(values.mean(), label=label, **line)
     histogram.legend(frameon=False, loc="upper left", fontsize="x-small")
     histogram.set(xlim=(0, 1), xlabel="confidence", ylabel="share")
