@@ -66,11 +66,12 @@ def check_calibration(task, args) -> tuple[Part, object]:
     curves = {"before": task.curve(None), "after": task.curve(fitted)}
     chance = task.gap_by_chance()
     belief, gained = task.belief(), gain(task, *scores.values())
-    verdict, summary = "look", gained
-    if curves["before"] and scores["before"][task.gap] <= chance:
+    if not curves["before"]:
+        verdict, summary = "look", gained
+    elif scores["before"][task.gap] <= chance:
         verdict = "good"
         summary = f"There is no sign of miscalibration. {belief}"
-    elif curves["before"]:
+    else:
         verdict = "bad"
         summary = f"The model is not calibrated. {belief} {gained}"
     first, *others = task.chosen(fitted).split(" + ")
@@ -85,20 +86,11 @@ def check_calibration(task, args) -> tuple[Part, object]:
     if verdict != "good":
         files = {"test": args.test, "output": unused("calibrated.keras")}
         command = shell_on_data(args, "recalibrate", **files)
-    part = Part(
-        "Calibration",
-        summary,
-        [
-            words,
-            Table(["", *task.scores], rows),
-            reliability(curves, task.expected, task.observed),
-        ],
-        verdict,
-        "recalibrate the model",
-        command,
-        {**scores, "by_chance": chance},
-    )
-    return part, fitted
+    figure = reliability(curves, task.expected, task.observed)
+    body = [words, Table(["", *task.scores], rows), figure]
+    advice, numbers = "recalibrate the model", {**scores, "by_chance": chance}
+    title = "Calibration"
+    return Part(title, summary, body, verdict, advice, command, numbers), fitted
 
 
 def check_labels(model, data, names, task, args) -> Part:
@@ -106,16 +98,11 @@ def check_labels(model, data, names, task, args) -> Part:
     classes = task.name == "classification"
     what = "labels" if classes else "targets"
     title = f"Doubtful {what}"
+    options: dict = {"task": task.name}
+    options["label_names"] = names if classes else None
+    options["from_logits"] = False if args.probabilities else None
     try:
-        report = audit(
-            model,
-            data["x"],
-            data["y"],
-            None,
-            task=task.name,
-            from_logits=False if args.probabilities else None,
-            label_names=names if classes else None,
-        )
+        report = audit(model, data["x"], data["y"], None, **options)
     except ValueError as error:
         return Part(title, str(error), verdict="unknown")
     words = [report.rule]
@@ -215,6 +202,16 @@ def check_inputs(x, rows, names, task, args, on_round) -> Part:
         names = [f"{source} {i}" for i in range(table.shape[1])]
     found = strangest(detector, table, numbers, scores, names, _MOST)
     count = int(far.sum())
+    examples = _examples_table(
+        "The strangest inputs",
+        ["score", "what makes it strange"],
+        x,
+        [row["row"] for row in found],
+        [
+            [f"{row['score']:.3f}", describe_columns(row["columns"])]
+            for row in found
+        ],
+    )
     return Part(
         title,
         f"{count:,} of {len(table):,} inputs score far above the others."
@@ -225,16 +222,7 @@ def check_inputs(x, rows, names, task, args, on_round) -> Part:
             f"its score is more than {_FAR:.0f} robust deviations above the "
             "median.",
             histogram(scores, far, "score of the detector", "far above"),
-            _examples_table(
-                "The strangest inputs",
-                ["score", "what makes it strange"],
-                x,
-                [row["row"] for row in found],
-                [
-                    [f"{row['score']:.3f}", describe_columns(row["columns"])]
-                    for row in found
-                ],
-            ),
+            examples,
         ],
         "look" if count else "good",
         "score all rows, and keep the detector",
@@ -320,11 +308,14 @@ def _uncertain_numbers(task, recalibrator, x, judged, args):
     width, y = high - low, np.ravel(task.judged_on["y"])
     order = np.argsort(-width, kind="stable")[:_MOST]
     narrow, middle, wide = np.quantile(width, [0.05, 0.5, 0.95])
-    groups = []
+    title = "Five groups of equal size, by prediction"
+    columns = ["prediction from", "to", "mean width", "RMSE"]
+    groups = Table(columns, [], title)
     for rows in np.array_split(np.argsort(prediction, kind="stable"), 5):
         error = np.sqrt(np.mean((y - prediction)[rows] ** 2))
         ends = prediction[rows[0]], prediction[rows[-1]]
-        groups.append([f"{v:.4g}" for v in (*ends, width[rows].mean(), error)])
+        cells = *ends, width[rows].mean(), error
+        groups.rows.append([f"{value:.4g}" for value in cells])
     examples = _examples_table(
         "The widest intervals",
         ["target", "prediction", "from", "to"],
@@ -340,15 +331,7 @@ def _uncertain_numbers(task, recalibrator, x, judged, args):
         else f"The median width of 90 % intervals is {middle:.4g}. It is below "
         f"{narrow:.4g} for the most certain 5 % of the inputs and above "
         f"{wide:.4g} for the least certain 5 %.",
-        [
-            f"Examples are rows of {_judged(args)}.",
-            Table(
-                ["prediction from", "to", "mean width", "RMSE"],
-                groups,
-                "Five groups of equal size, by prediction",
-            ),
-            examples,
-        ],
+        [f"Examples are rows of {_judged(args)}.", groups, examples],
         "good",
         "calibrate intervals with guaranteed coverage",
         _python(
@@ -373,18 +356,13 @@ def check_training(model, data, args) -> Part:
         return Part(title, words, verdict="unknown")
     if not found:
         return Part(title, "Nothing suspicious was found.", verdict="good")
-    findings = [
-        f"{f.message} {f.remedy} ("
-        + ", ".join(f"{k}={shown(v)}" for k, v in f.evidence.items())
-        + ")"
-        for f in found
-    ]
-    return Part(
-        title,
-        f"{len(found)} finding(s): {', '.join(found.names)}.",
-        findings,
-        "bad",
-        "follow the advice of the diagnosis",
-        _python(args, "print(kl.diagnose({}))"),
-        {"findings": found.names},
-    )
+    findings = []
+    for finding in found:
+        numbers = [f"{k}={shown(v)}" for k, v in finding.evidence.items()]
+        words = f"{finding.message} {finding.remedy} ({', '.join(numbers)})"
+        findings.append(words)
+    summary = f"{len(found)} finding(s): {', '.join(found.names)}."
+    advice = "follow the advice of the diagnosis"
+    command = _python(args, "print(kl.diagnose({}))")
+    names = {"findings": found.names}
+    return Part(title, summary, findings, "bad", advice, command, names)
