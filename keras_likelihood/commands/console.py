@@ -158,5 +158,4 @@ def _plain(value):
         return [_plain(v) for v in value]
     if isinstance(value, float) and not math.isfinite(value):
         return None
-    is_plain = value is None or isinstance(value, bool | int | float)
-    return value if is_plain else str(value)
+    return value if isinstance(value, int | float | None) else str(value)

@@ -64,17 +64,23 @@ def open_archive(path, kind: str):
             f"{path}: the file must be a {kind} file{how * (kind == '.npz')}. "
             "Received: a damaged file, or one of another kind"
         )
+    words = f"{path}: the file is damaged, or it is not a {kind} archive"
+    with _refusing(words), zipfile.ZipFile(path) as archive:
+        _check_entries(archive, path.stat().st_size)
+        yield archive
+
+
+@contextlib.contextmanager
+def _refusing(words):
+    """Turns any error into a command error with these words."""
     try:
-        with zipfile.ZipFile(path) as archive:
-            _check_entries(archive, path.stat().st_size)
-            yield archive
+        yield
     except (CommandError, MemoryError):
         raise
     except Exception as error:
-        raise CommandError(
-            f"{path}: the file is damaged, or it is not a {kind} archive "
-            f"({type(error).__name__}: {error})"
-        ) from error
+        # The type of error depends on the fault, the backend and the version.
+        fault = f"{type(error).__name__}: {error}"
+        raise CommandError(f"{words} ({fault})") from error
 
 
 def _check_entries(archive, size):
@@ -274,16 +280,8 @@ def load_model(path):
 
     from keras_likelihood import reading
 
-    try:
+    with _refusing(f"{path}: Keras cannot load this model"):
         model = reading.load_model(path)
-    except MemoryError:
-        raise
-    except Exception as error:
-        # The type of error depends on the fault, the backend and the version.
-        raise CommandError(
-            f"{path}: Keras cannot load this model "
-            f"({type(error).__name__}: {error})"
-        ) from error
     if not isinstance(model, keras.Model):
         raise CommandError(
             f"{path}: the file must hold a model. "
