@@ -137,12 +137,10 @@ def _task_of_arrays(args):
             f"{args.test} must hold the arrays of {args.data}. "
             f"Received: {sorted(test)}"
         )
-    for name in ("logits", "scale", "features"):
-        needed, found = (
-            np.shape(data[name])[1:] if data and name in data else None
-            for data in (val, test)
-        )
-        if test and needed is not None and needed != found:
+    names = ("logits", "scale", "features")
+    for name in [n for n in names if test and n in val]:
+        needed, found = (np.shape(d.get(name))[1:] for d in (val, test))
+        if needed != found or name not in test:
             raise files.CommandError(
                 f"`{name}` must have the shape (n, ...) of {args.data} in "
                 f"{args.test} too, after n {needed}. Received: {found}"
@@ -163,11 +161,9 @@ def _load_outputs(path):
     names = ("logits", "prediction", "scale", "features", "y")
     found = files.read_arrays(path, (), names)
     wanted = "prediction" if "prediction" in found else "logits"
-    return (
-        found
-        if {wanted, "y"} <= found.keys()
-        else files.read_arrays(path, (wanted, "y"))
-    )
+    if not {wanted, "y"} <= found.keys():
+        return files.read_arrays(path, (wanted, "y"))
+    return found
 
 
 def _load_folder(path):
@@ -206,12 +202,8 @@ def _load_logits(path):
 
 
 def _as_regressor(data):
-    prediction, y = (
-        data[k].astype("float32").ravel() for k in ("prediction", "y")
-    )
-    scale = (
-        data.get("scale", np.ones_like(prediction)).astype("float32").ravel()
-    )
+    prediction, y = (np.float32(data[k]).ravel() for k in ("prediction", "y"))
+    scale = np.float32(data.get("scale", np.ones_like(prediction))).ravel()
     if scale.shape != prediction.shape or not scale.min() > 0:
         raise files.CommandError(
             "`scale` must have a number > 0 for each prediction. "

@@ -96,15 +96,9 @@ def shell(*words, **options) -> str:
 
 def shell_on_data(args, name: str, **options) -> str:
     """A command on the model and the data of this one."""
-    return shell(
-        name,
-        args.model,
-        data=args.data,
-        target=args.target,
-        task=args.task,
-        probabilities=args.probabilities,
-        **options,
-    )
+    names = ("data", "target", "task", "probabilities")
+    own = {option: getattr(args, option) for option in names}
+    return shell(name, args.model, **own, **options)
 
 
 def unused(path: str) -> str:
