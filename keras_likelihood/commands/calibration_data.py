@@ -131,7 +131,7 @@ def _classifier_task(args, val, test, calibrated_model=None):
 def _task_of_arrays(args):
     """The task of outputs in files, which are logits or predictions."""
     val = _load_outputs(args.data)
-    test = _load_outputs(args.test) if args.test else None
+    test = _load_outputs(args.test) if args.test else {}
     if test and ("logits" in test) != ("logits" in val):
         raise files.CommandError(
             f"{args.test} must hold the arrays of {args.data}. "
