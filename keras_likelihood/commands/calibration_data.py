@@ -139,8 +139,9 @@ def _task_of_arrays(args):
         )
     names = ("logits", "scale", "features")
     for name in [n for n in names if test and n in val]:
-        needed, found = (np.shape(d.get(name))[1:] for d in (val, test))
-        if needed != found or name not in test:
+        needed = np.shape(val[name])[1:]
+        found = np.shape(test[name])[1:] if name in test else None
+        if needed != found:
             raise files.CommandError(
                 f"`{name}` must have the shape (n, ...) of {args.data} in "
                 f"{args.test} too, after n {needed}. Received: {found}"
