@@ -21,7 +21,6 @@ from keras_likelihood.robust import starts
 RANGE = (0.5, 30.0)
 """Bounds of a restraint that is learned."""
 _SCREENING_RESTRAINT = 1.0
-_SCREENING_ROWS = 500
 _SQRT_TWO_PI = np.sqrt(2 * np.pi)
 
 
@@ -60,7 +59,7 @@ class Solution:
 
 
 @dataclasses.dataclass
-class Problem:
+class Problem(starts.Rows):
     """A robust linear regression in standardised units.
 
     The objective is the negative log-likelihood. In it log(floor) counts only
@@ -72,32 +71,11 @@ class Problem:
         floor_i = max(exp(c + v . x_i), exp(lowest))
         q_i = ((y_i - x_i . b) / floor_i)^2
 
-    Args:
-        x: inputs, the last column ones, `(n, p)`.
-        y: targets, `(n,)`.
-        weight: positive, `(n,)`.
-        lowest: lower bound of the log of the floor.
-        restraint: the exponent of the prior, or `None` to learn it.
-        decay: strength of the prior on `v`, or `None` if `v` is zero.
+    The restraint is learned if it is `None`, and `v` is zero without `decay`.
     """
 
-    x: np.ndarray
-    y: np.ndarray
-    weight: np.ndarray
-    lowest: float
     restraint: float | None
     decay: float | None = None
-
-    def __post_init__(self):
-        self.total = self.weight.sum()
-        n, p = self.x.shape
-        self.freedom = self.total * max(1 - p / n, 0.0)
-
-    def at_rows(self, rows) -> "Problem":
-        """The same problem on rows drawn by their weights."""
-        return dataclasses.replace(
-            self, x=self.x[rows], y=self.y[rows], weight=np.ones(len(rows))
-        )
 
     def objective(self, at: Solution):
         """Value, and the gradients with respect to each field of `at`."""
@@ -133,20 +111,21 @@ def solve(problem: Problem, rng) -> Solution:
     If the floor depends on x, least squares is another start, and the minimum
     with the smaller objective is chosen.
     """
-    plain = _least_squares(problem)
+    b, variance = problem.least_squares()
+    plain = Solution(
+        b,
+        np.zeros(len(b) - 1),
+        np.log(variance) / 2,
+        problem.restraint or np.inf,
+    )
     is_plain = problem.restraint == np.inf and problem.decay is None
     if problem.freedom == 0 or is_plain:
         return plain
-    sample = problem
-    if len(problem.x) > _SCREENING_ROWS:
-        rows = starts.draw_rows(problem.weight, _SCREENING_ROWS, rng)
-        sample = problem.at_rows(np.sort(rows))
-    planes = starts.find_planes(sample.x, sample.y, sample.weight, rng)
+    sample = problem.screened(rng)
     # The restraint is fixed here. From a bad start a learned one would treat
     # all rows as inliers, and the start would become a minimum.
-    planes, _ = _reweight(sample, planes)
-    squares = (sample.y - planes @ sample.x.T) ** 2
-    best = starts.trimmed(squares, sample.weight)[1].argmin()
+    planes, _ = _reweight(sample, sample.find_planes(rng))
+    best = starts.trimmed(sample.squares(planes), sample.weight)[1].argmin()
     planes, floor2 = _reweight(problem, planes[[best]])
     restraint = problem.restraint or _SCREENING_RESTRAINT
     begin = Solution(
@@ -159,34 +138,21 @@ def solve(problem: Problem, rng) -> Solution:
     return min(others, key=lambda at: problem.objective(at)[0])
 
 
-def _least_squares(problem) -> Solution:
-    b = starts.least_squares(problem.x, problem.y, problem.weight)
-    squares = problem.weight @ (problem.y - problem.x @ b) ** 2
-    variance = squares / (problem.freedom or np.inf)
-    return Solution(
-        b,
-        np.zeros(len(b) - 1),
-        np.log(max(variance, np.exp(2 * problem.lowest))) / 2,
-        problem.restraint or np.inf,
-    )
-
-
 def _reweight(problem, planes, steps=12):
     """Updates planes `(s, p)` and squared floors `(s, 1)` in turn.
 
     The cost never rises.
     """
-    x, y, weight = problem.x, problem.y, problem.weight
-    a, lowest2 = 1 + _SCREENING_RESTRAINT, np.exp(2 * problem.lowest)
-    squares = (y - planes @ x.T) ** 2
+    weight, a = problem.weight, 1 + _SCREENING_RESTRAINT
+    squares = problem.squares(planes)
     floor2 = starts.MIDDLE * starts.weighted_median(squares, weight)[:, None]
     for _ in range(steps):
-        floor2 = np.maximum(floor2, lowest2)
+        floor2 = np.maximum(floor2, problem.lowest_variance)
         pull = weight * influence(squares / floor2, a)
-        planes = starts.weighted_least_squares(x, y, pull)
-        squares = (y - planes @ x.T) ** 2
+        planes = starts.weighted_least_squares(problem.x, problem.y, pull)
+        squares = problem.squares(planes)
         floor2 = (pull * squares).sum(axis=1, keepdims=True) / problem.freedom
-    return planes, np.maximum(floor2, lowest2)
+    return planes, np.maximum(floor2, problem.lowest_variance)
 
 
 def _polish(problem, start: Solution) -> Solution:
@@ -205,16 +171,21 @@ def _polish(problem, start: Solution) -> Solution:
 
     free: tuple = (None, None)
     fixed: tuple = (0.0, 0.0)
+    slope = fixed if problem.decay is None else free
     change = fixed
     if problem.restraint is None:
         change = (RANGE[0] - start.restraint, RANGE[1] - start.restraint)
-    bounds = [free] * p + [fixed if problem.decay is None else free] * (p - 1)
     result = optimize.minimize(
         value_and_gradient,
         np.hstack([np.zeros(p), start.slopes, start.log_floor, 0.0]),
         jac=True,
         method="L-BFGS-B",
-        bounds=[*bounds, (problem.lowest, None), change],
+        bounds=[
+            *[free] * p,
+            *[slope] * (p - 1),
+            (problem.lowest, None),
+            change,
+        ],
         options={"maxiter": 500, "ftol": 1e-15, "gtol": 1e-8},
     )
     return unpack(result.x)
@@ -223,10 +194,9 @@ def _polish(problem, start: Solution) -> Solution:
 def _unit_curvature(problem, start):
     """Matrix from coordinates in which the curvature is about one."""
     floor = np.exp(start.log_floor)
-    residual = problem.y - problem.x @ start.coefficients
-    weight = influence((residual / floor) ** 2, 1 + start.restraint)
-    gram = (problem.x * (weight * problem.weight)[:, None]).T @ problem.x
-    gram /= problem.total
+    q = problem.squares(start.coefficients) / floor**2
+    weight = problem.weight * influence(q, 1 + start.restraint)
+    gram = (problem.x.T * weight) @ problem.x / problem.total
     unit = np.eye(len(gram))
     root = np.linalg.cholesky(gram + 1e-12 * np.trace(gram) * unit)
     return floor * np.linalg.solve(root.T, unit)

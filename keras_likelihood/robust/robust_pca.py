@@ -42,29 +42,21 @@ def solve_subspace(x, components, restraint, floor, rng) -> Subspace:
     By cost alone a dense cluster of outliers would often get its own
     direction, because each outlier costs `m + restraint` logarithms.
     """
-    unit = np.ones(len(x))
-    mean, basis = _principal(x, unit, components)
+    mean, basis = _principal(x, np.ones(len(x)), components)
     across = x.shape[1] - components
-    least = floor * _spread(x)
+    spread = np.sqrt(((x - np.median(x, axis=0)) ** 2).mean())
+    least = floor * (spread or 1.0)
     if across == 0 or np.isinf(restraint) or len(x) < components + 2:
         squares = squared_distances(x, mean, basis).sum()
         cells = max(across, 1) * max(len(x) - components - 1, 1)
         return Subspace(mean, basis, max(np.sqrt(squares / cells), least))
     begin: list[tuple] = [(mean, basis), _spherical(x, components)]
     begin += _through_subsets(x, components, rng)
-    reached = [
-        _descend(x, mean, basis, restraint, least) for mean, basis in begin
-    ]
-    return min(reached, key=lambda found: _middle(x, found))
-
-
-def _middle(x, found):
-    return np.median(squared_distances(x, found.mean, found.basis))
-
-
-def _spread(x):
-    spread = np.sqrt(((x - np.median(x, axis=0)) ** 2).mean())
-    return spread if spread > 0 else 1.0
+    reached = [_descend(x, *start, restraint, least) for start in begin]
+    return min(
+        reached,
+        key=lambda at: np.median(squared_distances(x, at.mean, at.basis)),
+    )
 
 
 def _principal(x, weight, components):
@@ -100,13 +92,12 @@ def _through_subsets(x, components, rng):
         rows = starts.draw_rows(np.ones(len(x)), _SCREENING_ROWS, rng)
         sample = sample[np.sort(rows)]
     unit = np.ones(len(sample))
-    found = []
-    for rows in starts.draw_rows(unit, (_SUBSETS, components + 1), rng):
-        mean, basis = _principal(sample[rows], unit[rows], components)
-        middle = np.median(squared_distances(sample, mean, basis))
-        found.append((middle, mean, basis))
-    found.sort(key=lambda entry: entry[0])
-    return [(mean, basis) for _, mean, basis in found[:_KEEP]]
+    planes = [
+        _principal(sample[rows], unit[rows], components)
+        for rows in starts.draw_rows(unit, (_SUBSETS, components + 1), rng)
+    ]
+    planes.sort(key=lambda at: np.median(squared_distances(sample, *at)))
+    return planes[:_KEEP]
 
 
 def _descend(x, mean, basis, restraint, least, steps=200):
@@ -127,8 +118,7 @@ def _descend(x, mean, basis, restraint, least, steps=200):
         squares = squared_distances(x, mean, basis)
         floor2 = max(weight @ squares / freedom, least**2)
         before = cost
-        cost = rho(squares / floor2, a).sum()
-        cost += freedom * np.log(floor2) / 2
+        cost = rho(squares / floor2, a).sum() + freedom * np.log(floor2) / 2
         if before - cost < 1e-10 * len(x):
             break
     return Subspace(mean, basis, float(np.sqrt(floor2)))
@@ -211,25 +201,24 @@ class RobustPCA(
         self.mean_, self.components_ = fitted.mean, fitted.basis
         self.floor_ = fitted.floor
         self.scale_ = self._scales(X)
-        self._measure_variance(X)
+        weight = (self.floor_ / self.scale_) ** 2
+        tiny = np.finfo("float64").tiny
+        freedom = max(weight.sum() - 1, tiny)
+        self.explained_variance_ = weight @ self._along(X) ** 2 / freedom
+        total = (weight @ (X - self.mean_) ** 2).sum() / freedom
+        self.explained_variance_ratio_ = self.explained_variance_ / max(
+            total, tiny
+        )
         return self
 
-    def _measure_variance(self, x):
-        weight = (self.floor_ / self.scale_) ** 2
-        freedom = max(weight.sum() - 1, np.finfo("float64").tiny)
-        centred = x - self.mean_
-        coordinates = centred @ self.components_.T
-        self.explained_variance_ = weight @ coordinates**2 / freedom
-        total = (weight @ centred**2).sum() / freedom
-        self.explained_variance_ratio_ = self.explained_variance_ / max(
-            total, np.finfo("float64").tiny
-        )
+    def _along(self, x):
+        return (x - self.mean_) @ self.components_.T
 
     def transform(self, X) -> np.ndarray:  # noqa: N803
         """Coordinates in the subspace, `(n, n_components)`."""
         check_is_fitted(self)
         X = validate_data(self, X, dtype="float64", reset=False)  # noqa: N806
-        return (X - self.mean_) @ self.components_.T
+        return self._along(X)
 
     def inverse_transform(self, X) -> np.ndarray:  # noqa: N803
         """Points of the subspace with the coordinates X, `(n, d)`."""

@@ -1,6 +1,7 @@
 """Least squares with a scale per example, free or predicted."""
 
 import dataclasses
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -16,13 +17,15 @@ from keras_likelihood.robust import data_scale, gated, starts
 class RobustLinearRegressor(RegressorMixin, BaseEstimator):
     """Least squares in which each example has its own scale.
 
-    A subclass fits rows (`_solve`) and scales them (`_scales`). Before the fit
-    all columns get the median 0 and the same spread, so that the units of x
-    and y do not matter.
+    A subclass fits standardised rows (`_solve`) and scales rows (`_scales`).
+    Before the fit all columns get the median 0 and the same spread, so that
+    the units of x and y do not matter. The last column of x becomes ones.
     """
 
     floor: float
     random_state: Any
+    _solve: Callable[..., data_scale.Solution]
+    _scales: Callable[..., np.ndarray]
 
     def fit(self, X, y, sample_weight=None):  # noqa: N803
         """Fits coefficients and scales.
@@ -67,14 +70,6 @@ class RobustLinearRegressor(RegressorMixin, BaseEstimator):
         self.shape_ = float(found.restraint)
         self._lowest = self.floor * y_spread
 
-    def _solve(self, x, y, weight, rng) -> data_scale.Solution:
-        """Fits standardised rows; the last column of `x` is ones."""
-        raise NotImplementedError
-
-    def _scales(self, x, y):
-        """The scale of each row."""
-        raise NotImplementedError
-
     def predict(self, X) -> np.ndarray:  # noqa: N803
         """Predictions `X @ coef_ + intercept_`, `(n,)`."""
         check_is_fitted(self)
@@ -90,15 +85,12 @@ class RobustLinearRegressor(RegressorMixin, BaseEstimator):
                 is the scale if the target equals the prediction.
         """
         check_is_fitted(self)
+        options: dict = {"dtype": "float64", "reset": False}
         if y is None:
-            X = validate_data(  # noqa: N806
-                self, X, dtype="float64", reset=False
-            )
-            return self._floors(X)
-        X, y = validate_data(  # noqa: N806
-            self, X, y, dtype="float64", y_numeric=True, reset=False
+            return self._floors(validate_data(self, X, **options))
+        return self._scales(
+            *validate_data(self, X, y, y_numeric=True, **options)
         )
-        return self._scales(X, y)
 
     def _floors(self, x):
         floors = np.exp(x @ self.scale_coef_ + self.scale_intercept_)
@@ -271,12 +263,7 @@ class PredictedScaleRegressor(RobustLinearRegressor):
             found = data_scale.solve(problem, rng)
             return dataclasses.replace(found, restraint=0.0)
         self._mixture, self._distances = gated.solve(
-            x,
-            y,
-            weight,
-            lowest=self.floor**2,
-            restraint=self.restraint,
-            rng=rng,
+            x, y, weight, np.log(self.floor), self.restraint, rng
         )
         return data_scale.Solution(
             self._mixture.coefficients[0],

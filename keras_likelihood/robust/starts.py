@@ -5,25 +5,84 @@ drawn by their place in sorted order and by their weight. So the order of the
 rows does not matter, and a weight of two is the same as a row twice.
 """
 
+import dataclasses
+
 import numpy as np
 
 MIDDLE = 2.198
 """Variance of a standard normal over the median of its square."""
+_SCREENING_ROWS = 500
 _MOST_SUBSETS = 500
 _MOST_NUMBERS = 2**23
+
+
+@dataclasses.dataclass
+class Rows:
+    """Standardised rows of a regression, the last column of `x` ones.
+
+    `lowest` is the lower bound of the log of the floor.
+    """
+
+    x: np.ndarray
+    y: np.ndarray
+    weight: np.ndarray
+    lowest: float
+
+    def __post_init__(self):
+        n, p = self.x.shape
+        self.total = self.weight.sum()
+        self.freedom = self.total * max(1 - p / n, 0.0)
+        self.lowest_variance = np.exp(2 * self.lowest)
+
+    def screened(self, rng):
+        """The same problem on rows drawn by their weights, if many."""
+        if len(self.x) <= _SCREENING_ROWS:
+            return self
+        rows = np.sort(draw_rows(self.weight, _SCREENING_ROWS, rng))
+        return self.at_rows(rows)
+
+    def at_rows(self, rows):
+        """The same problem on some rows, with weights of one."""
+        weight = np.ones(len(rows))
+        return dataclasses.replace(
+            self, x=self.x[rows], y=self.y[rows], weight=weight
+        )
+
+    def squares(self, planes):
+        """Squared residuals of planes, `(..., p)` to `(..., n)`."""
+        return (self.y - planes @ self.x.T) ** 2
+
+    def least_squares(self):
+        """Coefficients, of minimum norm if x has low rank, and variance."""
+        root = np.sqrt(self.weight)
+        x, y = self.x * root[:, None], self.y * root
+        b = np.linalg.lstsq(x, y, rcond=None)[0]
+        variance = self.weight @ self.squares(b) / (self.freedom or np.inf)
+        return b, max(variance, self.lowest_variance)
+
+    def find_planes(self, rng):
+        """Planes of all rows, of the central rows, and of small subsets."""
+        distance = (self.x[:, :-1] ** 2).sum(axis=1)
+        central = distance <= weighted_median(distance, self.weight)
+        both = np.stack([self.weight, self.weight * central])
+        return np.vstack(
+            [
+                weighted_least_squares(self.x, self.y, both),
+                concentrated(self.x, self.y, self.weight, rng),
+            ]
+        )
 
 
 def canonical_rows(x, y, weight):
     """Rows sorted by y, equal ones merged, and weights of mean one."""
     order = np.argsort(y)
+    first = np.ones(len(y), bool)
     if np.any(np.diff(y[order]) == 0):
         order = np.lexsort((*x.T, y))
         rows = np.column_stack([x, y])[order]
-        first = np.append(True, np.any(rows[1:] != rows[:-1], axis=1))
-        weight = np.add.reduceat(weight[order], np.flatnonzero(first))
-        order = order[first]
-    else:
-        weight = weight[order]
+        first[1:] = np.any(rows[1:] != rows[:-1], axis=1)
+    weight = np.add.reduceat(weight[order], np.flatnonzero(first))
+    order = order[first]
     return x[order], y[order], weight / weight.mean()
 
 
@@ -67,28 +126,6 @@ def weighted_least_squares(x, y, weight):
     return solve_normal_equations(gram, (weight * y) @ x)
 
 
-def least_squares(x, y, weight):
-    """Coefficients of least squares, of minimum norm if x has low rank."""
-    root = np.sqrt(weight)
-    return np.linalg.lstsq(x * root[:, None], y * root, rcond=None)[0]
-
-
-def find_planes(x, y, weight, rng):
-    """Planes of all rows, of the central rows, and of small subsets.
-
-    Rows are in canonical order, and the last column of x is ones.
-    """
-    rows = np.stack([weight, weight * _is_central(x, weight)])
-    anchors = weighted_least_squares(x, y, rows)
-    return np.vstack([anchors, concentrated(x, y, weight, rng)])
-
-
-def _is_central(x, weight):
-    """1 for the half of the rows nearest to the medians, and 0 for others."""
-    distance = (x[:, :-1] ** 2).sum(axis=1)
-    return (distance <= weighted_median(distance, weight)).astype(float)
-
-
 def _planes_through(x, y):
     transposed = np.swapaxes(x, -1, -2)
     moment = (transposed @ y[..., None])[..., 0]
@@ -119,17 +156,16 @@ def concentrated(x, y, weight, rng):
     else:
         narrowing = (subsets // 5, 20, 5, 5, 5)
     for survivors in narrowing:
-        squares = (y - planes @ x.T) ** 2
-        kept, cost = trimmed(squares, weight)
+        kept, cost = trimmed((y - planes @ x.T) ** 2, weight)
         best = np.argsort(cost, kind="stable")[:survivors]
         planes = weighted_least_squares(x, y, kept[best])
     return planes
 
 
 def _subsets_needed(p):
-    """Subsets of p rows among which one is almost surely free of outliers.
+    """Subsets of p rows of which all have outliers once in a million times.
 
-    Only one time in a million all have outliers, if these are 45 % of the rows.
+    Outliers are 45 % of the rows.
     """
     share = max(0.55**p, 1e-9)
     return int(np.ceil(np.log(1e-6) / np.log1p(-share)))
