@@ -22,16 +22,10 @@ def robust_moments(z):
         centred = z - mean
         scatter = (centred * weight[:, None]).T @ centred / n
         size = max(np.trace(scatter) / d, 1e-30)
-        squares = _squares(centred, scatter / size, np.sqrt(1e-3)) / size
-        weight = (_FREEDOM + d) / (_FREEDOM + squares)
+        noisy = scatter / size + 1e-3 * np.eye(d)
+        squares = (centred * np.linalg.solve(noisy, centred.T).T).sum(axis=1)
+        weight = (_FREEDOM + d) / (_FREEDOM + squares / size)
     return mean, scatter / size
-
-
-def _squares(centred, scatter, level):
-    solved = np.linalg.solve(
-        scatter + level**2 * np.eye(len(scatter)), centred.T
-    )
-    return (centred * solved.T).sum(axis=1)
 
 
 def linear_scores(z, mean, scatter):
@@ -41,10 +35,8 @@ def linear_scores(z, mean, scatter):
         element_j = |z_j - E[z_j | the others]| / its deviation
 
     Noise of the given level is added to the columns. Little noise finds rows
-    that break fine correlations. Much noise finds rows far away.
-
-    Returns:
-        Joint errors `(n, levels)` and element-wise ones `(n, levels * d)`.
+    that break fine correlations. Much noise finds rows far away. The results
+    are `(n, levels)` and `(n, levels * d)`.
     """
     centred = z - mean
     joint, elements = [], []
@@ -57,6 +49,7 @@ def linear_scores(z, mean, scatter):
 
 
 _GRID_POINTS = 256
+_MARGINALS = ("middle", "spread", "low", "step", "log_density")
 
 
 def fit_marginals(z) -> dict:
@@ -72,17 +65,11 @@ def fit_marginals(z) -> dict:
     wide = 0.9 * u.std(axis=0) * len(u) ** -0.2
     begin = u.min(axis=0) - 3 * wide
     step = (u.max(axis=0) + 3 * wide - begin) / (_GRID_POINTS - 1)
-    tables = [
-        _log_density(column, *place)
-        for column, *place in zip(u.T, begin, step, wide, strict=True)
-    ]
-    return {
-        "middle": middle,
-        "spread": spread,
-        "low": begin,
-        "step": step,
-        "log_density": np.array(tables),
-    }
+    columns = zip(u.T, begin, step, wide, strict=True)
+    density = np.array([_log_density(*column) for column in columns])
+    return dict(
+        zip(_MARGINALS, (middle, spread, begin, step, density), strict=True)
+    )
 
 
 def _log_density(u, begin, step, wide):
@@ -111,12 +98,8 @@ _POINTS = 64
 
 
 def fit_tails(scores) -> np.ndarray:
-    """Quantiles of scores `(n, k)` at tails that fall by equal factors.
-
-    They are `(k, points)`, increasing along the last axis.
-    """
-    quantiles = np.quantile(scores, -np.expm1(-_levels(len(scores))), axis=0)
-    return np.ascontiguousarray(quantiles.T)
+    """Quantiles `(k, points)` of scores `(n, k)`, of tails of equal ratios."""
+    return np.quantile(scores, -np.expm1(-_levels(len(scores))), axis=0).T
 
 
 def log_tails(scores, quantiles, rows: int) -> np.ndarray:
@@ -149,9 +132,6 @@ def _log_tail(scores, quantiles, levels):
         slope = (level[-1] - level[low]) / (at[-1] - at[low])
         found += slope * np.maximum(scores - at[-1], 0)
     return found
-
-
-_MARGINALS = ("middle", "spread", "low", "step", "log_density")
 
 
 class Auto(AutoencoderScale):
@@ -229,10 +209,7 @@ class Auto(AutoencoderScale):
         return linear_scores(z, self.moments_mean_, self.moments_scatter_)
 
     def _parts(self, z, linear, deep, rows):
-        """All scores before they are combined, one in each column.
-
-        `rows` is the number of rows that `fit` has seen.
-        """
+        """All scores, one in each column; `fit` has seen so many `rows`."""
         joint, elements = linear
         elements = log_tails(elements, self.element_tails_, rows)
         elements = elements.reshape(len(z), len(LEVELS), -1)
@@ -245,8 +222,6 @@ class Auto(AutoencoderScale):
     def _combine(self, parts, rows):
         """Tails of the four kinds, `(n, 4)`."""
         tails = log_tails(parts, self.part_tails_, rows)
-        levels = len(LEVELS)
-        joint, elements, others = np.split(tails, [levels, 3 * levels], axis=1)
-        return np.column_stack(
-            [joint.mean(axis=1), elements.mean(axis=1), others]
-        )
+        ends = len(LEVELS), 3 * len(LEVELS), -1
+        kinds = np.split(tails, ends, axis=1)
+        return np.stack([kind.mean(axis=1) for kind in kinds], axis=1)

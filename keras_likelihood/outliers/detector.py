@@ -1,6 +1,8 @@
 """What all outlier detectors have in common."""
 
 import dataclasses
+from collections.abc import Callable
+from typing import ClassVar
 
 import numpy as np
 from scipy.special import erf
@@ -12,9 +14,9 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 class OutlierDetector(BaseEstimator):
     """Base of the detectors, with the contract of PyOD.
 
-    A subclass fits itself (`_fit`) and scores rows (`_score`). A higher score
-    means a stranger row. This class does the checks, the threshold, the labels
-    and the probabilities.
+    A subclass fits itself to rows `(n, d)` and returns their scores (`_fit`),
+    and scores rows (`_score`). A higher score means a stranger row. This class
+    does the checks, the threshold, the labels and the probabilities.
 
     Attributes set by fitting:
         decision_scores_: scores of the training rows, `(n,)`.
@@ -27,6 +29,8 @@ class OutlierDetector(BaseEstimator):
     """
 
     contamination: float = 0.1
+    _fit: ClassVar[Callable]
+    _score: ClassVar[Callable]
 
     def fit(self, X, y=None):  # noqa: N803
         """Fits the detector to rows without labels; `y` is ignored."""
@@ -84,17 +88,7 @@ class OutlierDetector(BaseEstimator):
         return (scores > self.threshold_).astype("int64")
 
     def _check(self, x, reset):
+        least = 2 if reset else 1
         return validate_data(
-            self,
-            x,
-            reset=reset,
-            dtype="float64",
-            ensure_min_samples=2 if reset else 1,
+            self, x, reset=reset, dtype="float64", ensure_min_samples=least
         )
-
-    def _fit(self, x):
-        """Fits to `x` `(n, d)` and returns the scores of its rows."""
-        raise NotImplementedError
-
-    def _score(self, x):
-        raise NotImplementedError

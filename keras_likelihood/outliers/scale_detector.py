@@ -2,7 +2,7 @@
 
 import contextlib
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 import keras
@@ -41,7 +41,6 @@ class RowNoise(keras.Layer):
     def __init__(self, largest: float, *, seed: int | None = None, **kwargs):
         super().__init__(**kwargs)
         self.largest = largest
-        self.seed = seed
         self._generator = keras.random.SeedGenerator(seed)
         self.supports_masking = True
 
@@ -49,26 +48,11 @@ class RowNoise(keras.Layer):
         if not training or self.largest == 0:
             return inputs
         shape = keras.ops.shape(inputs)
+        options = {"dtype": self.compute_dtype, "seed": self._generator}
         level = keras.random.uniform(
-            (shape[0], 1),
-            maxval=self.largest,
-            dtype=self.compute_dtype,
-            seed=self._generator,
+            (shape[0], 1), maxval=self.largest, **options
         )
-        noise = keras.random.normal(
-            shape, dtype=self.compute_dtype, seed=self._generator
-        )
-        return inputs + level * noise
-
-    def compute_output_shape(self, input_shape):
-        return input_shape
-
-    def get_config(self):
-        return {
-            **super().get_config(),
-            "largest": self.largest,
-            "seed": self.seed,
-        }
+        return inputs + level * keras.random.normal(shape, **options)
 
 
 _STEPS_A_ROUND = 50
@@ -116,6 +100,8 @@ class ScaleDetector(OutlierDetector):
     random_state: Any = None
     verbose: bool = False
 
+    _reconstruct: ClassVar[Callable]
+    """Makes the reconstruction of noisy rows `(batch, units)`, a tensor."""
     _more_arrays: ClassVar[tuple] = ()
     """Fitted arrays of a subclass, for files."""
     _counts: ClassVar[tuple] = ("scale_units", "steps", "batch_size")
@@ -132,10 +118,6 @@ class ScaleDetector(OutlierDetector):
         """Reads a detector that `save` wrote."""
         return load_detector(cls, path)
 
-    def _reconstruct(self, noisy, units, seed):
-        """Keras tensor of the reconstruction of `(batch, units)` rows."""
-        raise NotImplementedError
-
     def _fit(self, x):
         self._check_options()
         random = check_random_state(self.random_state)
@@ -149,7 +131,7 @@ class ScaleDetector(OutlierDetector):
         z, excess = self._standardise(x)
         small = z.shape[1] <= _FEW_COLUMNS
         with one_thread() if small else contextlib.nullcontext():
-            self.model_ = self._train(z, random)
+            self._train(z, random)
         return self._predict(z) + excess
 
     def _score(self, x):
@@ -157,23 +139,17 @@ class ScaleDetector(OutlierDetector):
         return self._predict(z) + excess
 
     def _standardise(self, x):
-        return standardise(
-            x,
-            self.mean_,
-            self.deviation_,
-            self.kept_,
-            self.middle_,
-            self.spread_,
-        )
+        names = "mean", "deviation", "kept", "middle", "spread"
+        return standardise(x, *(getattr(self, f"{name}_") for name in names))
 
     def _predict(self, z):
         _, scale = self.model_.predict(z, batch_size=_SCORE_ROWS, verbose=0)
         return np.log(scale[:, 0].astype("float64"))
 
     def _train(self, z, random):
-        model = self._build(z.shape[1], random)
+        self.model_ = self._build(z.shape[1], random)
         z, rounds = self._rounds(z, random)
-        self.history_ = model.fit(
+        self.history_ = self.model_.fit(
             z,
             z,
             batch_size=self.batch_size,
@@ -182,7 +158,6 @@ class ScaleDetector(OutlierDetector):
             callbacks=list(self.callbacks),
             verbose="auto" if self.verbose else 0,
         ).history
-        return model
 
     def _rounds(self, z, random):
         """Rows of a round in random order, and how many rounds to train.
@@ -215,18 +190,19 @@ class ScaleDetector(OutlierDetector):
         model = LikelihoodModel(inputs, (decoded, scale))
         for layer in model.layers:
             if isinstance(layer, keras.layers.Dense):
-                layer.kernel.assign(_start(layer.kernel.shape, random))
+                # JAX would compile a sampler for every shape.
+                inputs, units = layer.kernel.shape
+                start = random.normal(scale=inputs**-0.5, size=(inputs, units))
+                layer.kernel.assign(start)
         decay = keras.optimizers.schedules.CosineDecay(
             self.learning_rate, self.steps
         )
         # PyTorch runs one step at a time.
-        is_torch = keras.backend.backend() == "torch"
+        most = 1 if keras.backend.backend() == "torch" else _STEPS_A_ROUND
         model.compile(
             keras.optimizers.Adam(decay),
             loss=LaplaceLoss(),
-            steps_per_execution=1
-            if is_torch
-            else min(_STEPS_A_ROUND, self.steps),
+            steps_per_execution=min(most, self.steps),
         )
         return model
 
@@ -235,14 +211,13 @@ class ScaleDetector(OutlierDetector):
             "noise": (self.noise >= 0, ">= 0"),
             "dropout": (0 <= self.dropout < 1, "in [0, 1)"),
             "learning_rate": (self.learning_rate > 0, "> 0"),
+            **{n: (getattr(self, n) >= 1, ">= 1") for n in self._counts},
         }
-        for name in self._counts:
-            ranges[name] = getattr(self, name) >= 1, ">= 1"
         for name, (fits, allowed) in ranges.items():
             if not fits:
+                value = getattr(self, name)
                 raise ValueError(
-                    f"`{name}` must be {allowed}. "
-                    f"Received: {getattr(self, name)}"
+                    f"`{name}` must be {allowed}. Received: {value}"
                 )
 
 
@@ -251,11 +226,6 @@ def dense(units, activation, **options):
     return keras.layers.Dense(
         units, activation=activation, kernel_initializer="zeros", **options
     )
-
-
-def _start(shape, random):
-    # NumPy is used, because JAX would compile a sampler for every shape.
-    return random.normal(scale=shape[0] ** -0.5, size=shape)
 
 
 _WIDEST_CODE = 256

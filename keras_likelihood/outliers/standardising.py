@@ -48,20 +48,13 @@ def _cut(x, middle, spread):
 
 
 def standardise(x, mean, deviation, kept, middle, spread):
-    """Brings the kept columns to mean 0 and deviation 1.
+    """Brings the kept columns to mean 0 and deviation 1, float32 `(n, kept)`.
 
         excess = max over columns of log(|x - middle| / (FARTHEST spread))
 
-    Args:
-        x: rows, `(n, columns)`.
-        mean, deviation, kept, middle, spread: as `measure` returns them.
-
-    A constant column that changes counts as `FARTHEST` deviations: its rows
-    get an excess of at least `log(FARTHEST)`.
-
-    Returns:
-        Cut values, float32 `(n, kept columns)`, and the excess `(n,)`, which
-        is 0 for rows of which nothing was cut.
+    The excess, `(n,)`, is 0 for rows of which nothing was cut. A constant
+    column that changes counts as `FARTHEST` deviations: its rows get an excess
+    of at least `log(FARTHEST)`. Arguments are as `measure` returns them.
     """
     with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
         cut = _cut(x, middle, spread)

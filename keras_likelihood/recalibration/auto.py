@@ -1,7 +1,7 @@
 """A weighted mean of recalibrators, by cross-validation."""
 
 import numpy as np
-from scipy.special import logsumexp
+from scipy.special import log_softmax, logsumexp
 
 from keras_likelihood.backend.threads import one_blas_thread
 from keras_likelihood.layers.serving import LinearPool
@@ -9,14 +9,12 @@ from keras_likelihood.recalibration.classifier import ClassifierRecalibrator
 from keras_likelihood.recalibration.classifier_graph import submodel
 from keras_likelihood.recalibration.feature_basis import (
     SOURCES,
-    Columns,
     rows_of,
+    standardised_columns,
 )
 from keras_likelihood.recalibration.inputs import random_folds
 from keras_likelihood.recalibration.joint_scaling import JointScaling, scaled
-from keras_likelihood.recalibration.softmax import (
-    solve_temperature,
-)
+from keras_likelihood.recalibration.softmax import solve_temperature
 from keras_likelihood.recalibration.steps import PRIOR_ROWS, FittedSteps
 
 _MOST_CLASSES = 200
@@ -66,8 +64,7 @@ class Auto(ClassifierRecalibrator):
     ):
         if folds < 2:
             raise ValueError(f"`folds` must be >= 2. Received: {folds}")
-        self.keep_accuracy = keep_accuracy
-        self.keeps_accuracy = keep_accuracy
+        self.keep_accuracy = self.keeps_accuracy = keep_accuracy
         self.folds = folds
         self.seed = seed
 
@@ -79,8 +76,7 @@ class Auto(ClassifierRecalibrator):
     def _fit_candidates(self, logits, labels, features, weight):
         base = solve_temperature(logits, labels, weight, PRIOR_ROWS)
         z = scaled(logits, base)
-        columns = Columns(SOURCES["all"], z, features, weight)
-        x = columns(z, features)
+        bases, x = standardised_columns(SOURCES["all"], z, features, weight)
         chains = self._chains(z.shape[1], features)
         whole = FittedSteps(z, labels, x, weight, chains[0][0].offset)
         every = max(1, z.size // _MOST_NUMBERS)
@@ -88,21 +84,19 @@ class Auto(ClassifierRecalibrator):
         folds = random_folds(logits[::every], more, self.folds, self.seed)
         rows = np.arange(0, len(labels), every)
         losses = self._held_out(whole, chains, rows, folds)
-        names = list(losses)
-        sampled = None if weight is None else weight[rows]
-        table = np.stack(list(losses.values()), axis=1)
         self.cross_validated_nll_ = {
-            _name(name): float(np.average(loss, weights=sampled))
-            for name, loss in zip(names, table.T, strict=True)
+            _name(scaling): float(np.average(loss, weights=weight[rows]))
+            for scaling, loss in losses.items()
         }
-        found = pool_weights(table, sampled)
+        found = pool_weights(np.stack([*losses.values()], axis=1), weight[rows])
         found = np.where(found < _LEAST_WEIGHT, 0.0, found)
         found = found / found.sum()
-        kept = [i for i in np.argsort(-found, kind="stable") if found[i]]
-        self.weights_ = {_name(names[i]): float(found[i]) for i in kept}
-        self.members_ = [names[i] for i in kept]
+        order = np.argsort(-found, kind="stable")[: np.count_nonzero(found)]
+        self.members_ = [list(losses)[i] for i in order]
+        names = map(_name, self.members_)
+        self.weights_ = dict(zip(names, found[order].tolist(), strict=True))
         for member in self.members_:
-            member._set_parameters(base, columns, *whole.weights(member))
+            member._set_parameters(base, bases, *whole.weights(member))
         parts = [f"{w:.2f} {name}" for name, w in self.weights_.items()]
         self.parameters_ = {
             "method": " + ".join(parts),
@@ -112,17 +106,20 @@ class Auto(ClassifierRecalibrator):
 
     def _chains(self, classes, features):
         """Lists of candidates, each from simple to complex."""
+
+        def chain(source, maps):
+            return [
+                JointScaling(temperature=source, logit_map=name, strength=size)
+                for name, size in maps
+            ]
+
         few = classes <= _MOST_CLASSES and not self.keep_accuracy
-        chains = []
-        for source in (None, "all"):
-            maps: list[tuple] = [(None, 1.0)]
-            if not self.keep_accuracy:
-                maps.append(("vector", 1.0))
-            if few:
-                maps += [("matrix", strength) for strength in _STRENGTHS]
-            chains.append([_scaling(source, *each) for each in maps])
+        maps = [(None, 1.0), ("vector", 1.0)]
+        maps += [("matrix", size) for size in _STRENGTHS if few]
+        maps = maps[: 1 if self.keep_accuracy else None]
+        chains = [chain(None, maps), chain("all", maps)]
         if features is not None and few:
-            chains.append([_scaling(None, "features", 1.0)])
+            chains.append(chain(None, [("features", 1.0)]))
         return chains
 
     def _held_out(self, whole, chains, rows, folds):
@@ -133,7 +130,6 @@ class Auto(ClassifierRecalibrator):
         losses: dict = {}
         for number, at in enumerate(folds):
             held = rows[at]
-            weight = None if whole.weight is None else whole.weight[held]
             part = whole.part(np.delete(rows, at))
             seen = rows_of(whole.columns, held)
             for chain in chains:
@@ -145,7 +141,7 @@ class Auto(ClassifierRecalibrator):
                         candidate, whole.z[held], whole.labels[held], seen
                     )
                     losses.setdefault(candidate, np.empty(len(rows)))[at] = loss
-                    mean = np.average(loss, weights=weight)
+                    mean = np.average(loss, weights=whole.weight[held])
                     is_matrix = candidate.logit_map == "matrix"
                     if mean > best and is_matrix and not number:
                         break
@@ -153,13 +149,13 @@ class Auto(ClassifierRecalibrator):
         return losses
 
     def _apply(self, logits, features):
-        pairs = zip(self.weights_.values(), self.members_, strict=True)
-        logs = []
-        for weight, member in pairs:
-            one = member._apply(logits, features).astype("float64")
-            one -= logsumexp(one, axis=1, keepdims=True)
-            logs.append(one + np.log(weight))
-        return np.logaddexp.reduce(logs)
+        logs = [
+            log_softmax(m._apply(logits, features).astype("float64"), 1)
+            for m in self.members_
+        ]
+        return logsumexp(
+            logs, 0, np.reshape([*self.weights_.values()], (-1, 1, 1))
+        )
 
     def _details(self):
         return {"weights": self.weights_}
@@ -171,12 +167,6 @@ class Auto(ClassifierRecalibrator):
         ]
         weights = list(self.weights_.values())
         return LinearPool(weights, name="pool")(outputs)
-
-
-def _scaling(temperature, logit_map, strength):
-    return JointScaling(
-        temperature=temperature, logit_map=logit_map, strength=strength
-    )
 
 
 def _name(scaling):
@@ -191,10 +181,7 @@ def _name(scaling):
     return f"{predicted}, {name}" if predicted else name
 
 
-_PRIOR_ROWS = 1.0
-
-
-def pool_weights(losses, weight=None, iterations=2000):
+def pool_weights(losses, weight=1.0):
     """The weights of a mixture of fixed distributions, by EM.
 
     It minimises the mean of -log sum_c w_c p_c over the simplex, which is
@@ -204,17 +191,15 @@ def pool_weights(losses, weight=None, iterations=2000):
     """
     rows, candidates = losses.shape
     likelihood = np.exp(losses.min(axis=1, keepdims=True) - losses)
-    weight = np.ones(rows) if weight is None else weight / np.mean(weight)
-    prior = np.full(candidates, 0.5 * _PRIOR_ROWS / candidates)
-    prior[0] += 0.5 * _PRIOR_ROWS
-    total = weight.sum() + prior.sum()
+    weight = np.full(rows, weight / np.mean(weight))
+    prior = np.full(candidates, 0.5 / candidates)
+    prior[0] += 0.5
     found = np.full(candidates, 1 / candidates)
-    for _ in range(iterations):
+    for _ in range(2000):
+        before = found
         mixture = likelihood @ found
-        new = found * (likelihood.T @ (weight / mixture)) + prior
-        new /= total
-        moved = np.abs(new - found).max()
-        found = new
-        if moved < 1e-5:
+        found = found * (likelihood.T @ (weight / mixture)) + prior
+        found /= weight.sum() + 1
+        if np.abs(found - before).max() < 1e-5:
             break
     return found / found.sum()

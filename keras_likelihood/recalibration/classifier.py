@@ -2,7 +2,9 @@
 
 import copy
 import time
+from collections.abc import Callable
 
+import keras
 import numpy as np
 from scipy.special import log_softmax
 
@@ -16,9 +18,10 @@ from keras_likelihood.recalibration.softmax import softmax_moments
 class ClassifierRecalibrator:
     """Base of the recalibrators of classifiers.
 
-    A subclass fits its parameters to logits (`_fit`), applies them in NumPy
-    (`_apply`) and makes Keras layers of them (`_graph`). This class handles
-    models, files, arrays, binary and dense outputs and the report.
+    A subclass fits its parameters to logits (`_fit`), recalibrates logits
+    `(rows, classes)` in NumPy (`_apply`) and makes Keras layers that give the
+    probabilities (`_graph`). This class handles models, files, arrays, binary
+    and dense outputs and the report.
 
     Attributes set by fitting:
         parameters_: dict of the fitted values.
@@ -39,9 +42,12 @@ class ClassifierRecalibrator:
     """
     parameters_: dict
     report_: dict
-    questions_ = None
+    questions_: list | None = None
     keeps_accuracy = True
     """Whether predicted classes stay, except for ties at a huge temperature."""
+    _fit: Callable[..., None]
+    _apply: Callable[..., np.ndarray]
+    _graph: Callable[..., keras.KerasTensor]
 
     def fit(
         self,
@@ -141,10 +147,10 @@ class ClassifierRecalibrator:
             logits, y, features, sample_weight
         )
         rows, shape = inputs.as_logits(logits, from_logits)
-        weight = None if weight is None else as_weight(weight, shape[:-1])
+        weight = as_weight(weight, shape[:-1])
         labels = as_labels(y, shape, weight)
         found = self._rows_of_features(features, shape[:-1])
-        if weight is not None:
+        if not weight.all():
             kept = weight > 0
             rows, labels, weight = rows[kept], labels[kept], weight[kept]
             found = None if found is None else found[kept]
@@ -175,7 +181,17 @@ class ClassifierRecalibrator:
         """
         inputs.check_fitted(self, "parameters_", "calibrate")
         if out is not None:
-            return self._calibrate_into(out, logits, features, from_logits)
+            if out.shape != np.shape(logits):
+                raise ValueError(
+                    "`out` must have the shape of `logits`, "
+                    f"{np.shape(logits)}. Received: {out.shape}"
+                )
+            for part in inputs.blocks(out):
+                found = None if features is None else features[part]
+                out[part] = self.calibrate(
+                    logits[part], found, from_logits=from_logits
+                )
+            return out
         if self.questions_ is not None:
             logits = np.asarray(logits)
             answers = [
@@ -192,19 +208,6 @@ class ClassifierRecalibrator:
             calibrated = calibrated[:, 1:]
         result = calibrated.reshape(shape)
         return result[:, 0] if np.ndim(logits) == 1 else result
-
-    def _calibrate_into(self, out, logits, features, from_logits):
-        if out.shape != np.shape(logits):
-            raise ValueError(
-                f"`out` must have the shape of `logits`, {np.shape(logits)}. "
-                f"Received: {out.shape}"
-            )
-        for part in inputs.blocks(out):
-            found = None if features is None else features[part]
-            out[part] = self.calibrate(
-                logits[part], found, from_logits=from_logits
-            )
-        return out
 
     def _fit_questions(self, logits, y, features, from_logits, weight):
         logits, y = np.asarray(logits), np.asarray(y)
@@ -224,41 +227,27 @@ class ClassifierRecalibrator:
             )
             for c in range(logits.shape[-1])
         ]
-        self.parameters_ = {
-            "questions": [q.parameters_ for q in self.questions_]
-        }
-        reports = [q.report_ for q in self.questions_]
+        parameters = [question.parameters_ for question in self.questions_]
+        self.parameters_ = {"questions": parameters}
         self.report_ = {
-            key: float(np.mean([report[key] for report in reports]))
-            for key, value in reports[0].items()
+            key: float(np.mean([q.report_[key] for q in self.questions_]))
+            for key, value in self.questions_[0].report_.items()
             if np.isscalar(value)
         }
 
     def _rows_of_features(self, features, leading):
-        optional = features is None and self.uses_features == "optional"
-        if not self.uses_features or optional:
-            return None
-        if features is None:
+        if self.uses_features and features is not None:
+            return inputs.as_features(features, leading)
+        if self.uses_features is True:
             raise ValueError(
                 f"{type(self).__name__} needs `features` besides the logits. "
                 "Received: features=None"
             )
-        return inputs.as_features(features, leading)
+        return None
 
     def _details(self):
         """Entries that a method adds to its report."""
         return {}
-
-    def _fit(self, logits, labels, features, weight):
-        raise NotImplementedError
-
-    def _apply(self, logits, features):
-        """Returns recalibrated logits, `(rows, classes)`."""
-        raise NotImplementedError
-
-    def _graph(self, logits, features):
-        """Returns the Keras tensor of calibrated probabilities."""
-        raise NotImplementedError
 
 
 def scores(logits, labels, weight) -> dict:
@@ -267,5 +256,5 @@ def scores(logits, labels, weight) -> dict:
     return {
         "nll": float(np.average(at.nll, weights=weight)),
         "ece": binned_error(at.right, at.confidence, weight),
-        "accuracy": float(np.average(np.asarray(at.right), weights=weight)),
+        "accuracy": float(np.average(at.right, weights=weight)),
     }

@@ -31,10 +31,10 @@ class ClassifierGraph:
         **options,
     ):
         self._source = ModelGraph(model, x, **options)
-        self._tensors = {}
-        self._tensors["logits"], self.multi_label = self._source.logits(
+        logits, self.multi_label = self._source.logits(
             from_logits, multi_label, LOGIT_BOUND
         )
+        self._tensors = {"logits": logits}
         if with_features:
             optional = with_features == "optional"
             found = self._source.features(optional=optional)
@@ -48,37 +48,16 @@ class ClassifierGraph:
         )
         return found["logits"], found.get("features"), y, weight
 
-    def extend(
-        self,
-        recalibrator,
-        *,
-        trainable: bool = False,
-        model_class=keras.Model,
-    ) -> keras.Model:
+    def extend(self, recalibrator, **options) -> keras.Model:
         """Returns the model that ends in the layers of a recalibrator."""
 
         def build():
-            output = self._calibrated(recalibrator)
+            output = _add_layers(recalibrator, *self._tensors.values())
             if len(self._source.prediction.shape) == 1:
                 output = keras.layers.Reshape((), name="plain_vector")(output)
             return output
 
-        return self._source.extend(
-            self._tensors, build, trainable=trainable, model_class=model_class
-        )
-
-    def _calibrated(self, recalibrator):
-        logits = self._tensors["logits"]
-        features = self._tensors.get("features")
-        if recalibrator.questions_ is None:
-            return _add_layers(recalibrator, logits, features)
-        columns = keras.ops.split(logits, logits.shape[-1], axis=-1)
-        outputs = []
-        for number, question in enumerate(recalibrator.questions_):
-            build = functools.partial(_add_layers, question)
-            name = f"question_{number}"
-            outputs.append(submodel(build, columns[number], features, name))
-        return keras.layers.Concatenate(name="questions")(outputs)
+        return self._source.extend(self._tensors, build, **options)
 
 
 def submodel(build, logits, features, name: str):
@@ -93,6 +72,14 @@ def submodel(build, logits, features, name: str):
 
 
 def _add_layers(recalibrator, logits, features=None):
+    if recalibrator.questions_ is not None:
+        columns = keras.ops.split(logits, logits.shape[-1], axis=-1)
+        outputs = []
+        for number, question in enumerate(recalibrator.questions_):
+            build = functools.partial(_add_layers, question)
+            name = f"question_{number}"
+            outputs.append(submodel(build, columns[number], features, name))
+        return keras.layers.Concatenate(name="questions")(outputs)
     bounded = BoundedLogits(LOGIT_BOUND, name="bounded_logits")(logits)
     if logits.shape[-1] != 1:
         return recalibrator._graph(bounded, features)

@@ -16,31 +16,28 @@ class FeatureBasis:
     any such basis. Constant columns are ignored.
     """
 
-    def __init__(self, features, weight=None):
-        self.mean = np.average(features, axis=0, weights=weight)
-        # One product is used, because a squared copy of wide features is slow.
-        stride = max(1, len(features) // _SAMPLE_ROWS)
-        sample = features[::stride].astype("float64") - self.mean
-        sampled = None if weight is None else weight[::stride]
-        variance = np.average(sample**2, axis=0, weights=sampled)
-        deviation = np.sqrt(variance)
+    def __init__(self, features, weight):
+        # One product is used, because a copy of wide features is slow.
+        self.mean = weight.astype(features.dtype) @ features / weight.sum()
+        part = slice(None, None, max(1, len(features) // _SAMPLE_ROWS))
+        sample = features[part].astype("float64") - self.mean
+        weight = weight[part] / weight[part].mean()
+        deviation = np.sqrt(weight @ sample**2 / len(sample))
         alive = deviation > 1e-6 * max(deviation.max(initial=0.0), 1e-30)
         self.scale = np.where(alive, deviation, np.inf)
         self.directions = None
         if features.shape[1] > MOST_COMPONENTS:
-            sample = (sample / self.scale).astype("float32")
-            if sampled is not None:
-                sample *= np.sqrt(sampled / sampled.mean())[:, None]
-            self.directions = _principal(sample, MOST_COMPONENTS)
+            sample = sample / self.scale * np.sqrt(weight)[:, None]
+            self.directions = _principal(sample.astype("float32"))
 
     def __call__(self, features):
         """Returns the features in this basis, `(rows, components)`."""
-        dtype = features.dtype if features.itemsize >= 4 else "float32"
+        dtype = features.dtype
         if self.directions is None:
             shifted = features - self.mean.astype(dtype)
             return shifted / self.scale.astype(dtype)
         kernel = self.directions / self.scale[:, None]
-        projected = features.astype(dtype) @ kernel.astype(dtype)
+        projected = features @ kernel.astype(dtype)
         return projected - (self.mean @ kernel).astype(dtype)
 
     def to_raw(self, weights):
@@ -52,16 +49,16 @@ class FeatureBasis:
         return kernel, -(self.mean @ kernel)
 
 
-def _principal(sample, components):
+def _principal(sample):
     # The sample itself is used, because its Gram matrix would take longer.
     start = np.random.default_rng(0).standard_normal(
-        (sample.shape[1], components + 32), dtype="float32"
+        (sample.shape[1], MOST_COMPONENTS + 32), dtype="float32"
     )
     basis = np.linalg.qr(sample.T @ (sample @ start))[0]
     basis = np.linalg.qr(sample.T @ (sample @ basis))[0]
     image = sample @ basis
     _, rotation = np.linalg.eigh(image.T @ image)
-    return (basis @ rotation[:, -components:]).astype("float64")
+    return (basis @ rotation[:, -MOST_COMPONENTS:]).astype("float64")
 
 
 SOURCES = {
@@ -73,25 +70,15 @@ SOURCES = {
 """The groups of columns of each kind of predicted temperature."""
 
 
-class Columns:
-    """Standardised columns of the logits and of the features, by group.
+def standardised_columns(groups, z, features, weight):
+    """Bases of the groups of columns, and the columns in them, by name.
 
-    The groups are `"logits"`, `"sorted"` and, if there are any, `"features"`.
     The bases do not depend on labels. So all folds of a cross-validation share
     them, and each row is projected once.
     """
-
-    def __init__(self, groups, z, features, weight):
-        self.groups = groups
-        self.bases = {
-            name: FeatureBasis(raw, weight)
-            for name, raw in raw_columns(groups, z, features).items()
-        }
-
-    def __call__(self, z, features):
-        """Returns a dict of group names to `(rows, components)`."""
-        raw = raw_columns(self.groups, z, features)
-        return {name: self.bases[name](x) for name, x in raw.items()}
+    raw = raw_columns(groups, z, features)
+    bases = {name: FeatureBasis(x, weight) for name, x in raw.items()}
+    return bases, {name: bases[name](x) for name, x in raw.items()}
 
 
 def raw_columns(groups, z, features):

@@ -35,21 +35,17 @@ def blocks(values) -> list[slice]:
     return [slice(at, at + step) for at in range(0, len(values), step)]
 
 
-def as_logits(values, from_logits: bool, name="logits"):
+def as_logits(values, from_logits: bool):
     """Returns `(rows, classes)` logits and the shape of `values`.
 
     One column, or a plain vector, is the logit (or probability) of yes and
     becomes the pair `(-z/2, z/2)`. A logit that is more than `LOGIT_BOUND`
     below the largest of its row is raised to that distance.
     """
-    values = np.asarray(values)
-    if not np.issubdtype(values.dtype, np.floating):
-        values = values.astype("float64")
-    if values.dtype.itemsize < 4:
-        values = values.astype("float32")
+    values = _as_floats(values, "float64")
     if values.ndim == 0 or values.size == 0:
         raise ValueError(
-            f"`{name}` must have shape (n, ..., classes) with n > 0. "
+            "`logits` must have shape (n, ..., classes) with n > 0. "
             f"Received: shape {values.shape}"
         )
     if values.ndim == 1:
@@ -59,62 +55,58 @@ def as_logits(values, from_logits: bool, name="logits"):
     low, high = rows.min(axis=1), rows.max(axis=1)
     if not (np.isfinite(low).all() and np.isfinite(high).all()):
         raise ValueError(
-            f"`{name}` must be finite. Received: "
+            "`logits` must be finite. Received: "
             f"{int((~np.isfinite(rows)).sum())} NaN or infinite values"
         )
-    _check_kind(rows, low.min(), high.max(), from_logits, name)
-    if not from_logits:
-        rows = _to_logits(rows)
-    elif rows.shape[1] == 1:
+    one, least, most = rows.shape[1] == 1, low.min(), high.max()
+    sum_to_one = are_probabilities(rows, least, most)
+    if from_logits and sum_to_one:
+        raise ValueError(
+            "`logits` are probabilities: rows lie in [0, 1] and sum to one. "
+            "Pass `from_logits=False` for these. Received: from_logits=True"
+        )
+    if not (from_logits or sum_to_one or (one and 0 <= least <= most <= 1)):
+        raise ValueError(
+            "With `from_logits=False`, `logits` must be probabilities in "
+            "[0, 1], of sum one over the classes. Received: values from "
+            f"{least:.3g} to {most:.3g}"
+        )
+    if one:
+        if not from_logits:
+            rows = log_probabilities(rows, 1 / (1 + np.exp(16.0)))
         rows = np.clip(rows, -LOGIT_BOUND, LOGIT_BOUND)
-    elif (high - low).max() > LOGIT_BOUND:
+        return np.concatenate([-0.5 * rows, 0.5 * rows], axis=1), values.shape
+    if not from_logits:
+        rows = log_probabilities(rows, np.exp(-2 * LOGIT_BOUND))
+        low, high = rows.min(axis=1), rows.max(axis=1)
+    if (high - low).max() > LOGIT_BOUND:
         rows = np.maximum(rows, high[:, None] - LOGIT_BOUND)
-    if rows.shape[1] == 1:
-        rows = np.concatenate([-0.5 * rows, 0.5 * rows], axis=1)
     return rows, values.shape
 
 
-def _check_kind(rows, low, high, from_logits, name):
-    sum_to_one = are_probabilities(rows, low, high)
-    if from_logits and sum_to_one:
-        raise ValueError(
-            f"`{name}` are probabilities: rows lie in [0, 1] and sum to one. "
-            "Pass `from_logits=False` for these. Received: from_logits=True"
-        )
-    column = rows.shape[1] == 1 and low >= 0 and high <= 1
-    if not from_logits and not (sum_to_one or column):
-        raise ValueError(
-            f"With `from_logits=False`, `{name}` must be probabilities in "
-            "[0, 1], of sum one over the classes. Received: values from "
-            f"{low:.3g} to {high:.3g}"
-        )
-
-
-def _to_logits(rows):
-    if rows.shape[1] == 1:
-        return log_probabilities(rows, 1 / (1 + np.exp(16.0)))
-    logs = log_probabilities(rows, np.exp(-2 * LOGIT_BOUND))
-    return np.maximum(logs, logs.max(axis=1, keepdims=True) - LOGIT_BOUND)
+def _as_floats(values, default):
+    """An array of float32 or wider; others than floats become `default`."""
+    values = np.asarray(values)
+    if values.dtype.kind != "f":
+        return values.astype(default)
+    return values if values.itemsize >= 4 else values.astype("float32")
 
 
 def as_features(features, shape):
     """Returns `(rows, columns)` features for outputs of leading `shape`."""
-    features = np.asarray(features)
-    if features.dtype.itemsize < 4 or features.dtype.kind != "f":
-        features = features.astype("float32")
+    features = _as_floats(features, "float32")
     if features.ndim == 1:
         features = features[:, None]
-    leading = tuple(shape)
-    if features.shape[: len(leading)] != leading:
+    if features.shape[: len(shape)] != shape:
         raise ValueError(
-            f"`features` must have shape {(*leading, 'columns')}. "
+            f"`features` must have shape {(*shape, 'columns')}. "
             f"Received: shape {features.shape}"
         )
     if not np.isfinite(features).all():
         raise ValueError(
             "`features` must be finite. Received: NaN or infinite values"
         )
-    return features.reshape(int(np.prod(leading)), -1)
+    return features.reshape(int(np.prod(shape)), -1)
 
 
 def refuse_weights(weight):

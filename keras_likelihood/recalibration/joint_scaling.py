@@ -11,9 +11,9 @@ from keras_likelihood.layers.serving import (
 from keras_likelihood.recalibration.classifier import ClassifierRecalibrator
 from keras_likelihood.recalibration.feature_basis import (
     SOURCES,
-    Columns,
     FeatureBasis,
     raw_columns,
+    standardised_columns,
 )
 from keras_likelihood.recalibration.network import (
     SoftplusLink,
@@ -73,20 +73,16 @@ class JointScaling(ClassifierRecalibrator):
         strength: float = 1.0,
         offset: float = 0.2,
     ):
-        if logit_map not in MAPS:
-            raise ValueError(
-                "`logit_map` must be None, 'vector', 'matrix' or 'features'. "
-                f"Received: {logit_map!r}"
-            )
-        if temperature not in SOURCES:
-            raise ValueError(
-                "`temperature` must be None, 'logits', 'features' or 'all'. "
-                f"Received: {temperature!r}"
-            )
-        if not strength > 0:
-            raise ValueError(f"`strength` must be > 0. Received: {strength}")
-        if not offset >= 0:
-            raise ValueError(f"`offset` must be >= 0. Received: {offset}")
+        for name, value, fits, allowed in (
+            ("logit_map", logit_map, logit_map in MAPS, [*MAPS]),
+            ("temperature", temperature, temperature in SOURCES, [*SOURCES]),
+            ("strength", strength, strength > 0, "> 0"),
+            ("offset", offset, offset >= 0, ">= 0"),
+        ):
+            if not fits:
+                raise ValueError(
+                    f"`{name}` must be {allowed}. Received: {value!r}"
+                )
         self.logit_map = logit_map
         self.temperature = temperature
         self.strength = strength
@@ -96,41 +92,32 @@ class JointScaling(ClassifierRecalibrator):
             self.uses_features = "optional"
         self.keeps_accuracy = logit_map is None
 
-    def _groups(self):
-        groups = SOURCES[self.temperature]
-        if self.logit_map == "features" and "features" not in groups:
-            groups = (*groups, "features")
-        return groups
-
     def _fit(self, logits, labels, features, weight):
         base = solve_temperature(logits, labels, weight)
         z = scaled(logits, base)
-        columns = Columns(self._groups(), z, features, weight)
-        x = columns(z, features)
+        groups = dict.fromkeys(SOURCES[self.temperature])
+        if self.logit_map == "features":
+            groups["features"] = None
+        bases, x = standardised_columns(groups, z, features, weight)
         steps = FittedSteps(z, labels, x, weight, self.offset)
-        self._set_parameters(base, columns, *steps.weights(self))
+        self._set_parameters(base, bases, *steps.weights(self))
 
-    def _set_parameters(self, base, columns, predicted, mapped):
+    def _set_parameters(self, base, bases, predicted, mapped):
         """Turns fitted weights in bases into weights of the raw columns."""
         self.parameters_ = {"temperature": base, **mapped}
         if "features" in mapped:
-            kernel, shift = columns.bases["features"].to_raw(mapped["features"])
-            self.parameters_["features"] = kernel
-            self.parameters_["bias"] = shift
+            kernel, shift = bases["features"].to_raw(mapped["features"])
+            self.parameters_ |= {"features": kernel, "bias": shift}
         if predicted is None:
             return
-        kernels, intercept = [], predicted.weights["free"][0]
-        for name in predicted.strengths:
-            weights = predicted.weights[name]
-            kernel, shift = columns.bases[name].to_raw(weights)
-            kernels.append(kernel)
-            intercept += shift
-        self.parameters_["kernel"] = np.concatenate(kernels)
-        self.parameters_["intercept"] = float(intercept)
         found = predicted.strengths
-        if self.temperature != "all":
-            found = found[self.temperature]
-        self.parameters_["prior_precision"] = found
+        raw = [bases[name].to_raw(predicted.weights[name]) for name in found]
+        shift = predicted.weights["free"][0] + sum(shift for _, shift in raw)
+        self.parameters_ |= {
+            "kernel": np.concatenate([kernel for kernel, _ in raw]),
+            "intercept": float(shift),
+            "prior_precision": found.get(self.temperature, found),
+        }
 
     def _apply(self, logits, features):
         p = self.parameters_
@@ -147,9 +134,7 @@ class JointScaling(ClassifierRecalibrator):
 
     def _network(self):
         p = self.parameters_
-        if "network" in p:
-            return p["network"]
-        return [p["kernel"][:, None], p["intercept"]]
+        return p.get("network") or [p["kernel"][:, None], p["intercept"]]
 
     def _graph(self, logits, features=None):
         p = self.parameters_
@@ -182,16 +167,14 @@ class JointScaling(ClassifierRecalibrator):
         return keras.layers.Concatenate(name="temperature_columns")(columns)
 
     def _map_layer(self, z, features):
-        p, classes = self.parameters_, z.shape[-1]
-        layer = keras.layers.Dense(classes, name="logit_map")
+        p = self.parameters_
+        layer = keras.layers.Dense(z.shape[-1], name="logit_map")
         if self.logit_map == "features":
             mapped = layer(features)
             layer.set_weights([p["features"], p["bias"]])
             return keras.layers.Add(name="mapped")([z, mapped])
         mapped = layer(z)
-        kernel = np.diag(1 + p["vector"])
-        if self.logit_map == "matrix":
-            kernel = kernel + p["matrix"]
+        kernel = np.diag(1 + p["vector"]) + p.get("matrix", 0.0)
         layer.set_weights([kernel, p["bias"]])
         return mapped
 
@@ -329,9 +312,8 @@ class DeepScaling(JointScaling):
         basis = FeatureBasis(features, weight)
         columns = {"features": basis(features).astype("float64")}
         link = SoftplusLink(self.offset)
-        objective = tempered_softmax(
-            logits / base, labels, columns, link, weight
-        )
+        z = logits / base
+        objective = tempered_softmax(z, labels, columns, link, weight)
         (kernel, bias, *rest), steps = fit_network(
             objective, features, self.hidden, self.seed
         )

@@ -1,5 +1,7 @@
 """A parameter predicted by a linear map or a small network."""
 
+import itertools
+
 import keras
 import numpy as np
 
@@ -7,6 +9,8 @@ from keras_likelihood.constraints import ShiftedSoftplus
 from keras_likelihood.evidence import Curvature
 from keras_likelihood.layers import PredictedParameter
 from keras_likelihood.recalibration.inputs import random_folds
+
+_ITERATIONS = 40
 
 
 class SoftplusLink:
@@ -33,20 +37,16 @@ class LinkedObjective:
 
         parameter = f(sum_g x_g w_g + c)
 
-    Args:
-        loss: function of `(parameter, rows)` that returns the NLL of these
-            rows, its derivative in the parameter and its curvature.
-        columns: dict of group names to standardised `x_g`, `(rows, columns)`.
-        link: the map `f` with its derivative.
-        weight: `(rows,)`, or `None`.
+    `loss(parameter, rows)` returns the NLL of these rows, its derivative in
+    the parameter and its curvature. `columns` are standardised, `(rows, ...)`
+    by name of the group, and `link` returns f and its derivative.
     """
 
-    def __init__(self, loss, columns, link, weight=None):
+    def __init__(self, loss, columns, link, weight):
         self.loss = loss
         self.columns = columns
         self.link = link
-        rows = len(next(iter(columns.values())))
-        self.weight = np.ones(rows) if weight is None else weight
+        self.weight = weight
         self.shapes = {name: (x.shape[1],) for name, x in columns.items()}
         self.shapes["free"] = (1,)
 
@@ -54,12 +54,8 @@ class LinkedObjective:
         """Weighted NLL of some rows, its slope and curvature in `eta`."""
         value, slope = self.link(eta)
         nll, gradient, curvature = self.loss(value, rows)
-        weight = self.weight[rows]
-        return (
-            weight * nll,
-            weight * gradient * slope,
-            weight * curvature * slope**2,
-        )
+        found = np.stack([nll, gradient * slope, curvature * slope**2])
+        return self.weight[rows] * found
 
     def evaluate(self, weights):
         """Returns the NLL and its gradients by group."""
@@ -102,7 +98,7 @@ class SmallNetwork:
         random = np.random.default_rng(seed)
         sizes = [inputs, *hidden]
         start = []
-        for rows, columns in zip(sizes[:-1], sizes[1:], strict=True):
+        for rows, columns in itertools.pairwise(sizes):
             limit = np.sqrt(6 / (rows + columns))
             kernel = random.uniform(-limit, limit, (rows, columns))
             start += [kernel, np.zeros(columns)]
@@ -114,10 +110,7 @@ class SmallNetwork:
         """Returns `[kernel, bias, kernel, bias, ...]`."""
         ends = np.cumsum([int(np.prod(shape)) for shape in self.shapes])
         parts = np.split(packed, ends[:-1])
-        return [
-            part.reshape(shape)
-            for part, shape in zip(parts, self.shapes, strict=True)
-        ]
+        return list(map(np.reshape, parts, self.shapes))
 
     def forward(self, packed, x):
         """Returns the output `(rows,)` and the activations of each layer."""
@@ -143,16 +136,14 @@ def run_network(parts, x):
     return output[:, 0], activations
 
 
-def fit_network(objective, raw, hidden, seed, folds=3, iterations=40):
+def fit_network(objective, raw, hidden, seed):
     """Fits a network and stops when held-out examples stop improving.
 
-    The loss on each of `folds` held-out parts is measured after each iteration
+    The loss on each of three held-out parts is measured after each iteration
     of L-BFGS on the others. All data are then fitted for the number of
     iterations that was best on average, which may be zero. Rows that are equal
-    in `raw`, the columns before they were standardised, share a fold.
-
-    Returns:
-        `(kernels_and_biases, iterations)`.
+    in `raw`, the columns before they were standardised, share a fold. Returns
+    `([kernel, bias, ...], iterations)`.
     """
     (x,) = objective.columns.values()
     # Weights of any unit give the same network.
@@ -160,15 +151,13 @@ def fit_network(objective, raw, hidden, seed, folds=3, iterations=40):
     network = SmallNetwork(x.shape[1], hidden, seed)
     rows = np.arange(len(x))
     curves = []
-    for held in random_folds(raw, None, folds, seed):
-        rest = np.delete(rows, held)
-        path = _path(network, objective, x, rest, iterations)
-        losses = [
-            objective.by_row(network.forward(p, x[held])[0], held)[0].mean()
-            for p in path
-        ]
-        losses += [losses[-1]] * (iterations + 1 - len(losses))
-        curves.append(losses)
+    for held in random_folds(raw, None, 3, seed):
+        path = _path(network, objective, x, np.delete(rows, held), _ITERATIONS)
+        outputs = [network.forward(p, x[held])[0] for p in path]
+        losses = [objective.by_row(o, held)[0].mean() for o in outputs]
+        curves.append(
+            np.pad(losses, (0, _ITERATIONS + 1 - len(losses)), mode="edge")
+        )
     best = int(np.argmin(np.mean(curves, axis=0)))
     path = _path(network, objective, x, rows, best)
     return network.unpack(path[-1]), best
@@ -204,13 +193,8 @@ def _path(network, objective, x, rows, iterations):
 def predicted_parameter(likelihood, name, x, parts, *, units, offset):
     """A likelihood parameter that a fitted network predicts, as layers.
 
-    Args:
-        likelihood: name of the likelihood.
-        name: the name of its parameter.
-        x: symbolic tensor `(batch, ..., columns)`.
-        parts: `[kernel, bias, ...]`; all layers but the last are hidden.
-        units: size of the last axis of the prediction.
-        offset: the offset of the `SoftplusLink`.
+    `x` is symbolic, `(batch, ..., columns)`, `parts` are `[kernel, bias, ...]`,
+    and the prediction has `units` or 1 on its last axis.
     """
     *hidden, kernel, bias = parts
     pairs = zip(hidden[::2], hidden[1::2], strict=True)

@@ -1,5 +1,7 @@
 """Recalibrators that treat each class as a separate yes/no question."""
 
+from collections.abc import Callable
+
 import numpy as np
 from scipy.optimize import minimize, minimize_scalar
 from scipy.special import expit, softmax
@@ -17,42 +19,35 @@ class OneVsRest(ClassifierRecalibrator):
 
     The share `m` of the probabilities before recalibration minimises the
     validation NLL. It is at least 1 / (n + 2), because normalising may raise
-    the NLL and curves may reach zero. A subclass defines `_curves`.
-
-    The curves are tables. Between two knots the values are linear.
+    the NLL and curves may reach zero. A subclass fits the curve of one class
+    (`_curve`): a rising table of scores and values, linear between them.
     """
 
     keeps_accuracy = False
-
-    def _curves(self, odds, labels, weight):
-        """Returns `[(scores, values)]`, one rising table for each class."""
-        raise NotImplementedError
+    _curve: Callable[..., tuple]
 
     def _fit(self, logits, labels, features, weight):
         odds = log_odds(logits)
-        tables = self._curves(odds, labels, weight)
-        longest = max(2, *(len(s) for s, _ in tables))
-        pad = [
+        tables = [
+            self._curve(column, labels == c, weight)
+            for c, column in enumerate(odds.T)
+        ]
+        longest = max(2, *(len(scores) for scores, _ in tables))
+        padded = [
             [np.pad(a, (0, longest - len(a)), mode="edge") for a in table]
             for table in tables
         ]
-        self.parameters_ = {
-            "scores": np.array([s for s, _ in pad]),
-            "values": np.array([v for _, v in pad]),
-            "mixture": 0.0,
-        }
+        scores, values = np.swapaxes(padded, 0, 1)
+        self.parameters_ = {"scores": scores, "values": values}
         rows = np.arange(len(labels))
         q = self._mapped(odds)[rows, labels]
         p = softmax(logits.astype("float64"), axis=1)[rows, labels]
         self.parameters_["mixture"] = _best_mixture(q, p, weight)
 
     def _mapped(self, odds):
-        q = np.empty_like(odds)
-        tables = zip(
-            self.parameters_["scores"], self.parameters_["values"], strict=True
-        )
-        for c, (scores, values) in enumerate(tables):
-            q[:, c] = np.interp(odds[:, c], scores, values) + 1e-12
+        p = self.parameters_
+        tables = zip(odds.T, p["scores"], p["values"], strict=True)
+        q = np.stack([np.interp(*table) for table in tables], axis=1) + 1e-12
         return q / q.sum(axis=1, keepdims=True)
 
     def _apply(self, logits, features):
@@ -62,17 +57,15 @@ class OneVsRest(ClassifierRecalibrator):
         return np.log((1 - m) * mapped + m * p)
 
     def _graph(self, logits, features):
-        scores = self.parameters_["scores"]
+        p = self.parameters_
         layer = OneVsRestTable(
-            classes=scores.shape[0],
-            knots=scores.shape[1],
+            *p["scores"].shape,
             bound=inputs.LOGIT_BOUND,
-            mixture=self.parameters_["mixture"],
+            mixture=p["mixture"],
             name="calibrated",
         )
         calibrated = layer(logits)
-        values = self.parameters_["values"]
-        layer.set_weights([scores.ravel(), values.ravel()])
+        layer.set_weights([p["scores"].ravel(), p["values"].ravel()])
         return calibrated
 
 
@@ -116,35 +109,26 @@ class Platt(OneVsRest):
     1025 knots. It may change the predicted classes.
     """
 
-    def _curves(self, odds, labels, weight):
-        weight = np.ones(len(odds)) if weight is None else weight
+    def _curve(self, odds, occurred, weight):
+        yes = weight[occurred].sum()
+        no = weight.sum() - yes
+        target = np.where(occurred, (yes + 1) / (yes + 2), 1 / (no + 2))
+
+        def loss(theta):
+            linear = theta[0] * odds + theta[1]
+            slope = weight * (expit(linear) - target) / weight.sum()
+            value = weight @ (np.logaddexp(0, linear) - target * linear)
+            return value / weight.sum(), np.array([slope @ odds, slope.sum()])
+
+        found = minimize(
+            loss,
+            [1.0, 0.0],
+            jac=True,
+            bounds=[(0.0, None), (None, None)],
+            options={"ftol": 1e-14, "gtol": 1e-9},
+        )
         knots = np.linspace(-inputs.LOGIT_BOUND, inputs.LOGIT_BOUND, _KNOTS)
-        tables = []
-        for c in range(odds.shape[1]):
-            slope, shift = _logistic(odds[:, c], labels == c, weight)
-            tables.append((knots, expit(slope * knots + shift)))
-        return tables
-
-
-def _logistic(x, occurred, weight):
-    yes = weight[occurred].sum()
-    no = weight.sum() - yes
-    target = np.where(occurred, (yes + 1) / (yes + 2), 1 / (no + 2))
-
-    def loss(theta):
-        linear = theta[0] * x + theta[1]
-        slope = weight * (expit(linear) - target) / weight.sum()
-        value = weight @ (np.logaddexp(0, linear) - target * linear)
-        return value / weight.sum(), np.array([slope @ x, slope.sum()])
-
-    found = minimize(
-        loss,
-        [1.0, 0.0],
-        jac=True,
-        bounds=[(0.0, None), (None, None)],
-        options={"ftol": 1e-14, "gtol": 1e-9},
-    )
-    return found.x
+        return knots, expit(found.x[0] * knots + found.x[1])
 
 
 class Isotonic(OneVsRest):
@@ -156,12 +140,9 @@ class Isotonic(OneVsRest):
     >>> probabilities = Isotonic().fit_arrays(logits, y).calibrate(logits)
     """
 
-    def _curves(self, odds, labels, weight):
+    def _curve(self, odds, occurred, weight):
         from sklearn.isotonic import IsotonicRegression
 
-        tables = []
-        for c in range(odds.shape[1]):
-            curve = IsotonicRegression(y_min=0, y_max=1)
-            curve.fit(odds[:, c], labels == c, sample_weight=weight)
-            tables.append((curve.X_thresholds_, curve.y_thresholds_))
-        return tables
+        curve = IsotonicRegression(y_min=0, y_max=1)
+        curve.fit(odds, occurred, sample_weight=weight)
+        return curve.X_thresholds_, curve.y_thresholds_

@@ -24,7 +24,7 @@ _BLOCK = 2**16
 @dataclasses.dataclass
 class Moments:
     """Results of one pass, each `(rows,)`: the NLL, its derivatives in tau,
-    the largest probability, and whether the label has the largest logit.
+    the largest probability, and 1 if the label has the largest logit.
     """
 
     nll: np.ndarray
@@ -35,60 +35,47 @@ class Moments:
 
 
 def softmax_moments(logits, labels, tau) -> Moments:
-    """Evaluates `l` and its derivatives for every row.
-
-    `logits` are `(rows, classes)`, and the inverse temperature `tau` is a
-    number or `(rows,)`.
-    """
+    """Evaluates `l` for every row; `tau` is a number or `(rows,)`."""
     rows, classes = logits.shape
     tau = np.broadcast_to(np.asarray(tau, logits.dtype), (rows,))
-    nll, slope, curvature, confidence = np.empty((4, rows))
-    right = np.empty(rows, bool)
-    found = Moments(nll, slope, curvature, confidence, right)
+    found = Moments(*np.empty((5, rows)))
     step = max(1, _BLOCK // classes)
 
     def block(start):
         part = slice(start, start + step)
-        _block_moments(logits[part], labels[part], tau[part], found, part)
+        z, y, scale = logits[part], labels[part], tau[part]
+        # The largest logit is subtracted. So the variance has no cancellation,
+        # and no exponent is above zero.
+        centred = z - z.max(axis=1, keepdims=True)
+        label = centred[np.arange(len(y)), y]
+        weight = centred * scale[:, None]
+        np.exp(weight, out=weight)
+        total = weight.sum(axis=1)
+        mean = np.einsum("ij,ij->i", weight, centred) / total
+        weight *= centred
+        square = np.einsum("ij,ij->i", weight, centred) / total
+        found.nll[part] = np.log(total) - scale * label
+        found.slope[part] = mean - label
+        found.curvature[part] = np.maximum(square - mean * mean, 0.0)
+        found.confidence[part] = 1.0 / total
+        found.right[part] = z.argmax(axis=1) == y
 
     starts = range(0, rows, step)
     if len(starts) < 4:
-        for start in starts:
-            block(start)
+        list(map(block, starts))
     else:
-        with concurrent.futures.ThreadPoolExecutor(threads()) as pool:
+        with concurrent.futures.ThreadPoolExecutor(_threads()) as pool:
             list(pool.map(block, starts))
     return found
 
 
-def _block_moments(z, y, tau, found, part):
-    peak = z.max(axis=1, keepdims=True)
-    # The largest logit is subtracted. So the variance has no cancellation, and
-    # no exponent is above zero.
-    centred = z - peak
-    label = centred[np.arange(len(y)), y]
-    weight = centred * tau[:, None]
-    np.exp(weight, out=weight)
-    total = weight.sum(axis=1)
-    mean = np.einsum("ij,ij->i", weight, centred) / total
-    weight *= centred
-    square = np.einsum("ij,ij->i", weight, centred) / total
-    found.nll[part] = np.log(total) - tau * label
-    found.slope[part] = mean - label
-    found.curvature[part] = np.maximum(square - mean * mean, 0.0)
-    found.confidence[part] = 1.0 / total
-    found.right[part] = z.argmax(axis=1) == y
-
-
-def threads() -> int:
-    """Processors that this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return max(1, len(os.sched_getaffinity(0)))
-    return os.cpu_count() or 1
+def _threads():
+    """Processors that this process may use; `None` if this is unknown."""
+    found = getattr(os, "sched_getaffinity", None)
+    return found and len(found(0))
 
 
 _SAMPLE_ROWS = 4096
-_LOWEST, _HIGHEST = 1e-6, 1e6
 _LEAST_GAP = 1e-3
 
 
@@ -103,61 +90,43 @@ def solve_temperature(logits, labels, weight=None, prior_rows=0.0) -> float:
     would go to 0, and a first wrong label would cost everything. Then one
     prior row is added. If the logits carry no information, T would go to
     infinity. T then ends at a thousand times the largest gap between two
-    logits of a row. The probabilities are almost uniform, but float32 still
-    shows which is the largest. If the logits are constant in every row, T
-    is 1.
+    logits of a row: float32 still shows which probability is the largest. If
+    the logits are constant in every row, T is 1.
 
     The labels of prior rows are drawn by the logits themselves. These rows are
     best explained by T = 1, so the NLL of the given labels is still not above
     that of T = 1. Their slope in tau is that of the given rows less its value
     at tau = 1. So they need no pass of their own.
-
-    Args:
-        logits: `(rows, classes)`.
-        labels: class numbers `(rows,)`.
-        weight: `(rows,)`, positive, or `None`.
-        prior_rows: number of prior rows, `>= 0`. Defaults to 0.
     """
+    weight = np.ones(len(labels)) if weight is None else weight
     tau, nll = _minimum(logits, labels, weight, prior_rows)
-    least = 1.0 if weight is None else weight.min() / weight.mean()
+    least = weight.min() / weight.mean()
     # A label that has not the largest logit costs log 2 or more.
     if not prior_rows and nll < np.log(2) * least / len(labels):
         tau, _ = _minimum(logits, labels, weight, 1.0)
-    return 1.0 / _raised_to_float32_gap(tau, logits)
+    # The first rows are almost always enough. All rows take another pass.
+    for rows in (logits[:_SAMPLE_ROWS], logits):
+        gap = float(np.ptp(rows, axis=-1).max())
+        if tau * gap >= _LEAST_GAP:
+            break
+    return 1.0 / max(tau, _LEAST_GAP / max(gap, _LEAST_GAP))
 
 
 def _minimum(logits, labels, weight, prior_rows):
     """tau and the mean NLL; see `solve_temperature`."""
-    tau, wanted = 1.0, 0.0
-    stride = max(1, len(labels) // _SAMPLE_ROWS)
-    if stride > 1 or prior_rows:
-        part = slice(None, None, stride)
-        sampled = None if weight is None else weight[part]
-        sample = logits[part], labels[part], sampled
-        if prior_rows:
-            # Weights may have any unit, so that rows are counted.
-            share = prior_rows / (len(labels) + prior_rows)
-            slope = softmax_moments(*sample[:2], tau).slope
-            wanted = share * np.average(slope, weights=sampled)
-        tau, _ = _newton(*sample, tau, wanted)
+    part = slice(None, None, max(1, len(labels) // _SAMPLE_ROWS))
+    sample = logits[part], labels[part], weight[part]
+    # Weights may have any unit, so that rows are counted.
+    share = prior_rows / (len(labels) + prior_rows)
+    slope = softmax_moments(*sample[:2], 1.0).slope
+    wanted = share * np.average(slope, weights=sample[2])
+    tau, _ = _newton(*sample, 1.0, wanted)
     return _newton(logits, labels, weight, tau, wanted)
-
-
-def _raised_to_float32_gap(tau, logits):
-    """tau, raised until the largest gap of `tau logits` shows in float32."""
-    # The first rows are almost always enough. All rows take another pass.
-    gap = 0.0
-    for begin in range(0, len(logits), _SAMPLE_ROWS):
-        rows = logits[begin : begin + _SAMPLE_ROWS]
-        gap = max(gap, float(np.max(np.ptp(rows, axis=-1))))
-        if tau * gap >= _LEAST_GAP:
-            return tau
-    return max(tau, _LEAST_GAP / max(gap, _LEAST_GAP))
 
 
 def _newton(logits, labels, weight, tau, wanted):
     """The tau at which the slope of the mean NLL is `wanted`, and the NLL."""
-    low, high = _LOWEST, _HIGHEST
+    low, high = 1e-6, 1e6
     for _ in range(100):
         at = softmax_moments(logits, labels, tau)
         slope = np.average(at.slope, weights=weight) - wanted
@@ -180,11 +149,8 @@ def _newton(logits, labels, weight, tau, wanted):
     return float(tau), np.average(at.nll, weights=weight)
 
 
-def tempered_softmax(z, labels, columns, link, weight=None) -> LinkedObjective:
-    """The objective of `z / T`, with `T = f(sum_g x_g w_g + c)`.
-
-    `z`, `(rows, classes)`, are logits after GlobalScaling.
-    """
+def tempered_softmax(z, labels, columns, link, weight) -> LinkedObjective:
+    """The objective of `z / T`, with `T = f(sum_g x_g w_g + c)`."""
 
     def by_temperature(temperature, rows):
         at = softmax_moments(z[rows], labels[rows], 1 / temperature)
@@ -204,29 +170,25 @@ class MappedSoftmax:
     and `W` (features) there are.
     """
 
-    def __init__(self, logits, labels, groups, features=None, weight=None):
+    def __init__(self, logits, labels, groups, features, weight):
         self.logits = logits
         self.labels = labels
         self.features = features
-        weight = np.ones(len(labels)) if weight is None else weight
         self.weight = weight.astype(logits.dtype)
         classes = logits.shape[1]
         every = {
             "bias": (classes,),
             "vector": (classes,),
             "matrix": (classes, classes),
+            "features": (*np.shape(features)[1:], classes),
         }
-        if features is not None:
-            every["features"] = (features.shape[1], classes)
         self.shapes = {name: every[name] for name in groups}
 
     def evaluate(self, weights):
         """Returns the NLL and its gradients by group."""
         rows = np.arange(len(self.labels))
         p = map_logits(self.logits, weights, self.features)
-        if p is self.logits:
-            p = p.copy()
-        p -= p.max(axis=1, keepdims=True)
+        p = p - p.max(axis=1, keepdims=True)
         label = p[rows, self.labels].astype("float64")
         np.exp(p, out=p)
         total = p.sum(axis=1)

@@ -37,19 +37,6 @@ _ITERATIONS = 60
 _FEW_NUMBERS = 2**18
 
 
-def _once(method):
-    """Makes a method of one argument keep its results."""
-
-    @functools.wraps(method)
-    def find(self, argument):
-        key = method.__name__, argument
-        if key not in self._found:
-            self._found[key] = method(self, argument)
-        return self._found[key]
-
-    return find
-
-
 class FittedSteps:
     """Steps of several `JointScaling`s on the same rows, each done once.
 
@@ -66,13 +53,13 @@ class FittedSteps:
         self._whole = whole
         self._link = SoftplusLink(offset)
         self._last_map: dict = {}
-        self._found: dict = {}
+        for name in ("_temperature", "_logs", "_map", "_strengths"):
+            setattr(self, name, functools.cache(getattr(self, name)))
 
     def part(self, rows) -> "FittedSteps":
         """The same object for some rows, without any fit."""
-        weight = None if self.weight is None else self.weight[rows]
         columns = rows_of(self.columns, rows)
-        data = self.z[rows], self.labels[rows], columns, weight
+        data = self.z[rows], self.labels[rows], columns, self.weight[rows]
         return FittedSteps(*data, self._offset, self)
 
     def losses(self, scaling, z, labels, columns):
@@ -106,22 +93,37 @@ class FittedSteps:
             return 1.0
         return solve_temperature(self.z, self.labels, self.weight, PRIOR_ROWS)
 
-    @_once
     def _temperature(self, source):
-        columns = _sources(source, self.columns)
-        data = self.z, self.labels, columns, self._link, self.weight
-        if self._whole is None:
-            return fit_temperature(*data)
-        strengths = self._whole._temperature(source).strengths
-        objective = tempered_softmax(*data)
-        weights = fit_penalised(objective, strengths, _ITERATIONS)
-        return EvidenceFit(weights, strengths)
+        objective = self._by_temperature(source, slice(None))
+        if self._whole is not None:
+            strengths = self._whole._temperature(source).strengths
+            weights = fit_penalised(objective, strengths, _ITERATIONS)
+            return EvidenceFit(weights, strengths)
+        # If there are many rows, the strengths come from a sample. All rows
+        # then finish the fit.
+        rows = len(self.labels)
+        stride = max(1, rows // _SAMPLE_ROWS)
+        sample = self._by_temperature(source, slice(None, None, stride))
+        fit = fit_by_evidence(sample)
+        if stride > 1:
+            sample.evaluate(fit.weights)
+            scale = rows / len(sample.weight)
+            curvatures = {
+                k: sample.curvature(k).scaled(scale) for k in fit.weights
+            }
+            fit.weights = minimise(
+                objective, fit.weights, curvatures, fit.strengths, 5
+            )
+        return fit
 
-    @_once
+    def _by_temperature(self, source, rows):
+        columns = rows_of(_sources(source, self.columns), rows)
+        data = self.z[rows], self.labels[rows], columns
+        return tempered_softmax(*data, self._link, self.weight[rows])
+
     def _logs(self, source):
         return for_map(self._tempered(source, self.z, self.columns))
 
-    @_once
     def _map(self, scaling):
         strengths = (self._whole or self)._strengths(scaling)
         source = scaling.temperature
@@ -129,9 +131,8 @@ class FittedSteps:
         if scaling.logit_map == "matrix":
             # A fitted map with stronger priors is the start.
             begin = self._last_map.get(source)
-        found = fit_penalised(
-            self._mapped(scaling), strengths, _ITERATIONS, begin
-        )
+        objective = self._mapped(scaling)
+        found = fit_penalised(objective, strengths, _ITERATIONS, begin)
         self._last_map[source] = found
         return found
 
@@ -144,47 +145,18 @@ class FittedSteps:
             self.weight,
         )
 
-    @_once
     def _strengths(self, scaling):
         # The precision of a map of the features maximises the likelihood.
         if scaling.logit_map == "features":
             return fit_by_evidence(self._mapped(scaling), rounds=4).strengths
         classes = self.z.shape[1]
-        precisions = {
-            "bias": 2 * classes * scaling.strength,
-            "vector": 2 * classes * scaling.strength,
-            "matrix": 2 * classes * (classes - 1) * scaling.strength,
-        }
-        return {name: precisions[name] for name in MAPS[scaling.logit_map]}
+        precision = 2 * classes * scaling.strength
+        others = {"matrix": precision * (classes - 1)}
+        return {k: others.get(k, precision) for k in MAPS[scaling.logit_map]}
 
 
 def _sources(source, columns):
     return {k: x for k, x in columns.items() if k in SOURCES[source]}
-
-
-def fit_temperature(z, labels, columns, link, weight=None):
-    """Fits a predicted temperature to logits `z` after GlobalScaling.
-
-    If there are many rows, the strengths come from a sample. All rows then
-    finish the fit. Returns an `EvidenceFit`.
-    """
-    stride = max(1, len(labels) // _SAMPLE_ROWS)
-    part = slice(None, None, stride)
-    sample = tempered_softmax(
-        z[part],
-        labels[part],
-        {name: x[part] for name, x in columns.items()},
-        link,
-        None if weight is None else weight[part],
-    )
-    fit = fit_by_evidence(sample)
-    if stride > 1:
-        sample.evaluate(fit.weights)
-        scale = len(labels) / len(labels[part])
-        curvatures = {k: sample.curvature(k).scaled(scale) for k in fit.weights}
-        full = tempered_softmax(z, labels, columns, link, weight)
-        fit.weights = minimise(full, fit.weights, curvatures, fit.strengths, 5)
-    return fit
 
 
 def for_map(z):

@@ -30,7 +30,10 @@ from keras_likelihood.recalibration.regression.regressor_graph import (
     RegressorGraph,
     constant,
 )
-from keras_likelihood.recalibration.regression.residual_shape import widest
+from keras_likelihood.recalibration.regression.residual_shape import (
+    to_float64,
+    widest,
+)
 
 _LEAST = 25
 """Least number of examples of which a part decides the trust."""
@@ -42,12 +45,10 @@ _MIDDLE, _SPREAD = 0.5, 0.3
 
 
 def choose_trust(distribution, y, trust, seed: int):
-    """Chooses the trust, and the examples that are left for calibration.
+    """Returns `(trust, units, kept)`.
 
-    Returns:
-        `(trust, units, kept)`. The first two are as in `tempered`, with an
-        entry for each output. `kept` are the rows that are left for
-        calibration.
+    The first two are as in `tempered`, with an entry for each output. `kept`
+    tells which rows are left for calibration.
     """
     auto = trust == "auto"
     kept = np.ones(len(y), bool)
@@ -56,8 +57,8 @@ def choose_trust(distribution, y, trust, seed: int):
         return np.array(1.0), {}, kept
     values = {
         p.name: np.broadcast_to(
-            keras.ops.convert_to_numpy(getattr(distribution, p.name)), y.shape
-        ).astype("float64")
+            to_float64(getattr(distribution, p.name)), y.shape
+        )
         for p in distribution.parameters
     }
     if all(np.ptp(v, axis=0).max() == 0 for v in values.values()):
@@ -69,7 +70,7 @@ def choose_trust(distribution, y, trust, seed: int):
     units = {name: np.median(v[rows], axis=0) for name, v in values.items()}
     found = np.full(y.shape[1:], 1.0 if auto else trust)
     if auto:
-        residuals = y - keras.ops.convert_to_numpy(distribution.prediction)
+        residuals = y - to_float64(distribution.prediction)
         for place in np.ndindex(found.shape):
             at = (rows, *place)
             found[place] = fit_trust(residuals[at], values["scale"][at])

@@ -1,6 +1,7 @@
 """Scales that are predicted from features, and the choice of a method."""
 
 import dataclasses
+from collections.abc import Callable
 
 import numpy as np
 
@@ -26,15 +27,12 @@ class PredictedScaling(RegressorRecalibrator):
         scale = g * f(network(x)) * base
 
     with `g` the factor of GlobalScaling and `f` the shifted softplus. A
-    subclass fits the network (`_fit_network`), which may have no hidden
-    layer.
-
-    Args:
-        likelihood: `"auto"`, `"normal"` or `"student_t"`.
-        offset: the offset of the softplus, `>= 0`.
+    subclass fits the network, which may have no hidden layer: `_fit_network`
+    sets `parameters_` and returns `[kernel, bias, ...]`.
     """
 
     uses_features = True
+    _fit_network: Callable[..., list]
 
     def __init__(self, *, likelihood: str = "auto", offset: float = 0.01):
         super().__init__(likelihood=likelihood)
@@ -50,10 +48,6 @@ class PredictedScaling(RegressorRecalibrator):
         self.parameters_["relative_scale"] = base
         self.parameters_["network"] = [kernel, bias + shift, *rest]
         return self._relative(x)
-
-    def _fit_network(self, objective, raw):
-        """Sets `parameters_`; returns `[kernel, bias, ...]`."""
-        raise NotImplementedError
 
     def _relative(self, x):
         eta, _ = run_network(self.parameters_["network"], x)

@@ -1,6 +1,8 @@
 """What all recalibrators of regressors have in common."""
 
 import time
+from collections.abc import Callable
+from typing import Any
 
 import keras
 import numpy as np
@@ -18,6 +20,7 @@ from keras_likelihood.recalibration.regression.regressor_graph import (
 from keras_likelihood.recalibration.regression.residual_shape import (
     ResidualShape,
     fit_shape,
+    to_float64,
     widest,
 )
 
@@ -50,6 +53,9 @@ class RegressorRecalibrator:
 
     uses_features: bool | str = False
     parameters_: dict
+    _fit_scale: Callable[..., Any]
+    """Sets `parameters_`; returns the relative scale of every row."""
+    _relative: Callable[..., Any]
 
     def __init__(self, *, likelihood: str = "auto"):
         if likelihood not in _CHOICES:
@@ -133,9 +139,8 @@ class RegressorRecalibrator:
         Returns:
             `self`.
         """
-        location, base = location_and_scale(prediction, scale)
-        own = ResidualShape()
-        return self._fit(location, base, own, y, features, sample_weight)
+        parts = _parts_of(prediction, scale)
+        return self._fit(*parts, y, features, sample_weight)
 
     def fit_distribution(
         self, distribution, y, *, features=None, sample_weight=None
@@ -150,8 +155,8 @@ class RegressorRecalibrator:
         Returns:
             `self`.
         """
-        location, base, own = _parts_of(distribution)
-        return self._fit(location, base, own, y, features, sample_weight)
+        parts = _parts_of(distribution)
+        return self._fit(*parts, y, features, sample_weight)
 
     def _fit(self, location, base, own, y, features, weight):
         started = time.perf_counter()
@@ -181,9 +186,8 @@ class RegressorRecalibrator:
     def _fit_residuals(self, z, x, weight, own):
         """Sets `parameters_`; returns the relative scale and the shape."""
         keeps = self._keeps(own)
-        relative = self._fit_scale(
-            z, x, weight, own if keeps else ResidualShape()
-        )
+        start = own if keeps else ResidualShape()
+        relative = self._fit_scale(z, x, weight, start)
         shape = fit_shape(z / relative, weight, self.likelihood, own)
         self.parameters_ |= {
             "likelihood": shape.likelihood,
@@ -206,11 +210,7 @@ class RegressorRecalibrator:
             `quantile`, `interval` and `nll`.
         """
         inputs.check_fitted(self, "parameters_", "calibrate")
-        own = ResidualShape()
-        if isinstance(prediction, likelihoods.Likelihood):
-            location, base, own = _parts_of(prediction)
-        else:
-            location, base = location_and_scale(prediction, scale)
+        location, base, own = _parts_of(prediction, scale)
         p = self.parameters_
         kind = likelihoods.get(p["likelihood"])
         predicted = base * self._relative(self._columns(location, features))
@@ -262,13 +262,6 @@ class RegressorRecalibrator:
             else:
                 outputs.append(constant(prediction, value, name))
         return outputs
-
-    def _fit_scale(self, z, x, weight, own):
-        """Sets `parameters_`; returns the relative scale of every row."""
-        raise NotImplementedError
-
-    def _relative(self, x):
-        raise NotImplementedError
 
     def _relative_graph(self, features):
         """The Keras tensor of `relative / relative_scale`, `None` for 1."""
@@ -338,20 +331,18 @@ def location_and_scale(prediction, scale):
     return location, base
 
 
-def _parts_of(distribution):
-    """Location, scale and shape of the residuals of a distribution."""
-    kind = type(distribution)
+def _parts_of(prediction, scale=None):
+    """Location, scale and shape of the residuals of a prediction."""
+    if not isinstance(prediction, likelihoods.Likelihood):
+        return *location_and_scale(prediction, scale), ResidualShape()
+    kind = type(prediction)
     refuse_other_likelihoods(kind)
-    location = as_column(
-        keras.ops.convert_to_numpy(distribution.prediction), "prediction"
-    )
+    location = as_column(to_float64(prediction.prediction), "prediction")
     values = {}
     for parameter in kind.parameters:
-        value = getattr(distribution, parameter.name)
-        value = keras.ops.convert_to_numpy(value).astype("float64")
-        values[parameter.name] = np.broadcast_to(value.ravel(), location.shape)
-    scale = values.pop("scale")
-    _, scale = location_and_scale(location, scale)
+        value = to_float64(getattr(prediction, parameter.name)).ravel()
+        values[parameter.name] = np.broadcast_to(value, location.shape)
+    _, scale = location_and_scale(location, values.pop("scale"))
     return location, scale, ResidualShape(kind.name(), parameters=values)
 
 

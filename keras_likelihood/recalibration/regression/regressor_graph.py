@@ -40,23 +40,23 @@ class RegressorGraph:
             )
         self.values = {name: given[name] for name in names}
         self.features = None
-        if with_features:
-            optional = with_features == "optional"
-            found = self._source.features(optional=optional)
-            self.features = self.prediction if found is None else found
         self._tensors = {
             name: value
             for name, value in self.values.items()
             if isinstance(value, keras.KerasTensor)
         }
         self._tensors["prediction"] = self.prediction
+        if with_features:
+            optional = with_features == "optional"
+            found = self._source.features(optional=optional)
+            self.features = self.prediction if found is None else found
+            self._tensors["features"] = self.features
 
     def outputs(self, x, y=None, weight=None, batch_size=32):
         """Returns `(distribution, features or None, y, weight or None)`."""
-        tensors = dict(self._tensors)
-        if self.features is not None:
-            tensors["features"] = self.features
-        found, y, weight = self._source.run(tensors, x, y, weight, batch_size)
+        found, y, weight = self._source.run(
+            self._tensors, x, y, weight, batch_size
+        )
         features = found.pop("features", None)
         # The outputs of a model in mixed precision may be narrow.
         found = {k: np.asarray(v).astype("float32") for k, v in found.items()}
@@ -67,10 +67,7 @@ class RegressorGraph:
 
     def extend(self, build, **options) -> keras.Model:
         """Returns the model with the output that `build` makes."""
-        base = dict(self._tensors)
-        if self.features is not None:
-            base["features"] = self.features
-        return self._source.extend(base, build, **options)
+        return self._source.extend(self._tensors, build, **options)
 
 
 def constant(like, value, name: str):

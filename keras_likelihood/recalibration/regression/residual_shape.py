@@ -21,12 +21,9 @@ class ResidualShape:
     Normal and Student's t densities are computed by SciPy, because a search
     evaluates them hundreds of times.
 
-    Args:
-        likelihood: name of a `LocationScale` likelihood.
-        shift: location of the residuals over the scale.
-        factor: factor on the scale.
-        parameters: its parameters other than the scale, by name, each a number
-            or `(rows,)`.
+    `shift` is the location of the residuals over the scale, and `factor` a
+    factor on the scale. `parameters` are the others of the likelihood, by name,
+    each a number or `(rows,)`.
     """
 
     likelihood: str = "normal"
@@ -41,7 +38,7 @@ class ResidualShape:
             found = -_SCIPY[self.likelihood].logpdf(z, **self.parameters)
         else:
             density, z = self._standard(z)
-            found = _numpy(density.standard_nll(z))
+            found = to_float64(density.standard_nll(z))
         return found + np.log(self.factor)
 
     def cdf(self, z):
@@ -50,7 +47,7 @@ class ResidualShape:
         if self.likelihood in _SCIPY:
             return _SCIPY[self.likelihood].cdf(z, **self.parameters)
         density, z = self._standard(z)
-        return np.clip(_numpy(density.standard_cdf(z)), 0.0, 1.0)
+        return np.clip(to_float64(density.standard_cdf(z)), 0.0, 1.0)
 
     def loss_and_slope(self, z):
         """`nll` without shift and factor, up to a constant, and its slope."""
@@ -58,7 +55,7 @@ class ResidualShape:
             return 0.5 * z**2, z
         density, z = self._standard(z)
         loss, (slope,) = value_and_gradient(density.standard_nll, [z])
-        return _numpy(loss), _numpy(slope)
+        return to_float64(loss), to_float64(slope)
 
     def at(self, rows) -> "ResidualShape":
         """The same density for some of the rows."""
@@ -123,12 +120,7 @@ def fit_shape(
             (1, _search(tails, z, weight, about_zero, shifted=False)),
             (2, _search(tails, z, weight, about_mean)),
         ]
-
-    def criterion(candidate):
-        extra, shape = candidate
-        return weight @ shape.nll(z) + extra
-
-    return min(candidates, key=criterion)[1]
+    return min(candidates, key=lambda c: weight @ c[1].nll(z) + c[0])[1]
 
 
 def _search(shape, z, weight, spread, shifted=True):
@@ -165,7 +157,8 @@ def _root_mean_square(z, weight):
     return max(float(np.sqrt(np.average(z**2, weights=weight))), 1e-12)
 
 
-def _numpy(tensor):
+def to_float64(tensor):
+    """The NumPy array of a tensor."""
     return keras.ops.convert_to_numpy(tensor).astype("float64")
 
 
