@@ -53,11 +53,8 @@ _MARGINALS = ("middle", "spread", "low", "step", "log_density")
 
 
 def fit_marginals(z) -> dict:
-    """Kernel densities of the columns of `z`, `(n, d)`, on grids.
-
-    All kernels have the same width in `u = asinh((z - middle) / spread)`,
-    which moves far values closer.
-    """
+    """Kernel densities of the columns of `z`, `(n, d)`, on grids."""
+    # All kernels have the same width in u, which moves far values closer.
     low, middle, high = np.quantile(z, [0.25, 0.5, 0.75], axis=0)
     spread = (high - low) / 1.35
     spread = np.where(spread > 0, spread, z.std(axis=0))
@@ -103,10 +100,9 @@ def fit_tails(scores) -> np.ndarray:
 
 
 def log_tails(scores, quantiles, rows: int) -> np.ndarray:
-    """`-log P(S >= score)`, `(n, k)`, under a smooth fit of the scores seen.
+    """`-log P(S >= score)`, `(n, k)`, among the `rows` scores of `fit_tails`.
 
-    The logarithm is linear between the quantiles of `fit_tails`, and beyond
-    the largest one. `rows` is the number of scores in the fit.
+    It is linear between the quantiles, and beyond the largest one.
     """
     levels = _levels(rows)
     columns = zip(scores.T, quantiles, strict=True)

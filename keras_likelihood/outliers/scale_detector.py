@@ -23,19 +23,11 @@ from keras_likelihood.outliers.standardising import measure, standardise
 
 @serializable
 class RowNoise(keras.Layer):
-    """Adds normal noise to each row while training.
+    """Adds normal noise to rows `(batch, units)` while training.
 
-        x' = x + level e,    level ~ uniform(0, largest),    e ~ normal(0, 1)
-
-    With weak noise a denoiser must learn fine structure in the data, and with
-    strong noise coarse structure. The level of a row is drawn again in each
-    step.
-
-    Args:
-        largest: `>= 0`.
-        seed: the random seed of the noise. Defaults to `None`.
-
-    Input and output: `(batch, units)`.
+    Its level is drawn for each row and step, up to `largest`. With weak noise
+    a denoiser must learn fine structure in the data, and with strong noise
+    coarse structure.
     """
 
     def __init__(self, largest: float, *, seed: int | None = None, **kwargs):
@@ -48,7 +40,7 @@ class RowNoise(keras.Layer):
         if not training or self.largest == 0:
             return inputs
         shape = keras.ops.shape(inputs)
-        options = {"dtype": self.compute_dtype, "seed": self._generator}
+        options: dict = {"dtype": self.compute_dtype, "seed": self._generator}
         level = keras.random.uniform(
             (shape[0], 1), maxval=self.largest, **options
         )
@@ -160,12 +152,10 @@ class ScaleDetector(OutlierDetector):
         ).history
 
     def _rounds(self, z, random):
-        """Rows of a round in random order, and how many rounds to train.
-
-        A round uses all rows at least once, and all its batches are full. With
-        short rounds Keras' own work would take longer than the training. A
-        batch of another size would need another compilation.
-        """
+        """Rows of a round in random order, and how many rounds to train."""
+        # A round uses all rows at least once, because Keras' own work between
+        # short rounds would take longer than the training. A batch that is not
+        # full would need another compilation.
         shortest = max(len(z), _STEPS_A_ROUND * self.batch_size)
         rounds = max(1, self.steps * self.batch_size // shortest)
         rows = -(-self.steps // rounds) * self.batch_size
@@ -176,17 +166,14 @@ class ScaleDetector(OutlierDetector):
         inputs = keras.Input((units,))
         noisy = RowNoise(self.noise, seed=noise_seed)(inputs)
         decoded = self._reconstruct(noisy, units, dropout_seed)
-        h = noisy
-        for _ in range(2):
-            h = dense(self.scale_units, "tanh")(h)
-        scale = PredictedParameter(
-            "laplace",
-            "scale",
-            units,
-            dimension="scalar",
-            constraint=Exp(),
-            name="scale",
-        )(h)
+        h = dense(self.scale_units, "tanh")(noisy)
+        h = dense(self.scale_units, "tanh")(h)
+        options: dict = {
+            "dimension": "scalar",
+            "constraint": Exp(),
+            "name": "scale",
+        }
+        scale = PredictedParameter("laplace", "scale", units, **options)(h)
         model = LikelihoodModel(inputs, (decoded, scale))
         for layer in model.layers:
             if isinstance(layer, keras.layers.Dense):

@@ -5,13 +5,9 @@ from scipy.special import log_softmax, logsumexp
 
 from keras_likelihood.backend.threads import one_blas_thread
 from keras_likelihood.layers.serving import LinearPool
+from keras_likelihood.recalibration import feature_basis
 from keras_likelihood.recalibration.classifier import ClassifierRecalibrator
 from keras_likelihood.recalibration.classifier_graph import submodel
-from keras_likelihood.recalibration.feature_basis import (
-    SOURCES,
-    rows_of,
-    standardised_columns,
-)
 from keras_likelihood.recalibration.inputs import random_folds
 from keras_likelihood.recalibration.joint_scaling import JointScaling, scaled
 from keras_likelihood.recalibration.softmax import solve_temperature
@@ -76,7 +72,9 @@ class Auto(ClassifierRecalibrator):
     def _fit_candidates(self, logits, labels, features, weight):
         base = solve_temperature(logits, labels, weight, PRIOR_ROWS)
         z = scaled(logits, base)
-        bases, x = standardised_columns(SOURCES["all"], z, features, weight)
+        bases, x = feature_basis.standardised_columns(
+            feature_basis.SOURCES["all"], z, features, weight
+        )
         chains = self._chains(z.shape[1], features)
         whole = FittedSteps(z, labels, x, weight, chains[0][0].offset)
         every = max(1, z.size // _MOST_NUMBERS)
@@ -131,7 +129,7 @@ class Auto(ClassifierRecalibrator):
         for number, at in enumerate(folds):
             held = rows[at]
             part = whole.part(np.delete(rows, at))
-            seen = rows_of(whole.columns, held)
+            seen = feature_basis.rows_of(whole.columns, held)
             for chain in chains:
                 best = np.inf
                 for candidate in chain:

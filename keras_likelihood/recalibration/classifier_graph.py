@@ -4,11 +4,7 @@ import functools
 
 import keras
 
-from keras_likelihood.layers.serving import (
-    BoundedLogits,
-    PairedLogits,
-    SecondClass,
-)
+from keras_likelihood.layers import serving
 from keras_likelihood.reading import ModelGraph
 from keras_likelihood.recalibration.inputs import LOGIT_BOUND
 
@@ -80,8 +76,8 @@ def _add_layers(recalibrator, logits, features=None):
             name = f"question_{number}"
             outputs.append(submodel(build, columns[number], features, name))
         return keras.layers.Concatenate(name="questions")(outputs)
-    bounded = BoundedLogits(LOGIT_BOUND, name="bounded_logits")(logits)
+    bounded = serving.BoundedLogits(LOGIT_BOUND, name="bounded_logits")(logits)
     if logits.shape[-1] != 1:
         return recalibrator._graph(bounded, features)
-    pair = PairedLogits(name="paired_logits")(bounded)
-    return SecondClass(name="yes")(recalibrator._graph(pair, features))
+    pair = serving.PairedLogits(name="paired_logits")(bounded)
+    return serving.SecondClass(name="yes")(recalibrator._graph(pair, features))

@@ -8,16 +8,8 @@ import keras
 import numpy as np
 from scipy.special import softmax
 
-from keras_likelihood.layers.conformal_scores import (
-    CalibrationScores,
-    ConformalScores,
-)
-from keras_likelihood.models import ConformalClassifier
-from keras_likelihood.models.conformal import (
-    SCORES,
-    class_scores,
-    prediction_sets,
-)
+from keras_likelihood.layers import conformal_scores
+from keras_likelihood.models import ConformalClassifier, conformal
 from keras_likelihood.reading.targets import as_labels
 from keras_likelihood.recalibration import inputs
 from keras_likelihood.recalibration.classifier_graph import ClassifierGraph
@@ -83,9 +75,10 @@ class Conformal:
     seed: int = 0
 
     def __post_init__(self):
-        if self.score not in SCORES:
+        if self.score not in conformal.SCORES:
             raise ValueError(
-                f"`score` must be one of {SCORES}. Received: {self.score!r}"
+                f"`score` must be one of {conformal.SCORES}. "
+                f"Received: {self.score!r}"
             )
         if not self.penalty >= 0 or self.free_classes < 0:
             raise ValueError(
@@ -178,7 +171,7 @@ class Conformal:
             groups = labels
         size = (*labels.shape, 1)
         random = np.random.default_rng(self.seed).uniform(size=size)
-        scores = class_scores(
+        scores = conformal.class_scores(
             p,
             self.score,
             penalty=self.penalty,
@@ -186,7 +179,7 @@ class Conformal:
             random=random if self.randomized else None,
         )
         true = np.take_along_axis(scores, labels[..., None], axis=-1)[..., 0]
-        self.scores_ = CalibrationScores.of(true, groups)
+        self.scores_ = conformal_scores.CalibrationScores.of(true, groups)
         self.report_ = {
             "examples": len(labels),
             "accuracy": float(np.mean(p.argmax(axis=-1) == labels)),
@@ -224,7 +217,7 @@ class Conformal:
         """
         inputs.check_fitted(self, "scores_", "predict_set_arrays")
         p, _ = _probabilities(logits, from_logits)
-        return prediction_sets(
+        return conformal.prediction_sets(
             p, self.scores_, self._settings(), coverage, groups, seed
         )
 
@@ -235,7 +228,7 @@ class Conformal:
 
     def _graph(self, logits, features):
         probabilities = keras.layers.Softmax(name="probabilities")(logits)
-        keep = ConformalScores.holding(
+        keep = conformal_scores.ConformalScores.holding(
             self.scores_, self._settings(), name="with_scores"
         )
         return keep(probabilities)

@@ -3,33 +3,14 @@
 import keras
 import numpy as np
 
-from keras_likelihood.layers.serving import (
-    LogSoftmax,
-    SortedColumns,
-    TemperedLogits,
-)
+from keras_likelihood.layers import serving
+from keras_likelihood.recalibration import network, softmax, steps
 from keras_likelihood.recalibration.classifier import ClassifierRecalibrator
 from keras_likelihood.recalibration.feature_basis import (
     SOURCES,
     FeatureBasis,
     raw_columns,
     standardised_columns,
-)
-from keras_likelihood.recalibration.network import (
-    SoftplusLink,
-    fit_network,
-    predicted_parameter,
-    run_network,
-)
-from keras_likelihood.recalibration.softmax import (
-    map_logits,
-    solve_temperature,
-    tempered_softmax,
-)
-from keras_likelihood.recalibration.steps import (
-    MAPS,
-    FittedSteps,
-    for_map,
 )
 
 
@@ -74,7 +55,7 @@ class JointScaling(ClassifierRecalibrator):
         offset: float = 0.2,
     ):
         for name, value, fits, allowed in (
-            ("logit_map", logit_map, logit_map in MAPS, [*MAPS]),
+            ("logit_map", logit_map, logit_map in steps.MAPS, [*steps.MAPS]),
             ("temperature", temperature, temperature in SOURCES, [*SOURCES]),
             ("strength", strength, strength > 0, "> 0"),
             ("offset", offset, offset >= 0, ">= 0"),
@@ -93,14 +74,14 @@ class JointScaling(ClassifierRecalibrator):
         self.keeps_accuracy = logit_map is None
 
     def _fit(self, logits, labels, features, weight):
-        base = solve_temperature(logits, labels, weight)
+        base = softmax.solve_temperature(logits, labels, weight)
         z = scaled(logits, base)
         groups = dict.fromkeys(SOURCES[self.temperature])
         if self.logit_map == "features":
             groups["features"] = None
         bases, x = standardised_columns(groups, z, features, weight)
-        steps = FittedSteps(z, labels, x, weight, self.offset)
-        self._set_parameters(base, bases, *steps.weights(self))
+        fitted = steps.FittedSteps(z, labels, x, weight, self.offset)
+        self._set_parameters(base, bases, *fitted.weights(self))
 
     def _set_parameters(self, base, bases, predicted, mapped):
         """Turns fitted weights in bases into weights of the raw columns."""
@@ -125,12 +106,12 @@ class JointScaling(ClassifierRecalibrator):
         if self.temperature is not None:
             raw = raw_columns(SOURCES[self.temperature], z, features)
             x = np.concatenate(list(raw.values()), axis=1)
-            linear, _ = run_network(self._network(), x)
-            predicted, _ = SoftplusLink(self.offset)(linear)
+            linear, _ = network.run_network(self._network(), x)
+            predicted, _ = network.SoftplusLink(self.offset)(linear)
             z = z / predicted[:, None]
         if self.logit_map is None:
             return z
-        return map_logits(for_map(z), p, features)
+        return softmax.map_logits(steps.for_map(z), p, features)
 
     def _network(self):
         p = self.parameters_
@@ -142,7 +123,7 @@ class JointScaling(ClassifierRecalibrator):
             1 / p["temperature"], name="global_temperature"
         )(logits)
         if self.temperature is not None:
-            temperature = predicted_parameter(
+            temperature = network.predicted_parameter(
                 "softmax",
                 "temperature",
                 self._columns_layer(z, features),
@@ -150,18 +131,19 @@ class JointScaling(ClassifierRecalibrator):
                 units=z.shape[-1],
                 offset=self.offset,
             )
-            z = TemperedLogits(name="tempered")([z, temperature])
+            z = serving.TemperedLogits(name="tempered")([z, temperature])
         if self.logit_map is not None:
-            z = self._map_layer(LogSoftmax(name="log_softmax")(z), features)
+            logs = serving.LogSoftmax(name="log_softmax")(z)
+            z = self._map_layer(logs, features)
         return keras.layers.Softmax(name="calibrated")(z)
 
     def _columns_layer(self, z, features):
         if self.temperature == "features":
             return features
-        columns = [LogSoftmax(name="temperature_source")(z)]
+        columns = [serving.LogSoftmax(name="temperature_source")(z)]
         if self.temperature == "logits":
             return columns[0]
-        columns.append(SortedColumns(name="sorted")(columns[0]))
+        columns.append(serving.SortedColumns(name="sorted")(columns[0]))
         if features is not None:
             columns.append(features)
         return keras.layers.Concatenate(name="temperature_columns")(columns)
@@ -202,7 +184,7 @@ class GlobalScaling(JointScaling):
         super().__init__()
 
     def _fit(self, logits, labels, features, weight):
-        temperature = solve_temperature(logits, labels, weight)
+        temperature = softmax.solve_temperature(logits, labels, weight)
         self.parameters_ = {"temperature": temperature}
 
 
@@ -308,18 +290,18 @@ class DeepScaling(JointScaling):
         self.seed = seed
 
     def _fit(self, logits, labels, features, weight):
-        base = solve_temperature(logits, labels, weight)
+        base = softmax.solve_temperature(logits, labels, weight)
         basis = FeatureBasis(features, weight)
         columns = {"features": basis(features).astype("float64")}
-        link = SoftplusLink(self.offset)
+        link = network.SoftplusLink(self.offset)
         z = logits / base
-        objective = tempered_softmax(z, labels, columns, link, weight)
-        (kernel, bias, *rest), steps = fit_network(
+        objective = softmax.tempered_softmax(z, labels, columns, link, weight)
+        (kernel, bias, *rest), iterations = network.fit_network(
             objective, features, self.hidden, self.seed
         )
         kernel, shift = basis.to_raw(kernel)
         self.parameters_ = {
             "temperature": base,
             "network": [kernel, bias + shift, *rest],
-            "iterations": steps,
+            "iterations": iterations,
         }

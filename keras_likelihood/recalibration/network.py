@@ -14,10 +14,9 @@ _ITERATIONS = 40
 
 
 class SoftplusLink:
-    """`f(x) = (ln(1 + e^x) + s) / (ln 2 + s)` and its slope; `f(0) = 1`.
+    """`f(x) = (ln(1 + e^x) + s) / (ln 2 + s)` and its slope, in NumPy.
 
-    It is the same map as `constraints.ShiftedSoftplus`, so that a
-    `PredictedParameter` can use a fitted kernel.
+    It is the map of `constraints.ShiftedSoftplus`, with `f(0) = 1`.
     """
 
     def __init__(self, offset):

@@ -57,12 +57,10 @@ class OneVsRest(ClassifierRecalibrator):
         return np.log((1 - m) * mapped + m * p)
 
     def _graph(self, logits, features):
-        p = self.parameters_
+        p, bound = self.parameters_, inputs.LOGIT_BOUND
+        classes, knots = p["scores"].shape
         layer = OneVsRestTable(
-            *p["scores"].shape,
-            bound=inputs.LOGIT_BOUND,
-            mixture=p["mixture"],
-            name="calibrated",
+            classes, knots, bound, p["mixture"], name="calibrated"
         )
         calibrated = layer(logits)
         layer.set_weights([p["scores"].ravel(), p["values"].ravel()])

@@ -86,12 +86,11 @@ def solve_temperature(logits, labels, weight=None, prior_rows=0.0) -> float:
     opposite sign always reach the minimum. A sample of the rows gives the
     start, and the full data then need two or three passes.
 
-    There may be no finite minimum. If every label has the largest logit, T
-    would go to 0, and a first wrong label would cost everything. Then one
-    prior row is added. If the logits carry no information, T would go to
-    infinity. T then ends at a thousand times the largest gap between two
-    logits of a row: float32 still shows which probability is the largest. If
-    the logits are constant in every row, T is 1.
+    If every label has the largest logit, T would go to 0, and a first wrong
+    label would cost everything. Then one prior row is added. If the logits
+    carry no information, T would go to infinity. It ends at a thousand times
+    the largest gap between two logits of a row, so that float32 still shows
+    which probability is the largest. Constant logits have T = 1.
 
     The labels of prior rows are drawn by the logits themselves. These rows are
     best explained by T = 1, so the NLL of the given labels is still not above

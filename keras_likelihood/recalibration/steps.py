@@ -9,20 +9,10 @@ import functools
 
 from scipy.special import log_softmax
 
-from keras_likelihood.evidence import (
-    EvidenceFit,
-    fit_by_evidence,
-    fit_penalised,
-    minimise,
-)
+from keras_likelihood import evidence
+from keras_likelihood.recalibration import softmax
 from keras_likelihood.recalibration.feature_basis import SOURCES, rows_of
 from keras_likelihood.recalibration.network import SoftplusLink, linear_part
-from keras_likelihood.recalibration.softmax import (
-    MappedSoftmax,
-    map_logits,
-    solve_temperature,
-    tempered_softmax,
-)
 
 MAPS = {
     None: (),
@@ -67,7 +57,7 @@ class FittedSteps:
         z = self._tempered(scaling.temperature, z, columns)
         if scaling.logit_map is not None:
             weights = self._map(scaling)
-            z = map_logits(for_map(z), weights, columns.get("features"))
+            z = softmax.map_logits(for_map(z), weights, columns.get("features"))
         logs = log_softmax(z, axis=1)
         return -logs[range(len(labels)), labels]
 
@@ -91,27 +81,29 @@ class FittedSteps:
         # All logits have already been divided by this temperature.
         if self._whole is None:
             return 1.0
-        return solve_temperature(self.z, self.labels, self.weight, PRIOR_ROWS)
+        return softmax.solve_temperature(
+            self.z, self.labels, self.weight, PRIOR_ROWS
+        )
 
     def _temperature(self, source):
         objective = self._by_temperature(source, slice(None))
         if self._whole is not None:
             strengths = self._whole._temperature(source).strengths
-            weights = fit_penalised(objective, strengths, _ITERATIONS)
-            return EvidenceFit(weights, strengths)
+            weights = evidence.fit_penalised(objective, strengths, _ITERATIONS)
+            return evidence.EvidenceFit(weights, strengths)
         # If there are many rows, the strengths come from a sample. All rows
         # then finish the fit.
         rows = len(self.labels)
         stride = max(1, rows // _SAMPLE_ROWS)
         sample = self._by_temperature(source, slice(None, None, stride))
-        fit = fit_by_evidence(sample)
+        fit = evidence.fit_by_evidence(sample)
         if stride > 1:
             sample.evaluate(fit.weights)
             scale = rows / len(sample.weight)
             curvatures = {
                 k: sample.curvature(k).scaled(scale) for k in fit.weights
             }
-            fit.weights = minimise(
+            fit.weights = evidence.minimise(
                 objective, fit.weights, curvatures, fit.strengths, 5
             )
         return fit
@@ -119,7 +111,7 @@ class FittedSteps:
     def _by_temperature(self, source, rows):
         columns = rows_of(_sources(source, self.columns), rows)
         data = self.z[rows], self.labels[rows], columns
-        return tempered_softmax(*data, self._link, self.weight[rows])
+        return softmax.tempered_softmax(*data, self._link, self.weight[rows])
 
     def _logs(self, source):
         return for_map(self._tempered(source, self.z, self.columns))
@@ -132,12 +124,12 @@ class FittedSteps:
             # A fitted map with stronger priors is the start.
             begin = self._last_map.get(source)
         objective = self._mapped(scaling)
-        found = fit_penalised(objective, strengths, _ITERATIONS, begin)
+        found = evidence.fit_penalised(objective, strengths, _ITERATIONS, begin)
         self._last_map[source] = found
         return found
 
     def _mapped(self, scaling):
-        return MappedSoftmax(
+        return softmax.MappedSoftmax(
             self._logs(scaling.temperature),
             self.labels,
             MAPS[scaling.logit_map],
@@ -148,7 +140,8 @@ class FittedSteps:
     def _strengths(self, scaling):
         # The precision of a map of the features maximises the likelihood.
         if scaling.logit_map == "features":
-            return fit_by_evidence(self._mapped(scaling), rounds=4).strengths
+            objective = self._mapped(scaling)
+            return evidence.fit_by_evidence(objective, rounds=4).strengths
         classes = self.z.shape[1]
         precision = 2 * classes * scaling.strength
         others = {"matrix": precision * (classes - 1)}

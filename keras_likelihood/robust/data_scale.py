@@ -6,9 +6,6 @@ negative log-likelihood into a robust loss of the squared residual,
     q = (residual / floor)^2,    a = 1 + restraint,
     rho(q, a) = q / 2                   where q <= a
               = a / 2 (1 + log(q / a))  beyond.
-
-Without the prior every residual could be explained by its own scale. The
-likelihood would not integrate to one, and there would be no best floor.
 """
 
 import dataclasses
@@ -139,10 +136,7 @@ def solve(problem: Problem, rng) -> Solution:
 
 
 def _reweight(problem, planes, steps=12):
-    """Updates planes `(s, p)` and squared floors `(s, 1)` in turn.
-
-    The cost never rises.
-    """
+    """Planes `(s, p)` and squared floors `(s, 1)`. The cost never rises."""
     weight, a = problem.weight, 1 + _SCREENING_RESTRAINT
     squares = problem.squares(planes)
     floor2 = starts.MIDDLE * starts.weighted_median(squares, weight)[:, None]

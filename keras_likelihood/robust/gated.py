@@ -5,14 +5,9 @@
 
 The share of outliers e may depend on the distance of x from the middle of the
 inputs. So an outlier that lies near the plane by chance is recognised if most
-rows near it are outliers. Outliers have no influence on the plane. The mixture
-is fitted by EM. BIC compares it with a plain Normal without outliers. On clean
-data the plain Normal is chosen, so that the result is as efficient as least
-squares.
-
-Prior work: mixtures for outliers (Aitkin and Wilson, 1980; Torr and Zisserman,
-2000, MLESAC), gates (Jacobs and others, 1991), concentration steps (Rousseeuw
-and Van Driessen, 2006).
+rows near it are outliers. The mixture is fitted by EM. BIC compares it with a
+plain Normal, which is as efficient as least squares on clean data. Prior work
+is named in `PredictedScaleRegressor`; gates are from Jacobs and others (1991).
 """
 
 import dataclasses
@@ -31,10 +26,7 @@ _HOPELESS = 5.0
 
 @dataclasses.dataclass
 class Gated:
-    """A fitted mixture, or several along the first axis.
-
-    Without outliers `level` is minus infinity.
-    """
+    """Fitted mixtures along the first axis; `level` -inf: no outliers."""
 
     coefficients: np.ndarray
     variance: np.ndarray

@@ -52,7 +52,7 @@ def solve_subspace(x, components, restraint, floor, rng) -> Subspace:
         return Subspace(mean, basis, max(np.sqrt(squares / cells), least))
     begin: list[tuple] = [(mean, basis), _spherical(x, components)]
     begin += _through_subsets(x, components, rng)
-    reached = [_descend(x, *start, restraint, least) for start in begin]
+    reached = [_descend(x, at, restraint, least) for at in begin]
     return min(
         reached,
         key=lambda at: np.median(squared_distances(x, at.mean, at.basis)),
@@ -100,16 +100,14 @@ def _through_subsets(x, components, rng):
     return planes[:_KEEP]
 
 
-def _descend(x, mean, basis, restraint, least, steps=200):
-    """Updates scales, floor and subspace in turn. The cost never rises.
-
-    The floor counts once for each degree of freedom that the subspace leaves.
-    Otherwise a subspace through a few examples would be the best.
-    """
-    components, d = basis.shape
+def _descend(x, start, restraint, least, steps=200):
+    """Updates scales, floor and subspace in turn. The cost never rises."""
+    # The floor counts once for each degree of freedom that the subspace
+    # leaves. Otherwise a subspace through a few examples would be the best.
+    components, d = start[1].shape
     across = d - components
     a, freedom = across + restraint, across * (len(x) - components - 1)
-    squares = squared_distances(x, mean, basis)
+    squares = squared_distances(x, *start)
     floor2 = max(np.median(squares) / across, least**2)
     cost = np.inf
     for _ in range(steps):

@@ -163,19 +163,14 @@ def concentrated(x, y, weight, rng):
 
 
 def _subsets_needed(p):
-    """Subsets of p rows of which all have outliers once in a million times.
-
-    Outliers are 45 % of the rows.
-    """
+    """Subsets of p rows, almost surely one without any of 45 % outliers."""
     share = max(0.55**p, 1e-9)
     return int(np.ceil(np.log(1e-6) / np.log1p(-share)))
 
 
 def _least_absolute(x, y, weight, steps=10):
-    """About the plane of least absolute errors, `(1, p)`.
-
-    Outliers of y whose x are like the others' hardly bend it.
-    """
+    """About the plane of least absolute errors, `(1, p)`."""
+    # Outliers of y whose x are like the others' hardly bend it.
     plane = weighted_least_squares(x, y, weight[None])
     for _ in range(steps):
         error = np.abs(y - plane @ x.T)

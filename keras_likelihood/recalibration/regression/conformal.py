@@ -5,23 +5,10 @@ import time
 import keras
 import numpy as np
 
-from keras_likelihood.layers.conformal_scores import (
-    CalibrationScores,
-    ConformalScores,
-    as_groups,
-)
+from keras_likelihood.layers import conformal_scores
 from keras_likelihood.likelihoods import Likelihood, LocationScale, Normal
-from keras_likelihood.models import ConformalRegressor
-from keras_likelihood.models.conformal import (
-    ConformalDistribution,
-    checked_targets,
-    interval_scores,
-    tempered,
-)
-from keras_likelihood.recalibration.inputs import (
-    check_fitted,
-    refuse_weights,
-)
+from keras_likelihood.models import ConformalRegressor, conformal
+from keras_likelihood.recalibration import inputs
 from keras_likelihood.recalibration.regression.regressor import (
     as_column,
     location_and_scale,
@@ -180,7 +167,7 @@ class Conformal:
         """
         graph = RegressorGraph(model, x, batched=y is None)
         distribution, _, y, weight = graph.outputs(x, y, None, batch_size)
-        refuse_weights(weight)
+        inputs.refuse_weights(weight)
         self.fit_distribution(distribution, y, groups=groups)
         return self._extend(graph, trainable)
 
@@ -235,15 +222,19 @@ class Conformal:
             `self`.
         """
         started = time.perf_counter()
-        y = checked_targets(y, distribution)
+        y = conformal.checked_targets(y, distribution)
         self.trust_, self._units, kept = choose_trust(
             distribution, y, self.trust, self.seed
         )
-        distribution = tempered(distribution, self.trust_, self._units)
-        scores = interval_scores(distribution, y)
+        distribution = conformal.tempered(
+            distribution, self.trust_, self._units
+        )
+        scores = conformal.interval_scores(distribution, y)
         if groups is not None:
-            groups = as_groups(groups, len(scores))[kept]
-        self.scores_ = CalibrationScores.of(scores[kept], groups)
+            groups = conformal_scores.as_groups(groups, len(scores))[kept]
+        self.scores_ = conformal_scores.CalibrationScores.of(
+            scores[kept], groups
+        )
         self.report_ = {
             "examples": int(kept.sum()),
             "trust": float(np.mean(self.trust_)),
@@ -255,23 +246,25 @@ class Conformal:
 
     def calibrate(
         self, prediction, *, scale=None, groups=None
-    ) -> ConformalDistribution:
+    ) -> conformal.ConformalDistribution:
         """Returns a distribution with a calibrated `interval(coverage)`.
 
         Args:
             prediction: a `Likelihood`, or as in `fit_arrays`.
             scale, groups: as in `fit_arrays`.
         """
-        check_fitted(self, "scores_", "calibrate")
+        inputs.check_fitted(self, "scores_", "calibrate")
         if not isinstance(prediction, Likelihood):
             prediction = _normal(prediction, scale)
-        distribution = tempered(prediction, self.trust_, self._units)
-        return ConformalDistribution(distribution, self.scores_, groups)
+        distribution = conformal.tempered(prediction, self.trust_, self._units)
+        return conformal.ConformalDistribution(
+            distribution, self.scores_, groups
+        )
 
     def interval(self, x, coverage: float = 0.9, *, groups=None):
         """Intervals of new inputs; see `ConformalRegressor.interval`."""
         # After `fit_arrays` there is `calibrate(prediction).interval(...)`.
-        check_fitted(self, "model", "interval")
+        inputs.check_fitted(self, "model", "interval")
         return self.model.interval(x, coverage, groups=groups)
 
     def _graph(self, graph):
@@ -280,7 +273,7 @@ class Conformal:
             "trust": self.trust_.tolist(),
             "units": {k: v.tolist() for k, v in self._units.items()},
         }
-        keep = ConformalScores.holding(
+        keep = conformal_scores.ConformalScores.holding(
             self.scores_, settings, name="prediction_with_scores"
         )
         prediction = keep(graph.prediction)

@@ -6,15 +6,9 @@ from collections.abc import Callable
 import numpy as np
 
 from keras_likelihood.evidence import fit_by_evidence
+from keras_likelihood.recalibration import network
 from keras_likelihood.recalibration.feature_basis import FeatureBasis
 from keras_likelihood.recalibration.inputs import random_folds
-from keras_likelihood.recalibration.network import (
-    LinkedObjective,
-    SoftplusLink,
-    fit_network,
-    predicted_parameter,
-    run_network,
-)
 from keras_likelihood.recalibration.regression.regressor import (
     GlobalScaling,
     RegressorRecalibrator,
@@ -22,12 +16,9 @@ from keras_likelihood.recalibration.regression.regressor import (
 
 
 class PredictedScaling(RegressorRecalibrator):
-    """Predicts each example's scale from its features.
+    """A scale `g * f(network(x)) * base`, predicted from features.
 
-        scale = g * f(network(x)) * base
-
-    with `g` the factor of GlobalScaling and `f` the shifted softplus. A
-    subclass fits the network, which may have no hidden layer: `_fit_network`
+    A subclass fits the network, which may have no hidden layer: `_fit_network`
     sets `parameters_` and returns `[kernel, bias, ...]`.
     """
 
@@ -41,22 +32,25 @@ class PredictedScaling(RegressorRecalibrator):
     def _fit_scale(self, z, x, weight, own):
         base = own.best_factor(z, weight)
         basis = FeatureBasis(x, weight)
-        link = SoftplusLink(self.offset)
+        link = network.SoftplusLink(self.offset)
         objective = scale_objective(z / base, basis(x), link, weight, own)
         first, bias, *rest = self._fit_network(objective, x)
         kernel, shift = basis.to_raw(first)
         self.parameters_["relative_scale"] = base
         self.parameters_["network"] = [kernel, bias + shift, *rest]
+        if not rest:
+            self.parameters_["kernel"] = kernel[:, 0]
+            self.parameters_["intercept"] = float((bias + shift)[0])
         return self._relative(x)
 
     def _relative(self, x):
-        eta, _ = run_network(self.parameters_["network"], x)
-        value, _ = SoftplusLink(self.offset)(eta)
+        eta, _ = network.run_network(self.parameters_["network"], x)
+        value, _ = network.SoftplusLink(self.offset)(eta)
         return self.parameters_["relative_scale"] * value
 
     def _relative_graph(self, features):
         parts = self.parameters_["network"]
-        return predicted_parameter(
+        return network.predicted_parameter(
             "normal", "scale", features, parts, units=1, offset=self.offset
         )
 
@@ -79,13 +73,6 @@ class LinearScaling(PredictedScaling):
         fit = fit_by_evidence(objective)
         self.parameters_ = {"prior_precision": fit.strengths["scale"]}
         return [np.reshape(fit.weights["scale"], (-1, 1)), fit.weights["free"]]
-
-    def _fit_scale(self, z, x, weight, own):
-        relative = super()._fit_scale(z, x, weight, own)
-        kernel, bias = self.parameters_["network"]
-        self.parameters_["kernel"] = kernel[:, 0]
-        self.parameters_["intercept"] = float(bias[0])
-        return relative
 
 
 class DeepScaling(PredictedScaling):
@@ -118,16 +105,13 @@ class DeepScaling(PredictedScaling):
         self.seed = seed
 
     def _fit_network(self, objective, raw):
-        parts, steps = fit_network(objective, raw, self.hidden, self.seed)
-        self.parameters_ = {"iterations": steps}
-        return parts
+        found = network.fit_network(objective, raw, self.hidden, self.seed)
+        self.parameters_ = {"iterations": found[1]}
+        return found[0]
 
 
-def scale_objective(z, x, link, weight, shape) -> LinkedObjective:
-    """The objective of a predicted scale s, for residuals `z`.
-
-    nll = standard_nll(z / s) + log s,    s = f(x w + c)
-    """
+def scale_objective(z, x, link, weight, shape) -> network.LinkedObjective:
+    """`standard_nll(z / s) + log s` of residuals, with `s = f(x w + c)`."""
 
     def by_scale(scale, rows):
         ratio = z[rows] / scale
@@ -139,7 +123,7 @@ def scale_objective(z, x, link, weight, shape) -> LinkedObjective:
             information = np.average(by_log**2, weights=weight[rows])
         return loss + np.log(scale), by_log / scale, information / scale**2
 
-    return LinkedObjective(by_scale, {"scale": x}, link, weight)
+    return network.LinkedObjective(by_scale, {"scale": x}, link, weight)
 
 
 _MOST_ROWS = 3000

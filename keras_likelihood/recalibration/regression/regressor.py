@@ -140,7 +140,7 @@ class RegressorRecalibrator:
             `self`.
         """
         parts = _parts_of(prediction, scale)
-        return self._fit(*parts, y, features, sample_weight)
+        return self._fit(parts, y, features, sample_weight)
 
     def fit_distribution(
         self, distribution, y, *, features=None, sample_weight=None
@@ -156,10 +156,11 @@ class RegressorRecalibrator:
             `self`.
         """
         parts = _parts_of(distribution)
-        return self._fit(*parts, y, features, sample_weight)
+        return self._fit(parts, y, features, sample_weight)
 
-    def _fit(self, location, base, own, y, features, weight):
+    def _fit(self, parts, y, features, weight):
         started = time.perf_counter()
+        location, base, own = parts
         if len(y) != len(location):
             raise ValueError(
                 "`prediction` and `y` must be of equal length. "

@@ -8,18 +8,13 @@ from keras_likelihood.reading import ModelGraph
 
 
 class RegressorGraph:
-    """The likelihood of a trained regressor, with its parameters.
+    """The likelihood of a trained regressor, normal if it is unknown.
 
-    With `with_features="optional"` the prediction takes the place of features
-    that cannot be found. Other arguments are those of `ModelGraph`.
-
-    Attributes:
-        likelihood: class of the likelihood, normal if it is unknown.
-        values: its parameters by name, in its order: symbolic tensors, or
-            numbers where the loss holds them. A scale that is not known for
-            new examples is 1.
-        prediction, features: symbolic tensors; features may be `None`.
-        has_scale: whether the scale is known for new examples.
+    `values` are its parameters by name, in its order: symbolic tensors, or
+    numbers where the loss holds them. A scale that is not known for new
+    examples is 1 (`has_scale`). With `with_features="optional"` the prediction
+    takes the place of features that cannot be found. Other arguments are those
+    of `ModelGraph`.
     """
 
     def __init__(self, model, x=None, *, with_features=False, **options):
