@@ -45,28 +45,7 @@ class ScoreDetector(OutlierDetector):
             raise ValueError("`X` must have examples. Received: none")
         return x
 
-    def _fit(self, x):
-        reading, name = self._read(x)
-        data = reading.data_parameters.get(name)
-        if data is not None and len(x) != data.num_examples:
-            raise ValueError(
-                f"The {name} belongs to the {data.num_examples} training "
-                f"examples. Give these to `fit`. Received: {len(x)} examples"
-            )
-        return _scores(reading, name)
-
-    def _score(self, x):
-        reading, name = self._read(x)
-        if name in reading.data_parameters:
-            raise ValueError(
-                f"A data {name} is known for training examples only: their "
-                "scores are in `decision_scores_`. To score others, predict "
-                f"the {name} with a head. "
-                f"Received: {len(x)} examples"
-            )
-        return _scores(reading, name)
-
-    def _read(self, x):
+    def _fit(self, x, training=True):
         reading = read_output(self.model, x, batch_size=self.batch_size)
         if reading.likelihood is None:
             raise ValueError(
@@ -81,14 +60,25 @@ class ScoreDetector(OutlierDetector):
                 f"`parameter` must be one of {names}. "
                 f"Received: {self.parameter!r}"
             )
-        return reading, name
+        data = reading.data_parameters.get(name)
+        if data is not None and not training:
+            raise ValueError(
+                f"A data {name} is known for training examples only: their "
+                "scores are in `decision_scores_`. To score others, predict "
+                f"the {name} with a head. Received: {len(x)} examples"
+            )
+        if data is not None and len(x) != data.num_examples:
+            raise ValueError(
+                f"The {name} belongs to the {data.num_examples} training "
+                f"examples. Give these to `fit`. Received: {len(x)} examples"
+            )
+        values = reading.parameter(name).values
+        if np.ndim(values) == 0 or len(values) != len(reading.prediction):
+            raise ValueError(
+                f"The model must predict its {name} for each example, as a "
+                f"head does. Received: one {name} for all"
+            )
+        return np.log(per_example(values))
 
-
-def _scores(reading, name):
-    values = reading.parameter(name).values
-    if np.ndim(values) == 0 or len(values) != len(reading.prediction):
-        raise ValueError(
-            f"The model must predict its {name} for each example, as a "
-            f"head does. Received: one {name} for all"
-        )
-    return np.log(per_example(values))
+    def _score(self, x):
+        return self._fit(x, training=False)

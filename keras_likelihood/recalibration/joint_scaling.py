@@ -193,13 +193,12 @@ class LinearScaling(JointScaling):
 
         p = softmax(z / T(z)),    T(z) = f(log_softmax(z) w + c)
 
-    with `z` the logits after GlobalScaling and `f` the shifted softplus. The
-    weights have a prior around zero, which means GlobalScaling. Its strength
-    maximises the marginal likelihood. The predicted classes do not change.
+    with `z` the logits after GlobalScaling. The prior of the weights and the
+    shifted softplus `f` are as in `JointScaling`. The predicted classes do not
+    change.
 
     Args:
-        offset: the offset of the softplus, `>= 0`. T is always above offset /
-            (ln 2 + offset) times the global temperature. Defaults to 0.2.
+        offset: as in `JointScaling`. Defaults to 0.2.
 
     >>> scaling = LinearScaling().fit_arrays(logits, y)
     >>> probabilities = scaling.calibrate(test_logits)
@@ -214,14 +213,13 @@ class LinearFeatureScaling(JointScaling):
 
         p = softmax(z / T(x)),    T(x) = f(x w + c)
 
-    with `z` the logits after GlobalScaling, `x` the penultimate features and
-    `f` the shifted softplus. The weights have a prior around zero, which means
-    GlobalScaling. Its strength maximises the marginal likelihood, so that
-    thousands of features do not overfit. The predicted classes do not change.
+    with `z` the logits after GlobalScaling and `x` the penultimate features.
+    The prior of the weights and the shifted softplus `f` are as in
+    `JointScaling`, so that thousands of features do not overfit. The predicted
+    classes do not change.
 
     Args:
-        offset: the offset of the softplus, `>= 0`. T is always above offset /
-            (ln 2 + offset) times the global temperature. Defaults to 0.2.
+        offset: as in `JointScaling`. Defaults to 0.2.
 
     >>> scaling = LinearFeatureScaling().fit_arrays(logits, y, features)
     >>> probabilities = scaling.calibrate(test_logits, test_features)

@@ -9,8 +9,4 @@ from keras_likelihood.robust.scale_regressors import (
     PredictedScaleRegressor,
 )
 
-__all__ = [
-    "DataScaleRegressor",
-    "PredictedScaleRegressor",
-    "RobustPCA",
-]
+__all__ = ["DataScaleRegressor", "PredictedScaleRegressor", "RobustPCA"]

@@ -52,11 +52,6 @@ class PlanesAndOutliers(starts.Rows):
 
     distance: np.ndarray
 
-    def at_rows(self, rows):
-        return dataclasses.replace(
-            super().at_rows(rows), distance=self.distance[rows]
-        )
-
     def best_of(self, coefficients) -> Gated:
         """The best of the mixtures around planes, after a few steps."""
         squares = self.squares(coefficients)

@@ -20,15 +20,6 @@ from keras_likelihood.robust.scale_regressors import check_options
 _SUBSETS, _SCREENING_ROWS, _KEEP = 100, 300, 3
 
 
-@dataclasses.dataclass
-class Subspace:
-    """A mean `(d,)`, orthonormal rows `(q, d)` and a floor."""
-
-    mean: np.ndarray
-    basis: np.ndarray
-    floor: float
-
-
 def squared_distances(x, mean, basis):
     """Squared distances of the rows of x to the subspace, `(n,)`."""
     centred = x - mean
@@ -36,11 +27,12 @@ def squared_distances(x, mean, basis):
     return (across**2).sum(axis=1)
 
 
-def solve_subspace(x, components, restraint, floor, rng) -> Subspace:
-    """The minimum with the least median distance, of several starts.
+def solve_subspace(x, components, restraint, floor, rng) -> tuple:
+    """Mean `(d,)`, orthonormal rows `(q, d)` and floor.
 
-    By cost alone a dense cluster of outliers would often get its own
-    direction, because each outlier costs `m + restraint` logarithms.
+    Of several minima it is the one with the least median distance. By cost
+    alone a dense cluster of outliers would often get its own direction,
+    because each outlier costs `m + restraint` logarithms.
     """
     mean, basis = _principal(x, np.ones(len(x)), components)
     across = x.shape[1] - components
@@ -49,14 +41,12 @@ def solve_subspace(x, components, restraint, floor, rng) -> Subspace:
     if across == 0 or np.isinf(restraint) or len(x) < components + 2:
         squares = squared_distances(x, mean, basis).sum()
         cells = max(across, 1) * max(len(x) - components - 1, 1)
-        return Subspace(mean, basis, max(np.sqrt(squares / cells), least))
+        return mean, basis, max(np.sqrt(squares / cells), least)
     begin: list[tuple] = [(mean, basis), _spherical(x, components)]
     begin += _through_subsets(x, components, rng)
     reached = [_descend(x, at, restraint, least) for at in begin]
-    return min(
-        reached,
-        key=lambda at: np.median(squared_distances(x, at.mean, at.basis)),
-    )
+    medians = [np.median(squared_distances(x, *at[:2])) for at in reached]
+    return reached[np.argmin(medians)]
 
 
 def _principal(x, weight, components):
@@ -119,7 +109,7 @@ def _descend(x, start, restraint, least, steps=200):
         cost = rho(squares / floor2, a).sum() + freedom * np.log(floor2) / 2
         if before - cost < 1e-10 * len(x):
             break
-    return Subspace(mean, basis, float(np.sqrt(floor2)))
+    return mean, basis, float(np.sqrt(floor2))
 
 
 @dataclasses.dataclass(eq=False, repr=False)
@@ -193,11 +183,9 @@ class RobustPCA(
             )
         rng = check_random_state(self.random_state)
         with one_blas_thread():
-            fitted = solve_subspace(
+            self.mean_, self.components_, self.floor_ = solve_subspace(
                 X, self.n_components, self.restraint, self.floor, rng
             )
-        self.mean_, self.components_ = fitted.mean, fitted.basis
-        self.floor_ = fitted.floor
         self.scale_ = self._scales(X)
         weight = (self.floor_ / self.scale_) ** 2
         tiny = np.finfo("float64").tiny

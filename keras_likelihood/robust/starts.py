@@ -39,14 +39,11 @@ class Rows:
         if len(self.x) <= _SCREENING_ROWS:
             return self
         rows = np.sort(draw_rows(self.weight, _SCREENING_ROWS, rng))
-        return self.at_rows(rows)
-
-    def at_rows(self, rows):
-        """The same problem on some rows, with weights of one."""
-        weight = np.ones(len(rows))
-        return dataclasses.replace(
-            self, x=self.x[rows], y=self.y[rows], weight=weight
+        values = [getattr(self, f.name) for f in dataclasses.fields(self)]
+        sample = type(self)(
+            *(v[rows] if isinstance(v, np.ndarray) else v for v in values)
         )
+        return dataclasses.replace(sample, weight=np.ones(len(rows)))
 
     def squares(self, planes):
         """Squared residuals of planes, `(..., p)` to `(..., n)`."""

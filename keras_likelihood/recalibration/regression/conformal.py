@@ -2,7 +2,6 @@
 
 import time
 
-import keras
 import numpy as np
 
 from keras_likelihood.layers import conformal_scores
@@ -15,7 +14,7 @@ from keras_likelihood.recalibration.regression.regressor import (
 )
 from keras_likelihood.recalibration.regression.regressor_graph import (
     RegressorGraph,
-    constant,
+    as_tensor,
 )
 from keras_likelihood.recalibration.regression.residual_shape import (
     to_float64,
@@ -278,9 +277,7 @@ class Conformal:
         )
         prediction = keep(graph.prediction)
         return [prediction] + [
-            value
-            if isinstance(value, keras.KerasTensor)
-            else constant(prediction, value, f"constant_{name}")
+            as_tensor(prediction, value, f"constant_{name}")
             for name, value in graph.values.items()
         ]
 

@@ -15,7 +15,7 @@ from keras_likelihood.reading.targets import as_weight
 from keras_likelihood.recalibration import inputs
 from keras_likelihood.recalibration.regression.regressor_graph import (
     RegressorGraph,
-    constant,
+    as_tensor,
 )
 from keras_likelihood.recalibration.regression.residual_shape import (
     ResidualShape,
@@ -240,9 +240,7 @@ class RegressorRecalibrator:
         kind = likelihoods.get(p["likelihood"])
         # This makes it float32 even if nothing else changes it.
         prediction = keras.layers.Identity(name="location")(graph.prediction)
-        scale = graph.values["scale"]
-        if not isinstance(scale, keras.KerasTensor):
-            scale = constant(prediction, scale, "unit_scale")
+        scale = as_tensor(prediction, graph.values["scale"], "unit_scale")
         relative = self._relative_graph(graph.features)
         if relative is not None:
             scale = keras.layers.Multiply(name="relative")([scale, relative])
@@ -261,7 +259,7 @@ class RegressorRecalibrator:
             elif isinstance(value, keras.KerasTensor):
                 outputs.append(keras.layers.Identity(name=name)(value))
             else:
-                outputs.append(constant(prediction, value, name))
+                outputs.append(as_tensor(prediction, value, name))
         return outputs
 
     def _relative_graph(self, features):

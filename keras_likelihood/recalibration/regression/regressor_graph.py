@@ -65,8 +65,10 @@ class RegressorGraph:
         return self._source.extend(self._tensors, build, **options)
 
 
-def constant(like, value, name: str):
-    """A symbolic tensor with the same value for every example of a batch."""
+def as_tensor(like, value, name: str):
+    """A symbolic tensor; a number becomes the same for every example."""
+    if isinstance(value, keras.KerasTensor):
+        return value
     values = np.squeeze(np.asarray(value, "float64"))
     # A vector does not have the length of the prediction.
     like = like[..., :1] if values.ndim else like
