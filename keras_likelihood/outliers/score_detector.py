@@ -53,11 +53,11 @@ class ScoreDetector(OutlierDetector):
                 "likelihood loss, or end in a head. "
                 f"Received: loss={reading.loss}"
             )
-        names = [p.name for p in reading.parameters]
+        found = {p.name: p.values for p in reading.parameters}
         name = self.parameter or reading.uncertainty_parameter
-        if name not in names:
+        if name not in found:
             raise ValueError(
-                f"`parameter` must be one of {names}. "
+                f"`parameter` must be one of {list(found)}. "
                 f"Received: {self.parameter!r}"
             )
         data = reading.data_parameters.get(name)
@@ -72,7 +72,7 @@ class ScoreDetector(OutlierDetector):
                 f"The {name} belongs to the {data.num_examples} training "
                 f"examples. Give these to `fit`. Received: {len(x)} examples"
             )
-        values = reading.parameter(name).values
+        values = found[name]
         if np.ndim(values) == 0 or len(values) != len(reading.prediction):
             raise ValueError(
                 f"The model must predict its {name} for each example, as a "
