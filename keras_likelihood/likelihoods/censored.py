@@ -4,9 +4,18 @@ import numpy as np
 from keras import ops
 
 from keras_likelihood.likelihoods.checks import one_or_nan
-from keras_likelihood.likelihoods.likelihood import get
-from keras_likelihood.likelihoods.ranges import log_probability
-from keras_likelihood.likelihoods.wrapper import Wrapper, passed_on
+from keras_likelihood.likelihoods.tails import log_probability
+from keras_likelihood.likelihoods.wrapper import Wrapper
+
+
+def _passed_on(name):
+    """The method of the wrapped distribution."""
+
+    def call(self, *args, **kwargs):
+        return getattr(self.inner, name)(*args, **kwargs)
+
+    call.__name__, call.__doc__ = name, f"`{name}` of the likelihood."
+    return call
 
 
 class Censored(Wrapper):
@@ -45,9 +54,7 @@ class Censored(Wrapper):
 
     @classmethod
     def define(cls, likelihood):
-        inner = get(likelihood)
-        cls.require_numbers(inner)
-        return cls.attributes_of(inner)
+        return cls.attributes_of(cls.require_numbers(likelihood))
 
     def nll(self, y):
         """Negative log-likelihood of the targets.
@@ -72,11 +79,8 @@ class Censored(Wrapper):
     def _bounds(self, y):
         y = ops.convert_to_tensor(y, dtype=self.prediction.dtype)
         expected, received = tuple(self.prediction.shape), tuple(y.shape)
-        if len(received) == len(expected) and (
-            expected[-1] == 1 and received[-1] == 2
-        ):
-            y = ops.expand_dims(y, axis=-2)
-        elif len(received) in (0, len(expected)):
+        y = _with_units(y, expected)
+        if len(y.shape) in (0, len(expected)):
             y = self._check_target(y)
             return y, y
         if len(y.shape) != len(expected) + 1 or y.shape[-1] != 2:
@@ -118,23 +122,28 @@ class Censored(Wrapper):
             return below
         return ops.where(low == high, below, _at_bound(self.inner.cdf, low))
 
-    log_tail, tail_quantile, quantile, sample = passed_on(
-        "log_tail", "tail_quantile", "quantile", "sample"
+    log_tail, tail_quantile, quantile, sample = map(
+        _passed_on, ("log_tail", "tail_quantile", "quantile", "sample")
     )
-    mean, variance, information, scale_exponent, to_tfp = passed_on(
-        "mean", "variance", "information", "scale_exponent", "to_tfp"
+    mean, variance, information, scale_exponent, to_tfp = map(
+        _passed_on,
+        ("mean", "variance", "information", "scale_exponent", "to_tfp"),
     )
 
 
 def is_exact(y, prediction):
     """Whether each target is known exactly, one boolean per outcome."""
-    y = ops.convert_to_tensor(y)
-    rank, units = len(prediction.shape), prediction.shape[-1]
-    if len(y.shape) == rank and units == 1 and y.shape[-1] == 2:
-        y = ops.expand_dims(y, axis=-2)
-    if len(y.shape) == rank:
+    y = _with_units(ops.convert_to_tensor(y), prediction.shape)
+    if len(y.shape) == len(prediction.shape):
         return ops.ones_like(y, dtype="bool")
     return y[..., 0] == y[..., 1]
+
+
+def _with_units(y, shape):
+    """Adds the axis of one unit, which pairs of bounds may leave out."""
+    if len(y.shape) == len(shape) and (*shape[-1:], *y.shape[-1:]) == (1, 2):
+        return ops.expand_dims(y, axis=-2)
+    return y
 
 
 def _at_bound(cdf, bound):

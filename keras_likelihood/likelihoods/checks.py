@@ -1,24 +1,14 @@
-"""Checks of names, targets and intervals."""
+"""Checks of shapes, targets and numbers."""
 
 from keras import ops
 
 
-def refuse_our_names(cls, registry):
-    """Raises an error if a class has the name of a class of this package."""
-    package = __name__.split(".")[0]
-    ours = {
-        name: (known.__module__, known.__qualname__)
-        for name, known in registry.items()
-        if known.__module__.split(".")[0] == package
-    }
-    me = (cls.__module__, cls.__qualname__)
-    if ours.get(cls.name(), me) != me:
-        raise ValueError(
-            f"A likelihood must not be called one of {sorted(ours)}, which "
-            "are names of keras_likelihood. Rename the class, for example "
-            f"My{cls.__name__}, or override its `name()`. "
-            f"Received: {'.'.join(me)} with the name {cls.name()!r}"
-        )
+def fits(received, expected):
+    """Whether two shapes are equal, as far as they are known."""
+    return len(received) == len(expected) and all(
+        r == e or r is None or e is None
+        for r, e in zip(received, expected, strict=True)
+    )
 
 
 def one_or_nan(possible, like):

@@ -91,15 +91,7 @@ def _shares(distribution):
 
 
 def moments(distribution, function=None):
-    """Mean and variance of an increasing function of the outcome.
-
-    Args:
-        distribution: a `Likelihood` of single numbers.
-        function: maps tensors of outcomes. Defaults to the outcome itself.
-
-    Returns:
-        Two tensors of the prediction's shape.
-    """
+    """Mean and variance of an increasing function of the outcome."""
     y, shares = _shares(distribution)
     y = y if function is None else function(y)
     start = ops.stop_gradient(y[y.shape[0] // 2, 0])
@@ -136,10 +128,7 @@ def _sums(terms):
 
 
 def information(distribution):
-    """Fisher information of the prediction, by its definition.
-
-    It is a constant when differentiated.
-    """
+    """Fisher information of the prediction, by its definition; a constant."""
     y, shares = _shares(distribution)
     every = distribution.repeated(y)
     _, (score,) = value_and_gradient(

@@ -5,8 +5,8 @@ import math
 from keras import ops
 
 from keras_likelihood.backend.clip import clip
-from keras_likelihood.constraints import ShiftedSoftplus, Softplus
-from keras_likelihood.likelihoods.location_scale import LocationScale
+from keras_likelihood.constraints import Softplus
+from keras_likelihood.likelihoods.location_scale import SCALE, LocationScale
 from keras_likelihood.likelihoods.parameter import Parameter
 from keras_likelihood.likelihoods.tails import (
     both_tails,
@@ -36,7 +36,7 @@ class Huber(LocationScale):
 
     parameters = (
         Parameter("threshold", Softplus(floor=1e-3), initial=1.345),
-        Parameter("scale", ShiftedSoftplus(0.01), initial=1.0),
+        SCALE,
     )
 
     @property

@@ -1,7 +1,7 @@
 """The incomplete gamma and beta functions, with all their gradients.
 
 Both are tails of a density with one mode. The tail on the other side of the
-mode is integrated by `quadrature.tail`, in a coordinate in which it decreases
+mode is integrated by quadrature, in a coordinate in which it decreases
 smoothly. So small tails are exact, and so are the gradients by all arguments,
 the shapes included. Backends lack some of these functions, and most of these
 gradients.
@@ -11,7 +11,7 @@ from keras import ops
 
 from keras_likelihood.backend.clip import clip
 from keras_likelihood.backend.compiled import compiled
-from keras_likelihood.likelihoods import quadrature
+from keras_likelihood.likelihoods.quadrature import log_survival
 from keras_likelihood.likelihoods.special import (
     HALF_LOG_2_PI,
     relative_entropy,
@@ -40,7 +40,7 @@ def _gamma_tails(a, x):
         s = step * t
         return a * s + at * ops.expm1(-s)
 
-    below = log_density + ops.log(step) + quadrature.tail(falls, zeros)
+    below = log_density + ops.log(step) + log_survival(falls, zeros)
     # ... and above it in x itself.
     width = (1 + upper) / (upper - a + 1 + ops.sqrt(upper))
 
@@ -49,7 +49,7 @@ def _gamma_tails(a, x):
         return s - (a - 1) * ops.log1p(s / upper)
 
     above = log_density + ops.log(width / upper)
-    above = above + quadrature.tail(rises, zeros)
+    above = above + log_survival(rises, zeros)
     return both_tails(x < a, ops.where(x < a, below, above))
 
 
@@ -93,7 +93,7 @@ def _beta_tails(a, b, x, rest):
         up = up + a * (s - near)
         return ops.where(x < 0.5, down, up)
 
-    tail = log_density + ops.log(step) + quadrature.tail(falls, zeros)
+    tail = log_density + ops.log(step) + log_survival(falls, zeros)
     return both_tails(left, tail)
 
 

@@ -21,15 +21,11 @@ def solve(log_tail, nll, log_p, upper, low, high, start=None):
     that `log_tail` depends on.
 
     Args:
-        log_tail: maps v to the logarithm of the tail.
-        nll: maps v to the negative logarithm of the density of v.
-        log_p: logarithms of probabilities.
-        upper: booleans; whether the tail lies above v.
+        log_tail, nll: map v to the logarithm of the tail, and to the negative
+            logarithm of the density.
+        log_p, upper: of the tail, as for `Likelihood.tail_quantile`.
         low, high: bounds of v, numbers or tensors.
         start: first guess of v. Defaults to the middle of the bounds.
-
-    Returns:
-        A tensor of the shape that all arguments broadcast to.
     """
     fixed = ops.stop_gradient(log_p)
     wide = ops.dtype(log_p) == "float64"
@@ -43,7 +39,6 @@ def solve(log_tail, nll, log_p, upper, low, high, start=None):
     sign = ops.cast(sign, ops.dtype(fixed)) + zeros
 
     def step(v):
-        """The excess of the tail, and its slope with respect to v."""
         value = log_tail(v)
         slope = ops.exp(-ops.stop_gradient(nll(v) + value))
         return sign * (value - log_p), clip(slope, 1e-30, 1e30)
@@ -75,13 +70,7 @@ def solve(log_tail, nll, log_p, upper, low, high, start=None):
 
 
 def solve_count(is_enough, low, high):
-    """The smallest whole number n with `is_enough(n)`.
-
-    Args:
-        is_enough: maps whole numbers to booleans, False up to some number.
-        low: whole numbers that are not enough, such as -1.
-        high: whole numbers that are enough.
-    """
+    """The smallest whole n with `is_enough(n)`; `low` is not, `high` is."""
     zeros = ops.zeros_like(ops.stop_gradient(low + high))
     low, high = (ops.stop_gradient(end + zeros) for end in (low, high))
 

@@ -7,9 +7,7 @@ from keras import ops
 
 from keras_likelihood.backend.clip import clip
 from keras_likelihood.backend.probability import tfp_distributions
-from keras_likelihood.constraints import ShiftedSoftplus
-from keras_likelihood.likelihoods.location_scale import LocationScale
-from keras_likelihood.likelihoods.parameter import Parameter
+from keras_likelihood.likelihoods.location_scale import SCALE, LocationScale
 
 
 class Laplace(LocationScale):
@@ -24,7 +22,7 @@ class Laplace(LocationScale):
         scale: mean absolute deviation, `> 0`. Defaults to 1.
     """
 
-    parameters = (Parameter("scale", ShiftedSoftplus(0.01), initial=1.0),)
+    parameters = (SCALE,)
 
     def standard_nll(self, z):
         # On JAX the slope of `ops.abs` at 0 is 1. Here it is 0.

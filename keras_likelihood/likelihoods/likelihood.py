@@ -1,37 +1,28 @@
 """What every likelihood has in common."""
 
+import copy
 import functools
 import math
-import numbers
 import re
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import keras
 import numpy as np
 from keras import ops
 
-from keras_likelihood.backend.clip import clip
 from keras_likelihood.backend.compiled import compiled
 from keras_likelihood.constraints import Constraint
 from keras_likelihood.likelihoods import expectations
-from keras_likelihood.likelihoods.checks import (
-    check_coverage,
-    refuse_our_names,
-)
+from keras_likelihood.likelihoods.checks import check_coverage, fits
 from keras_likelihood.likelihoods.method_calls import prepare_methods
-from keras_likelihood.likelihoods.parameter import (
-    Parameter,
-    as_vector,
-    check_broadcasts,
-)
-from keras_likelihood.likelihoods.special import floor
+from keras_likelihood.likelihoods.parameter import Parameter, fitted
+from keras_likelihood.likelihoods.special import floor, open_uniform
 from keras_likelihood.likelihoods.tails import safe_log, smaller_tail
-from keras_likelihood.likelihoods.values import Values
 
 _REGISTRY: dict[str, type["Likelihood"]] = {}
 
 
-class Likelihood(Values):
+class Likelihood:
     """A distribution of the target, given a prediction and parameters.
 
     A likelihood is one file. It names its `parameters` and defines `nll`. It
@@ -69,12 +60,19 @@ class Likelihood(Values):
     A head applies this map unless it has an `activation`. A stock model needs
     an activation of that range.
     """
+    allowed: ClassVar[str] = "finite numbers"
+    """The targets that are possible, in words."""
+    prediction: Any
+
+    if TYPE_CHECKING:
+        # Each parameter is an attribute, such as `scale`.
+        def __getattr__(self, name: str) -> Any: ...
 
     def __init_subclass__(cls, registered: bool = True, **kwargs):
         super().__init_subclass__(**kwargs)
         prepare_methods(cls)
         if registered:
-            refuse_our_names(cls, _REGISTRY)
+            _refuse_our_names(cls)
             _REGISTRY[cls.name()] = cls
 
     def __init__(self, prediction, **parameters):
@@ -82,25 +80,71 @@ class Likelihood(Values):
         if not keras.backend.is_float_dtype(prediction.dtype):
             prediction = ops.cast(prediction, keras.config.floatx())
         self.prediction = prediction
-        known = [p.name for p in self.parameters]
-        unknown = sorted(set(parameters) - set(known))
-        if unknown:
-            raise ValueError(
-                f"{type(self).__name__} has parameters {known}. "
-                f"Received: {unknown}"
-            )
+        for name in parameters:
+            self.parameter(name)
         for p in self.parameters:
             value = parameters.get(p.name, p.initial)
-            if value is p.initial and isinstance(value, tuple):
-                size = p.size_for(prediction.shape[-1]) or len(value)
-                value = tuple(np.resize(value, size).tolist())
-            if isinstance(value, numbers.Real | tuple | list):
-                value = p.check(value)
-            value = ops.convert_to_tensor(value, dtype=prediction.dtype)
-            shape = tuple(prediction.shape)
-            value = as_vector(p, value, shape)
-            check_broadcasts(p, value, shape, self.event_rank)
+            value = fitted(p, value, prediction, self.event_rank)
             setattr(self, p.name, value)
+
+    def values(self) -> dict:
+        """The prediction and the parameters, by name."""
+        names = ["prediction", *(p.name for p in self.parameters)]
+        return {name: getattr(self, name) for name in names}
+
+    def as_numpy(self):
+        """The same distribution, whose attributes are NumPy arrays.
+
+        The results of its methods are NumPy arrays too.
+        """
+        return self.map_values(ops.convert_to_numpy)
+
+    def map_values(self, function, **replaced):
+        """A copy with `function` of each value that is not in `replaced`."""
+        other = copy.copy(self)
+        for name, value in self.values().items():
+            known = name in replaced
+            setattr(other, name, replaced[name] if known else function(value))
+        return other
+
+    def repeated(self, like):
+        """The distribution with its predictions repeated to a shape."""
+        ones = (1,) * (len(like.shape) - len(self.prediction.shape))
+
+        def reshaped(value):
+            if not len(value.shape):
+                return value
+            return ops.reshape(value, ones + tuple(ops.shape(value)))
+
+        every = ops.broadcast_to(self.prediction, ops.shape(like))
+        return self.map_values(reshaped, prediction=every)
+
+    def __getitem__(self, index):
+        shape = tuple(self.prediction.shape)
+
+        def chosen(value):
+            if not len(value.shape):
+                return value
+            every = (*shape[:-1], value.shape[-1])
+            module = np if isinstance(value, np.ndarray) else ops
+            return module.broadcast_to(value, every)[index]
+
+        found = self.map_values(chosen)
+        if tuple(found.prediction.shape)[-1:] != shape[-1:]:
+            raise IndexError(
+                "A distribution is sliced along all axes but the last of its "
+                f"predictions of shape {shape}. Received: {index!r}"
+            )
+        return found
+
+    def __repr__(self):
+        parts = []
+        for name, value in self.values().items():
+            shape = tuple(value.shape)
+            is_known = not shape and isinstance(value, np.ndarray)
+            parts.append(f"{name}={value if is_known else shape}")
+        dtype = keras.backend.standardize_dtype(self.prediction.dtype)
+        return f"{type(self).__name__}({', '.join(parts)}, dtype={dtype})"
 
     @classmethod
     def name(cls) -> str:
@@ -108,10 +152,7 @@ class Likelihood(Values):
 
     @classmethod
     def from_arguments(cls, text: str) -> type["Likelihood"]:
-        """The class whose name is the name of this class followed by `text`.
-
-        Only a `Parametrized` likelihood has such classes.
-        """
+        """The class whose name is this class's name followed by `text`."""
         if text:
             raise ValueError(
                 f"{cls.__name__} takes no arguments. "
@@ -122,13 +163,12 @@ class Likelihood(Values):
     @classmethod
     def parameter(cls, name: str) -> Parameter:
         """The declaration of the parameter called `name`."""
-        for p in cls.parameters:
-            if p.name == name:
-                return p
-        raise ValueError(
-            f"{cls.__name__} has parameters "
-            f"{[p.name for p in cls.parameters]}. Received: {name!r}"
-        )
+        known = {p.name: p for p in cls.parameters}
+        if name not in known:
+            raise ValueError(
+                f"{cls.__name__} has parameters {[*known]}. Received: {[name]}"
+            )
+        return known[name]
 
     @classmethod
     def parameter_shape(cls, prediction_shape, dimension: str) -> tuple:
@@ -149,17 +189,17 @@ class Likelihood(Values):
             )
         inner = tuple(prediction_shape[1:])
         ones = (1,) * len(inner)
-        if dimension == "scalar":
-            return ones
-        if dimension == "element":
-            return inner[:-1] + (1,) if cls.event_rank else inner
-        if dimension == "channel" and not cls.event_rank:
-            return ones[:-1] + inner[-1:]
-        allowed = ["scalar", "element"] if cls.event_rank else _DIMENSIONS
-        raise ValueError(
-            f"`dimension` of a {cls.__name__} parameter must be one of "
-            f"{allowed}. Received: {dimension!r}"
-        )
+        shapes = {"scalar": ones, "element": inner}
+        if cls.event_rank:
+            shapes["element"] = inner[:-1] + (1,)
+        else:
+            shapes["channel"] = ones[:-1] + inner[-1:]
+        if dimension not in shapes:
+            raise ValueError(
+                f"`dimension` of a {cls.__name__} parameter must be one of "
+                f"{sorted(shapes)}. Received: {dimension!r}"
+            )
+        return shapes[dimension]
 
     @classmethod
     def shape_of(cls, name: str, prediction_shape, dimension: str) -> tuple:
@@ -264,28 +304,26 @@ class Likelihood(Values):
             `(lower, upper)`, each of the prediction's shape.
         """
         check_coverage(coverage)
-        log_p = ops.convert_to_tensor(
-            math.log((1 - coverage) / 2), dtype=self.prediction.dtype
-        )
-        zeros = ops.zeros_like(
-            self.prediction[..., 0] if self.event_rank else self.prediction
-        )
+        zeros = ops.zeros_like(self._first_entries())
+        log_p = math.log((1 - coverage) / 2) + zeros
         return tuple(
-            self.tail_quantile(log_p + zeros, ops.convert_to_tensor(upper))
+            self.tail_quantile(log_p, ops.convert_to_tensor(upper))
             for upper in (False, True)
         )
 
+    def _first_entries(self):
+        """A tensor of the shape of the outcomes."""
+        return self.prediction[..., 0] if self.event_rank else self.prediction
+
     def sample(self, count: int | None = None, seed=None):
         """Draws outcomes: of the prediction's shape, or `(count, ...)`."""
+        return self.quantile(self._uniform(count, seed))
+
+    def _uniform(self, count, seed):
+        """A number in (0, 1) for each outcome."""
         shape = self._sample_shape(count)
-        uniform = keras.random.uniform(
-            shape[: len(shape) - self.event_rank],
-            dtype=self.prediction.dtype,
-            seed=seed,
-        )
-        # The interval is open, because 0 and 1 may have infinite quantiles.
-        tiny = 2.0**-24
-        return self.quantile(clip(uniform, tiny, 1 - tiny))
+        shape = shape[: len(shape) - self.event_rank]
+        return open_uniform(shape, self.prediction.dtype, seed)
 
     def mean(self):
         """Expected outcome, or NaN if the distribution has no mean."""
@@ -352,7 +390,7 @@ class Likelihood(Values):
     @classmethod
     def allowed_targets(cls) -> str:
         """The targets that `is_possible`, in words."""
-        return "finite numbers"
+        return cls.allowed
 
     @classmethod
     def _as_numbers(cls, y):
@@ -368,10 +406,9 @@ class Likelihood(Values):
     @classmethod
     def _refuse_targets(cls, y, bad, allowed):
         if np.any(bad):
-            found = np.unique(y[bad])[:5].tolist()
             raise ValueError(
                 f"Targets of {cls.__name__} must be {allowed}. "
-                f"Received: {found}"
+                f"Received: {np.unique(y[bad])[:5].tolist()}"
             )
 
     def to_tfp(self):
@@ -384,10 +421,7 @@ class Likelihood(Values):
         return floor(outcome) if self.is_discrete else outcome
 
     def edges(self):
-        """Outcomes between which the density is smooth, in order.
-
-        They lie on an axis before all others. Moments are computed from them.
-        """
+        """Outcomes between which the density is smooth, on an axis in front."""
         return expectations.quantile_edges(self)
 
     def _compiled(self, method, *args):
@@ -423,12 +457,9 @@ class Likelihood(Values):
             return y + ops.zeros_like(self.prediction)
         expected, received = tuple(self.prediction.shape), tuple(y.shape)
         # Axes in front are those of several draws.
-        last = received[max(len(received) - len(expected), 0) :]
-        fits = len(expected) == len(last) and all(
-            e == r or e is None or r is None
-            for e, r in zip(expected, last, strict=True)
-        )
-        if not fits:
+        if not fits(
+            received[max(len(received) - len(expected), 0) :], expected
+        ):
             raise ValueError(
                 "Targets must have the shape of the prediction, "
                 f"{expected}. Received: {received}"
@@ -449,7 +480,24 @@ def _compiled_method(likelihood, method):
 prepare_methods(Likelihood)
 
 
-_DIMENSIONS = ["scalar", "channel", "element"]
+def _refuse_our_names(cls):
+    """Raises an error if a class has the name of a class of this package."""
+    package = __name__.split(".")[0]
+    ours = {
+        name: (known.__module__, known.__qualname__)
+        for name, known in _REGISTRY.items()
+        if known.__module__.split(".")[0] == package
+    }
+    me = (cls.__module__, cls.__qualname__)
+    if ours.get(cls.name(), me) != me:
+        raise ValueError(
+            f"A likelihood must not be called one of {sorted(ours)}, which "
+            "are names of keras_likelihood. Rename the class, for example "
+            f"My{cls.__name__}, or override its `name()`. "
+            f"Received: {'.'.join(me)} with the name {cls.name()!r}"
+        )
+
+
 _DEEPEST = 20
 """Likelihoods inside of each other that a name may have."""
 

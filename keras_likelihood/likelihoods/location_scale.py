@@ -2,13 +2,16 @@
 
 import math
 
-import keras
 from keras import ops
 
-from keras_likelihood.backend.clip import clip
+from keras_likelihood.constraints import ShiftedSoftplus
 from keras_likelihood.likelihoods import quadrature
 from keras_likelihood.likelihoods.likelihood import Likelihood
+from keras_likelihood.likelihoods.parameter import Parameter
+from keras_likelihood.likelihoods.special import open_uniform
 from keras_likelihood.likelihoods.tails import smaller_tail
+
+SCALE = Parameter("scale", ShiftedSoftplus(0.01))
 
 
 class LocationScale(Likelihood):
@@ -72,10 +75,7 @@ class LocationScale(Likelihood):
         return self._compiled("_score_moments")[2]
 
     def standard_log_mgf(self, t):
-        """`log E[exp(t z)]`, infinite where it does not exist.
-
-        It is `None` if there is no closed form.
-        """
+        """`log E[exp(t z)]`, or infinity; `None` without a closed form."""
         return None
 
     def scale_exponent(self):
@@ -95,12 +95,8 @@ class LocationScale(Likelihood):
         return 0.5 + 0.5 * third / second
 
     def standard_sample(self, shape, seed):
-        uniform = keras.random.uniform(
-            shape, dtype=self.prediction.dtype, seed=seed
-        )
-        # The interval is open, because 0 and 1 have infinite quantiles.
-        tiny = 2.0**-24
-        return self.standard_quantile(clip(uniform, tiny, 1 - tiny))
+        uniform = open_uniform(shape, self.prediction.dtype, seed)
+        return self.standard_quantile(uniform)
 
     def standardize(self, y):
         """`(y - prediction) / scale`."""
@@ -131,17 +127,11 @@ class LocationScale(Likelihood):
         return self.prediction
 
     def variance(self):
-        """Variance of the outcome, of the prediction's shape.
-
-        It is `standard_variance() * scale^2`.
-        """
+        """`standard_variance() * scale^2`, of the prediction's shape."""
         each = self.standard_variance() * ops.square(self.scale)
         return ops.broadcast_to(each, ops.shape(self.prediction))
 
     def information(self):
-        """Fisher information of the prediction, of the prediction's shape.
-
-        It is `standard_information() / scale^2`.
-        """
+        """`standard_information() / scale^2`, of the prediction's shape."""
         each = self.standard_information() / ops.square(self.scale)
         return ops.broadcast_to(each, ops.shape(self.prediction))

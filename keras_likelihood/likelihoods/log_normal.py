@@ -7,10 +7,9 @@ from keras import ops
 
 from keras_likelihood.backend.clip import clip
 from keras_likelihood.backend.probability import tfp_distributions
-from keras_likelihood.constraints import ShiftedSoftplus
-from keras_likelihood.likelihoods.normal import LOG_PARTITION
-from keras_likelihood.likelihoods.parameter import Parameter
+from keras_likelihood.likelihoods.location_scale import SCALE
 from keras_likelihood.likelihoods.positive_likelihood import PositiveLikelihood
+from keras_likelihood.likelihoods.special import HALF_LOG_2_PI
 from keras_likelihood.likelihoods.tails import (
     log_normal_cdf,
     normal_log_quantile,
@@ -31,14 +30,14 @@ class LogNormal(PositiveLikelihood):
         scale: standard deviation of `log(y)`, `> 0`. Defaults to 1.
     """
 
-    parameters = (Parameter("scale", ShiftedSoftplus(0.01), initial=1.0),)
+    parameters = (SCALE,)
 
     def _standardize(self, log_ratio):
         return log_ratio / self.scale + 0.5 * self.scale
 
     def ratio_nll(self, log_ratio):
         z = self._standardize(log_ratio)
-        partition = LOG_PARTITION + ops.log(self.scale)
+        partition = HALF_LOG_2_PI + ops.log(self.scale)
         return 0.5 * ops.square(z) + log_ratio + partition
 
     def ratio_log_tail(self, log_ratio, upper):

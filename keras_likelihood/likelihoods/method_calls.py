@@ -6,7 +6,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_likelihood.likelihoods.padded_rows import OF_TARGETS, padded_rows
+from keras_likelihood.backend.compiled import is_known
 
 WIDE = ("float32", "float64")
 METHODS = (
@@ -18,7 +18,13 @@ METHODS = (
     *("typical_outcome", "inner", "edges", "log_weights"),
     *("variance_of_means", "scale_matrix"),
 )
-_NAN_IN_NAN_OUT = (*OF_TARGETS, "quantile")
+_OF_TARGETS = ("cdf", "cdf_below", "log_cdf", "log_survival")
+_ON_PADDED_ROWS = (
+    *(*_OF_TARGETS, "quantile", "log_tail", "tail_quantile", "interval"),
+    *("mean", "variance", "information"),
+)
+_FEWEST_ROWS = 256
+"""Fewer rows are padded to this number."""
 
 
 def widened(function):
@@ -59,19 +65,19 @@ def _prepared(name, method):
             return method(self)
         plain, convert = _plain(self)
         if name == "quantile":
-            args = (_levels(plain, *args, **kwargs),)
-            kwargs = {}
-        rows = padded_rows(name, plain, (*args, *kwargs.values()))
-        if rows is not None:
-            plain = plain.map_values(rows.pad)
-            args = tuple(map(rows.pad, args))
-            kwargs = {key: rows.pad(x) for key, x in kwargs.items()}
+            args, kwargs = (_levels(plain, *args, **kwargs),), {}
+        padding = _padding(name, plain, (*args, *kwargs.values()))
+        if padding is not None:
+            pad, cut = padding
+            plain = plain.map_values(pad)
+            args = tuple(map(pad, args))
+            kwargs = {key: pad(x) for key, x in kwargs.items()}
         result = method(plain, *args, **kwargs)
-        if name in _NAN_IN_NAN_OUT:
+        if name in _OF_TARGETS or name == "quantile":
             for given in (*args[:1], plain.prediction):
                 result = _nan_where_nan(result, given)
-        if rows is not None:
-            result = keras.tree.map_structure(rows.cut, result)
+        if padding is not None:
+            result = keras.tree.map_structure(cut, result)
         if convert is None:
             return result
         return keras.tree.map_structure(convert, result)
@@ -120,3 +126,67 @@ def _nan_where_nan(result, given):
     if tuple(given.shape) != trailing:
         return result
     return ops.where(ops.isnan(given), float("nan"), result)
+
+
+def _padding(name, likelihood, arguments):
+    """Functions that pad rows and cut results, or `None` to do neither.
+
+    JAX and TensorFlow compile a method for each number of rows, which may take
+    seconds. So a call outside of a compiled step repeats the last row up to
+    256 rows, or adds at most a quarter, and the results are cut.
+    """
+    shape = tuple(likelihood.prediction.shape)
+    values = likelihood.values().values()
+    if (
+        name not in _ON_PADDED_ROWS
+        or keras.backend.backend() == "torch"
+        or likelihood.event_rank
+        or 0 in (shape or (0,))
+        or not all(map(is_known, values))
+    ):
+        return None
+    rank, rows = len(shape), shape[0]
+    for x in arguments:
+        own = np.shape(x)[-rank:]
+        pairs = zip(own[::-1], shape[::-1], strict=False)
+        fits = own == shape or (
+            name not in _OF_TARGETS and all(a in (1, b) for a, b in pairs)
+        )
+        # Others are refused by the method itself.
+        if len(own) and not (is_known(x) and fits):
+            return None
+    step = max(_FEWEST_ROWS, 2 ** (rows.bit_length() - 3))
+    padded = -(-rows // step) * step
+
+    def count(x):
+        """The number of rows, or `None` without such an axis."""
+        return np.shape(x)[-rank] if len(np.shape(x)) >= rank else None
+
+    def pad(x):
+        if count(x) != rows:
+            return x
+        x, index = (
+            _without_compiling(x),
+            np.minimum(np.arange(padded), rows - 1),
+        )
+        take = np.take if isinstance(x, np.ndarray) else ops.take
+        return ops.convert_to_tensor(take(x, index, axis=len(x.shape) - rank))
+
+    def cut(x):
+        if count(x) != padded:
+            return x
+        in_front = (slice(None),) * (len(x.shape) - rank)
+        kept = _without_compiling(x)[(*in_front, slice(rows))]
+        return ops.convert_to_tensor(kept)
+
+    # One row alone may have vectors of parameters in place of the rows.
+    if padded == rows or {count(x) for x in values} - {1, rows, None}:
+        return None
+    return pad, cut
+
+
+def _without_compiling(x):
+    """`x` such that taking rows compiles nothing: JAX compiles every shape."""
+    if keras.backend.backend() == "jax" or not ops.is_tensor(x):
+        return np.asarray(x)
+    return x

@@ -3,7 +3,8 @@
 from keras import ops
 
 from keras_likelihood.likelihoods.multivariate import Multivariate
-from keras_likelihood.likelihoods.normal import LOG_PARTITION, Normal
+from keras_likelihood.likelihoods.normal import Normal
+from keras_likelihood.likelihoods.special import HALF_LOG_2_PI
 
 
 class MultivariateNormal(Multivariate):
@@ -38,7 +39,7 @@ class MultivariateNormal(Multivariate):
         residual = self._check_target(y) - self.prediction
         matrix = self.scale_matrix
         distance = matrix.squared_distance(residual)
-        size = residual.shape[-1] * LOG_PARTITION
+        size = residual.shape[-1] * HALF_LOG_2_PI
         return 0.5 * distance + matrix.log_determinant() + size
 
     def sample(self, count=None, seed=None):

@@ -1,20 +1,15 @@
 """The normal likelihood: squared error with a learned scale."""
 
-import math
-
 import keras
 from keras import ops
 
 from keras_likelihood.backend.probability import tfp_distributions
-from keras_likelihood.constraints import ShiftedSoftplus
-from keras_likelihood.likelihoods.location_scale import LocationScale
-from keras_likelihood.likelihoods.parameter import Parameter
+from keras_likelihood.likelihoods.location_scale import SCALE, LocationScale
+from keras_likelihood.likelihoods.special import HALF_LOG_2_PI
 from keras_likelihood.likelihoods.tails import (
     log_normal_cdf,
     normal_log_quantile,
 )
-
-LOG_PARTITION = 0.5 * math.log(2 * math.pi)
 
 
 class Normal(LocationScale):
@@ -29,10 +24,10 @@ class Normal(LocationScale):
         scale: standard deviation, `> 0`. Defaults to 1.
     """
 
-    parameters = (Parameter("scale", ShiftedSoftplus(0.01), initial=1.0),)
+    parameters = (SCALE,)
 
     def standard_nll(self, z):
-        return 0.5 * ops.square(z) + LOG_PARTITION
+        return 0.5 * ops.square(z) + HALF_LOG_2_PI
 
     def standard_log_cdf(self, z):
         return log_normal_cdf(z)

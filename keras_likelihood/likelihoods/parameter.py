@@ -2,8 +2,10 @@
 
 import dataclasses
 import math
+import numbers
 from collections.abc import Callable
 
+import numpy as np
 from keras import ops
 
 from keras_likelihood.constraints import Constraint
@@ -69,49 +71,39 @@ class Parameter:
         raise ValueError(f"`{self.name}` must be {bound}. Received: {value}")
 
 
-def as_vector(parameter, value, prediction_shape):
-    """Gives a number or a vector the rank of the prediction.
+def fitted(parameter, value, prediction, event_rank):
+    """The value of a parameter as a tensor that does not enlarge a prediction.
 
-    Only a parameter that is a vector is changed.
-
-    Args:
-        parameter: a `Parameter`.
-        value: tensor.
-        prediction_shape: the shape of the prediction, batch axis included.
+    A vector gets the rank of the prediction. A number stays a number.
     """
-    if parameter.size is None or len(value.shape) > 1:
+    shape = tuple(prediction.shape)
+    size = parameter.size_for(shape[-1]) if parameter.size is not None else None
+    if value is parameter.initial and isinstance(value, tuple):
+        value = tuple(np.resize(value, size or len(value)).tolist())
+    if isinstance(value, numbers.Real | tuple | list):
+        value = parameter.check(value)
+    value = ops.convert_to_tensor(value, dtype=prediction.dtype)
+    if size is not None and len(value.shape) < 2:
+        if len(value.shape) == 1 and value.shape[0] != size:
+            raise ValueError(
+                f"`{parameter.name}` must have {size} values. "
+                f"Received: shape {tuple(value.shape)}"
+            )
+        value = ops.broadcast_to(value, (1,) * (len(shape) - 1) + (size,))
+    if not len(value.shape):
         return value
-    size = parameter.size_for(prediction_shape[-1])
-    if len(value.shape) == 1 and value.shape[0] != size:
-        raise ValueError(
-            f"`{parameter.name}` must have {size} values. "
-            f"Received: shape {tuple(value.shape)}"
-        )
-    ones = (1,) * (len(prediction_shape) - 1)
-    return ops.broadcast_to(value, (*ones, size))
-
-
-def check_broadcasts(parameter, value, prediction_shape, event_rank):
-    """Raises an error if a value would enlarge the prediction."""
-    outcome = prediction_shape
-    if event_rank:
-        outcome = outcome[:-1] + (1,)
-    shape, one = tuple(value.shape), 1
-    if parameter.size is not None:
-        one = parameter.size_for(prediction_shape[-1])
-        outcome = outcome[:-1] + (outcome[-1] * one,)
-    fits = len(shape) == 0 or (
-        len(shape) == len(outcome)
-        and all(
-            s in (1, o) or s is None or o is None
-            for s, o in zip(shape[:-1], outcome[:-1], strict=True)
-        )
-        and (shape[-1] in (one, outcome[-1], None) or outcome[-1] is None)
-    )
-    if not fits:
+    outcome, one = shape[:-1] + (1,) if event_rank else shape, 1
+    if size is not None:
+        outcome, one = (*outcome[:-1], outcome[-1] * size), size
+    least, received = (1,) * (len(shape) - 1) + (one,), tuple(value.shape)
+    if len(received) != len(outcome) or not all(
+        r in (low, o, None) or o is None
+        for r, low, o in zip(received, least, outcome, strict=True)
+    ):
         last = f", the last {one} or" if one != 1 else " or"
         raise ValueError(
             f"`{parameter.name}` must be a scalar or have the rank of the "
             f"prediction with each axis 1{last} equal to that of "
-            f"{outcome}. Received: shape {shape}"
+            f"{outcome}. Received: shape {received}"
         )
+    return value

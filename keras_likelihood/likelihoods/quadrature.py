@@ -10,9 +10,11 @@ abruptly all decrease doubly exponentially. So one fixed set of nodes is enough
 for all. Densities are divided by that at x, so that the logarithm of S is
 exact at any distance. A loop visits a few nodes at a time. So it needs the
 memory of a few tensors, and eager backends run few operations.
+
+An NLL is a function of a tensor, elementwise. Its result may broadcast the
+argument against parameters of its own.
 """
 
-import dataclasses
 import functools
 import math
 
@@ -35,17 +37,6 @@ def log_cdf(standard_nll, z):
     for densities of about unit width that decrease from 0 on, with tails no
     heavier than those of a Student's t with half a degree of freedom. For one
     that ends almost abruptly, such as `exp(-z^32)`, it is below 1e-3 and 1e-4.
-
-    Args:
-        standard_nll: function of a tensor, elementwise; its result may
-            broadcast the argument against parameters of its own.
-        z: tensor, any shape.
-
-    Returns:
-        Tensor of the shape of `standard_nll(z)`.
-
-    >>> log_cdf(lambda z: ops.abs(z) + math.log(2.0), ops.zeros((1,)))
-    [-0.6931472]
     """
     # The gradient of `ops.abs` at 0 is 0, or 1 on JAX.
     size = ops.where(z < 0, -z, z)
@@ -57,17 +48,10 @@ def log_quantile(standard_nll, log_p):
 
     The logarithm of S is solved for `log(1 + x)`, of which it is a nearly
     linear function for heavy tails and a concave one for light tails.
-
-    Args:
-        standard_nll: as for `log_cdf`.
-        log_p: tensor, any shape.
-
-    Returns:
-        Tensor of the shape of `standard_nll(log_p)`; -inf at -inf.
     """
     log_p = log_p + ops.zeros_like(standard_nll(ops.zeros_like(log_p)))
     finite = ops.where(log_p == -math.inf, ops.zeros_like(log_p), log_p)
-    end = math.log(_rule(ops.dtype(log_p)).farthest)
+    end = math.log(_rule(ops.dtype(log_p))[2])
     y = solve(
         lambda y: log_survival(standard_nll, ops.expm1(y)),
         lambda y: standard_nll(ops.expm1(y)) - y,
@@ -81,34 +65,13 @@ def log_quantile(standard_nll, log_p):
     return ops.where(log_p == -math.inf, log_p, -ops.expm1(clip(y, 0.0, end)))
 
 
-def tail(nll, like):
-    """Logarithm of the integral of `exp(-nll(t))` over `t > 0`.
-
-    The integrand must decrease from `t = 0` on, over a width of about 1. The
-    accuracy is that of `log_cdf`.
-
-    Args:
-        nll: function of a tensor, elementwise; its result may broadcast the
-            argument against parameters of its own.
-        like: tensor of the shape and dtype of the result.
-    """
-    return log_survival(nll, ops.zeros_like(like))
-
-
 def score_moments(standard_nll, like):
-    """Moments of the score `psi = d nll / dz` of a symmetric density.
+    """`(E[psi^2], E[z psi^3], E[z^2])`, with the score `psi = d nll / dz`.
 
-    Args:
-        standard_nll: as for `log_cdf`.
-        like: tensor of the rank that its parameters broadcast with.
-
-    Returns:
-        `(E[psi^2], E[z psi^3], E[z^2])`, each of the shape of the parameters;
-        they are constants when differentiated. The last is infinite if it
-        does not converge.
+    They are constants of the shape of the density's parameters, which have the
+    rank of `like`. The last is infinite if it does not converge.
     """
-    rule = _rule(ops.dtype(like))
-    z, log_weights = rule.nodes(like)
+    z, log_weights, _ = _nodes(like, (-1,))
     z = z + ops.zeros_like(standard_nll(z))
     nll, (score,) = value_and_gradient(standard_nll, [z])
     log_weights = log_weights + math.log(2) - nll
@@ -119,72 +82,54 @@ def score_moments(standard_nll, like):
     spread = ops.exp(log_weights + 2 * ops.log(z))
     second = ops.sum(spread, axis=0)
     second = ops.where(spread[0] > 1e-4 * second, math.inf, second)
-    moments = (
-        ops.sum(square, axis=0),
-        ops.sum(z * score * square, axis=0),
-        second,
-    )
+    third = ops.sum(z * score * square, axis=0)
+    moments = (ops.sum(square, axis=0), third, second)
     return tuple(ops.stop_gradient(m) for m in moments)
-
-
-@dataclasses.dataclass(frozen=True)
-class _Rule:
-    """Nodes in u, from the far end inwards, in groups of `_GROUP`."""
-
-    u: np.ndarray
-    step: float
-    farthest: float
-
-    def group(self, i, like):
-        """Nodes and logarithms of weights of group `i`, on a leading axis."""
-        return [v[i] for v in self.nodes(like, (-1, _GROUP))]
-
-    def nodes(self, like, leading=(-1,)):
-        """Nodes and logarithms of weights, shaped to go before `like`."""
-        t = np.exp(_C * np.sinh(self.u))
-        log_weights = np.log(t * _C * np.cosh(self.u) * self.step)
-        shape = leading + (1,) * len(like.shape)
-        return [
-            ops.convert_to_tensor(v.reshape(shape), dtype=like.dtype)
-            for v in (t, log_weights)
-        ]
-
-    @property
-    def groups(self):
-        return len(self.u) // _GROUP
 
 
 @functools.cache
 def _rule(dtype):
+    """Nodes from the far end inwards, logarithms of weights, and the end."""
     wide = dtype == "float64"
     step = 1 / 14 if wide else 1 / 7
     below, above = (-36.0, 42.0) if wide else (-17.0, 28.0)
     last = math.ceil(math.asinh(above / _C) / step)
     count = last - math.asinh(below / _C) / step
-    count = _GROUP * math.ceil(count / _GROUP)
-    return _Rule(
-        u=(last - np.arange(count)) * step,
-        step=step,
-        farthest=1e300 if wide else 1e37,
+    u = (last - np.arange(_GROUP * math.ceil(count / _GROUP))) * step
+    t = np.exp(_C * np.sinh(u))
+    log_weights = np.log(t * _C * np.cosh(u) * step)
+    return t, log_weights, 1e300 if wide else 1e37
+
+
+def _nodes(like, leading):
+    """The rule, with nodes and weights shaped to go before `like`."""
+    *pair, farthest = _rule(ops.dtype(like))
+    shape = leading + (1,) * len(like.shape)
+    tensors = (
+        ops.convert_to_tensor(v.reshape(shape), dtype=like.dtype) for v in pair
     )
+    return *tensors, farthest
 
 
 def log_survival(standard_nll, x):
-    """Logarithm of the integral of `exp(-standard_nll)` beyond `x >= 0`."""
-    rule = _rule(ops.dtype(x))
+    """Logarithm of the integral of `exp(-standard_nll)` beyond `x >= 0`.
+
+    The integrand must decrease from 0 on, over a width of about 1. The
+    accuracy is that of `log_cdf`.
+    """
     here = clip(standard_nll(x), -math.inf, 1e30)
     zeros = ops.zeros_like(here)
     x = x + zeros
-    length = clip(x, 1.0, rule.farthest)
+    nodes, log_weights, farthest = _nodes(x, (-1, _GROUP))
+    length = clip(x, 1.0, farthest)
 
     def add(i, total):
-        t, log_weights = rule.group(i, x)
-        at = x + length * t
-        nll = standard_nll(clip(at, 0.0, rule.farthest))
+        at = x + length * nodes[i]
+        nll = standard_nll(clip(at, 0.0, farthest))
         # The density decreases, but rounding of a large NLL may hide it.
-        terms = ops.exp(log_weights + clip(here - nll, -math.inf, 0.0))
-        terms = ops.where(at >= rule.farthest, 0.0, terms)
+        terms = ops.exp(log_weights[i] + clip(here - nll, -math.inf, 0.0))
+        terms = ops.where(at >= farthest, 0.0, terms)
         return total + ops.sum(terms, axis=0)
 
-    total = ops.fori_loop(0, rule.groups, add, zeros)
+    total = ops.fori_loop(0, nodes.shape[0], add, zeros)
     return ops.log(length) + safe_log(total) - here

@@ -4,9 +4,8 @@ from typing import ClassVar
 
 from keras import ops
 
-from keras_likelihood.likelihoods.likelihood import get
-from keras_likelihood.likelihoods.ranges import log_probability
 from keras_likelihood.likelihoods.special import floor
+from keras_likelihood.likelihoods.tails import log_probability
 from keras_likelihood.likelihoods.wrapper import Wrapper
 
 
@@ -35,16 +34,15 @@ class Rounded(Wrapper):
 
     @classmethod
     def define(cls, likelihood, *, step=1.0):
-        inner = get(likelihood)
-        cls.require_numbers(inner)
+        inner = cls.require_numbers(likelihood)
         if inner.is_discrete or not 0 < step < float("inf"):
             raise ValueError(
                 "Rounded needs a likelihood of numbers that are not whole, "
                 "and a finite step > 0. "
                 f"Received: {inner.name()!r}, step={step}"
             )
-        attributes = {"is_discrete": True, "step": float(step)}
-        return {**cls.attributes_of(inner), **attributes}
+        own = {"step": float(step), "allowed": f"multiples of {float(step)}"}
+        return {**cls.attributes_of(inner), "is_discrete": True, **own}
 
     def _on_grid(self, y):
         return self.step * ops.round(y / self.step)
@@ -59,10 +57,6 @@ class Rounded(Wrapper):
         steps = abs(y / cls.step)
         off = abs((steps + 0.5) % 1 - 0.5)
         return off < 1e-3 + 1e-6 * steps
-
-    @classmethod
-    def allowed_targets(cls):
-        return f"multiples of {cls.step}"
 
     def cdf_below(self, y):
         y = self._on_grid(self._check_target(y))

@@ -29,12 +29,8 @@ def relative_entropy(x, y, difference=None):
     """`x log(x / y) - x + y`, which is 0 at `x = y` and positive elsewhere.
 
     Near `x = y`, where the three terms cancel, it is computed by a series in
-    `(y - x) / (y + x)`.
-
-    Args:
-        x: tensor, `>= 0`.
-        y: tensor, `> 0`.
-        difference: `y - x`, if it is known more exactly than from `x` and `y`.
+    `(y - x) / (y + x)`. The `difference` is `y - x`, if it is known more
+    exactly than from `x >= 0` and `y > 0`.
     """
     if difference is None:
         difference = y - x
@@ -100,10 +96,7 @@ def trigamma(a):
 
 
 def bounded_exp(x):
-    """`exp(x)` up to `x = 40`, and its tangent beyond.
-
-    In float32 the value and its gradient would overflow.
-    """
+    """`exp(x)` up to 40, and its tangent beyond, which does not overflow."""
     low = clip(x, -math.inf, _LARGEST_EXPONENT)
     return ops.exp(low) * (1 + ops.relu(x - _LARGEST_EXPONENT))
 
@@ -114,10 +107,7 @@ def as_mean(prediction):
 
 
 def floor(x):
-    """The largest whole number that is at most `x`; same dtype.
-
-    Stock `ops.floor` on PyTorch turns float64 into float32.
-    """
+    """The floor. On PyTorch and JAX `ops.floor` turns float64 into float32."""
     nearest = ops.round(x)
     return ops.where(nearest > x, nearest - 1, nearest)
 
@@ -127,3 +117,9 @@ def seed_generator(seed):
     if isinstance(seed, keras.random.SeedGenerator):
         return seed
     return keras.random.SeedGenerator(seed)
+
+
+def open_uniform(shape, dtype, seed):
+    """Uniform numbers without 0 and 1, which may have infinite quantiles."""
+    uniform = keras.random.uniform(shape, dtype=dtype, seed=seed)
+    return clip(uniform, 2.0**-24, 1 - 2.0**-24)

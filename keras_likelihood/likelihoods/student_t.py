@@ -7,11 +7,10 @@ from keras import ops
 
 from keras_likelihood.backend.clip import clip
 from keras_likelihood.backend.probability import tfp_distributions
-from keras_likelihood.constraints import ShiftedSoftplus, Softplus
-from keras_likelihood.likelihoods.location_scale import LocationScale
-from keras_likelihood.likelihoods.normal import LOG_PARTITION
+from keras_likelihood.constraints import Softplus
+from keras_likelihood.likelihoods.location_scale import SCALE, LocationScale
 from keras_likelihood.likelihoods.parameter import Parameter
-from keras_likelihood.likelihoods.special import seed_generator
+from keras_likelihood.likelihoods.special import HALF_LOG_2_PI, seed_generator
 
 
 class StudentT(LocationScale):
@@ -32,14 +31,14 @@ class StudentT(LocationScale):
 
     parameters = (
         Parameter("df", Softplus(floor=1.0), initial=4.0),
-        Parameter("scale", ShiftedSoftplus(0.01), initial=1.0),
+        SCALE,
     )
 
     def standard_nll(self, z):
         return self.prepared_nll()(z)
 
     def prepared_nll(self):
-        log_partition = LOG_PARTITION + normalizer_excess(0.5 * self.df)
+        log_partition = HALF_LOG_2_PI + normalizer_excess(0.5 * self.df)
         return lambda z: _loss(z, self.df) + log_partition
 
     def standard_sample(self, shape, seed):

@@ -8,7 +8,7 @@ from keras import ops
 from keras_likelihood.likelihoods import bijector as bijectors
 from keras_likelihood.likelihoods import expectations
 from keras_likelihood.likelihoods.checks import one_or_nan
-from keras_likelihood.likelihoods.likelihood import Likelihood, get
+from keras_likelihood.likelihoods.likelihood import Likelihood
 from keras_likelihood.likelihoods.location_scale import LocationScale
 from keras_likelihood.likelihoods.robust_rho import RobustRho
 from keras_likelihood.likelihoods.tails import EMPTY
@@ -46,8 +46,7 @@ class Transformed(Wrapper):
 
     @classmethod
     def define(cls, likelihood, bijector):
-        inner: Any = get(likelihood)
-        cls.require_numbers(inner)
+        inner: Any = cls.require_numbers(likelihood)
         if inner.is_discrete or inner.prediction_constraint is not None:
             raise ValueError(
                 "Transformed needs a likelihood of real numbers. "
@@ -55,25 +54,24 @@ class Transformed(Wrapper):
             )
         bijector = bijectors.get(bijector)
         low, high = bijector.image
-        if (low, high) != (-math.inf, math.inf):
-            inner = Truncated(inner, low=low, high=high)
+        is_cut = (low, high) != (-math.inf, math.inf)
+        mapped = Truncated(inner, low=low, high=high) if is_cut else inner
         return {
             **cls.attributes_of(inner),
-            "likelihood": get(likelihood),
             "bijector": bijector,
-            "mapped_likelihood": inner,
+            "mapped_likelihood": mapped,
             "prediction_constraint": bijector.prediction_constraint,
+            "allowed": f"strictly between {bijector.low} and {bijector.high}",
         }
 
     @property
     def inner(self) -> Likelihood:
         """The distribution of the mapped target."""
-        parameters = {p.name: getattr(self, p.name) for p in self.parameters}
         location = self.bijector(self.bijector.inside(self.prediction))
-        return self.mapped_likelihood(location, **parameters)
+        values = {**self.values(), "prediction": location}
+        return self.mapped_likelihood(**values)
 
     def nll(self, y):
-        """Negative log-likelihood, and NaN for targets outside of the range."""
         y = self._check_target(y)
         inside = self.bijector.inside(y)
         nll = self.inner.nll(self.bijector(inside))
@@ -83,10 +81,6 @@ class Transformed(Wrapper):
     @classmethod
     def is_possible(cls, y):
         return (y > cls.bijector.low) & (y < cls.bijector.high)
-
-    @classmethod
-    def allowed_targets(cls):
-        return f"strictly between {cls.bijector.low} and {cls.bijector.high}"
 
     def log_tail(self, y, upper):
         y = self._check_target(y)
@@ -106,11 +100,9 @@ class Transformed(Wrapper):
     def _moments(self):
         """By the moment function of the logarithm, or by quadrature."""
         inner, map_ = self.inner, self.bijector
-        once = None
-        if getattr(map_, "power", None) == 0 and isinstance(
-            inner, LocationScale
-        ):
-            once = inner.standard_log_mgf(inner.scale)
+        is_log = getattr(map_, "power", None) == 0
+        known = is_log and isinstance(inner, LocationScale)
+        once = inner.standard_log_mgf(inner.scale) if known else None
         if once is None:
             return expectations.moments(inner, map_.inverse)
         twice = inner.standard_log_mgf(2 * inner.scale) - 2 * once
@@ -133,10 +125,8 @@ class Transformed(Wrapper):
         return self.inner.information() * ops.square(slope)
 
     def typical_outcome(self):
-        """The prediction, or an outcome in the image of the map."""
-        return ops.stop_gradient(
-            self.bijector.inverse(self.inner.typical_outcome())
-        )
+        outcome = self.bijector.inverse(self.inner.typical_outcome())
+        return ops.stop_gradient(outcome)
 
     def edges(self):
         return self.bijector.inverse(self.inner.edges())

@@ -9,10 +9,13 @@ from keras_likelihood.backend.clip import clip
 from keras_likelihood.backend.rows import value_and_gradient
 from keras_likelihood.likelihoods import expectations
 from keras_likelihood.likelihoods.checks import one_or_nan
-from keras_likelihood.likelihoods.likelihood import get
-from keras_likelihood.likelihoods.ranges import log_probability
 from keras_likelihood.likelihoods.special import smallest
-from keras_likelihood.likelihoods.tails import EMPTY, log_add, log_hazard
+from keras_likelihood.likelihoods.tails import (
+    EMPTY,
+    log_add,
+    log_hazard,
+    log_probability,
+)
 from keras_likelihood.likelihoods.wrapper import Wrapper
 
 
@@ -42,8 +45,7 @@ class Truncated(Wrapper):
 
     @classmethod
     def define(cls, likelihood, *, low=None, high=None):
-        inner = get(likelihood)
-        cls.require_numbers(inner)
+        inner = cls.require_numbers(likelihood)
         start = -math.inf if low is None else float(low)
         end = math.inf if high is None else float(high)
         if not start < end or (start, end) == (-math.inf, math.inf):
@@ -55,6 +57,7 @@ class Truncated(Wrapper):
             **cls.attributes_of(inner),
             "low": start if start > -math.inf else None,
             "high": end if end < math.inf else None,
+            "allowed": f"in [{start}, {end}]",
         }
 
     @classmethod
@@ -70,7 +73,6 @@ class Truncated(Wrapper):
         return (low - self.is_discrete) * ones, high * ones
 
     def nll(self, y):
-        """Negative log-likelihood of targets in the range, NaN for others."""
         y = self._check_target(y)
         inner, inside = self.inner, self.is_possible(y)
         possible = ops.where(inside, y, self.typical_outcome())
@@ -87,10 +89,6 @@ class Truncated(Wrapper):
         low, high = cls._range()
         return (y >= low) & (y <= high)
 
-    @classmethod
-    def allowed_targets(cls):
-        return "in [{}, {}]".format(*cls._range())
-
     def log_tail(self, y, upper):
         low, high = self._ends()
         inner = self.inner
@@ -105,24 +103,19 @@ class Truncated(Wrapper):
         return ops.where(empty, EMPTY, clip(share, -math.inf, 0.0))
 
     def _solve(self, log_p, upper):
-        """It works with the tails of the likelihood in which the range lies.
-
-        If the range contains the median, this is the tail that is asked for.
-        """
+        # It works with the tails of the likelihood in which the range lies. If
+        # the range contains the median, this is the tail that is asked for.
         inner = self.inner
         low, high = self._ends()
         mass = log_probability(inner, low, high)
         below_high = _tail(inner, high, False)
         above_low = _tail(inner, low, True)
-        half = math.log(0.5)
-        side = ops.where(
-            above_low < half, True, ops.where(below_high < half, False, upper)
-        )
+        side = ops.where(below_high < math.log(0.5), False, upper)
+        side = ops.where(above_low < math.log(0.5), True, side)
         # The tails of the likelihood that end at both ends of the range.
         near = ops.where(side, above_low, below_high)
-        far = ops.where(
-            side, _tail(inner, high, True), _tail(inner, low, False)
-        )
+        beyond = _tail(inner, high, True), _tail(inner, low, False)
+        far = ops.where(side, *beyond)
         share = log_p + mass
         added = log_add(far, share)
         rest = near + ops.log1p(-ops.exp(clip(share - near, -math.inf, -1e-7)))
@@ -139,10 +132,8 @@ class Truncated(Wrapper):
         """What is left of a distribution whose range is far from its centre.
 
         There it is exponential to four digits, next to an end of the range.
-        Numbers that are not relative to this end have too few digits.
-
-        Args:
-            mass: logarithm of the probability of the range.
+        Numbers that are not relative to this end have too few digits. `mass`
+        is the logarithm of the probability of the range.
 
         Returns:
             `(is_far, end, sign, rate)`: whether this holds, and the density
@@ -151,16 +142,14 @@ class Truncated(Wrapper):
         inner, (low, high) = self.inner, self._range()
         centre = inner.typical_outcome()
         end = ops.stop_gradient(clip(centre, low, high))
-        sign = ops.where(end > centre, 1.0, -1.0)
-        sign = ops.cast(sign, end.dtype)
+        sign = ops.cast(ops.where(end > centre, 1.0, -1.0), end.dtype)
         nll, (slope,) = value_and_gradient(inner.nll, [end])
         rate = clip(sign * slope, smallest(end), 1e30)
         # The probability of an exponential tail, up to rounding.
         rest = ops.abs(mass + nll + ops.log(rate))
-        is_far = (rate * ops.abs(end - centre) > 1e4) & (
-            rate * (high - low) > 30
-        )
-        is_far = is_far & (rest < 0.01 + 1e-6 * nll)
+        is_far = rate * ops.abs(end - centre) > 1e4
+        is_far &= rate * (high - low) > 30
+        is_far &= rest < 0.01 + 1e-6 * nll
         return is_far, end, sign, ops.where(is_far, rate, ops.ones_like(rate))
 
     def _moments(self):

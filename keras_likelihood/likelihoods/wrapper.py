@@ -2,7 +2,7 @@
 
 from typing import Any, ClassVar
 
-from keras_likelihood.likelihoods.likelihood import Likelihood
+from keras_likelihood.likelihoods.likelihood import Likelihood, get
 from keras_likelihood.likelihoods.parametrized import Parametrized
 
 
@@ -18,47 +18,41 @@ class Wrapper(Parametrized):
     @classmethod
     def attributes_of(cls, likelihood: type[Likelihood]) -> dict[str, Any]:
         """Attributes that a wrapped class takes from the likelihood."""
-        names = [
-            *("parameters", "event_rank", "is_discrete"),
-            "prediction_constraint",
-        ]
-        return {
-            "likelihood": likelihood,
-            **{name: getattr(likelihood, name) for name in names},
-        }
+        own = ("parameters", "event_rank", "is_discrete")
+        names = (*own, "prediction_constraint")
+        taken = {name: getattr(likelihood, name) for name in names}
+        return {"likelihood": likelihood, **taken}
 
     @classmethod
-    def require_numbers(cls, likelihood: type[Likelihood]):
-        """Raises an error for classes, vectors and targets that are bounds."""
+    def require_numbers(cls, likelihood) -> type[Likelihood]:
+        """The class of a likelihood, which must be one of single numbers.
+
+        Raises an error for classes, vectors and targets that are bounds.
+        """
+        found = get(likelihood)
         if (
-            likelihood.event_rank
-            or likelihood.takes_bounds
-            or hasattr(likelihood, "class_probabilities")
+            found.event_rank
+            or found.takes_bounds
+            or hasattr(found, "class_probabilities")
         ):
             raise ValueError(
                 f"{cls.__name__} needs a likelihood of single numbers. "
                 "`Censored` may only be the outermost one. "
-                f"Received: {likelihood.name()!r}"
+                f"Received: {found.name()!r}"
             )
+        return found
 
     @property
     def inner(self) -> Likelihood:
         """The wrapped distribution, around the same prediction."""
-        parameters = {
-            p.name: getattr(self, p.name) for p in self.likelihood.parameters
-        }
-        return self.likelihood(self.prediction, **parameters)
+        return self._around(self.prediction)
 
+    def _around(self, prediction):
+        """The wrapped distribution around a prediction."""
+        names = [p.name for p in self.likelihood.parameters]
+        values = {name: self._value(name) for name in names}
+        return self.likelihood(prediction, **values)
 
-def passed_on(*names):
-    """Methods of a wrapper that are those of the wrapped distribution."""
-
-    def method(name):
-        def call(self, *args, **kwargs):
-            return getattr(self.inner, name)(*args, **kwargs)
-
-        call.__name__ = name
-        call.__doc__ = f"`{name}` of the wrapped distribution."
-        return call
-
-    return tuple(method(name) for name in names)
+    def _value(self, name):
+        """A parameter as the wrapped distribution needs it."""
+        return getattr(self, name)
