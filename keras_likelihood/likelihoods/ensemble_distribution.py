@@ -1,7 +1,6 @@
 """The joint distribution of the members of an ensemble."""
 
 import dataclasses
-import functools
 import math
 
 import numpy as np
@@ -56,22 +55,22 @@ class EnsembleDistribution(Mixed):
                 f"Received: {inner.name()!r}"
             )
         check_size("components", components, 2)
-        own = Parameter("member", Identity(), initial=0.0)
         # The vector of one outcome is as long as the prediction's last axis.
-        length = _units if inner.event_rank else None
-        own = dataclasses.replace(own, size=length)
-        parameters = [
-            dataclasses.replace(
-                p, size=functools.partial(_together, components, p.size)
+        length = (lambda units: units) if inner.event_rank else None
+        own = Parameter("member", Identity(), initial=0.0, size=length)
+
+        def of_all(p):
+            one = p.size_for
+            return dataclasses.replace(
+                p, size=lambda units: components * (one(units) or 1)
             )
-            for p in (own, *inner.parameters)
-        ]
+
         attributes = {
             **cls.attributes_of(inner),
             "takes_bounds": inner.takes_bounds,
             "components": components,
             "mixed_axis": -1 if inner.event_rank else -2,
-            "parameters": tuple(parameters),
+            "parameters": tuple(map(of_all, (own, *inner.parameters))),
         }
         if hasattr(inner, "class_probabilities"):
             attributes["class_probabilities"] = _class_probabilities
@@ -89,7 +88,7 @@ class EnsembleDistribution(Mixed):
             return self.members[0]._check_target(y)
         return super()._check_target(y)
 
-    def _by_member(self, name):
+    def _value(self, name):
         """A parameter as `(batch, ..., components, values)`."""
         value = getattr(self, name)
         shape = tuple(ops.shape(value))
@@ -99,23 +98,16 @@ class EnsembleDistribution(Mixed):
     @property
     def inner(self):
         """The members, on an axis in front of that of the units."""
-        shape = tuple(ops.shape(self.prediction))
-        shape = (*shape[:-1], self.components, shape[-1])
-        parameters = {
-            p.name: self._by_member(p.name) for p in self.likelihood.parameters
-        }
-        location = ops.broadcast_to(self._by_member("member"), shape)
-        return self.likelihood(location, **parameters)
+        *shape, units = tuple(ops.shape(self.prediction))
+        shape = (*shape, self.components, units)
+        return self._around(ops.broadcast_to(self._value("member"), shape))
 
     @property
     def members(self) -> list:
         """The distribution that each member predicts."""
-        names = ["prediction", *(p.name for p in self.likelihood.parameters)]
-        inner = self.inner
+        values = self.inner.values().items()
         return [
-            self.likelihood(
-                **{name: getattr(inner, name)[..., j, :] for name in names}
-            )
+            self.likelihood(**{name: v[..., j, :] for name, v in values})
             for j in range(self.components)
         ]
 
@@ -124,25 +116,20 @@ class EnsembleDistribution(Mixed):
         weights = np.full(shape, -math.log(self.components))
         return ops.convert_to_tensor(weights, dtype=self.prediction.dtype)
 
-    @property
-    def _axis(self):
-        """The axis of the members."""
-        return len(self.prediction.shape) - 1
-
     def repeated_target(self, y):
         y = ops.convert_to_tensor(y)
         if not len(y.shape):
             y = self._check_target(y)
-        axis = self._axis
-        if not (self.event_rank or self.takes_bounds):
-            # Axes in front are those of several draws.
-            axis = len(y.shape) - 1
+        # Axes in front are those of several draws.
+        is_number = not (self.event_rank or self.takes_bounds)
+        axis = len(y.shape if is_number else self.prediction.shape) - 1
         y = ops.expand_dims(y, axis)
         return ops.repeat(y, self.components, axis=axis)
 
     def averaged(self, values, keepdims=False):
-        total = ops.sum(values, axis=self._axis, keepdims=keepdims)
-        return total / self.components
+        # Values such as probabilities of classes may have axes behind.
+        axis = len(self.prediction.shape) - 1
+        return ops.sum(values, axis=axis, keepdims=keepdims) / self.components
 
     @property
     def aleatoric(self):
@@ -172,16 +159,6 @@ class EnsembleDistribution(Mixed):
         if hasattr(self, "class_probabilities"):
             return _entropy(self.class_probabilities())
         return self.variance()
-
-
-def _units(units):
-    return units
-
-
-def _together(components, size, units):
-    """Length of the vector of all members."""
-    own = size(units) if callable(size) else size
-    return components * (1 if own is None else own)
 
 
 def _class_probabilities(self):

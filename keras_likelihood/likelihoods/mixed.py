@@ -3,7 +3,6 @@
 import math
 from typing import ClassVar
 
-import keras
 from keras import ops
 
 from keras_likelihood.likelihoods.inversion import solve, solve_count
@@ -35,9 +34,11 @@ class Mixed(Wrapper):
 
     def averaged(self, values, keepdims=False):
         """The weighted mean of values of the components."""
-        weights = ops.exp(self.log_weights())
-        axis = self.mixed_axis
-        return ops.sum(weights * values, axis=axis, keepdims=keepdims)
+        return self._pooled(values, keepdims)
+
+    def _pooled(self, values, keepdims=False):
+        values = ops.exp(self.log_weights()) * values
+        return ops.sum(values, axis=self.mixed_axis, keepdims=keepdims)
 
     def nll(self, y):
         nll = self.inner.nll(self.repeated_target(y))
@@ -53,11 +54,6 @@ class Mixed(Wrapper):
     def cdf_below(self, y):
         return self._pooled(self.inner.cdf_below(self.repeated_target(y)))
 
-    def _pooled(self, p):
-        """The probability of the mixture from those of its components."""
-        weights = ops.exp(self.log_weights())
-        return ops.sum(weights * p, axis=self.mixed_axis)
-
     def log_tail(self, y, upper):
         upper = ops.logical_and(upper, ops.ones_like(y, dtype="bool"))
         tails = self.inner.log_tail(
@@ -66,7 +62,6 @@ class Mixed(Wrapper):
         return ops.logsumexp(self.log_weights() + tails, axis=self.mixed_axis)
 
     def mean(self):
-        """The mean of the components' means."""
         return self.averaged(self.inner.mean())
 
     def variance(self):
@@ -82,13 +77,9 @@ class Mixed(Wrapper):
     def sample(self, count=None, seed=None):
         axis = self.mixed_axis
         drawn = self.inner.sample(count, seed)
-        shape = self._sample_shape(count)
-        uniform = keras.random.uniform(
-            shape[: len(shape) - self.event_rank],
-            dtype=self.prediction.dtype,
-            # Each component gets its own seed.
-            seed=seed + 1 if isinstance(seed, int) else seed,
-        )
+        # Each component gets its own seed.
+        other = seed + 1 if isinstance(seed, int) else seed
+        uniform = self._uniform(count, other)
         # The component in whose part of (0, 1) the uniform number falls.
         ends = ops.cumsum(ops.exp(self.log_weights()), axis=axis)
         passed = ops.cast(ops.expand_dims(uniform, axis) > ends, "int32")
@@ -100,20 +91,15 @@ class Mixed(Wrapper):
         if len(chosen.shape) < len(drawn.shape):
             # Outcomes are vectors, which are chosen as a whole.
             chosen, axis = ops.expand_dims(chosen, -1), axis - 1
-        none = ops.zeros_like(drawn)
-        return ops.sum(ops.where(chosen, drawn, none), axis=axis)
+        return ops.sum(ops.where(chosen, drawn, 0.0), axis=axis)
 
     def _solve(self, log_p, upper):
-        """It lies between the same quantiles of the components."""
-        like = self.prediction[..., 0] if self.event_rank else self.prediction
-        log_p = log_p + ops.zeros_like(like)
+        # It lies between the same quantiles of the components.
+        log_p = log_p + ops.zeros_like(self._first_entries())
         upper = ops.logical_and(upper, ops.ones_like(log_p, dtype="bool"))
         axis = self.mixed_axis
-        each = ops.stop_gradient(
-            self.inner.tail_quantile(
-                ops.expand_dims(log_p, axis), ops.expand_dims(upper, axis)
-            )
-        )
+        tails = (ops.expand_dims(x, axis) for x in (log_p, upper))
+        each = ops.stop_gradient(self.inner.tail_quantile(*tails))
         low, high = ops.min(each, axis=axis), ops.max(each, axis=axis)
         if self.is_discrete:
 
@@ -139,10 +125,7 @@ class Mixed(Wrapper):
         return ops.where(is_end, ends, found)
 
     def edges(self):
-        """The edges of all components."""
-        edges = self.inner.edges()
-        axis = len(edges.shape) + self.mixed_axis
-        edges = ops.moveaxis(edges, axis, 0)
+        edges = ops.moveaxis(self.inner.edges(), self.mixed_axis, 0)
         shape = tuple(ops.shape(edges))
         return ops.sort(ops.reshape(edges, (-1, *shape[2:])), axis=0)
 

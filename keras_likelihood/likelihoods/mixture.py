@@ -8,7 +8,6 @@ from keras import ops
 
 from keras_likelihood.constraints import Identity
 from keras_likelihood.likelihoods.checks import check_size
-from keras_likelihood.likelihoods.likelihood import get
 from keras_likelihood.likelihoods.mixed import Mixed
 from keras_likelihood.likelihoods.parameter import Parameter
 
@@ -49,8 +48,7 @@ class Mixture(Mixed):
 
     @classmethod
     def define(cls, likelihood, *, components=2):
-        inner = get(likelihood)
-        cls.require_numbers(inner)
+        inner = cls.require_numbers(likelihood)
         constraint = inner.prediction_constraint
         vector = any(p.size is not None for p in inner.parameters)
         if vector or (constraint is not None and constraint.high < math.inf):
@@ -73,7 +71,7 @@ class Mixture(Mixed):
             "parameters": own + shared,
         }
 
-    def _by_component(self, name):
+    def _value(self, name):
         """A parameter as `(batch, ..., 1 or units, components)`."""
         value = getattr(self, name)
         shape = tuple(ops.shape(value))
@@ -81,13 +79,12 @@ class Mixture(Mixed):
         return ops.reshape(value, (*shape[:-1], units, self.components))
 
     def log_weights(self):
-        """Logarithms of the weights, components on the last axis."""
-        return ops.log_softmax(self._by_component("logit"), axis=-1)
+        return ops.log_softmax(self._value("logit"), axis=-1)
 
     @property
     def inner(self):
         """The components, on an axis behind that of the units."""
-        offset, weights = self._by_component("offset"), self.log_weights()
+        offset, weights = self._value("offset"), self.log_weights()
         mean = self.prediction[..., None]
         if self.prediction_constraint is None:
             centre = ops.sum(ops.exp(weights) * offset, axis=-1, keepdims=True)
@@ -95,11 +92,7 @@ class Mixture(Mixed):
         else:
             total = ops.logsumexp(weights + offset, axis=-1, keepdims=True)
             location = mean * ops.exp(offset - total)
-        parameters = {
-            p.name: self._by_component(p.name)
-            for p in self.likelihood.parameters
-        }
-        return self.likelihood(location, **parameters)
+        return self._around(location)
 
     def repeated_target(self, y):
         y = self._check_target(y)[..., None]

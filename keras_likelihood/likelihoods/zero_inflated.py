@@ -1,6 +1,5 @@
 """Counts with more zeros than their distribution has."""
 
-import keras
 from keras import ops
 
 from keras_likelihood.backend.clip import clip
@@ -53,9 +52,8 @@ class ZeroInflated(Wrapper, CountLikelihood):
                 "ZeroInflated needs a likelihood of counts, such as 'poisson' "
                 f"or 'negative_binomial'. Received: {inner.name()!r}"
             )
-        attributes = cls.attributes_of(inner)
         parameters = (*inner.parameters, _ZERO)
-        return {**attributes, "parameters": parameters}
+        return {**cls.attributes_of(inner), "parameters": parameters}
 
     @property
     def _zero(self):
@@ -64,13 +62,7 @@ class ZeroInflated(Wrapper, CountLikelihood):
     @property
     def inner(self):
         """The distribution of the counts, around their own mean."""
-        return self._count_of(self._mean / (1 - self._zero))
-
-    def _count_of(self, mean):
-        parameters = {
-            p.name: getattr(self, p.name) for p in self.likelihood.parameters
-        }
-        return self.likelihood(mean, **parameters)
+        return self._around(self._mean / (1 - self._zero))
 
     def count_nll(self, y):
         inner, zero = self.inner, self._zero
@@ -91,15 +83,11 @@ class ZeroInflated(Wrapper, CountLikelihood):
         return (1 - self._zero) * given
 
     def information(self):
-        """Fisher information of the prediction, of its shape.
-
-        It is the information of the counts alone, minus what the additional
-        zeros hide.
-        """
+        """That of the counts alone, minus what the additional zeros hide."""
         inner, rest = self.inner, 1 - self._zero
         none = ops.zeros_like(self.prediction)
         nll, (slope,) = value_and_gradient(
-            lambda mean: self._count_of(mean).count_nll(none),
+            lambda mean: self._around(mean).count_nll(none),
             [inner.prediction],
         )
         p = ops.exp(-nll)
@@ -110,7 +98,5 @@ class ZeroInflated(Wrapper, CountLikelihood):
     def sample(self, count=None, seed=None):
         seed = seed_generator(seed)
         drawn = self.inner.sample(count, seed=seed)
-        uniform = keras.random.uniform(
-            self._sample_shape(count), dtype=self.prediction.dtype, seed=seed
-        )
-        return ops.where(uniform < self._zero, ops.zeros_like(drawn), drawn)
+        is_zero = self._uniform(count, seed) < self._zero
+        return ops.where(is_zero, 0.0, drawn)
