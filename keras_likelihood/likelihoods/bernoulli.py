@@ -1,6 +1,5 @@
 """The Bernoulli likelihood: binary cross-entropy with a temperature."""
 
-import keras
 from keras import ops
 
 from keras_likelihood.backend.probability import tfp_distributions
@@ -24,6 +23,7 @@ class Bernoulli(Likelihood):
 
     parameters = (Parameter("temperature", ShiftedSoftplus(0.2), neutral=True),)
     is_discrete = True
+    allowed = "in [0, 1]"
 
     @property
     def logits(self):
@@ -31,10 +31,7 @@ class Bernoulli(Likelihood):
         return self.prediction / self.temperature
 
     def nll(self, y):
-        """Negative log-likelihood of `y` in [0, 1]; shape of the logits.
-
-        For any other `y` it is NaN.
-        """
+        """Negative log-likelihood of `y` in [0, 1], and NaN for others."""
         y = self._check_target(y)
         nll = ops.softplus(self.logits) - y * self.logits
         return nll * one_or_nan(self.is_possible(y), nll)
@@ -42,10 +39,6 @@ class Bernoulli(Likelihood):
     @classmethod
     def is_possible(cls, y):
         return (y >= 0) & (y <= 1)
-
-    @classmethod
-    def allowed_targets(cls):
-        return "in [0, 1]"
 
     def cdf(self, y):
         y = self._check_target(y)
@@ -73,15 +66,11 @@ class Bernoulli(Likelihood):
         return ops.stack([1 - yes, yes], axis=-1)
 
     def information(self):
-        """`p (1 - p) / temperature^2`, of the logits' shape."""
-        p = self.mean() * ops.sigmoid(-self.logits)
-        return p / ops.square(self.temperature)
+        return self.variance() / ops.square(self.temperature)
 
     def sample(self, count=None, seed=None):
-        uniform = keras.random.uniform(
-            self._sample_shape(count), dtype=self.prediction.dtype, seed=seed
-        )
-        return ops.cast(uniform < self.mean(), self.prediction.dtype)
+        is_yes = self._uniform(count, seed) < self.mean()
+        return ops.cast(is_yes, self.prediction.dtype)
 
     def to_tfp(self):
         return tfp_distributions().Bernoulli(logits=self.logits)

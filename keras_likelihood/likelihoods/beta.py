@@ -49,6 +49,7 @@ class Beta(Likelihood):
         Parameter("concentration", ShiftedSoftplus(0.01), initial=2.0),
     )
     prediction_constraint = AffineSigmoid(0.0, 1.0)
+    allowed = "strictly between 0 and 1"
 
     def _means(self):
         mean = clip(self.prediction, 1e-15, 1 - _NEAREST)
@@ -72,10 +73,6 @@ class Beta(Likelihood):
     @classmethod
     def is_possible(cls, y):
         return (y > 0) & (y < 1)
-
-    @classmethod
-    def allowed_targets(cls):
-        return "strictly between 0 and 1"
 
     def log_tail(self, y, upper):
         y = self._check_target(y)
@@ -105,22 +102,19 @@ class Beta(Likelihood):
         start = clip(ops.log(mean) - ops.log(rest) + zeros, 1.0 - end, end - 1)
         found = solve(log_tail, nll, finite, upper, -end, end, start=start)
         limit = ops.cast(upper, log_p.dtype) + zeros
-        is_end = log_p == -math.inf
-        return ops.where(is_end, limit, ops.sigmoid(found))
+        return ops.where(log_p == -math.inf, limit, ops.sigmoid(found))
 
     def sample(self, count=None, seed=None):
         shape = self._sample_shape(count)
         a, b = (ops.broadcast_to(s, shape) for s in self._shapes())
-        drawn = keras.random.beta(
-            shape, a, b, dtype=self.prediction.dtype, seed=seed
-        )
+        dtype = self.prediction.dtype
+        drawn = keras.random.beta(shape, a, b, dtype=dtype, seed=seed)
         return clip(drawn, 1e-37, 1 - _NEAREST)
 
     def mean(self):
         return self.prediction
 
     def variance(self):
-        """`prediction (1 - prediction) / (1 + concentration)`."""
         mean, rest = self._means()
         return mean * rest / (1 + self.concentration)
 
@@ -141,8 +135,7 @@ def _nll(mean, rest, n, y, y_rest):
     apart = y - mean
     entropy = relative_entropy(mean, y, apart)
     entropy = entropy + relative_entropy(rest, y_rest, -apart)
-    remainders = (
-        stirling_remainder(a) + stirling_remainder(b) - stirling_remainder(n)
-    )
+    remainders = stirling_remainder(a) + stirling_remainder(b)
+    remainders = remainders - stirling_remainder(n)
     scale = ops.log(mean) + ops.log(rest) + ops.log(n)
     return n * entropy + remainders - 0.5 * scale + HALF_LOG_2_PI

@@ -26,6 +26,7 @@ class CountLikelihood(Likelihood):
 
     is_discrete = True
     prediction_constraint = Softplus(floor=1e-8)
+    allowed = "whole numbers >= 0"
 
     def count_nll(self, y):
         """NLL of the whole numbers `y >= 0`."""
@@ -33,10 +34,6 @@ class CountLikelihood(Likelihood):
 
     def count_log_tails(self, y):
         """Logarithms of `P(Y <= y)` and `P(Y > y)`, for whole `y >= 0`."""
-        raise NotImplementedError
-
-    def variance(self):
-        """Variance of the outcome; the prediction's shape."""
         raise NotImplementedError
 
     @property
@@ -54,10 +51,6 @@ class CountLikelihood(Likelihood):
     def is_possible(cls, y):
         # The remainder of infinity is NaN.
         return (y >= 0) & (y % 1 == 0)
-
-    @classmethod
-    def allowed_targets(cls):
-        return "whole numbers >= 0"
 
     def log_tail(self, y, upper):
         return self._log_tail(floor(self._check_target(y)), upper)

@@ -24,6 +24,7 @@ class Exponential(PositiveLikelihood):
     """
 
     parameters = ()
+    allowed = "finite numbers >= 0"
     includes_zero = True
 
     def ratio_nll(self, log_ratio):
@@ -40,7 +41,6 @@ class Exponential(PositiveLikelihood):
         return ops.square(self._mean)
 
     def information(self):
-        """`1 / prediction^2`."""
         return 1 / ops.square(self._mean)
 
     def to_tfp(self):

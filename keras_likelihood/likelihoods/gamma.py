@@ -79,11 +79,9 @@ class Gamma(PositiveLikelihood):
         return clip(drawn * self._mean / alpha, 1e-37, math.inf)
 
     def variance(self):
-        """`prediction^2 / shape`."""
         return ops.square(self._mean) / self.shape
 
     def information(self):
-        """`shape / prediction^2`."""
         return self.shape / ops.square(self._mean)
 
     def to_tfp(self):

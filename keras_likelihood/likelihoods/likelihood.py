@@ -14,7 +14,10 @@ from keras_likelihood.backend.compiled import compiled
 from keras_likelihood.constraints import Constraint
 from keras_likelihood.likelihoods import expectations
 from keras_likelihood.likelihoods.checks import check_coverage, fits
-from keras_likelihood.likelihoods.method_calls import prepare_methods
+from keras_likelihood.likelihoods.method_calls import (
+    as_floating,
+    prepare_methods,
+)
 from keras_likelihood.likelihoods.parameter import Parameter, fitted
 from keras_likelihood.likelihoods.special import floor, open_uniform
 from keras_likelihood.likelihoods.tails import safe_log, smaller_tail
@@ -76,15 +79,12 @@ class Likelihood:
             _REGISTRY[cls.name()] = cls
 
     def __init__(self, prediction, **parameters):
-        prediction = ops.convert_to_tensor(prediction)
-        if not keras.backend.is_float_dtype(prediction.dtype):
-            prediction = ops.cast(prediction, keras.config.floatx())
-        self.prediction = prediction
+        self.prediction = as_floating(prediction)
         for name in parameters:
             self.parameter(name)
         for p in self.parameters:
             value = parameters.get(p.name, p.initial)
-            value = fitted(p, value, prediction, self.event_rank)
+            value = fitted(p, value, self.prediction, self.event_rank)
             setattr(self, p.name, value)
 
     def values(self) -> dict:

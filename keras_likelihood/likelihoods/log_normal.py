@@ -56,11 +56,9 @@ class LogNormal(PositiveLikelihood):
         return clip(self._mean * ops.exp(drawn), 1e-37, math.inf)
 
     def variance(self):
-        """`prediction^2 (exp(scale^2) - 1)`."""
         return ops.square(self._mean) * ops.expm1(ops.square(self.scale))
 
     def information(self):
-        """`1 / (scale * prediction)^2`, of the prediction's shape."""
         return 1 / ops.square(self.scale * self._mean)
 
     def to_tfp(self):

@@ -41,6 +41,14 @@ def widened(function):
     return call
 
 
+def as_floating(x):
+    """A tensor of real numbers, in the default precision unless it has one."""
+    x = ops.convert_to_tensor(x)
+    if keras.backend.is_float_dtype(x.dtype):
+        return x
+    return ops.cast(x, keras.config.floatx())
+
+
 def prepare_methods(likelihood):
     """Makes the methods that a likelihood class defines work for all inputs.
 

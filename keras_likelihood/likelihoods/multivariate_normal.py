@@ -35,7 +35,6 @@ class MultivariateNormal(Multivariate):
     """
 
     def nll(self, y):
-        """Negative log-likelihood, one value per vector."""
         residual = self._check_target(y) - self.prediction
         matrix = self.scale_matrix
         distance = matrix.squared_distance(residual)
@@ -43,7 +42,6 @@ class MultivariateNormal(Multivariate):
         return 0.5 * distance + matrix.log_determinant() + size
 
     def sample(self, count=None, seed=None):
-        """Draws vectors: of the prediction's shape, or `(count, ...)`."""
         shape = self._sample_shape(count)
         return self.prediction + self.scale_matrix.noise(shape, seed)
 
@@ -51,11 +49,9 @@ class MultivariateNormal(Multivariate):
         return self.prediction
 
     def variance(self):
-        """Variances of the entries, of the prediction's shape."""
         return ops.diagonal(self.scale_squared(), axis1=-2, axis2=-1)
 
     def information(self):
-        """Diagonal of the inverse covariance, of the prediction's shape."""
         diagonal = self.scale_matrix.precision_diagonal()
         return ops.broadcast_to(diagonal, ops.shape(self.prediction))
 

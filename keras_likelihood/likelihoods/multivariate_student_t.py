@@ -38,7 +38,6 @@ class MultivariateStudentT(Multivariate):
         return self.df[..., 0] if len(self.df.shape) else self.df
 
     def nll(self, y):
-        """Negative log-likelihood, one value per vector."""
         residual = self._check_target(y) - self.prediction
         matrix = self.scale_matrix
         df, d = self._df(), residual.shape[-1]
@@ -47,7 +46,6 @@ class MultivariateStudentT(Multivariate):
         return tail + matrix.log_determinant() + _log_partition(df, d)
 
     def sample(self, count=None, seed=None):
-        """Draws vectors: of the prediction's shape, or `(count, ...)`."""
         shape = self._sample_shape(count)
         noise = self.scale_matrix.noise(shape, seed)
         half = (*shape[:-1], 1)

@@ -74,7 +74,6 @@ class NegativeBinomial(CountLikelihood):
         return self._mean * (1 + self._dispersion * self._mean)
 
     def information(self):
-        """`1 / variance`, of the prediction's shape."""
         return 1 / self.variance()
 
     def sample(self, count=None, seed=None):

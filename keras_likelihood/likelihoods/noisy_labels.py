@@ -53,7 +53,6 @@ class NoisyLabels(Softmax, registered=False):
     )
 
     def nll(self, y):
-        """The loss of the class docstring, for classes `y` as in `Softmax`."""
         p = clip(self.mean(), _LEAST, 1 - _LEAST)
         # The memory as it will be after this step; none without one.
         known = ops.cast(self.memory > 0, p.dtype)
@@ -62,5 +61,4 @@ class NoisyLabels(Softmax, registered=False):
         return super().nll(y) + AGREEMENT * ops.log(agreement)
 
     def followed(self, name):
-        """The probabilities of the classes."""
         return self.mean()

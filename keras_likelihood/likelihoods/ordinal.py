@@ -46,14 +46,15 @@ class Ordinal(Parametrized):
         classes = int(classes) if classes == int(classes) else classes
         check_size("classes", classes, 3, note="For two use Bernoulli. ")
         gaps = Parameter("gaps", ShiftedSoftplus(0.01), size=classes - 2)
-        return {"classes": classes, "parameters": (gaps,)}
+        allowed = f"whole numbers from 0 to {classes - 1}"
+        return {"classes": classes, "parameters": (gaps,), "allowed": allowed}
 
     def _gaps(self):
         """Distances of the cut points, `(batch, ..., 1 or units, gaps)`."""
         count = self.classes - 2
-        shape = tuple(ops.shape(self.gaps))
+        shape = ops.shape(self.gaps)[:-1]
         units = self.gaps.shape[-1] // count
-        return ops.reshape(self.gaps, (*shape[:-1], units, count))
+        return ops.reshape(self.gaps, (*shape, units, count))
 
     def cut_points(self):
         """Increasing cut points, `(batch, ..., 1 or units, classes - 1)`."""
@@ -97,10 +98,6 @@ class Ordinal(Parametrized):
     def is_possible(cls, y):
         return (y >= 0) & (y < cls.classes) & (y % 1 == 0)
 
-    @classmethod
-    def allowed_targets(cls):
-        return f"whole numbers from 0 to {cls.classes - 1}"
-
     def class_probabilities(self):
         """Probabilities, `(batch, ..., units, classes)`."""
         return ops.exp(-self._nll_of_classes())
@@ -117,28 +114,24 @@ class Ordinal(Parametrized):
     def quantile(self, p):
         """The smallest class k with `P(y <= k) >= p`."""
         below = self._cumulative() < (p if not p.shape else p[..., None])
-        return ops.sum(
-            ops.cast(below[..., :-1], self.prediction.dtype), axis=-1
-        )
+        below = ops.cast(below[..., :-1], self.prediction.dtype)
+        return ops.sum(below, axis=-1)
 
     def mean(self):
         """Expected class number."""
         return ops.sum(ops.sigmoid(-self._logits()), axis=-1)
 
     def variance(self):
-        """Variance of the class number."""
         numbers = ops.arange(self.classes, dtype=self.prediction.dtype)
         apart = numbers - ops.expand_dims(self.mean(), axis=-1)
         square = self.class_probabilities() * ops.square(apart)
         return ops.sum(square, axis=-1)
 
     def information(self):
-        """Fisher information of the score, of the prediction's shape."""
         above = ops.sigmoid(-self._logits())
         none = ops.zeros_like(above[..., :1])
         # d nll / d score of each class.
-        slopes = ops.concatenate([above, none], axis=-1) - ops.concatenate(
-            [none, 1 - above], axis=-1
-        )
+        slopes = ops.concatenate([above, none], axis=-1)
+        slopes = slopes - ops.concatenate([none, 1 - above], axis=-1)
         weighted = self.class_probabilities() * ops.square(slopes)
         return ops.sum(weighted, axis=-1)

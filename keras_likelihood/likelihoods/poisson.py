@@ -39,7 +39,6 @@ class Poisson(CountLikelihood):
         return self._mean
 
     def information(self):
-        """`1 / prediction`."""
         return 1 / self._mean
 
     def sample(self, count=None, seed=None):

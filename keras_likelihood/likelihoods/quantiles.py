@@ -7,6 +7,7 @@ from keras import ops
 
 from keras_likelihood.backend.clip import clip
 from keras_likelihood.constraints import Increasing, ShiftedSoftplus
+from keras_likelihood.likelihoods.checks import fits
 from keras_likelihood.likelihoods.parameter import Parameter
 from keras_likelihood.likelihoods.parametrized import Parametrized
 
@@ -71,10 +72,7 @@ class Quantiles(Parametrized):
             )
 
     def nll(self, y):
-        """One value per outcome, `(batch, ...)`."""
-        error = (
-            ops.expand_dims(self._check_target(y), axis=-1) - self.prediction
-        )
+        error = self._check_target(y)[..., None] - self.prediction
         levels = ops.convert_to_tensor(self.levels, dtype=error.dtype)
         loss = ops.where(error < 0, levels - 1, levels) * error
         constant = -np.mean([math.log(t * (1 - t)) for t in self.levels])
@@ -85,9 +83,7 @@ class Quantiles(Parametrized):
     @property
     def _scale(self):
         """The scale, without the axis of levels."""
-        if len(self.scale.shape) == 0:
-            return self.scale
-        return ops.squeeze(self.scale, axis=-1)
+        return self.scale[..., 0] if len(self.scale.shape) else self.scale
 
     def _check_target(self, y):
         y = ops.convert_to_tensor(y, dtype=self.prediction.dtype)
@@ -97,11 +93,7 @@ class Quantiles(Parametrized):
         if len(received) == len(expected) + 1 and received[-1] == 1:
             y = ops.squeeze(y, axis=-1)
         last = tuple(y.shape)[max(len(y.shape) - len(expected), 0) :]
-        fits = len(last) == len(expected) and all(
-            e == r or e is None or r is None
-            for e, r in zip(expected, last, strict=True)
-        )
-        if not fits:
+        if not fits(last, expected):
             raise ValueError(
                 "Targets of quantiles must have the shape of the prediction "
                 f"without its last axis, {expected}. Received: {received}"
@@ -113,7 +105,6 @@ class Quantiles(Parametrized):
         return ops.unstack(ops.sort(self.prediction, axis=-1), axis=-1)
 
     def cdf(self, y):
-        """Probability of an outcome at most `y`, `(batch, ...)`."""
         y, knots = self._check_target(y), self._knots()
         first, last = self.levels[0], self.levels[-1]
         inside = first
@@ -128,7 +119,6 @@ class Quantiles(Parametrized):
         return ops.where(y < knots[0], below, found)
 
     def quantile(self, p):
-        """The value below which a fraction `p` falls, `(batch, ...)`."""
         knots = self._knots()
         first, last = self.levels[0], self.levels[-1]
         found = knots[0]
@@ -142,13 +132,8 @@ class Quantiles(Parametrized):
 
     def _pieces(self, knots):
         """Levels and quantiles of neighbours."""
-        return zip(
-            self.levels[:-1],
-            self.levels[1:],
-            knots[:-1],
-            knots[1:],
-            strict=True,
-        )
+        levels = self.levels
+        return zip(levels, levels[1:], knots, knots[1:], strict=False)
 
     def mean(self):
         """Expected outcome of the joined quantiles, `(batch, ...)`."""
@@ -179,7 +164,7 @@ class Quantiles(Parametrized):
 
     def information(self):
         """`t (1 - t) / (scale * number of levels)^2`, of the levels t."""
-        share = np.array([t * (1 - t) for t in self.levels])
+        share = [t * (1 - t) for t in self.levels]
         share = ops.convert_to_tensor(share, dtype=self.prediction.dtype)
         each = share / ops.square(self.scale * len(self.levels))
         return ops.broadcast_to(each, ops.shape(self.prediction))

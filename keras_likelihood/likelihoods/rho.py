@@ -12,18 +12,17 @@ of form is a choice of two coefficients that depend on the shape alone: it
 costs nothing per residual when the shape is a scalar.
 """
 
-import dataclasses
 import functools
 import math
+import numbers
+from typing import NamedTuple
 
-import keras
-import numpy as np
 from keras import ops
 
 from keras_likelihood.backend.clip import clip
 from keras_likelihood.backend.custom_gradient import with_gradient
 from keras_likelihood.backend.elementary import expm1, log1p, select
-from keras_likelihood.likelihoods.method_calls import widened
+from keras_likelihood.likelihoods.method_calls import as_floating, widened
 
 _FORM_CHANGE = 1.7
 """Shape above which the second form is the more accurate one."""
@@ -57,36 +56,35 @@ def rho(x, shape=1.0, scale=1.0):
     >>> rho(np.array([0.0, 1.0, 3.0]), shape=2.0)
     [0.0, 0.5, 4.5]
     """
-    x = _floating_tensor(x)
+    if isinstance(scale, numbers.Real) and not 0 < scale < math.inf:
+        raise ValueError(
+            f"`scale` must be a finite number > 0. Received: {scale}"
+        )
+    x = as_floating(x)
     shape = ops.convert_to_tensor(shape, dtype=x.dtype)
-    scale = ops.convert_to_tensor(_positive(scale), dtype=x.dtype)
+    scale = ops.convert_to_tensor(scale, dtype=x.dtype)
     return _rho(x, shape, scale)
 
 
 def evaluate(x, shape, scale, *, exact_power=False):
     """Rho, and the values that `differentiate` needs.
 
-    Args:
-        exact_power: whether to use `pow`, which takes one more pass, if the
-            exponent is so large that `exp` would multiply rounding errors.
-            Only shapes above 3 have such exponents at common residuals.
-
-    Returns:
-        `(rho, residuals)`.
+    With `exact_power` it uses `pow`, which takes one more pass, if the
+    exponent is so large that `exp` would multiply rounding errors. Only shapes
+    above 3 have such exponents at common residuals.
     """
     a, b, k = _coefficients(shape)
-    limits = _limits(shape)
     inverse_a, inverse_b = 1 / a, 1 / b
     inverse_scale = 1 / scale
-    farthest = _farthest(a, b, limits)
+    farthest = _farthest(a, b)
     z = clip(x * inverse_scale, -farthest, farthest)
     s = z * z
     ratio = s * inverse_b
     log_u = log1p(ratio)
     k_log_u = k * log_u
     m = 0.5 * a - k
-    exponent = m * log_u
-    exponent = clip(exponent, -limits.exponent, limits.exponent)
+    largest = limits(shape).exponent
+    exponent = clip(m * log_u, -largest, largest)
     e = expm1(exponent)
     if exact_power:
         # The sum 1 + ratio rounds a small ratio, and the power of a large
@@ -110,14 +108,8 @@ def differentiate(residuals, upstream, normalizer_slope=None):
         (sign(shape - 2) E + (rho + b / shape) h - rho + r s v / 2) / shape
 
     where `v = (1 + s / b)^(shape / 2 - 1)` and r is -1 for k = 1 and
-    `shape / b` for k = 0.
-
-    Args:
-        normalizer_slope: if given, gradients are those of rho + log(scale) +
-            log Z(shape), and this is the derivative of the last.
-
-    Returns:
-        `(by_x, by_shape, by_scale)`.
+    `shape / b` for k = 0. With a `normalizer_slope`, gradients are those of
+    rho + log(scale) + log Z(shape), and it is the derivative of the last.
     """
     inverse_scale, shape, a, k, inverse_a, *rest = residuals
     b_over_a, first_form, z, s, h, e, value = rest
@@ -143,11 +135,6 @@ def differentiate(residuals, upstream, normalizer_slope=None):
         return sum_to(upstream - weight_s, inverse_scale) * inverse_scale
 
     return by_x, by_shape, by_scale
-
-
-def longest_ratio(like) -> float:
-    """The `|x / scale|` at which rho stops growing, for the dtype of `like`."""
-    return _limits(like).ratio
 
 
 def sum_to(x, like):
@@ -183,26 +170,26 @@ def _second_order(value, h, b_over_a):
 
 def _coefficients(shape):
     """`(a, b, k)`: shape, |shape - 2| (both bounded) and the form."""
-    limits = _limits(shape)
-    a = clip(shape, -limits.huge, limits.huge) + limits.tiny
-    b = clip(ops.abs(shape - 2), limits.tiny, limits.huge)
+    tiny, huge = limits(shape).tiny, limits(shape).huge
+    a = clip(shape, -huge, huge) + tiny
+    b = clip(ops.abs(shape - 2), tiny, huge)
     return a, b, ops.cast(a >= _FORM_CHANGE, ops.dtype(shape))
 
 
-def _farthest(a, b, limits):
+def _farthest(a, b):
     """The `|x / scale|` above which rho would exceed the dtype's range.
 
     There `(1 + s / b)^(a / 2) min(b, 1) = exp(exponent)`. Both rho and its
     derivatives are at most a few hundred times that.
     """
-    exponent = limits.exponent - 5 - ops.log(clip(b, limits.tiny, 1.0))
-    log_u = 2 * exponent / clip(a, 1.0, limits.huge)
-    s = b * ops.expm1(clip(log_u, 0.0, limits.exponent))
-    return clip(ops.sqrt(s), 0.0, limits.ratio)
+    tiny, huge, ratio, largest = limits(a)
+    exponent = largest - 5 - ops.log(clip(b, tiny, 1.0))
+    log_u = 2 * exponent / clip(a, 1.0, huge)
+    s = b * ops.expm1(clip(log_u, 0.0, largest))
+    return clip(ops.sqrt(s), 0.0, ratio)
 
 
-@dataclasses.dataclass(frozen=True)
-class _Limits:
+class _Limits(NamedTuple):
     """Limits that keep every intermediate result finite.
 
     `tiny` replaces the shape 0. It is far below the spacing of floats near 1,
@@ -217,29 +204,11 @@ class _Limits:
     exponent: float
 
 
-_FLOAT32 = _Limits(1.3e-13, 1e12, 3e12, 80.0)
-_FLOAT64 = _Limits(3e-32, 1e20, 3e18, 690.0)
-
-
-def _limits(x):
-    return _FLOAT64 if ops.dtype(x) == "float64" else _FLOAT32
-
-
-def _floating_tensor(x):
-    x = ops.convert_to_tensor(x)
-    if not keras.backend.is_float_dtype(x.dtype):
-        x = ops.cast(x, keras.backend.floatx())
-    return x
-
-
-def _positive(scale):
-    if isinstance(scale, (int, float, np.floating, np.integer)) and not (
-        0 < scale < math.inf
-    ):
-        raise ValueError(
-            f"`scale` must be a finite number > 0. Received: {scale}"
-        )
-    return scale
+def limits(x):
+    """The limits of the dtype of a tensor."""
+    if ops.dtype(x) == "float64":
+        return _Limits(3e-32, 1e20, 3e18, 690.0)
+    return _Limits(1.3e-13, 1e12, 3e12, 80.0)
 
 
 _rho = widened(

@@ -13,11 +13,7 @@ from keras_likelihood.constraints import AffineSigmoid, Softplus
 from keras_likelihood.likelihoods import log_partition
 from keras_likelihood.likelihoods.location_scale import LocationScale
 from keras_likelihood.likelihoods.parameter import Parameter
-from keras_likelihood.likelihoods.rho import (
-    differentiate,
-    evaluate,
-    longest_ratio,
-)
+from keras_likelihood.likelihoods.rho import differentiate, evaluate, limits
 
 
 class RobustRho(LocationScale):
@@ -61,19 +57,13 @@ class RobustRho(LocationScale):
         return ops.where(self.shape > 0, self.prediction, float("nan"))
 
     def standard_variance(self):
-        """From infinity at shape 0 (NaN, as the mean) over 1 at shape 2.
-
-        It is read from a table, with a relative error below 1e-4.
-        """
+        """It is read from a table, with a relative error below 1e-4."""
         share = self._tabulated(2, 3) * (1 + 1 / clip(self.shape, 1e-9, 1e9))
         return ops.where(self.shape > 0, ops.exp(share), math.inf)
 
     def standard_log_mgf(self, t):
         """Infinite if it does not exist, and NaN (unknown) otherwise."""
-        exists = ops.logical_or(
-            self.shape > 1,
-            ops.logical_and(self.shape == 1, ops.abs(t) < 1),
-        )
+        exists = (self.shape > 1) | ((self.shape == 1) & (ops.abs(t) < 1))
         return ops.where(exists, float("nan"), math.inf)
 
     def scale_exponent(self):
@@ -96,7 +86,7 @@ class RobustRho(LocationScale):
         constant = log_partition.log_partition(self.shape)
         unit = ops.ones((), dtype=self.scale.dtype)
         # Beyond it rho is constant, which would look like a heavy tail.
-        end = longest_ratio(self.scale)
+        end = limits(self.scale).ratio
 
         def nll(z):
             value = evaluate(z, self.shape, unit)[0] + constant

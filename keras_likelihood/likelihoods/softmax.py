@@ -10,7 +10,7 @@ from keras import ops
 from keras_likelihood.backend.clip import clip
 from keras_likelihood.backend.probability import tfp_distributions
 from keras_likelihood.constraints import ShiftedSoftplus
-from keras_likelihood.likelihoods.checks import one_or_nan
+from keras_likelihood.likelihoods.checks import fits, one_or_nan
 from keras_likelihood.likelihoods.likelihood import Likelihood
 from keras_likelihood.likelihoods.parameter import Parameter
 
@@ -40,11 +40,7 @@ class Softmax(Likelihood):
         return self.prediction / self.temperature
 
     def _bounded_logits(self):
-        """Logits below 0 that give the same probabilities.
-
-        The largest is 0, so that even a very low temperature gives finite
-        logits.
-        """
+        """Logits of the same probabilities, finite at any temperature."""
         largest = ops.max(self.prediction, axis=-1, keepdims=True)
         distance = self.prediction - ops.stop_gradient(largest)
         temperature = clip(self.temperature, 1.2e-38, math.inf)
@@ -69,21 +65,18 @@ class Softmax(Likelihood):
                 f"classes. For one logit use Bernoulli. Received: {shape}"
             )
         logits = self._bounded_logits()
-        if _matches(received, shape):
+        if fits(received, shape):
             return ops.categorical_crossentropy(
                 ops.cast(y, logits.dtype), logits, from_logits=True
             )
-        if _matches(received, shape[:-1] + (1,)):
+        if fits(received, shape[:-1] + (1,)):
             y = ops.squeeze(y, axis=-1)
-        elif not _matches(received, shape[:-1]):
+        elif not fits(received, shape[:-1]):
             raise ValueError(
                 f"Labels for logits {shape} must be class numbers of shape "
                 f"{shape[:-1]} or one-hot of shape {shape}. "
                 f"Received: {received}"
             )
-        return self._nll_of_classes(y, logits)
-
-    def _nll_of_classes(self, y, logits):
         index = ops.cast(y, "int32")
         possible = ops.logical_and(index >= 0, index < logits.shape[-1])
         # Numbers such as 1.5 and NaN are not classes.
@@ -116,17 +109,10 @@ class Softmax(Likelihood):
         return ops.softmax(self._bounded_logits())
 
     def information(self):
-        """Diagonal of the information matrix, of the logits' shape.
-
-        The matrix is `(diag(p) - p p^T) / temperature^2` with p the class
-        probabilities. It is also the covariance of `d nll(y) / d prediction`
-        over `y = sample()`.
-        """
-        p = self.mean()
-        return p * (1 - p) / ops.square(self.temperature)
+        """Diagonal of `(diag(p) - p p^T) / temperature^2`, p probabilities."""
+        return self.variance() / ops.square(self.temperature)
 
     def variance(self):
-        """Variance of each class's indicator, of the logits' shape."""
         p = self.mean()
         return p * (1 - p)
 
@@ -142,24 +128,10 @@ class Softmax(Likelihood):
 
     def sample(self, count=None, seed=None):
         """Draws class numbers: `(batch, ...)`, or `(count, batch, ...)`."""
-        gumbel = -ops.log(
-            -ops.log(
-                keras.random.uniform(
-                    self._sample_shape(count),
-                    minval=1e-20,
-                    dtype=self.prediction.dtype,
-                    seed=seed,
-                )
-            )
-        )
+        shape, dtype = self._sample_shape(count), self.prediction.dtype
+        uniform = keras.random.uniform(shape, 1e-20, dtype=dtype, seed=seed)
+        gumbel = -ops.log(-ops.log(uniform))
         return ops.argmax(self._bounded_logits() + gumbel, axis=-1)
 
     def to_tfp(self):
         return tfp_distributions().Categorical(logits=self.logits)
-
-
-def _matches(received, expected):
-    return len(received) == len(expected) and all(
-        r == e or r is None or e is None
-        for r, e in zip(received, expected, strict=True)
-    )

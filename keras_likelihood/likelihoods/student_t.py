@@ -64,7 +64,6 @@ class StudentT(LocationScale):
         return 2 - 6 / (self.df + 5)
 
     def standard_log_mgf(self, t):
-        """It does not exist, because the tails are too heavy."""
         return ops.where(t == 0, ops.zeros_like(t), math.inf)
 
     def mean(self):

@@ -59,7 +59,6 @@ class Weibull(PositiveLikelihood):
         return ops.square(self._mean) * ops.expm1(_log_gap(1 / self.shape))
 
     def information(self):
-        """`(shape / prediction)^2`, of the prediction's shape."""
         return ops.square(self.shape / self._mean)
 
     def to_tfp(self):
