@@ -189,15 +189,14 @@ class Likelihood:
             )
         inner = tuple(prediction_shape[1:])
         ones = (1,) * len(inner)
-        shapes = {"scalar": ones, "element": inner}
+        channel = ones[:-1] + inner[-1:]
+        shapes = {"scalar": ones, "channel": channel, "element": inner}
         if cls.event_rank:
-            shapes["element"] = inner[:-1] + (1,)
-        else:
-            shapes["channel"] = ones[:-1] + inner[-1:]
+            shapes = {"scalar": ones, "element": inner[:-1] + (1,)}
         if dimension not in shapes:
             raise ValueError(
                 f"`dimension` of a {cls.__name__} parameter must be one of "
-                f"{sorted(shapes)}. Received: {dimension!r}"
+                f"{[*shapes]}. Received: {dimension!r}"
             )
         return shapes[dimension]
 

@@ -23,6 +23,7 @@ from keras import ops
 from keras_likelihood.backend.clip import clip
 from keras_likelihood.backend.custom_gradient import with_gradient
 from keras_likelihood.backend.operations import lookup
+from keras_likelihood.likelihoods.special import HALF_LOG_2_PI
 
 TABLE_PATH = pathlib.Path(__file__).with_name("log_partition.npz")
 PIECES = 4
@@ -31,7 +32,6 @@ POSITIONS = {"below": (-28.5, 3.5), "above": (-28.5, 22.0)}
 """Range of w in the stored table, below and above shape 2."""
 MARGIN = 2 * math.exp(-POSITIONS["below"][1])
 """Puts shape 0 at the upper end of the range below 2."""
-LOG_PARTITION_OF_NORMAL = 0.5 * math.log(2 * math.pi)
 
 
 def log_partition(shape):
@@ -42,27 +42,57 @@ def log_partition(shape):
     too: in float64 within 1e-9 of the true slope for `|shape - 2| >= 1e-3`,
     within a relative 1e-9 closer to 2, and finite at 2 itself where the true
     slope is not.
-
-    Args:
-        shape: tensor or number, any shape, values in [0, inf].
-
-    Returns:
-        Tensor of the shape of `shape`.
-
-    >>> log_partition(2.0)
-    0.9189385
     """
     return _log_partition(ops.convert_to_tensor(shape))
 
 
 def tabulated(shape: np.ndarray):
     """`(log Z, d log Z / d shape)` of a NumPy array, from the stored table."""
-    return _interpolate(np.asarray(shape, dtype="float64"), np)
+    return value_and_slope(np.asarray(shape, dtype="float64"), np)
 
 
-def value_and_slope(shape):
-    """`(log Z, d log Z / d shape)` of a tensor, without automatic gradient."""
-    return _interpolate(shape, ops)
+@functools.cache
+def _table(dtype):
+    """Power coefficients of log Z on the pieces of w, below 2 and above 2.
+
+    Each side has its last row again, expanded at the end of its piece, so that
+    the end of the range is inside a piece like any other value.
+    """
+    sides = []
+    with np.load(TABLE_PATH) as stored:
+        for side in POSITIONS:
+            last = np.polynomial.Polynomial(stored[side][-1])
+            shifted = last(np.polynomial.Polynomial([1.0, 1.0])).coef
+            sides.append(np.vstack([stored[side], shifted]))
+    rows = np.concatenate(sides)
+    rows[:, 0] += HALF_LOG_2_PI
+    return rows.astype(dtype), len(sides[0])
+
+
+def value_and_slope(shape, xp=ops):
+    """`(log Z, d log Z / d shape)`, without automatic gradient."""
+    # Arithmetic with zeros and ones is much faster than a selection.
+    cast, bounded = (np.asarray, np.clip) if xp is np else (ops.cast, clip)
+    dtype = keras.backend.standardize_dtype(shape.dtype)
+    below = cast(shape < 2, dtype)
+    lowest, highest = POSITIONS["above"]
+    # A zero or infinite gap has no logarithm.
+    gap = bounded(xp.abs(shape - 2), math.exp(lowest), math.exp(highest + 1))
+    base = bounded(shape, 0.0, 2.0) + MARGIN
+    w = bounded(xp.log(gap / base), lowest, highest)
+    rows, count_below = _table(dtype)
+    position = w * PIECES
+    piece = xp.floor(position)
+    t = position - piece
+    row = piece - round(lowest * PIECES) + count_below * (1 - below)
+    row = cast(row, "int32")
+    columns = np.moveaxis(rows[row], -1, 0) if xp is np else lookup(rows, row)
+    *lower, below_top, top = columns
+    by_w, value = top, top * t + below_top
+    for coefficient in reversed(lower):
+        by_w = by_w * t + value
+        value = value * t + coefficient
+    return value, PIECES * by_w * ((1 - 2 * below) / gap - below / base)
 
 
 def _forward(shape):
@@ -75,66 +105,3 @@ def _backward(residuals, upstream):
 
 
 _log_partition = with_gradient(_forward, _backward)
-
-
-@functools.cache
-def _table(dtype):
-    """Power coefficients of log Z on the pieces of w, below 2 and above 2.
-
-    Each side has its last row again, expanded at the end of its piece, so that
-    the end of the range is inside a piece like any other value.
-    """
-    with np.load(TABLE_PATH) as stored:
-        sides = [_with_end(stored[side]) for side in POSITIONS]
-    rows = np.concatenate(sides)
-    rows[:, 0] += LOG_PARTITION_OF_NORMAL
-    return rows.astype(dtype), len(sides[0])
-
-
-def _with_end(rows):
-    last = np.polynomial.Polynomial(rows[-1])
-    shifted = last(np.polynomial.Polynomial([1.0, 1.0])).coef
-    return np.concatenate([rows, shifted[None]])
-
-
-def _interpolate(shape, xp):
-    below = _indicator(shape < 2, shape, xp)
-    lowest, highest = POSITIONS["above"]
-    # A zero or infinite gap has no logarithm.
-    low, high = math.exp(lowest), math.exp(highest + 1)
-    bounded = np.clip if xp is np else clip
-    gap = bounded(xp.abs(shape - 2), low, high)
-    base = bounded(shape, 0.0, 2.0) + MARGIN
-    w = bounded(xp.log(gap / base), lowest, highest)
-    value, by_w = _polynomial(w, below, xp)
-    slope = by_w * ((1 - 2 * below) / gap - below / base)
-    return value, slope
-
-
-def _polynomial(w, below, xp):
-    """`log Z` and its derivative with respect to w."""
-    rows, count_below = _table(keras.backend.standardize_dtype(w.dtype))
-    position = w * PIECES
-    piece = xp.floor(position)
-    t = position - piece
-    row = piece - round(POSITIONS["above"][0] * PIECES)
-    row = row + count_below * (1 - below)
-    *lower, below_top, top = _take(rows, row, xp)
-    slope, value = top, top * t + below_top
-    for coefficient in reversed(lower):
-        slope = slope * t + value
-        value = value * t + coefficient
-    return value, slope * PIECES
-
-
-def _indicator(condition, like, xp):
-    # Arithmetic with zeros and ones is much faster than a selection.
-    if xp is np:
-        return condition.astype(like.dtype)
-    return ops.cast(condition, ops.dtype(like))
-
-
-def _take(rows, index, xp):
-    if xp is np:
-        return list(np.moveaxis(rows[index.astype("int32")], -1, 0))
-    return lookup(rows, ops.cast(index, "int32"))

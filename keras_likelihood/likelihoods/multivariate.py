@@ -51,14 +51,12 @@ class Multivariate(Parametrized):
             )
         if covariance == "low_rank":
             check_size("rank", rank, 1)
-            parameters = LowRank.parameters_of(rank)
         elif rank is not None:
             raise ValueError(
                 "`rank` is for covariance='low_rank'. "
                 f"Received: covariance={covariance!r}, rank={rank!r}"
             )
-        else:
-            parameters = _SHAPES[covariance].parameters
+        parameters = _SHAPES[covariance].parameters(rank)
         return {
             "covariance": covariance,
             "rank": rank,
@@ -98,7 +96,8 @@ class Multivariate(Parametrized):
         matrix = _block(matrix, chosen, chosen)
         if isinstance(index, int | np.integer):
             return self._one_coordinate(mean, ops.sqrt(matrix[..., 0]))
-        return self._vector(mean, matrix, self._own_values())
+        own = {p.name: getattr(self, p.name) for p in self.own_parameters}
+        return self._vector(mean, matrix, own)
 
     def conditional(self, index, values):
         """The distribution of the other coordinates, given some of them.
@@ -119,18 +118,17 @@ class Multivariate(Parametrized):
             )
         values = ops.convert_to_tensor(values, dtype=self.prediction.dtype)
         expected = (*self.prediction.shape[:-1], len(seen))
-        if tuple(values.shape) != tuple(expected):
+        if tuple(values.shape) != expected:
             raise ValueError(
-                f"`values` must have the shape {tuple(expected)}. "
+                f"`values` must have the shape {expected}. "
                 f"Received: {tuple(values.shape)}"
             )
         matrix = self.scale_squared()
         root = ops.cholesky(_block(matrix, seen, seen))
         residual = values - ops.take(self.prediction, seen, axis=-1)
         white = ops.solve_triangular(root, residual[..., None], lower=True)
-        across = ops.solve_triangular(
-            root, _block(matrix, seen, rest), lower=True
-        )
+        across = _block(matrix, seen, rest)
+        across = ops.solve_triangular(root, across, lower=True)
         turned = ops.swapaxes(across, -1, -2)
         mean = ops.take(self.prediction, rest, axis=-1)
         mean = mean + ops.matmul(turned, white)[..., 0]
@@ -142,11 +140,8 @@ class Multivariate(Parametrized):
     def _coordinates(self, index):
         d = self.prediction.shape[-1]
         chosen = [int(i) for i in np.atleast_1d(index)]
-        if (
-            not chosen
-            or len(set(chosen)) < len(chosen)
-            or not all(0 <= i < d for i in chosen)
-        ):
+        different = set(chosen) & set(range(d))
+        if not chosen or len(different) < len(chosen):
             raise ValueError(
                 f"`index` must name different coordinates from 0 to {d - 1}. "
                 f"Received: {index}"
@@ -158,18 +153,11 @@ class Multivariate(Parametrized):
         made = self.family._make(covariance=kind)
         return made(mean, **own, **cholesky_parameters(matrix))
 
-    def _own_values(self):
-        return {p.name: getattr(self, p.name) for p in self.own_parameters}
-
     def _one_coordinate(self, mean, scale):
         raise NotImplementedError
 
     def _after_seeing(self, count, distance):
-        """What changes when `count` coordinates are known.
-
-        Returns:
-            The factor on the matrix, and the own parameters.
-        """
+        """The factor on the matrix and the own parameters, given `count`."""
         raise NotImplementedError
 
 

@@ -1,7 +1,4 @@
-"""Makes a distribution from the output of a model.
-
-This is the only place that takes `(prediction, parameter, ...)` apart.
-"""
+"""The only place that takes `(prediction, parameter, ...)` apart."""
 
 from keras import ops
 
@@ -9,15 +6,7 @@ from keras_likelihood.likelihoods.likelihood import Likelihood
 
 
 def split_output(output) -> tuple:
-    """Splits one output into its prediction and its parameters.
-
-    Args:
-        output: a prediction, or `(prediction, parameter, ...)`. Tensors,
-            arrays, symbolic tensors and shapes in a list are all accepted.
-
-    Returns:
-        `(prediction, parameters)`, the second a list that may be empty.
-    """
+    """Splits one output into its prediction and a list of its parameters."""
     if not isinstance(output, list | tuple):
         return output, []
     if not output:
@@ -44,10 +33,9 @@ def distribution_of(
             parameters that are not in `known`, in the likelihood's order.
         known: values by name of parameters that the output never holds: the
             fixed ones and those of the training examples.
-        learned: function of a parameter's name and the prediction that returns
-            the value. It is used if the output is a prediction alone. Without
-            it a parameter takes its neutral value. If it has none, an error is
-            raised.
+        learned: maps a parameter's name and the prediction to the value, if
+            the output is a prediction alone. Without it a parameter takes its
+            neutral value. If it has none, an error is raised.
         dtype: the dtype of the computation. Defaults to the prediction's own.
     """
     known = known or {}
@@ -77,18 +65,10 @@ def distribution_of(
 
 
 def names_in_output(likelihood, known, count: int) -> list[str]:
-    """Names of the `count` parameters in an output.
-
-    Args:
-        likelihood: a `Likelihood` class.
-        known: names of the parameters that the output never holds.
-        count: number of parameters in the output.
-    """
+    """Names of `count` parameters in an output, which never holds `known`."""
     free = [p.name for p in likelihood.parameters if p.name not in known]
-    if count == 0:
-        return []
-    if count == len(free):
-        return free
+    if count in (0, len(free)):
+        return free[:count]
     raise ValueError(
         f"The output for {likelihood.__name__} must be a prediction, alone or "
         f"with the {len(free)} parameter(s) {free}. Give the others to the "

@@ -4,7 +4,6 @@ With noise of covariance 1, `matrix` is the covariance of the result.
 """
 
 import math
-from typing import ClassVar
 
 import keras
 import numpy as np
@@ -12,10 +11,6 @@ from keras import ops
 
 from keras_likelihood.constraints import Identity, ShiftedSoftplus
 from keras_likelihood.likelihoods.parameter import Parameter
-
-
-def _one_per_unit(units):
-    return units
 
 
 def _below_the_diagonal(units):
@@ -27,17 +22,15 @@ def _below_the_diagonal(units):
     return units * (units - 1) // 2
 
 
-_SCALE = Parameter("scale", ShiftedSoftplus(0.01), size=_one_per_unit)
+_SCALE = Parameter("scale", ShiftedSoftplus(0.01), size=lambda units: units)
 
 
 class Diagonal:
-    """`diag(scale)^2`: the coordinates are independent.
+    """`diag(scale)^2`, scale `(..., d)`: the coordinates are independent."""
 
-    Args:
-        scale: `(..., d)`.
-    """
-
-    parameters: ClassVar[tuple[Parameter, ...]] = (_SCALE,)
+    @staticmethod
+    def parameters(rank) -> tuple[Parameter, ...]:
+        return (_SCALE,)
 
     def __init__(self, scale):
         self.scale = scale
@@ -52,7 +45,8 @@ class Diagonal:
 
     def noise(self, shape, seed):
         """Normal noise of this covariance, of the given shape."""
-        return self.scale * _normal(shape, self.scale.dtype, seed)
+        dtype = self.scale.dtype
+        return self.scale * keras.random.normal(shape, dtype=dtype, seed=seed)
 
     def matrix(self):
         return ops.square(self.scale)[..., None] * _eye(self.scale)
@@ -65,9 +59,7 @@ class Diagonal:
 class LowRank(Diagonal):
     """`diag(scale)^2 + W W^T`: a few directions that move together.
 
-    Args:
-        scale: `(..., d)`.
-        factor: the rows of W one after the other, `(..., d * rank)`.
+    `factor` holds the rows of W one after the other, `(..., d * rank)`.
     """
 
     def __init__(self, scale, factor):
@@ -77,7 +69,7 @@ class LowRank(Diagonal):
         self.factor = ops.reshape(factor, (*shape, d, factor.shape[-1] // d))
 
     @staticmethod
-    def parameters_of(rank):
+    def parameters(rank):
         # The start is small and irregular, because equal columns would stay
         # equal.
         start = tuple(0.2 * math.sin(1 + k * k) for k in range(61))
@@ -107,17 +99,19 @@ class LowRank(Diagonal):
         stretched, small = self._small()
         white = residual / self.scale
         seen = ops.sum(stretched * white[..., None], axis=-2)
-        half = _solve_lower(small, seen[..., None])
-        moved = _solve_upper(small, half)[..., 0]
+        half = _solve(small, seen[..., None])
+        moved = _solve(ops.swapaxes(small, -1, -2), half, lower=False)[..., 0]
         rest = white - _times(stretched, moved)
         squares = ops.sum(ops.square(rest), axis=-1)
         return squares + ops.sum(ops.square(moved), axis=-1)
 
     def noise(self, shape, seed):
         own = super().noise(shape, seed)
-        other = seed + 1 if isinstance(seed, int) else seed
-        rank = self.factor.shape[-1]
-        moved = _normal((*shape[:-1], rank), own.dtype, other)
+        moved = keras.random.normal(
+            (*shape[:-1], self.factor.shape[-1]),
+            dtype=own.dtype,
+            seed=seed + 1 if isinstance(seed, int) else seed,
+        )
         return own + _times(self.factor, moved)
 
     def matrix(self):
@@ -126,7 +120,7 @@ class LowRank(Diagonal):
 
     def precision_diagonal(self):
         stretched, small = self._small()
-        part = _solve_lower(small, ops.swapaxes(stretched, -1, -2))
+        part = _solve(small, ops.swapaxes(stretched, -1, -2))
         share = 1 - ops.sum(ops.square(part), axis=-2)
         return share / ops.square(self.scale)
 
@@ -134,15 +128,14 @@ class LowRank(Diagonal):
 class Cholesky(Diagonal):
     """`L L^T` with `L = diag(scale) (1 + A)`, A below the diagonal.
 
-    Args:
-        scale: `(..., d)`: the scale of each coordinate, given those before.
-        lower: the rows of A one after the other, `(..., d (d - 1) / 2)`.
+    The scale of each coordinate is the one given those before. `lower` holds
+    the rows of A one after the other, `(..., d (d - 1) / 2)`.
     """
 
-    parameters = (
-        _SCALE,
-        Parameter("lower", Identity(), initial=0.0, size=_below_the_diagonal),
-    )
+    @staticmethod
+    def parameters(rank):
+        size = _below_the_diagonal
+        return (_SCALE, Parameter("lower", Identity(), initial=0.0, size=size))
 
     def __init__(self, scale, lower):
         super().__init__(scale)
@@ -156,17 +149,19 @@ class Cholesky(Diagonal):
         self.root = scale[..., None] * unit
 
     def squared_distance(self, residual):
-        white = _solve_lower(self.root, residual[..., None])
+        white = _solve(self.root, residual[..., None])
         return ops.sum(ops.square(white), axis=(-2, -1))
 
     def noise(self, shape, seed):
-        return _times(self.root, _normal(shape, self.scale.dtype, seed))
+        dtype = self.scale.dtype
+        normal = keras.random.normal(shape, dtype=dtype, seed=seed)
+        return _times(self.root, normal)
 
     def matrix(self):
         return ops.matmul(self.root, ops.swapaxes(self.root, -1, -2))
 
     def precision_diagonal(self):
-        inverse = _solve_lower(self.root, _eye(self.scale))
+        inverse = _solve(self.root, _eye(self.scale))
         return ops.sum(ops.square(inverse), axis=-2)
 
 
@@ -184,36 +179,18 @@ def cholesky_parameters(covariance) -> dict:
 
 
 def _times(matrix, vector):
-    """The product of two matrices, in their precision.
-
-    `ops.matmul` on PyTorch turns float64 into float32.
-    """
+    """The product. On PyTorch `ops.matmul` turns float64 into float32."""
     return ops.sum(matrix * vector[..., None, :], axis=-1)
-
-
-def _normal(shape, dtype, seed):
-    return keras.random.normal(shape, dtype=dtype, seed=seed)
 
 
 def _eye(like):
     return ops.eye(like.shape[-1], dtype=like.dtype)
 
 
-def _solve_lower(root, right):
-    """`root^-1 right`, for a root that is zero above its diagonal."""
-    root, right = _same_batch(root, right)
-    return ops.solve_triangular(root, right, lower=True)
+def _solve(root, right, lower=True):
+    """`root^-1 right`, for a root that is zero above its diagonal, or below.
 
-
-def _solve_upper(root, right):
-    """`root^-T right`, for a root that is zero above its diagonal."""
-    root, right = _same_batch(root, right)
-    return ops.solve_triangular(ops.swapaxes(root, -1, -2), right)
-
-
-def _same_batch(root, right):
-    """Repeats both to the same leading axes."""
-    zeros = ops.zeros_like(root[..., :1, :1]) + ops.zeros_like(
-        right[..., :1, :1]
-    )
-    return root + zeros, right + zeros
+    Both are repeated to the same leading axes.
+    """
+    zeros = ops.zeros_like(root[..., :1, :1] + right[..., :1, :1])
+    return ops.solve_triangular(root + zeros, right + zeros, lower=lower)

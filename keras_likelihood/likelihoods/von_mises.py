@@ -90,7 +90,6 @@ class VonMises(Likelihood):
         return self.prediction + ops.where(log_p < -80, end, found)
 
     def sample(self, count=None, seed=None):
-        """Draws angles in (-pi, pi]."""
         return wrapped(super().sample(count, seed))
 
     def mean(self):
@@ -115,10 +114,7 @@ def wrapped(angle):
 
 @functools.cache
 def _rule(dtype, rank):
-    """Groups of nodes and weights in [0, 1], on an axis before all others.
-
-    One group is used at a time, so that memory stays small.
-    """
+    """Nodes and weights in [0, 1], in groups, so that memory stays small."""
     nodes, weights = np.polynomial.legendre.leggauss(_NODES)
     pairs = np.stack([0.5 * (nodes + 1), 0.5 * weights]).astype(dtype)
     groups = pairs.reshape(2, -1, _GROUP, *(1,) * rank)
