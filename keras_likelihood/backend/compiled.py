@@ -5,16 +5,12 @@ import numpy as np
 
 
 def compiled(function):
-    """`function` of tensors, compiled once per shape of its arguments.
+    """`function` of tensors alone, compiled once per shape of its arguments.
 
     Eager JAX compiles a loop anew whenever its body is a new closure, and
     eager TensorFlow runs a loop one small operation after the other. Inside
     this function a loop is compiled with the rest, and found again. PyTorch
     runs a loop as it is.
-
-    Args:
-        function: maps tensors to tensors. It must not read anything else that
-            changes.
     """
     if keras.backend.backend() == "tensorflow":
         import tensorflow as tf
@@ -45,18 +41,10 @@ def is_known(tensor):
 def call_host(function, arguments: list, *, shape: tuple, dtype: str):
     """Runs `function` on the host, once per step and in program order.
 
-    On TensorFlow the step must not be compiled by XLA, which cannot leave
-    the device. On JAX a call waits only for what it gets as arguments.
-
-    Args:
-        function: maps NumPy arrays to one NumPy array.
-        arguments: tensors.
-        shape: static shape of the result; `None` for an axis not known
-            before the step runs (TensorFlow only).
-        dtype: the dtype of the result.
-
-    Returns:
-        The result as a tensor.
+    It maps NumPy arrays to one array of the given static shape, in which an
+    axis may be `None` on TensorFlow. There the step must not be compiled by
+    XLA, which cannot leave the device. On JAX a call waits only for what it
+    gets as arguments.
     """
     if keras.backend.backend() == "torch":
         result = function(*(a.detach().cpu().numpy() for a in arguments))

@@ -18,16 +18,9 @@ def with_gradient(forward, backward):
             of no arguments per input, which returns the gradient by that
             input. Only the functions of wanted gradients are called where
             the backend knows which those are.
-
-    Returns:
-        A function of the same tensors that returns `output`.
     """
-    build = {
-        "tensorflow": _tensorflow,
-        "jax": _jax,
-        "torch": _torch,
-    }[keras.backend.backend()]
-    return build(forward, backward)
+    builders = {"tensorflow": _tensorflow, "jax": _jax, "torch": _torch}
+    return builders[keras.backend.backend()](forward, backward)
 
 
 def _tensorflow(forward, backward):
@@ -41,7 +34,9 @@ def _tensorflow(forward, backward):
             # The tape holds the residuals as constants. A second derivative
             # would be wrong without a warning.
             return [
-                tf.raw_ops.PreventGradient(input=part(), message=_ONCE)
+                tf.raw_ops.PreventGradient(
+                    input=part(), message="The gradient is of first order only."
+                )
                 for part in backward(residuals, upstream)
             ]
 
@@ -81,17 +76,10 @@ def _torch(forward, backward):
         @once_differentiable
         def backward(ctx, upstream):
             parts = backward(ctx.saved_tensors, upstream)
-            return tuple(
-                part() if needed else None
-                for part, needed in zip(
-                    parts, ctx.needs_input_grad, strict=True
-                )
-            )
+            pairs = zip(parts, ctx.needs_input_grad, strict=True)
+            return tuple(part() if needed else None for part, needed in pairs)
 
     return Function.apply
-
-
-_ONCE = "This function has a hand-written gradient of first order only."
 
 
 def scale_step(weight, multiplier: float):

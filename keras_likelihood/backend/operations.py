@@ -4,47 +4,30 @@ import keras
 from keras import ops
 
 
-def i0e(x):
-    """`exp(-|x|) I0(x)`, I0 a modified Bessel function."""
-    return _functions()[0](x)
+def bessel(order: int, x):
+    """`exp(-|x|) I(x)`, I the modified Bessel function of order 0 or 1."""
+    if keras.backend.backend() == "tensorflow":
+        from tensorflow import math
 
-
-def i1e(x):
-    """`exp(-|x|) I1(x)`, I1 a modified Bessel function."""
-    return _functions()[1](x)
+        return (math.bessel_i0e, math.bessel_i1e)[order](x)
+    if keras.backend.backend() == "jax":
+        from jax.scipy import special
+    else:
+        from torch import special
+    return (special.i0e, special.i1e)[order](x)
 
 
 def sin(x):
     """`sin(x)`. On JAX `ops.sin` turns float64 into float32."""
-    return _functions()[2](x)
+    if keras.backend.backend() != "jax":
+        return ops.sin(x)
+    import jax
 
-
-def _functions():
-    backend = keras.backend.backend()
-    if backend == "tensorflow":
-        import tensorflow as tf
-
-        return tf.math.bessel_i0e, tf.math.bessel_i1e, tf.math.sin
-    if backend == "jax":
-        from jax import numpy
-        from jax.scipy import special
-
-        return special.i0e, special.i1e, numpy.sin
-    import torch
-
-    return torch.special.i0e, torch.special.i1e, torch.sin
+    return jax.numpy.sin(x)
 
 
 def sums_of_equal(values: list, index) -> list:
-    """For each entry, the sum of a value over the entries of equal index.
-
-    Args:
-        values: list of tensors `(batch, ...)`.
-        index: integer tensor `(batch,)`.
-
-    Returns:
-        List of tensors like `values`, equal for equal indices.
-    """
+    """For each entry `(batch, ...)`, its sum over entries of equal index."""
     place = _first_place(ops.sort(index), index)
     return [ops.take(_sum_rows(x, place), place, axis=0) for x in values]
 
@@ -67,17 +50,10 @@ def _sum_rows(x, place):
 
 
 def lookup(rows, index):
-    """Columns of `rows` at the given row numbers.
+    """The columns of an array `(count, width)` at the given row numbers.
 
     `ops.take` corrects negative and too large indices in several passes, which
     takes longer than the reading itself.
-
-    Args:
-        rows: NumPy array, `(count, width)`, with `width` small.
-        index: integer tensor of any shape, in `[0, count)`.
-
-    Returns:
-        List of `width` tensors of the shape of `index`.
     """
     if keras.backend.backend() == "tensorflow":
         import tensorflow as tf
@@ -94,16 +70,20 @@ def lookup(rows, index):
     ]
 
 
-def draw_poisson(mean, seed=None):
-    """Draws one Poisson number for every mean; same shape and dtype.
+def seed_generator(seed):
+    """A `SeedGenerator` from itself, an integer or `None`."""
+    if isinstance(seed, keras.random.SeedGenerator):
+        return seed
+    return keras.random.SeedGenerator(seed)
 
-    Args:
-        mean: tensor, `>= 0`. Above 1e9 the normal distribution is used. Its
-            error is below the precision of float32.
-        seed: an integer, a `keras.random.SeedGenerator` or `None`.
+
+def draw_poisson(mean, seed=None):
+    """Draws one Poisson number for every mean `>= 0`; same shape and dtype.
+
+    Above 1e9 the normal distribution is used. Its error is below the precision
+    of float32.
     """
-    if not isinstance(seed, keras.random.SeedGenerator):
-        seed = keras.random.SeedGenerator(seed)
+    seed = seed_generator(seed)
     small = ops.where(mean < 1e9, mean, ops.ones_like(mean))
     drawn = _draw_poisson(small, seed.next())
     normal = keras.random.normal(ops.shape(mean), dtype=mean.dtype, seed=seed)

@@ -4,7 +4,6 @@ from keras import ops
 
 from keras_likelihood.backend.probability import tfp_distributions
 from keras_likelihood.constraints import ShiftedSoftplus
-from keras_likelihood.likelihoods.checks import one_or_nan
 from keras_likelihood.likelihoods.likelihood import Likelihood
 from keras_likelihood.likelihoods.parameter import Parameter
 
@@ -34,7 +33,7 @@ class Bernoulli(Likelihood):
         """Negative log-likelihood of `y` in [0, 1], and NaN for others."""
         y = self._check_target(y)
         nll = ops.softplus(self.logits) - y * self.logits
-        return nll * one_or_nan(self.is_possible(y), nll)
+        return self._or_nan(nll, self.is_possible(y))
 
     @classmethod
     def is_possible(cls, y):

@@ -8,7 +8,6 @@ from keras import ops
 from keras_likelihood.backend.clip import clip
 from keras_likelihood.backend.probability import tfp_distributions
 from keras_likelihood.constraints import AffineSigmoid, ShiftedSoftplus
-from keras_likelihood.likelihoods.checks import one_or_nan
 from keras_likelihood.likelihoods.incomplete import beta_tails
 from keras_likelihood.likelihoods.inversion import solve
 from keras_likelihood.likelihoods.likelihood import Likelihood
@@ -68,7 +67,7 @@ class Beta(Likelihood):
         nll = _nll(mean, rest, self.concentration, y, 1 - y)
         nll = nll + ops.log(y) + ops.log1p(-y)
         is_mean = (self.prediction >= 0) & (self.prediction <= 1)
-        return nll * one_or_nan(possible & is_mean, nll)
+        return self._or_nan(nll, possible & is_mean)
 
     @classmethod
     def is_possible(cls, y):

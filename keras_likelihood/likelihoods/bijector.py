@@ -28,9 +28,8 @@ class Bijector:
 
     def __init_subclass__(cls, **kwargs):
         super().__init_subclass__(**kwargs)
-        name = re.sub(r"(?<!^)(?=[A-Z])", "_", cls.__name__).lower()
-        cls.name = name
-        _REGISTRY[name] = cls
+        cls.name = re.sub(r"(?<!^)(?=[A-Z])", "_", cls.__name__).lower()
+        _REGISTRY[cls.name] = cls
 
     def __call__(self, y):
         """The map, for targets strictly inside of (low, high)."""
@@ -135,10 +134,8 @@ class BoxCox(Bijector):
 
     @property
     def image(self):
-        if self.power == 0:
-            return -math.inf, math.inf
-        end = -1 / self.power
-        return (end, math.inf) if self.power > 0 else (-math.inf, end)
+        end = -1 / self.power if self.power else -math.inf
+        return (end, math.inf) if self.power >= 0 else (-math.inf, end)
 
     @property
     def prediction_constraint(self):

@@ -3,7 +3,6 @@
 import numpy as np
 from keras import ops
 
-from keras_likelihood.likelihoods.checks import one_or_nan
 from keras_likelihood.likelihoods.tails import log_probability
 from keras_likelihood.likelihoods.wrapper import Wrapper
 
@@ -74,7 +73,7 @@ class Censored(Wrapper):
         between = -log_probability(inner, low, high)
         density = inner.nll(ops.where(finite, low, inner.typical_outcome()))
         nll = ops.where(exact, density, between)
-        return nll * one_or_nan(ops.logical_or(finite, low < high), nll)
+        return self._or_nan(nll, ops.logical_or(finite, low < high))
 
     def _bounds(self, y):
         y = ops.convert_to_tensor(y, dtype=self.prediction.dtype)
@@ -95,19 +94,16 @@ class Censored(Wrapper):
     @classmethod
     def check_targets(cls, y, prediction_shape):
         y = cls._as_numbers(y)
-        units = prediction_shape[-1]
-        pairs = y.ndim > len(prediction_shape) or (
-            y.ndim == len(prediction_shape) and units == 1
-        )
-        if not (pairs and y.shape[-1:] == (2,)):
+        # One unit may leave out its axis.
+        least = len(prediction_shape) + (prediction_shape[-1] != 1)
+        if y.ndim < least or y.shape[-1] != 2:
             cls.likelihood.check_targets(y, prediction_shape)
             return
         low, high = y[..., 0], y[..., 1]
         exact = low == high
-        good = np.where(exact, np.isfinite(low), low < high)
-        cls._refuse_targets(
-            y, ~good, "bounds with lower < upper, or equal and finite if exact"
-        )
+        bad = ~np.where(exact, np.isfinite(low), low < high)
+        allowed = "bounds with lower < upper, or equal and finite if exact"
+        cls._refuse_targets(y, bad, allowed)
         cls.likelihood.check_targets(low[exact], prediction_shape)
 
     def cdf(self, y):

@@ -49,25 +49,32 @@ def censored(
     if y is None:
         low, high = np.broadcast_arrays(_numbers(lower), _numbers(upper))
     elif event is not None:
-        low = _numbers(y)
-        high = np.where(_events(event, low), low, np.inf)
+        low, event = _numbers(y), np.asarray(event)
+        if event.shape != low.shape or not np.isin(event, (0, 1)).all():
+            raise ValueError(
+                "`event` must hold 0 or 1 and have the shape of `y`, "
+                f"{low.shape}. Received: shape {event.shape}, values "
+                f"{np.unique(event)[:5].tolist()}"
+            )
+        high = np.where(event.astype(bool), low, np.inf)
     else:
-        low, high = _limited(_numbers(y), below, above)
-    _refuse_crossed(low, high)
+        y = low = high = _numbers(y)
+        if below is not None:
+            limit = np.broadcast_to(_numbers(below), y.shape)
+            low = np.where(y <= limit, -np.inf, low)
+            high = np.where(y <= limit, limit, high)
+        if above is not None:
+            limit = np.broadcast_to(_numbers(above), y.shape)
+            low = np.where(y >= limit, limit, low)
+            high = np.where(y >= limit, np.inf, high)
+    bad = ~np.where(low == high, np.isfinite(low), low < high)
+    if bad.any():
+        first = tuple(int(i) for i in np.argwhere(bad)[0])
+        raise ValueError(
+            "Bounds must have lower < upper, or be equal and finite. "
+            f"Received: ({low[first]}, {high[first]}) at {first}"
+        )
     return np.stack([low, high], axis=-1).astype("float32")
-
-
-def _limited(y, below, above):
-    low = high = y
-    if below is not None:
-        limit = np.broadcast_to(_numbers(below), y.shape)
-        low = np.where(y <= limit, -np.inf, low)
-        high = np.where(y <= limit, limit, high)
-    if above is not None:
-        limit = np.broadcast_to(_numbers(above), y.shape)
-        low = np.where(y >= limit, limit, low)
-        high = np.where(y >= limit, np.inf, high)
-    return low, high
 
 
 def _shape(values):
@@ -81,24 +88,3 @@ def _numbers(values):
             f"Bounds must be numbers. Received: dtype {values.dtype}"
         )
     return values.astype("float64")
-
-
-def _events(event, y):
-    event = np.asarray(event)
-    if event.shape != y.shape or not np.isin(event, (0, 1)).all():
-        raise ValueError(
-            f"`event` must hold 0 or 1 and have the shape of `y`, {y.shape}. "
-            f"Received: shape {event.shape}, values "
-            f"{np.unique(event)[:5].tolist()}"
-        )
-    return event.astype(bool)
-
-
-def _refuse_crossed(low, high):
-    bad = ~np.where(low == high, np.isfinite(low), low < high)
-    if bad.any():
-        first = tuple(int(i) for i in np.argwhere(bad)[0])
-        raise ValueError(
-            "Bounds must have lower < upper, or be equal and finite. "
-            f"Received: ({low[first]}, {high[first]}) at {first}"
-        )

@@ -1,7 +1,5 @@
 """Checks of shapes, targets and numbers."""
 
-from keras import ops
-
 
 def fits(received, expected):
     """Whether two shapes are equal, as far as they are known."""
@@ -9,14 +7,6 @@ def fits(received, expected):
         r == e or r is None or e is None
         for r, e in zip(received, expected, strict=True)
     )
-
-
-def one_or_nan(possible, like):
-    """A factor: 1 for possible targets, and NaN for others.
-
-    Compiled code cannot raise an error, and a finite value would hide it.
-    """
-    return ops.where(possible, ops.ones_like(like), float("nan"))
 
 
 def check_coverage(coverage: float):

@@ -6,7 +6,6 @@ from keras import ops
 
 from keras_likelihood.backend.clip import clip
 from keras_likelihood.constraints import Softplus
-from keras_likelihood.likelihoods.checks import one_or_nan
 from keras_likelihood.likelihoods.inversion import solve_count
 from keras_likelihood.likelihoods.likelihood import Likelihood
 from keras_likelihood.likelihoods.special import as_mean, floor
@@ -45,7 +44,7 @@ class CountLikelihood(Likelihood):
         y = self._check_target(y)
         possible = self.is_possible(y)
         nll = self.count_nll(ops.where(possible, y, ops.zeros_like(y)))
-        return nll * one_or_nan(possible & (self.prediction >= 0), nll)
+        return self._or_nan(nll, possible & (self.prediction >= 0))
 
     @classmethod
     def is_possible(cls, y):

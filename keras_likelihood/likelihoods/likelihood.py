@@ -410,6 +410,14 @@ class Likelihood:
                 f"Received: {np.unique(y[bad])[:5].tolist()}"
             )
 
+    @staticmethod
+    def _or_nan(nll, possible):
+        """`nll`, and NaN for targets that are not possible.
+
+        Compiled code cannot raise an error, and a finite value would hide it.
+        """
+        return nll * ops.where(possible, ops.ones_like(nll), float("nan"))
+
     def to_tfp(self):
         """The same distribution from TensorFlow Probability."""
         raise self._undefined("to_tfp")

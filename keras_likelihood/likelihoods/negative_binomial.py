@@ -4,7 +4,7 @@ import keras
 from keras import ops
 
 from keras_likelihood.backend.clip import clip
-from keras_likelihood.backend.operations import draw_poisson
+from keras_likelihood.backend.operations import draw_poisson, seed_generator
 from keras_likelihood.backend.probability import tfp_distributions
 from keras_likelihood.constraints import Softplus
 from keras_likelihood.likelihoods.count_likelihood import CountLikelihood
@@ -13,7 +13,6 @@ from keras_likelihood.likelihoods.parameter import Parameter
 from keras_likelihood.likelihoods.special import (
     HALF_LOG_2_PI,
     relative_entropy,
-    seed_generator,
     stirling_remainder,
 )
 

@@ -6,7 +6,7 @@ from keras import ops
 
 from keras_likelihood.backend.clip import clip
 from keras_likelihood.constraints import ShiftedSoftplus
-from keras_likelihood.likelihoods.checks import check_size, one_or_nan
+from keras_likelihood.likelihoods.checks import check_size
 from keras_likelihood.likelihoods.parameter import Parameter
 from keras_likelihood.likelihoods.parametrized import Parametrized
 from keras_likelihood.likelihoods.special import floor
@@ -92,7 +92,7 @@ class Ordinal(Parametrized):
         """Negative log-likelihood of class numbers, and NaN for others."""
         y = self._check_target(y)
         nll = self._pick(self._nll_of_classes(), y)
-        return nll * one_or_nan(self.is_possible(y), nll)
+        return self._or_nan(nll, self.is_possible(y))
 
     @classmethod
     def is_possible(cls, y):

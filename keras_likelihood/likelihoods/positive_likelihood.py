@@ -6,7 +6,6 @@ from keras import ops
 
 from keras_likelihood.backend.clip import clip
 from keras_likelihood.constraints import Softplus
-from keras_likelihood.likelihoods.checks import one_or_nan
 from keras_likelihood.likelihoods.likelihood import Likelihood
 from keras_likelihood.likelihoods.special import as_mean, smallest
 from keras_likelihood.likelihoods.tails import EMPTY, smaller_tail
@@ -66,7 +65,7 @@ class PositiveLikelihood(Likelihood):
         possible = self.is_possible(y)
         nll = self.ratio_nll(self._log_ratio(y, possible))
         possible = possible & (self.prediction >= 0)
-        return (nll + ops.log(self._mean)) * one_or_nan(possible, nll)
+        return self._or_nan(nll + ops.log(self._mean), possible)
 
     @classmethod
     def is_possible(cls, y):

@@ -10,7 +10,7 @@ from keras import ops
 from keras_likelihood.backend.clip import clip
 from keras_likelihood.backend.probability import tfp_distributions
 from keras_likelihood.constraints import ShiftedSoftplus
-from keras_likelihood.likelihoods.checks import fits, one_or_nan
+from keras_likelihood.likelihoods.checks import fits
 from keras_likelihood.likelihoods.likelihood import Likelihood
 from keras_likelihood.likelihoods.parameter import Parameter
 
@@ -84,7 +84,7 @@ class Softmax(Likelihood):
         nll = ops.sparse_categorical_crossentropy(
             ops.where(possible, index, 0), logits, from_logits=True
         )
-        return nll * one_or_nan(possible, nll)
+        return self._or_nan(nll, possible)
 
     @classmethod
     def check_targets(cls, y, prediction_shape):

@@ -112,13 +112,6 @@ def floor(x):
     return ops.where(nearest > x, nearest - 1, nearest)
 
 
-def seed_generator(seed):
-    """A `SeedGenerator` from itself, an integer or `None`."""
-    if isinstance(seed, keras.random.SeedGenerator):
-        return seed
-    return keras.random.SeedGenerator(seed)
-
-
 def open_uniform(shape, dtype, seed):
     """Uniform numbers without 0 and 1, which may have infinite quantiles."""
     uniform = keras.random.uniform(shape, dtype=dtype, seed=seed)

@@ -6,11 +6,12 @@ import keras
 from keras import ops
 
 from keras_likelihood.backend.clip import clip
+from keras_likelihood.backend.operations import seed_generator
 from keras_likelihood.backend.probability import tfp_distributions
 from keras_likelihood.constraints import Softplus
 from keras_likelihood.likelihoods.location_scale import SCALE, LocationScale
 from keras_likelihood.likelihoods.parameter import Parameter
-from keras_likelihood.likelihoods.special import HALF_LOG_2_PI, seed_generator
+from keras_likelihood.likelihoods.special import HALF_LOG_2_PI
 
 
 class StudentT(LocationScale):

@@ -7,7 +7,6 @@ from keras import ops
 
 from keras_likelihood.likelihoods import bijector as bijectors
 from keras_likelihood.likelihoods import expectations
-from keras_likelihood.likelihoods.checks import one_or_nan
 from keras_likelihood.likelihoods.likelihood import Likelihood
 from keras_likelihood.likelihoods.location_scale import LocationScale
 from keras_likelihood.likelihoods.robust_rho import RobustRho
@@ -76,7 +75,7 @@ class Transformed(Wrapper):
         inside = self.bijector.inside(y)
         nll = self.inner.nll(self.bijector(inside))
         nll = nll - self.bijector.log_slope(inside)
-        return nll * one_or_nan(self.is_possible(y), nll)
+        return self._or_nan(nll, self.is_possible(y))
 
     @classmethod
     def is_possible(cls, y):

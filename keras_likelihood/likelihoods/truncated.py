@@ -8,7 +8,6 @@ from keras import ops
 from keras_likelihood.backend.clip import clip
 from keras_likelihood.backend.rows import value_and_gradient
 from keras_likelihood.likelihoods import expectations
-from keras_likelihood.likelihoods.checks import one_or_nan
 from keras_likelihood.likelihoods.special import smallest
 from keras_likelihood.likelihoods.tails import (
     EMPTY,
@@ -77,7 +76,7 @@ class Truncated(Wrapper):
         inner, inside = self.inner, self.is_possible(y)
         possible = ops.where(inside, y, self.typical_outcome())
         nll = inner.nll(possible) + log_probability(inner, *self._ends())
-        return nll * one_or_nan(inside, nll)
+        return self._or_nan(nll, inside)
 
     @classmethod
     def check_targets(cls, y, prediction_shape):

@@ -7,7 +7,7 @@ import numpy as np
 from keras import ops
 
 from keras_likelihood.backend.clip import clip
-from keras_likelihood.backend.operations import i0e, i1e, sin
+from keras_likelihood.backend.operations import bessel, sin
 from keras_likelihood.backend.probability import tfp_distributions
 from keras_likelihood.constraints import ShiftedSoftplus
 from keras_likelihood.likelihoods.inversion import solve
@@ -57,7 +57,7 @@ class VonMises(Likelihood):
 
     def _angle_nll(self, angle):
         kappa = self.concentration
-        partition = math.log(2 * math.pi) + ops.log(i0e(kappa))
+        partition = math.log(2 * math.pi) + ops.log(bessel(0, kappa))
         return 2 * kappa * ops.square(sin(0.5 * angle)) + partition
 
     def log_tail(self, y, upper):
@@ -72,7 +72,7 @@ class VonMises(Likelihood):
         end = clip(_WIDTHS / ops.sqrt(kappa), 0.0, math.pi)
         start = ops.where(size > end, end, size)
         tail = _integral(kappa, start, end - start)
-        tail = tail / (2 * math.pi * i0e(kappa))
+        tail = tail / (2 * math.pi * bessel(0, kappa))
         below, above = both_tails(angle < 0, safe_log(tail))
         return ops.where(upper, above, below)
 
@@ -99,7 +99,7 @@ class VonMises(Likelihood):
     def information(self):
         """`concentration I1 / I0`, Bessel functions of the concentration."""
         kappa = self.concentration
-        each = kappa * i1e(kappa) / i0e(kappa)
+        each = kappa * bessel(1, kappa) / bessel(0, kappa)
         return ops.broadcast_to(each, ops.shape(self.prediction))
 
     def to_tfp(self):

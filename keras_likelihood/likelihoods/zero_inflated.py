@@ -3,12 +3,12 @@
 from keras import ops
 
 from keras_likelihood.backend.clip import clip
+from keras_likelihood.backend.operations import seed_generator
 from keras_likelihood.backend.rows import value_and_gradient
 from keras_likelihood.constraints import AffineSigmoid
 from keras_likelihood.likelihoods.count_likelihood import CountLikelihood
 from keras_likelihood.likelihoods.likelihood import get
 from keras_likelihood.likelihoods.parameter import Parameter
-from keras_likelihood.likelihoods.special import seed_generator
 from keras_likelihood.likelihoods.tails import log_add
 from keras_likelihood.likelihoods.wrapper import Wrapper
 
