@@ -15,9 +15,7 @@ from keras_likelihood.likelihoods.log_normal import LogNormal
 from keras_likelihood.likelihoods.logistic import Logistic
 from keras_likelihood.likelihoods.mixture import Mixture
 from keras_likelihood.likelihoods.multivariate import Multivariate
-from keras_likelihood.likelihoods.multivariate_normal import (
-    MultivariateNormal,
-)
+from keras_likelihood.likelihoods.multivariate_normal import MultivariateNormal
 from keras_likelihood.likelihoods.multivariate_student_t import (
     MultivariateStudentT,
 )

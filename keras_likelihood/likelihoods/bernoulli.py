@@ -2,7 +2,6 @@
 
 from keras import ops
 
-from keras_likelihood.backend.probability import tfp_distributions
 from keras_likelihood.constraints import ShiftedSoftplus
 from keras_likelihood.likelihoods.likelihood import Likelihood
 from keras_likelihood.likelihoods.parameter import Parameter
@@ -71,5 +70,5 @@ class Bernoulli(Likelihood):
         is_yes = self._uniform(count, seed) < self.mean()
         return ops.cast(is_yes, self.prediction.dtype)
 
-    def to_tfp(self):
-        return tfp_distributions().Bernoulli(logits=self.logits)
+    def _as_tfp(self, tfp):
+        return tfp.Bernoulli(logits=self.logits)

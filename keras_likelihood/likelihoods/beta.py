@@ -6,7 +6,6 @@ import keras
 from keras import ops
 
 from keras_likelihood.backend.clip import clip
-from keras_likelihood.backend.probability import tfp_distributions
 from keras_likelihood.constraints import AffineSigmoid, ShiftedSoftplus
 from keras_likelihood.likelihoods.incomplete import beta_tails
 from keras_likelihood.likelihoods.inversion import solve
@@ -123,8 +122,8 @@ class Beta(Likelihood):
         total = trigamma(a) + trigamma(b)
         return ops.square(self.concentration) * total
 
-    def to_tfp(self):
-        return tfp_distributions().Beta(*self._shapes())
+    def _as_tfp(self, tfp):
+        return tfp.Beta(*self._shapes())
 
 
 def _nll(mean, rest, n, y, y_rest):

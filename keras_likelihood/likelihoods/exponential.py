@@ -2,13 +2,9 @@
 
 from keras import ops
 
-from keras_likelihood.backend.probability import tfp_distributions
 from keras_likelihood.likelihoods.positive_likelihood import PositiveLikelihood
 from keras_likelihood.likelihoods.special import bounded_exp
-from keras_likelihood.likelihoods.tails import (
-    log_hazard,
-    log_one_minus_exp,
-)
+from keras_likelihood.likelihoods.tails import log_hazard, log_one_minus_exp
 
 
 class Exponential(PositiveLikelihood):
@@ -43,5 +39,5 @@ class Exponential(PositiveLikelihood):
     def information(self):
         return 1 / ops.square(self._mean)
 
-    def to_tfp(self):
-        return tfp_distributions().Exponential(1 / self.prediction)
+    def _as_tfp(self, tfp):
+        return tfp.Exponential(1 / self.prediction)

@@ -6,7 +6,6 @@ import keras
 from keras import ops
 
 from keras_likelihood.backend.clip import clip
-from keras_likelihood.backend.probability import tfp_distributions
 from keras_likelihood.constraints import ShiftedSoftplus
 from keras_likelihood.likelihoods.incomplete import gamma_tails
 from keras_likelihood.likelihoods.inversion import solve
@@ -84,10 +83,8 @@ class Gamma(PositiveLikelihood):
     def information(self):
         return self.shape / ops.square(self._mean)
 
-    def to_tfp(self):
-        return tfp_distributions().Gamma(
-            self.shape, self.shape / self.prediction
-        )
+    def _as_tfp(self, tfp):
+        return tfp.Gamma(self.shape, self.shape / self.prediction)
 
 
 def _excess(v):

@@ -8,12 +8,10 @@ from keras_likelihood.backend.clip import clip
 from keras_likelihood.constraints import Softplus
 from keras_likelihood.likelihoods.location_scale import SCALE, LocationScale
 from keras_likelihood.likelihoods.parameter import Parameter
-from keras_likelihood.likelihoods.tails import (
-    both_tails,
-    normal_log_quantile,
-)
+from keras_likelihood.likelihoods.tails import both_tails, normal_log_quantile
 
 _ROOT = math.sqrt(2 * math.pi)
+_ROOT_HALF = math.sqrt(0.5)
 
 
 class Huber(LocationScale):
@@ -45,44 +43,36 @@ class Huber(LocationScale):
         return clip(self.threshold, 1e-15, 30.0)
 
     def _masses(self):
-        """Integrals of `exp(-rho)` over the centre and over one tail."""
+        """Integrals of `exp(-rho)`: over the centre, over a tail, over all."""
         k = self._threshold
-        centre = _ROOT * ops.erf(k * math.sqrt(0.5))
-        return centre, ops.exp(-0.5 * k * k) / k
-
-    def _log_partition(self):
-        centre, tail = self._masses()
-        return ops.log(centre + 2 * tail)
+        centre = _ROOT * ops.erf(k * _ROOT_HALF)
+        tail = ops.exp(-0.5 * k * k) / k
+        return centre, tail, centre + 2 * tail
 
     def standard_nll(self, z):
         k = self._threshold
         inner = clip(z, -k, k)
-        return inner * (z - 0.5 * inner) + self._log_partition()
+        return inner * (z - 0.5 * inner) + ops.log(self._masses()[2])
 
     def standard_log_cdf(self, z):
         k = self._threshold
-        centre, tail = self._masses()
-        log_partition = ops.log(centre + 2 * tail)
+        _, tail, total = self._masses()
         size = ops.where(z < 0, -z, z)
         far = ops.log(tail) - k * ops.relu(size - k)
-        near = tail + 0.5 * _ROOT * (
-            ops.erfc(ops.where(size < k, size, k) * math.sqrt(0.5))
-            - ops.erfc(k * math.sqrt(0.5))
-        )
-        smaller = ops.where(size < k, ops.log(near), far) - log_partition
+        inside = ops.erfc(ops.where(size < k, size, k) * _ROOT_HALF)
+        near = tail + 0.5 * _ROOT * (inside - ops.erfc(k * _ROOT_HALF))
+        smaller = ops.where(size < k, ops.log(near), far) - ops.log(total)
         return both_tails(z < 0, smaller)[0]
 
     def standard_log_quantile(self, log_p):
         k = self._threshold
-        centre, tail = self._masses()
-        log_mass = log_p + ops.log(centre + 2 * tail)
+        _, tail, total = self._masses()
+        log_mass = log_p + ops.log(total)
         excess = log_mass - ops.log(tail)
         is_far = excess < 0
         inside = (ops.exp(log_mass) - tail) / _ROOT
-        inside = inside + 0.5 * ops.erfc(k * math.sqrt(0.5))
-        near = normal_log_quantile(
-            ops.log(ops.where(is_far, 0.25, clip(inside, 1e-37, 0.5)))
-        )
+        inside = clip(inside + 0.5 * ops.erfc(k * _ROOT_HALF), 1e-37, 0.5)
+        near = normal_log_quantile(ops.log(ops.where(is_far, 0.25, inside)))
         return ops.where(is_far, excess / k - k, near)
 
     def standard_log_mgf(self, t):
@@ -92,22 +82,22 @@ class Huber(LocationScale):
         t = ops.where(exists, t, ops.zeros_like(t))
         # The tails, and a normal centre around t.
         tails = ops.exp(t * k) / (k - t) + ops.exp(-t * k) / (k + t)
-        root = math.sqrt(0.5)
-        middle = ops.erf((k - t) * root) + ops.erf((k + t) * root)
+        middle = ops.erf((k - t) * _ROOT_HALF) + ops.erf((k + t) * _ROOT_HALF)
         middle = 0.5 * _ROOT * ops.exp(0.5 * t * t) * middle
-        total = ops.log(middle + tails * ops.exp(-0.5 * k * k))
-        return ops.where(exists, total - self._log_partition(), math.inf)
+        found = ops.log(middle + tails * ops.exp(-0.5 * k * k))
+        found = found - ops.log(self._masses()[2])
+        return ops.where(exists, found, math.inf)
 
     def standard_variance(self):
-        centre, tail = self._masses()
+        centre, tail, total = self._masses()
         moment = centre + 4 * tail * (1 + 1 / ops.square(self._threshold))
-        return moment / (centre + 2 * tail)
+        return moment / total
 
     def standard_information(self):
         """The probability of the centre, where the score has slope 1."""
-        centre, tail = self._masses()
-        return centre / (centre + 2 * tail)
+        centre, _, total = self._masses()
+        return centre / total
 
     def scale_exponent(self):
-        centre, tail = self._masses()
+        centre, tail, _ = self._masses()
         return 2 - 2 * ops.square(self._threshold) * tail / centre

@@ -21,7 +21,9 @@ from keras_likelihood.likelihoods.special import (
 from keras_likelihood.likelihoods.tails import both_tails
 
 
-def _gamma_tails(a, x):
+@compiled
+def gamma_tails(a, x):
+    """Logs of `P(X <= x)` and `P(X > x)`, X gamma of shape `a` and rate 1."""
     a, x = clip(a, 1e-30, 1e30), clip(x, smallest(x), 1e37)
     zeros = ops.zeros_like(a * x)
     a, x = a + zeros, x + zeros
@@ -53,7 +55,9 @@ def _gamma_tails(a, x):
     return both_tails(x < a, ops.where(x < a, below, above))
 
 
-def _beta_tails(a, b, x, rest):
+@compiled
+def beta_tails(a, b, x, rest):
+    """Logs of `P(X <= x)` and `P(X > x)`, X beta, from x and 1 - x."""
     a, b = clip(a, 1e-30, 1e30), clip(b, 1e-30, 1e30)
     x, rest = (clip(share, smallest(x), 1.0) for share in (x, rest))
     zeros = ops.zeros_like(a * b * x * rest)
@@ -95,10 +99,3 @@ def _beta_tails(a, b, x, rest):
 
     tail = log_density + ops.log(step) + log_survival(falls, zeros)
     return both_tails(left, tail)
-
-
-gamma_tails = compiled(_gamma_tails)
-"""Logs of `P(X <= x)` and `P(X > x)`, X gamma of shape `a` and rate 1."""
-
-beta_tails = compiled(_beta_tails)
-"""Logs of `P(X <= x)` and `P(X > x)`, X beta, from x and 1 - x."""

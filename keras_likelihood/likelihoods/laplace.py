@@ -6,7 +6,6 @@ import keras
 from keras import ops
 
 from keras_likelihood.backend.clip import clip
-from keras_likelihood.backend.probability import tfp_distributions
 from keras_likelihood.likelihoods.location_scale import SCALE, LocationScale
 
 
@@ -61,5 +60,5 @@ class Laplace(LocationScale):
     def scale_exponent(self):
         return 1.0
 
-    def to_tfp(self):
-        return tfp_distributions().Laplace(self.prediction, self.scale)
+    def _as_tfp(self, tfp):
+        return tfp.Laplace(self.prediction, self.scale)

@@ -11,6 +11,7 @@ import numpy as np
 from keras import ops
 
 from keras_likelihood.backend.compiled import compiled
+from keras_likelihood.backend.probability import tfp_distributions
 from keras_likelihood.constraints import Constraint
 from keras_likelihood.likelihoods import expectations
 from keras_likelihood.likelihoods.checks import check_coverage, fits
@@ -228,8 +229,7 @@ class Likelihood:
     def cdf(self, y):
         """Probability of an outcome at most `y`; shape of `y`."""
         self._require("log_tail", "cdf")
-        y = self._check_target(y)
-        return ops.exp(self.log_tail(y, ops.zeros_like(y, dtype="bool")))
+        return ops.exp(self.log_cdf(y))
 
     def cdf_below(self, y):
         """Probability of an outcome less than `y`; shape of `y`.
@@ -420,7 +420,11 @@ class Likelihood:
 
     def to_tfp(self):
         """The same distribution from TensorFlow Probability."""
-        raise self._undefined("to_tfp")
+        self._require("_as_tfp", "to_tfp")
+        return self._as_tfp(tfp_distributions())
+
+    def _as_tfp(self, tfp):
+        raise NotImplementedError
 
     def typical_outcome(self):
         """A possible outcome, as a constant of the prediction's shape."""
@@ -464,9 +468,8 @@ class Likelihood:
             return y + ops.zeros_like(self.prediction)
         expected, received = tuple(self.prediction.shape), tuple(y.shape)
         # Axes in front are those of several draws.
-        if not fits(
-            received[max(len(received) - len(expected), 0) :], expected
-        ):
+        draws = max(len(received) - len(expected), 0)
+        if not fits(received[draws:], expected):
             raise ValueError(
                 "Targets must have the shape of the prediction, "
                 f"{expected}. Received: {received}"

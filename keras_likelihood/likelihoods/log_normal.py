@@ -6,7 +6,6 @@ import keras
 from keras import ops
 
 from keras_likelihood.backend.clip import clip
-from keras_likelihood.backend.probability import tfp_distributions
 from keras_likelihood.likelihoods.location_scale import SCALE
 from keras_likelihood.likelihoods.positive_likelihood import PositiveLikelihood
 from keras_likelihood.likelihoods.special import HALF_LOG_2_PI
@@ -61,6 +60,6 @@ class LogNormal(PositiveLikelihood):
     def information(self):
         return 1 / ops.square(self.scale * self._mean)
 
-    def to_tfp(self):
+    def _as_tfp(self, tfp):
         median = ops.log(self.prediction) - 0.5 * ops.square(self.scale)
-        return tfp_distributions().LogNormal(median, self.scale)
+        return tfp.LogNormal(median, self.scale)

@@ -5,7 +5,6 @@ import math
 from keras import ops
 
 from keras_likelihood.backend.operations import sin
-from keras_likelihood.backend.probability import tfp_distributions
 from keras_likelihood.likelihoods.location_scale import SCALE, LocationScale
 
 
@@ -50,5 +49,5 @@ class Logistic(LocationScale):
     def scale_exponent(self):
         return 1.5
 
-    def to_tfp(self):
-        return tfp_distributions().Logistic(self.prediction, self.scale)
+    def _as_tfp(self, tfp):
+        return tfp.Logistic(self.prediction, self.scale)

@@ -17,20 +17,13 @@ class Mixed(Wrapper):
         cdf(y) = sum_j weight_j cdf_j(y)
 
     A subclass defines `define`, `inner` (the components, on one more axis than
-    the prediction has), `log_weights` and `repeated_target`.
+    the prediction has), `log_weights`, which broadcast with the components,
+    and `repeated_target`, targets once for every component.
     """
 
     components: int
     mixed_axis: ClassVar[int] = -1
     """The axis of the components among those of their outcomes."""
-
-    def log_weights(self):
-        """Logarithms of the weights; broadcasts with the components."""
-        raise NotImplementedError
-
-    def repeated_target(self, y):
-        """Targets once for every component."""
-        raise NotImplementedError
 
     def averaged(self, values, keepdims=False):
         """The weighted mean of values of the components."""

@@ -34,8 +34,10 @@ class Multivariate(Parametrized):
     - `"full"`: in any way, by the Cholesky factor `diag(scale) (1 + A)` with A
       below the diagonal in `lower`.
 
-    A subclass defines `own_parameters`, `nll`, `sample` and the methods that
-    `marginal` and `conditional` need.
+    A subclass defines `own_parameters`, `nll`, `sample`, `_one_coordinate`
+    (the distribution of a coordinate from its mean and scale) and
+    `_after_seeing` (the factor on the matrix and the own parameters, given so
+    many coordinates at this squared distance).
     """
 
     example = "covariance=full"
@@ -152,13 +154,6 @@ class Multivariate(Parametrized):
         kind = "full" if mean.shape[-1] > 1 else "diagonal"
         made = self.family._make(covariance=kind)
         return made(mean, **own, **cholesky_parameters(matrix))
-
-    def _one_coordinate(self, mean, scale):
-        raise NotImplementedError
-
-    def _after_seeing(self, count, distance):
-        """The factor on the matrix and the own parameters, given `count`."""
-        raise NotImplementedError
 
 
 def _block(matrix, rows, columns):

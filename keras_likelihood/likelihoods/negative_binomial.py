@@ -5,7 +5,6 @@ from keras import ops
 
 from keras_likelihood.backend.clip import clip
 from keras_likelihood.backend.operations import draw_poisson, seed_generator
-from keras_likelihood.backend.probability import tfp_distributions
 from keras_likelihood.constraints import Softplus
 from keras_likelihood.likelihoods.count_likelihood import CountLikelihood
 from keras_likelihood.likelihoods.incomplete import beta_tails
@@ -84,8 +83,6 @@ class NegativeBinomial(CountLikelihood):
         )
         return draw_poisson(self._mean * gamma / r, seed)
 
-    def to_tfp(self):
+    def _as_tfp(self, tfp):
         odds = self.dispersion * self.prediction
-        return tfp_distributions().NegativeBinomial(
-            1 / self.dispersion, logits=ops.log(odds)
-        )
+        return tfp.NegativeBinomial(1 / self.dispersion, logits=ops.log(odds))

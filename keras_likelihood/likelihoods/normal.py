@@ -3,7 +3,6 @@
 import keras
 from keras import ops
 
-from keras_likelihood.backend.probability import tfp_distributions
 from keras_likelihood.likelihoods.location_scale import SCALE, LocationScale
 from keras_likelihood.likelihoods.special import HALF_LOG_2_PI
 from keras_likelihood.likelihoods.tails import (
@@ -52,5 +51,5 @@ class Normal(LocationScale):
     def scale_exponent(self):
         return 2.0
 
-    def to_tfp(self):
-        return tfp_distributions().Normal(self.prediction, self.scale)
+    def _as_tfp(self, tfp):
+        return tfp.Normal(self.prediction, self.scale)

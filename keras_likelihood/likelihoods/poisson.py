@@ -3,7 +3,6 @@
 from keras import ops
 
 from keras_likelihood.backend.operations import draw_poisson
-from keras_likelihood.backend.probability import tfp_distributions
 from keras_likelihood.likelihoods.count_likelihood import CountLikelihood
 from keras_likelihood.likelihoods.incomplete import gamma_tails
 from keras_likelihood.likelihoods.special import (
@@ -45,8 +44,8 @@ class Poisson(CountLikelihood):
         mean = ops.broadcast_to(self._mean, self._sample_shape(count))
         return draw_poisson(mean, seed)
 
-    def to_tfp(self):
-        return tfp_distributions().Poisson(self.prediction)
+    def _as_tfp(self, tfp):
+        return tfp.Poisson(self.prediction)
 
 
 def log_factorial_excess(y):

@@ -8,7 +8,6 @@ import numpy as np
 from keras import ops
 
 from keras_likelihood.backend.clip import clip
-from keras_likelihood.backend.probability import tfp_distributions
 from keras_likelihood.constraints import ShiftedSoftplus
 from keras_likelihood.likelihoods.checks import fits
 from keras_likelihood.likelihoods.likelihood import Likelihood
@@ -133,5 +132,5 @@ class Softmax(Likelihood):
         gumbel = -ops.log(-ops.log(uniform))
         return ops.argmax(self._bounded_logits() + gumbel, axis=-1)
 
-    def to_tfp(self):
-        return tfp_distributions().Categorical(logits=self.logits)
+    def _as_tfp(self, tfp):
+        return tfp.Categorical(logits=self.logits)

@@ -7,7 +7,6 @@ from keras import ops
 
 from keras_likelihood.backend.clip import clip
 from keras_likelihood.backend.operations import seed_generator
-from keras_likelihood.backend.probability import tfp_distributions
 from keras_likelihood.constraints import Softplus
 from keras_likelihood.likelihoods.location_scale import SCALE, LocationScale
 from keras_likelihood.likelihoods.parameter import Parameter
@@ -30,10 +29,7 @@ class StudentT(LocationScale):
         scale: `> 0`. Defaults to 1.
     """
 
-    parameters = (
-        Parameter("df", Softplus(floor=1.0), initial=4.0),
-        SCALE,
-    )
+    parameters = (Parameter("df", Softplus(floor=1.0), initial=4.0), SCALE)
 
     def standard_nll(self, z):
         return self.prepared_nll()(z)
@@ -70,10 +66,8 @@ class StudentT(LocationScale):
     def mean(self):
         return ops.where(self.df > 1, self.prediction, float("nan"))
 
-    def to_tfp(self):
-        return tfp_distributions().StudentT(
-            self.df, self.prediction, self.scale
-        )
+    def _as_tfp(self, tfp):
+        return tfp.StudentT(self.df, self.prediction, self.scale)
 
 
 def _loss(z, df):

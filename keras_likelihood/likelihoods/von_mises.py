@@ -8,7 +8,6 @@ from keras import ops
 
 from keras_likelihood.backend.clip import clip
 from keras_likelihood.backend.operations import bessel, sin
-from keras_likelihood.backend.probability import tfp_distributions
 from keras_likelihood.constraints import ShiftedSoftplus
 from keras_likelihood.likelihoods.inversion import solve
 from keras_likelihood.likelihoods.likelihood import Likelihood
@@ -102,8 +101,8 @@ class VonMises(Likelihood):
         each = kappa * bessel(1, kappa) / bessel(0, kappa)
         return ops.broadcast_to(each, ops.shape(self.prediction))
 
-    def to_tfp(self):
-        return tfp_distributions().VonMises(self.prediction, self.concentration)
+    def _as_tfp(self, tfp):
+        return tfp.VonMises(self.prediction, self.concentration)
 
 
 def wrapped(angle):

@@ -3,15 +3,11 @@
 from keras import ops
 
 from keras_likelihood.backend.clip import clip
-from keras_likelihood.backend.probability import tfp_distributions
 from keras_likelihood.constraints import ShiftedSoftplus
 from keras_likelihood.likelihoods.parameter import Parameter
 from keras_likelihood.likelihoods.positive_likelihood import PositiveLikelihood
 from keras_likelihood.likelihoods.special import bounded_exp, log_gamma
-from keras_likelihood.likelihoods.tails import (
-    log_hazard,
-    log_one_minus_exp,
-)
+from keras_likelihood.likelihoods.tails import log_hazard, log_one_minus_exp
 
 
 class Weibull(PositiveLikelihood):
@@ -61,8 +57,8 @@ class Weibull(PositiveLikelihood):
     def information(self):
         return ops.square(self.shape / self._mean)
 
-    def to_tfp(self):
-        return tfp_distributions().Weibull(
+    def _as_tfp(self, tfp):
+        return tfp.Weibull(
             self.shape, self.prediction * ops.exp(self._log_scale)
         )
 

@@ -87,8 +87,7 @@ class ZeroInflated(Wrapper, CountLikelihood):
         inner, rest = self.inner, 1 - self._zero
         none = ops.zeros_like(self.prediction)
         nll, (slope,) = value_and_gradient(
-            lambda mean: self._around(mean).count_nll(none),
-            [inner.prediction],
+            lambda mean: self._around(mean).count_nll(none), [inner.prediction]
         )
         p = ops.exp(-nll)
         square = ops.square(slope) * p
