@@ -60,16 +60,15 @@ class CountLikelihood(Likelihood):
         return ops.where(y < 0, ops.where(upper, 0.0, EMPTY), found)
 
     def _solve(self, log_p, upper):
-        def is_enough(y):
-            found = self._log_tail(y, upper)
-            return ops.where(upper, found <= log_p, found >= log_p)
-
         deviation = ops.sqrt(self.variance())
         # Cantelli's inequality bounds the median. The tails are exponential.
         depth = clip(2 - log_p, 0.0, 1e4)
         reach = depth * (deviation + self.variance() / self._mean + 2)
         high = floor(self._mean + deviation + reach) + 2
-        found = solve_count(is_enough, -1 + ops.zeros_like(high), high)
+        low = -1 + ops.zeros_like(high)
+        found = solve_count(
+            lambda y: self._log_tail(y, upper), log_p, upper, low, high
+        )
         is_end = ops.logical_and(upper, log_p == -math.inf)
         return ops.where(is_end, math.inf, found)
 

@@ -69,19 +69,20 @@ def solve(log_tail, nll, log_p, upper, low, high, start=None):
     return v - ops.where(far, ops.zeros_like(change), change)
 
 
-def solve_count(is_enough, low, high):
-    """The smallest whole n with `is_enough(n)`; `low` is not, `high` is."""
+def solve_count(log_tail, log_p, upper, low, high):
+    """The smallest whole number whose tail is at least as far out.
+
+    `low` is a whole number that is too small, and `high` one that is not.
+    """
     zeros = ops.zeros_like(ops.stop_gradient(low + high))
     low, high = (ops.stop_gradient(end + zeros) for end in (low, high))
 
     def halve(count, low, high):
         middle = floor(0.5 * (low + high))
-        enough = is_enough(middle)
-        return (
-            count + 1,
-            ops.where(enough, low, middle),
-            ops.where(enough, middle, high),
-        )
+        found = log_tail(middle)
+        enough = ops.where(upper, found <= log_p, found >= log_p)
+        low = ops.where(enough, low, middle)
+        return count + 1, low, ops.where(enough, middle, high)
 
     def is_open(count, low, high):
         # Beyond the whole numbers of the dtype the middle is an end.

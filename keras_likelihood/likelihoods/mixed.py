@@ -95,14 +95,14 @@ class Mixed(Wrapper):
         each = ops.stop_gradient(self.inner.tail_quantile(*tails))
         low, high = ops.min(each, axis=axis), ops.max(each, axis=axis)
         if self.is_discrete:
-
-            def is_enough(y):
-                found = self.log_tail(y, upper)
-                return ops.where(upper, found <= log_p, found >= log_p)
-
             step = getattr(self.inner, "step", 1.0)
-            low, high = ops.round(low / step) - 1, ops.round(high / step)
-            return step * solve_count(lambda n: is_enough(step * n), low, high)
+            return step * solve_count(
+                lambda n: self.log_tail(step * n, upper),
+                log_p,
+                upper,
+                ops.round(low / step) - 1,
+                ops.round(high / step),
+            )
         is_end = log_p == -math.inf
         low, high = (ops.where(is_end, 0.0, end) for end in (low, high))
         found = solve(

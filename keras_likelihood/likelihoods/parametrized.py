@@ -76,35 +76,33 @@ class Parametrized(Likelihood, metaclass=_Family):
     @classmethod
     def _make(cls, *args, **kwargs):
         attributes = cls.define(*args, **kwargs)
-        signature = inspect.signature(cls.define)
-        arguments = tuple((n, attributes[n]) for n in signature.parameters)
-        key = (cls, arguments)
-        if key not in _MADE:
+        declared = inspect.signature(cls.define).parameters
+        arguments = tuple((name, attributes[name]) for name in declared)
+        if (cls, arguments) not in _MADE:
+            given = [
+                (f"{name}=" if p.kind == p.KEYWORD_ONLY else "", value)
+                for (name, value), p in zip(
+                    arguments, declared.values(), strict=True
+                )
+                if value is not None
+            ]
+            title = ", ".join(
+                key + (v.__name__ if isinstance(v, type) else repr(v))
+                for key, v in given
+            )
+            name = ",".join(key + _text(value) for key, value in given)
             attributes |= {
                 "arguments": arguments,
                 "family": cls,
+                "_name": f"{cls.name()}({name})",
                 "__module__": cls.__module__,
                 "__doc__": cls.__doc__,
             }
-            title = f"{cls.__name__}({cls._listed(arguments, _title, ', ')})"
-            attributes["_name"] = (
-                f"{cls.name()}({cls._listed(arguments, _text, ',')})"
+            made: Any = _Family(
+                f"{cls.__name__}({title})", (cls,), attributes, registered=False
             )
-            made: Any = _Family(title, (cls,), attributes, registered=False)
-            _MADE[key] = made
-        return _MADE[key]
-
-    @classmethod
-    def _listed(cls, arguments, text, comma):
-        """The arguments as text, for a name or a title."""
-        parameters = inspect.signature(cls.define).parameters
-        return comma.join(
-            f"{name}={text(value)}"
-            if parameters[name].kind == inspect.Parameter.KEYWORD_ONLY
-            else text(value)
-            for name, value in arguments
-            if value is not None
-        )
+            _MADE[cls, arguments] = made
+        return _MADE[cls, arguments]
 
     @classmethod
     def name(cls) -> str:
@@ -130,10 +128,6 @@ class Parametrized(Likelihood, metaclass=_Family):
                 f"Received: {cls.name() + text!r}"
             ) from None
         return cls(*args, **kwargs)
-
-
-def _title(value) -> str:
-    return value.__name__ if isinstance(value, type) else repr(value)
 
 
 def _text(value: Any) -> str:
