@@ -1,5 +1,7 @@
 """Checks of shapes, targets and numbers."""
 
+from keras import ops
+
 
 def fits(received, expected):
     """Whether two shapes are equal, as far as they are known."""
@@ -7,6 +9,22 @@ def fits(received, expected):
         r == e or r is None or e is None
         for r, e in zip(received, expected, strict=True)
     )
+
+
+def matched(y, like, without=""):
+    """Targets as a tensor, which must have the shape of `like`."""
+    y = ops.convert_to_tensor(y, dtype=like.dtype)
+    if not len(y.shape):
+        return y + ops.zeros_like(like)
+    expected, received = tuple(like.shape), tuple(y.shape)
+    # Axes in front are those of several draws.
+    draws = max(len(received) - len(expected), 0)
+    if not fits(received[draws:], expected):
+        raise ValueError(
+            f"Targets must have the shape of the prediction{without}, "
+            f"{expected}. Received: {received}"
+        )
+    return y
 
 
 def check_coverage(coverage: float):

@@ -60,10 +60,10 @@ class EnsembleDistribution(Mixed):
         own = Parameter("member", Identity(), initial=0.0, size=length)
 
         def of_all(p):
-            one = p.size_for
-            return dataclasses.replace(
-                p, size=lambda units: components * (one(units) or 1)
-            )
+            def size(units):
+                return components * (p.size_for(units) or 1)
+
+            return dataclasses.replace(p, size=size)
 
         attributes = {
             **cls.attributes_of(inner),
@@ -84,9 +84,8 @@ class EnsembleDistribution(Mixed):
 
     def _check_target(self, y):
         # The targets of quantiles lack the axis of levels.
-        if self.event_rank:
-            return self.members[0]._check_target(y)
-        return super()._check_target(y)
+        like = self.members[0] if self.event_rank else super()
+        return like._check_target(y)
 
     def _value(self, name):
         """A parameter as `(batch, ..., components, values)`."""

@@ -14,7 +14,7 @@ from keras_likelihood.backend.compiled import compiled
 from keras_likelihood.backend.probability import tfp_distributions
 from keras_likelihood.constraints import Constraint
 from keras_likelihood.likelihoods import expectations
-from keras_likelihood.likelihoods.checks import check_coverage, fits
+from keras_likelihood.likelihoods.checks import check_coverage, matched
 from keras_likelihood.likelihoods.method_calls import (
     as_floating,
     prepare_methods,
@@ -463,18 +463,7 @@ class Likelihood:
         return shape if count is None else (count, *shape)
 
     def _check_target(self, y):
-        y = ops.convert_to_tensor(y, dtype=self.prediction.dtype)
-        if not len(y.shape):
-            return y + ops.zeros_like(self.prediction)
-        expected, received = tuple(self.prediction.shape), tuple(y.shape)
-        # Axes in front are those of several draws.
-        draws = max(len(received) - len(expected), 0)
-        if not fits(received[draws:], expected):
-            raise ValueError(
-                "Targets must have the shape of the prediction, "
-                f"{expected}. Received: {received}"
-            )
-        return y
+        return matched(y, self.prediction)
 
 
 @functools.cache

@@ -7,7 +7,7 @@ from keras import ops
 
 from keras_likelihood.backend.clip import clip
 from keras_likelihood.constraints import Increasing, ShiftedSoftplus
-from keras_likelihood.likelihoods.checks import fits
+from keras_likelihood.likelihoods.checks import matched
 from keras_likelihood.likelihoods.parameter import Parameter
 from keras_likelihood.likelihoods.parametrized import Parametrized
 
@@ -86,19 +86,10 @@ class Quantiles(Parametrized):
         return self.scale[..., 0] if len(self.scale.shape) else self.scale
 
     def _check_target(self, y):
-        y = ops.convert_to_tensor(y, dtype=self.prediction.dtype)
-        expected, received = tuple(self.prediction.shape[:-1]), tuple(y.shape)
-        if not received:
-            return y + ops.zeros_like(self.prediction[..., 0])
-        if len(received) == len(expected) + 1 and received[-1] == 1:
+        y = ops.convert_to_tensor(y)
+        if len(y.shape) == len(self.prediction.shape) and y.shape[-1] == 1:
             y = ops.squeeze(y, axis=-1)
-        last = tuple(y.shape)[max(len(y.shape) - len(expected), 0) :]
-        if not fits(last, expected):
-            raise ValueError(
-                "Targets of quantiles must have the shape of the prediction "
-                f"without its last axis, {expected}. Received: {received}"
-            )
-        return y
+        return matched(y, self.prediction[..., 0], " without its last axis")
 
     def _knots(self):
         """The sorted quantiles one by one, each `(batch, ...)`."""

@@ -41,20 +41,7 @@ def rho(x, shape=1.0, scale=1.0):
     for `|x| / scale` from 1e-4 to 1e4. The derivative by shape diverges
     logarithmically at shape 2, where a large finite value replaces it. Beyond
     the range of the dtype the loss stays at its largest value and does not
-    overflow.
-
-    Args:
-        x: residuals, any shape.
-        shape: real, `-inf` to `inf`; a number or a tensor that broadcasts
-            against `x`. Defaults to 1.
-        scale: `> 0`; a number or a tensor that broadcasts against `x`.
-            Defaults to 1.
-
-    Returns:
-        Tensor of the shape of `x`.
-
-    >>> rho(np.array([0.0, 1.0, 3.0]), shape=2.0)
-    [0.0, 0.5, 4.5]
+    overflow. `shape` and `scale > 0` broadcast against `x`.
     """
     if isinstance(scale, numbers.Real) and not 0 < scale < math.inf:
         raise ValueError(
@@ -81,7 +68,6 @@ def evaluate(x, shape, scale, *, exact_power=False):
     s = z * z
     ratio = s * inverse_b
     log_u = log1p(ratio)
-    k_log_u = k * log_u
     m = 0.5 * a - k
     largest = limits(shape).exponent
     exponent = clip(m * log_u, -largest, largest)
@@ -96,7 +82,7 @@ def evaluate(x, shape, scale, *, exact_power=False):
     value = ks + (ks + b_over_a) * e
     first_form = (1 - k) * inverse_b
     of_shape = (shape, a, k, inverse_a, b_over_a, first_form)
-    h = exponent + k_log_u
+    h = exponent + k * log_u
     return value, (inverse_scale, *of_shape, z, s, h, e, value)
 
 
@@ -122,9 +108,8 @@ def differentiate(residuals, upstream, normalizer_slope=None):
     def by_shape():
         slope = ops.sign(shape - 2) * e + _second_order(value, h, b_over_a)
         share = 0.5 * (first_form * a - k)
-        gradient = inverse_a * sum_to(
-            upstream * slope + share * weight_s, shape
-        )
+        total = sum_to(upstream * slope + share * weight_s, shape)
+        gradient = inverse_a * total
         if normalizer_slope is None:
             return gradient
         return gradient + normalizer_slope * sum_to(upstream, shape)
@@ -142,16 +127,11 @@ def sum_to(x, like):
     missing = len(x.shape) - len(like.shape)
     if missing == len(x.shape):
         return ops.sum(x)
-    axes = [
-        axis
-        for axis, size in enumerate(like.shape, start=missing)
-        if size == 1 and x.shape[axis] != 1
-    ]
+    sizes = enumerate(like.shape, start=missing)
+    axes = [i for i, size in sizes if size == 1 and x.shape[i] != 1]
     if axes:
         x = ops.sum(x, axis=axes, keepdims=True)
-    if missing:
-        x = ops.sum(x, axis=list(range(missing)))
-    return x
+    return ops.sum(x, axis=list(range(missing))) if missing else x
 
 
 def _second_order(value, h, b_over_a):

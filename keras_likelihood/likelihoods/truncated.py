@@ -41,6 +41,7 @@ class Truncated(Wrapper):
     example = "normal,low=0"
     low: ClassVar[float | None]
     high: ClassVar[float | None]
+    _range: ClassVar[tuple[float, float]]
 
     @classmethod
     def define(cls, likelihood, *, low=None, high=None):
@@ -56,18 +57,13 @@ class Truncated(Wrapper):
             **cls.attributes_of(inner),
             "low": start if start > -math.inf else None,
             "high": end if end < math.inf else None,
+            "_range": (start, end),
             "allowed": f"in [{start}, {end}]",
         }
 
-    @classmethod
-    def _range(cls):
-        """The ends as numbers, both of them included."""
-        low = -math.inf if cls.low is None else cls.low
-        return low, math.inf if cls.high is None else cls.high
-
     def _ends(self):
         """The ends as tensors like the prediction, the lower one excluded."""
-        low, high = self._range()
+        low, high = self._range
         ones = ops.ones_like(self.prediction)
         return (low - self.is_discrete) * ones, high * ones
 
@@ -85,7 +81,7 @@ class Truncated(Wrapper):
 
     @classmethod
     def is_possible(cls, y):
-        low, high = cls._range()
+        low, high = cls._range
         return (y >= low) & (y <= high)
 
     def log_tail(self, y, upper):
@@ -125,7 +121,7 @@ class Truncated(Wrapper):
             away = ops.logical_not(ops.logical_xor(upper, sign > 0))
             apart = sign * ops.exp(log_hazard(log_p, away)) / rate
             found = ops.where(is_far, end + apart, found)
-        return clip(found, *self._range())
+        return clip(found, *self._range)
 
     def _exponential(self, mass):
         """What is left of a distribution whose range is far from its centre.
@@ -138,7 +134,7 @@ class Truncated(Wrapper):
             `(is_far, end, sign, rate)`: whether this holds, and the density
             `rate exp(-rate t)` of outcomes `end + sign t`, `t > 0`.
         """
-        inner, (low, high) = self.inner, self._range()
+        inner, (low, high) = self.inner, self._range
         centre = inner.typical_outcome()
         end = ops.stop_gradient(clip(centre, low, high))
         sign = ops.cast(ops.where(end > centre, 1.0, -1.0), end.dtype)
@@ -163,13 +159,13 @@ class Truncated(Wrapper):
         )
 
     def typical_outcome(self):
-        return clip(self.inner.typical_outcome(), *self._range())
+        return clip(self.inner.typical_outcome(), *self._range)
 
     def edges(self):
         edges, inner = super().edges(), self.inner
         if not inner._overrides("edges"):
             return edges
-        others = clip(inner.edges(), *self._range())
+        others = clip(inner.edges(), *self._range)
         return ops.sort(ops.concatenate([edges, others], axis=0), axis=0)
 
 
