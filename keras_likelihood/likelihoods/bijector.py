@@ -66,7 +66,8 @@ class Bijector:
         return clip(y, low, high)
 
     def __str__(self):
-        numbers = ",".join(str(n) for n in dataclasses.astuple(self))
+        names = [f.name for f in dataclasses.fields(self) if f.init]
+        numbers = ",".join(str(getattr(self, name)) for name in names)
         return f"{self.name}({numbers})" if numbers else self.name
 
 
@@ -147,9 +148,6 @@ class Log(BoxCox):
     """`log(y)`, for targets `> 0`."""
 
     power: float = dataclasses.field(default=0.0, init=False)
-
-    def __str__(self):
-        return self.name
 
 
 def get(identifier) -> Bijector:

@@ -84,8 +84,9 @@ class EnsembleDistribution(Mixed):
 
     def _check_target(self, y):
         # The targets of quantiles lack the axis of levels.
-        like = self.members[0] if self.event_rank else super()
-        return like._check_target(y)
+        if self.event_rank:
+            return self.members[0]._check_target(y)
+        return super()._check_target(y)
 
     def _value(self, name):
         """A parameter as `(batch, ..., components, values)`."""
@@ -97,8 +98,8 @@ class EnsembleDistribution(Mixed):
     @property
     def inner(self):
         """The members, on an axis in front of that of the units."""
-        *shape, units = tuple(ops.shape(self.prediction))
-        shape = (*shape, self.components, units)
+        *batch, units = tuple(ops.shape(self.prediction))
+        shape = (*batch, self.components, units)
         return self._around(ops.broadcast_to(self._value("member"), shape))
 
     @property

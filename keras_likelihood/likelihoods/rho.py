@@ -14,9 +14,9 @@ costs nothing per residual when the shape is a scalar.
 
 import functools
 import math
-import numbers
 from typing import NamedTuple
 
+import numpy as np
 from keras import ops
 
 from keras_likelihood.backend.clip import clip
@@ -43,7 +43,7 @@ def rho(x, shape=1.0, scale=1.0):
     the range of the dtype the loss stays at its largest value and does not
     overflow. `shape` and `scale > 0` broadcast against `x`.
     """
-    if isinstance(scale, numbers.Real) and not 0 < scale < math.inf:
+    if isinstance(scale, int | float | np.number) and not 0 < scale < math.inf:
         raise ValueError(
             f"`scale` must be a finite number > 0. Received: {scale}"
         )
