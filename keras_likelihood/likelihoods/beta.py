@@ -105,8 +105,7 @@ class Beta(Likelihood):
     def sample(self, count=None, seed=None):
         shape = self._sample_shape(count)
         a, b = (ops.broadcast_to(s, shape) for s in self._shapes())
-        dtype = self.prediction.dtype
-        drawn = keras.random.beta(shape, a, b, dtype=dtype, seed=seed)
+        drawn = self._draw(keras.random.beta, shape, a, b, seed=seed)
         return clip(drawn, 1e-37, 1 - _NEAREST)
 
     def mean(self):

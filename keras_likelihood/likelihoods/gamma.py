@@ -38,17 +38,14 @@ class Gamma(PositiveLikelihood):
     parameters = (Parameter("shape", ShiftedSoftplus(0.01), initial=1.0),)
 
     def ratio_nll(self, log_ratio):
-        return self.shape * _excess(log_ratio) + log_ratio + self._partition()
-
-    def _partition(self):
-        """`log G(shape) - shape log(shape) + shape`."""
-        remainder = stirling_remainder(self.shape)
-        return remainder + HALF_LOG_2_PI - 0.5 * ops.log(self.shape)
+        # `log G(shape) - shape log(shape) + shape`.
+        partition = stirling_remainder(self.shape) + HALF_LOG_2_PI
+        partition = partition - 0.5 * ops.log(self.shape)
+        return self.shape * _excess(log_ratio) + log_ratio + partition
 
     def ratio_log_tail(self, log_ratio, upper):
-        below, above = gamma_tails(
-            self.shape, self.shape * bounded_exp(log_ratio)
-        )
+        ratio = bounded_exp(log_ratio)
+        below, above = gamma_tails(self.shape, self.shape * ratio)
         return ops.where(upper, above, below)
 
     def log_ratio_tail_quantile(self, log_p, upper):
@@ -72,9 +69,7 @@ class Gamma(PositiveLikelihood):
     def sample(self, count=None, seed=None):
         shape = self._sample_shape(count)
         alpha = ops.broadcast_to(clip(self.shape, 0.0, 1e14), shape)
-        drawn = keras.random.gamma(
-            shape, alpha, dtype=self.prediction.dtype, seed=seed
-        )
+        drawn = self._draw(keras.random.gamma, shape, alpha, seed=seed)
         return clip(drawn * self._mean / alpha, 1e-37, math.inf)
 
     def variance(self):

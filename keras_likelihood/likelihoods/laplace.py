@@ -45,9 +45,7 @@ class Laplace(LocationScale):
 
     def standard_sample(self, shape, seed):
         # It is the difference of two exponential variables of mean 1.
-        uniform = keras.random.uniform(
-            (2, *shape), dtype=self.prediction.dtype, seed=seed
-        )
+        uniform = self._draw(keras.random.uniform, (2, *shape), seed=seed)
         exponential = -ops.log1p(-uniform)
         return exponential[0] - exponential[1]
 

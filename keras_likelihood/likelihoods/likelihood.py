@@ -458,6 +458,10 @@ class Likelihood:
     def _undefined(self, method):
         return NotImplementedError(f"{type(self).__name__} has no `{method}`.")
 
+    def _draw(self, random, shape, *arguments, seed):
+        """Numbers of a function of `keras.random`, in the own precision."""
+        return random(shape, *arguments, dtype=self.prediction.dtype, seed=seed)
+
     def _sample_shape(self, count):
         shape = tuple(ops.shape(self.prediction))
         return shape if count is None else (count, *shape)

@@ -48,9 +48,8 @@ class LogNormal(PositiveLikelihood):
         return self.scale * (ops.where(upper, -z, z) - 0.5 * self.scale)
 
     def sample(self, count=None, seed=None):
-        normal = keras.random.normal(
-            self._sample_shape(count), dtype=self.prediction.dtype, seed=seed
-        )
+        shape = self._sample_shape(count)
+        normal = self._draw(keras.random.normal, shape, seed=seed)
         drawn = self.scale * (normal - 0.5 * self.scale)
         return clip(self._mean * ops.exp(drawn), 1e-37, math.inf)
 

@@ -50,12 +50,8 @@ class MultivariateStudentT(Multivariate):
         noise = self.scale_matrix.noise(shape, seed)
         half = (*shape[:-1], 1)
         half_df = ops.broadcast_to(clip(0.5 * self.df, 0.0, 1e14), half)
-        gamma = keras.random.gamma(
-            half,
-            half_df,
-            dtype=self.prediction.dtype,
-            seed=seed + 2 if isinstance(seed, int) else seed,
-        )
+        other = seed + 2 if isinstance(seed, int) else seed
+        gamma = self._draw(keras.random.gamma, half, half_df, seed=other)
         return self.prediction + noise * ops.sqrt(half_df / gamma)
 
     def mean(self):

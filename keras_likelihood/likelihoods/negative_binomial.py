@@ -78,9 +78,7 @@ class NegativeBinomial(CountLikelihood):
         seed = seed_generator(seed)
         shape = self._sample_shape(count)
         r = ops.broadcast_to(1 / self._dispersion, shape)
-        gamma = keras.random.gamma(
-            shape, r, dtype=self.prediction.dtype, seed=seed
-        )
+        gamma = self._draw(keras.random.gamma, shape, r, seed=seed)
         return draw_poisson(self._mean * gamma / r, seed)
 
     def _as_tfp(self, tfp):

@@ -38,9 +38,7 @@ class Normal(LocationScale):
         return 0.5 * ops.square(t)
 
     def standard_sample(self, shape, seed):
-        return keras.random.normal(
-            shape, dtype=self.prediction.dtype, seed=seed
-        )
+        return self._draw(keras.random.normal, shape, seed=seed)
 
     def standard_variance(self):
         return 1.0

@@ -40,12 +40,10 @@ class StudentT(LocationScale):
 
     def standard_sample(self, shape, seed):
         seed = seed_generator(seed)
-        dtype = self.prediction.dtype
         # In float32 more degrees of freedom than this are like infinity.
-        half_df = clip(0.5 * self.df, 0.0, 1e14)
-        half_df = ops.broadcast_to(half_df, shape)
-        normal = keras.random.normal(shape, dtype=dtype, seed=seed)
-        gamma = keras.random.gamma(shape, half_df, dtype=dtype, seed=seed)
+        half_df = ops.broadcast_to(clip(0.5 * self.df, 0.0, 1e14), shape)
+        normal = self._draw(keras.random.normal, shape, seed=seed)
+        gamma = self._draw(keras.random.gamma, shape, half_df, seed=seed)
         return normal * ops.sqrt(half_df / gamma)
 
     def standard_variance(self):
