@@ -84,7 +84,8 @@ class Mixed(Wrapper):
         if len(chosen.shape) < len(drawn.shape):
             # Outcomes are vectors, which are chosen as a whole.
             chosen, axis = ops.expand_dims(chosen, -1), axis - 1
-        return ops.sum(ops.where(chosen, drawn, 0.0), axis=axis)
+        none = ops.zeros_like(drawn)
+        return ops.sum(ops.where(chosen, drawn, none), axis=axis)
 
     def _solve(self, log_p, upper):
         # It lies between the same quantiles of the components.
