@@ -20,7 +20,6 @@ class Exponential(PositiveLikelihood):
     """
 
     parameters = ()
-    allowed = "finite numbers >= 0"
     includes_zero = True
 
     def ratio_nll(self, log_ratio):

@@ -28,7 +28,6 @@ class PositiveLikelihood(Likelihood):
     """
 
     prediction_constraint = Softplus(floor=1e-8)
-    allowed = "finite numbers > 0"
     includes_zero = False
     """Whether an outcome of exactly 0 is possible."""
 
@@ -70,6 +69,10 @@ class PositiveLikelihood(Likelihood):
     @classmethod
     def is_possible(cls, y):
         return (y >= 0 if cls.includes_zero else y > 0) & (y < math.inf)
+
+    @classmethod
+    def allowed_targets(cls):
+        return f"finite numbers {'>= 0' if cls.includes_zero else '> 0'}"
 
     def log_tail(self, y, upper):
         y = self._check_target(y)

@@ -86,7 +86,7 @@ class Quantiles(Parametrized):
         return self.scale[..., 0] if len(self.scale.shape) else self.scale
 
     def _check_target(self, y):
-        y = ops.convert_to_tensor(y)
+        y = ops.convert_to_tensor(y, dtype=self.prediction.dtype)
         if len(y.shape) == len(self.prediction.shape) and y.shape[-1] == 1:
             y = ops.squeeze(y, axis=-1)
         return matched(y, self.prediction[..., 0], " without its last axis")
