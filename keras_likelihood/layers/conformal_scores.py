@@ -16,16 +16,11 @@ class CalibrationScores:
 
     If a new example is exchangeable with the n calibration examples, its score
     is at most the threshold with a probability of at least `coverage`. This
-    holds with equal scores too.
+    holds with equal scores too. Every entry of the last axes has a threshold
+    of its own, and so has every group.
 
-    Every entry of the last axes has a threshold of its own, and so has every
-    group.
-
-    Args:
-        values: `(n, ...)`, sorted along the first axis within every group,
-            one group after the other.
-        labels: the groups in rising order, or `None` for one group of all.
-        sizes: number of examples of every group.
+    The values `(n, ...)` are sorted along the first axis within every group,
+    one group of the rising `labels` after the other.
     """
 
     def __init__(self, values, labels: list | None, sizes: list):
@@ -55,14 +50,8 @@ class CalibrationScores:
     def threshold(self, coverage: float, groups=None, count: int = 1):
         """The bound that a new score keeps with the given probability.
 
-        Args:
-            coverage: in (0, 1).
-            groups: label of every new example, `(count,)`; `None` if the
-                scores have no groups.
-            count: number of new examples.
-
-        Returns:
-            `(count, ...)` with groups, else `(1, ...)`.
+        It is `(count, ...)` with `groups`, the label of every new example,
+        else `(1, ...)`.
         """
         check_coverage(coverage)
         if self.labels is None:
@@ -113,11 +102,7 @@ class CalibrationScores:
 
 
 def examples_needed(coverage: float) -> int:
-    """The smallest number of examples that allows this coverage.
-
-    >>> examples_needed(0.9), examples_needed(0.99)
-    (9, 99)
-    """
+    """The smallest number of examples that allows this coverage."""
     return math.ceil(coverage / (1 - coverage) - 1e-9)
 
 
@@ -144,12 +129,7 @@ class ConformalScores(keras.Layer):
     """Returns its input and keeps the scores of a conformal calibration.
 
     The scores are weights, so that they are saved and loaded with the model.
-
-    Args:
-        shape: the shape of the scores, `(n, ...)`.
-        settings: dict of the other values that sets or intervals need.
-        labels: the labels of the groups, or `None`.
-        sizes: number of scores of every group.
+    `settings` are the other values that sets or intervals need.
     """
 
     def __init__(self, shape, settings: dict, labels, sizes, **kwargs):
@@ -179,7 +159,6 @@ class ConformalScores(keras.Layer):
 
     @property
     def scores(self) -> CalibrationScores:
-        """The scores that this layer keeps."""
         parts = keras.ops.convert_to_numpy(self.parts).astype("float64")
         return CalibrationScores(parts.sum(axis=0), self._labels, self._sizes)
 

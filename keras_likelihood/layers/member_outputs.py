@@ -12,17 +12,13 @@ from keras_likelihood.likelihoods.output import names_in_output, split_output
 class MemberOutputs(keras.Layer):
     """Joins the outputs of the members of an ensemble.
 
-    Input: a list of outputs, each a prediction `(batch, ..., units)` or
-    `(prediction, parameter, ...)`.
+    The output is `(prediction, member, parameter, ...)`, as
+    `EnsembleDistribution` needs it. First comes the mean prediction. Then come
+    the predictions and the parameters of all members, one member after the
+    other on the last axis.
 
-    Output: `(prediction, member, parameter, ...)`, as `EnsembleDistribution`
-    needs it. First comes the mean prediction. Then come the predictions and
-    the parameters of all members, one member after the other on the last axis.
-
-    Args:
-        likelihood: the likelihood of the members, or its name. It says how
-            predictions are joined: for logits, by the mean of their
-            probabilities. With `None` (default) the predictions are averaged.
+    The likelihood of the members says how predictions are joined: for logits,
+    by the mean of their probabilities. With `None` they are averaged.
     """
 
     def __init__(self, likelihood=None, **kwargs):

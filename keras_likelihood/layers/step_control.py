@@ -10,14 +10,9 @@ from keras_likelihood.backend.custom_gradient import clip_gradient, scale_step
 class StepControl:
     """Learning-rate multiplier, weight decay and gradient clipping.
 
-    They act on the weights of one likelihood parameter only.
-
-    Args:
-        learning_rate_multiplier: factor on every step of the optimizer, with
-            SGD as with Adam. Defaults to 1.
-        weight_decay: strength of `||weight - start||^2` added to the loss.
-            Defaults to 0.
-        clipnorm: largest 2-norm of each weight's gradient, or `None`.
+    They act on the weights of one likelihood parameter only. The decay adds
+    `weight_decay * ||weight - start||^2` to the loss, and `clipnorm` is the
+    largest 2-norm of each weight's gradient.
     """
 
     def __init__(

@@ -20,9 +20,6 @@ class TargetUnits(keras.Layer):
 
     The primed numbers are in units of the spread. The centre starts at 0 and
     the spread at 1. They are not trained.
-
-    Args:
-        units: number of channels.
     """
 
     def __init__(self, units: int, **kwargs):
@@ -64,13 +61,7 @@ class TargetUnits(keras.Layer):
 def collect_targets(y, sample_weight=None):
     """Targets and weights of arrays, or of all batches of a data set.
 
-    Args:
-        y: array, or a data set of batches `y`, `(x, y)` or
-            `(x, y, sample_weight)`.
-        sample_weight: array or `None`.
-
-    Returns:
-        `(y, sample_weight)`, arrays or nests of them; the last may be `None`.
+    Batches are `y`, `(x, y)` or `(x, y, sample_weight)`.
     """
     if not _is_dataset(y):
         return keras.tree.map_structure(_numpy, (y, sample_weight))
@@ -83,21 +74,12 @@ def collect_targets(y, sample_weight=None):
 
 
 def centre_and_spread(y, units: int, weight=None, *, one_spread=False):
-    """Median and scaled median deviation of every channel.
+    """Median and scaled median deviation of every channel, `(units,)`.
 
     Even if nearly half of the targets are wrong, the result changes little. If
     more than half are equal, the spread is the standard deviation. If all are
-    equal, it is 1.
-
-    Args:
-        y: targets `(n, ..., units)`, or `(n, ...)` for one unit.
-        units: number of channels.
-        weight: `(n,)` or `(n, ...)`, `>= 0`; targets of weight 0 may have any
-            value. `None` gives all the weight 1.
-        one_spread: whether all channels share a spread.
-
-    Returns:
-        `(centre, spread)`, each `(units,)` and float64.
+    equal, it is 1. Targets of weight 0 may have any value. With `one_spread`
+    all channels share a spread.
     """
     y = np.asarray(y)
     if y.dtype.kind not in "biuf":

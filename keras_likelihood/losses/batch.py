@@ -13,16 +13,9 @@ from keras_likelihood.likelihoods.output import match_target, split_output
 class Batch:
     """One output of a model for one batch, with its targets and weights.
 
-    It is passed from function to function. Nothing keeps it.
-
-    Args:
-        output: a prediction, or `(prediction, parameter, ...)`. Keras may
-            have attached a mask to the prediction.
-        target: the targets.
-        sample_weight: `(batch,)`, up to the shape of the prediction, or
-            `None`.
-        ignored_label: class number of the outcomes that do not count, or
-            `None`.
+    Keras may have attached a mask to the prediction. Weights have the shape
+    `(batch,)`, up to that of the prediction. Outcomes of the class
+    `ignored_label` do not count.
     """
 
     output: Any
@@ -41,13 +34,8 @@ class Batch:
     def weights(self, event_rank: int):
         """Sample weights of the outcomes, 0 where masked or ignored.
 
-        Args:
-            event_rank: number of trailing axes that form one outcome.
-
-        Returns:
-            Tensor that broadcasts with the outcomes: `(batch, ...)` if
-            several entries of the prediction form one outcome, else
-            `(batch, ..., 1 or units)`.
+        They broadcast with the outcomes: `(batch, ...)` if several entries of
+        the prediction form one outcome, else `(batch, ..., 1 or units)`.
         """
         whole = self._weighs_units(event_rank)
         like = self.prediction if whole else self.prediction[..., 0]
@@ -63,10 +51,6 @@ class Batch:
         An outcome of weight 0 may have any target, such as -1 or NaN. It is
         replaced by a possible one, because the gradient of a term that is
         multiplied by 0 could still be NaN.
-
-        Args:
-            distribution: the `Likelihood` of this output.
-            weights: as returned by `weights`.
         """
         y, counts = self._matched_target(distribution, weights)
         return ops.where(counts, y, _possible_target(distribution, y))
@@ -74,9 +58,7 @@ class Batch:
     def finite_target(self, distribution, weights):
         """As `counted_target`, with possible targets in place of NaN too.
 
-        Returns:
-            `(target, is_given)`. The second is True where a target counts and
-            is finite.
+        Returns also where a target counts and is finite.
         """
         y, counts = self._matched_target(distribution, weights)
         if keras.backend.is_float_dtype(y.dtype):
@@ -98,13 +80,7 @@ class Batch:
         return y, counts
 
     def reduce(self, values, reduction: str | None, dtype=None):
-        """Weights, masks and reduces values as Keras does for a loss.
-
-        Args:
-            values: `(batch, ...)`, or of the shape of the prediction.
-            reduction: as in `keras.losses.Loss`.
-            dtype: the dtype of the result.
-        """
+        """Weights, masks and reduces values as Keras does for a loss."""
         weight = self.sample_weight
         if weight is not None:
             weight = ops.convert_to_tensor(weight)
@@ -118,12 +94,7 @@ class Batch:
         return _Given(reduction, dtype)(values, self.prediction, weight)
 
     def without_ignored(self, values, reduction: str | None):
-        """Makes a mean over all outcomes one over those not ignored.
-
-        Args:
-            values: the losses of the outcomes, 0 for those ignored.
-            reduction: as in `keras.losses.Loss`.
-        """
+        """Makes a mean over all outcomes one over those not ignored."""
         means = ("sum_over_batch_size", "mean")
         if self.ignored_label is None or reduction not in means:
             return values

@@ -20,15 +20,10 @@ class EnsembleLoss(LikelihoodLoss):
 
     So each member is trained as if it were alone, and the value does not
     depend on the number of members. The value is not the NLL of the mixture,
-    which is lower. `kl.metrics.NegativeLogLikelihood` measures that NLL.
+    which is lower.
 
-    `kl.Ensemble.compile` makes this loss from the loss that it is given.
-
-    Args:
-        loss: a `LikelihoodLoss`, the loss of one member.
-        members: number of members.
-        **parameters: parameters of the loss, by name. By default they are
-            those of `loss`. Learned parameters are learned for each member.
+    The parameters of the loss are given by name, for all members. By default
+    they are those of `loss`.
     """
 
     def __init__(self, loss, members: int, **parameters):

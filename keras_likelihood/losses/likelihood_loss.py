@@ -140,13 +140,10 @@ class LikelihoodLoss(keras.losses.Loss):
         return names_in_output(self.likelihood, named, count)
 
     def sources(self, count: int = 0) -> dict[str, str]:
-        """Where the value of each parameter comes from.
+        """Where the value of each parameter comes from, by name.
 
-        Args:
-            count: number of parameters in the model's output.
-
-        Returns:
-            By name: `"fixed"`, `"global"`, `"data"` or `"predicted"`.
+        It is `"fixed"`, `"global"`, `"data"` or `"predicted"`, if the model's
+        output has `count` parameters.
         """
         found = dict.fromkeys(self._parameters.given, "fixed")
         found |= dict.fromkeys(self.data_parameters, "data")
@@ -163,13 +160,7 @@ class LikelihoodLoss(keras.losses.Loss):
         }
 
     def build(self, prediction_shape, count: int = 0):
-        """Makes the learned parameters for predictions of this shape.
-
-        Args:
-            prediction_shape: the shape, batch axis included.
-            count: number of parameters in the model's output, which are not
-                learned.
-        """
+        """Makes the parameters that are learned beside `count` predicted."""
         for parameter in self.learned_beside(count).values():
             if not parameter.built:
                 parameter.build(prediction_shape)
@@ -177,10 +168,7 @@ class LikelihoodLoss(keras.losses.Loss):
             parameter.build(prediction_shape)
 
     def parameter_values(self) -> dict:
-        """Current values of the fixed and the learned parameters, as NumPy.
-
-        The values of a `DataParameter` are in its `values()`.
-        """
+        """Values of the fixed and the learned parameters, as NumPy."""
         learned, data = self._parameters.learned, self._parameters.data
         return {
             name: learned[name].latest if name in learned else given
@@ -237,13 +225,8 @@ class LikelihoodLoss(keras.losses.Loss):
     def of(self, distribution, batch: Batch):
         """The loss of a batch whose distribution is known.
 
-        Args:
-            distribution: the `Likelihood` of the batch.
-            batch: the `Batch`.
-
-        Returns:
-            A number, or one value per example if `reduction` is `"none"`. It
-            is NaN if a target that counts is not finite.
+        It is a number, or one value per example if `reduction` is `"none"`. It
+        is NaN if a target that counts is not finite.
         """
         rank = distribution.event_rank
         weights = batch.weights(rank)
@@ -262,13 +245,10 @@ class LikelihoodLoss(keras.losses.Loss):
         return batch.reduce(values, self.reduction, self.dtype)
 
     def outcome_losses(self, distribution, y_true, weights):
-        """Loss of every outcome; a subclass may use the weights.
+        """Loss of every outcome, for possible targets.
 
-        Args:
-            distribution: a `Likelihood`.
-            y_true: targets, all of them possible.
-            weights: weights that broadcast with the outcomes, 0 where one does
-                not count. The loss is multiplied by them later.
+        A subclass may use the weights, which are 0 where an outcome does not
+        count. The loss is multiplied by them later.
         """
         return self.elementwise(distribution, y_true)
 

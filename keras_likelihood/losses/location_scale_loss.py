@@ -60,14 +60,7 @@ class LocationScaleLoss(LikelihoodLoss):
         self.balanced = bool(balanced)
 
     def prediction_weight(self, distribution):
-        """The constant weight of each outcome, before any balancing.
-
-        Args:
-            distribution: a likelihood with a `scale`.
-
-        Returns:
-            Tensor that broadcasts against the prediction.
-        """
+        """The constant weight of each outcome, before any balancing."""
         power = self.beta * distribution.scale_exponent()
         return ops.stop_gradient(distribution.scale**power)
 

@@ -44,11 +44,7 @@ class DistributionMetric(keras.metrics.Metric):
         self.parameters = parameters
 
     def bind(self, loss):
-        """Checks that this metric can judge what `loss` predicts.
-
-        Args:
-            loss: the `LikelihoodLoss` of the output.
-        """
+        """Checks that this metric can judge what a loss predicts."""
         if self._named not in (None, loss.likelihood) or self.parameters:
             raise ValueError(
                 f"The metric {self.name} uses the distribution of the "

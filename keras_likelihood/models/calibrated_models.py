@@ -24,12 +24,8 @@ from keras_likelihood.models.conformal import (
 class ConformalInterval(keras.Layer):
     """Calibrated intervals of one coverage; see `ConformalDistribution`.
 
-    Args:
-        bound: the bound of the calibration, `(1, ...)`.
-        likelihood, trust, units: the settings of the calibration.
-
-    Input: `[prediction, parameter, ...]`. Output: a dict of `prediction`,
-    `lower` and `upper`.
+    The bound of the calibration is `(1, ...)`. Input: `[prediction, parameter,
+    ...]`.
     """
 
     def __init__(self, bound, likelihood, trust, units, **kwargs):
@@ -54,13 +50,8 @@ class ConformalInterval(keras.Layer):
 class ConformalSet(keras.Layer):
     """Calibrated sets of one coverage; see `class_scores`.
 
-    Args:
-        bound: the bound of the calibration, `(1, ...)`, or `(classes,)`.
-        score, penalty, free_classes, allow_empty, by_class: the settings of
-            the calibration.
-
-    Input: probabilities `(batch, ..., classes)`, or those of yes. Output: a
-    dict of `probabilities` and `set`.
+    The bound of the calibration is `(1, ...)`, or `(classes,)`. Input:
+    probabilities `(batch, ..., classes)`, or those of yes.
     """
 
     def __init__(

@@ -29,18 +29,10 @@ def class_scores(
 
     The score `aps` is computed from the probabilities of c and of the less
     probable classes, added from the least probable up. So it is exact even if
-    the most probable class has probability 1. If the scores are randomised,
-    only a part of the probability of c counts.
-
-    Args:
-        probabilities: `(n, ..., classes)`.
-        score: `"aps"`, `"raps"` or `"lac"`.
-        penalty: the penalty of a class for each more probable class.
-        free_classes: number of classes without penalty.
-        random: uniform numbers `(n, ..., 1)` for the randomised scores, or
-            `None`.
-        rounded: whether to lower all scores by the rounding error of the
-            probabilities. Equal inputs then get equal sets.
+    the most probable class has probability 1. If the scores are randomised, by
+    uniform numbers `(n, ..., 1)`, only a part of the probability of c counts.
+    If they are `rounded`, they are lower by the rounding error of the
+    probabilities, so that equal inputs get equal sets.
     """
     p = np.asarray(probabilities, dtype="float64")
     slack = ROUNDING if rounded else 0.0
@@ -64,20 +56,10 @@ def class_scores(
 def prediction_sets(
     probabilities, scores, settings: dict, coverage, groups=None, seed=None
 ) -> np.ndarray:
-    """Which classes belong to the sets of a coverage.
+    """Which classes belong to the sets of a coverage, `(n, ..., classes)`.
 
-    Args:
-        probabilities: `(n, ..., classes)`, or the probability of yes, `(n,)`
-            or `(n, ..., 1)`.
-        scores: the `CalibrationScores`.
-        settings: the settings of the calibration: `score`, `penalty`,
-            `free_classes`, `randomized`, `allow_empty` and `by_class`.
-        coverage: in (0, 1).
-        groups: label of every example, or `None`.
-        seed: the random seed of the randomised scores.
-
-    Returns:
-        Booleans `(n, ..., classes)`.
+    The probabilities are `(n, ..., classes)`, or those of yes, `(n,)` or `(n,
+    ..., 1)`.
     """
     p = both_classes(probabilities)
     random = None
@@ -130,13 +112,7 @@ rounding of a quantile does not exclude a target of the same score.
 
 
 class ConformalDistribution:
-    """A distribution whose intervals were calibrated on held-out examples.
-
-    Args:
-        distribution: a `Likelihood`, which the model predicts.
-        scores: the calibration's scores.
-        groups: label of every example, or `None`.
-    """
+    """A distribution whose intervals were calibrated on held-out examples."""
 
     def __init__(
         self, distribution: Likelihood, scores: CalibrationScores, groups=None
@@ -192,10 +168,6 @@ def interval_scores(distribution: Likelihood, y) -> np.ndarray:
     Beyond a coverage of 0.998 the score grows with the distance from the
     interval of that coverage, in widths of this interval. So different
     outliers have different scores.
-
-    Args:
-        distribution: a `Likelihood` with `cdf` and `quantile`.
-        y: targets, of the prediction's shape.
     """
     y = checked_targets(y, distribution)
     dtype = keras.backend.standardize_dtype(distribution.prediction.dtype)
@@ -213,17 +185,12 @@ def interval_scores(distribution: Likelihood, y) -> np.ndarray:
 
 
 def tempered(distribution: Likelihood, trust, units: dict) -> Likelihood:
-    """The distribution with parameters that vary less.
+    """The distribution with parameters that vary less, for `trust` below 1.
 
         scale' = unit * (scale / unit)^trust
         other' = unit + trust * (other - unit)
 
-    Args:
-        distribution: a `Likelihood` with a location and a scale, or any if
-            `trust` is 1.
-        trust: in [0, 1], a number or an array that broadcasts with the
-            parameters.
-        units: dict by parameter of the values that do not change.
+    `units` are the values that do not change, by parameter.
     """
     if np.all(np.asarray(trust) == 1):
         return distribution

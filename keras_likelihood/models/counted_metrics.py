@@ -19,12 +19,6 @@ class CountedMetric(keras.metrics.Metric):
     Metrics of this package get the distribution. Metrics of Keras get class
     probabilities if the likelihood has classes (logits, if they are made with
     `from_logits=True`), and else the prediction.
-
-    Args:
-        metric: a `keras.metrics.Metric`.
-        key: key of the output.
-        is_weighted: whether sample weights count.
-        name: the name in the logs.
     """
 
     def __init__(self, metric, key, is_weighted: bool, name: str):
@@ -71,11 +65,7 @@ class CountedMetric(keras.metrics.Metric):
 
 
 class CountedMetrics:
-    """The metrics of all outputs, and the running means of their losses.
-
-    The metrics, as given to `compile`, are checked against the
-    `CompiledLosses`.
-    """
+    """The metrics of all outputs, and the running means of their losses."""
 
     def __init__(self, losses=None, metrics=None, weighted_metrics=None):
         self.metrics: list[CountedMetric] = []

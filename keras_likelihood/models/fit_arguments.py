@@ -18,11 +18,6 @@ def check_targets(losses, outputs, y, sample_weight=None):
 
     Arrays are checked as a whole, in one pass over the labels. Errors in other
     kinds of data, and in sequences that may be masked, show in the loss.
-
-    Args:
-        losses: the `CompiledLosses` of the model.
-        outputs: symbolic outputs of the model, or `None` if not known yet.
-        y, sample_weight: as given to `fit`.
     """
     if y is None:
         return
@@ -65,15 +60,12 @@ def _check_labels(loss, shape, y, weight):
 
 
 def standardize_weights(x, y, sample_weight=None, class_weight=None) -> tuple:
-    """Arguments of `fit` as Keras understands them with numbered targets.
+    """`(x, y, sample_weight, class_weight)` as Keras understands them.
 
     Keras gives weights the structure of the targets and takes classes from
     targets that are one array. Targets of `kl.indexed` are neither, so that
-    class weights become sample weights here, and sample weights by output
-    take the structure of the targets. Anything else is passed on.
-
-    Returns:
-        `(x, y, sample_weight, class_weight)`.
+    class weights become sample weights here, and sample weights by output take
+    the structure of the targets. Anything else is passed on.
     """
     if class_weight is not None and carries_index(x, y):
         if sample_weight is not None:

@@ -251,16 +251,7 @@ class LikelihoodStep(keras.Model):
 def _loss_and_distribution(loss, batch: Batch, index, training, weight):
     """Computes the loss of one output and trains its data parameters.
 
-    Args:
-        loss: a `LikelihoodLoss`.
-        batch: the `Batch` of the output.
-        index: row numbers of the examples, or `None`.
-        training: whether to move the rows.
-        weight: factor of this loss in the total, or `None` for 1.
-
-    Returns:
-        `(value, distribution)`: the loss before the rows move and without the
-        factor, and the `Likelihood`.
+    The loss is that before the rows move and without its weight in the total.
     """
     data = loss.data_parameters
     if training:

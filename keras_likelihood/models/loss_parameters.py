@@ -34,11 +34,9 @@ class LossParameters(keras.Layer):
         self.built = True
 
     def replace(self, parameters: dict, data_parameters: dict):
-        """Holds these parameters instead of those before.
+        """Holds these parameters, by name, instead of those before.
 
-        Args:
-            parameters: `GlobalParameter`s by name, trained by the optimizer.
-            data_parameters: `DataParameter`s by name, which train themselves.
+        The optimizer trains the first. Data parameters train themselves.
         """
         self._current.remembered |= self._values_by_key()
         self._current.parameters = dict(parameters)

@@ -14,11 +14,6 @@ def named_output(output, names: list[str]):
 
     It unpacks like any tuple. Converted to one array, as NumPy and
     scikit-learn do, it is the prediction.
-
-    Args:
-        output: a prediction, which is returned as it is, or
-            `(prediction, parameter, ...)`.
-        names: the names of the parameters.
     """
     prediction, parameters = split_output(output)
     if not parameters:
