@@ -132,7 +132,7 @@ class LikelihoodLoss(keras.losses.Loss):
         self._trainer = trainer
         return self.trainable_variables
 
-    def _predicted(self, count):
+    def predicted(self, count: int) -> list[str]:
         """Names of the parameters in an output that holds `count` of them."""
         named = [
             name for name, v in self._parameters.given.items() if v is not None
@@ -148,11 +148,11 @@ class LikelihoodLoss(keras.losses.Loss):
         found = dict.fromkeys(self._parameters.given, "fixed")
         found |= dict.fromkeys(self.data_parameters, "data")
         found |= dict.fromkeys(self._parameters.learned, "global")
-        return found | dict.fromkeys(self._predicted(count), "predicted")
+        return found | dict.fromkeys(self.predicted(count), "predicted")
 
     def learned_beside(self, count: int = 0) -> dict:
         """The `GlobalParameter`s that are used if `count` are predicted."""
-        predicted = self._predicted(count)
+        predicted = self.predicted(count)
         return {
             k: v
             for k, v in self._parameters.learned.items()

@@ -11,20 +11,28 @@ def adapt_heads(model, y, sample_weight=None):
     """Passes the targets of every output to its head; see `adapt`."""
     y, sample_weight = collect_targets(y, sample_weight)
     y, sample_weight, _ = split_index(y, sample_weight)
-    heads = _heads(model)
-    if isinstance(y, dict) != (list(heads) != [""]) or (
-        isinstance(y, dict) and set(y) - set(heads)
-    ):
+    output = model.output if getattr(model, "outputs", None) else None
+    keys = output if isinstance(output, dict) else [""]
+    found = {key: _head_behind(model, key) for key in keys}
+    heads = {key: head for key, head in found.items() if head is not None}
+    if not heads:
+        raise ValueError(
+            "`adapt` is for a model that ends in a head, such as "
+            "`kl.layers.ScaleHead`. Received: "
+            f"{type(model).__name__} {model.name!r} without one"
+        )
+    targets = y if isinstance(y, dict) else {"": y}
+    if set(targets) - set(heads):
         raise ValueError(
             "`adapt` needs the targets of the outputs that are heads, "
             f"{sorted(heads)}, in the structure of the outputs. "
             f"Received: {sorted(y) if isinstance(y, dict) else type(y)}"
         )
-    for key, targets in y.items() if isinstance(y, dict) else [("", y)]:
+    for key, target in targets.items():
         weight = sample_weight
         if isinstance(weight, dict):
             weight = weight.get(key)
-        heads[key].adapt(targets, sample_weight=weight)
+        heads[key].adapt(target, sample_weight=weight)
 
 
 def refuse_other_head(model, key, loss, parameters):
@@ -32,8 +40,7 @@ def refuse_other_head(model, key, loss, parameters):
     head = _head_behind(model, key)
     if head is None:
         return
-    sources = loss.sources(len(parameters))
-    expected = [n for n, source in sources.items() if source == "predicted"]
+    expected = loss.predicted(len(parameters))
     received = [p.name for p in head.likelihood.parameters]
     if expected != received or not _predicts_alike(
         head.likelihood, loss.likelihood
@@ -50,23 +57,7 @@ def _predicts_alike(one, other) -> bool:
     family = getattr(one, "family", None)
     if family is not None and family is getattr(other, "family", None):
         return one is other
-    constraints = (repr(v.prediction_constraint) for v in (one, other))
-    return len(set(constraints)) == 1
-
-
-def _heads(model):
-    """The heads that make the outputs, by key; `""` for a single one."""
-    output = model.output if getattr(model, "outputs", None) else None
-    keys = list(output) if isinstance(output, dict) else [""]
-    found = {key: _head_behind(model, key) for key in keys}
-    heads = {key: head for key, head in found.items() if head is not None}
-    if not heads:
-        raise ValueError(
-            "`adapt` is for a model that ends in a head, such as "
-            "`kl.layers.ScaleHead`. Received: "
-            f"{type(model).__name__} {model.name!r} without one"
-        )
-    return heads
+    return repr(one.prediction_constraint) == repr(other.prediction_constraint)
 
 
 def _head_behind(model, key) -> LikelihoodHead | None:

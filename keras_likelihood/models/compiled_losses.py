@@ -56,20 +56,22 @@ class CompiledLosses:
     def __init__(self, loss=None, loss_weights=None):
         given: dict = {"": loss}
         if isinstance(loss, dict):
-            given = dict(loss)
+            given = loss
         elif isinstance(loss, list):
             given = dict(enumerate(loss))
         for value in given.values():
-            if isinstance(value, dict | list | tuple):
-                _refuse_nested(value)
+            nested = isinstance(value, dict | list | tuple)
+            if nested and any(map(_is_ours, keras.tree.flatten(value))):
+                raise ValueError(
+                    "Likelihood losses need a dict or a list of outputs with "
+                    f"one level. Received: {value!r} inside of `loss`"
+                )
         self.by_key = {k: v for k, v in given.items() if _is_ours(v)}
-        self.others = {}
-        if self.by_key:
-            self.others = {
-                k: _as_loss(v)
-                for k, v in given.items()
-                if not (_is_ours(v) or v is None)
-            }
+        self.others = {
+            k: _as_loss(v)
+            for k, v in given.items()
+            if self.by_key and v is not None and not _is_ours(v)
+        }
         self.is_one = list(self.by_key) == [""]
         self._weights = loss_weights
 
@@ -87,11 +89,9 @@ class CompiledLosses:
             )
         if self.is_one:
             return
-        known: Any = ()
+        known: Any = outputs if isinstance(outputs, dict) else ()
         if isinstance(outputs, list | tuple):
             known = range(len(outputs))
-        elif isinstance(outputs, dict):
-            known = outputs
         missing = [k for k in self.all() if k not in known]
         if missing:
             raise ValueError(
@@ -103,29 +103,19 @@ class CompiledLosses:
     def weight(self, key) -> float | None:
         """The factor of the loss of the output `key`, or `None` for 1."""
         weights = self._weights
-        if self.is_one and isinstance(weights, dict | list | tuple):
-            values = list(
-                weights.values() if isinstance(weights, dict) else weights
+        if not self.is_one or not isinstance(weights, dict | list | tuple):
+            return entry(weights, key)
+        values = weights.values() if isinstance(weights, dict) else weights
+        if len(values) != 1:
+            raise ValueError(
+                "`loss_weights` must be one number for one output, or a dict "
+                f"by output. Received: {weights}"
             )
-            if len(values) != 1:
-                raise ValueError(
-                    "`loss_weights` must be one number for one output, or a "
-                    f"dict by output. Received: {weights}"
-                )
-            return values[0]
-        return entry(weights, key)
+        return next(iter(values))
 
 
 def _is_ours(loss):
     return isinstance(loss, LikelihoodLoss)
-
-
-def _refuse_nested(losses):
-    if any(map(_is_ours, keras.tree.flatten(losses))):
-        raise ValueError(
-            "Likelihood losses need a dict or a list of outputs with one "
-            f"level. Received: {losses!r} inside of `loss`"
-        )
 
 
 def _as_loss(loss):
@@ -139,7 +129,4 @@ class _Function(keras.losses.Loss):
 
     def __init__(self, function):
         super().__init__(getattr(function, "__name__", "loss"))
-        self.function = function
-
-    def call(self, y_true, y_pred):
-        return self.function(y_true, y_pred)
+        self.call = function

@@ -6,7 +6,6 @@ import keras
 import numpy as np
 
 from keras_likelihood.backend.registration import serializable
-from keras_likelihood.data_parameters.indexed import split_index
 from keras_likelihood.layers.member_outputs import MemberOutputs
 from keras_likelihood.layers.target_units import collect_targets
 from keras_likelihood.likelihoods.output import split_output
@@ -104,7 +103,6 @@ class Ensemble(LikelihoodModel):
         See `LikelihoodModel.adapt`.
         """
         y, sample_weight = collect_targets(y, sample_weight)
-        y, sample_weight, _ = split_index(y, sample_weight)
         for member in self.members:
             adapt_heads(member, y, sample_weight)
 

@@ -1,12 +1,15 @@
 """A Keras model whose loss is a likelihood."""
 
+import collections
+import functools
 import inspect
 from typing import Any
 
 import keras
+import numpy as np
 
 from keras_likelihood.backend.kept_values import keeping_values
-from keras_likelihood.backend.private import become
+from keras_likelihood.backend.private import become, functional_model_class
 from keras_likelihood.backend.processes import (
     in_step,
     joint_count,
@@ -18,7 +21,6 @@ from keras_likelihood.data_parameters.numbered_batches import carries_index
 from keras_likelihood.likelihoods.output import split_output
 from keras_likelihood.losses.likelihood_loss import LikelihoodLoss
 from keras_likelihood.models.adapted_heads import adapt_heads, refuse_other_head
-from keras_likelihood.models.building import build_model, build_optimizer
 from keras_likelihood.models.compiled_losses import (
     CompiledLosses,
     entry,
@@ -26,15 +28,12 @@ from keras_likelihood.models.compiled_losses import (
 )
 from keras_likelihood.models.counted_metrics import CountedMetrics
 from keras_likelihood.models.fit_arguments import (
+    build_model,
+    build_optimizer,
     check_targets,
     standardize_weights,
 )
-from keras_likelihood.models.functional import (
-    describes_graph,
-    functional_class,
-)
 from keras_likelihood.models.likelihood_step import LikelihoodStep
-from keras_likelihood.models.named_output import named_output
 from keras_likelihood.models.own_callbacks import (
     expect_learned_scales,
     with_own_callbacks,
@@ -77,17 +76,16 @@ class LikelihoodModel(LikelihoodStep):
 
     def __new__(cls, *args, **kwargs):
         kind: Any = cls
-        if describes_graph(args, kwargs):
-            kind = functional_class(kind)
+        if _describes_graph(args, kwargs):
+            kind = _functional_class(kind)
         return super().__new__(kind)
 
     def __init__(self, *args, **kwargs):
         kind: Any = type(self)
-        if describes_graph(args, kwargs) and not hasattr(
-            kind, "_is_functional"
-        ):
+        is_functional = hasattr(kind, "_is_functional")
+        if _describes_graph(args, kwargs) and not is_functional:
             # This is a subclass that passes its graph to `super().__init__`.
-            become(self, functional_class(kind))
+            become(self, _functional_class(kind))
         super().__init__(*args, **kwargs)
 
     @classmethod
@@ -313,16 +311,12 @@ class LikelihoodModel(LikelihoodStep):
         losses = self._compiled.losses
         if not losses.by_key:
             return output
-        if losses.is_one and not isinstance(output, dict):
-            return _named(losses.by_key[""], output)
-        is_dict = isinstance(output, dict)
-        named = {
-            key: _named(losses.by_key.get(key), value)
-            for key, value in dict(
-                output if is_dict else enumerate(output)
-            ).items()
-        }
-        return named if is_dict else list(named.values())
+        by_key = losses.by_key
+        if isinstance(output, dict):
+            return {k: _named(by_key.get(k), v) for k, v in output.items()}
+        if losses.is_one:
+            return _named(by_key[""], output)
+        return [_named(by_key.get(i), v) for i, v in enumerate(output)]
 
     def predict_distribution(self, x, **kwargs):
         """The fitted likelihood of the targets of `x`.
@@ -377,11 +371,51 @@ def _refuse_jit_with_file(losses):
         )
 
 
-def _named(loss, output):
-    if loss is None:
-        return output
-    count = len(split_output(output)[1])
-    sources = loss.sources(count)
-    return named_output(
-        output, [n for n, source in sources.items() if source == "predicted"]
+def _describes_graph(args, kwargs):
+    """Whether a model is made from inputs and outputs."""
+    return len(args) + ("inputs" in kwargs) + ("outputs" in kwargs) >= 2
+
+
+@functools.cache
+def _functional_class(cls: Any) -> Any:
+    """`cls` as a class of functional models, with the same saved name."""
+    functional = functional_model_class()
+    if issubclass(cls, functional):
+        return cls
+    made = type(
+        cls.__name__,
+        (cls, functional),
+        {"__module__": cls.__module__, "_is_functional": True},
     )
+    package, _, name = keras.saving.get_registered_name(cls).rpartition(">")
+    if package:
+        keras.saving.register_keras_serializable(package, name)(made)
+        # A file in the old .h5 format names the class alone.
+        keras.saving.get_custom_objects().setdefault(name, made)
+    return made
+
+
+def _named(loss, output):
+    """`(prediction, parameter, ...)` as a tuple whose entries have names.
+
+    It unpacks like any tuple. Converted to one array, as NumPy and
+    scikit-learn do, it is the prediction.
+    """
+    _, parameters = split_output(output)
+    if loss is None or not parameters:
+        return output
+    names = loss.predicted(len(parameters))
+    return _named_tuple("prediction", *names)._make(output)
+
+
+@functools.cache
+def _named_tuple(*fields):
+    make: Any = collections.namedtuple
+    made = make("Output", fields)
+    made.ndim = property(lambda self: np.ndim(self[0]))
+    made.__array__ = lambda self, dtype=None, copy=None: np.array(
+        self[0], dtype=dtype, copy=copy
+    )
+    # Pickles as a plain tuple.
+    made.__reduce__ = lambda self: (tuple, (tuple(self),))
+    return made
