@@ -161,8 +161,7 @@ class LikelihoodModel(LikelihoodStep):
         self.__dict__.update(loss=loss, counted=counted)
         self._compiled.losses, self._compiled.given = losses, given
         self.loss_parameters.replace({}, {})
-        outputs = self._known_outputs()
-        if outputs is not None:
+        if (outputs := self._known_outputs()) is not None:
             self._adopt(outputs)
         expect_learned_scales(self)
 
@@ -218,13 +217,11 @@ class LikelihoodModel(LikelihoodStep):
         self.loss_parameters.replace(learned, self.data_parameters)
 
     def _refuse_loss_of_lone_prediction(self, loss):
-        outputs = getattr(self, "outputs", None) and self.output
-        one_loss = isinstance(loss, str) or callable(loss)
-        if (
-            one_loss
-            and not isinstance(loss, LikelihoodLoss)
-            and split_output(outputs)[1]
+        if isinstance(loss, LikelihoodLoss) or not (
+            isinstance(loss, str) or callable(loss)
         ):
+            return
+        if split_output(getattr(self, "outputs", None) and self.output)[1]:
             raise ValueError(
                 "The model's output is a prediction with parameters, which "
                 "needs a loss of `keras_likelihood.losses`. "
@@ -254,7 +251,7 @@ class LikelihoodModel(LikelihoodStep):
         given["callbacks"] = with_own_callbacks(self, **given)
         if own:
             named = ("x", "y", "sample_weight", "class_weight")
-            values = standardize_weights(*(given.get(name) for name in named))
+            values = standardize_weights(*map(given.get, named))
             given.update(zip(named, values, strict=True))
         build_optimizer(self)
         try:
@@ -273,16 +270,13 @@ class LikelihoodModel(LikelihoodStep):
                 "Within `joint_training` the processes train by `fit`. "
                 "Received: `train_on_batch`"
             )
+        given = (x, y, sample_weight, class_weight)
         own = self.data_parameters.values()
         if own:
-            x, y, sample_weight, class_weight = standardize_weights(
-                x, y, sample_weight, class_weight
-            )
-        self._check_targets(y, sample_weight)
+            given = standardize_weights(*given)
+        self._check_targets(*given[1:3])
         build_optimizer(self)
-        logs = super().train_on_batch(
-            x, y, sample_weight, class_weight, **kwargs
-        )
+        logs = super().train_on_batch(*given, **kwargs)
         for parameter in own:
             parameter.check()
         return logs
@@ -357,13 +351,12 @@ class LikelihoodModel(LikelihoodStep):
 
 
 def _refuse_jit_with_file(losses):
-    stored = [
-        p
+    has_file = any(
+        isinstance(parameter.table, FileTable)
         for loss in losses.by_key.values()
-        for p in loss.data_parameters.values()
-        if isinstance(p.table, FileTable)
-    ]
-    if stored and keras.backend.backend() == "tensorflow":
+        for parameter in loss.data_parameters.values()
+    )
+    if has_file and keras.backend.backend() == "tensorflow":
         raise ValueError(
             "A data parameter with a `FileTable` needs a step that is not "
             "compiled by XLA on TensorFlow; leave `jit_compile` at 'auto'. "

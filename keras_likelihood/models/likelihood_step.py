@@ -22,26 +22,18 @@ from keras_likelihood.models.counted_metrics import CountedMetrics
 from keras_likelihood.models.loss_parameters import LossParameters
 
 
-@contextlib.contextmanager
-def whole_file(filepath, options: dict):
-    """Yields where to save, for `filepath` to be replaced in one move.
+def _whole_file(filepath, overwrite=True, max_shard_size=None, **_):
+    """A context of where to save, for `filepath` to be replaced in one move.
 
     Folders, remote paths, shards and files that must not be replaced are left
     to Keras.
     """
     path = str(filepath)
     one_file = path.endswith((".keras", ".weights.h5")) and "://" not in path
-    folder = os.path.dirname(os.path.realpath(path))
-    if (
-        not one_file
-        or not options.get("overwrite", True)
-        or options.get("max_shard_size")
-        or not os.path.isdir(folder)
-    ):
-        yield filepath
-        return
-    with replacing(filepath) as temporary:
-        yield str(temporary)
+    in_folder = os.path.isdir(os.path.dirname(os.path.realpath(path)))
+    if one_file and in_folder and overwrite and not max_shard_size:
+        return replacing(filepath)
+    return contextlib.nullcontext(filepath)
 
 
 class LikelihoodStep(keras.Model):
@@ -55,15 +47,13 @@ class LikelihoodStep(keras.Model):
 
     def __new__(cls, *args, **kwargs):
         model = super().__new__(cls)
-        model.__dict__["_loss_parameters"] = LossParameters(
-            name="loss_parameters"
-        )
-        model.__dict__["counted"] = CountedMetrics()
-        # Keras does not track the attributes of a plain namespace.
-        model.__dict__["_compiled"] = types.SimpleNamespace(
-            losses=CompiledLosses(),
-            given={},
-            outputs=None,
+        model.__dict__.update(
+            _loss_parameters=LossParameters(name="loss_parameters"),
+            counted=CountedMetrics(),
+            # Keras does not track the attributes of a plain namespace.
+            _compiled=types.SimpleNamespace(
+                losses=CompiledLosses(), given={}, outputs=None
+            ),
         )
         return model
 
@@ -84,8 +74,7 @@ class LikelihoodStep(keras.Model):
 
     def get_metrics_result(self):
         """As `keras.Model.get_metrics_result`, over all joint processes."""
-        counted = [v for m in self.metrics for v in m.variables]
-        with summed(counted):
+        with summed([v for m in self.metrics for v in m.variables]):
             return super().get_metrics_result()
 
     @property
@@ -105,9 +94,10 @@ class LikelihoodStep(keras.Model):
         return super().non_trainable_weights + self._loss_variables(False)
 
     def _loss_variables(self, trainable):
-        held = self.loss_parameters.variables
         return [
-            v for v in held if (v.trainable and self.trainable) is trainable
+            v
+            for v in self.loss_parameters.variables
+            if (v.trainable and self.trainable) is trainable
         ]
 
     def get_weights(self):
@@ -151,12 +141,12 @@ class LikelihoodStep(keras.Model):
                 "An .h5 file cannot hold what the loss has learned; save as "
                 f"'.keras'. Received: {os.fspath(filepath)!r}"
             )
-        with alone(), whole_file(filepath, kwargs) as target:
+        with alone(), _whole_file(filepath, **kwargs) as target:
             return super().save(target, *args, **kwargs)
 
     def save_weights(self, filepath, *args, **kwargs):
         """Like `keras.Model.save_weights`; writes a whole file or none."""
-        with alone(), whole_file(filepath, kwargs) as target:
+        with alone(), _whole_file(filepath, **kwargs) as target:
             return super().save_weights(target, *args, **kwargs)
 
     def summary(self, *args, **kwargs):
@@ -221,7 +211,7 @@ class LikelihoodStep(keras.Model):
         return sum(self._weighted(key, value) for key, _, value, _ in outputs)
 
     def _weighted(self, key, value):
-        weight = self._compiled.losses.weight(key)
+        weight = self.loss_weight(key)
         return value if weight is None else value * weight
 
     def _each_output(self, y, y_pred, sample_weight, index, training):
@@ -232,14 +222,14 @@ class LikelihoodStep(keras.Model):
             given = (entry(part, key) for part in (y, y_pred, sample_weight))
             if isinstance(loss, LikelihoodLoss):
                 batch = loss.batch(*given)
-                value, distribution = _loss_and_distribution(
+                found = _loss_and_distribution(
                     loss, batch, index, training, losses.weight(key)
                 )
             else:
                 target, output, weight = given
                 batch = Batch(output, target, weight)
-                value, distribution = loss(target, output, weight), None
-            yield key, batch, value, distribution
+                found = loss(target, output, weight), None
+            yield key, batch, *found
 
     def compute_metrics(self, x, y, y_pred, sample_weight=None):
         """The results of the metrics, which `compute_loss` has counted."""

@@ -38,7 +38,10 @@ class LossParameters(keras.Layer):
 
         The optimizer trains the first. Data parameters train themselves.
         """
-        self._current.remembered |= self._values_by_key()
+        self._current.remembered |= {
+            _key(name, parameter): np.asarray(parameter.latest)
+            for name, parameter in self._current.parameters.items()
+        }
         self._current.parameters = dict(parameters)
         self._current.data_parameters = dict(data_parameters)
         numbered = self._current.remembered.get(_NUMBERED)
@@ -51,7 +54,7 @@ class LossParameters(keras.Layer):
 
     def _give_rows(self):
         for name, parameter in self._current.data_parameters.items():
-            state = self._current.remembered.pop(_data_key(name), None)
+            state = self._current.remembered.pop(f"data_{name}", None)
             if state is not None:
                 _assign_all(parameter.variables, state, name)
 
@@ -59,14 +62,14 @@ class LossParameters(keras.Layer):
         value = self._current.remembered.get(_key(name, parameter))
         if value is None or not parameter.is_fresh:
             return
-        if np.shape(value) != np.shape(parameter.latest):
-            warnings.warn(
-                f"The {name} starts anew: it had the shape {np.shape(value)} "
-                f"and now has {np.shape(parameter.latest)}.",
-                stacklevel=5,
-            )
+        if np.shape(value) == np.shape(parameter.latest):
+            parameter.latest = value
             return
-        parameter.latest = value
+        warnings.warn(
+            f"The {name} starts anew: it had the shape {np.shape(value)} and "
+            f"now has {np.shape(parameter.latest)}.",
+            stacklevel=5,
+        )
 
     def forget(self):
         """Removes the kept values, so that the next loss starts again."""
@@ -75,10 +78,8 @@ class LossParameters(keras.Layer):
 
     @property
     def variables(self):
-        held = (
-            *self._current.parameters.values(),
-            *self._current.data_parameters.values(),
-        )
+        now = self._current
+        held = (*now.parameters.values(), *now.data_parameters.values())
         # Two losses may share a parameter.
         return list({id(v): v for p in held for v in p.variables}.values())
 
@@ -95,11 +96,10 @@ class LossParameters(keras.Layer):
             value = np.asarray(parameter.latest)
             text = f"{value:.4g}" if value.ndim == 0 else f"shape {value.shape}"
             lines.append(f"{name}: {text}, learned by the loss")
-        for name, parameter in self._current.data_parameters.items():
-            lines.append(
-                f"{name}: one for each of {parameter.num_examples} examples"
-            )
-        return lines
+        return lines + [
+            f"{name}: one for each of {parameter.num_examples} examples"
+            for name, parameter in self._current.data_parameters.items()
+        ]
 
     def save_own_variables(self, store):
         for name, parameter in self._current.parameters.items():
@@ -110,7 +110,7 @@ class LossParameters(keras.Layer):
             for i, variable in enumerate(parameter.variables):
                 # The rows of a file need not fit in memory.
                 value = getattr(variable, "rows", variable.numpy)()
-                store[f"{_data_key(name)}.{i}"] = value
+                store[f"data_{name}.{i}"] = value
 
     def load_own_variables(self, store):
         keys = list(store.keys())
@@ -135,16 +135,16 @@ class LossParameters(keras.Layer):
             return
         self._remember(store, keys)
         for name, parameter in self._current.parameters.items():
-            key = _key(name, parameter)
+            key, variable = _key(name, parameter), parameter.unconstrained
             if key not in keys:
                 continue
-            if tuple(store[key].shape) != tuple(parameter.unconstrained.shape):
+            if tuple(store[key].shape) != tuple(variable.shape):
                 raise ValueError(
                     f"The saved {name} has another shape. Expected: "
-                    f"{tuple(parameter.unconstrained.shape)}. "
+                    f"{tuple(variable.shape)}. "
                     f"Received: {tuple(store[key].shape)}"
                 )
-            parameter.unconstrained.assign(store[key])
+            variable.assign(store[key])
         self._give_rows()
 
     def _remember(self, store, keys):
@@ -159,12 +159,6 @@ class LossParameters(keras.Layer):
             if isinstance(state, dict):
                 remembered[key] = [state[i] for i in sorted(state)]
 
-    def _values_by_key(self):
-        return {
-            _key(name, parameter): np.asarray(parameter.latest)
-            for name, parameter in self._current.parameters.items()
-        }
-
 
 _NUMBERED = "numbered"
 """Key of the variables of a file of version 0.1, which have no names."""
@@ -172,10 +166,6 @@ _NUMBERED = "numbered"
 
 def _key(name, parameter):
     return f"{name}@{parameter.likelihood.name()}"
-
-
-def _data_key(name):
-    return f"data_{name}"
 
 
 def _assign_all(variables, values, name):

@@ -41,17 +41,13 @@ def expect_learned_scales(model):
     A learned noise gets its prior here, so that the loss of a loaded model is
     the loss of the saved one.
     """
-    weights = adaptive_weights(model) if model.built else []
-    for weight in weights:
-        weight.regularizer.claim(weight).expect_callback()
-    attach_noise_prior(
-        model,
-        [
-            w
-            for w in weights
-            if w.regularizer.objective == "evidence" and w.regularizer.trainable
-        ],
-    )
+    evidence = []
+    for weight in adaptive_weights(model) if model.built else []:
+        regularizer = weight.regularizer
+        regularizer.claim(weight).expect_callback()
+        if regularizer.objective == "evidence" and regularizer.trainable:
+            evidence.append(weight)
+    attach_noise_prior(model, evidence)
 
 
 def without_held_out(callbacks=None, **given) -> dict:
@@ -62,18 +58,17 @@ def without_held_out(callbacks=None, **given) -> dict:
     for learner in _listed(callbacks):
         if not isinstance(learner, LearnScales) or learner.share is None:
             continue
-        x, y = given.get("x"), given.get("y")
-        if not is_arrays(x):
+        names = ("x", "y", "sample_weight")
+        rows = tuple(map(given.get, names))
+        if not is_arrays(rows[0]):
             raise ValueError(
                 "`LearnScales(held_out=share)` takes rows off arrays. For a "
-                "data set give held-out rows. "
-                f"Received: held_out={learner.share} and {type(x).__name__}"
+                "data set give held-out rows. Received: "
+                f"held_out={learner.share} and {type(rows[0]).__name__}"
             )
-        weight = given.get("sample_weight")
-        kept, held_out = split_rows((x, y, weight), learner.share)
-        x, y, weight = kept
-        learner.use_rows(x, y, weight, held_out)
-        return {"x": x, "y": y, "sample_weight": weight}
+        kept, held_out = split_rows(rows, learner.share)
+        learner.use_rows(*kept, held_out)
+        return dict(zip(names, kept, strict=True))
     return {}
 
 
