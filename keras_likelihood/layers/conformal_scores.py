@@ -1,5 +1,6 @@
 """Scores of calibration examples, and the bound that follows from them."""
 
+import dataclasses
 import math
 
 import keras
@@ -9,6 +10,7 @@ from keras_likelihood.backend.registration import serializable
 from keras_likelihood.likelihoods.checks import check_coverage
 
 
+@dataclasses.dataclass(frozen=True, eq=False)
 class CalibrationScores:
     """Scores of calibration examples; a larger score is a worse fit.
 
@@ -23,10 +25,9 @@ class CalibrationScores:
     one group of the rising `labels` after the other.
     """
 
-    def __init__(self, values, labels: list | None, sizes: list):
-        self.values = values
-        self.labels = labels
-        self.sizes = sizes
+    values: np.ndarray
+    labels: list | None
+    sizes: list[int]
 
     @classmethod
     def of(cls, scores, groups=None) -> "CalibrationScores":
@@ -43,9 +44,8 @@ class CalibrationScores:
         groups = as_groups(groups, len(scores))
         labels = np.unique(groups)
         parts = [np.sort(scores[groups == label], axis=0) for label in labels]
-        return cls(
-            np.concatenate(parts), labels.tolist(), [len(p) for p in parts]
-        )
+        sizes = [len(part) for part in parts]
+        return cls(np.concatenate(parts), labels.tolist(), sizes)
 
     def threshold(self, coverage: float, groups=None, count: int = 1):
         """The bound that a new score keeps with the given probability.
@@ -75,11 +75,8 @@ class CalibrationScores:
                 f"{self.labels[:10]}. Received: {unknown[:5].tolist()}"
             )
         present, index = np.unique(groups, return_inverse=True)
-        bounds = [
-            self._of_group(self.labels.index(label), coverage)
-            for label in present.tolist()
-        ]
-        return np.stack(bounds)[index]
+        places = map(self.labels.index, present.tolist())
+        return np.stack([self._of_group(i, coverage) for i in places])[index]
 
     def _of_group(self, position, coverage):
         count = self.sizes[position]
@@ -87,18 +84,14 @@ class CalibrationScores:
         # coverage above a whole number.
         rank = math.ceil((count + 1) * coverage - 1e-9)
         if rank > count:
-            where = (
-                ""
-                if self.labels is None
-                else (f" in group {self.labels[position]!r}")
-            )
+            labels = self.labels
+            where = f" in group {labels[position]!r}" if labels else ""
             raise ValueError(
                 f"A coverage of {coverage:g} needs at least "
                 f"{examples_needed(coverage)} calibration examples{where}. "
                 f"Received: {count}"
             )
-        first = sum(self.sizes[:position])
-        return self.values[first + rank - 1]
+        return self.values[sum(self.sizes[:position]) + rank - 1]
 
 
 def examples_needed(coverage: float) -> int:
@@ -151,9 +144,8 @@ class ConformalScores(keras.Layer):
         cls, scores: CalibrationScores, settings: dict, **kwargs
     ) -> "ConformalScores":
         """A layer that keeps these scores."""
-        layer = cls(
-            scores.values.shape, settings, scores.labels, scores.sizes, **kwargs
-        )
+        shape, labels = scores.values.shape, scores.labels
+        layer = cls(shape, settings, labels, scores.sizes, **kwargs)
         layer.parts.assign(split(scores.values))
         return layer
 

@@ -103,7 +103,7 @@ class LikelihoodHead(keras.Layer):
         super().__init__(**kwargs)
         self.likelihood: Any = likelihoods.get(likelihood)
         self.units = units
-        options = {
+        self._options = {
             "conditioning": conditioning,
             "dimension": dimension,
             "isolated": isolated,
@@ -114,14 +114,13 @@ class LikelihoodHead(keras.Layer):
             "clipnorm": clipnorm,
             "constraint": constraint,
         }
-        options["constraint"] = {
+        self._options["constraint"] = {
             p.name: constraints.get(
-                _option(self.likelihood, options, "constraint", p.name)
+                self._option("constraint", p.name)
                 or _default_constraint(self.likelihood, p)
             )
             for p in self.likelihood.parameters
         }
-        self._options = options
         self._is_constrained = activation is None
         self.prediction = keras.layers.Dense(
             units,
@@ -183,13 +182,9 @@ class LikelihoodHead(keras.Layer):
         if self.target_units is None:
             self._start_at(np.average(y, axis=0, weights=weight), constraint)
             return
-        shared = (
-            _option(self.likelihood, self._options, "dimension", "scale")
-            == "scalar"
-        )
-        self.target_units.set(
-            *centre_and_spread(y, self.units, weight, one_spread=shared)
-        )
+        shared = self._option("dimension", "scale") == "scalar"
+        found = centre_and_spread(y, self.units, weight, one_spread=shared)
+        self.target_units.set(*found)
 
     def _start_at(self, mean, constraint):
         start = constraint.inverse(np.reshape(mean, (-1, self.units)).mean(0))
@@ -201,24 +196,33 @@ class LikelihoodHead(keras.Layer):
         self.prediction.bias.assign(start.astype("float32"))
 
     def _make_parameter(self, name):
-        options = {
-            option: _option(self.likelihood, self._options, option, name)
-            for option in self._options
-        }
+        options = {o: self._option(o, name) for o in self._options}
         conditioning = options.pop("conditioning")
         options |= {"name": name, "dtype": self.dtype_policy}
         if conditioning == "predicted":
-            return PredictedParameter(
-                self.likelihood, name, self.units, **options
-            )
+            kind = self.likelihood
+            return PredictedParameter(kind, name, self.units, **options)
         if conditioning == "global":
             del options["isolated"], options["normalize"]
-            parameter = GlobalParameter(**options)
-            return parameter.bind(self.likelihood, name)
+            return GlobalParameter(**options).bind(self.likelihood, name)
         raise ValueError(
             "`conditioning` must be 'predicted' or 'global'. Give data "
             f"parameters to the loss. Received: {conditioning!r}"
         )
+
+    def _option(self, option, name):
+        """The value of an option for one parameter."""
+        value = self._options[option]
+        if not isinstance(value, dict) or "class_name" in value:
+            return value
+        known = [p.name for p in self.likelihood.parameters]
+        if unknown := sorted(set(value) - set(known)):
+            raise ValueError(
+                f"`{option}` may name the parameters {known}. "
+                f"Received: {unknown}"
+            )
+        signature = inspect.signature(LikelihoodHead.__init__)
+        return value.get(name, signature.parameters[option].default)
 
     def build(self, input_shape):
         self.prediction.build(input_shape)
@@ -241,35 +245,30 @@ class LikelihoodHead(keras.Layer):
         ]
         if self.target_units is not None:
             prediction = self.target_units(prediction)
-            parameters = [
-                self.target_units.stretch(value) if p.name == "scale" else value
-                for p, value in zip(
-                    self.likelihood.parameters, parameters, strict=True
-                )
-            ]
+            for at, parameter in enumerate(self.likelihood.parameters):
+                if parameter.name == "scale":
+                    scale = self.target_units.stretch(parameters[at])
+                    parameters[at] = scale
         return (prediction, *parameters) if parameters else prediction
 
     def get_config(self):
-        options = dict(self._options)
-        options["constraint"] = {
-            name: keras.saving.serialize_keras_object(constraint)
-            for name, constraint in self._options["constraint"].items()
+        dense = self.prediction.get_config()
+        names = ("activation", "kernel_initializer", "kernel_regularizer")
+        constraint = {
+            name: keras.saving.serialize_keras_object(value)
+            for name, value in self._options["constraint"].items()
         }
-        return {
+        config = {
             **super().get_config(),
             "likelihood": self.likelihood.name(),
             "units": self.units,
-            **options,
-            "activation": None
-            if self._is_constrained
-            else keras.activations.serialize(self.prediction.activation),
-            "kernel_initializer": keras.initializers.serialize(
-                self.prediction.kernel_initializer
-            ),
-            "kernel_regularizer": keras.regularizers.serialize(
-                self.prediction.kernel_regularizer
-            ),
+            **self._options,
+            "constraint": constraint,
+            **{name: dense[name] for name in names},
         }
+        if self._is_constrained:
+            config["activation"] = None
+        return config
 
     @classmethod
     def from_config(cls, config):
@@ -281,21 +280,6 @@ class LikelihoodHead(keras.Layer):
             declared = {p.name: p.constraint for p in likelihood.parameters}
             config = {**config, "constraint": {**declared, **given}}
         return super().from_config(config)
-
-
-def _option(likelihood, options, option, name):
-    """The value of an option for one parameter."""
-    value = options[option]
-    if not isinstance(value, dict) or "class_name" in value:
-        return value
-    known = [p.name for p in likelihood.parameters]
-    unknown = sorted(set(value) - set(known))
-    if unknown:
-        raise ValueError(
-            f"`{option}` may name the parameters {known}. Received: {unknown}"
-        )
-    signature = inspect.signature(LikelihoodHead.__init__)
-    return value.get(name, signature.parameters[option].default)
 
 
 def _default_constraint(likelihood, parameter):

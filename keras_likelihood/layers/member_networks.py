@@ -84,38 +84,27 @@ class MemberNetworks(keras.Layer):
             outputs -= 1
         sizes = [input_shape[-1], *self.hidden, outputs]
         names = [f"hidden_{i}" for i in range(len(self.hidden))] + ["head"]
-        self._dense = [
-            (
-                self.add_weight(
-                    name=f"{name}_kernel",
-                    shape=(self.members, size, units),
-                    initializer=keras.initializers.RandomNormal(
-                        0.0,
-                        0.02 if name == "head" else math.sqrt(2 / size),
-                        seed=int(seeds.integers(2**31)),
-                    ),
-                ),
-                self.add_weight(
-                    name=f"{name}_bias",
-                    shape=(self.members, 1, units),
-                    initializer="zeros",
-                ),
+        self._dense = []
+        pairs = itertools.pairwise(sizes)
+        for name, (size, units) in zip(names, pairs, strict=True):
+            normal = keras.initializers.RandomNormal(
+                stddev=0.02 if name == "head" else math.sqrt(2 / size),
+                seed=int(seeds.integers(2**31)),
             )
-            for name, (size, units) in zip(
-                names, itertools.pairwise(sizes), strict=True
-            )
-        ]
+            shape, start = (self.members, size, units), (self.members, 1, units)
+            kernel = self.add_weight(shape, normal, name=f"{name}_kernel")
+            bias = self.add_weight(start, "zeros", name=f"{name}_bias")
+            self._dense.append((kernel, bias))
         self._start = np.zeros(outputs)
         for at, (name, constraint) in enumerate(self._constraints.items(), 1):
             initial = self.likelihood.parameter(name).initial
             # The gaps are the last parameter, and several.
             self._start[at:] = constraint.inverse(initial)
         self._start_head()
-        for name, value in {"centre": "zeros", "spread": "ones"}.items():
-            weight = self.add_weight(
-                name=name, shape=(), initializer=value, trainable=False
-            )
-            setattr(self, name, weight)
+        self.centre, self.spread = (
+            self.add_weight((), start, trainable=False, name=name)
+            for name, start in (("centre", "zeros"), ("spread", "ones"))
+        )
 
     def _start_head(self):
         _, bias = self._dense[-1]

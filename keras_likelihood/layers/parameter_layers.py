@@ -64,17 +64,15 @@ class GlobalParameter(keras.Layer):
         Binding it again to the same parameter changes nothing.
         """
         likelihood = likelihoods.get(likelihood)
-        bound = (likelihood, name)
-        if self.likelihood is not None:
-            if bound != (self.likelihood, self.parameter):
-                raise ValueError(
-                    "A GlobalParameter stands for one parameter of one "
-                    f"likelihood. Received: {name!r} of {likelihood.name()} "
-                    f"for the {self.parameter!r} of "
-                    f"{self.likelihood.name()}"
-                )
+        if (self.likelihood, self.parameter) == (likelihood, name):
             return self
-        self.likelihood, self.parameter = bound
+        if self.likelihood is not None:
+            raise ValueError(
+                "A GlobalParameter stands for one parameter of one likelihood. "
+                f"Received: {name!r} of {likelihood.name()} for the "
+                f"{self.parameter!r} of {self.likelihood.name()}"
+            )
+        self.likelihood, self.parameter = likelihood, name
         declared = likelihood.parameter(name)
         self._constraint = self.constraint or declared.constraint
         self.start = declared.initial if self.initial is None else self.initial
@@ -89,11 +87,9 @@ class GlobalParameter(keras.Layer):
                 "it is called. Received: a call of a parameter without one"
             )
         if not self.built:
-            self._add_weight(
-                self.likelihood.shape_of(
-                    self.parameter, input_shape, self.dimension
-                )
-            )
+            shape_of = self.likelihood.shape_of
+            shape = shape_of(self.parameter, input_shape, self.dimension)
+            self._add_weight(shape)
 
     def _add_weight(self, shape):
         start = np.resize(self._constraint.inverse(self.start), shape)
@@ -245,34 +241,26 @@ class PredictedParameter(keras.Layer):
     def call(self, features, training=None, mask=None):
         if self.isolated:
             features = ops.stop_gradient(features)
-        if self.normalize == "batch":
-            features = self.normalization(
-                features, training=training, mask=mask
-            )
-        elif self.normalize == "layer":
-            features = self.normalization(features)
+        if self.normalization is not None:
+            batch = {"training": training, "mask": mask}
+            given = batch if self.normalize == "batch" else {}
+            features = self.normalization(features, **given)
         if len(features.shape) > 2 and self.dimension != "element":
             features = _mean_over_positions(features, mask)
         kernel = ops.cast(self.control(self.kernel), features.dtype)
-        unconstrained = ops.cast(
-            ops.matmul(features, kernel), self.variable_dtype
-        )
-        return self.constraint(unconstrained + self.control(self.bias))
+        product = ops.cast(ops.matmul(features, kernel), self.variable_dtype)
+        return self.constraint(product + self.control(self.bias))
 
     def compute_mask(self, inputs, previous_mask=None):
         return previous_mask if self.dimension == "element" else None
 
     def get_config(self):
+        names = ("parameter", "units", "dimension", "isolated", "normalize")
         return {
             **super().get_config(),
             "likelihood": self.likelihood.name(),
-            "parameter": self.parameter,
-            "units": self.units,
-            "dimension": self.dimension,
-            "isolated": self.isolated,
-            "normalize": self.normalize,
+            **{name: getattr(self, name) for name in (*names, "initial")},
             "constraint": keras.saving.serialize_keras_object(self.constraint),
-            "initial": self.initial,
             **self.control.get_config(),
         }
 
@@ -285,23 +273,22 @@ def _mean_over_positions(features, mask):
     while len(weight.shape) < len(features.shape):
         weight = ops.expand_dims(weight, axis=-1)
     weight = weight * ops.ones_like(features[..., :1])
-    total = ops.sum(weight * features, axis=positions, keepdims=True)
-    return ops.divide_no_nan(
-        total, ops.sum(weight, axis=positions, keepdims=True)
+    total, count = (
+        ops.sum(values, axis=positions, keepdims=True)
+        for values in (weight * features, weight)
     )
+    return ops.divide_no_nan(total, count)
 
 
 def _normalization(kind, dtype):
     if kind is None:
         return None
-    if kind == "layer":
-        return keras.layers.LayerNormalization(
-            center=False, scale=False, dtype=dtype
+    kinds = {
+        "layer": keras.layers.LayerNormalization,
+        "batch": keras.layers.BatchNormalization,
+    }
+    if kind not in kinds:
+        raise ValueError(
+            f"`normalize` must be 'layer', 'batch' or None. Received: {kind!r}"
         )
-    if kind == "batch":
-        return keras.layers.BatchNormalization(
-            center=False, scale=False, dtype=dtype
-        )
-    raise ValueError(
-        f"`normalize` must be 'layer', 'batch' or None. Received: {kind!r}"
-    )
+    return kinds[kind](center=False, scale=False, dtype=dtype)

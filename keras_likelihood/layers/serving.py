@@ -37,8 +37,20 @@ class SecondClass(keras.Layer):
         return probabilities[..., 1:]
 
 
+class _Bounded(keras.Layer):
+    def __init__(self, bound: float, **kwargs):
+        super().__init__(**kwargs)
+        self.bound = bound
+
+    @classmethod
+    def from_config(cls, config):
+        # `bound` was named `spread` in files of version 0.1.
+        names = {"spread": "bound"}
+        return cls(**{names.get(k, k): value for k, value in config.items()})
+
+
 @serializable
-class BoundedLogits(keras.Layer):
+class BoundedLogits(_Bounded):
     """Raises logits to at most `bound` below the largest of their row.
 
     The logit of a yes/no question is clipped to `[-bound, bound]`.
@@ -47,19 +59,11 @@ class BoundedLogits(keras.Layer):
         bound: largest distance, `> 0`.
     """
 
-    def __init__(self, bound: float, **kwargs):
-        super().__init__(**kwargs)
-        self.bound = bound
-
     def call(self, logits):
         if logits.shape[-1] == 1:
             return ops.clip(logits, -self.bound, self.bound)
         peak = ops.max(logits, axis=-1, keepdims=True)
         return ops.maximum(logits, peak - self.bound)
-
-    @classmethod
-    def from_config(cls, config):
-        return cls(**_with_bound(config))
 
 
 @serializable
@@ -115,27 +119,19 @@ class LikelihoodPrediction(keras.Layer):
 
 
 @serializable
-class LogProbabilities(keras.Layer):
+class LogProbabilities(_Bounded):
     """`log p` of class probabilities, finite where `p` is zero.
 
     Args:
         bound: half of the largest `-log p`.
     """
 
-    def __init__(self, bound: float, **kwargs):
-        super().__init__(**kwargs)
-        self.bound = bound
-
     def call(self, probabilities):
         return ops.log(ops.maximum(probabilities, np.exp(-2 * self.bound)))
 
-    @classmethod
-    def from_config(cls, config):
-        return cls(**_with_bound(config))
-
 
 @serializable
-class LogOdds(keras.Layer):
+class LogOdds(_Bounded):
     """`log p - log(1 - p)` of yes/no probabilities, bounded in size.
 
     Args:
@@ -143,8 +139,7 @@ class LogOdds(keras.Layer):
     """
 
     def __init__(self, bound: float = 16.0, **kwargs):
-        super().__init__(**kwargs)
-        self.bound = bound
+        super().__init__(bound, **kwargs)
 
     def call(self, probabilities):
         low = 1 / (1 + np.exp(self.bound))
@@ -192,14 +187,11 @@ class PooledLogits(keras.Layer):
 
     def call(self, inputs):
         member, *predicted = inputs
-        pooled: Any = EnsembleDistribution(
-            self.likelihood, components=self.components
-        )
-        units = member.shape[-1] // self.components
+        count = self.components
+        pooled: Any = EnsembleDistribution(self.likelihood, components=count)
+        first = member[..., : member.shape[-1] // count]
         given = predicted[0] if predicted else self.temperature
-        return pooled(
-            member[..., :units], member=member, temperature=given
-        ).prediction
+        return pooled(first, member=member, temperature=given).prediction
 
 
 @serializable
@@ -222,9 +214,8 @@ class ClassLogits(keras.Layer):
     def call(self, inputs):
         kind = likelihoods.get(self.likelihood)
         found = distribution_of(kind, inputs, known=self.known)
-        return ops.log(ops.maximum(found.class_probabilities(), 1e-30))[
-            ..., 0, :
-        ]
+        p = found.class_probabilities()[..., 0, :]
+        return ops.log(ops.maximum(p, 1e-30))
 
 
 @serializable
@@ -255,11 +246,9 @@ class OneVsRestTable(keras.Layer):
 
     def build(self, input_shape):
         size = (self.classes * self.knots,)
-        self.scores = self.add_weight(
-            name="scores", shape=size, initializer="zeros", trainable=False
-        )
-        self.values = self.add_weight(
-            name="values", shape=size, initializer="zeros", trainable=False
+        self.scores, self.values = (
+            self.add_weight(size, "zeros", trainable=False, name=name)
+            for name in ("scores", "values")
         )
 
     def call(self, logits):
@@ -294,12 +283,6 @@ class OneVsRestTable(keras.Layer):
         y0, y1 = _at(self.values, low), _at(self.values, low + 1)
         share = ops.clip(ops.divide_no_nan(x - x0, x1 - x0), 0.0, 1.0)
         return y0 + share * (y1 - y0)
-
-
-def _with_bound(config):
-    # `bound` was named `spread` in files of version 0.1.
-    names = {"spread": "bound"}
-    return {names.get(name, name): value for name, value in config.items()}
 
 
 def _at(table, index):

@@ -36,7 +36,7 @@ class StepControl:
             )
         self.learning_rate_multiplier = float(learning_rate_multiplier)
         self.weight_decay = float(weight_decay)
-        self.clipnorm = clipnorm if clipnorm is None else float(clipnorm)
+        self.clipnorm = clipnorm and float(clipnorm)
 
     def add_weight(self, layer, name, shape, start=0.0):
         """Adds to `layer` a weight that is `start` when read through `self`."""
@@ -51,14 +51,11 @@ class StepControl:
             )
         start = np.broadcast_to(np.asarray(start, "float64"), shape)
         stored = start / self.learning_rate_multiplier
-        decay = _Decay(self, start) if self.weight_decay else None
         return layer.add_weight(
-            shape=shape,
-            initializer=lambda shape, dtype: ops.convert_to_tensor(
-                stored, dtype=dtype
-            ),
+            shape,
+            lambda shape, dtype: ops.convert_to_tensor(stored, dtype=dtype),
+            regularizer=_Decay(self, start) if self.weight_decay else None,
             name=name,
-            regularizer=decay,
         )
 
     def __call__(self, weight):

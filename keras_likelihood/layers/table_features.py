@@ -78,10 +78,9 @@ class TableFeatures(keras.Layer):
         units, edges = [], []
         for column, values in zip(columns, matrix.T, strict=True):
             known = values[np.isfinite(values)].astype("float64")
-            edges.append(
-                _edges(known, most) if column.is_number else np.zeros(1)
-            )
+            edges.append(np.zeros(1))
             if column.is_number:
+                edges[-1] = _edges(known, most)
                 units.append(_units(known))
         layer = cls(
             [vars(column) for column in columns],
@@ -91,10 +90,9 @@ class TableFeatures(keras.Layer):
         )
         layer.low.assign(np.concatenate([e[:-1] for e in edges]))
         layer.width.assign(np.concatenate([np.diff(e) for e in edges]))
-        for name, values in zip(
-            _UNITS, np.reshape(units, (-1, 4)).T, strict=True
-        ):
-            getattr(layer, name).assign(values.astype("float32"))
+        units = np.reshape(units, (-1, 4)).T.astype("float32")
+        for name, values in zip(_UNITS, units, strict=True):
+            getattr(layer, name).assign(values)
         return layer
 
     def outside(self, x) -> np.ndarray:

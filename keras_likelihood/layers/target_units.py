@@ -26,11 +26,9 @@ class TargetUnits(keras.Layer):
         super().__init__(autocast=False, **kwargs)
         self.units = units
         self.supports_masking = True
-        self.centre = self.add_weight(
-            name="centre", shape=(units,), initializer="zeros", trainable=False
-        )
-        self.spread = self.add_weight(
-            name="spread", shape=(units,), initializer="ones", trainable=False
+        self.centre, self.spread = (
+            self.add_weight((units,), start, trainable=False, name=name)
+            for name, start in (("centre", "zeros"), ("spread", "ones"))
         )
         self.built = True
 
@@ -49,8 +47,7 @@ class TargetUnits(keras.Layer):
         return scale * (self.spread[:1] if one_for_all else self.spread)
 
     def load_own_variables(self, store):
-        # Files of version 0.1 have no such weights. Their heads start at 0 and
-        # 1.
+        # Files of version 0.1 have no such weights.
         if len(store.keys()):
             super().load_own_variables(store)
 
@@ -143,9 +140,7 @@ def _is_dataset(y):
 
 
 def _join(nests):
-    return keras.tree.map_structure(
-        lambda *arrays: np.concatenate(arrays), *nests
-    )
+    return keras.tree.map_structure(lambda *a: np.concatenate(a), *nests)
 
 
 def _numpy(value):
