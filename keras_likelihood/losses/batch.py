@@ -62,11 +62,10 @@ class Batch:
         """
         y, counts = self._matched_target(distribution, weights)
         if keras.backend.is_float_dtype(y.dtype):
-            # The bounds of a censored target may be infinite.
-            is_bound = distribution.takes_bounds
-            known = (
-                ops.logical_not(ops.isnan(y)) if is_bound else ops.isfinite(y)
-            )
+            known = ops.isfinite(y)
+            if distribution.takes_bounds:
+                # The bounds of a censored target may be infinite.
+                known = ops.logical_not(ops.isnan(y))
             counts = ops.logical_and(counts, known)
         return ops.where(counts, y, _possible_target(distribution, y)), counts
 
@@ -91,7 +90,8 @@ class Batch:
                 weight = weight * ops.ones_like(values, dtype=weight.dtype)
             else:
                 weight = ops.copy(weight)
-        return _Given(reduction, dtype)(values, self.prediction, weight)
+        given = _Given("given", reduction, dtype)
+        return given(values, self.prediction, weight)
 
     def without_ignored(self, values, reduction: str | None):
         """Makes a mean over all outcomes one over those not ignored."""
@@ -99,13 +99,12 @@ class Batch:
         if self.ignored_label is None or reduction not in means:
             return values
         event_rank = len(self.prediction.shape) - len(values.shape)
-        everything = dataclasses.replace(
-            self, sample_weight=None, ignored_label=None
-        )
-        valid = everything.weights(event_rank)
+        valid = Batch(self.output, self.target).weights(event_rank)
         kept = valid * ops.cast(self._keep(valid), valid.dtype)
-        kept = ops.sum(ops.broadcast_to(kept, ops.shape(values)))
-        valid = ops.sum(ops.broadcast_to(valid, ops.shape(values)))
+        valid, kept = (
+            ops.sum(ops.broadcast_to(weights, ops.shape(values)))
+            for weights in (valid, kept)
+        )
         return values * ops.divide_no_nan(valid, kept)
 
     def _keep(self, weights):
@@ -137,9 +136,6 @@ class _Given(keras.losses.Loss):
     Only Keras' own code finds the mask of a tensor.
     """
 
-    def __init__(self, reduction, dtype=None):
-        super().__init__("given", reduction, dtype)
-
     def call(self, values, prediction):
         return values
 
@@ -153,14 +149,12 @@ def _as_tensor(y, dtype):
 
 def _possible_target(distribution, y):
     """A constant that broadcasts with `y` and is a possible target."""
-    prediction = distribution.prediction
+    shape = distribution.prediction.shape
     if hasattr(distribution, "class_probabilities"):
         return ops.zeros_like(y)
-    if len(y.shape) > len(prediction.shape):
+    if len(y.shape) > len(shape):
         # The last axis holds two bounds.
         return distribution.typical_outcome()[..., None]
-    if y.shape[-1] == prediction.shape[-1] and len(y.shape) == len(
-        prediction.shape
-    ):
+    if len(y.shape) == len(shape) and y.shape[-1] == shape[-1]:
         return ops.cast(distribution.typical_outcome(), y.dtype)
     return ops.zeros_like(y)

@@ -4,7 +4,6 @@ import keras
 from keras import ops
 
 from keras_likelihood.backend.registration import serializable
-from keras_likelihood.data_parameters.data_parameter import DataParameter
 from keras_likelihood.likelihoods.ensemble_distribution import (
     EnsembleDistribution,
 )
@@ -29,7 +28,13 @@ class EnsembleLoss(LikelihoodLoss):
     def __init__(self, loss, members: int, **parameters):
         if isinstance(loss, dict):
             loss = keras.saving.deserialize_keras_object(loss)
-        _refuse_data_parameters(loss)
+        if loss.data_parameters:
+            raise ValueError(
+                "The members of an ensemble cannot share a DataParameter. "
+                "Train them one by one as `LikelihoodModel`s and join them by "
+                "`kl.Ensemble.from_members`. "
+                f"Received: {sorted(loss.data_parameters)} as data parameters"
+            )
         parameters = parameters or given_parameters(loss, members)
         super().__init__(
             EnsembleDistribution(loss.likelihood, components=members),
@@ -76,13 +81,3 @@ def given_parameters(loss, members: int, alone: bool = False) -> dict:
         elif isinstance(value, list | tuple):
             given[name] = tuple(value) * members
     return given
-
-
-def _refuse_data_parameters(loss):
-    if any(isinstance(v, DataParameter) for v in loss.data_parameters.values()):
-        raise ValueError(
-            "The members of an ensemble cannot share a DataParameter. Train "
-            "them one by one as `LikelihoodModel`s and join them by "
-            "`kl.Ensemble.from_members`. "
-            f"Received: {sorted(loss.data_parameters)} as data parameters"
-        )

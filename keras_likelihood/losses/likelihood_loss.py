@@ -85,21 +85,20 @@ class LikelihoodLoss(keras.losses.Loss):
             p.name: _as_given(p, parameters.get(p.name))
             for p in self.likelihood.parameters
         }
+        learned, data = {}, {}
+        for key, value in given.items():
+            if isinstance(value, DataParameter):
+                data[key] = value.bind(self.likelihood, key)
+            elif isinstance(value, GlobalParameter):
+                learned[key] = value.bind(self.likelihood, key)
+            elif value is None or value == "global":
+                made = GlobalParameter(
+                    dimension=dimension, name=key, dtype=keras.config.floatx()
+                )
+                learned[key] = made.bind(self.likelihood, key)
         # Keras would save the layers in a dict of the loss once more.
         self._parameters = types.SimpleNamespace(
-            given=given,
-            learned={
-                name: _as_global(value, name, dimension).bind(
-                    self.likelihood, name
-                )
-                for name, value in given.items()
-                if value is None or _is_global(value)
-            },
-            data={
-                name: value.bind(self.likelihood, name)
-                for name, value in given.items()
-                if isinstance(value, DataParameter)
-            },
+            given=given, learned=learned, data=data
         )
         self.ignore_class = _checked_label(ignore_class, self.likelihood)
         self._trainer: str | None = None
@@ -134,10 +133,9 @@ class LikelihoodLoss(keras.losses.Loss):
 
     def predicted(self, count: int) -> list[str]:
         """Names of the parameters in an output that holds `count` of them."""
-        named = [
-            name for name, v in self._parameters.given.items() if v is not None
-        ]
-        return names_in_output(self.likelihood, named, count)
+        given = self._parameters.given.items()
+        known = [name for name, value in given if value is not None]
+        return names_in_output(self.likelihood, known, count)
 
     def sources(self, count: int = 0) -> dict[str, str]:
         """Where the value of each parameter comes from, by name.
@@ -152,12 +150,10 @@ class LikelihoodLoss(keras.losses.Loss):
 
     def learned_beside(self, count: int = 0) -> dict:
         """The `GlobalParameter`s that are used if `count` are predicted."""
-        predicted = self.predicted(count)
-        return {
-            k: v
-            for k, v in self._parameters.learned.items()
-            if k not in predicted
-        }
+        learned = dict(self._parameters.learned)
+        for name in self.predicted(count):
+            learned.pop(name, None)
+        return learned
 
     def build(self, prediction_shape, count: int = 0):
         """Makes the parameters that are learned beside `count` predicted."""
@@ -188,15 +184,13 @@ class LikelihoodLoss(keras.losses.Loss):
         for name, given in self._parameters.given.items():
             if name in known or given is None:
                 continue
-            if name in self.data_parameters:
+            known[name] = given
+            if name in self._parameters.data:
                 known[name] = given.fallback_value()
             elif name in self._parameters.learned:
-                prediction = ops.convert_to_tensor(
-                    split_output(y_pred)[0], dtype=self.dtype
-                )
+                prediction, _ = split_output(y_pred)
+                prediction = ops.convert_to_tensor(prediction, self.dtype)
                 known[name] = self._learned_value(name, prediction)
-            else:
-                known[name] = given
         return distribution_of(
             self.likelihood,
             y_pred,
@@ -327,7 +321,9 @@ def _describe(values, names):
 def _as_given(parameter, given):
     if isinstance(given, dict):
         given = keras.saving.deserialize_keras_object(given)
-    if given is None or _is_global(given) or isinstance(given, DataParameter):
+    if given is None or isinstance(given, GlobalParameter | DataParameter):
+        return given
+    if isinstance(given, str) and given == "global":
         return given
     if isinstance(given, numbers.Real) or (
         parameter.size is not None and isinstance(given, list | tuple)
@@ -336,18 +332,4 @@ def _as_given(parameter, given):
     raise ValueError(
         f"`{parameter.name}` must be a number, 'global', a GlobalParameter, "
         f"a DataParameter or None. Received: {given!r}"
-    )
-
-
-def _as_global(given, name, dimension):
-    if isinstance(given, GlobalParameter):
-        return given
-    return GlobalParameter(
-        dimension=dimension, name=name, dtype=keras.config.floatx()
-    )
-
-
-def _is_global(given):
-    return isinstance(given, GlobalParameter) or (
-        isinstance(given, str) and given == "global"
     )

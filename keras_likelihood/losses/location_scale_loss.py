@@ -70,9 +70,9 @@ class LocationScaleLoss(LikelihoodLoss):
             return nll
         weight = self.prediction_weight(distribution)
         if self.balanced:
-            weight = ops.broadcast_to(weight, ops.shape(nll))
-            counts = ops.broadcast_to(
-                ops.cast(weights, nll.dtype), ops.shape(nll)
+            counts = ops.cast(weights, nll.dtype)
+            weight, counts = (
+                ops.broadcast_to(w, ops.shape(nll)) for w in (weight, counts)
             )
             total = ops.sum(counts * weight)
             weight = weight / ops.divide_no_nan(total, ops.sum(counts))

@@ -5,8 +5,6 @@ a `GlobalParameter`, a `DataParameter`, or `None` (default), with which the
 head predicts the parameter, or else the loss learns it.
 """
 
-from typing import Any, ClassVar
-
 from keras_likelihood import likelihoods
 from keras_likelihood.backend.registration import serializable
 from keras_likelihood.losses.likelihood_loss import LikelihoodLoss
@@ -443,8 +441,6 @@ class NoisyLabelsLoss(LikelihoodLoss):
 class _FamilyLoss(LikelihoodLoss):
     """A loss that takes the arguments of a family of likelihoods."""
 
-    family: ClassVar[Any]
-
     def get_config(self):
         config = super().get_config()
         del config["likelihood"]
@@ -506,14 +502,8 @@ class QuantilesLoss(_FamilyLoss):
         super().__init__(likelihoods.Quantiles(levels), scale=scale, **options)
 
 
-class _MultivariateLoss(_FamilyLoss):
-    def __init__(self, covariance="full", rank=None, **options):
-        made = self.family(covariance=covariance, rank=rank)
-        super().__init__(made, **options)
-
-
 @serializable
-class MultivariateNormalLoss(_MultivariateLoss):
+class MultivariateNormalLoss(_FamilyLoss):
     """Negative log-likelihood of vectors under `MultivariateNormal`.
 
     ```python
@@ -530,11 +520,13 @@ class MultivariateNormalLoss(_MultivariateLoss):
             options of `LikelihoodLoss`.
     """
 
-    family = likelihoods.MultivariateNormal
+    def __init__(self, covariance="full", rank=None, **options):
+        made = likelihoods.MultivariateNormal(covariance=covariance, rank=rank)
+        super().__init__(made, **options)
 
 
 @serializable
-class MultivariateStudentTLoss(_MultivariateLoss):
+class MultivariateStudentTLoss(_FamilyLoss):
     """Negative log-likelihood of vectors under `MultivariateStudentT`.
 
     Args:
@@ -544,4 +536,8 @@ class MultivariateStudentTLoss(_MultivariateLoss):
             options of `LikelihoodLoss`.
     """
 
-    family = likelihoods.MultivariateStudentT
+    def __init__(self, covariance="full", rank=None, **options):
+        made = likelihoods.MultivariateStudentT(
+            covariance=covariance, rank=rank
+        )
+        super().__init__(made, **options)

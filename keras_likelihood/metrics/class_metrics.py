@@ -142,9 +142,7 @@ class ExpectedCalibrationError(ClassMetric):
             raise ValueError(
                 "`classwise=True` needs `classes`. Received: classes=None"
             )
-        self.bins = bins
-        self.classwise = classwise
-        self.classes = classes
+        self.bins, self.classwise, self.classes = bins, classwise, classes
         rows = classes if classwise and classes else 1
         self.size, self.hits, self.belief = (
             self.add_variable((rows * bins,), "zeros", name=part)
@@ -165,29 +163,23 @@ class ExpectedCalibrationError(ClassMetric):
         index = ops.cast(ops.floor(confidence * self.bins), "int32")
         index = ops.clip(index, 0, self.bins - 1) + first
         weight = weights[..., None] * ops.ones_like(confidence)
+        places, count = ops.reshape(index, (-1,)), self.size.shape[0]
         for variable, values in (
             (self.size, weight),
             (self.hits, weight * occurred),
             (self.belief, weight * confidence),
         ):
-            added = ops.segment_sum(
-                ops.reshape(values, (-1,)),
-                ops.reshape(index, (-1,)),
-                num_segments=self.size.shape[0],
-            )
-            variable.assign_add(added)
+            values = ops.reshape(values, (-1,))
+            variable.assign_add(ops.segment_sum(values, places, count))
 
     def result(self):
         gap = ops.abs(self.hits - self.belief)
         return ops.divide_no_nan(ops.sum(gap), ops.sum(self.size))
 
     def get_config(self):
-        return {
-            **super().get_config(),
-            "bins": self.bins,
-            "classwise": self.classwise,
-            "classes": self.classes,
-        }
+        names = ("bins", "classwise", "classes")
+        own = {name: getattr(self, name) for name in names}
+        return {**super().get_config(), **own}
 
 
 def as_logits(p, likelihood):

@@ -36,9 +36,7 @@ class DistributionMetric(keras.metrics.Metric):
     def __init__(self, likelihood=None, *, name, dtype=None, **parameters):
         super().__init__(name=name, dtype=dtype)
         self._named = likelihood and likelihoods.get(likelihood)
-        self.likelihood = self._named or likelihoods.get(
-            self.default_likelihood
-        )
+        self.likelihood = likelihoods.get(likelihood or self.default_likelihood)
         for given in parameters:
             self.likelihood.parameter(given)
         self.parameters = parameters
@@ -46,16 +44,13 @@ class DistributionMetric(keras.metrics.Metric):
     def bind(self, loss):
         """Checks that this metric can judge what a loss predicts."""
         if self._named not in (None, loss.likelihood) or self.parameters:
+            named = self._named and self._named.name()
             raise ValueError(
                 f"The metric {self.name} uses the distribution of the "
                 f"model's loss, which is {loss.likelihood.name()} with its "
                 "own parameters. Leave out `likelihood` and the parameters. "
-                f"Received: {self._described()}"
+                f"Received: likelihood={named!r}, parameters={self.parameters}"
             )
-
-    def _described(self):
-        named = self._named and self._named.name()
-        return f"likelihood={named!r}, parameters={self.parameters}"
 
     def update_state(self, y_true, y_pred, sample_weight=None):
         """Counts a batch.
@@ -121,8 +116,7 @@ class MeanOverOutcomes(DistributionMetric):
     def update_from(self, distribution, y_true, weights):
         values = ops.cast(self.values(distribution, y_true), self.dtype)
         shape = ops.shape(distribution.prediction)
-        if distribution.event_rank:
-            shape = shape[:-1]
+        shape = shape[:-1] if distribution.event_rank else shape
         values = ops.broadcast_to(values, shape)
         weights = ops.broadcast_to(weights, shape)
         # A target of weight 0 may be anything, even NaN.

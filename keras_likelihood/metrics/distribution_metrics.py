@@ -111,12 +111,8 @@ class CalibrationError(DistributionMetric):
         if levels < 2:
             raise ValueError(f"`levels` must be >= 2. Received: {levels}")
         self.levels = levels
-        self.below = self.add_variable(
-            shape=(levels - 1,), initializer="zeros", name="below"
-        )
-        self.count = self.add_variable(
-            shape=(), initializer="zeros", name="count"
-        )
+        self.below = self.add_variable((levels - 1,), "zeros", name="below")
+        self.count = self.add_variable((), "zeros", name="count")
 
     def update_from(self, distribution, y_true, weights):
         cdf = ops.cast(distribution.cdf(y_true), self.dtype)
@@ -133,8 +129,7 @@ class CalibrationError(DistributionMetric):
         self.count.assign_add(ops.sum(weights))
 
     def _levels(self):
-        steps = ops.arange(1, self.levels, dtype=self.dtype)
-        return steps / self.levels
+        return ops.arange(1, self.levels, dtype=self.dtype) / self.levels
 
     def result(self):
         share = ops.divide_no_nan(self.below, self.count)
@@ -177,15 +172,14 @@ class IntervalCoverage(MeanOverOutcomes):
     def values(self, distribution, y_true):
         cdf = distribution.cdf(y_true)
         tail = (1 - self.coverage) / 2
-        if not (distribution.is_discrete or distribution.takes_bounds):
-            return _nan_where_nan(
-                ops.logical_and(cdf >= tail, cdf <= 1 - tail), cdf
-            )
-        below = distribution.cdf_below(y_true)
-        # The target is at most the upper quantile if the probability below
-        # the target is less than that of the quantile.
-        inside = ops.logical_and(cdf >= tail, below < 1 - tail)
-        inside = _nan_where_nan(inside, cdf)
+        below, within = cdf, cdf <= 1 - tail
+        if distribution.is_discrete or distribution.takes_bounds:
+            below = distribution.cdf_below(y_true)
+            # The target is at most the upper quantile if the probability
+            # below the target is less than that of the quantile.
+            within = below < 1 - tail
+        inside = ops.cast(ops.logical_and(cdf >= tail, within), cdf.dtype)
+        inside = ops.where(ops.isnan(cdf), cdf, inside)
         if not distribution.takes_bounds:
             return inside
         jump = cdf - below
@@ -196,10 +190,6 @@ class IntervalCoverage(MeanOverOutcomes):
 
     def get_config(self):
         return {**super().get_config(), "coverage": self.coverage}
-
-
-def _nan_where_nan(inside, cdf):
-    return ops.where(ops.isnan(cdf), cdf, ops.cast(inside, cdf.dtype))
 
 
 @serializable

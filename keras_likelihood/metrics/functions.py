@@ -42,16 +42,14 @@ def expected_calibration_error(
     """
     outcome, p = _outcomes(y_true, probabilities)
     weight = _weight(sample_weight, len(p))
-    if classwise:
-        errors = [
-            binned_error(
-                outcome == c, p[:, c], weight, bins, scheme, debiased, norm
-            )
-            for c in range(p.shape[1])
-        ]
-        return float(np.mean(errors))
-    top = p.argmax(axis=1) == outcome, p.max(axis=1)
-    return binned_error(*top, weight, bins, scheme, debiased, norm)
+    options = (weight, bins, scheme, debiased, norm)
+    if not classwise:
+        return binned_error(*_top(outcome, p), *options)
+    errors = [
+        binned_error(outcome == c, chance, *options)
+        for c, chance in enumerate(p.T)
+    ]
+    return float(np.mean(errors))
 
 
 def binned_error(
@@ -85,8 +83,7 @@ def binned_error(
     size = np.bincount(index, weight, minlength=bins)
     hits = np.bincount(index, weight * occurred, minlength=bins)
     belief = np.bincount(index, weight * confidence, minlength=bins)
-    full = size > 0
-    size, hits, belief = size[full], hits[full], belief[full]
+    size, hits, belief = (part[size > 0] for part in (size, hits, belief))
     gap = np.abs(hits - belief) / size
     if norm == 1:
         return float(np.sum(size * gap) / size.sum())
@@ -107,7 +104,10 @@ def _bin_index(confidence, bins, scheme):
 
 def top_class(y_true, probabilities):
     """Whether the most probable class is right, and its probability, `(n,)`."""
-    outcome, p = _outcomes(y_true, probabilities)
+    return _top(*_outcomes(y_true, probabilities))
+
+
+def _top(outcome, p):
     return p.argmax(axis=1) == outcome, p.max(axis=1)
 
 
@@ -115,8 +115,7 @@ def negative_log_likelihood(y_true, probabilities, sample_weight=None):
     """Mean negative log of the probability of the true class."""
     outcome, p = _outcomes(y_true, probabilities)
     chosen = p[np.arange(len(p)), outcome]
-    tiny = np.finfo(p.dtype).tiny
-    nll = -np.log(np.maximum(chosen, tiny))
+    nll = -np.log(np.maximum(chosen, np.finfo(p.dtype).tiny))
     return float(np.average(nll, weights=_weight(sample_weight, len(p))))
 
 
@@ -174,8 +173,15 @@ def normal_crps(y_true, prediction, scale) -> float:
     CRPS = s (z (2 Phi(z) - 1) + 2 phi(z) - 1 / sqrt(pi)),
     z = (y - prediction) / s
     """
-    y_true, prediction = _same_shape(y_true, prediction)
-    scale = np.asarray(scale, dtype="float64")
+    y_true, prediction, scale = (
+        np.asarray(values, dtype="float64")
+        for values in (y_true, prediction, scale)
+    )
+    if y_true.shape != prediction.shape:
+        raise ValueError(
+            "Targets and predictions must have equal shapes. "
+            f"Received: {y_true.shape} and {prediction.shape}"
+        )
     z = (y_true - prediction) / scale
     return float(np.mean(scale * standard_normal_crps(z)))
 
@@ -215,17 +221,6 @@ def _outcomes(y_true, probabilities):
             "values that are not"
         )
     return y_true.ravel().astype(int), p.reshape(-1, p.shape[-1])
-
-
-def _same_shape(y_true, prediction):
-    y_true = np.asarray(y_true, dtype="float64")
-    prediction = np.asarray(prediction, dtype="float64")
-    if y_true.shape != prediction.shape:
-        raise ValueError(
-            "Targets and predictions must have equal shapes. "
-            f"Received: {y_true.shape} and {prediction.shape}"
-        )
-    return y_true, prediction
 
 
 def _weight(weight, rows):

@@ -1,5 +1,8 @@
 """Conformal sets and intervals, and the scores that calibrate them."""
 
+import dataclasses
+from typing import Any
+
 import keras
 import numpy as np
 
@@ -40,8 +43,7 @@ def class_scores(
         return -np.log(np.maximum(p, np.finfo("float32").tiny)) - slack
     order = np.argsort(-p, axis=-1, kind="stable")
     falling = np.take_along_axis(p, order, axis=-1)
-    from_least = np.cumsum(falling[..., ::-1], axis=-1)[..., ::-1]
-    rest = from_least
+    rest = np.cumsum(falling[..., ::-1], axis=-1)[..., ::-1]
     if random is not None:
         rest = rest - (1 - random) * falling
     found = -(1 + slack) * rest
@@ -66,26 +68,19 @@ def prediction_sets(
     if settings["randomized"]:
         uniform = np.random.default_rng(seed).uniform
         random = uniform(size=(*p.shape[:-1], 1))
-    found = class_scores(
-        p,
-        settings["score"],
-        penalty=settings["penalty"],
-        free_classes=settings["free_classes"],
-        random=random,
-        rounded=True,
-    )
-    if settings["by_class"]:
-        if groups is not None:
-            raise ValueError(
-                "The groups of this calibration are the classes. "
-                "Leave out `groups`. Received: groups"
-            )
+    used = {n: settings[n] for n in ("score", "penalty", "free_classes")}
+    found = class_scores(p, **used, random=random, rounded=True)
+    if not settings["by_class"]:
+        bound = scores.threshold(coverage, groups, len(p))[..., None]
+    elif groups is None:
         classes = p.shape[-1]
         bound = scores.threshold(coverage, np.arange(classes), classes)
-        sets = found <= bound
     else:
-        bound = scores.threshold(coverage, groups, len(p))
-        sets = found <= bound[..., None]
+        raise ValueError(
+            "The groups of this calibration are the classes. "
+            "Leave out `groups`. Received: groups"
+        )
+    sets = found <= bound
     if not settings["allow_empty"]:
         top = p.argmax(axis=-1)[..., None]
         np.put_along_axis(sets, top, True, axis=-1)
@@ -111,15 +106,13 @@ rounding of a quantile does not exclude a target of the same score.
 """
 
 
+@dataclasses.dataclass(frozen=True, eq=False)
 class ConformalDistribution:
     """A distribution whose intervals were calibrated on held-out examples."""
 
-    def __init__(
-        self, distribution: Likelihood, scores: CalibrationScores, groups=None
-    ):
-        self.distribution = distribution
-        self.scores = scores
-        self.groups = groups
+    distribution: Likelihood
+    scores: CalibrationScores
+    groups: Any = None
 
     def interval(self, coverage: float = 0.9):
         """Interval that contains a new target with the given probability.
@@ -218,8 +211,7 @@ def checked_targets(y, distribution: Likelihood) -> np.ndarray:
     y = np.asarray(y)
     if y.dtype.kind not in "biuf":
         raise ValueError(f"Targets must be numbers. Received: dtype {y.dtype}")
-    y = y.astype("float64")
-    given = y.shape
+    y, given = y.astype("float64"), y.shape
     # An output of one unit may have an axis for it or not.
     if y.shape in {shape[:-1], (*shape, 1)} and y.size == np.prod(shape):
         y = y.reshape(shape)

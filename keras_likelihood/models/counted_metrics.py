@@ -23,27 +23,20 @@ class CountedMetric(keras.metrics.Metric):
 
     def __init__(self, metric, key, is_weighted: bool, name: str):
         super().__init__(name=name)
-        self.metric = metric
-        self.key = key
-        self.is_weighted = is_weighted
+        self.metric, self.key, self.is_weighted = metric, key, is_weighted
 
     def count(self, batch, distribution=None):
         """Counts the `Batch` of the output, with its distribution if any."""
         batch = batch if self.is_weighted else batch.unweighted()
         if isinstance(self.metric, DistributionMetric):
             self.metric.judge(distribution, batch)
-        elif hasattr(distribution, "class_probabilities"):
+            return
+        y, y_pred, weights = batch.target, batch.prediction, batch.sample_weight
+        if hasattr(distribution, "class_probabilities"):
             weights = batch.weights(distribution.event_rank)
             y = batch.counted_target(distribution, weights)
-            self.metric.update_state(
-                y, self._classes_of(distribution), sample_weight=weights
-            )
-        else:
-            self.metric.update_state(
-                batch.target,
-                batch.prediction,
-                sample_weight=batch.sample_weight,
-            )
+            y_pred = self._classes_of(distribution)
+        self.metric.update_state(y, y_pred, sample_weight=weights)
 
     def _classes_of(self, distribution):
         # One column of probabilities is the answer to a yes/no question.
@@ -76,11 +69,8 @@ class CountedMetrics:
             for key, part in _by_output(given, losses):
                 for one in keras.tree.flatten(part):
                     self._add(losses, key, one, bool(is_weighted))
-        keys = losses.all()
-        if len(keys) > 1:
-            self.loss_means = {
-                key: keras.metrics.Mean(name=f"{key}_loss") for key in keys
-            }
+        for key in losses.all() if len(losses.all()) > 1 else ():
+            self.loss_means[key] = keras.metrics.Mean(name=f"{key}_loss")
 
     def _add(self, losses, key, given, is_weighted):
         if given is None:

@@ -86,11 +86,9 @@ class Ensemble(LikelihoodModel):
             models: list of Keras models of the same kind.
             inputs, name: as in `Ensemble`.
         """
-        models = iter(list(models))
-        count = models.__length_hint__()
-        return cls(
-            lambda: next(models), members=count, inputs=inputs, name=name
-        )
+        models = list(models)
+        build = iter(models).__next__
+        return cls(build, members=len(models), inputs=inputs, name=name)
 
     @property
     def members(self) -> list[keras.Model]:
@@ -109,18 +107,14 @@ class Ensemble(LikelihoodModel):
     def compile(self, optimizer="rmsprop", loss=None, **kwargs):
         """As `LikelihoodModel.compile`, with the loss of one member."""
         loss = with_instances(loss)
-        joint = self.get_layer(_JOINT)
         if isinstance(loss, LikelihoodLoss):
-            if not isinstance(loss, EnsembleLoss):
-                count = len(self.members)
-                # The output has the prediction and at least those of the
-                # members.
-                alone = len(split_output(self.output)[1]) == 1
-                given = given_parameters(loss, count, alone)
-                loss = EnsembleLoss(loss, count, **given)
-            joint.likelihood = loss.loss.likelihood
             # Behind the prediction and those of the members.
             parameters = split_output(self.output)[1][1:]
+            if not isinstance(loss, EnsembleLoss):
+                count = len(self.members)
+                given = given_parameters(loss, count, alone=not parameters)
+                loss = EnsembleLoss(loss, count, **given)
+            self.get_layer(_JOINT).likelihood = loss.loss.likelihood
             refuse_other_head(self.members[0], "", loss.loss, parameters)
         elif loss is not None:
             raise ValueError(
