@@ -1,7 +1,9 @@
 """Negative log-likelihoods as Keras losses."""
 
-from keras_likelihood.losses.likelihood_loss import LikelihoodLoss
-from keras_likelihood.losses.location_scale_loss import LocationScaleLoss
+from keras_likelihood.losses.likelihood_loss import (
+    LikelihoodLoss,
+    LocationScaleLoss,
+)
 from keras_likelihood.losses.named_losses import (
     BernoulliLoss,
     BetaLoss,

@@ -7,8 +7,10 @@ head predicts the parameter, or else the loss learns it.
 
 from keras_likelihood import likelihoods
 from keras_likelihood.backend.registration import serializable
-from keras_likelihood.losses.likelihood_loss import LikelihoodLoss
-from keras_likelihood.losses.location_scale_loss import LocationScaleLoss
+from keras_likelihood.losses.likelihood_loss import (
+    LikelihoodLoss,
+    LocationScaleLoss,
+)
 
 
 @serializable

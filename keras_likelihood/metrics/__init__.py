@@ -9,14 +9,12 @@ functions in `keras_likelihood.metrics.functions` take whole data sets.
 """
 
 from keras_likelihood.metrics import functions
-from keras_likelihood.metrics.class_metrics import (
-    BrierScore,
-    ClassMetric,
-    ExpectedCalibrationError,
-)
 from keras_likelihood.metrics.distribution_metric import DistributionMetric
 from keras_likelihood.metrics.distribution_metrics import (
+    BrierScore,
     CalibrationError,
+    ClassMetric,
+    ExpectedCalibrationError,
     IntervalCoverage,
     NegativeLogLikelihood,
     NormalCRPS,

@@ -9,8 +9,8 @@ from keras import ops
 
 from keras_likelihood.backend.processes import replicas_that_add
 from keras_likelihood.likelihoods import Bernoulli
-from keras_likelihood.metrics.class_metrics import as_logits
 from keras_likelihood.metrics.distribution_metric import DistributionMetric
+from keras_likelihood.metrics.distribution_metrics import as_logits
 
 
 class CountedMetric(keras.metrics.Metric):
