@@ -27,17 +27,13 @@ class Batch:
     def prediction(self):
         return ops.convert_to_tensor(split_output(self.output)[0])
 
-    def unweighted(self) -> "Batch":
-        """The same batch without sample weights. Masks still count."""
-        return dataclasses.replace(self, sample_weight=None)
-
     def weights(self, event_rank: int):
         """Sample weights of the outcomes, 0 where masked or ignored.
 
         They broadcast with the outcomes: `(batch, ...)` if several entries of
         the prediction form one outcome, else `(batch, ..., 1 or units)`.
         """
-        whole = self._weighs_units(event_rank)
+        whole = self.weighs_units(event_rank)
         like = self.prediction if whole else self.prediction[..., 0]
         weights = self.reduce(ops.ones_like(like), "none")
         weights = weights if event_rank or whole else weights[..., None]
@@ -116,18 +112,13 @@ class Batch:
             return ops.any(keep, axis=-1)
         return keep[..., None] if len(y.shape) < len(weights.shape) else keep
 
-    def _weighs_units(self, event_rank):
+    def weighs_units(self, event_rank: int) -> bool:
+        """Whether each unit of an outcome has its own weight."""
         if event_rank or self.sample_weight is None:
             return False
         shape = ops.convert_to_tensor(self.sample_weight).shape
         own = self.prediction.shape
         return len(shape) == len(own) and shape[-1] == own[-1]
-
-    def mean_over_units(self, values, event_rank: int):
-        """Averages over the units, unless each unit has its own weight."""
-        if event_rank or self._weighs_units(event_rank):
-            return values
-        return ops.mean(values, axis=-1)
 
 
 class _Given(keras.losses.Loss):

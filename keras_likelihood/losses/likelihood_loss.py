@@ -235,7 +235,8 @@ class LikelihoodLoss(keras.losses.Loss):
         other = ops.cast(ops.where(weights > 0, math.nan, 0.0), values.dtype)
         values = ops.where(is_given, values, other)
         values = batch.without_ignored(values, self.reduction)
-        values = batch.mean_over_units(values, rank)
+        if not rank and not batch.weighs_units(rank):
+            values = ops.squeeze(values, axis=-1)
         return batch.reduce(values, self.reduction, self.dtype)
 
     def outcome_losses(self, distribution, y_true, weights):

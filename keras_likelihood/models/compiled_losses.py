@@ -1,5 +1,6 @@
 """The losses that a model is compiled with, by output."""
 
+import contextlib
 from typing import Any
 
 import keras
@@ -25,14 +26,12 @@ def with_instances(loss):
 
 
 def _named_loss(name):
-    try:
+    with contextlib.suppress(ValueError):
         keras.losses.get(name)
-    except ValueError:
-        try:
-            return LikelihoodLoss(likelihoods.get(name))
-        except ValueError:
-            # Keras says what it knows.
-            return name
+        return name
+    with contextlib.suppress(ValueError):
+        return LikelihoodLoss(likelihoods.get(name))
+    # Keras says what it knows.
     return name
 
 

@@ -4,6 +4,8 @@ Only where the loss is computed can a learned parameter be read on every
 backend. So the metrics of a likelihood model are counted there.
 """
 
+import dataclasses
+
 import keras
 from keras import ops
 
@@ -27,7 +29,9 @@ class CountedMetric(keras.metrics.Metric):
 
     def count(self, batch, distribution=None):
         """Counts the `Batch` of the output, with its distribution if any."""
-        batch = batch if self.is_weighted else batch.unweighted()
+        if not self.is_weighted:
+            # Masks still count.
+            batch = dataclasses.replace(batch, sample_weight=None)
         if isinstance(self.metric, DistributionMetric):
             self.metric.judge(distribution, batch)
             return

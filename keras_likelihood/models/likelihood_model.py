@@ -35,9 +35,8 @@ from keras_likelihood.models.fit_arguments import (
 )
 from keras_likelihood.models.likelihood_step import LikelihoodStep
 from keras_likelihood.models.own_callbacks import (
+    add_own_callbacks,
     expect_learned_scales,
-    with_own_callbacks,
-    without_held_out,
 )
 
 
@@ -247,8 +246,7 @@ class LikelihoodModel(LikelihoodStep):
         if own and carries_index(given.get("x"), given.get("y")) is False:
             next(iter(own)).require_rows(None)
         self._check_targets(**given)
-        given.update(without_held_out(**given))
-        given["callbacks"] = with_own_callbacks(self, **given)
+        add_own_callbacks(self, given)
         if own:
             named = ("x", "y", "sample_weight", "class_weight")
             values = standardize_weights(*map(given.get, named))

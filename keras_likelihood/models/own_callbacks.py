@@ -9,30 +9,49 @@ from keras_likelihood.regularizers.noise_prior import attach_noise_prior
 from keras_likelihood.regularizers.report import adaptive_weights
 
 
-def with_own_callbacks(model, callbacks=None, **given):
-    """The callbacks of `fit`, with those that the model needs.
+def add_own_callbacks(model, given: dict):
+    """Adds those that the model needs to the arguments of `fit`.
 
-    A `CallbackList` is changed in place. `given` are the other arguments.
+    A `CallbackList` is changed in place. If `LearnScales` holds a share of the
+    rows back, the other rows remain.
     """
     expect_learned_scales(model)
-    listed = _listed(callbacks)
+    callbacks = given.get("callbacks")
+    is_list = isinstance(callbacks, keras.callbacks.CallbackList)
+    listed = callbacks.callbacks if is_list else keras.tree.flatten(callbacks)
+    listed = [c for c in listed if c is not None]
     own = [c for c in model.data_parameters.values() if c not in listed]
     own += [LearnedValues(), FiniteLoss()]
     learners = [c for c in listed if isinstance(c, LearnScales)]
     if not learners and (not model.built or adaptive_weights(model)):
         # The model keeps it, with what it has compiled, for the next `fit`.
-        learner = model.__dict__.setdefault("_learn_scales", LearnScales())
-        learners, own = [learner], [*own, learner]
+        learners = [model.__dict__.setdefault("_learn_scales", LearnScales())]
+        own += learners
     for learner in learners:
-        if learner.share is None:
-            _give_rows(learner, **given)
-    if not isinstance(callbacks, keras.callbacks.CallbackList):
-        # Later callbacks see the values that an earlier one adds to the logs.
-        return [*own, *listed]
-    for callback in own:
+        _give_rows(learner, given)
+    # Later callbacks see the values that an earlier one adds to the logs.
+    given["callbacks"] = callbacks if is_list else [*own, *listed]
+    for callback in own if is_list else ():
         callback.set_model(model)
         callbacks.append(callback)
-    return callbacks
+
+
+def _give_rows(learner, given):
+    names = ("x", "y", "sample_weight")
+    rows, held_out = tuple(map(given.get, names)), given.get("validation_data")
+    share, is_split = learner.share, given.get("validation_split")
+    if share is not None:
+        if not is_arrays(rows[0]):
+            raise ValueError(
+                "`LearnScales(held_out=share)` takes rows off arrays. For a "
+                "data set give held-out rows. "
+                f"Received: held_out={share} and {type(rows[0]).__name__}"
+            )
+        rows, held_out = split_rows(rows, share)
+        given.update(zip(names, rows, strict=True))
+    elif is_split and held_out is None and is_arrays(rows[0]):
+        rows, held_out = split_rows(rows, is_split)
+    learner.use_rows(*rows, held_out)
 
 
 def expect_learned_scales(model):
@@ -48,50 +67,6 @@ def expect_learned_scales(model):
         if regularizer.objective == "evidence" and regularizer.trainable:
             evidence.append(weight)
     attach_noise_prior(model, evidence)
-
-
-def without_held_out(callbacks=None, **given) -> dict:
-    """The rows to train with, where `LearnScales` holds a share of them back.
-
-    Returns the arguments of `fit` that change.
-    """
-    for learner in _listed(callbacks):
-        if not isinstance(learner, LearnScales) or learner.share is None:
-            continue
-        names = ("x", "y", "sample_weight")
-        rows = tuple(map(given.get, names))
-        if not is_arrays(rows[0]):
-            raise ValueError(
-                "`LearnScales(held_out=share)` takes rows off arrays. For a "
-                "data set give held-out rows. Received: "
-                f"held_out={learner.share} and {type(rows[0]).__name__}"
-            )
-        kept, held_out = split_rows(rows, learner.share)
-        learner.use_rows(*kept, held_out)
-        return dict(zip(names, kept, strict=True))
-    return {}
-
-
-def _give_rows(
-    learner,
-    x=None,
-    y=None,
-    sample_weight=None,
-    validation_split=0.0,
-    validation_data=None,
-    **_,
-):
-    if validation_split and validation_data is None and is_arrays(x):
-        (x, y, sample_weight), validation_data = split_rows(
-            (x, y, sample_weight), validation_split
-        )
-    learner.use_rows(x, y, sample_weight, validation_data)
-
-
-def _listed(callbacks):
-    if isinstance(callbacks, keras.callbacks.CallbackList):
-        return callbacks.callbacks
-    return [c for c in keras.tree.flatten(callbacks) if c is not None]
 
 
 class LearnedValues(keras.callbacks.Callback):
