@@ -111,10 +111,7 @@ class MemberNetworks(keras.Layer):
         bias.assign(np.broadcast_to(self._start, bias.shape))
 
     def adapt(self, y, sample_weight=None):
-        """Lets the head start in the units of the targets `(n,)`.
-
-        prediction = centre + spread * prediction',  scale = spread * scale'
-        """
+        """Lets the head start in the units of the targets `(n,)`."""
         constraint = self.likelihood.prediction_constraint
         if self._is_ordered:
             # The start has the shares of the classes.

@@ -13,12 +13,10 @@ class MemberOutputs(keras.Layer):
     """Joins the outputs of the members of an ensemble.
 
     The output is `(prediction, member, parameter, ...)`, as
-    `EnsembleDistribution` needs it. First comes the mean prediction. Then come
-    the predictions and the parameters of all members, one member after the
-    other on the last axis.
-
-    The likelihood of the members says how predictions are joined: for logits,
-    by the mean of their probabilities. With `None` they are averaged.
+    `EnsembleDistribution` needs it: the mean prediction, then the predictions
+    and the parameters of all members, one member after the other on the last
+    axis. The mean of logits is that of the probabilities, if the likelihood is
+    given.
     """
 
     def __init__(self, likelihood=None, **kwargs):

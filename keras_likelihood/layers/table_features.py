@@ -62,13 +62,7 @@ class TableFeatures(keras.Layer):
 
     @classmethod
     def learn(cls, columns, matrix, random) -> "TableFeatures":
-        """A layer for the rows of a matrix.
-
-        Args:
-            columns: list of `Column`.
-            matrix: encoded training rows, `(n, columns)`.
-            random: a NumPy generator, for the sample of a large table.
-        """
+        """A layer for encoded training rows `(n, columns)`."""
         if len(matrix) > _SAMPLE:
             matrix = matrix[random.choice(len(matrix), _SAMPLE, replace=False)]
         count = sum(column.is_number for column in columns)

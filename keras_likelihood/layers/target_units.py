@@ -13,14 +13,7 @@ _NORMAL = 1.482602218505602
 
 @serializable
 class TargetUnits(keras.Layer):
-    """Centre and spread of the targets, by channel.
-
-        prediction = centre + spread * prediction'
-        scale = spread * scale'
-
-    The primed numbers are in units of the spread. The centre starts at 0 and
-    the spread at 1. They are not trained.
-    """
+    """Centre and spread of targets, by channel; see `LikelihoodHead.adapt`."""
 
     def __init__(self, units: int, **kwargs):
         super().__init__(autocast=False, **kwargs)
@@ -73,10 +66,9 @@ def collect_targets(y, sample_weight=None):
 def centre_and_spread(y, units: int, weight=None, *, one_spread=False):
     """Median and scaled median deviation of every channel, `(units,)`.
 
-    Even if nearly half of the targets are wrong, the result changes little. If
-    more than half are equal, the spread is the standard deviation. If all are
-    equal, it is 1. Targets of weight 0 may have any value. With `one_spread`
-    all channels share a spread.
+    If more than half of the targets are equal, the spread is the standard
+    deviation. If all are equal, it is 1. Targets of weight 0 may have any
+    value. With `one_spread` all channels share a spread.
     """
     y = np.asarray(y)
     if y.dtype.kind not in "biuf":

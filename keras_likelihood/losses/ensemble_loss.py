@@ -17,12 +17,9 @@ class EnsembleLoss(LikelihoodLoss):
         value    = mean over members of loss_j
         gradient = sum over members of the gradient of loss_j
 
-    So each member is trained as if it were alone, and the value does not
-    depend on the number of members. The value is not the NLL of the mixture,
-    which is lower.
-
-    The parameters of the loss are given by name, for all members. By default
-    they are those of `loss`.
+    So each member is trained as if it were alone. The value is not the NLL of
+    the mixture, which is lower. The parameters of the loss are given by name,
+    for all members. By default they are those of `loss`.
     """
 
     def __init__(self, loss, members: int, **parameters):

@@ -83,10 +83,8 @@ class DistributionMetric(keras.metrics.Metric):
     def update_from(self, distribution: Likelihood, y_true, weights):
         """Counts a batch of targets of a distribution.
 
-        Args:
-            distribution: a `Likelihood`.
-            y_true: targets, with the rank of the prediction or of classes.
-            weights: the weights of the outcomes; broadcasts with them.
+        Targets have the rank of the prediction or of classes. The weights
+        broadcast with the outcomes.
         """
         raise NotImplementedError
 

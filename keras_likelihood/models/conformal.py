@@ -156,8 +156,6 @@ def beyond_level(bound) -> np.ndarray:
 def interval_scores(distribution: Likelihood, y) -> np.ndarray:
     """The smallest coverage whose central interval contains each target.
 
-        score = |2 cdf(y) - 1|
-
     Beyond a coverage of 0.998 the score grows with the distance from the
     interval of that coverage, in widths of this interval. So different
     outliers have different scores.

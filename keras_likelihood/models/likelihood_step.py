@@ -39,10 +39,9 @@ def _whole_file(filepath, overwrite=True, max_shard_size=None, **_):
 class LikelihoodStep(keras.Model):
     """The loss of a batch, the step of its data parameters, and its metrics.
 
-    It also holds the variables of its losses, which are trained and saved and
-    are part of checkpoints. Keras does not track them, because a model that
-    contains this model must not find them. `LikelihoodModel` adds how such a
-    model is made, compiled and fitted.
+    It also holds the variables of its losses, which are trained and saved.
+    Keras does not track them, because a model that contains this model must
+    not find them.
     """
 
     def __new__(cls, *args, **kwargs):

@@ -15,11 +15,9 @@ from keras_likelihood.data_parameters.refusals import Counts
 class LossParameters(keras.Layer):
     """Holds the learned parameters of the losses a model is compiled with.
 
-    Losses change with every `compile`, and a model may be loaded before it is
-    compiled. So this layer also keeps the values of earlier losses and of a
-    file. A new loss of the same likelihood takes these values if its
-    parameters have the default initial value. To start again, give the
-    parameter an `initial` value, or call `forget` before `compile`.
+    It also keeps the values of earlier losses and of a file, as a model may be
+    loaded before it is compiled. A new loss of the same likelihood takes these
+    values if its parameters have the default initial value.
 
     The model holds this layer without tracking it, because a model inside
     another model does not use its own loss.

@@ -87,8 +87,8 @@ class FiniteLoss(keras.callbacks.Callback):
     """Raises an error if the loss is NaN.
 
     Compiled code cannot raise an error about a target. A label outside of its
-    range and a NaN target both give a loss of NaN. Such a target does not
-    change the weights, but the training is of no use.
+    range and a NaN target both give a loss of NaN, without changing the
+    weights.
 
     The loss is looked at before batches 1, 8, 64, ... of a training, counted
     from 0, and after every epoch. Looking at it more often would make Keras
