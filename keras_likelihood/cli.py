@@ -24,15 +24,8 @@ from keras_likelihood.commands.console import Console
 from keras_likelihood.commands.files import CommandError
 from keras_likelihood.version import __version__
 
-COMMANDS = {
-    "fit": fit,
-    "predict": predict,
-    "checkup": checkup,
-    "recalibrate": recalibrate,
-    "audit": audit,
-    "detect": detect,
-    "demo": demo,
-}
+_IN_ORDER = (fit, predict, checkup, recalibrate, audit, detect, demo)
+COMMANDS = {c.__name__.rpartition(".")[2]: c for c in _IN_ORDER}
 EXAMPLES = """\
 examples:
   keras-likelihood fit table.csv --target price

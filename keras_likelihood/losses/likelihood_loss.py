@@ -312,21 +312,17 @@ class LocationScaleLoss(LikelihoodLoss):
     (beta-NLL, Seitzer et al. 2022, for the normal). With 1 the scale does not
     change how much an outcome trains the prediction.
 
-    The power k is `scale_exponent()` of the likelihood. It is chosen so that
-    at `beta=1` the gradient of an outcome's term by the prediction does not
-    depend on the scale:
+    The power k is `scale_exponent()` of the likelihood. With it, at `beta=1`
+    the gradient of an outcome's term by the prediction does not depend on the
+    scale:
 
     - Normal, k = 2: the gradient is the residual, as with squared error.
     - Laplace, k = 1: the gradient is the residual's sign, as with absolute
       error.
-    - Student's t, k = 2 (df + 2) / (df + 5), and the robust loss, from k = 1
-      at shape 0 to k = 2 at shape 2. For these no power makes the gradient
-      independent of the scale for every residual. It holds on average: for
-      residuals that follow the likelihood, the expected squared gradient has
-      no first-order change with the predicted scale.
-
-    Any other likelihood gets its k by the last rule. For the normal and the
-    Laplace distribution this rule gives the same k as above.
+    - Student's t, k = 2 (df + 2) / (df + 5), the robust loss, from k = 1 at
+      shape 0 to k = 2 at shape 2, and any other likelihood: it holds on
+      average. For residuals that follow the likelihood, the expected squared
+      gradient has no first-order change with the predicted scale.
 
     Args:
         likelihood: one with a `scale`, or its name.
