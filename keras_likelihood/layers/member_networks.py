@@ -12,12 +12,6 @@ from keras_likelihood.backend.registration import serializable
 from keras_likelihood.constraints import Softplus
 from keras_likelihood.layers.serving import ClassLogits
 from keras_likelihood.layers.target_units import centre_and_spread
-from keras_likelihood.likelihoods import (
-    CountLikelihood,
-    LocationScale,
-    Ordinal,
-    PositiveLikelihood,
-)
 
 _SCALE = Softplus(floor=1e-3)
 """A target may be known to a thousandth of its spread."""
@@ -64,8 +58,8 @@ class MemberNetworks(keras.Layer):
         self.dropout = dropout
         self.seed = seed
         self._generator = keras.random.SeedGenerator(seed)
-        self._in_units = issubclass(self.likelihood, LocationScale)
-        self._is_ordered = issubclass(self.likelihood, Ordinal)
+        self._in_units = issubclass(self.likelihood, likelihoods.LocationScale)
+        self._is_ordered = issubclass(self.likelihood, likelihoods.Ordinal)
         # A head of classes has logits alone, or a score and the gaps.
         has_parameters = self._is_ordered or not classes
         self._constraints = {
@@ -128,7 +122,7 @@ class MemberNetworks(keras.Layer):
             self.spread.assign(float(spread[0]))
         elif constraint is not None and not self.classes:
             mean = float(np.average(y, weights=sample_weight))
-            kinds = PositiveLikelihood | CountLikelihood
+            kinds = likelihoods.PositiveLikelihood | likelihoods.CountLikelihood
             if issubclass(self.likelihood, kinds):
                 self.spread.assign(mean)
                 mean = 1.0

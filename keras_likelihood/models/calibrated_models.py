@@ -9,15 +9,7 @@ from keras_likelihood.backend.registration import serializable
 from keras_likelihood.layers.conformal_scores import scores_layer
 from keras_likelihood.layers.serving import LikelihoodPrediction
 from keras_likelihood.likelihoods.output import distribution_of
-from keras_likelihood.models.conformal import (
-    LEVEL,
-    ROUNDING,
-    ConformalDistribution,
-    beyond_level,
-    inner_interval,
-    prediction_sets,
-    tempered,
-)
+from keras_likelihood.models import conformal
 
 
 @serializable
@@ -35,11 +27,11 @@ class ConformalInterval(keras.Layer):
 
     def call(self, inputs):
         found = distribution_of(likelihoods.get(self.likelihood), inputs)
-        found = tempered(found, self.trust, self.units)
-        lower, upper = inner_interval(found, self.bound)
-        further = beyond_level(self.bound)
+        found = conformal.tempered(found, self.trust, self.units)
+        lower, upper = conformal.inner_interval(found, self.bound)
+        further = conformal.beyond_level(self.bound)
         if further.any():
-            first, last = found.interval(LEVEL)
+            first, last = found.interval(conformal.LEVEL)
             spread = ops.where(last > first, last - first, 1.0)
             spread = spread * ops.cast(further, spread.dtype)
             lower, upper = lower - spread, upper + spread
@@ -79,10 +71,10 @@ class ConformalSet(keras.Layer):
         falling = ops.take_along_axis(p, order, axis=-1)
         if self.score == "lac":
             tiny = float(np.finfo("float32").tiny)
-            found = -ops.log(ops.maximum(falling, tiny)) - ROUNDING
+            found = -ops.log(ops.maximum(falling, tiny)) - conformal.ROUNDING
         else:
             rising = ops.cumsum(ops.flip(falling, axis=-1), axis=-1)
-            found = -(1 + ROUNDING) * ops.flip(rising, axis=-1)
+            found = -(1 + conformal.ROUNDING) * ops.flip(rising, axis=-1)
         sets = ops.cast(found <= self._limits(order), p.dtype)
         rank = ops.argsort(order, axis=-1)
         sets = ops.take_along_axis(sets, rank, axis=-1) > 0.5
@@ -137,7 +129,7 @@ class ConformalClassifier(keras.Model):
         """
         layer = scores_layer(self)
         probabilities = self.predict(x, **{"verbose": 0, **kwargs})
-        return prediction_sets(
+        return conformal.prediction_sets(
             probabilities, layer.scores, layer.settings, coverage, groups, seed
         )
 
@@ -200,7 +192,7 @@ class ConformalRegressor(keras.Model):
 
     def predict_distribution(
         self, x, *, groups=None, **kwargs
-    ) -> ConformalDistribution:
+    ) -> conformal.ConformalDistribution:
         """The distribution of the targets of `x`, of NumPy arrays.
 
         Args:
@@ -212,8 +204,10 @@ class ConformalRegressor(keras.Model):
         output = self.predict(x, **{"verbose": 0, **kwargs})
         settings = layer.settings
         found = distribution_of(likelihoods.get(settings["likelihood"]), output)
-        found = tempered(found, settings["trust"], settings["units"])
-        return ConformalDistribution(found.as_numpy(), layer.scores, groups)
+        found = conformal.tempered(found, settings["trust"], settings["units"])
+        return conformal.ConformalDistribution(
+            found.as_numpy(), layer.scores, groups
+        )
 
     def at_coverage(self, coverage: float = 0.9) -> keras.Model:
         """A Keras model that puts out the intervals themselves.

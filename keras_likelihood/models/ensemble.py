@@ -14,11 +14,7 @@ from keras_likelihood.losses.ensemble_loss import (
     given_parameters,
 )
 from keras_likelihood.losses.likelihood_loss import LikelihoodLoss
-from keras_likelihood.models.adapted_heads import (
-    adapt_heads,
-    only_head,
-    refuse_other_head,
-)
+from keras_likelihood.models import adapted_heads
 from keras_likelihood.models.compiled_losses import with_instances
 from keras_likelihood.models.likelihood_model import LikelihoodModel
 
@@ -102,7 +98,7 @@ class Ensemble(LikelihoodModel):
         """
         y, sample_weight = collect_targets(y, sample_weight)
         for member in self.members:
-            adapt_heads(member, y, sample_weight)
+            adapted_heads.adapt_heads(member, y, sample_weight)
 
     def compile(self, optimizer="rmsprop", loss=None, **kwargs):
         """As `LikelihoodModel.compile`, with the loss of one member."""
@@ -115,7 +111,9 @@ class Ensemble(LikelihoodModel):
                 given = given_parameters(loss, count, alone=not parameters)
                 loss = EnsembleLoss(loss, count, **given)
             self.get_layer(_JOINT).likelihood = loss.loss.likelihood
-            refuse_other_head(self.members[0], "", loss.loss, parameters)
+            adapted_heads.refuse_other_head(
+                self.members[0], "", loss.loss, parameters
+            )
         elif loss is not None:
             raise ValueError(
                 "An ensemble needs a loss of `keras_likelihood.losses`, such "
@@ -162,7 +160,7 @@ def _graph_of(build, members: int = 5, *, inputs=None, name=None):
                 f"Received: outputs {sorted(outputs[-1])}"
             )
     _warn_of_twins(models)
-    head = only_head(models[0])
+    head = adapted_heads.only_head(models[0])
     joint = MemberOutputs(head and head.likelihood, name=_JOINT)
     return (inputs, joint(outputs)), {"name": name or "ensemble"}
 

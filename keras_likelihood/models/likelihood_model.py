@@ -8,18 +8,15 @@ from typing import Any
 import keras
 import numpy as np
 
+from keras_likelihood.backend import processes
 from keras_likelihood.backend.kept_values import keeping_values
 from keras_likelihood.backend.private import become, functional_model_class
-from keras_likelihood.backend.processes import (
-    in_step,
-    joint_count,
-    refuse_workers,
-)
 from keras_likelihood.backend.registration import serializable
 from keras_likelihood.data_parameters.file_table import FileTable
 from keras_likelihood.data_parameters.numbered_batches import carries_index
 from keras_likelihood.likelihoods.output import split_output
 from keras_likelihood.losses.likelihood_loss import LikelihoodLoss
+from keras_likelihood.models import fit_arguments, own_callbacks
 from keras_likelihood.models.adapted_heads import adapt_heads, refuse_other_head
 from keras_likelihood.models.compiled_losses import (
     CompiledLosses,
@@ -27,17 +24,7 @@ from keras_likelihood.models.compiled_losses import (
     with_instances,
 )
 from keras_likelihood.models.counted_metrics import CountedMetrics
-from keras_likelihood.models.fit_arguments import (
-    build_model,
-    build_optimizer,
-    check_targets,
-    standardize_weights,
-)
 from keras_likelihood.models.likelihood_step import LikelihoodStep
-from keras_likelihood.models.own_callbacks import (
-    add_own_callbacks,
-    expect_learned_scales,
-)
 
 
 @serializable
@@ -162,7 +149,7 @@ class LikelihoodModel(LikelihoodStep):
         self.loss_parameters.replace({}, {})
         if (outputs := self._known_outputs()) is not None:
             self._adopt(outputs)
-        expect_learned_scales(self)
+        own_callbacks.expect_learned_scales(self)
 
     def get_compile_config(self):
         """As `keras.Model.get_compile_config`."""
@@ -229,7 +216,7 @@ class LikelihoodModel(LikelihoodStep):
 
     def _check_targets(self, y=None, sample_weight=None, **_):
         losses, outputs = self._compiled.losses, self._known_outputs()
-        check_targets(losses, outputs, y, sample_weight)
+        fit_arguments.check_targets(losses, outputs, y, sample_weight)
 
     def fit(self, *args, **kwargs):
         """Like `keras.Model.fit`. It trains the data parameters too.
@@ -238,22 +225,22 @@ class LikelihoodModel(LikelihoodStep):
         the training. If an error stops the training, the model keeps the
         values of the last good step.
         """
-        refuse_workers(self)
+        processes.refuse_workers(self)
         bound = inspect.signature(super().fit).bind(*args, **kwargs)
         given = bound.arguments
-        build_model(self, given.get("x"))
+        fit_arguments.build_model(self, given.get("x"))
         own = self.data_parameters.values()
         if own and carries_index(given.get("x"), given.get("y")) is False:
             next(iter(own)).require_rows(None)
         self._check_targets(**given)
-        add_own_callbacks(self, given)
+        own_callbacks.add_own_callbacks(self, given)
         if own:
             named = ("x", "y", "sample_weight", "class_weight")
-            values = standardize_weights(*map(given.get, named))
+            values = fit_arguments.standardize_weights(*map(given.get, named))
             given.update(zip(named, values, strict=True))
-        build_optimizer(self)
+        fit_arguments.build_optimizer(self)
         try:
-            with keeping_values(self), in_step(self):
+            with keeping_values(self), processes.in_step(self):
                 return super().fit(*bound.args, **bound.kwargs)
         finally:
             for parameter in own:
@@ -263,7 +250,7 @@ class LikelihoodModel(LikelihoodStep):
         self, x, y=None, sample_weight=None, class_weight=None, **kwargs
     ):
         """Like `keras.Model.train_on_batch`, with the same checks as `fit`."""
-        if joint_count() > 1:
+        if processes.joint_count() > 1:
             raise ValueError(
                 "Within `joint_training` the processes train by `fit`. "
                 "Received: `train_on_batch`"
@@ -271,9 +258,9 @@ class LikelihoodModel(LikelihoodStep):
         given = (x, y, sample_weight, class_weight)
         own = self.data_parameters.values()
         if own:
-            given = standardize_weights(*given)
+            given = fit_arguments.standardize_weights(*given)
         self._check_targets(*given[1:3])
-        build_optimizer(self)
+        fit_arguments.build_optimizer(self)
         logs = super().train_on_batch(*given, **kwargs)
         for parameter in own:
             parameter.check()
