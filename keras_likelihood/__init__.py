@@ -2,10 +2,7 @@
 
 import importlib
 
-from keras_likelihood.backend.after_keras import (
-    CORE,
-    import_core_after_keras,
-)
+from keras_likelihood.backend.after_keras import CORE, import_core_after_keras
 from keras_likelihood.backend.extras import how_to_install
 from keras_likelihood.version import __version__ as __version__
 

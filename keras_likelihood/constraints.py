@@ -45,13 +45,10 @@ class Constraint(FromArguments):
         raise NotImplementedError
 
     def __eq__(self, other):
-        return (
-            type(self) is type(other)
-            and self.get_config() == other.get_config()
-        )
+        return type(self) is type(other) and repr(self) == repr(other)
 
     def __hash__(self):
-        return hash((type(self), tuple(self.get_config().items())))
+        return hash(repr(self))
 
     def __repr__(self):
         arguments = ", ".join(f"{k}={v}" for k, v in self.get_config().items())

@@ -146,7 +146,7 @@ class GlobalParameter(keras.Layer):
             "initial": self.initial,
             "constraint": keras.saving.serialize_keras_object(self.constraint),
             "dimension": self.dimension,
-            **self.control.get_config(),
+            **vars(self.control),
         }
 
 
@@ -261,7 +261,7 @@ class PredictedParameter(keras.Layer):
             "likelihood": self.likelihood.name(),
             **{name: getattr(self, name) for name in (*names, "initial")},
             "constraint": keras.saving.serialize_keras_object(self.constraint),
-            **self.control.get_config(),
+            **vars(self.control),
         }
 
 
@@ -351,13 +351,6 @@ class StepControl:
         if self.clipnorm is None:
             return weight
         return clip_gradient(weight, self.clipnorm)
-
-    def get_config(self) -> dict:
-        return {
-            "learning_rate_multiplier": self.learning_rate_multiplier,
-            "weight_decay": self.weight_decay,
-            "clipnorm": self.clipnorm,
-        }
 
 
 class _Decay(keras.regularizers.Regularizer):

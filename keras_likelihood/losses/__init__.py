@@ -1,57 +1,6 @@
 """Negative log-likelihoods as Keras losses."""
 
-from keras_likelihood.losses.likelihood_loss import (
-    LikelihoodLoss,
-    LocationScaleLoss,
-)
-from keras_likelihood.losses.named_losses import (
-    BernoulliLoss,
-    BetaLoss,
-    ExponentialLoss,
-    GammaLoss,
-    HuberLoss,
-    LaplaceLoss,
-    LogisticLoss,
-    LogNormalLoss,
-    MultivariateNormalLoss,
-    MultivariateStudentTLoss,
-    NegativeBinomialLoss,
-    NoisyLabelsLoss,
-    NormalLoss,
-    OrdinalLoss,
-    PoissonLoss,
-    QuantilesLoss,
-    RobustRhoLoss,
-    SoftmaxLoss,
-    StudentTLoss,
-    VonMisesLoss,
-    WeibullLoss,
-    ZeroInflatedLoss,
-)
+from keras_likelihood.losses import named_losses
+from keras_likelihood.losses.named_losses import *  # noqa: F403
 
-__all__ = [
-    "BernoulliLoss",
-    "BetaLoss",
-    "ExponentialLoss",
-    "GammaLoss",
-    "HuberLoss",
-    "LaplaceLoss",
-    "LikelihoodLoss",
-    "LocationScaleLoss",
-    "LogNormalLoss",
-    "LogisticLoss",
-    "MultivariateNormalLoss",
-    "MultivariateStudentTLoss",
-    "NegativeBinomialLoss",
-    "NoisyLabelsLoss",
-    "NormalLoss",
-    "OrdinalLoss",
-    "PoissonLoss",
-    "QuantilesLoss",
-    "RobustRhoLoss",
-    "SoftmaxLoss",
-    "StudentTLoss",
-    "VonMisesLoss",
-    "WeibullLoss",
-    "ZeroInflatedLoss",
-]
+__all__ = named_losses.__all__

@@ -12,6 +12,33 @@ from keras_likelihood.losses.likelihood_loss import (
     LocationScaleLoss,
 )
 
+__all__ = [
+    "BernoulliLoss",
+    "BetaLoss",
+    "ExponentialLoss",
+    "GammaLoss",
+    "HuberLoss",
+    "LaplaceLoss",
+    "LikelihoodLoss",
+    "LocationScaleLoss",
+    "LogNormalLoss",
+    "LogisticLoss",
+    "MultivariateNormalLoss",
+    "MultivariateStudentTLoss",
+    "NegativeBinomialLoss",
+    "NoisyLabelsLoss",
+    "NormalLoss",
+    "OrdinalLoss",
+    "PoissonLoss",
+    "QuantilesLoss",
+    "RobustRhoLoss",
+    "SoftmaxLoss",
+    "StudentTLoss",
+    "VonMisesLoss",
+    "WeibullLoss",
+    "ZeroInflatedLoss",
+]
+
 
 @serializable
 class NormalLoss(LocationScaleLoss):

@@ -227,10 +227,8 @@ class Sharpness(MeanOverOutcomes):
     Predictions: those of a likelihood with a `scale`.
     """
 
-    def __init__(
-        self, likelihood=None, *, name: str = "sharpness", dtype=None, **options
-    ):
-        super().__init__(likelihood, name=name, dtype=dtype, **options)
+    def __init__(self, likelihood=None, *, name: str = "sharpness", **options):
+        super().__init__(likelihood, name=name, **options)
 
     def bind(self, loss):
         super().bind(loss)
@@ -316,14 +314,8 @@ class BrierScore(ClassMetric, MeanOverOutcomes):
         name, dtype: as in `keras.metrics.Metric`.
     """
 
-    def __init__(
-        self,
-        *,
-        from_logits: bool | None = None,
-        name: str = "brier_score",
-        dtype=None,
-    ):
-        super().__init__(from_logits=from_logits, name=name, dtype=dtype)
+    def __init__(self, *, name: str = "brier_score", **options):
+        super().__init__(name=name, **options)
 
     def values(self, distribution, y_true):
         y_true, p = self.outcomes(distribution, y_true)
@@ -363,11 +355,10 @@ class ExpectedCalibrationError(ClassMetric):
         bins: int = 15,
         classwise: bool = False,
         classes: int | None = None,
-        from_logits: bool | None = None,
         name: str = "expected_calibration_error",
-        dtype=None,
+        **options,
     ):
-        super().__init__(from_logits=from_logits, name=name, dtype=dtype)
+        super().__init__(name=name, **options)
         if bins < 1:
             raise ValueError(f"`bins` must be >= 1. Received: {bins}")
         if classwise and not classes:

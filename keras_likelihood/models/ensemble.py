@@ -9,10 +9,7 @@ from keras_likelihood.backend.registration import serializable
 from keras_likelihood.layers.member_outputs import MemberOutputs
 from keras_likelihood.layers.target_units import collect_targets
 from keras_likelihood.likelihoods.output import split_output
-from keras_likelihood.losses.ensemble_loss import (
-    EnsembleLoss,
-    given_parameters,
-)
+from keras_likelihood.losses.ensemble_loss import EnsembleLoss, given_parameters
 from keras_likelihood.losses.likelihood_loss import LikelihoodLoss
 from keras_likelihood.models import adapted_heads
 from keras_likelihood.models.compiled_losses import with_instances
