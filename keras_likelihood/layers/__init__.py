@@ -4,14 +4,14 @@ The layers of calibrated models are in `keras_likelihood.layers.serving`.
 """
 
 from keras_likelihood.layers import serving
-from keras_likelihood.layers.likelihood_head import LikelihoodHead
-from keras_likelihood.layers.member_networks import MemberNetworks
-from keras_likelihood.layers.named_heads import (
+from keras_likelihood.layers.likelihood_head import (
+    LikelihoodHead,
     QuantilesHead,
     RobustRhoHead,
     ScaleHead,
     TemperatureHead,
 )
+from keras_likelihood.layers.member_networks import MemberNetworks
 from keras_likelihood.layers.parameter_layers import (
     GlobalParameter,
     PredictedParameter,

@@ -5,6 +5,8 @@ a `GlobalParameter`, a `DataParameter`, or `None` (default), with which the
 head predicts the parameter, or else the loss learns it.
 """
 
+from typing import Any
+
 from keras_likelihood import likelihoods
 from keras_likelihood.backend.registration import serializable
 from keras_likelihood.losses.likelihood_loss import (
@@ -182,10 +184,9 @@ class ExponentialLoss(LikelihoodLoss):
 
         y / prediction + log(prediction)
 
-    The prediction is the mean and must be `>= 0`: use
-    `LikelihoodHead("exponential", units)`, or a stock model whose last layer
-    has an activation such as `"softplus"`. There are no parameters to learn,
-    so that any Keras model can be trained with it. Targets are `>= 0`.
+    The prediction is the mean, of `LikelihoodHead("exponential", units)` or
+    an activation such as `"softplus"`. There are no parameters to learn, so
+    that any Keras model can be trained with it. Targets are `>= 0`.
 
     Args:
         **options: those of `LikelihoodLoss`.
@@ -200,9 +201,8 @@ class GammaLoss(LikelihoodLoss):
 
         standard deviation = prediction / sqrt(shape)
 
-    The prediction is the mean and must be `>= 0`: use
-    `LikelihoodHead("gamma", units)`, or an activation such as `"softplus"`.
-    Targets are `> 0`.
+    The prediction is the mean, of `LikelihoodHead("gamma", units)` or an
+    activation such as `"softplus"`. Targets are `> 0`.
 
     Args:
         shape: `(mean / standard deviation)^2`, given as in `LikelihoodLoss`.
@@ -221,9 +221,8 @@ class WeibullLoss(LikelihoodLoss):
 
         z^shape - shape log(z) + log(y) - log(shape),    z = y / scale
 
-    The prediction is the mean and must be `>= 0`. The scale follows from it.
-    Use `LikelihoodHead("weibull", units)`, or an activation such as
-    `"softplus"`. Targets are `> 0`.
+    The prediction is the mean, of `LikelihoodHead("weibull", units)` or an
+    activation such as `"softplus"`, and the scale follows. Targets are `> 0`.
 
     Args:
         shape: below 1 the hazard falls with time, above 1 it rises; given as
@@ -243,9 +242,8 @@ class LogNormalLoss(LikelihoodLoss):
 
         log(y) is normal around log(prediction) - scale^2 / 2
 
-    The prediction is the mean and must be `>= 0`: use
-    `LikelihoodHead("log_normal", units)`, or an activation such as
-    `"softplus"`. Targets are `> 0`.
+    The prediction is the mean, of `LikelihoodHead("log_normal", units)` or an
+    activation such as `"softplus"`. Targets are `> 0`.
 
     Args:
         scale: standard deviation of `log(y)`, given as in `LikelihoodLoss`.
@@ -303,8 +301,7 @@ class PoissonLoss(LikelihoodLoss):
 
         prediction - y log(prediction) + log(y!)
 
-    The prediction is the mean count and must be `>= 0`: use
-    `LikelihoodHead("poisson", units)`, or a stock model whose last layer has
+    The prediction is the mean count, of `LikelihoodHead("poisson", units)` or
     an activation such as `"softplus"` or `"exponential"`. There are no
     parameters to learn, so that any Keras model can be trained with it.
 
@@ -327,9 +324,8 @@ class NegativeBinomialLoss(LikelihoodLoss):
 
         variance = prediction + dispersion * prediction^2
 
-    The prediction is the mean count and must be `>= 0`: use
-    `LikelihoodHead("negative_binomial", units)`, or an activation such as
-    `"softplus"`.
+    The prediction is the mean count, of an activation such as `"softplus"` or
+    of `LikelihoodHead("negative_binomial", units)`.
 
     Args:
         dispersion: (variance - mean) / mean^2, given as in `LikelihoodLoss`.
@@ -531,8 +527,16 @@ class QuantilesLoss(_FamilyLoss):
         super().__init__(likelihoods.Quantiles(levels), scale=scale, **options)
 
 
+class _MultivariateLoss(_FamilyLoss):
+    family: Any = None
+
+    def __init__(self, covariance="full", rank=None, **options):
+        made = self.family(covariance=covariance, rank=rank)
+        super().__init__(made, **options)
+
+
 @serializable
-class MultivariateNormalLoss(_FamilyLoss):
+class MultivariateNormalLoss(_MultivariateLoss):
     """Negative log-likelihood of vectors under `MultivariateNormal`.
 
     ```python
@@ -549,13 +553,11 @@ class MultivariateNormalLoss(_FamilyLoss):
             options of `LikelihoodLoss`.
     """
 
-    def __init__(self, covariance="full", rank=None, **options):
-        made = likelihoods.MultivariateNormal(covariance=covariance, rank=rank)
-        super().__init__(made, **options)
+    family = likelihoods.MultivariateNormal
 
 
 @serializable
-class MultivariateStudentTLoss(_FamilyLoss):
+class MultivariateStudentTLoss(_MultivariateLoss):
     """Negative log-likelihood of vectors under `MultivariateStudentT`.
 
     Args:
@@ -565,8 +567,4 @@ class MultivariateStudentTLoss(_FamilyLoss):
             options of `LikelihoodLoss`.
     """
 
-    def __init__(self, covariance="full", rank=None, **options):
-        made = likelihoods.MultivariateStudentT(
-            covariance=covariance, rank=rank
-        )
-        super().__init__(made, **options)
+    family = likelihoods.MultivariateStudentT

@@ -9,11 +9,11 @@ functions in `keras_likelihood.metrics.functions` take whole data sets.
 """
 
 from keras_likelihood.metrics import functions
-from keras_likelihood.metrics.distribution_metric import DistributionMetric
 from keras_likelihood.metrics.distribution_metrics import (
     BrierScore,
     CalibrationError,
     ClassMetric,
+    DistributionMetric,
     ExpectedCalibrationError,
     IntervalCoverage,
     NegativeLogLikelihood,

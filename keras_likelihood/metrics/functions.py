@@ -44,7 +44,8 @@ def expected_calibration_error(
     weight = _weight(sample_weight, len(p))
     options = (weight, bins, scheme, debiased, norm)
     if not classwise:
-        return binned_error(*_top(outcome, p), *options)
+        top = p.argmax(axis=1)
+        return binned_error(top == outcome, p.max(axis=1), *options)
     errors = [
         binned_error(outcome == c, chance, *options)
         for c, chance in enumerate(p.T)
@@ -104,10 +105,7 @@ def _bin_index(confidence, bins, scheme):
 
 def top_class(y_true, probabilities):
     """Whether the most probable class is right, and its probability, `(n,)`."""
-    return _top(*_outcomes(y_true, probabilities))
-
-
-def _top(outcome, p):
+    outcome, p = _outcomes(y_true, probabilities)
     return p.argmax(axis=1) == outcome, p.max(axis=1)
 
 

@@ -11,8 +11,10 @@ from keras import ops
 
 from keras_likelihood.backend.processes import replicas_that_add
 from keras_likelihood.likelihoods import Bernoulli
-from keras_likelihood.metrics.distribution_metric import DistributionMetric
-from keras_likelihood.metrics.distribution_metrics import as_logits
+from keras_likelihood.metrics.distribution_metrics import (
+    DistributionMetric,
+    as_logits,
+)
 
 
 class CountedMetric(keras.metrics.Metric):
@@ -121,9 +123,7 @@ def _by_output(given, losses):
 
 
 def _as_metric(given, likelihood):
-    if isinstance(given, keras.metrics.Metric):
-        metric = given
-    elif str(given).lower() in ("accuracy", "acc"):
+    if str(given).lower() in ("accuracy", "acc"):
         is_answer = likelihood is not None and issubclass(
             _single(likelihood), Bernoulli
         )

@@ -1,5 +1,7 @@
 """Callbacks that a model adds to those of the user at the start of `fit`."""
 
+from typing import Any
+
 import keras
 import numpy as np
 
@@ -16,7 +18,7 @@ def add_own_callbacks(model, given: dict):
     rows back, the other rows remain.
     """
     expect_learned_scales(model)
-    callbacks = given.get("callbacks")
+    callbacks: Any = given.get("callbacks")
     is_list = isinstance(callbacks, keras.callbacks.CallbackList)
     listed = callbacks.callbacks if is_list else keras.tree.flatten(callbacks)
     listed = [c for c in listed if c is not None]
