@@ -168,7 +168,7 @@ class LikelihoodHead(keras.Layer):
         """
         y, weight = collect_targets(y, sample_weight)
         linear = self.prediction.activation is keras.activations.linear
-        constraint = getattr(self.likelihood, "prediction_constraint", None)
+        constraint = self.likelihood.prediction_constraint
         has_start = self.target_units is not None or (
             constraint is not None and not self.likelihood.event_rank
         )
@@ -180,20 +180,19 @@ class LikelihoodHead(keras.Layer):
                 f"{keras.activations.serialize(self.prediction.activation)}"
             )
         if self.target_units is None:
-            self._start_at(np.average(y, axis=0, weights=weight), constraint)
+            if not self.prediction.built:
+                raise ValueError(
+                    "`adapt` of this likelihood needs a head that has been "
+                    "called. Received: a head that is not built"
+                )
+            mean = np.average(y, axis=0, weights=weight)
+            mean = np.reshape(mean, (-1, self.units)).mean(0)
+            start = constraint.inverse(mean)
+            self.prediction.bias.assign(start.astype("float32"))
             return
         shared = self._option("dimension", "scale") == "scalar"
         found = centre_and_spread(y, self.units, weight, one_spread=shared)
         self.target_units.set(*found)
-
-    def _start_at(self, mean, constraint):
-        start = constraint.inverse(np.reshape(mean, (-1, self.units)).mean(0))
-        if not self.prediction.built:
-            raise ValueError(
-                "`adapt` of this likelihood needs a head that has been "
-                "called. Received: a head that is not built"
-            )
-        self.prediction.bias.assign(start.astype("float32"))
 
     def _make_parameter(self, name):
         options = {o: self._option(o, name) for o in self._options}

@@ -48,11 +48,9 @@ class EnsembleLoss(LikelihoodLoss):
         return self.loss.batch(y_true, y_pred, sample_weight)
 
     def outcome_losses(self, distribution, y_true, weights):
-        values = sum(
-            self.loss.outcome_losses(member, y_true, weights)
-            for member in distribution.members
-        )
-        mean = values / self.members
+        losses_of, members = self.loss.outcome_losses, distribution.members
+        mean = sum(losses_of(m, y_true, weights) for m in members)
+        mean = mean / self.members
         # This adds the gradient of the other members, and 0 to the value.
         return mean + (self.members - 1) * (mean - ops.stop_gradient(mean))
 

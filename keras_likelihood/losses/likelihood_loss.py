@@ -72,11 +72,8 @@ class LikelihoodLoss(keras.losses.Loss):
         dtype=None,
         **parameters,
     ):
-        super().__init__(
-            name=name or _snake_case(type(self).__name__),
-            reduction=reduction,
-            dtype=dtype,
-        )
+        name = name or _snake_case(type(self).__name__)
+        super().__init__(name, reduction, dtype)
         self.likelihood = likelihoods.get(type(self).likelihood or likelihood)
         self.dimension = dimension
         for parameter in parameters:
@@ -369,11 +366,8 @@ class LocationScaleLoss(LikelihoodLoss):
         return nll * weight
 
     def get_config(self):
-        return {
-            **super().get_config(),
-            "beta": self.beta,
-            "balanced": self.balanced,
-        }
+        own = {"beta": self.beta, "balanced": self.balanced}
+        return {**super().get_config(), **own}
 
 
 def _checked_label(label, likelihood):

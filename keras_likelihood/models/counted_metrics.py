@@ -72,15 +72,14 @@ class CountedMetrics:
         if losses is None or not losses.by_key:
             return
         for is_weighted, given in enumerate((metrics, weighted_metrics)):
-            for key, part in _by_output(given, losses):
+            for key, part in _by_output(given, losses).items():
                 for one in keras.tree.flatten(part):
-                    self._add(losses, key, one, bool(is_weighted))
+                    if one is not None:
+                        self._add(losses, key, one, bool(is_weighted))
         for key in losses.all() if len(losses.all()) > 1 else ():
             self.loss_means[key] = keras.metrics.Mean(name=f"{key}_loss")
 
     def _add(self, losses, key, given, is_weighted):
-        if given is None:
-            return
         loss = losses.all()[key]
         metric = _as_metric(given, getattr(loss, "likelihood", None))
         if isinstance(metric, DistributionMetric):
@@ -109,24 +108,21 @@ class CountedMetrics:
 
 
 def _by_output(given, losses):
-    keys = list(losses.all())
     if losses.is_one:
-        return [("", given)]
+        return {"": given}
+    keys = list(losses.all())
     if isinstance(given, list | tuple):
         given = dict(zip(sorted(keys, key=str), given, strict=False))
-    unknown = sorted(set(given or {}) - set(keys), key=str)
-    if unknown:
+    if unknown := sorted(set(given or {}) - set(keys), key=str):
         raise ValueError(
             f"Metrics are given by output, one of {keys}. Received: {unknown}"
         )
-    return list((given or {}).items())
+    return given or {}
 
 
 def _as_metric(given, likelihood):
     if str(given).lower() in ("accuracy", "acc"):
-        is_answer = likelihood is not None and issubclass(
-            _single(likelihood), Bernoulli
-        )
+        is_answer = issubclass(_single(likelihood), Bernoulli)
         function = keras.metrics.binary_accuracy if is_answer else _accuracy
         metric = keras.metrics.MeanMetricWrapper(function, name=str(given))
     else:
@@ -137,20 +133,19 @@ def _as_metric(given, likelihood):
                 metric, name=name or getattr(metric, "__name__", "metric")
             )
         metric.name = name or metric.name
-    if likelihood is not None and not isinstance(metric, DistributionMetric):
-        if likelihood.takes_bounds:
-            raise ValueError(
-                f"Targets of {likelihood.__name__} may be bounds, which only "
-                "the metrics of `keras_likelihood.metrics` understand, such "
-                f"as NegativeLogLikelihood. Received: metric {given!r}"
-            )
+    takes_bounds = getattr(likelihood, "takes_bounds", False)
+    if takes_bounds and not isinstance(metric, DistributionMetric):
+        raise ValueError(
+            f"Targets of {likelihood.__name__} may be bounds, which only the "
+            "metrics of `keras_likelihood.metrics` understand, such as "
+            f"NegativeLogLikelihood. Received: metric {given!r}"
+        )
     return metric
 
 
 def _accuracy(y_true, y_pred):
     """Accuracy of classes, by number or one-hot, or of one answer."""
-    classes = y_pred.shape[-1]
-    if classes == 1:
+    if y_pred.shape[-1] == 1:
         return keras.metrics.binary_accuracy(y_true, y_pred)
     fewer = len(y_true.shape) < len(y_pred.shape)
     if fewer or y_true.shape[-1] == 1:

@@ -44,9 +44,8 @@ def _check_labels(loss, shape, y, weight):
             return
         # A row of several numbers is checked if any of them counts.
         counts = (weight.reshape(len(y), -1) != 0).any(axis=1)
-    ignored = getattr(loss, "ignore_class", None)
-    if ignored is not None:
-        counts &= (y.reshape(len(y), -1) != ignored).any(axis=1)
+    if loss.ignore_class is not None:
+        counts &= (y.reshape(len(y), -1) != loss.ignore_class).any(axis=1)
     y = y[counts]
     if y.dtype.kind == "f" and not likelihood.takes_bounds:
         bad = ~np.isfinite(y)
