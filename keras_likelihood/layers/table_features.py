@@ -84,8 +84,8 @@ class TableFeatures(keras.Layer):
         )
         layer.low.assign(np.concatenate([e[:-1] for e in edges]))
         layer.width.assign(np.concatenate([np.diff(e) for e in edges]))
-        columns = np.reshape(units, (-1, 4)).T.astype("float32")
-        for name, values in zip(_UNITS, columns, strict=True):
+        by_unit = np.reshape(units, (-1, 4)).T.astype("float32")
+        for name, values in zip(_UNITS, by_unit, strict=True):
             getattr(layer, name).assign(values)
         return layer
 
