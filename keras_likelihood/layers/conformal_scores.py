@@ -16,10 +16,9 @@ class CalibrationScores:
 
         threshold = the k-th smallest score,    k = ceil((n + 1) coverage)
 
-    If a new example is exchangeable with the n calibration examples, its score
-    is at most the threshold with a probability of at least `coverage`. This
-    holds with equal scores too. Every entry of the last axes has a threshold
-    of its own, and so has every group.
+    A new example that is exchangeable with the n calibration examples keeps
+    the threshold with a probability of at least `coverage`. Every entry of the
+    last axes has a threshold of its own, and so has every group.
 
     The values `(n, ...)` are sorted along the first axis within every group,
     one group of the rising `labels` after the other.

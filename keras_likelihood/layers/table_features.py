@@ -90,10 +90,7 @@ class TableFeatures(keras.Layer):
         return layer
 
     def outside(self, x) -> np.ndarray:
-        """Where rows `(n, columns)` are unlike all training rows, as bool.
-
-        Numbers are outside of their range, and categories were not seen.
-        """
+        """Where numbers are out of range and categories new, as bool."""
         least = np.full(len(self.columns), 0.0)
         most = np.full(len(self.columns), np.inf)
         least[self._numbers] = ops.convert_to_numpy(self.least)

@@ -72,7 +72,8 @@ class LikelihoodLoss(keras.losses.Loss):
         dtype=None,
         **parameters,
     ):
-        name = name or _snake_case(type(self).__name__)
+        if not name:
+            name = re.sub(r"(?<!^)(?=[A-Z])", "_", type(self).__name__).lower()
         super().__init__(name, reduction, dtype)
         self.likelihood = likelihoods.get(type(self).likelihood or likelihood)
         self.dimension = dimension
@@ -379,10 +380,6 @@ def _checked_label(label, likelihood):
             f"classes. Received: {label!r} for {likelihood.name()!r}"
         )
     return int(label)
-
-
-def _snake_case(name):
-    return re.sub(r"(?<!^)(?=[A-Z])", "_", name).lower()
 
 
 def _describe(values, names):

@@ -1,11 +1,8 @@
 """Metrics of calibration and sharpness.
 
-In the `compile` of a `LikelihoodModel` they judge the distribution of its
-loss. Elsewhere they take a `Likelihood` or an output; see
-`DistributionMetric`.
-
-The classes are Keras metrics, which take batches one by one. The NumPy
-functions in `keras_likelihood.metrics.functions` take whole data sets.
+The classes are Keras metrics, which take batches one by one; see
+`DistributionMetric`. The NumPy functions in
+`keras_likelihood.metrics.functions` take whole data sets.
 """
 
 from keras_likelihood.metrics import functions

@@ -80,7 +80,13 @@ def binned_error(
             f"Received: norm={norm}, debiased={debiased}"
         )
     weight = np.ones(len(confidence)) if weight is None else weight
-    index = _bin_index(np.asarray(confidence), bins, scheme)
+    confidence = np.asarray(confidence)
+    if scheme == "uniform":
+        index = np.clip((confidence * bins).astype(int), 0, bins - 1)
+    else:
+        # Equal confidences stay in one bin.
+        edges = np.quantile(confidence, np.linspace(0, 1, bins + 1)[1:-1])
+        index = np.searchsorted(edges, confidence, side="left")
     size = np.bincount(index, weight, minlength=bins)
     hits = np.bincount(index, weight * occurred, minlength=bins)
     belief = np.bincount(index, weight * confidence, minlength=bins)
@@ -93,14 +99,6 @@ def binned_error(
         rate = hits / size
         square = square - rate * (1 - rate) / np.maximum(size - 1, 1)
     return float(np.sqrt(max(np.sum(size * square) / size.sum(), 0.0)))
-
-
-def _bin_index(confidence, bins, scheme):
-    if scheme == "uniform":
-        return np.clip((confidence * bins).astype(int), 0, bins - 1)
-    # Equal confidences stay in one bin.
-    edges = np.quantile(confidence, np.linspace(0, 1, bins + 1)[1:-1])
-    return np.searchsorted(edges, confidence, side="left")
 
 
 def top_class(y_true, probabilities):

@@ -16,8 +16,7 @@ from keras_likelihood.models import conformal
 class ConformalInterval(keras.Layer):
     """Calibrated intervals of one coverage; see `ConformalDistribution`.
 
-    The bound of the calibration is `(1, ...)`. Input: `[prediction, parameter,
-    ...]`.
+    The bound of the calibration is `(1, ...)`.
     """
 
     def __init__(self, bound, likelihood, trust, units, **kwargs):

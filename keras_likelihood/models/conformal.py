@@ -60,8 +60,7 @@ def prediction_sets(
 ) -> np.ndarray:
     """Which classes belong to the sets of a coverage, `(n, ..., classes)`.
 
-    The probabilities are `(n, ..., classes)`, or those of yes, `(n,)` or `(n,
-    ..., 1)`.
+    The probabilities may be those of yes, `(n,)` or `(n, ..., 1)`.
     """
     p = both_classes(probabilities)
     random = None
