@@ -49,6 +49,7 @@ class RowNoise(keras.Layer):
 
 _STEPS_A_ROUND = 50
 _SCORE_ROWS = 4096
+_BLOCK = 32
 _FEW_COLUMNS = 300
 """Up to this number of columns a step is faster on one thread."""
 
@@ -135,8 +136,11 @@ class ScaleDetector(OutlierDetector):
         return standardise(x, *(getattr(self, f"{name}_") for name in names))
 
     def _predict(self, z):
-        _, scale = self.model_.predict(z, batch_size=_SCORE_ROWS, verbose=0)
-        return np.log(scale[:, 0].astype("float64"))
+        # A product of few rows is rounded in another way than one of many, but
+        # a score may not depend on the rows beside it.
+        rows = np.pad(z, [(0, -len(z) % _BLOCK), (0, 0)])
+        _, scale = self.model_.predict(rows, batch_size=_SCORE_ROWS, verbose=0)
+        return np.log(scale[: len(z), 0].astype("float64"))
 
     def _train(self, z, random):
         self.model_ = self._build(z.shape[1], random)
