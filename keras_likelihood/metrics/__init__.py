@@ -6,12 +6,14 @@ The classes are Keras metrics, which take batches one by one; see
 """
 
 from keras_likelihood.metrics import functions
-from keras_likelihood.metrics.distribution_metrics import (
+from keras_likelihood.metrics.class_metrics import (
     BrierScore,
-    CalibrationError,
     ClassMetric,
-    DistributionMetric,
     ExpectedCalibrationError,
+)
+from keras_likelihood.metrics.distribution_metrics import (
+    CalibrationError,
+    DistributionMetric,
     IntervalCoverage,
     NegativeLogLikelihood,
     NormalCRPS,

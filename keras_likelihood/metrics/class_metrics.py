@@ -1,0 +1,175 @@
+"""Metrics of class probabilities."""
+
+from keras import ops
+
+from keras_likelihood.backend.registration import serializable
+from keras_likelihood.likelihoods import Bernoulli, Likelihood, Softmax
+from keras_likelihood.likelihoods.output import distribution_of, split_output
+from keras_likelihood.metrics.distribution_metrics import (
+    DistributionMetric,
+    MeanOverOutcomes,
+    as_logits,
+)
+
+
+class ClassMetric(DistributionMetric):
+    """A metric of class probabilities.
+
+    In the `compile` of a `LikelihoodModel` the loss says what the output
+    means, and its temperature is used. A `Likelihood` and
+    `(logits, temperature)` can be given too. For a single output `from_logits`
+    says what it means, as in Keras' own metrics. One column is the answer to a
+    yes/no question.
+
+    Args:
+        from_logits: whether a single output holds logits. `None` (default) and
+            `False` mean probabilities.
+        name, dtype: as in `keras.metrics.Metric`.
+    """
+
+    def __init__(self, *, from_logits: bool | None = None, **options):
+        super().__init__(None, **options)
+        self.from_logits = from_logits
+
+    def bind(self, loss):
+        if not hasattr(loss.likelihood, "class_probabilities"):
+            raise ValueError(
+                f"The metric {self.name} is for classes: softmax or "
+                f"bernoulli. Received: {loss.likelihood.name()}"
+            )
+        if self.from_logits is False:
+            raise ValueError(
+                f"The loss says that the model gives logits. Leave out "
+                f"`from_logits` of {self.name}. Received: from_logits=False"
+            )
+
+    def read(self, y_pred) -> Likelihood:
+        if isinstance(y_pred, Likelihood):
+            return y_pred
+        prediction, parameters = split_output(y_pred)
+        prediction = ops.cast(prediction, self.dtype)
+        if len(prediction.shape) == 1:
+            prediction = ops.expand_dims(prediction, axis=-1)
+        likelihood = Bernoulli if prediction.shape[-1] == 1 else Softmax
+        if not parameters and not self.from_logits:
+            prediction = as_logits(prediction, likelihood)
+        output = (prediction, *parameters)
+        return distribution_of(likelihood, output, dtype=self.dtype)
+
+    def outcomes(self, distribution, y_true):
+        """Class numbers `(batch, ...)` and probabilities `(..., classes)`."""
+        p = ops.cast(distribution.class_probabilities(), self.dtype)
+        one_hot = distribution.event_rank and (
+            len(y_true.shape) == len(p.shape)
+            and y_true.shape[-1] == p.shape[-1]
+        )
+        if one_hot:
+            y_true = ops.argmax(y_true, axis=-1)
+        return ops.cast(ops.reshape(y_true, ops.shape(p)[:-1]), "int32"), p
+
+    def get_config(self):
+        config = super().get_config()
+        del config["likelihood"]
+        return {**config, "from_logits": self.from_logits}
+
+
+@serializable
+class BrierScore(ClassMetric, MeanOverOutcomes):
+    """Mean squared distance of the probabilities to the one-hot outcome.
+
+        Brier = mean_i sum_c (p_ic - [y_i = c])^2
+
+    Args:
+        from_logits: as in `ClassMetric`.
+        name, dtype: as in `keras.metrics.Metric`.
+    """
+
+    def __init__(self, *, name: str = "brier_score", **options):
+        super().__init__(name=name, **options)
+
+    def values(self, distribution, y_true):
+        y_true, p = self.outcomes(distribution, y_true)
+        outcome = ops.one_hot(y_true, p.shape[-1], dtype=p.dtype)
+        return ops.sum(ops.square(p - outcome), axis=-1)
+
+
+@serializable
+class ExpectedCalibrationError(ClassMetric):
+    """Mean gap between confidence and accuracy, in equal-width bins.
+
+        ECE = sum_b n_b / n |accuracy_b - confidence_b|
+
+    The metric keeps three numbers for each bin, whatever the amount of data.
+    Adaptive bins and debiasing need all data at once; see
+    `keras_likelihood.metrics.functions.expected_calibration_error`.
+
+    ```python
+    model.compile(loss=..., metrics=[kl.metrics.ExpectedCalibrationError()])
+    ```
+
+    Args:
+        bins: number of bins of [0, 1]. Defaults to 15.
+        classwise: whether to average the errors of the probabilities of all
+            classes. The default is the error of the most probable class. Needs
+            `classes`.
+        classes: number of classes, for `classwise`.
+        from_logits: as in `ClassMetric`.
+        name, dtype: as in `keras.metrics.Metric`.
+
+    Targets: class numbers or one-hot labels; 0/1 for one column.
+    """
+
+    def __init__(
+        self,
+        *,
+        bins: int = 15,
+        classwise: bool = False,
+        classes: int | None = None,
+        name: str = "expected_calibration_error",
+        **options,
+    ):
+        super().__init__(name=name, **options)
+        if bins < 1:
+            raise ValueError(f"`bins` must be >= 1. Received: {bins}")
+        if classwise and not classes:
+            raise ValueError(
+                "`classwise=True` needs `classes`. Received: classes=None"
+            )
+        self.bins, self.classwise, self.classes = bins, classwise, classes
+        rows = classes if classwise and classes else 1
+        self.size, self.hits, self.belief = (
+            self.add_variable((rows * bins,), "zeros", name=part)
+            for part in ("size", "hits", "belief")
+        )
+
+    def update_from(self, distribution, y_true, weights):
+        y_true, p = self.outcomes(distribution, y_true)
+        if self.classwise:
+            confidence = p
+            occurred = ops.one_hot(y_true, p.shape[-1], dtype=self.dtype)
+            first = ops.arange(p.shape[-1], dtype="int32") * self.bins
+        else:
+            confidence = ops.max(p, axis=-1, keepdims=True)
+            top = ops.cast(ops.argmax(p, axis=-1), "int32")
+            occurred = ops.cast(top == y_true, self.dtype)[..., None]
+            first = 0
+        index = ops.cast(ops.floor(confidence * self.bins), "int32")
+        index = ops.clip(index, 0, self.bins - 1) + first
+        weight = weights[..., None] * ops.ones_like(confidence)
+        places, count = ops.reshape(index, (-1,)), self.size.shape[0]
+        for variable, values in (
+            (self.size, weight),
+            (self.hits, weight * occurred),
+            (self.belief, weight * confidence),
+        ):
+            values = ops.reshape(values, (-1,))
+            variable.assign_add(ops.segment_sum(values, places, count))
+
+    def result(self):
+        gap = ops.abs(self.hits - self.belief)
+        return ops.divide_no_nan(ops.sum(gap), ops.sum(self.size))
+
+    def get_config(self):
+        names = ("bins", "classwise", "classes")
+        own = {name: getattr(self, name) for name in names}
+        return {**super().get_config(), **own}
