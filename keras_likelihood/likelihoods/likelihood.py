@@ -167,7 +167,7 @@ class Likelihood:
         known = {p.name: p for p in cls.parameters}
         if name not in known:
             raise ValueError(
-                f"{cls.__name__} has parameters {[*known]}. Received: {[name]}"
+                f"{cls.__name__} has parameters {[*known]}. Received: {name!r}"
             )
         return known[name]
 
