@@ -324,7 +324,8 @@ class LocationScaleLoss(LikelihoodLoss):
 
     Args:
         likelihood: one with a `scale`, or its name.
-        beta: in [0, 1]. Defaults to 0.
+        beta: how much outcomes with a large scale are weighted up, from 0
+            (default, the likelihood itself) to 1; see `LocationScaleLoss`.
         balanced: whether to divide the weights by their mean over the outcomes
             of the batch that count. The loss then keeps its size relative to
             regularizers and other added losses. Sample weights and masks count
