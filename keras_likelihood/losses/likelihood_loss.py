@@ -234,7 +234,7 @@ class LikelihoodLoss(keras.losses.Loss):
         values = ops.where(is_given, values, other)
         values = batch.without_ignored(values, self.reduction)
         if not rank and not batch.weighs_units(rank):
-            values = ops.squeeze(values, axis=-1)
+            values = ops.mean(values, axis=-1)
         return batch.reduce(values, self.reduction, self.dtype)
 
     def outcome_losses(self, distribution, y_true, weights):
