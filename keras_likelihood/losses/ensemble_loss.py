@@ -43,9 +43,7 @@ class EnsembleLoss(LikelihoodLoss):
         )
         self.loss = loss
         self.members = members
-
-    def batch(self, y_true, y_pred, sample_weight=None):
-        return self.loss.batch(y_true, y_pred, sample_weight)
+        self.ignore_class = loss.ignore_class
 
     def outcome_losses(self, distribution, y_true, weights):
         losses_of, members = self.loss.outcome_losses, distribution.members

@@ -376,3 +376,17 @@ def test_refusals(rng):
                 inputs := keras.Input((3,)), {"a": layers.Dense(1)(inputs)}
             )
         )
+
+
+def test_members_ignore_a_class():
+    x, y = classes()
+    y[::4] = 255
+    found = []
+    for rows in (slice(None), y != 255):
+        keras.utils.set_random_seed(0)
+        model = kl.Ensemble(lone_logits, members=2)
+        loss = kl.losses.SoftmaxLoss(temperature=1.0, ignore_class=255)
+        model.compile("sgd", loss=loss)
+        found.append(model.evaluate(x[rows], y[rows], verbose=0))
+        model.fit(x[rows], y[rows], verbose=0)
+    assert found[0] == pytest.approx(found[1], rel=1e-5)
