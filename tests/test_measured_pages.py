@@ -362,8 +362,9 @@ def test_headlines_are_those_of_the_studies(benchmarks):
         assert result.partition(": ")[2] in guide, result
     for headline in summary.headlines():
         page = ROOT / "docs" / "studies" / f"{headline.page}.md"
-        assert headline.command in page.read_text(), headline
-        assert (ROOT / headline.command).exists(), headline
+        script = f"benchmarks/{headline.script}"
+        assert script in page.read_text(), headline
+        assert (ROOT / script).exists(), headline
 
 
 @pytest.mark.parametrize("name", ["LTS", "S", "MM"])
