@@ -99,13 +99,11 @@ def study(name, seeds, steps):
 
 def main():
     options, steps, seeds, sets = study_options(
-        __doc__, STEPS, list(CLASSIFIERS), "ResNet-20 CIFAR-10"
+        __doc__, STEPS, CLASSIFIERS, "ResNet-20 CIFAR-10"
     )
     runs = Runs(options.runs)
-    every = {}
-    for key in sets:
-        name, keys = CLASSIFIERS[key], {"set": key, "seeds": seeds}
-        every[key] = runs.once(keys, study, name, seeds, steps)["scores"]
+    kept = runs.of_sets(sets, study, seeds, steps, seeds=seeds)
+    every = {key: run["scores"] for key, run in kept.items()}
     data = {"sets": len(sets), "seeds": seeds, "each_seed": every}
     data["tables"] = {
         measure: {

@@ -113,13 +113,10 @@ def isotonic(val, scale_val, y_val, test, scale_test, y_test):
 
 def main():
     options, steps, seeds, sets = study_options(
-        __doc__, STEPS, list(REGRESSION), "cpu"
+        __doc__, STEPS, REGRESSION, "cpu"
     )
     runs = Runs(options.runs)
-    kept = {}
-    for key in sets:
-        name, keys = REGRESSION[key], {"set": key, "seeds": seeds}
-        kept[key] = runs.once(keys, study, name, seeds, steps)
+    kept = runs.of_sets(sets, study, seeds, steps, seeds=seeds)
     every = {key: run["scores"] for key, run in kept.items()}
     rows = {
         key: [np.mean([s[0] for s in found[m]]) for m in METHODS]

@@ -50,8 +50,8 @@ def judge(prediction, scale, y):
     ]
 
 
-def study(name, *, deep, seeds, steps):
-    """Scores of both models, a list over the seeds."""
+def study(name, deep, seeds, steps):
+    """`scores` of both models, a list over the seeds."""
     keras.utils.clear_session()
     keras.utils.set_random_seed(0)
     splits = [regression(name, seed=s, rows=MOST_ROWS) for s in range(seeds)]
@@ -67,7 +67,7 @@ def study(name, *, deep, seeds, steps):
     for name in MODELS:
         both = [keras.ops.convert_to_numpy(part) for part in found[name]]
         scores[name] = list(map(judge, *both, y_test))
-    return scores
+    return {"scores": scores}
 
 
 def tables_of(every, depth):
@@ -93,23 +93,15 @@ def tables_of(every, depth):
 
 def main():
     options, steps, seeds, sets = study_options(
-        __doc__, STEPS, list(REGRESSION), "soil"
+        __doc__, STEPS, REGRESSION, "soil"
     )
     runs = Runs(options.runs)
-    for depth in DEPTHS:
-        for key in sets:
-            keys = {"depth": depth, "set": key, "seeds": seeds}
-            if not runs.find(**keys):
-                deep, name = depth == "deep", REGRESSION[key]
-                found = study(name, deep=deep, seeds=seeds, steps=steps)
-                runs.add(**keys, scores=found)
     data = {"sets": len(sets), "seeds": seeds, "measures": list(MEASURES)}
     data |= {"steps": steps, "each_seed": {}, "tables": {}}
     for depth in DEPTHS:
-        every = {
-            key: runs.find(depth=depth, set=key, seeds=seeds)["scores"]
-            for key in sets
-        }
+        args, keys = (depth == "deep", seeds, steps), {"depth": depth}
+        kept = runs.of_sets(sets, study, *args, **keys, seeds=seeds)
+        every = {key: run["scores"] for key, run in kept.items()}
         data["each_seed"][depth] = every
         data["tables"] |= tables_of(every, depth)
     runs.record("literal_regressors", data, quick=options.quick)

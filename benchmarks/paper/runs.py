@@ -54,6 +54,16 @@ class Runs:
             self.add(**keys, **measure(*args))
         return self.find(**keys)
 
+    def of_sets(self, sets: dict, study, *args, **keys) -> dict:
+        """A run of `study(set, *args)` for each set, by the key of the set.
+
+        The keys of a run are `keys` and that of its set.
+        """
+        return {
+            key: self.once({**keys, "set": key}, study, one, *args)
+            for key, one in sets.items()
+        }
+
     def circumstances(self) -> dict:
         """Of the first run, as `record` takes them.
 
@@ -70,7 +80,7 @@ class Runs:
         record(name, data, quick=quick, circumstances=self.circumstances())
 
 
-def study_options(description: str, steps: int, sets: list, quick_set: str):
+def study_options(description: str, steps: int, sets: dict, quick_set: str):
     """`(options, steps, seeds, sets)` of the command line of a study.
 
     With `--quick` it is one seed of ten steps on one set.
@@ -80,5 +90,5 @@ def study_options(description: str, steps: int, sets: list, quick_set: str):
     made.add_argument("--runs", type=pathlib.Path)
     options = made.parse_args()
     if options.quick:
-        return options, 10, 1, [quick_set]
+        return options, 10, 1, {quick_set: sets[quick_set]}
     return options, steps, options.seeds, sets

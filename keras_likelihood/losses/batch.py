@@ -58,10 +58,11 @@ class Batch:
         """
         y, counts = self._matched_target(distribution, weights)
         if keras.backend.is_float_dtype(y.dtype):
-            known = ops.isfinite(y)
             if distribution.takes_bounds:
-                # The bounds of a censored target may be infinite.
+                # They may be infinite.
                 known = ops.logical_not(ops.isnan(y))
+            else:
+                known = ops.isfinite(y)
             counts = ops.logical_and(counts, known)
         return ops.where(counts, y, _possible_target(distribution, y)), counts
 

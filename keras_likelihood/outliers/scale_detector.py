@@ -182,8 +182,8 @@ class ScaleDetector(OutlierDetector):
         for layer in model.layers:
             if isinstance(layer, keras.layers.Dense):
                 # JAX would compile a sampler for every shape.
-                inputs, units = layer.kernel.shape
-                start = random.normal(scale=inputs**-0.5, size=(inputs, units))
+                rows, columns = layer.kernel.shape
+                start = random.normal(scale=rows**-0.5, size=(rows, columns))
                 layer.kernel.assign(start)
         decay = keras.optimizers.schedules.CosineDecay(
             self.learning_rate, self.steps

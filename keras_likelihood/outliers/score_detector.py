@@ -45,7 +45,13 @@ class ScoreDetector(OutlierDetector):
             raise ValueError("`X` must have examples. Received: none")
         return x
 
-    def _fit(self, x, training=True):
+    def _fit(self, x):
+        return self._log_parameter(x, training=True)
+
+    def _score(self, x):
+        return self._log_parameter(x, training=False)
+
+    def _log_parameter(self, x, training):
         reading = read_output(self.model, x, batch_size=self.batch_size)
         if reading.likelihood is None:
             raise ValueError(
@@ -79,6 +85,3 @@ class ScoreDetector(OutlierDetector):
                 f"head does. Received: one {name} for all"
             )
         return np.log(per_example(values))
-
-    def _score(self, x):
-        return self._fit(x, training=False)
