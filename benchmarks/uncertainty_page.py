@@ -193,8 +193,11 @@ def _gain(result, method):
     return np.mean(base) - np.mean(theirs)
 
 
-def recipes_table(results):
-    """NLL less that of `t`, and RMSE divided by that of squared error."""
+def recipes_table(results, group=""):
+    """NLL less that of `t`, and RMSE divided by that of squared error.
+
+    Recipes of a group have names that start with it.
+    """
     chosen = {n: r for n, r in results.items() if n in RECIPES_CHOSEN_ON}
     others = {n: r for n, r in results.items() if n not in RECIPES_CHOSEN_ON}
     lines = [
@@ -203,32 +206,41 @@ def recipes_table(results):
         "|---|" + "---:|" * 4,
     ]
     for name in chosen["soil"]:
+        if not name.startswith(group) or (":" in name) != (":" in group):
+            continue
         cells = []
         for sets in (chosen, others):
             if not all(name in recipes for recipes in sets.values()):
                 cells += ["–", "–"]
                 continue
-            gain, ratio = zip(
-                *(
-                    (
-                        np.mean(r[name]["nll"]) - np.mean(r["t"]["nll"]),
-                        np.mean(r[name]["rmse"])
-                        / np.mean(r["squared error"]["rmse"]),
-                    )
-                    for r in sets.values()
-                ),
-                strict=True,
-            )
+            found = [
+                (r[name], r[group + "t"], r[group + "squared error"])
+                for r in sets.values()
+            ]
+            gain = [
+                np.mean(own["nll"]) - np.mean(t["nll"]) for own, t, _ in found
+            ]
+            ratio = [
+                np.mean(own["rmse"]) / np.mean(plain["rmse"])
+                for own, _, plain in found
+            ]
             cells += [f"{np.mean(gain):+.3f}", f"{max(ratio):.3f}"]
-        lines.append(f"| {name} | {' | '.join(cells)} |")
+        lines.append(f"| {name.removeprefix(group)} | {' | '.join(cells)} |")
     return "\n".join(lines)
+
+
+def recipes_tables():
+    results = json.loads(RECIPES.read_text())
+    return {
+        "recipes": recipes_table(results),
+        "recipes of five": recipes_table(results, "five: "),
+    }
 
 
 def main():
     results = json.loads(RESULTS.read_text())
-    recipes = recipes_table(json.loads(RECIPES.read_text()))
     page_tables.fill(
-        "studies/uncertainty", {**tables(results), "recipes": recipes}
+        "studies/uncertainty", {**tables(results), **recipes_tables()}
     )
     draw(results)
 

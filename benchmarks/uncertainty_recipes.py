@@ -5,7 +5,7 @@
         --json docs/results/recipes.json
 
 The networks, splits and scores are those of `benchmarks/uncertainty.py`, one
-network a split. Recipes for the same network are:
+network a split, or five that are averaged. Recipes for the same network are:
 
 - `squared error`: a constant scale;
 - `t`: Student's t with a predicted scale;
@@ -15,6 +15,8 @@ network a split. Recipes for the same network are:
 - `own features`: the scale has a hidden layer of its own;
 - `start`: squared error for half as many epochs first;
 - `half`: squared error for half of the epochs, the recipe for the others;
+- `squared mean`: the mean trains by squared error, and the other parameters
+  by the likelihood;
 - `offset`: a smaller least scale.
 """
 
@@ -52,8 +54,36 @@ RECIPES |= {
         *("t, start", "t, half"),
     )
 }
+SQUARED_MEAN = {"squared_mean": True, "features": "own", "offset": 1e-3}
+OWN = {"beta": 1.0, "features": "own", "offset": 1e-3}
+RECIPES["t, beta 1, own features, offset .001"] = OWN
+RECIPES["t, squared mean, own features, offset .001"] = SQUARED_MEAN
+FIVE = {
+    "squared error": {**RECIPES["squared error"], "offset": 1e-3},
+    "t": {"offset": 1e-3},
+    "t, beta .5": {"beta": 0.5, "offset": 1e-3},
+    "t, beta .5, own features": {**OWN, "beta": 0.5},
+    "t, beta .75, own features": {**OWN, "beta": 0.75},
+    "t, beta 1, own features": OWN,
+    "t, squared mean, own features": SQUARED_MEAN,
+}
+"""Of five members, all with the offset .001."""
+RECIPES |= {f"five: {n}": {**r, "members": 5} for n, r in FIVE.items()}
 RECIPES["t, half, offset .003"] = {**RECIPES["t, half"], "offset": 3e-3}
 RECIPES["t, offset .003"] = {**RECIPES["t"], "offset": 3e-3}
+
+
+class SquaredMean(kl.losses.StudentTLoss):
+    """Squared error for the mean, the likelihood for the rest."""
+
+    def elementwise(self, distribution, y):
+        values = distribution.values()
+        mean = values.pop("prediction")
+        fixed = type(distribution)(ops.stop_gradient(mean), **values)
+        squared = 0.5 * (mean - y) ** 2
+        return (
+            super().elementwise(fixed, y) + squared - ops.stop_gradient(squared)
+        )
 
 
 def build(networks, columns, likelihood, constant, features, offset):
@@ -91,12 +121,15 @@ def run(
     start=False,
     share=1.0,
     offset=0.01,
+    squared_mean=False,
+    members=1,
 ):
     """NLL and RMSE of each split."""
     law = likelihoods.get(likelihood)
     splits, columns = len(spreads), parts[0][0].shape[2]
+    parts = [tuple(np.repeat(a, members, axis=1) for a in p) for p in parts]
     keras.utils.set_random_seed(0)
-    model = build(splits, columns, law, constant, features, offset)
+    model = build(splits * members, columns, law, constant, features, offset)
     three = [(x, y[..., None]) for x, y in parts]
     epochs, batch_size = uncertainty.budget(len(parts[0][0]))
     if start:
@@ -107,13 +140,14 @@ def run(
             *three[0], batch_size=batch_size, epochs=epochs // 2, verbose=0
         )
     kind = {"normal": kl.losses.NormalLoss, "student_t": kl.losses.StudentTLoss}
-    loss = kind[likelihood](**({"beta": beta} if beta else {}))
+    kind = SquaredMean if squared_mean else kind[likelihood]
+    loss = kind(**({"beta": beta} if beta else {}))
     epochs = int(share * epochs)
     many_networks.train(model, loss, *three[:2], epochs, batch_size, 0.01)
     test = model.predict(three[2][0], batch_size=len(three[2][0]), verbose=0)
-    found = uncertainty.laws(law, test, splits, 1)
+    found = uncertainty.laws(law, test, splits, members)
     return [
-        uncertainty.judge(one, parts[2][1][:, s], spreads[s])
+        uncertainty.judge(one, parts[2][1][:, s * members], spreads[s])
         for s, one in enumerate(found)
     ]
 
