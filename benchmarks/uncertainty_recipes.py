@@ -12,7 +12,9 @@ network a split, or five that are averaged. Recipes for the same network are:
 - `beta .5`, `beta 1`: each term weighted by scale^(2 beta) (Seitzer et al.,
   2022), the second with a scale that does not train the features, so that the
   mean trains as in Stirn et al. (2023);
-- `own features`: the scale has a hidden layer of its own;
+- `own features`: the scale has a hidden layer of its own on the inputs;
+- `hidden layer`: the scale has a hidden layer of its own on the features of
+  the mean, and does not train them;
 - `start`: squared error for half as many epochs first;
 - `half`: squared error for half of the epochs, the recipe for the others;
 - `squared mean`: the mean trains by squared error, and the other parameters
@@ -54,10 +56,13 @@ RECIPES |= {
         *("t, start", "t, half"),
     )
 }
+HIDDEN = {"beta": 1.0, "features": "hidden", "offset": 1e-3}
 SQUARED_MEAN = {"squared_mean": True, "features": "own", "offset": 1e-3}
 OWN = {"beta": 1.0, "features": "own", "offset": 1e-3}
 RECIPES["t, beta 1, own features, offset .001"] = OWN
 RECIPES["t, squared mean, own features, offset .001"] = SQUARED_MEAN
+RECIPES["t, beta .5, hidden layer, offset .001"] = {**HIDDEN, "beta": 0.5}
+RECIPES["t, beta 1, hidden layer, offset .001"] = HIDDEN
 FIVE = {
     "squared error": {**RECIPES["squared error"], "offset": 1e-3},
     "t": {"offset": 1e-3},
@@ -66,6 +71,9 @@ FIVE = {
     "t, beta .75, own features": {**OWN, "beta": 0.75},
     "t, beta 1, own features": OWN,
     "t, squared mean, own features": SQUARED_MEAN,
+    "t, squared mean, hidden layer": {**SQUARED_MEAN, "features": "hidden"},
+    "t, beta .5, hidden layer": {**HIDDEN, "beta": 0.5},
+    "t, beta 1, hidden layer": HIDDEN,
 }
 """Of five members, all with the offset .001."""
 RECIPES |= {f"five: {n}": {**r, "members": 5} for n, r in FIVE.items()}
@@ -94,6 +102,11 @@ def build(networks, columns, likelihood, constant, features, offset):
         "isolated": lambda: ops.stop_gradient(hidden),
         "own": lambda: ops.relu(
             many_networks.PerNetwork(many_networks.HIDDEN)(inputs)
+        ),
+        "hidden": lambda: ops.relu(
+            many_networks.PerNetwork(many_networks.HIDDEN)(
+                ops.stop_gradient(hidden)
+            )
         ),
     }[features]()
     outputs = [many_networks.PerNetwork(1)(hidden)]
