@@ -1,7 +1,6 @@
 """Scales that are predicted from features, and the choice of a method."""
 
 import dataclasses
-from collections.abc import Callable
 
 import numpy as np
 
@@ -15,47 +14,7 @@ from keras_likelihood.recalibration.regression.regressor import (
 )
 
 
-class PredictedScaling(RegressorRecalibrator):
-    """A scale `g * f(network(x)) * base`, predicted from features.
-
-    A subclass fits the network, which may have no hidden layer: `_fit_network`
-    sets `parameters_` and returns `[kernel, bias, ...]`.
-    """
-
-    uses_features = True
-    _fit_network: Callable[..., list]
-
-    def __init__(self, *, likelihood: str = "auto", offset: float = 0.01):
-        super().__init__(likelihood=likelihood)
-        self.offset = offset
-
-    def _fit_scale(self, z, x, weight, own):
-        base = own.best_factor(z, weight)
-        basis = FeatureBasis(x, weight)
-        link = network.SoftplusLink(self.offset)
-        objective = scale_objective(z / base, basis(x), link, weight, own)
-        first, bias, *rest = self._fit_network(objective, x)
-        kernel, shift = basis.to_raw(first)
-        self.parameters_["relative_scale"] = base
-        self.parameters_["network"] = [kernel, bias + shift, *rest]
-        if not rest:
-            self.parameters_["kernel"] = kernel[:, 0]
-            self.parameters_["intercept"] = float((bias + shift)[0])
-        return self._relative(x)
-
-    def _relative(self, x):
-        eta, _ = network.run_network(self.parameters_["network"], x)
-        value, _ = network.SoftplusLink(self.offset)(eta)
-        return self.parameters_["relative_scale"] * value
-
-    def _relative_graph(self, features):
-        parts = self.parameters_["network"]
-        return network.predicted_parameter(
-            "normal", "scale", features, parts, units=1, offset=self.offset
-        )
-
-
-class LinearScaling(PredictedScaling):
+class LinearScaling(RegressorRecalibrator):
     """Predicts each example's scale from its features.
 
         scale = g * f(x w + c) * base
@@ -69,13 +28,31 @@ class LinearScaling(PredictedScaling):
         offset: the offset of the softplus, `>= 0`. Defaults to 0.01.
     """
 
-    def _fit_network(self, objective, raw):
+    uses_features = True
+
+    def __init__(self, *, likelihood: str = "auto", offset: float = 0.01):
+        super().__init__(likelihood=likelihood)
+        self.offset = offset
+
+    def _fit_network(self, z, x, weight, own):
+        basis = FeatureBasis(x, weight)
+        link = network.SoftplusLink(self.offset)
+        objective = scale_objective(z, basis(x), link, weight, own)
+        first, bias, *rest = self._weights(objective, x)
+        kernel, shift = basis.to_raw(first)
+        self.parameters_["network"] = [kernel, bias + shift, *rest]
+        if not rest:
+            self.parameters_["kernel"] = kernel[:, 0]
+            self.parameters_["intercept"] = float((bias + shift)[0])
+
+    def _weights(self, objective, raw):
+        """The `[kernel, bias, ...]` that minimise an objective."""
         fit = fit_by_evidence(objective)
-        self.parameters_ = {"prior_precision": fit.strengths["scale"]}
+        self.parameters_["prior_precision"] = fit.strengths["scale"]
         return [np.reshape(fit.weights["scale"], (-1, 1)), fit.weights["free"]]
 
 
-class DeepScaling(PredictedScaling):
+class DeepScaling(LinearScaling):
     """Predicts each example's scale by a network on its features.
 
         scale = g * f(network(x)) * base
@@ -104,10 +81,11 @@ class DeepScaling(PredictedScaling):
         self.hidden = tuple(hidden)
         self.seed = seed
 
-    def _fit_network(self, objective, raw):
-        found = network.fit_network(objective, raw, self.hidden, self.seed)
-        self.parameters_ = {"iterations": found[1]}
-        return found[0]
+    def _weights(self, objective, raw):
+        found, self.parameters_["iterations"] = network.fit_network(
+            objective, raw, self.hidden, self.seed
+        )
+        return found
 
 
 def scale_objective(z, x, link, weight, shape) -> network.LinkedObjective:
@@ -183,13 +161,7 @@ class Auto(RegressorRecalibrator):
                 losses[held] = shape.nll(z[out] / relative) + np.log(relative)
             scores[name] = float(np.average(losses, weights=weight[rows]))
         self.method_ = min(scores, key=lambda name: scores[name])
-        self._member = _METHODS[self.method_](likelihood=self.likelihood)
-        found = self._member._fit_residuals(z, x, weight, own)
-        self.parameters_ = self._member.parameters_
+        member = _METHODS[self.method_](likelihood=self.likelihood)
+        found = member._fit_residuals(z, x, weight, own)
+        self.parameters_ = member.parameters_
         return found
-
-    def _relative(self, x):
-        return self._member._relative(x)
-
-    def _relative_graph(self, features):
-        return self._member._relative_graph(features)

@@ -1,8 +1,6 @@
 """What all recalibrators of regressors have in common."""
 
 import time
-from collections.abc import Callable
-from typing import Any
 
 import keras
 import numpy as np
@@ -12,7 +10,7 @@ from keras_likelihood.layers.serving import LikelihoodPrediction
 from keras_likelihood.metrics.functions import calibration_error
 from keras_likelihood.models import RecalibratedRegressor
 from keras_likelihood.reading.targets import as_weight
-from keras_likelihood.recalibration import inputs
+from keras_likelihood.recalibration import inputs, network
 from keras_likelihood.recalibration.regression.regressor_graph import (
     RegressorGraph,
     as_tensor,
@@ -32,10 +30,11 @@ class RegressorRecalibrator:
 
         y ~ location + scale * residual,    scale = base * s(x)
 
-    A subclass fits the relative scale s(x). Residuals follow the likelihood of
-    the model, with its own degrees of freedom, shape or threshold. If the
-    model is normal or has no likelihood, they are normal, or Student's t if
-    the calibration data have heavier tails.
+    s(x) is one factor, times the output of a network if a subclass fits one
+    (`_fit_network`). Residuals follow the likelihood of the model, with its
+    own degrees of freedom, shape or threshold. If the model is normal or has
+    no likelihood, they are normal, or Student's t if the calibration data have
+    heavier tails.
 
     Args:
         likelihood: `"auto"` (default), or `"normal"` or `"student_t"` to
@@ -52,10 +51,9 @@ class RegressorRecalibrator:
     """
 
     uses_features: bool | str = False
+    offset = 0.01
+    """Offset of the softplus of a predicted scale."""
     parameters_: dict
-    _fit_scale: Callable[..., Any]
-    """Sets `parameters_`; returns the relative scale of every row."""
-    _relative: Callable[..., Any]
 
     def __init__(self, *, likelihood: str = "auto"):
         if likelihood not in _CHOICES:
@@ -188,7 +186,10 @@ class RegressorRecalibrator:
         """Sets `parameters_`; returns the relative scale and the shape."""
         keeps = self._keeps(own)
         start = own if keeps else ResidualShape()
-        relative = self._fit_scale(z, x, weight, start)
+        base = start.best_factor(z, weight)
+        self.parameters_ = {"relative_scale": base}
+        self._fit_network(z / base, x, weight, start)
+        relative = self._relative(x)
         shape = fit_shape(z / relative, weight, self.likelihood, own)
         self.parameters_ |= {
             "likelihood": shape.likelihood,
@@ -198,6 +199,18 @@ class RegressorRecalibrator:
         if not keeps:
             self.parameters_ |= shape.parameters
         return relative, shape
+
+    def _fit_network(self, z, x, weight, own):
+        """Adds the `network` of a predicted scale to `parameters_`."""
+
+    def _relative(self, x):
+        """The relative scale, of every row if it is predicted."""
+        p = self.parameters_
+        if "network" not in p:
+            return p["relative_scale"]
+        linear, _ = network.run_network(p["network"], x)
+        predicted, _ = network.SoftplusLink(self.offset)(linear)
+        return p["relative_scale"] * predicted
 
     def calibrate(self, prediction, *, scale=None, features=None):
         """Returns the calibrated distribution, a `Likelihood`.
@@ -241,8 +254,12 @@ class RegressorRecalibrator:
         # This makes it float32 even if nothing else changes it.
         prediction = keras.layers.Identity(name="location")(graph.prediction)
         scale = as_tensor(prediction, graph.values["scale"], "unit_scale")
-        relative = self._relative_graph(graph.features)
-        if relative is not None:
+        if "network" in p:
+            relative = network.predicted_parameter(
+                *("normal", "scale", graph.features, p["network"]),
+                units=1,
+                offset=self.offset,
+            )
             scale = keras.layers.Multiply(name="relative")([scale, relative])
         unit = p["relative_scale"]
         final = keras.layers.Rescaling(unit * p["factor"], name="scale")(scale)
@@ -262,10 +279,6 @@ class RegressorRecalibrator:
                 outputs.append(as_tensor(prediction, value, name))
         return outputs
 
-    def _relative_graph(self, features):
-        """The Keras tensor of `relative / relative_scale`, `None` for 1."""
-        return None
-
 
 class GlobalScaling(RegressorRecalibrator):
     """Multiplies a regressor's scale by one factor.
@@ -281,13 +294,6 @@ class GlobalScaling(RegressorRecalibrator):
     >>> fitted = GlobalScaling().fit_arrays(prediction, y)
     >>> lower, upper = fitted.calibrate(test_prediction).interval(0.9)
     """
-
-    def _fit_scale(self, z, x, weight, own):
-        self.parameters_ = {"relative_scale": own.best_factor(z, weight)}
-        return self._relative(x)
-
-    def _relative(self, x):
-        return self.parameters_["relative_scale"]
 
 
 def refuse_other_likelihoods(likelihood):

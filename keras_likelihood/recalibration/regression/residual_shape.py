@@ -107,7 +107,11 @@ def fit_shape(
     candidates = []
     if likelihood == "auto" and own.likelihood != "normal":
         best = dataclasses.replace(own, factor=own.best_factor(z, weight))
-        candidates = [(0, best), (1, _search(best, z, weight, about_mean))]
+        start = {"factor": np.log(best.factor / about_mean), "shift": 0.0}
+        candidates = [
+            (0, best),
+            (1, _search(best, z, weight, about_mean, start)),
+        ]
         likelihood = "own"
     if likelihood in ("auto", "normal"):
         candidates += [
@@ -116,33 +120,29 @@ def fit_shape(
         ]
     if likelihood in ("auto", "student_t"):
         tails = ResidualShape("student_t")
-        candidates += [
-            (1, _search(tails, z, weight, about_zero, shifted=False)),
-            (2, _search(tails, z, weight, about_mean)),
-        ]
+        start = {"df": np.log(8.0), "factor": 0.0}
+        candidates += [(1, _search(tails, z, weight, about_zero, start))]
+        start["shift"] = 0.0
+        candidates += [(2, _search(tails, z, weight, about_mean, start))]
     return min(candidates, key=lambda c: weight @ c[1].nll(z) + c[0])[1]
 
 
-def _search(shape, z, weight, spread, shifted=True):
-    """Finds the factor, perhaps a shift, and df if it is not known."""
-    start = [0.0] * (1 + shifted)
-    if shape.likelihood == "student_t" and not shape.parameters:
-        start = [np.log(8.0), *start]
-    elif shape.factor != 1.0:
-        start[0] = np.log(shape.factor / spread)
+def _search(shape, z, weight, spread, start):
+    """Finds the shift and the logarithms of factor and df, as in `start`."""
 
     def at(theta):
-        changed = {"factor": spread * _exp(theta[len(start) - 1 - shifted])}
-        if len(start) == 2 + shifted:
-            df = float(np.clip(_exp(theta[0]), _LEAST_DF, _MOST_DF))
+        found = dict(zip(start, theta, strict=True))
+        changed = {"factor": spread * _exp(found["factor"])}
+        if "df" in found:
+            df = float(np.clip(_exp(found["df"]), _LEAST_DF, _MOST_DF))
             changed["parameters"] = {"df": df}
-        if shifted:
-            changed["shift"] = spread * float(theta[-1])
+        if "shift" in found:
+            changed["shift"] = spread * float(found["shift"])
         return dataclasses.replace(shape, **changed)
 
     found = minimize(
         lambda theta: np.average(at(theta).nll(z), weights=weight),
-        np.array(start),
+        list(start.values()),
         method="Nelder-Mead",
         options={"xatol": 1e-5, "fatol": 1e-9, "maxiter": 600},
     )
