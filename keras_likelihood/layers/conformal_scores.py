@@ -85,17 +85,12 @@ class CalibrationScores:
         if rank > count:
             labels = self.labels
             where = f" in group {labels[position]!r}" if labels else ""
+            needed = math.ceil(coverage / (1 - coverage) - 1e-9)
             raise ValueError(
-                f"A coverage of {coverage:g} needs at least "
-                f"{examples_needed(coverage)} calibration examples{where}. "
-                f"Received: {count}"
+                f"A coverage of {coverage:g} needs at least {needed} "
+                f"calibration examples{where}. Received: {count}"
             )
         return self.values[sum(self.sizes[:position]) + rank - 1]
-
-
-def examples_needed(coverage: float) -> int:
-    """The smallest number of examples that allows this coverage."""
-    return math.ceil(coverage / (1 - coverage) - 1e-9)
 
 
 def as_groups(groups, count: int) -> np.ndarray:
@@ -105,9 +100,7 @@ def as_groups(groups, count: int) -> np.ndarray:
         groups = groups[:, 0]
     if groups.dtype == object and all(isinstance(g, str) for g in groups.flat):
         groups = groups.astype(str)
-    if groups.dtype.kind == "b":
-        groups = groups.astype(int)
-    if groups.shape != (count,) or groups.dtype.kind not in "iuU":
+    if groups.shape != (count,) or groups.dtype.kind not in "biuU":
         raise ValueError(
             "`groups` must be whole numbers or strings, one for each of the "
             f"{count} examples. Received: {groups.dtype} of shape "
@@ -172,11 +165,5 @@ def split(values) -> np.ndarray:
 
 
 def scores_layer(model) -> ConformalScores:
-    """The layer of a model that keeps its calibration scores."""
-    found = [v for v in model.layers if isinstance(v, ConformalScores)]
-    if len(found) != 1:
-        raise ValueError(
-            "A conformal model has one layer of calibration scores. "
-            f"Received: {len(found)}"
-        )
-    return found[0]
+    """The layer that keeps the scores of a model's last calibration."""
+    return [v for v in model.layers if isinstance(v, ConformalScores)][-1]

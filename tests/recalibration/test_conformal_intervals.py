@@ -6,11 +6,7 @@ import pytest
 from scipy import stats
 
 import keras_likelihood as kl
-from keras_likelihood.layers.conformal_scores import (
-    CalibrationScores,
-    examples_needed,
-    split,
-)
+from keras_likelihood.layers.conformal_scores import CalibrationScores, split
 from keras_likelihood.models.conformal import (
     ConformalDistribution,
     interval_scores,
@@ -113,9 +109,9 @@ def test_interval_of_a_score_holds_its_target(name, rng):
 
 def test_too_few_examples_say_how_many_are_needed():
     fitted = regression.Conformal().fit_arrays(np.zeros(8), np.arange(8.0))
-    assert examples_needed(0.9) == 9 and examples_needed(0.95) == 19
-    with pytest.raises(ValueError, match=r"at least 9 .* Received: 8"):
-        fitted.calibrate(np.zeros(2)).interval(0.9)
+    for coverage, needed in ((0.9, 9), (0.95, 19)):
+        with pytest.raises(ValueError, match=rf"at least {needed} .*: 8"):
+            fitted.calibrate(np.zeros(2)).interval(coverage)
     lower, upper = fitted.calibrate(np.zeros(2)).interval(8 / 9)
     np.testing.assert_allclose(upper, 7, rtol=1e-3)
     np.testing.assert_allclose(lower, -7, rtol=1e-3)
@@ -233,6 +229,19 @@ def test_model_keeps_its_intervals_in_its_file(rng, tmp_path):
         loaded.predict(x, verbose=0)[0],
         model.predict(x, verbose=0)[0],
         rtol=1e-5,
+    )
+
+
+def test_a_conformal_model_is_calibrated_again(rng):
+    """The last calibration counts, in the model and in its file."""
+    x = rng.normal(size=(120, 3)).astype("float32")
+    y = rng.normal(size=(120, 1))
+    stock = keras.Sequential([keras.Input((3,)), keras.layers.Dense(1)])
+    first = regression.Conformal().fit(stock, x[:60], 9 * y[:60])
+    again = regression.Conformal().fit(first.model, x[60:], y[60:])
+    expected = regression.Conformal().fit(stock, x[60:], y[60:])
+    np.testing.assert_allclose(
+        again.interval(x, 0.8), expected.interval(x, 0.8), rtol=1e-5
     )
 
 

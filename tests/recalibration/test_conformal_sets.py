@@ -170,6 +170,16 @@ def test_recalibrated_model_keeps_its_sets_in_its_file(tmp_path):
     )
 
 
+def test_a_conformal_model_is_calibrated_again():
+    """The last calibration counts."""
+    x, y = kinds.data()
+    model = kinds.make("functional")
+    first = Conformal(score="lac").fit(model, x, (y + 1) % 3)
+    again = Conformal().fit(first.model, x, y)
+    expected = Conformal().fit(model, x, y).predict_set(x, 0.8)
+    np.testing.assert_array_equal(again.predict_set(x, 0.8), expected)
+
+
 def test_model_of_one_question(rng):
     x, y = kinds.data()
     model = kinds.make("functional", units=1, activation="sigmoid")
