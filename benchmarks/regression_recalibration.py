@@ -17,7 +17,7 @@ from scipy.optimize import minimize
 
 from keras_likelihood.metrics.functions import calibration_error
 from keras_likelihood.recalibration import regression
-from keras_likelihood.recalibration.network import SmallNetwork
+from keras_likelihood.recalibration.network import SmallNetwork, run_network
 
 SETS = "crime_norm kin8nm bank8FM wine_red autompg cpu_machine soil fried"
 OURS = {
@@ -48,7 +48,7 @@ def train(x, y, seed):
     network = SmallNetwork(x.shape[1], (10,), seed)
 
     def loss(packed):
-        output, activations = network.forward(packed, x)
+        output, activations = run_network(network.unpack(packed), x)
         gap = output - y
         gradient = network.backward(packed, activations, gap / len(y))
         value = 0.5 * np.mean(gap**2) + 0.5e-4 * packed @ packed
@@ -61,7 +61,7 @@ def train(x, y, seed):
         method="L-BFGS-B",
         options={"maxiter": 300},
     )
-    return lambda inputs: network.forward(found.x, inputs)[0]
+    return lambda inputs: run_network(network.unpack(found.x), inputs)[0]
 
 
 def evaluate(folder, name, seed):

@@ -24,11 +24,6 @@ class Curvature:
     right: np.ndarray | None = None
     factor: float = 1.0
 
-    @classmethod
-    def of_product(cls, left, right):
-        """The Kronecker product of the curvatures of rows and columns."""
-        return cls(left, right)
-
     def scaled(self, factor: float) -> "Curvature":
         """The same curvature for `factor` times as many rows of data."""
         scaled = dataclasses.replace(self, factor=self.factor * factor)

@@ -62,7 +62,11 @@ def prediction_sets(
 
     The probabilities may be those of yes, `(n,)` or `(n, ..., 1)`.
     """
-    p = both_classes(probabilities)
+    p = np.asarray(probabilities, dtype="float64")
+    if p.ndim == 1:
+        p = p[:, None]
+    if p.shape[-1] == 1:
+        p = np.concatenate([1 - p, p], axis=-1)
     random = None
     if settings["randomized"]:
         uniform = np.random.default_rng(seed).uniform
@@ -84,14 +88,6 @@ def prediction_sets(
         top = p.argmax(axis=-1)[..., None]
         np.put_along_axis(sets, top, True, axis=-1)
     return sets
-
-
-def both_classes(probabilities) -> np.ndarray:
-    """Probabilities `(n, ..., classes)`. One column becomes no and yes."""
-    p = np.asarray(probabilities, dtype="float64")
-    if p.ndim == 1:
-        p = p[:, None]
-    return np.concatenate([1 - p, p], axis=-1) if p.shape[-1] == 1 else p
 
 
 LEVEL = 0.998

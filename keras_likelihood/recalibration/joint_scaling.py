@@ -107,7 +107,7 @@ class JointScaling(ClassifierRecalibrator):
             raw = raw_columns(SOURCES[self.temperature], z, features)
             x = np.concatenate(list(raw.values()), axis=1)
             linear, _ = network.run_network(self._network(), x)
-            predicted, _ = network.SoftplusLink(self.offset)(linear)
+            predicted, _ = network.shifted_softplus(linear, self.offset)
             z = z / predicted[:, None]
         if self.logit_map is None:
             return z
@@ -291,9 +291,9 @@ class DeepScaling(JointScaling):
         base = softmax.solve_temperature(logits, labels, weight)
         basis = FeatureBasis(features, weight)
         columns = {"features": basis(features).astype("float64")}
-        link = network.SoftplusLink(self.offset)
-        z = logits / base
-        objective = softmax.tempered_softmax(z, labels, columns, link, weight)
+        objective = softmax.tempered_softmax(
+            logits / base, labels, columns, self.offset, weight
+        )
         (kernel, bias, *rest), iterations = network.fit_network(
             objective, features, self.hidden, self.seed
         )

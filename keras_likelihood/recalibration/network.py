@@ -4,6 +4,7 @@ import itertools
 
 import keras
 import numpy as np
+from scipy.special import expit
 
 from keras_likelihood.constraints import ShiftedSoftplus
 from keras_likelihood.evidence import Curvature
@@ -13,45 +14,37 @@ from keras_likelihood.recalibration.inputs import random_folds
 _ITERATIONS = 40
 
 
-class SoftplusLink:
+def shifted_softplus(x, offset):
     """`f(x) = (ln(1 + e^x) + s) / (ln 2 + s)` and its slope, in NumPy.
 
     It is the map of `constraints.ShiftedSoftplus`, with `f(0) = 1`.
     """
-
-    def __init__(self, offset):
-        self.offset = offset
-
-    def __call__(self, x):
-        unit = np.log(2.0) + self.offset
-        value = (np.logaddexp(0.0, x) + self.offset) / unit
-        # The exponent is never positive, so that exp cannot overflow.
-        small = np.exp(-np.abs(x))
-        slope = np.where(x >= 0, 1.0, small) / (1.0 + small)
-        return np.maximum(value, 1e-30), slope / unit
+    unit = np.log(2.0) + offset
+    value = (np.logaddexp(0.0, x) + offset) / unit
+    return np.maximum(value, 1e-30), expit(x) / unit
 
 
 class LinkedObjective:
     """Summed NLL of a parameter that is predicted from columns.
 
-        parameter = f(sum_g x_g w_g + c)
+        parameter = f(sum_g x_g w_g + c),    f = shifted_softplus
 
     `loss(parameter, rows)` returns the NLL of these rows, its derivative in
     the parameter and its curvature. `columns` are standardised, `(rows, ...)`
-    by name of the group, and `link` returns f and its derivative.
+    by name of the group.
     """
 
-    def __init__(self, loss, columns, link, weight):
+    def __init__(self, loss, columns, offset, weight):
         self.loss = loss
         self.columns = columns
-        self.link = link
+        self.offset = offset
         self.weight = weight
         self.shapes = {name: (x.shape[1],) for name, x in columns.items()}
         self.shapes["free"] = (1,)
 
     def by_row(self, eta, rows):
         """Weighted NLL of some rows, its slope and curvature in `eta`."""
-        value, slope = self.link(eta)
+        value, slope = shifted_softplus(eta, self.offset)
         nll, gradient, curvature = self.loss(value, rows)
         found = np.stack([nll, gradient * slope, curvature * slope**2])
         return self.weight[rows] * found
@@ -111,10 +104,6 @@ class SmallNetwork:
         parts = np.split(packed, ends[:-1])
         return list(map(np.reshape, parts, self.shapes))
 
-    def forward(self, packed, x):
-        """Returns the output `(rows,)` and the activations of each layer."""
-        return run_network(self.unpack(packed), x)
-
     def backward(self, packed, activations, slope):
         """Gradient of a loss whose derivative by the output is `slope`."""
         kernels = self.unpack(packed)[::2]
@@ -152,7 +141,7 @@ def fit_network(objective, raw, hidden, seed):
     curves = []
     for held in random_folds(raw, None, 3, seed):
         path = _path(network, objective, x, np.delete(rows, held), _ITERATIONS)
-        outputs = [network.forward(p, x[held])[0] for p in path]
+        outputs = [run_network(network.unpack(p), x[held])[0] for p in path]
         losses = [objective.by_row(o, held)[0].mean() for o in outputs]
         curves.append(
             np.pad(losses, (0, _ITERATIONS + 1 - len(losses)), mode="edge")
@@ -171,7 +160,7 @@ def _path(network, objective, x, rows, iterations):
     inputs = x[rows]
 
     def loss(packed):
-        output, activations = network.forward(packed, inputs)
+        output, activations = run_network(network.unpack(packed), inputs)
         values, slopes, _ = objective.by_row(output, rows)
         gradient = network.backward(packed, activations, slopes / len(rows))
         # A little weight decay keeps unused weights from drifting.

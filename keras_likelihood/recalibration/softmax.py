@@ -148,7 +148,7 @@ def _newton(logits, labels, weight, tau, wanted):
     return float(tau), np.average(at.nll, weights=weight)
 
 
-def tempered_softmax(z, labels, columns, link, weight) -> LinkedObjective:
+def tempered_softmax(z, labels, columns, offset, weight) -> LinkedObjective:
     """The objective of `z / T`, with `T = f(sum_g x_g w_g + c)`."""
 
     def by_temperature(temperature, rows):
@@ -156,7 +156,7 @@ def tempered_softmax(z, labels, columns, link, weight) -> LinkedObjective:
         tau_slope = -1 / temperature**2
         return at.nll, at.slope * tau_slope, at.curvature * tau_slope**2
 
-    return LinkedObjective(by_temperature, columns, link, weight)
+    return LinkedObjective(by_temperature, columns, offset, weight)
 
 
 class MappedSoftmax:
@@ -228,7 +228,7 @@ class MappedSoftmax:
         doubt = self.weight * np.maximum(doubt, 1e-12)
         x = self._inputs(name)
         inputs = (x * doubt[:, None].astype(x.dtype)).T @ x
-        return Curvature.of_product(
+        return Curvature(
             inputs.astype("float64"), (matrix / doubt.sum()).astype("float64")
         )
 

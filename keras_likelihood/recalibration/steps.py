@@ -12,7 +12,10 @@ from scipy.special import log_softmax
 from keras_likelihood import evidence
 from keras_likelihood.recalibration import softmax
 from keras_likelihood.recalibration.feature_basis import SOURCES, rows_of
-from keras_likelihood.recalibration.network import SoftplusLink, linear_part
+from keras_likelihood.recalibration.network import (
+    linear_part,
+    shifted_softplus,
+)
 
 MAPS = {
     None: (),
@@ -41,7 +44,6 @@ class FittedSteps:
         self.weight = weight
         self._offset = offset
         self._whole = whole
-        self._link = SoftplusLink(offset)
         self._last_map: dict = {}
         for name in ("_temperature", "_logs", "_map", "_strengths"):
             setattr(self, name, functools.cache(getattr(self, name)))
@@ -74,7 +76,7 @@ class FittedSteps:
             return z / self._global_temperature
         weights = self._temperature(source).weights
         linear = linear_part(_sources(source, columns), weights)
-        return z / self._link(linear)[0][:, None]
+        return z / shifted_softplus(linear, self._offset)[0][:, None]
 
     @functools.cached_property
     def _global_temperature(self):
@@ -111,7 +113,7 @@ class FittedSteps:
     def _by_temperature(self, source, rows):
         columns = rows_of(_sources(source, self.columns), rows)
         data = self.z[rows], self.labels[rows], columns
-        return softmax.tempered_softmax(*data, self._link, self.weight[rows])
+        return softmax.tempered_softmax(*data, self._offset, self.weight[rows])
 
     def _logs(self, source):
         return for_map(self._tempered(source, self.z, self.columns))

@@ -68,7 +68,7 @@ def test_price_starts_low():
 
 def curvature_of(x, noise=1.0):
     squares = x.T @ x / noise**2
-    return Curvature.of_product(squares, np.ones((1, 1)))
+    return Curvature(squares, np.ones((1, 1)))
 
 
 def correlated(rng, rows, columns, correlation=0.9):

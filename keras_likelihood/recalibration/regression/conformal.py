@@ -185,9 +185,7 @@ class Conformal:
 
     def _extend(self, graph, trainable):
         self.model = graph.extend(
-            lambda: self._graph(graph),
-            trainable=trainable,
-            model_class=ConformalRegressor,
+            self, trainable=trainable, model_class=ConformalRegressor
         )
         return self
 

@@ -36,8 +36,7 @@ class LinearScaling(RegressorRecalibrator):
 
     def _fit_network(self, z, x, weight, own):
         basis = FeatureBasis(x, weight)
-        link = network.SoftplusLink(self.offset)
-        objective = scale_objective(z, basis(x), link, weight, own)
+        objective = scale_objective(z, basis(x), self.offset, weight, own)
         first, bias, *rest = self._weights(objective, x)
         kernel, shift = basis.to_raw(first)
         self.parameters_["network"] = [kernel, bias + shift, *rest]
@@ -88,7 +87,7 @@ class DeepScaling(LinearScaling):
         return found
 
 
-def scale_objective(z, x, link, weight, shape) -> network.LinkedObjective:
+def scale_objective(z, x, offset, weight, shape) -> network.LinkedObjective:
     """`standard_nll(z / s) + log s` of residuals, with `s = f(x w + c)`."""
 
     def by_scale(scale, rows):
@@ -101,7 +100,7 @@ def scale_objective(z, x, link, weight, shape) -> network.LinkedObjective:
             information = np.average(by_log**2, weights=weight[rows])
         return loss + np.log(scale), by_log / scale, information / scale**2
 
-    return network.LinkedObjective(by_scale, {"scale": x}, link, weight)
+    return network.LinkedObjective(by_scale, {"scale": x}, offset, weight)
 
 
 _MOST_ROWS = 3000

@@ -115,9 +115,7 @@ class RegressorRecalibrator:
             distribution, y, features=found, sample_weight=weight
         )
         self.model = graph.extend(
-            lambda: self._graph(graph),
-            trainable=trainable,
-            model_class=RecalibratedRegressor,
+            self, trainable=trainable, model_class=RecalibratedRegressor
         )
         return self
 
@@ -209,7 +207,7 @@ class RegressorRecalibrator:
         if "network" not in p:
             return p["relative_scale"]
         linear, _ = network.run_network(p["network"], x)
-        predicted, _ = network.SoftplusLink(self.offset)(linear)
+        predicted, _ = network.shifted_softplus(linear, self.offset)
         return p["relative_scale"] * predicted
 
     def calibrate(self, prediction, *, scale=None, features=None):
@@ -262,7 +260,8 @@ class RegressorRecalibrator:
             )
             scale = keras.layers.Multiply(name="relative")([scale, relative])
         unit = p["relative_scale"]
-        final = keras.layers.Rescaling(unit * p["factor"], name="scale")(scale)
+        factor = keras.layers.Rescaling(unit * p["factor"], name="factor")
+        values = {**graph.values, **p, "scale": factor(scale)}
         if p["shift"]:
             move = keras.layers.Rescaling(unit * p["shift"], name="shift")
             add = keras.layers.Add(name="shifted")
@@ -270,13 +269,8 @@ class RegressorRecalibrator:
         keep = LikelihoodPrediction(kind.name(), name="prediction")
         outputs = [keep(prediction)]
         for name in [parameter.name for parameter in kind.parameters]:
-            value = p.get(name, graph.values.get(name))
-            if name == "scale":
-                outputs.append(final)
-            elif isinstance(value, keras.KerasTensor):
-                outputs.append(keras.layers.Identity(name=name)(value))
-            else:
-                outputs.append(as_tensor(prediction, value, name))
+            value = as_tensor(prediction, values[name], f"constant_{name}")
+            outputs.append(keras.layers.Identity(name=name)(value))
         return outputs
 
 

@@ -1,5 +1,7 @@
 """Finds the distribution that a trained regressor predicts."""
 
+import functools
+
 import keras
 import numpy as np
 
@@ -60,8 +62,9 @@ class RegressorGraph:
             found[name] = value[None] if value.ndim else float(value)
         return self.likelihood(**found), features, y, weight
 
-    def extend(self, build, **options) -> keras.Model:
-        """Returns the model with the output that `build` makes."""
+    def extend(self, recalibrator, **options) -> keras.Model:
+        """Returns the model that ends in the layers of a recalibrator."""
+        build = functools.partial(recalibrator._graph, self)
         return self._source.extend(self._tensors, build, **options)
 
 
