@@ -14,6 +14,7 @@ from keras_likelihood.recalibration.regression.regressor import (
 )
 
 
+@dataclasses.dataclass(kw_only=True, eq=False)
 class LinearScaling(RegressorRecalibrator):
     """Predicts each example's scale from its features.
 
@@ -28,11 +29,8 @@ class LinearScaling(RegressorRecalibrator):
         offset: the offset of the softplus, `>= 0`. Defaults to 0.01.
     """
 
+    offset: float = 0.01
     uses_features = True
-
-    def __init__(self, *, likelihood: str = "auto", offset: float = 0.01):
-        super().__init__(likelihood=likelihood)
-        self.offset = offset
 
     def _fit_network(self, z, x, weight, own):
         basis = FeatureBasis(x, weight)
@@ -51,6 +49,7 @@ class LinearScaling(RegressorRecalibrator):
         return [np.reshape(fit.weights["scale"], (-1, 1)), fit.weights["free"]]
 
 
+@dataclasses.dataclass(kw_only=True, eq=False)
 class DeepScaling(LinearScaling):
     """Predicts each example's scale by a network on its features.
 
@@ -68,17 +67,8 @@ class DeepScaling(LinearScaling):
             0.
     """
 
-    def __init__(
-        self,
-        *,
-        likelihood: str = "auto",
-        hidden=(16,),
-        offset: float = 0.01,
-        seed: int = 0,
-    ):
-        super().__init__(likelihood=likelihood, offset=offset)
-        self.hidden = tuple(hidden)
-        self.seed = seed
+    hidden: tuple[int, ...] = (16,)
+    seed: int = 0
 
     def _weights(self, objective, raw):
         found, self.parameters_["iterations"] = network.fit_network(
@@ -108,6 +98,7 @@ _MOST_ROWS = 3000
 _METHODS = {c.__name__: c for c in (GlobalScaling, LinearScaling, DeepScaling)}
 
 
+@dataclasses.dataclass(kw_only=True, eq=False)
 class Auto(RegressorRecalibrator):
     """Chooses between `GlobalScaling`, `LinearScaling` and `DeepScaling`.
 
@@ -127,16 +118,14 @@ class Auto(RegressorRecalibrator):
     >>> fitted.method_, fitted.cross_validated_nll_
     """
 
+    folds: int = 3
+    seed: int = 0
     uses_features = "optional"
 
-    def __init__(
-        self, *, likelihood: str = "auto", folds: int = 3, seed: int = 0
-    ):
-        super().__init__(likelihood=likelihood)
-        if folds < 2:
-            raise ValueError(f"`folds` must be >= 2. Received: {folds}")
-        self.folds = folds
-        self.seed = seed
+    def __post_init__(self):
+        super().__post_init__()
+        if self.folds < 2:
+            raise ValueError(f"`folds` must be >= 2. Received: {self.folds}")
 
     def _fit_residuals(self, z, x, weight, own):
         rows = np.random.default_rng(self.seed).permutation(len(z))

@@ -1,6 +1,8 @@
 """What all recalibrators of regressors have in common."""
 
+import dataclasses
 import time
+from typing import ClassVar
 
 import keras
 import numpy as np
@@ -25,6 +27,7 @@ from keras_likelihood.recalibration.regression.residual_shape import (
 _CHOICES = ("auto", "normal", "student_t")
 
 
+@dataclasses.dataclass(kw_only=True, eq=False)
 class RegressorRecalibrator:
     """Base of the recalibrators of regressors.
 
@@ -50,18 +53,18 @@ class RegressorRecalibrator:
             original.
     """
 
-    uses_features: bool | str = False
+    likelihood: str = "auto"
+    uses_features: ClassVar[bool | str] = False
+    parameters_: dict = dataclasses.field(init=False, repr=False)
     offset = 0.01
     """Offset of the softplus of a predicted scale."""
-    parameters_: dict
 
-    def __init__(self, *, likelihood: str = "auto"):
-        if likelihood not in _CHOICES:
+    def __post_init__(self):
+        if self.likelihood not in _CHOICES:
             raise ValueError(
                 f"`likelihood` must be one of {_CHOICES}. "
-                f"Received: {likelihood!r}"
+                f"Received: {self.likelihood!r}"
             )
-        self.likelihood = likelihood
 
     def fit(
         self,
@@ -334,15 +337,14 @@ def _parts_of(prediction, scale=None):
     """Location, scale and shape of the residuals of a prediction."""
     if not isinstance(prediction, likelihoods.Likelihood):
         return *location_and_scale(prediction, scale), ResidualShape()
-    kind = type(prediction)
-    refuse_other_likelihoods(kind)
-    location = as_column(to_float64(prediction.prediction), "prediction")
-    values = {}
-    for parameter in kind.parameters:
-        value = to_float64(getattr(prediction, parameter.name)).ravel()
-        values[parameter.name] = np.broadcast_to(value, location.shape)
+    refuse_other_likelihoods(type(prediction))
+    found = {k: to_float64(v) for k, v in prediction.values().items()}
+    location = as_column(found.pop("prediction"), "prediction")
+    values = {
+        k: np.broadcast_to(v.ravel(), location.shape) for k, v in found.items()
+    }
     _, scale = location_and_scale(location, values.pop("scale"))
-    return location, scale, ResidualShape(kind.name(), parameters=values)
+    return location, scale, ResidualShape(prediction.name(), parameters=values)
 
 
 def _scores(shape, z, scale, weight, when):
