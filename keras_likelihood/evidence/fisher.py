@@ -28,7 +28,7 @@ class Outcome(NamedTuple):
 
 
 def outcomes_of(model, likelihood=None, parameters=None):
-    """A function from the output of a model to a list of `Outcome`s.
+    """A function from the output of a model to its `Outcome`s.
 
     A stock model needs the class of its likelihood, and its parameters. It is
     `None` if a part of the loss is not a likelihood, or needs the index of
@@ -49,20 +49,12 @@ def outcomes_of(model, likelihood=None, parameters=None):
             distributions[key] = one.distribution
 
     def found(output):
-        outcomes = []
         for key, distribution in distributions.items():
             part = output[key] if key else output
             prediction, predicted = split_output(part)
             weight = weight_of(key)
-            outcomes.append(
-                Outcome(
-                    distribution(part),
-                    prediction,
-                    not predicted,
-                    1.0 if weight is None else float(weight),
-                )
-            )
-        return outcomes
+            weight = 1.0 if weight is None else float(weight)
+            yield Outcome(distribution(part), prediction, not predicted, weight)
 
     return found
 
@@ -85,7 +77,7 @@ class FisherInformation:
 
     It is measured after 16, 32, 64, ... steps, and later so rarely that it
     costs about a tenth of the training. `outcomes` maps the model's output to
-    a list of `Outcome`s, and `noise` returns the scale of the likelihood.
+    `Outcome`s, and `noise` returns the scale of the likelihood.
     """
 
     def __init__(self, model, weights, outcomes, noise, seed: int = 0):

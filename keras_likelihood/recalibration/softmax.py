@@ -132,10 +132,7 @@ def _newton(logits, labels, weight, tau, wanted):
         curvature = np.average(at.curvature, weights=weight)
         if slope == 0.0:
             break
-        if slope > 0:
-            high = tau
-        else:
-            low = tau
+        low, high = (low, tau) if slope > 0 else (tau, high)
         target = tau - slope / curvature if curvature > 0 else high
         if not low < target < high:
             # The mean is geometric, because tau may be orders of magnitude

@@ -256,10 +256,9 @@ class RegressorRecalibrator:
         prediction = keras.layers.Identity(name="location")(graph.prediction)
         scale = as_tensor(prediction, graph.values["scale"], "unit_scale")
         if "network" in p:
+            features, parts = graph.features, p["network"]
             relative = network.predicted_parameter(
-                *("normal", "scale", graph.features, p["network"]),
-                units=1,
-                offset=self.offset,
+                "normal", "scale", features, parts, units=1, offset=self.offset
             )
             scale = keras.layers.Multiply(name="relative")([scale, relative])
         unit = p["relative_scale"]
