@@ -11,8 +11,10 @@ from keras_likelihood.commands import files
 from keras_likelihood.commands.tasks import ClassifierTask, RegressorTask
 from keras_likelihood.reading import read_output
 from keras_likelihood.reading.stock_models import with_likelihood
-from keras_likelihood.reading.targets import as_labels, as_targets
 from keras_likelihood.recalibration.classifier_graph import ClassifierGraph
+from keras_likelihood.recalibration.regression.regressor import (
+    location_and_scale,
+)
 from keras_likelihood.recalibration.regression.regressor_graph import (
     RegressorGraph,
 )
@@ -30,125 +32,92 @@ def load_task(args):
 
 def task_of_model(model, val, test, args):
     """Runs a model on its data, and finds out which task it has."""
+    options = {"features": args.features, "with_features": "optional"}
     with files.running(args.model, args.data):
-        task = args.task or _find_task(model, val["x"], val["y"])
-        is_regressor = task == "regression"
-        open_model = _open_regressor if is_regressor else _open_classifier
-        outputs, calibrated_model = open_model(model, val, args)
-        fitted_to = outputs(val)
+        is_regressor = _is_regressor(model, val["x"], val["y"], args.task)
+        if not is_regressor:
+            options["from_logits"] = False if args.probabilities else None
+        graph_of = RegressorGraph if is_regressor else ClassifierGraph
+        graph = graph_of(model, val["x"], **options)
+        fitted_to = _outputs(graph, val)
     with files.running(args.model, args.test or args.data):
-        judged_on = outputs(test) if test else None
-    if is_regressor:
-        return RegressorTask(fitted_to, judged_on, calibrated_model)
-    return _classifier_task(args, fitted_to, judged_on, calibrated_model)
+        judged_on = test and _outputs(graph, test)
+    if not is_regressor:
+        return ClassifierTask(fitted_to, judged_on, graph.extend)
+
+    def calibrated_model(recalibrator):
+        features = args.features
+        recalibrator.fit(model, val["x"], val["y"], features=features)
+        return recalibrator.model
+
+    return RegressorTask(fitted_to, judged_on, calibrated_model)
 
 
-def _find_task(model, x, y):
-    """Finds out from a few examples whether a model predicts classes."""
+def _is_regressor(model, x, y, task):
+    """Finds out from a few examples whether a model predicts numbers."""
+    if task:
+        return task == "regression"
     reading = read_output(model, x[:32])
-    if reading.likelihood is None:
-        try:
-            reading = with_likelihood(reading, y, None, None)
-        except ValueError:
-            # With whole numbers and a linear output, the output counts as
-            # logits.
-            return "classification"
-    if reading.is_real:
-        return "regression"
-    # The members of an ensemble have a likelihood, too.
-    own = getattr(reading.likelihood, "likelihood", reading.likelihood)
-    if own in (likelihoods.Softmax, likelihoods.Bernoulli):
-        return "classification"
-    if hasattr(reading.likelihood, "components"):
-        raise files.CommandError(
-            "An ensemble of regressors is calibrated by "
-            "`kl.recalibration.regression.Conformal`, and a model that `fit` "
-            "wrote is calibrated already: use `keras-likelihood predict`. "
-            f"Received: {reading.likelihood.name()}"
-        )
+    try:
+        reading = with_likelihood(reading, y, None, None)
+    except ValueError:
+        # With whole numbers and a linear output, the output counts as logits.
+        return False
+    if reading.is_real or hasattr(reading.likelihood, "class_probabilities"):
+        return reading.is_real
     raise files.CommandError(
-        "The model must be a classifier, or a regressor with a "
-        "`LocationScale` likelihood, such as normal. "
+        "The model must be a classifier, or a regressor with a `LocationScale` "
+        "likelihood, such as normal. Other regressors are calibrated by "
+        "`kl.recalibration.regression.Conformal`, and a model that `fit` wrote "
+        "is calibrated already: use `keras-likelihood predict`. "
         f"Received: {reading.likelihood.name()}"
     )
 
 
-def _open_classifier(model, val, args):
-    """Functions: the outputs for some data, the model for a recalibrator."""
-    graph = ClassifierGraph(
-        model,
-        val["x"],
-        from_logits=False if args.probabilities else None,
-        features=args.features,
-        with_features="optional",
-    )
-
-    def outputs(data):
-        logits, features, y, _ = graph.outputs(data["x"], data["y"])
-        return {"logits": logits, "features": features, "y": y}
-
-    return outputs, graph.extend
-
-
-def _open_regressor(model, val, args):
-    """The same for a regressor."""
-    graph = RegressorGraph(
-        model, val["x"], features=args.features, with_features="optional"
-    )
-    shape = tuple(graph.prediction.shape)
-    if shape[1:] != (1,):
-        raise files.CommandError(
-            "A regressor must predict one number for each example, "
-            f"(n, 1). Received: a prediction of shape {shape}"
-        )
-    no_features = graph.features is graph.prediction
-
-    def outputs(data):
-        own, features, y, _ = graph.outputs(data["x"], data["y"], None, 256)
-        return {
-            "own": own,
-            "y": as_targets(y, tuple(own.prediction.shape)),
-            "features": None if no_features else features,
-            "has_scale": graph.has_scale,
-        }
-
-    def calibrated_model(recalibrator):
-        options = {"features": args.features}
-        return recalibrator.fit(model, val["x"], val["y"], **options).model
-
-    return outputs, calibrated_model
-
-
-def _classifier_task(args, val, test, calibrated_model=None):
-    for data in filter(None, (val, test)):
-        shape = np.shape(data["logits"])
-        shape = shape if len(shape) > 1 else (*shape, 1)
-        data["y"] = as_labels(data["y"], shape).reshape(shape[:-1])
-    from_logits = calibrated_model is not None or not args.probabilities
-    return ClassifierTask(val, test, calibrated_model, from_logits)
+def _outputs(graph, data):
+    own, features, y, _ = graph.outputs(data["x"], data["y"], None, 256)
+    found = {"own": own, "features": features, "y": y}
+    if isinstance(graph, RegressorGraph):
+        found["has_scale"] = graph.has_scale
+        if graph.features is graph.prediction:
+            found["features"] = None
+    return found
 
 
 def _task_of_arrays(args):
     """The task of outputs in files, which are logits or predictions."""
-    val = _load_outputs(args.data)
-    test = _load_outputs(args.test) if args.test else {}
-    if test and ("logits" in test) != ("logits" in val):
-        raise files.CommandError(
-            f"{args.test} must hold the arrays of {args.data}. "
-            f"Received: {sorted(test)}"
+    val, test = _load_outputs(args.data), None
+    if args.test:
+        test = _load_outputs(args.test)
+        needed, found = (
+            {name: a.shape[1:] for name, a in data.items() if name != "y"}
+            for data in (val, test)
         )
-    names = ("logits", "scale", "features")
-    for name in [n for n in names if test and n in val]:
-        needed = np.shape(val[name])[1:]
-        found = np.shape(test[name])[1:] if name in test else None
         if needed != found:
             raise files.CommandError(
-                f"`{name}` must have the shape (n, ...) of {args.data} in "
-                f"{args.test} too, after n {needed}. Received: {found}"
+                f"{args.test} must hold the arrays of {args.data}, with the "
+                f"shapes (n, ...), after n {needed}. Received: {found}"
             )
-    if "logits" in val:
-        return _classifier_task(args, val, test)
-    return RegressorTask(_as_regressor(val), test and _as_regressor(test))
+    if "logits" not in val:
+        return RegressorTask(_as_regressor(val), test and _as_regressor(test))
+    data = _as_classifier(val), test and _as_classifier(test)
+    return ClassifierTask(*data, from_logits=not args.probabilities)
+
+
+def _as_classifier(data):
+    return {"features": None, **data, "own": data["logits"]}
+
+
+def _as_regressor(data):
+    location, scale = location_and_scale(data["prediction"], data.get("scale"))
+    return {
+        "own": likelihoods.Normal(
+            np.float32(location), scale=np.float32(scale)
+        ),
+        "y": data["y"].ravel(),
+        "features": data.get("features"),
+        "has_scale": "scale" in data,
+    }
 
 
 def _load_outputs(path):
@@ -200,19 +169,3 @@ def _load_logits(path):
         )
     files.refuse_nan(path, "the table", table)
     return {"logits": table[:, :-1], "y": table[:, -1]}
-
-
-def _as_regressor(data):
-    prediction, y = (np.float32(data[k]).ravel() for k in ("prediction", "y"))
-    scale = np.float32(data.get("scale", np.ones_like(prediction))).ravel()
-    if scale.shape != prediction.shape or not scale.min() > 0:
-        raise files.CommandError(
-            "`scale` must have a number > 0 for each prediction. "
-            f"Received: {scale.shape} values from {scale.min():.3g}"
-        )
-    return {
-        "own": likelihoods.Normal(prediction, scale=scale),
-        "y": y,
-        "features": data.get("features"),
-        "has_scale": "scale" in data,
-    }

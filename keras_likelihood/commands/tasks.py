@@ -3,6 +3,7 @@
 A recalibrator that is `None` stands for the model itself.
 """
 
+from collections.abc import Callable
 from typing import ClassVar
 
 import numpy as np
@@ -11,17 +12,62 @@ from keras.ops import convert_to_numpy
 from keras_likelihood import recalibration
 from keras_likelihood.commands.files import UsageError
 from keras_likelihood.metrics import functions
+from keras_likelihood.reading.targets import as_labels, as_targets
 from keras_likelihood.recalibration.inputs import blocks
 
 _BINS = 10
 
 
-class ClassifierTask:
-    """Fits recalibrators to a classifier's logits and judges them.
+class _Task:
+    """Fits recalibrators to the outputs of a model and judges them.
 
-    The data are dicts of `logits` (or probabilities), class numbers `y` and
-    perhaps `features`. Memory-mapped logits are read in blocks.
-    `calibrated_model` is a function of a recalibrator, if there is a model.
+    The data are dicts of the outputs `own`, labels or targets `y`, and
+    `features` or `None`. `calibrated_model` is a function of a recalibrator,
+    if there is a model.
+    """
+
+    METHODS: ClassVar[dict[str, str]]
+    _checked: Callable
+    _fit: Callable
+    _gap_by_chance: Callable
+
+    def __init__(
+        self, fitted_to, judged_on, calibrated_model=None, from_logits=True
+    ):
+        self.fitted_to = fitted_to
+        self.judged_on = judged_on or fitted_to
+        self.calibrated_model = calibrated_model
+        self._from_logits = from_logits
+        self._judged: dict = {}
+        for data in (self.fitted_to, self.judged_on):
+            data["y"] = self._checked(data["y"], data["own"])
+
+    def methods(self) -> dict:
+        """Class names of the methods that these data allow."""
+        return {**self.METHODS, "auto": "Auto"}
+
+    def fit(self, method: str):
+        """Returns the fitted recalibrator of a method."""
+        methods = self.methods()
+        if method not in methods:
+            needs = f"{method!r} needs `features`. " * (method in self.METHODS)
+            raise UsageError(
+                f"{needs}The method must be one of {', '.join(methods)}. "
+                f"Received: {method}"
+            )
+        return self._fit(methods[method], self.fitted_to)
+
+    def gap_by_chance(self) -> float:
+        """95 of 100 calibrated models have a gap below this."""
+        random = np.random.default_rng(0)
+        gaps = [self._gap_by_chance(random) for _ in range(100)]
+        return float(np.quantile(gaps, 0.95))
+
+
+class ClassifierTask(_Task):
+    """The outputs are logits, or probabilities without `from_logits`.
+
+    Memory-mapped logits are read in blocks.
     """
 
     name = "classification"
@@ -40,36 +86,20 @@ class ClassifierTask:
     """The score that is close to zero for a calibrated model."""
     expected, observed = "confidence", "accuracy"
 
-    def __init__(self, fitted_to, judged_on, calibrated_model, from_logits):
-        self.fitted_to = fitted_to
-        self.judged_on = judged_on or fitted_to
-        self.calibrated_model = calibrated_model
-        self._from_logits = from_logits
-        self._judged: dict = {}
+    def _checked(self, y, logits):
+        shape = logits.shape if logits.ndim > 1 else (*logits.shape, 1)
+        return as_labels(y, shape).reshape(shape[:-1])
 
     def methods(self) -> dict:
-        """Class names of the methods that these data allow."""
-        has_features = self.fitted_to.get("features") is not None
-        return {
-            name: kind
-            for name, kind in {**self.METHODS, "auto": "Auto"}.items()
-            if has_features or name not in ("features", "deep")
-        }
+        found = super().methods()
+        if self.fitted_to["features"] is None:
+            del found["features"], found["deep"]
+        return found
 
-    def fit(self, method: str):
-        """Returns the fitted recalibrator of a method."""
-        methods = self.methods()
-        if method not in methods:
-            raise UsageError(
-                f"The method {method!r} needs `features`. Allowed here: "
-                f"--method {' or '.join(methods)}. Received: {method}"
-            )
-        return getattr(recalibration, methods[method])().fit_arrays(
-            self.fitted_to["logits"],
-            self.fitted_to["y"],
-            self.fitted_to.get("features"),
-            from_logits=self._from_logits,
-        )
+    def _fit(self, kind, data):
+        given = data["own"], data["y"], data["features"]
+        recalibrator = getattr(recalibration, kind)()
+        return recalibrator.fit_arrays(*given, from_logits=self._from_logits)
 
     def chosen(self, auto) -> str:
         """The choice of `auto`, in words."""
@@ -98,17 +128,12 @@ class ClassifierTask:
         if recalibrator is None:
             recalibrator = recalibration.GlobalScaling()
             recalibrator.parameters_ = {"temperature": 1.0}
-        logits, features = self.judged_on["logits"], None
-        if isinstance(logits, np.memmap):
-            parts = blocks(logits)
-        else:
-            parts, features = [slice(None)], self.judged_on.get("features")
+        logits, features = self.judged_on["own"], self.judged_on["features"]
+        is_file = isinstance(logits, np.memmap)
         options = {"from_logits": self._from_logits}
-        for part in parts:
-            yield (
-                part,
-                recalibrator.calibrate(logits[part], features, **options),
-            )
+        for part in blocks(logits) if is_file else [slice(None)]:
+            p = recalibrator.calibrate(logits[part], features, **options)
+            yield part, p
 
     def probabilities(self, recalibrator):
         """Calibrated probabilities, of the shape of the logits."""
@@ -128,13 +153,10 @@ class ClassifierTask:
             for bin_ in np.unique(at)
         ]
 
-    def gap_by_chance(self) -> float:
-        """95 of 100 calibrated models have a gap below this."""
+    def _gap_by_chance(self, random):
         _, belief, _ = self._by_rows(None)
-        random = np.random.default_rng(0)
-        draws = (random.random(len(belief)) < belief for _ in range(100))
-        gaps = [functions.binned_error(right, belief) for right in draws]
-        return float(np.quantile(gaps, 0.95))
+        right = random.random(len(belief)) < belief
+        return functions.binned_error(right, belief)
 
     def belief(self) -> str:
         """Whether the model is overconfident, in a sentence."""
@@ -149,19 +171,14 @@ class ClassifierTask:
         if path.suffix == ".npz":
             np.savez(path, probabilities=self.probabilities(recalibrator))
             return
-        logits = self.judged_on["logits"]
+        logits = self.judged_on["own"]
         out = np.lib.format.open_memmap(path, "w+", "float32", logits.shape)
         recalibrator.calibrate(logits, from_logits=self._from_logits, out=out)
         out.flush()
 
 
-class RegressorTask:
-    """Fits recalibrators to a regressor's predictions and judges them.
-
-    The data are dicts of `own`, the predicted distribution, `y`, `features`
-    (or `None`) and `has_scale`, whether the scale of `own` was predicted. The
-    methods are those of `ClassifierTask`.
-    """
+class RegressorTask(_Task):
+    """The outputs are a distribution, whose scale is 1 without `has_scale`."""
 
     name = "regression"
     METHODS: ClassVar = {
@@ -173,23 +190,11 @@ class RegressorTask:
     gap = "CAL"
     expected, observed = "promised", "observed"
 
-    def __init__(self, fitted_to, judged_on, calibrated_model=None):
-        self.fitted_to = fitted_to
-        self.judged_on = judged_on or fitted_to
-        self.calibrated_model = calibrated_model
+    def _checked(self, y, distribution):
+        return as_targets(y, tuple(distribution.prediction.shape))
 
-    def methods(self) -> dict:
-        return {**self.METHODS, "auto": "Auto"}
-
-    def fit(self, method: str):
-        methods = self.methods()
-        if method not in methods:
-            raise UsageError(
-                "The method of a regressor must be one of "
-                f"{', '.join(methods)}. Received: {method}"
-            )
-        data = self.fitted_to
-        recalibrator = getattr(recalibration.regression, methods[method])()
+    def _fit(self, kind, data):
+        recalibrator = getattr(recalibration.regression, kind)()
         return recalibrator.fit_distribution(
             data["own"], data["y"], features=data["features"]
         )
@@ -241,11 +246,9 @@ class RegressorTask:
             for percent in range(10, 100, 10)
         ]
 
-    def gap_by_chance(self) -> float:
-        random, count = np.random.default_rng(0), len(self.judged_on["y"])
-        draws = (random.random(count) for _ in range(100))
-        gaps = list(map(functions.calibration_error, draws))
-        return float(np.quantile(gaps, 0.95))
+    def _gap_by_chance(self, random):
+        cdf = random.random(len(self.judged_on["y"]))
+        return functions.calibration_error(cdf)
 
     def belief(self) -> str:
         if not self.judged_on["has_scale"]:

@@ -200,4 +200,4 @@ def test_data_to_judge_on_have_the_same_classes(tmp_path, capsys):
         *(capsys, "recalibrate", "--data", tmp_path / "val.npz"),
         *("--test", tmp_path / "test.npz"),
     )
-    assert "after n (3,). Received: (2,)" in line
+    assert "'logits': (3,)}. Received: {'logits': (2,)}" in line
