@@ -177,6 +177,19 @@ class ClassifierTask(_Task):
         out.flush()
 
 
+def coverage_curve(cdf) -> list[dict]:
+    """The share of targets in the central interval of each coverage."""
+    return [
+        {
+            "name": f"{percent} %",
+            "expected": percent / 100,
+            "observed": functions.interval_coverage(cdf, percent / 100),
+            "count": len(cdf),
+        }
+        for percent in range(10, 100, 10)
+    ]
+
+
 class RegressorTask(_Task):
     """The outputs are a distribution, whose scale is 1 without `has_scale`."""
 
@@ -231,20 +244,10 @@ class RegressorTask(_Task):
         }
 
     def curve(self, recalibrator) -> list[dict]:
-        """The share of targets in the central interval of each coverage."""
         distribution = self.distribution(recalibrator)
         if distribution is None:
             return []
-        _, cdf = self._targets(distribution)
-        return [
-            {
-                "name": f"{percent} %",
-                "expected": percent / 100,
-                "observed": functions.interval_coverage(cdf, percent / 100),
-                "count": len(cdf),
-            }
-            for percent in range(10, 100, 10)
-        ]
+        return coverage_curve(self._targets(distribution)[1])
 
     def _gap_by_chance(self, random):
         cdf = random.random(len(self.judged_on["y"]))

@@ -137,18 +137,16 @@ def histogram(scores, marked, name: str, word: str = "suspected") -> Markup:
     return chart.figure({"all": "all examples", "issue": word})
 
 
-def share_chart(names, label: str) -> Chart:
-    """A square chart of two shares, with its diagonal."""
-    chart = Chart((0, 1), (0, 1), names, label, (400, 380))
+def reliability(curves, expected: str, observed: str, names=None) -> Markup:
+    """A reliability diagram of lists of dicts, by the class of the line.
+
+    Of several lines the legend has the classes, or their `names`.
+    """
+    label = f"{observed} against {expected}"
+    chart = Chart((0, 1), (0, 1), (expected, observed), label, (400, 380))
     quarters = {tick: f"{tick:.0%}" for tick in (0, 0.25, 0.5, 0.75, 1)}
     chart.grid(quarters, quarters)
     chart.line("diagonal", [(0, 0), (1, 1)])
-    return chart
-
-
-def reliability(curves: dict, expected: str, observed: str) -> Markup:
-    """A reliability diagram of lists of dicts, by the class of the line."""
-    chart = share_chart((expected, observed), f"{observed} against {expected}")
     curves = {css: curve for css, curve in curves.items() if curve}
     for css, curve in curves.items():
         points = [(row["expected"], row["observed"]) for row in curve]
@@ -160,7 +158,8 @@ def reliability(curves: dict, expected: str, observed: str) -> Markup:
         chart.line(css, points)
         radii = 2.5 + 4 * (counts / counts.max()) ** 0.5
         chart.dots(css, points, radii, texts)
-    legend = {css: css for css in curves} if len(curves) > 1 else {}
+    legend = names or dict(zip(curves, curves, strict=True))
+    legend = legend if len(curves) > 1 else {}
     text = "A calibrated model is on the diagonal."
     if len({row["count"] for curve in curves.values() for row in curve}) > 1:
         text += " Larger points are more examples."

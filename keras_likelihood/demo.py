@@ -1,18 +1,24 @@
-"""The four stories of the demo: training, words and figures."""
+"""What `keras-likelihood demo` shows: four stories."""
 
 import itertools
+from typing import NamedTuple
 
+import keras
 import numpy as np
 from keras.ops import convert_to_numpy
 from markupsafe import Markup
 
 from keras_likelihood.auditing import audit, train_for_audit
-from keras_likelihood.demo import models as data
-from keras_likelihood.demo.models import regressors, sparse_weights
-from keras_likelihood.pages.charts import Chart, share_chart
+from keras_likelihood.commands.tasks import coverage_curve
+from keras_likelihood.layers import RobustRhoHead, ScaleHead
+from keras_likelihood.likelihoods import Normal
+from keras_likelihood.losses import NormalLoss, RobustRhoLoss
+from keras_likelihood.models import LikelihoodModel
+from keras_likelihood.pages.charts import Chart, reliability
 from keras_likelihood.pages.examples import show_inputs
 from keras_likelihood.pages.page import Part, Table
 from keras_likelihood.recalibration.regression import Conformal
+from keras_likelihood.regularizers import MultiLasso
 
 TITLE = "Digits with wrong labels (keras_likelihood demo)"
 """The title of the page of digits, by which the command recognises it."""
@@ -30,23 +36,18 @@ def run(page, *, console, quick: bool = False) -> list[Part]:
     """
     console.say("Your loss should be a likelihood.", style="bold")
     epochs = 3 if quick else 120
-    splits = [data.noisy_curve(), data.diabetes()]
     with console.progress("training models", 0) as on_model:
         done = itertools.count(1)
 
         def tick():
             on_model(next(done), 9)
 
-        fits = [regressors(split, epochs, tick) for split in splits]
-        digits = _wrong_labels(page, quick)
-        tick()
-        weights = sparse_weights(quick, tick)
-    parts = [
-        _curve(splits[0], fits[0]),
-        _intervals(splits[1], fits[1]),
-        digits,
-        _weights(weights),
-    ]
+        parts = [
+            _curve_story(epochs, tick),
+            _interval_story(epochs, tick),
+            _label_story(page, quick, tick),
+            _weight_story(quick, tick),
+        ]
     for part in parts:
         console.say(f"{part.title}.", style="bold")
         console.say(part.summary)
@@ -55,6 +56,68 @@ def run(page, *, console, quick: bool = False) -> list[Part]:
                 console.table(table.columns, table.rows)
         console.result(**{part.title: part.numbers})
     return parts
+
+
+class _Split(NamedTuple):
+    """Training and test data."""
+
+    x: np.ndarray
+    y: np.ndarray
+    x_test: np.ndarray
+    y_test: np.ndarray
+
+
+def _regressors(split, epochs, tick):
+    """Squared error and two likelihoods, with the same architecture.
+
+    Returns for each loss a function of inputs that returns the predicted
+    distribution of the targets. `tick` is called after each training.
+    """
+    shared = {"shape": "global", "scale": "predicted"}
+    plain, normal, robust = (
+        _train(head, loss, split, epochs, tick)
+        for head, loss in (
+            (keras.layers.Dense(1), "mse"),
+            (ScaleHead(1), NormalLoss()),
+            (RobustRhoHead(1, conditioning=shared), RobustRhoLoss()),
+        )
+    )
+
+    def squared_error(x):
+        return Normal(plain.predict(x, len(x), verbose=0), scale=spread)
+
+    # Squared error predicts no scale. The best estimate of its scale is the
+    # root mean squared residual.
+    residual = split.y - plain.predict(split.x, len(split.x), verbose=0)
+    spread = float(np.sqrt(np.mean(residual**2)))
+    return {
+        "squared error": squared_error,
+        "normal, predicted scale": _distributions(normal),
+        "robust rho, learned shape": _distributions(robust),
+    }
+
+
+def _distributions(model):
+    return lambda x: model.predict_distribution(x, batch_size=len(x), verbose=0)
+
+
+def _train(head, loss, split, epochs, tick):
+    """Trains until the last fifth of the training data stops improving."""
+    keras.utils.set_random_seed(0)
+    inputs = keras.Input(split.x.shape[1:])
+    hidden = keras.layers.Dense(32, activation="relu")(inputs)
+    hidden = keras.layers.Dense(32, activation="relu")(hidden)
+    model_class = keras.Model if loss == "mse" else LikelihoodModel
+    model = model_class(inputs, head(hidden))
+    model.compile(keras.optimizers.Adam(0.005), loss=loss)
+    stop = keras.callbacks.EarlyStopping(patience=25, restore_best_weights=True)
+    # 20 divides the numbers of rows for training and validation. JAX would
+    # compile a step again for a smaller batch.
+    batch = 20 * max(1, len(split.x) // 200)
+    options = {"validation_split": 0.2, "verbose": 0, "callbacks": [stop]}
+    model.fit(split.x, split.y, batch, epochs, **options)
+    tick()
+    return model
 
 
 def _interval(distribution):
@@ -88,11 +151,32 @@ def _table(scores, title=""):
     return Table(columns, rows, title)
 
 
-def _curve(split, fits):
+def _true_curve(x):
+    return np.sin(2 * x) + 0.5 * x
+
+
+def _noisy_curve():
+    """A curve whose noise grows to the right; 10 % of targets are too large."""
+    rng = np.random.default_rng(0)
+
+    def draw(count):
+        x = rng.uniform(-2, 2, size=(count, 1))
+        scale = 0.05 + 0.2 * (x + 2) / 4
+        y = _true_curve(x) + scale * rng.normal(size=x.shape)
+        wrong = rng.random(x.shape) < 0.1
+        y = np.where(wrong, y + rng.uniform(2, 5, size=x.shape), y)
+        return x.astype("float32"), y.astype("float32")
+
+    return _Split(*draw(600), *draw(2000))
+
+
+def _curve_story(epochs, tick):
+    split = _noisy_curve()
+    fits = _regressors(split, epochs, tick)
     x = np.linspace(-2, 2, 100, dtype="float32")[:, None]
     scores, figures = {}, []
     for css, (loss, predict) in zip(_COLORS, fits.items(), strict=True):
-        truth = data.curve(split.x_test)
+        truth = _true_curve(split.x_test)
         scores[loss] = _scores(predict(split.x_test), split.y_test, truth)
         distribution = predict(x)
         mean = convert_to_numpy(distribution.prediction)
@@ -101,7 +185,7 @@ def _curve(split, fits):
         chart.dots("data", np.c_[split.x, np.clip(split.y, -3, 6)], 2.0)
         ends = np.clip([end[:, 0] for end in _interval(distribution)], -3, 6)
         chart.band(css, x[:, 0], *ends)
-        chart.line("diagonal", np.c_[x, data.curve(x)])
+        chart.line("diagonal", np.c_[x, _true_curve(x)])
         chart.line(css, np.c_[x, np.clip(mean, -3, 6)])
         keys = {css: f"{loss}, with its 90 % interval", "data": "data"}
         figures.append(chart.figure(keys, "dashed: the truth"))
@@ -115,24 +199,35 @@ def _curve(split, fits):
     )
 
 
-def _intervals(split, fits):
-    levels = np.linspace(0.05, 0.95, 19)
-    title = "Share of new targets inside of 90 % intervals"
-    chart = share_chart(("promised", "observed"), title)
-    scores, mended = {}, {}
+def _diabetes():
+    """442 patients, 10 measurements, disease progression after a year."""
+    from sklearn.datasets import load_diabetes
+
+    x, y = load_diabetes(return_X_y=True)
+    order = np.random.default_rng(0).permutation(len(x))
+    train, test = order[:220], order[220:]
+    x = (x - x[train].mean(axis=0)) / (x[train].std(axis=0) + 1e-6)
+    y = ((y - y[train].mean()) / y[train].std())[:, None]
+    x, y = x.astype("float32"), y.astype("float32")
+    return _Split(x[train], y[train], x[test], y[test])
+
+
+def _interval_story(epochs, tick):
+    split = _diabetes()
+    fits = _regressors(split, epochs, tick)
+    scores, mended, curves = {}, {}, {}
     for css, (loss, predict) in zip(_COLORS, fits.items(), strict=True):
         distribution = predict(split.x_test)
         scores[loss] = _scores(distribution, split.y_test, split.y_test)
-        cdf = convert_to_numpy(distribution.cdf(split.y_test)).ravel()
-        inside = [np.mean(np.abs(2 * cdf - 1) <= level) for level in levels]
-        chart.line(css, np.c_[levels, inside])
+        cdf = convert_to_numpy(distribution.cdf(split.y_test))
+        curves[css] = coverage_curve(cdf.clip(0, 1))
         kept = {"as trained": scores[loss]["in 90 % interval"]}
         mended[loss] = kept | _conformal(predict, split)
     before, after = (
         [row[name] for row in mended.values()]
         for name in ("as trained", "with Conformal")
     )
-    keys = dict(zip(_COLORS, fits, strict=True))
+    names = dict(zip(_COLORS, fits, strict=True))
     half = len(split.y_test) // 2
     return Part(
         "How well intervals keep their promise",
@@ -144,8 +239,8 @@ def _intervals(split, fits):
         f"{min(after):.0%} to {max(after):.0%} (mean of {_HALVES} random "
         "halves).",
         [
-            chart.figure(keys, "as trained; dashed: the promise"),
-            _table(mended, title),
+            reliability(curves, "promised", "observed, as trained", names),
+            _table(mended, "Share of new targets inside of 90 % intervals"),
             _table(scores, "As trained"),
         ],
         numbers={"before": scores, "mended": mended},
@@ -164,13 +259,23 @@ def _conformal(predict, split):
     return {"with Conformal": share, "mean width": width}
 
 
-def _wrong_labels(page, quick):
-    x, y, true = data.wrong_digits()
-    if quick:
-        x, y, true = x[:300], y[:300], true[:300]
+def _wrong_digits():
+    """1,797 digits `(n, 8, 8)`, labels of which 15 % are wrong, true labels."""
+    from sklearn.datasets import load_digits
+
+    x, true = load_digits(return_X_y=True)
+    rng = np.random.default_rng(0)
+    moved = rng.random(len(true)) < 0.15
+    y = np.where(moved, (true + rng.integers(1, 10, len(true))) % 10, true)
+    return x.reshape(-1, 8, 8), y, true
+
+
+def _label_story(page, quick, tick):
+    x, y, true = (a[: 300 if quick else None] for a in _wrong_digits())
     network = train_for_audit(x, y, epochs=2 if quick else None)
     options = {"data_parameter": network.data_parameter, "title": TITLE}
     report = audit(network.model, x, y, page, **options)
+    tick()
     wrong, suspects = y != true, report.suspects()
     count = int(wrong.sum())
     numbers = {
@@ -205,7 +310,38 @@ def _wrong_labels(page, quick):
     )
 
 
-def _weights(weights):
+def _sparse_weights(quick, tick):
+    """Fifty weights of a line, five of which matter.
+
+    Returns the true weights, those learned without a regularizer, and those
+    learned with `MultiLasso`.
+    """
+    random = np.random.default_rng(0)
+    true = np.zeros((50, 1))
+    true[::10, 0] = [1.5, -1.0, 2.0, 1.0, -1.5]
+    x = random.normal(size=(200, 50)).astype("float32")
+    y = (x @ true + random.normal(size=(200, 1))).astype("float32")
+    # One epoch has many full batches, because each epoch costs Keras time.
+    epochs, copies = (1, 5) if quick else (10, 100)
+    learned = {"true": true[:, 0]}
+    regularizers = {"plain": None, "sparse": MultiLasso(num_examples=len(x))}
+    for name, regularizer in regularizers.items():
+        keras.utils.set_random_seed(0)
+        inputs = keras.Input((50,))
+        dense = keras.layers.Dense(1, kernel_regularizer=regularizer)
+        model = LikelihoodModel(inputs, dense(inputs))
+        decay = keras.optimizers.schedules.CosineDecay(0.05, copies * epochs)
+        optimizer = keras.optimizers.Adam(decay, beta_2=0.99)
+        model.compile(optimizer, loss=NormalLoss())
+        rows = (np.tile(values, (copies, 1)) for values in (x, y))
+        model.fit(*rows, len(x), epochs, shuffle=False, verbose=0)
+        learned[name] = dense.get_weights()[0][:, 0]
+        tick()
+    return learned
+
+
+def _weight_story(quick, tick):
+    weights = _sparse_weights(quick, tick)
     error = {
         name: float(np.sqrt(np.mean((values - weights["true"]) ** 2)))
         for name, values in weights.items()
