@@ -20,7 +20,7 @@ from keras_likelihood.commands import (
     predict,
     recalibrate,
 )
-from keras_likelihood.commands.console import Console
+from keras_likelihood.commands.console import Console, printable
 from keras_likelihood.commands.files import CommandError
 from keras_likelihood.version import __version__
 
@@ -67,15 +67,11 @@ def main(arguments: list[str] | None = None) -> int:
             return 1
     if arguments is not None:
         return _run(options)
-    # This is a program of its own.
-    signal.signal(signal.SIGTERM, _interrupt)
+    # This is a program of its own. If it is ended, files that are being
+    # written are removed, as after Ctrl-C.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     with _without_backend_logs():
         return _run(options)
-
-
-def _interrupt(number, frame):
-    # Files that are being written are removed, as after Ctrl-C.
-    raise KeyboardInterrupt
 
 
 def _run(options):
@@ -194,10 +190,8 @@ def _one_line(text):
     """One line of printable text. Text from files may contain anything."""
     # Keras colours a part of its messages.
     line = " ".join(re.sub(r"\x1b\[[\d;]*m", "", text).split())
-    line = "".join(c if c.isprintable() else "?" for c in line)
-    if len(line) > LONGEST_LINE:
-        line = f"{line[:LONGEST_LINE]}..."
-    return line
+    is_long = len(line) > LONGEST_LINE
+    return printable(line[:LONGEST_LINE]) + "..." * is_long
 
 
 if __name__ == "__main__":

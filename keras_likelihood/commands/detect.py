@@ -1,12 +1,11 @@
 """`keras-likelihood detect`: outlier scores from the shell."""
 
 import argparse
-import csv
 import pathlib
 
-from keras_likelihood.backend.whole_files import replacing
-from keras_likelihood.commands import outputs
-from keras_likelihood.commands.scored_table import TableFile, score_table
+import numpy as np
+
+from keras_likelihood.commands import outputs, scored_table
 
 DETECTORS = {"pca": "PCAScale", "autoencoder": "AutoencoderScale"}
 
@@ -53,23 +52,31 @@ def run(args) -> None:
     if args.page:
         # A missing package must not cost the work that follows.
         import keras_likelihood.pages.page  # noqa: F401
-    table, console = TableFile(args.data), args.console
+    table, console = scored_table.TableFile(args.data), args.console
     for note in table.notes:
         console.say(f"{note}.")
 
     name = DETECTORS[args.detector]
     options = {"contamination": args.contamination, "random_state": args.seed}
-
-    def fit(x):
-        with console.progress("fitting the detector") as on_round:
-            return fit_detector(x, on_round, name, **options)
-
-    found = score_table(table, fit, args.top, args.seed, console)
-    with replacing(args.output) as temporary:
-        _write_scores(temporary, found)
+    random = np.random.default_rng(args.seed)
+    x, count = table.sample(scored_table.FIT_ROWS, random)
+    with console.progress("fitting the detector") as on_round:
+        detector = fit_detector(x, on_round, name, **options)
+    scores, rows, places = detector.decision_scores_, x, np.arange(count)
+    if count > len(x):
+        given = detector, table, count, args.top
+        with console.progress("scoring the rows") as on_rows:
+            scores, rows, places = scored_table.score_parts(*given, on_rows)
+    found = {"row": range(count), "score": (f"{s:.6g}" for s in scores)}
+    flags = scores > detector.threshold_
+    outputs.write_csv(args.output, found | {"outlier": flags.astype(int)})
     if args.save:
-        found.detector.save(args.save)
-    _show(args, found, table.notes)
+        detector.save(args.save)
+    some = rows, places, scores[places], table.names, args.top
+    strange = scored_table.strangest(detector, *some)
+    _show(
+        args, table.notes, detector.threshold_, scores, flags, strange, len(x)
+    )
     if args.save:
         console.next_step(
             "score new rows with the saved detector, in Python:",
@@ -99,14 +106,6 @@ def fit_detector(x, on_round, name: str = "PCAScale", **options):
     return detector.fit(x)
 
 
-def _write_scores(path, found):
-    with open(path, "w", newline="") as file:
-        writer = csv.writer(file)
-        writer.writerow(["row", "score", "outlier"])
-        for row, score in enumerate(found.scores):
-            writer.writerow((row, f"{score:.6g}", found.flags[row]))
-
-
 def describe_columns(columns) -> str:
     """The columns of a strange row in words."""
     words = [
@@ -118,10 +117,9 @@ def describe_columns(columns) -> str:
     return f"the combination of its values; most unusual: {words[0]}"
 
 
-def _show(args, found, notes):
+def _show(args, notes, threshold, scores, flags, strange, fitted_rows):
     """Prints the result, and writes the page if one is wanted."""
-    console, threshold = args.console, found.detector.threshold_
-    rows, flagged = len(found.scores), int(found.flags.sum())
+    console, rows, flagged = args.console, len(scores), int(flags.sum())
     columns = ["row", "score", "flagged", "columns that make it strange"]
     cells = [
         [
@@ -130,7 +128,7 @@ def _show(args, found, notes):
             "yes" if row["flagged"] else "no",
             describe_columns(row["columns"]),
         ]
-        for row in found.strangest
+        for row in strange
     ]
     if cells:
         console.table(columns, cells)
@@ -140,7 +138,6 @@ def _show(args, found, notes):
         f"--contamination sets ({args.contamination:g}): their score is above "
         f"the threshold {threshold:.3f}."
     )
-    fitted_rows, strange = found.fitted_rows, found.strangest
     if fitted_rows < rows:
         words += " The detector was fitted to a random sample of "
         words += f"{fitted_rows} of them."
@@ -157,7 +154,7 @@ def _show(args, found, notes):
         "Strange rows",
         " ".join([words, *(f"{n}." for n in notes)]),
         [
-            histogram(found.scores, found.flags > 0, "score", "flagged"),
+            histogram(scores, flags, "score", "flagged"),
             Table(columns, cells, "The strangest rows"),
             "Deviations are robust: from the column's median, in units of its "
             "median deviation.",

@@ -1,12 +1,10 @@
 """`keras-likelihood predict`: predictions and intervals for new rows."""
 
-import csv
 import pathlib
 
 import numpy as np
 
 from keras_likelihood.backend.cells import as_texts
-from keras_likelihood.backend.whole_files import replacing
 from keras_likelihood.commands import outputs
 from keras_likelihood.commands.files import load_model, regular_file
 
@@ -44,11 +42,7 @@ def run(args) -> None:
         **_predict(model, cells, args),
         "unlike_training": map(" ".join, unlike),
     }
-    with replacing(output) as temporary:
-        with open(temporary, "w", newline="") as file:
-            writer = csv.writer(file)
-            writer.writerow(columns)
-            writer.writerows(zip(*columns.values(), strict=True))
+    outputs.write_csv(output, columns)
     count = sum(map(bool, unlike))
     args.console.say(
         f"Predicted {len(unlike)} row(s), of which {count} are unlike the "

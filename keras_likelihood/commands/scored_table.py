@@ -1,7 +1,6 @@
 """Tables of any size: read part by part, and scored row by row."""
 
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -108,59 +107,32 @@ def _float_rows(batch):
     return np.stack(columns, axis=1).astype("float64")
 
 
-class ScoredTable(NamedTuple):
-    """Scores `(n,)` of all rows, and the strangest rows.
+def score_parts(detector, table, count: int, top: int, on_rows) -> tuple:
+    """Scores a table of `count` rows part by part.
 
-    The detector was fitted to `fitted_rows` of them. A flag `(n,)` is 1 if the
-    score is above the detector's threshold.
+    Returns all scores `(count,)`, the `top` rows of the highest ones, and their
+    places. The threshold of the detector becomes that of all scores.
     """
-
-    detector: Any
-    scores: np.ndarray
-    flags: np.ndarray
-    strangest: list[dict]
-    fitted_rows: int
-
-
-def score_table(table, fit, top: int, seed: int, console) -> ScoredTable:
-    """Fits a detector to a table and scores all of its rows.
-
-    A `TableFile` of more than `FIT_ROWS` rows is read twice: a sample for the
-    fit, then part by part for the scores. The threshold is that of all scores.
-    `fit` is a function of rows that returns the fitted detector.
-    """
-    x, count = table.sample(FIT_ROWS, np.random.default_rng(seed))
-    detector = fit(x)
-    scores, rows, numbers = detector.decision_scores_, x, np.arange(count)
-    if count > len(x):
-        scores, rows, numbers = np.empty(count), x[:0], numbers[:0]
-        done = 0
-        with console.progress("scoring the rows") as on_rows:
-            for part in table.chunks():
-                end = done + len(part)
-                scores[done:end] = detector.decision_function(part)
-                numbers = np.concatenate([numbers, np.arange(done, end)])
-                rows = np.concatenate([rows, part])
-                order = np.argsort(-scores[numbers], kind="stable")[:top]
-                numbers, rows, done = numbers[order], rows[order], end
-                on_rows(done, count)
-        threshold = float(np.quantile(scores, 1 - detector.contamination))
-        detector.threshold_ = threshold
-        detector.labels_ = _flags(detector.decision_scores_, threshold)
-    some = rows, numbers, scores[numbers]
-    found = strangest(detector, *some, table.names, top)
-    flags = _flags(scores, detector.threshold_)
-    return ScoredTable(detector, scores, flags, found, len(x))
+    scores, done = np.empty(count), 0
+    rows, places = np.empty((0, len(table.names))), np.arange(0)
+    for part in table.chunks():
+        end = done + len(part)
+        scores[done:end] = detector.decision_function(part)
+        places = np.concatenate([places, np.arange(done, end)])
+        rows = np.concatenate([rows, part])
+        order = np.argsort(-scores[places], kind="stable")[:top]
+        places, rows, done = places[order], rows[order], end
+        on_rows(done, count)
+    detector.threshold_ = float(np.quantile(scores, 1 - detector.contamination))
+    flags = detector.decision_scores_ > detector.threshold_
+    detector.labels_ = flags.astype("int64")
+    return scores, rows, places
 
 
-def _flags(scores, threshold):
-    return (scores > threshold).astype("int64")
-
-
-def strangest(detector, rows, numbers, scores, columns, count) -> list[dict]:
+def strangest(detector, rows, places, scores, columns, count) -> list[dict]:
     """The strangest rows, each with the columns that make it strange.
 
-    `numbers` are the places of the rows in their table. Each dict has up to
+    `places` are those of the rows in their table. Each dict has up to
     three `columns` that are more than three robust `deviations` from the
     median. If there are none, it is the one farthest away, and the row is
     strange as a combination.
@@ -179,7 +151,7 @@ def strangest(detector, rows, numbers, scores, columns, count) -> list[dict]:
         keys = ("name", "value", "deviations")
         found.append(
             {
-                "row": int(numbers[at]),
+                "row": int(places[at]),
                 "score": score,
                 "flagged": score > detector.threshold_,
                 "columns": [dict(zip(keys, v, strict=True)) for v in values],

@@ -160,11 +160,14 @@ def test_ctrl_c_while_writing_leaves_no_half_file(table, capsys, monkeypatch):
     quick = outliers.PCAScale(steps=1, batch_size=4)
     monkeypatch.setattr(outliers, "PCAScale", lambda **options: quick)
 
-    def interrupted(path, detector):
-        path.write_text("row,sco")
-        raise KeyboardInterrupt
+    class Interrupted:
+        def __init__(self, file):
+            file.write("row,sco")
 
-    monkeypatch.setattr(detect, "_write_scores", interrupted)
+        def writerow(self, row):
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr("csv.writer", Interrupted)
     scores = table.with_suffix(".scores.csv")
     scores.write_text("old")
     assert cli.main(["detect", str(table), "--force"]) == 130
