@@ -46,17 +46,13 @@ def run(args) -> None:
     """Runs the command."""
     default = "corrected.npz" if args.apply else "audit.html"
     args.output = args.output or default
-    outputs.check_files(args, "output", "issues")
+    suffix = ".csv" if files.is_text_table(args.data) else ".npz"
+    needed = suffix if args.apply else ""
+    outputs.check_files(args, "output", "issues", suffix=needed)
     if args.model and args.epochs and not args.apply:
         raise files.UsageError(
             "--epochs applies only if no model is given. "
             f"Received: {args.model}"
-        )
-    suffix = ".csv" if files.is_text_table(args.data) else ".npz"
-    if args.apply and pathlib.Path(args.output).suffix != suffix:
-        raise files.UsageError(
-            f"--output must end in {suffix}, as the data. "
-            f"Received: {args.output}"
         )
     model = files.load_model(args.model) if args.model else None
     data = files.read_examples(model, args.data, args)

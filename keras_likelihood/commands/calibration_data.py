@@ -24,10 +24,7 @@ def load_task(args):
     """Reads the data to fit to and the data to judge on."""
     if not args.model:
         return _task_of_arrays(args)
-    model = files.load_model(args.model)
-    val = files.read_examples(model, args.data, args)
-    test = files.read_alike(model, args.test, args, val) if args.test else None
-    return task_of_model(model, val, test, args)
+    return task_of_model(*files.read_model_and_data(args), args)
 
 
 def task_of_model(model, val, test, args):

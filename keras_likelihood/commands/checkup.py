@@ -37,9 +37,7 @@ add_parser = outputs.new_command(
 def run(args) -> None:
     """Runs the command."""
     outputs.check_files(args, "output")
-    model = files.load_model(args.model)
-    data = files.read_examples(model, args.data, args)
-    test = files.read_alike(model, args.test, args, data) if args.test else None
+    model, data, test = files.read_model_and_data(args)
     for path, found in ((args.data, data), (args.test, test or data)):
         inputs, labels = len(found["x"]), len(found["y"])
         if inputs != labels or labels < FEWEST:
@@ -61,7 +59,8 @@ def run(args) -> None:
         [[part.title, VERDICTS[part.verdict], part.summary] for part in parts],
     )
     console.say(f"page: {args.output}")
-    told = [part.as_dict() for part in parts]
+    names = ("title", "verdict", "summary", "command", "numbers")
+    told = [{name: getattr(part, name) for name in names} for part in parts]
     console.result(task=task.name, page=args.output, parts=told)
     urgent = [p for p in parts if p.verdict in ("bad", "look") and p.command]
     first = min(urgent, key=lambda part: part.verdict != "bad", default=None)

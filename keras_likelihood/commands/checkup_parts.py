@@ -6,11 +6,14 @@ from keras.ops import convert_to_numpy
 from keras_likelihood.auditing import audit
 from keras_likelihood.auditing.inputs import fill_missing
 from keras_likelihood.commands.audit import shown, worst_examples
-from keras_likelihood.commands.detect import describe_columns, fit_detector
+from keras_likelihood.commands.detect import (
+    describe_columns,
+    fit_detector,
+    strangest,
+)
 from keras_likelihood.commands.files import is_text_table
 from keras_likelihood.commands.outputs import shell, shell_on_data, unused
 from keras_likelihood.commands.recalibrate import gain, score_cells
-from keras_likelihood.commands.scored_table import strangest
 from keras_likelihood.diagnosis import diagnose
 from keras_likelihood.pages.charts import histogram, reliability
 from keras_likelihood.pages.examples import show_inputs

@@ -82,49 +82,44 @@ class Console:
         """Keeps values for the JSON document."""
         self._results.update(values)
 
+    @contextlib.contextmanager
     def progress(self, text: str, after: float = 2.0):
-        """Shows the progress of some work; see `showing_progress`."""
-        return showing_progress(text, after=after, quiet=self._quiet)
+        """Yields a function of the steps done and of all steps.
+
+        A terminal shows one line that changes. Elsewhere about ten lines are
+        printed in all. Nothing is printed in the first `after` seconds.
+        """
+        begun, first, said = time.monotonic(), None, 0
+        is_terminal = sys.stderr.isatty()
+
+        def show(done, total):
+            nonlocal first, said
+            now = time.monotonic()
+            # The first step also compiles, and says little about the others.
+            first = first or (done, now)
+            is_small_step = 1 < done < total and done - said < total / 10
+            hidden = self._quiet or now - begun < after or said >= total
+            if hidden or (is_small_step and not is_terminal):
+                return
+            said, line = done, f"{text}: {done:.0f} of {total}"
+            if first[0] < done < total:
+                seconds_each = (now - first[1]) / (done - first[0])
+                line += f", about {seconds_each * (total - done):.0f} s left"
+            # A terminal goes back and clears the rest of the line.
+            start, end = ("\r", "\x1b[K") if is_terminal else ("", "\n")
+            print(f"{start}{line}", end=end, file=sys.stderr, flush=True)
+
+        try:
+            yield show
+        finally:
+            if is_terminal and said:
+                print(file=sys.stderr)
 
     def finish(self) -> None:
         """Prints the JSON document with `--json`."""
         if self._as_json:
             json.dump(_plain(self._results), sys.stdout, allow_nan=False)
             print()
-
-
-@contextlib.contextmanager
-def showing_progress(text: str, *, after: float = 0.0, quiet: bool = False):
-    """Yields a function of the steps done and of all steps.
-
-    A terminal shows one line that changes. Elsewhere about ten lines are
-    printed in all. Nothing is printed in the first `after` seconds.
-    """
-    begun, first, said = time.monotonic(), None, 0
-    is_terminal = sys.stderr.isatty()
-
-    def show(done, total):
-        nonlocal first, said
-        now = time.monotonic()
-        # The first step also compiles, and says little about the others.
-        first = first or (done, now)
-        is_small_step = 1 < done < total and done - said < total / 10
-        hidden = quiet or now - begun < after or said >= total
-        if hidden or (is_small_step and not is_terminal):
-            return
-        said, line = done, f"{text}: {done:.0f} of {total}"
-        if first[0] < done < total:
-            seconds_each = (now - first[1]) / (done - first[0])
-            line += f", about {seconds_each * (total - done):.0f} s left"
-        # A terminal goes back and clears the rest of the line.
-        start, end = ("\r", "\x1b[K") if is_terminal else ("", "\n")
-        print(f"{start}{line}", end=end, file=sys.stderr, flush=True)
-
-    try:
-        yield show
-    finally:
-        if is_terminal and said:
-            print(file=sys.stderr)
 
 
 def printable(text: str, otherwise: str | None = None) -> str:

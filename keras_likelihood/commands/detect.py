@@ -2,12 +2,21 @@
 
 import argparse
 import pathlib
+from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from keras_likelihood.commands import outputs, scored_table
+from keras_likelihood.backend.csv_tables import CsvTable
+from keras_likelihood.backend.parquet_files import open_parquet
+from keras_likelihood.commands import files, outputs
 
 DETECTORS = {"pca": "PCAScale", "autoencoder": "AutoencoderScale"}
+CHUNK_ROWS = 2**16
+FIT_ROWS = 2**18
+"""Largest number of rows that a detector is fitted to.
+
+Its training uses 256,000 rows in total.
+"""
 
 
 def _share(text):
@@ -52,28 +61,27 @@ def run(args) -> None:
     if args.page:
         # A missing package must not cost the work that follows.
         import keras_likelihood.pages.page  # noqa: F401
-    table, console = scored_table.TableFile(args.data), args.console
+    table, console = TableFile(args.data), args.console
     for note in table.notes:
         console.say(f"{note}.")
-
     name = DETECTORS[args.detector]
     options = {"contamination": args.contamination, "random_state": args.seed}
     random = np.random.default_rng(args.seed)
-    x, count = table.sample(scored_table.FIT_ROWS, random)
+    x, count = table.sample(FIT_ROWS, random)
     with console.progress("fitting the detector") as on_round:
         detector = fit_detector(x, on_round, name, **options)
     scores, rows, places = detector.decision_scores_, x, np.arange(count)
     if count > len(x):
         given = detector, table, count, args.top
         with console.progress("scoring the rows") as on_rows:
-            scores, rows, places = scored_table.score_parts(*given, on_rows)
+            scores, rows, places = score_parts(*given, on_rows)
     found = {"row": range(count), "score": (f"{s:.6g}" for s in scores)}
     flags = scores > detector.threshold_
     outputs.write_csv(args.output, found | {"outlier": flags.astype(int)})
     if args.save:
         detector.save(args.save)
     some = rows, places, scores[places], table.names, args.top
-    strange = scored_table.strangest(detector, *some)
+    strange = strangest(detector, *some)
     _show(
         args, table.notes, detector.threshold_, scores, flags, strange, len(x)
     )
@@ -163,3 +171,144 @@ def _show(args, notes, threshold, scores, flags, strange, fitted_rows):
     facts = {"Data": args.data, "Detector": DETECTORS[args.detector]}
     title = f"Strange rows of {pathlib.Path(args.data).name}"
     write_page(args.page, "report.html", title, facts=facts, parts=[part])
+
+
+class TableFile:
+    """A table that can be read more than once.
+
+    The file is a .csv, a .parquet, or an .npz with an array `X` or `x`. The
+    attribute `notes` says in sentences what was encoded, filled or left out.
+    """
+
+    def __init__(self, path):
+        self.path = files.regular_file(path)
+        self.notes: list[str] = []
+        self._read: Callable[[], Iterator[np.ndarray]]
+        kind = self.path.suffix.lower()
+        if files.is_text_table(path):
+            table = CsvTable(self.path)
+            self.names, self.notes = table.filled_names, table.notes
+            self._read = table.chunks
+        elif kind == ".parquet":
+            self._open_parquet()
+        elif kind == ".npz":
+            self._open_arrays()
+        else:
+            raise files.UsageError(
+                f"Data must be .npz, .csv or .parquet. Received: {path}"
+            )
+
+    def _open_parquet(self):
+        file = open_parquet(self.path)
+        for field in file.schema_arrow:
+            if np.dtype(field.type.to_pandas_dtype()).kind not in "iuf":
+                raise files.CommandError(
+                    f"{self.path}: every column must hold numbers. Received: "
+                    f"the column `{field.name}` of {field.type}"
+                )
+        self.names = list(file.schema_arrow.names)
+        self._read = lambda: map(_float_rows, file.iter_batches(CHUNK_ROWS))
+
+    def _open_arrays(self):
+        found = files.read_arrays(self.path, (), ("X", "x"))
+        x = found.get("X", found.get("x", np.zeros(0)))
+        if x.ndim != 2 or x.dtype.kind not in files.NUMBERS:
+            received = f"shape {x.shape} of {x.dtype}" if found else "neither"
+            raise files.CommandError(
+                f"{self.path}: the file needs an array `X` or `x` that is a "
+                f"table of numbers. Received: {received}"
+            )
+        self.names = [f"column {i}" for i in range(x.shape[1])]
+        self._read = lambda: (
+            x[i : i + CHUNK_ROWS] for i in range(0, len(x), CHUNK_ROWS)
+        )
+
+    def chunks(self) -> Iterator[np.ndarray]:
+        """Parts of the table in their order, `(rows, columns)`, finite."""
+        begin = 0
+        for part in self._read():
+            files.refuse_nan(self.path, "the table", part, begin)
+            begin += len(part)
+            yield part
+
+    def sample(self, most: int, random) -> tuple[np.ndarray, int]:
+        """At most `most` rows in their order, and how many the table has.
+
+        Each row has the same chance: those with the smallest random numbers
+        stay. `random` is a NumPy generator.
+        """
+        rows, keys, count = [], [], 0
+        for part in self.chunks():
+            rows.append(part)
+            keys.append(random.random(len(part)))
+            count += len(part)
+            if sum(map(len, keys)) > 2 * most:
+                rows, keys = _smallest(rows, keys, most)
+        return _smallest(rows, keys, most)[0][0], count
+
+
+def _smallest(rows, keys, most):
+    rows, keys = np.concatenate(rows), np.concatenate(keys)
+    if len(keys) > most:
+        near = np.sort(np.argpartition(keys, most - 1)[:most])
+        rows, keys = rows[near], keys[near]
+    return [rows], [keys]
+
+
+def _float_rows(batch):
+    # A missing value becomes NaN, which raises an error with its row.
+    columns = [c.to_numpy(zero_copy_only=False) for c in batch.columns]
+    return np.stack(columns, axis=1).astype("float64")
+
+
+def score_parts(detector, table, count: int, top: int, on_rows) -> tuple:
+    """Scores a table of `count` rows part by part.
+
+    Returns all scores `(count,)`, the `top` rows of the highest ones, and their
+    places. The threshold of the detector becomes that of all scores.
+    """
+    scores, done = np.empty(count), 0
+    rows, places = np.empty((0, len(table.names))), np.arange(0)
+    for part in table.chunks():
+        end = done + len(part)
+        scores[done:end] = detector.decision_function(part)
+        places = np.concatenate([places, np.arange(done, end)])
+        rows = np.concatenate([rows, part])
+        order = np.argsort(-scores[places], kind="stable")[:top]
+        places, rows, done = places[order], rows[order], end
+        on_rows(done, count)
+    detector.threshold_ = float(np.quantile(scores, 1 - detector.contamination))
+    flags = detector.decision_scores_ > detector.threshold_
+    detector.labels_ = flags.astype("int64")
+    return scores, rows, places
+
+
+def strangest(detector, rows, places, scores, columns, count) -> list[dict]:
+    """The strangest rows, each with the columns that make it strange.
+
+    `places` are those of the rows in their table. Each dict has up to
+    three `columns` that are more than three robust `deviations` from the
+    median. If there are none, it is the one farthest away, and the row is
+    strange as a combination.
+    """
+    spread = np.where(detector.kept_, detector.spread_, np.inf)
+    found = []
+    for at in np.argsort(-scores, kind="stable")[:count]:
+        row, score = rows[at], float(scores[at])
+        with np.errstate(over="ignore"):
+            # The division comes first, because the distance of two values
+            # may overflow.
+            away = row / spread - detector.middle_ / spread
+        order = np.argsort(-np.abs(away), kind="stable")[:3]
+        far = [i for i in order if abs(away[i]) > 3] or order[:1]
+        values = [(columns[i], float(row[i]), float(away[i])) for i in far]
+        keys = ("name", "value", "deviations")
+        found.append(
+            {
+                "row": int(places[at]),
+                "score": score,
+                "flagged": score > detector.threshold_,
+                "columns": [dict(zip(keys, v, strict=True)) for v in values],
+            }
+        )
+    return found

@@ -173,9 +173,16 @@ def _read_for_estimator(model, path, args):
     return found | {"y": y, "labels": labels}
 
 
-def read_alike(model, path, args, known) -> dict:
-    """Reads a further file in which texts have the numbers of `known`."""
-    found = read_examples(model, path, args)
+def read_model_and_data(args) -> tuple:
+    """Reads `--model`, `--data`, and `--test` or `None`.
+
+    Texts in both files must have the same numbers.
+    """
+    model = load_model(args.model)
+    known = read_examples(model, args.data, args)
+    if not args.test:
+        return model, known, None
+    found = read_examples(model, args.test, args)
     names = {"labels": "classes"}
     if "table" in found and found["table"].changed and "shown" not in found:
         # The texts of its columns are numbers by this file alone.
@@ -184,10 +191,10 @@ def read_alike(model, path, args, known) -> dict:
         needed, given = known.get(name), found.get(name)
         if needed and given and needed != given:
             raise CommandError(
-                f"{path}: the {what} must be those of {args.data}: "
+                f"{args.test}: the {what} must be those of {args.data}: "
                 f"{', '.join(needed[:20])}. Received: {', '.join(given[:20])}"
             )
-    return found
+    return model, known, found
 
 
 def read_arrays(path, required, optional=(), missing: bool = False) -> dict:

@@ -4,7 +4,7 @@ import pathlib
 
 from keras_likelihood.backend.cells import as_numbers, as_texts, kind_of
 from keras_likelihood.commands import outputs
-from keras_likelihood.commands.files import CommandError, regular_file
+from keras_likelihood.commands.files import regular_file
 
 add_parser = outputs.new_command(
     "fit",
@@ -35,11 +35,7 @@ def run(args) -> None:
     """Runs the command."""
     page = pathlib.Path(args.output).with_suffix(".html")
     args.report = args.report or str(page)
-    outputs.check_files(args, "output", "report")
-    if not args.output.endswith(".keras"):
-        raise CommandError(
-            f"--output must end in .keras. Received: {args.output}"
-        )
+    outputs.check_files(args, "output", "report", suffix=".keras")
     # A missing package must not cost the work that follows.
     import keras_likelihood.pages.page  # noqa: F401
     from keras_likelihood import tabular

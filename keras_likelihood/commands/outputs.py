@@ -120,8 +120,13 @@ def write_csv(path, columns: dict) -> None:
             writer.writerows(zip(*columns.values(), strict=True))
 
 
-def check_files(args, *outputs: str) -> None:
-    """`check_outputs` for the options of these names."""
+def check_files(args, *outputs: str, suffix: str = "") -> None:
+    """`check_outputs` for these options, and the `suffix` of `--output`."""
+    if args.output and not args.output.endswith(suffix):
+        raise UsageError(
+            f"--output must end in {suffix} for these inputs. "
+            f"Received: {args.output}"
+        )
     written, read = (
         {flag: getattr(args, k) for k, flag in args.flags.items() if k in names}
         for names in (outputs, _INPUTS)

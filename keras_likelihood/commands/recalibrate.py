@@ -8,7 +8,6 @@ import numpy as np
 from keras_likelihood.backend.whole_files import replacing
 from keras_likelihood.commands import outputs
 from keras_likelihood.commands.console import printable
-from keras_likelihood.commands.files import UsageError
 
 METHODS = ["global", "linear", "features", "deep", "vector", "matrix"]
 METHODS += ["platt", "isotonic"]
@@ -51,13 +50,7 @@ def run(args) -> None:
     is_folder = os.path.isdir(args.test or args.data)
     allowed = ".keras" if args.model else ".npy" if is_folder else ".npz"
     # A file has the suffix of what it holds; none is added.
-    if args.output and pathlib.Path(args.output).suffix != allowed:
-        what = "a model" if args.model else "probabilities"
-        raise UsageError(
-            f"--output must end in {allowed} for {what}. "
-            f"Received: {args.output}"
-        )
-    outputs.check_files(args, "output")
+    outputs.check_files(args, "output", suffix=allowed)
     from keras_likelihood.commands.calibration_data import load_task
 
     console = args.console

@@ -91,10 +91,10 @@ class ClassifierTask(_Task):
         return as_labels(y, shape).reshape(shape[:-1])
 
     def methods(self) -> dict:
-        found = super().methods()
-        if self.fitted_to["features"] is None:
-            del found["features"], found["deep"]
-        return found
+        has_features = self.fitted_to["features"] is not None
+        lost = () if has_features else ("features", "deep")
+        every = super().methods().items()
+        return {name: kind for name, kind in every if name not in lost}
 
     def _fit(self, kind, data):
         given = data["own"], data["y"], data["features"]

@@ -47,11 +47,6 @@ class Part:
     command: str | None = None
     numbers: dict[str, Any] = dataclasses.field(default_factory=dict)
 
-    def as_dict(self) -> dict:
-        """The part as a dict for JSON."""
-        names = ("title", "verdict", "summary", "command", "numbers")
-        return {name: getattr(self, name) for name in names}
-
 
 VERDICTS = {"good": "good", "look": "worth a look", "bad": "needs work"}
 VERDICTS["unknown"] = "not known"

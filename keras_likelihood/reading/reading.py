@@ -60,15 +60,13 @@ def likelihood_beside(model, beside, key=""):
 def _constraint_and_start(model, reading, name, position):
     """Constraint and initial value of a parameter in or beside the output."""
     declared = reading.likelihood.parameter(name)
-    layer = reading.data_parameters.get(name)
     if position is not None:
         behind = _layer_behind(model, reading.key, 1 + position)
         layers = [v for found, v in parameter_layers(behind) if found == name]
         layer = layers[0] if len(layers) == 1 else None
-    elif layer is None:
-        given = reading.loss.get_config()[name]
-        if isinstance(given, dict):
-            layer = keras.saving.deserialize_keras_object(given)
+    else:
+        loss = reading.loss
+        layer = {**loss.data_parameters, **loss.learned_beside()}.get(name)
     constraint = getattr(layer, "constraint", None) or declared.constraint
     initial = getattr(layer, "initial", None)
     return constraint, declared.initial if initial is None else initial

@@ -10,7 +10,7 @@ import pytest
 import keras_likelihood as kl
 from keras_likelihood import cli
 from keras_likelihood.auditing.own_network import _body
-from keras_likelihood.commands.console import showing_progress
+from keras_likelihood.commands.console import Console
 from tests.audit.test_audit_page import embedded
 from tests.refusals import refusal
 
@@ -190,7 +190,7 @@ def test_progress_is_drawn_to_its_end(monkeypatch):
         stream.isatty = lambda value=is_terminal: value
         monkeypatch.setattr(sys, "stderr", stream)
         monkeypatch.setenv("TERM", "xterm")
-        with showing_progress("at work") as on_step:
+        with Console("audit").progress("at work", 0) as on_step:
             for done in range(1, 31):
                 on_step(done, 30)
         text = stream.getvalue()

@@ -7,8 +7,8 @@ import pytest
 
 from keras_likelihood import outliers
 from keras_likelihood.cli import main
-from keras_likelihood.commands import scored_table
-from keras_likelihood.commands.scored_table import TableFile
+from keras_likelihood.commands import detect
+from keras_likelihood.commands.detect import TableFile
 from keras_likelihood.outliers import PCAScale
 from tests.refusals import refusal
 
@@ -149,7 +149,7 @@ def test_parquet_is_the_same_table(tmp_path, capsys):
 def test_a_sample_is_fair_and_ordered(tmp_path, monkeypatch):
     x = np.arange(3000.0)[:, None]
     np.savez(tmp_path / "data.npz", X=x)
-    monkeypatch.setattr("keras_likelihood.commands.scored_table.CHUNK_ROWS", 70)
+    monkeypatch.setattr(detect, "CHUNK_ROWS", 70)
     kept = np.zeros(3000)
     for seed in range(60):
         random = np.random.default_rng(seed)
@@ -171,8 +171,8 @@ def test_a_large_table_is_scored_part_by_part(tmp_path, capsys, monkeypatch):
     x[7] *= 1e8
     columns = dict(zip("abc", x.T, strict=True))
     path = write_parquet(tmp_path / "data.parquet", columns)
-    monkeypatch.setattr("keras_likelihood.commands.scored_table.CHUNK_ROWS", 64)
-    monkeypatch.setattr(scored_table, "FIT_ROWS", 200)
+    monkeypatch.setattr(detect, "CHUNK_ROWS", 64)
+    monkeypatch.setattr(detect, "FIT_ROWS", 200)
     quick = PCAScale(steps=60, batch_size=32, random_state=0)
     monkeypatch.setattr(outliers, "PCAScale", lambda **options: quick)
     saved = tmp_path / "detector.zip"
