@@ -26,16 +26,7 @@ from keras_likelihood.version import __version__
 
 _IN_ORDER = (fit, predict, checkup, recalibrate, audit, detect, demo)
 COMMANDS = {c.__name__.rpartition(".")[2]: c for c in _IN_ORDER}
-EXAMPLES = """\
-examples:
-  keras-likelihood fit table.csv --target price
-  keras-likelihood predict model.keras new.csv
-  keras-likelihood checkup model.keras --data data.npz
-  keras-likelihood recalibrate model.keras --data val.npz --output better.keras
-  keras-likelihood audit --data train.npz
-  keras-likelihood detect table.csv
-  keras-likelihood demo
-
+EXIT_STATUS = """
 exit status:
   0    everything is done
   1    the data or the model cannot be used, or something else failed
@@ -52,7 +43,7 @@ class _Parser(argparse.ArgumentParser):
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Runs one command and returns the exit status, see `EXAMPLES`."""
+    """Runs one command and returns the exit status, see `EXIT_STATUS`."""
     options = _parser().parse_args(arguments)
     for name in ("tensorflow", "jax", "absl"):
         logging.getLogger(name).setLevel(logging.ERROR)
@@ -139,15 +130,18 @@ def _parser():
     parser = _Parser(
         prog="keras-likelihood",
         description="Your loss should be a likelihood.",
-        epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action="version", version=__version__)
     commands = parser.add_subparsers(
         dest="command", required=True, metavar=f"{{{','.join(COMMANDS)}}}"
     )
+    parser.epilog = "examples:\n"
     for command in COMMANDS.values():
-        command.add_parser(commands).set_defaults(run=command.run)
+        added = command.add_parser(commands)
+        added.set_defaults(run=command.run)
+        parser.epilog += added.epilog.removeprefix("example:\n") + "\n"
+    parser.epilog += EXIT_STATUS
     return parser
 
 

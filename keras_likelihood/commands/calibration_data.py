@@ -24,7 +24,8 @@ def load_task(args):
     """Reads the data to fit to and the data to judge on."""
     if not args.model:
         return _task_of_arrays(args)
-    return task_of_model(*files.read_model_and_data(args), args)
+    model, val, test = files.read_model_and_data(args)
+    return task_of_model(model, val, test, args)
 
 
 def task_of_model(model, val, test, args):

@@ -6,6 +6,7 @@ import keras
 import numpy as np
 import pytest
 
+import keras_likelihood as kl
 from keras_likelihood import cli
 from keras_likelihood.commands import recalibrate as command
 from tests.refusals import refusal
@@ -46,6 +47,18 @@ def test_model_table_and_file(tmp_path, capsys):
         x, verbose=0
     )
     np.testing.assert_allclose(p.sum(axis=1), 1, atol=1e-5)
+
+
+def test_ordered_classes_are_classes(tmp_path, capsys):
+    x, _, y = arrays(60)
+    inputs = keras.Input((4,))
+    model = kl.LikelihoodModel(inputs, keras.layers.Dense(1)(inputs))
+    model.compile("sgd", loss=kl.losses.OrdinalLoss(3))
+    model.save(tmp_path / "model.keras")
+    np.savez(tmp_path / "val.npz", x=x, y=y)
+    data = ("--data", tmp_path / "val.npz", "--method", "global")
+    assert call(tmp_path / "model.keras", *data) == 0
+    assert "accuracy" in capsys.readouterr().out
 
 
 def test_logits_from_npz_and_csv_agree(tmp_path):
