@@ -1,12 +1,19 @@
 """Registers the classes of the package, so that saved files can be loaded."""
 
 import inspect
+import re
 
 import keras
 
 serializable = keras.saving.register_keras_serializable(
     package="keras_likelihood"
 )
+
+
+def snake_case(cls: type) -> str:
+    """The name of a class as Keras writes it: `normal_crps`."""
+    parts = r"(?<=[a-z])(?=[A-Z])|(?<=.)(?=[A-Z][a-z])"
+    return re.sub(parts, "_", cls.__name__).lower()
 
 
 class FromArguments:

@@ -2,7 +2,6 @@
 
 import math
 import numbers
-import re
 import types
 import warnings
 from typing import Any
@@ -11,7 +10,7 @@ import keras
 from keras import ops
 
 from keras_likelihood import likelihoods
-from keras_likelihood.backend.registration import serializable
+from keras_likelihood.backend.registration import serializable, snake_case
 from keras_likelihood.data_parameters.data_parameter import DataParameter
 from keras_likelihood.layers.parameter_layers import GlobalParameter
 from keras_likelihood.likelihoods.output import (
@@ -72,9 +71,7 @@ class LikelihoodLoss(keras.losses.Loss):
         dtype=None,
         **parameters,
     ):
-        if not name:
-            name = re.sub(r"(?<!^)(?=[A-Z])", "_", type(self).__name__).lower()
-        super().__init__(name, reduction, dtype)
+        super().__init__(name or snake_case(type(self)), reduction, dtype)
         self.likelihood = likelihoods.get(type(self).likelihood or likelihood)
         self.dimension = dimension
         for parameter in parameters:

@@ -27,8 +27,10 @@ class ClassMetric(DistributionMetric):
         name, dtype: as in `keras.metrics.Metric`.
     """
 
-    def __init__(self, *, from_logits: bool | None = None, **options):
-        super().__init__(None, **options)
+    def __init__(
+        self, *, from_logits: bool | None = None, name=None, dtype=None
+    ):
+        super().__init__(name=name, dtype=dtype)
         self.from_logits = from_logits
 
     def bind(self, loss):
@@ -84,9 +86,6 @@ class BrierScore(ClassMetric, MeanOverOutcomes):
         name, dtype: as in `keras.metrics.Metric`.
     """
 
-    def __init__(self, *, name: str = "brier_score", **options):
-        super().__init__(name=name, **options)
-
     def values(self, distribution, y_true):
         y_true, p = self.outcomes(distribution, y_true)
         outcome = ops.one_hot(y_true, p.shape[-1], dtype=p.dtype)
@@ -125,10 +124,9 @@ class ExpectedCalibrationError(ClassMetric):
         bins: int = 15,
         classwise: bool = False,
         classes: int | None = None,
-        name: str = "expected_calibration_error",
         **options,
     ):
-        super().__init__(name=name, **options)
+        super().__init__(**options)
         if bins < 1:
             raise ValueError(f"`bins` must be >= 1. Received: {bins}")
         if classwise and not classes:

@@ -6,7 +6,7 @@ import keras
 from keras import ops
 
 from keras_likelihood import likelihoods
-from keras_likelihood.backend.registration import serializable
+from keras_likelihood.backend.registration import serializable, snake_case
 from keras_likelihood.likelihoods import Bernoulli, Likelihood, Normal, Softmax
 from keras_likelihood.likelihoods.censored import is_exact
 from keras_likelihood.likelihoods.checks import check_coverage
@@ -32,14 +32,15 @@ class DistributionMetric(keras.metrics.Metric):
     Args:
         likelihood: a `Likelihood` or its name; `None` (default) for that of
             the model's loss, and elsewhere `default_likelihood`.
-        name, dtype: as in `keras.metrics.Metric`.
+        name: defaults to that of the class in snake case.
+        dtype: as in `keras.metrics.Metric`.
         **parameters: fixed values of parameters that the output lacks.
     """
 
     default_likelihood = "normal"
 
-    def __init__(self, likelihood=None, *, name, dtype=None, **parameters):
-        super().__init__(name=name, dtype=dtype)
+    def __init__(self, likelihood=None, *, name=None, dtype=None, **parameters):
+        super().__init__(name=name or snake_case(type(self)), dtype=dtype)
         self._named = likelihood and likelihoods.get(likelihood)
         self.likelihood = likelihoods.get(likelihood or self.default_likelihood)
         for given in parameters:
@@ -146,22 +147,13 @@ class NegativeLogLikelihood(MeanOverOutcomes):
         from_logits: whether a single prediction of softmax and Bernoulli holds
             logits (default) or probabilities. A recalibrated model gives
             probabilities.
-        name, dtype: as in `keras.metrics.Metric`.
-        **parameters: fixed values of parameters that the output lacks.
+        **options: those of `DistributionMetric`.
     """
 
     default_likelihood = "softmax"
 
-    def __init__(
-        self,
-        likelihood=None,
-        *,
-        from_logits: bool = True,
-        name: str = "negative_log_likelihood",
-        dtype=None,
-        **parameters,
-    ):
-        super().__init__(likelihood, name=name, dtype=dtype, **parameters)
+    def __init__(self, likelihood=None, *, from_logits: bool = True, **options):
+        super().__init__(likelihood, **options)
         self.from_logits = from_logits
         if not from_logits and self.likelihood not in (Softmax, Bernoulli):
             raise ValueError(
@@ -210,20 +202,11 @@ class CalibrationError(DistributionMetric):
     Args:
         likelihood: as in `DistributionMetric`.
         levels: number of equal steps of p. Defaults to 20.
-        name, dtype: as in `keras.metrics.Metric`.
-        **parameters: fixed values of parameters that the output lacks.
+        **options: those of `DistributionMetric`.
     """
 
-    def __init__(
-        self,
-        likelihood=None,
-        *,
-        levels: int = 20,
-        name: str = "calibration_error",
-        dtype=None,
-        **parameters,
-    ):
-        super().__init__(likelihood, name=name, dtype=dtype, **parameters)
+    def __init__(self, likelihood=None, *, levels: int = 20, **options):
+        super().__init__(likelihood, **options)
         if levels < 2:
             raise ValueError(f"`levels` must be >= 2. Received: {levels}")
         self.levels = levels
@@ -268,20 +251,11 @@ class IntervalCoverage(MeanOverOutcomes):
         coverage: the probability that the interval should contain the target,
             in (0, 1). Defaults to 0.9.
         likelihood: as in `DistributionMetric`.
-        name, dtype: as in `keras.metrics.Metric`.
-        **parameters: fixed values of parameters that the output lacks.
+        **options: those of `DistributionMetric`.
     """
 
-    def __init__(
-        self,
-        coverage: float = 0.9,
-        *,
-        likelihood=None,
-        name: str = "interval_coverage",
-        dtype=None,
-        **parameters,
-    ):
-        super().__init__(likelihood, name=name, dtype=dtype, **parameters)
+    def __init__(self, coverage: float = 0.9, *, likelihood=None, **options):
+        super().__init__(likelihood, **options)
         check_coverage(coverage)
         self.coverage = coverage
 
@@ -318,10 +292,8 @@ class NormalCRPS(MeanOverOutcomes):
     Predictions: those of a `Normal`.
     """
 
-    def __init__(
-        self, likelihood="normal", *, name: str = "normal_crps", dtype=None
-    ):
-        super().__init__(likelihood, name=name, dtype=dtype)
+    def __init__(self, likelihood="normal", **options):
+        super().__init__(likelihood, **options)
         if self.likelihood is not Normal:
             raise ValueError(
                 "NormalCRPS is for the likelihood 'normal'. "
@@ -341,9 +313,6 @@ class Sharpness(MeanOverOutcomes):
 
     Predictions: those of a likelihood with a `scale`.
     """
-
-    def __init__(self, likelihood=None, *, name: str = "sharpness", **options):
-        super().__init__(likelihood, name=name, **options)
 
     def bind(self, loss):
         super().bind(loss)

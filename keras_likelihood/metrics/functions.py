@@ -41,8 +41,7 @@ def expected_calibration_error(
     0.25
     """
     outcome, p = _outcomes(y_true, probabilities)
-    weight = _weight(sample_weight, len(p))
-    options = (weight, bins, scheme, debiased, norm)
+    options = (sample_weight, bins, scheme, debiased, norm)
     if not classwise:
         top = p.argmax(axis=1)
         return binned_error(top == outcome, p.max(axis=1), *options)
@@ -79,8 +78,8 @@ def binned_error(
             "`norm` must be 1 or 2, and 2 if `debiased`. "
             f"Received: norm={norm}, debiased={debiased}"
         )
-    weight = np.ones(len(confidence)) if weight is None else weight
     confidence = np.asarray(confidence)
+    weight = _weight(weight, len(confidence))
     if scheme == "uniform":
         index = np.clip((confidence * bins).astype(int), 0, bins - 1)
     else:
@@ -149,8 +148,7 @@ def calibration_error(
     p = np.arange(1, levels) / levels
     order = np.argsort(values)
     below = np.searchsorted(values[order], p, side="right")
-    weight = _weight(sample_weight, len(values))
-    weight = np.ones(len(values)) if weight is None else weight[order]
+    weight = _weight(sample_weight, len(values))[order]
     share = np.append(0.0, np.cumsum(weight))[below] / weight.sum()
     return float(np.sum((p - share) ** 2))
 
@@ -221,7 +219,7 @@ def _outcomes(y_true, probabilities):
 
 def _weight(weight, rows):
     if weight is None:
-        return None
+        return np.ones(rows)
     weight = np.ravel(np.asarray(weight, dtype="float64"))
     if len(weight) != rows:
         raise ValueError(
