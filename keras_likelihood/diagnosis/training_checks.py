@@ -60,7 +60,7 @@ def _check_layer(name, layer, trained, steps, output=None):
 def _value(layer):
     """The mean value of a parameter, and whether it has left its start."""
     if isinstance(layer, PredictedParameter):
-        bias = layer.control(layer.bias)
+        bias = layer.read(layer.bias)
         value, now = layer.constraint(bias), convert_to_numpy(bias)
         start = layer.constraint.inverse(layer.initial)
         has_kernel = convert_to_numpy(layer.kernel).any()

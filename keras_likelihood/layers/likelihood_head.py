@@ -228,7 +228,7 @@ class LikelihoodHead(keras.Layer):
         for parameter in self.parameter_layers:
             if isinstance(parameter, PredictedParameter):
                 parameter.build(input_shape)
-            elif not parameter.built:
+            else:
                 parameter.build((*input_shape[:-1], self.units))
 
     def call(self, features, training=None, mask=None):
@@ -244,10 +244,8 @@ class LikelihoodHead(keras.Layer):
         ]
         if self.target_units is not None:
             prediction = self.target_units(prediction)
-            for at, parameter in enumerate(self.likelihood.parameters):
-                if parameter.name == "scale":
-                    scale = self.target_units.stretch(parameters[at])
-                    parameters[at] = scale
+            at = [p.name for p in self.likelihood.parameters].index("scale")
+            parameters[at] = self.target_units.stretch(parameters[at])
         return (prediction, *parameters) if parameters else prediction
 
     def get_config(self):
@@ -308,7 +306,7 @@ class ScaleHead(LikelihoodHead):
 
     def __init__(self, units: int, *, likelihood="normal", **options):
         super().__init__(likelihood, units, **options)
-        _require_one_parameter(self, "scale")
+        _require_parameters(self, "scale")
 
 
 @serializable
@@ -329,7 +327,7 @@ class TemperatureHead(LikelihoodHead):
 
     def __init__(self, units: int, *, likelihood="softmax", **options):
         super().__init__(likelihood, units, **options)
-        _require_one_parameter(self, "temperature")
+        _require_parameters(self, "temperature")
 
 
 @serializable
@@ -344,17 +342,14 @@ class RobustRhoHead(LikelihoodHead):
 
     Args:
         units: size of the prediction's last axis.
+        likelihood: `"robust_rho"` (default) or another likelihood with a shape
+            and a scale.
         **options: those of `LikelihoodHead`.
     """
 
-    def __init__(self, units: int, **options):
-        likelihood = options.pop("likelihood", "robust_rho")
-        if likelihood != "robust_rho":
-            raise ValueError(
-                "`RobustRhoHead` has the likelihood 'robust_rho'. "
-                f"Received: {likelihood!r}; use `LikelihoodHead`"
-            )
+    def __init__(self, units: int, *, likelihood="robust_rho", **options):
         super().__init__(likelihood, units, **options)
+        _require_parameters(self, "shape", "scale")
 
 
 @serializable
@@ -387,11 +382,11 @@ class QuantilesHead(LikelihoodHead):
         return config
 
 
-def _require_one_parameter(head, name):
-    names = [p.name for p in head.likelihood.parameters]
-    if names != [name]:
+def _require_parameters(head, *names):
+    received = [p.name for p in head.likelihood.parameters]
+    if received != list(names):
         raise ValueError(
-            f"`{type(head).__name__}` is for likelihoods whose one parameter "
-            f"is a {name}. Received: {head.likelihood.name()!r}, which has "
-            f"{names}; use `LikelihoodHead`"
+            f"`{type(head).__name__}` is for likelihoods with the parameters "
+            f"{list(names)} alone. Received: {head.likelihood.name()!r}, which "
+            f"has {received}; use `LikelihoodHead`"
         )

@@ -9,8 +9,100 @@ from keras_likelihood.backend.custom_gradient import clip_gradient, scale_step
 from keras_likelihood.backend.registration import serializable
 
 
+class ParameterLayer(keras.Layer):
+    """A layer of one parameter of a likelihood.
+
+    Args:
+        initial: value to start from. Defaults to the likelihood's own.
+        constraint: map from the reals to the domain. Defaults to the
+            likelihood's own.
+        dimension: `"scalar"`, `"channel"` or `"element"`.
+        learning_rate_multiplier: factor on the optimizer's steps for this
+            parameter alone. Defaults to 1.
+        weight_decay: strength of an L2 penalty on the distance of each weight
+            from its start. Defaults to 0.
+        clipnorm: largest norm of the gradient of each weight, or `None`. It
+            cannot be used with an optimizer that scales the loss.
+    """
+
+    def __init__(
+        self,
+        *,
+        dimension: str,
+        initial: float | tuple[float, ...] | None = None,
+        constraint=None,
+        learning_rate_multiplier: float = 1.0,
+        weight_decay: float = 0.0,
+        clipnorm: float | None = None,
+        **kwargs,
+    ):
+        super().__init__(autocast=False, **kwargs)
+        if not learning_rate_multiplier > 0:
+            raise ValueError(
+                "`learning_rate_multiplier` must be > 0. "
+                f"Received: {learning_rate_multiplier}"
+            )
+        if not weight_decay >= 0:
+            raise ValueError(
+                f"`weight_decay` must be >= 0. Received: {weight_decay}"
+            )
+        if clipnorm is not None and not clipnorm > 0:
+            raise ValueError(
+                f"`clipnorm` must be > 0 or None. Received: {clipnorm}"
+            )
+        self.initial = initial
+        self.constraint = constraint and constraints.get(constraint)
+        self.dimension = dimension
+        self.learning_rate_multiplier = float(learning_rate_multiplier)
+        self.weight_decay = float(weight_decay)
+        self.clipnorm = clipnorm and float(clipnorm)
+        self.supports_masking = True
+
+    def add_controlled_weight(self, name, shape, start=0.0):
+        """Adds a weight that is `start` when it is `read`."""
+        if self.clipnorm is not None and "mixed_float16" in (
+            self.dtype_policy.name,
+            keras.config.dtype_policy().name,
+        ):
+            raise ValueError(
+                "`clipnorm` cannot be used with 'mixed_float16', which scales "
+                "the loss. Use 'mixed_bfloat16' or the optimizer's own "
+                f"clipping. Received: clipnorm={self.clipnorm}"
+            )
+        start = np.broadcast_to(np.asarray(start, "float64"), shape)
+        stored = start / self.learning_rate_multiplier
+
+        def decay(weight):
+            value = scale_step(weight, self.learning_rate_multiplier)
+            origin = ops.convert_to_tensor(start, dtype=value.dtype)
+            return self.weight_decay * ops.sum(ops.square(value - origin))
+
+        return self.add_weight(
+            shape,
+            lambda shape, dtype: ops.convert_to_tensor(stored, dtype=dtype),
+            regularizer=decay if self.weight_decay else None,
+            name=name,
+        )
+
+    def read(self, weight):
+        """The value of a weight made by `add_controlled_weight`."""
+        weight = scale_step(weight, self.learning_rate_multiplier)
+        if self.clipnorm is None:
+            return weight
+        return clip_gradient(weight, self.clipnorm)
+
+    def get_config(self):
+        names = ("initial", "dimension", "learning_rate_multiplier")
+        names += ("weight_decay", "clipnorm")
+        return {
+            **super().get_config(),
+            "constraint": keras.saving.serialize_keras_object(self.constraint),
+            **{name: getattr(self, name) for name in names},
+        }
+
+
 @serializable
-class GlobalParameter(keras.Layer):
+class GlobalParameter(ParameterLayer):
     """One learned value of a likelihood parameter, independent of the input.
 
         value = constraint(u),    u learned, constraint(u at start) = initial
@@ -23,38 +115,15 @@ class GlobalParameter(keras.Layer):
     ```
 
     Args:
-        initial: value to start from. Defaults to the likelihood's own.
-        constraint: map from the reals to the domain. Defaults to the
-            likelihood's own.
         dimension: `"scalar"` (one value), `"channel"` (one per entry of the
             prediction's last axis) or `"element"` (one per element of an
             example's prediction). Defaults to `"scalar"`.
-        learning_rate_multiplier: factor on the optimizer's steps. Defaults
-            to 1.
-        weight_decay: strength of an L2 penalty on the distance from `initial`.
-            Defaults to 0.
-        clipnorm: largest norm of the gradient, or `None`.
+        **options: `initial`, `constraint`, `learning_rate_multiplier`,
+            `weight_decay` and `clipnorm`, as in `LikelihoodHead`.
     """
 
-    def __init__(
-        self,
-        *,
-        initial: float | tuple[float, ...] | None = None,
-        constraint=None,
-        dimension: str = "scalar",
-        learning_rate_multiplier: float = 1.0,
-        weight_decay: float = 0.0,
-        clipnorm: float | None = None,
-        **kwargs,
-    ):
-        super().__init__(autocast=False, **kwargs)
-        self.supports_masking = True
-        self.initial = initial
-        self.constraint = constraint and constraints.get(constraint)
-        self.dimension = dimension
-        self.control = StepControl(
-            learning_rate_multiplier, weight_decay, clipnorm
-        )
+    def __init__(self, *, dimension: str = "scalar", **options):
+        super().__init__(dimension=dimension, **options)
         self.likelihood = None
         self.parameter: str | None = None
 
@@ -93,14 +162,14 @@ class GlobalParameter(keras.Layer):
 
     def _add_weight(self, shape):
         start = np.resize(self._constraint.inverse(self.start), shape)
-        self.unconstrained = self.control.add_weight(
-            self, "unconstrained", shape, start
+        self.unconstrained = self.add_controlled_weight(
+            "unconstrained", shape, start
         )
         self.built = True
 
     def value(self):
         """The current value: `()`, or the shape of one example's parameter."""
-        return self._constraint(self.control(self.unconstrained))
+        return self._constraint(self.read(self.unconstrained))
 
     @property
     def latest(self) -> float | tuple[float, ...] | np.ndarray:
@@ -116,10 +185,8 @@ class GlobalParameter(keras.Layer):
     @latest.setter
     def latest(self, value):
         unconstrained = self._constraint.inverse(np.asarray(value, "float64"))
-        multiplier = self.control.learning_rate_multiplier
-        self.unconstrained.assign(
-            np.reshape(unconstrained / multiplier, self.unconstrained.shape)
-        )
+        stored = unconstrained / self.learning_rate_multiplier
+        self.unconstrained.assign(np.reshape(stored, self.unconstrained.shape))
 
     @property
     def is_fresh(self) -> bool:
@@ -140,18 +207,9 @@ class GlobalParameter(keras.Layer):
         # The loss or head that owns this layer builds it.
         return None
 
-    def get_config(self):
-        return {
-            **super().get_config(),
-            "initial": self.initial,
-            "constraint": keras.saving.serialize_keras_object(self.constraint),
-            "dimension": self.dimension,
-            **vars(self.control),
-        }
-
 
 @serializable
-class PredictedParameter(keras.Layer):
+class PredictedParameter(ParameterLayer):
     """Predicts one parameter of a likelihood for every example.
 
         value = constraint(features @ kernel + bias)
@@ -178,15 +236,8 @@ class PredictedParameter(keras.Layer):
             False.
         normalize: `"layer"` or `"batch"` normalises the features first;
             `None` (default) takes them as they are.
-        constraint: map from the reals to the domain. Defaults to the
-            likelihood's own.
-        initial: value to start from. Defaults to the likelihood's own.
-        learning_rate_multiplier: factor on the optimizer's steps. Defaults
-            to 1.
-        weight_decay: strength of an L2 penalty on the distance of kernel and
-            bias from their start. Defaults to 0.
-        clipnorm: largest norm of the gradient of kernel and of bias, or
-            `None`.
+        **options: `initial`, `constraint`, `learning_rate_multiplier`,
+            `weight_decay` and `clipnorm`, as in `GlobalParameter`.
 
     Input: `(batch, ..., features)`. Output: a float tensor that broadcasts
     with the prediction `(batch, ..., units)`, in the variables' dtype.
@@ -201,29 +252,20 @@ class PredictedParameter(keras.Layer):
         dimension: str = "element",
         isolated: bool = False,
         normalize: str | None = None,
-        constraint=None,
-        initial: float | tuple[float, ...] | None = None,
-        learning_rate_multiplier: float = 1.0,
-        weight_decay: float = 0.0,
-        clipnorm: float | None = None,
-        **kwargs,
+        **options,
     ):
-        super().__init__(autocast=False, **kwargs)
+        super().__init__(dimension=dimension, **options)
         self.likelihood = likelihoods.get(likelihood)
         declared = self.likelihood.parameter(parameter)
         self.parameter = parameter
         self.units = units
-        self.dimension = dimension
         self.isolated = isolated
         self.normalize = normalize
-        self.constraint = constraints.get(constraint or declared.constraint)
-        self.initial = declared.initial if initial is None else initial
+        self.constraint = self.constraint or declared.constraint
+        if self.initial is None:
+            self.initial = declared.initial
         self._start = self.constraint.inverse(self.initial)
-        self.control = StepControl(
-            learning_rate_multiplier, weight_decay, clipnorm
-        )
         self.normalization = _normalization(normalize, self.dtype_policy)
-        self.supports_masking = True
 
     def build(self, input_shape):
         shape = self.likelihood.shape_of(
@@ -231,11 +273,11 @@ class PredictedParameter(keras.Layer):
         )
         if self.normalization is not None:
             self.normalization.build(input_shape)
-        self.kernel = self.control.add_weight(
-            self, "kernel", (input_shape[-1], shape[-1])
+        self.kernel = self.add_controlled_weight(
+            "kernel", (input_shape[-1], shape[-1])
         )
-        self.bias = self.control.add_weight(
-            self, "bias", shape[-1:], np.resize(self._start, shape[-1:])
+        self.bias = self.add_controlled_weight(
+            "bias", shape[-1:], np.resize(self._start, shape[-1:])
         )
 
     def call(self, features, training=None, mask=None):
@@ -247,21 +289,19 @@ class PredictedParameter(keras.Layer):
             features = self.normalization(features, **given)
         if len(features.shape) > 2 and self.dimension != "element":
             features = _mean_over_positions(features, mask)
-        kernel = ops.cast(self.control(self.kernel), features.dtype)
+        kernel = ops.cast(self.read(self.kernel), features.dtype)
         product = ops.cast(ops.matmul(features, kernel), self.variable_dtype)
-        return self.constraint(product + self.control(self.bias))
+        return self.constraint(product + self.read(self.bias))
 
     def compute_mask(self, inputs, previous_mask=None):
         return previous_mask if self.dimension == "element" else None
 
     def get_config(self):
-        names = ("parameter", "units", "dimension", "isolated", "normalize")
+        names = ("parameter", "units", "isolated", "normalize")
         return {
             **super().get_config(),
             "likelihood": self.likelihood.name(),
-            **{name: getattr(self, name) for name in (*names, "initial")},
-            "constraint": keras.saving.serialize_keras_object(self.constraint),
-            **vars(self.control),
+            **{name: getattr(self, name) for name in names},
         }
 
 
@@ -292,73 +332,3 @@ def _normalization(kind, dtype):
             f"`normalize` must be 'layer', 'batch' or None. Received: {kind!r}"
         )
     return kinds[kind](center=False, scale=False, dtype=dtype)
-
-
-class StepControl:
-    """Learning-rate multiplier, weight decay and gradient clipping.
-
-    They act on the weights of one likelihood parameter only. The decay adds
-    `weight_decay * ||weight - start||^2` to the loss, and `clipnorm` is the
-    largest 2-norm of each weight's gradient.
-    """
-
-    def __init__(
-        self,
-        learning_rate_multiplier: float = 1.0,
-        weight_decay: float = 0.0,
-        clipnorm: float | None = None,
-    ):
-        if not learning_rate_multiplier > 0:
-            raise ValueError(
-                "`learning_rate_multiplier` must be > 0. "
-                f"Received: {learning_rate_multiplier}"
-            )
-        if not weight_decay >= 0:
-            raise ValueError(
-                f"`weight_decay` must be >= 0. Received: {weight_decay}"
-            )
-        if clipnorm is not None and not clipnorm > 0:
-            raise ValueError(
-                f"`clipnorm` must be > 0 or None. Received: {clipnorm}"
-            )
-        self.learning_rate_multiplier = float(learning_rate_multiplier)
-        self.weight_decay = float(weight_decay)
-        self.clipnorm = clipnorm and float(clipnorm)
-
-    def add_weight(self, layer, name, shape, start=0.0):
-        """Adds to `layer` a weight that is `start` when read through `self`."""
-        if self.clipnorm is not None and "mixed_float16" in (
-            layer.dtype_policy.name,
-            keras.config.dtype_policy().name,
-        ):
-            raise ValueError(
-                "`clipnorm` cannot be used with 'mixed_float16', which scales "
-                "the loss. Use 'mixed_bfloat16' or the optimizer's own "
-                f"clipping. Received: clipnorm={self.clipnorm}"
-            )
-        start = np.broadcast_to(np.asarray(start, "float64"), shape)
-        stored = start / self.learning_rate_multiplier
-        return layer.add_weight(
-            shape,
-            lambda shape, dtype: ops.convert_to_tensor(stored, dtype=dtype),
-            regularizer=_Decay(self, start) if self.weight_decay else None,
-            name=name,
-        )
-
-    def __call__(self, weight):
-        """Reads a weight made by `add_weight`."""
-        weight = scale_step(weight, self.learning_rate_multiplier)
-        if self.clipnorm is None:
-            return weight
-        return clip_gradient(weight, self.clipnorm)
-
-
-class _Decay(keras.regularizers.Regularizer):
-    def __init__(self, control, start):
-        self.control = control
-        self.start = start
-
-    def __call__(self, weight):
-        value = scale_step(weight, self.control.learning_rate_multiplier)
-        start = ops.convert_to_tensor(self.start, dtype=value.dtype)
-        return self.control.weight_decay * ops.sum(ops.square(value - start))

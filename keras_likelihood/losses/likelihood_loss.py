@@ -7,6 +7,7 @@ import warnings
 from typing import Any
 
 import keras
+import numpy as np
 from keras import ops
 
 from keras_likelihood import likelihoods
@@ -145,17 +146,15 @@ class LikelihoodLoss(keras.losses.Loss):
 
     def learned_beside(self, count: int = 0) -> dict:
         """The `GlobalParameter`s that are used if `count` are predicted."""
-        learned = dict(self._parameters.learned)
-        for name in self.predicted(count):
-            learned.pop(name, None)
-        return learned
+        learned = self._parameters.learned
+        return {
+            n: learned[n] for n in learned if n not in self.predicted(count)
+        }
 
     def build(self, prediction_shape, count: int = 0):
         """Makes the parameters that are learned beside `count` predicted."""
-        for parameter in self.learned_beside(count).values():
-            if not parameter.built:
-                parameter.build(prediction_shape)
-        for parameter in self.data_parameters.values():
+        learned, data = self.learned_beside(count), self.data_parameters
+        for parameter in (*learned.values(), *data.values()):
             parameter.build(prediction_shape)
 
     def parameter_values(self) -> dict:
@@ -183,9 +182,7 @@ class LikelihoodLoss(keras.losses.Loss):
             if name in self._parameters.data:
                 known[name] = given.fallback_value()
             elif name in self._parameters.learned:
-                prediction, _ = split_output(y_pred)
-                prediction = ops.convert_to_tensor(prediction, self.dtype)
-                known[name] = self._learned_value(name, prediction)
+                known[name] = self._learned_value(name, split_output(y_pred)[0])
         return distribution_of(
             self.likelihood,
             y_pred,
@@ -197,8 +194,8 @@ class LikelihoodLoss(keras.losses.Loss):
     def _learned_value(self, name, prediction):
         parameter = self._parameters.learned[name]
         if not parameter.built:
-            parameter.build(tuple(prediction.shape))
-        value = ops.cast(parameter.value(), prediction.dtype)
+            parameter.build(tuple(np.shape(prediction)))
+        value = ops.cast(parameter.value(), self.dtype)
         return value if len(value.shape) == 0 else value[None]
 
     def batch(self, y_true, y_pred, sample_weight=None) -> Batch:

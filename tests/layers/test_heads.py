@@ -198,15 +198,15 @@ def step(head_options, optimizer, x, y):
     model.compile(optimizer, loss=kl.losses.NormalLoss())
     trunk = model.layers[1].kernel
     bias = head.parameter_layers[0].bias
-    control = head.parameter_layers[0].control
+    read = head.parameter_layers[0].read
     before = [
         ops.convert_to_numpy(ops.convert_to_tensor(v))
-        for v in (control(bias), trunk)
+        for v in (read(bias), trunk)
     ]
     model.train_on_batch(x, y)
     after = [
         ops.convert_to_numpy(ops.convert_to_tensor(v))
-        for v in (control(bias), trunk)
+        for v in (read(bias), trunk)
     ]
     return [a - b for a, b in zip(after, before, strict=True)]
 
