@@ -87,7 +87,9 @@ class Batch:
                 weight = weight * ops.ones_like(values, dtype=weight.dtype)
             else:
                 weight = ops.copy(weight)
-        given = _Given("given", reduction, dtype)
+        given = FunctionLoss(
+            lambda values, prediction: values, reduction, dtype
+        )
         return given(values, self.prediction, weight)
 
     def without_ignored(self, values, reduction: str | None):
@@ -122,14 +124,17 @@ class Batch:
         return len(shape) == len(own) and shape[-1] == own[-1]
 
 
-class _Given(keras.losses.Loss):
-    """A loss whose values are given, for Keras to weight, mask and reduce.
+class FunctionLoss(keras.losses.Loss):
+    """A function whose values Keras weights, masks and reduces.
 
     Only Keras' own code finds the mask of a tensor.
     """
 
-    def call(self, values, prediction):
-        return values
+    def __init__(self, function, reduction="sum_over_batch_size", dtype=None):
+        # TensorFlow takes no brackets, as of a lambda, in names.
+        name = getattr(function, "__name__", "loss").strip("<>_")
+        super().__init__(name, reduction, dtype)
+        self.call = function
 
 
 def _as_tensor(y, dtype):

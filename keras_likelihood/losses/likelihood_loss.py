@@ -146,10 +146,9 @@ class LikelihoodLoss(keras.losses.Loss):
 
     def learned_beside(self, count: int = 0) -> dict:
         """The `GlobalParameter`s that are used if `count` are predicted."""
-        learned = self._parameters.learned
-        return {
-            n: learned[n] for n in learned if n not in self.predicted(count)
-        }
+        sources = self.sources(count)
+        learned = self._parameters.learned.items()
+        return {n: p for n, p in learned if sources[n] == "global"}
 
     def build(self, prediction_shape, count: int = 0):
         """Makes the parameters that are learned beside `count` predicted."""

@@ -12,7 +12,7 @@ from keras_likelihood.likelihoods.output import split_output
 from keras_likelihood.losses.ensemble_loss import EnsembleLoss, given_parameters
 from keras_likelihood.losses.likelihood_loss import LikelihoodLoss
 from keras_likelihood.models import adapted_heads
-from keras_likelihood.models.compiled_losses import with_instances
+from keras_likelihood.models.compiled import with_instances
 from keras_likelihood.models.likelihood_model import LikelihoodModel
 
 

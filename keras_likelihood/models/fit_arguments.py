@@ -13,10 +13,10 @@ from keras_likelihood.data_parameters.numbered_batches import (
     carries_index,
 )
 from keras_likelihood.likelihoods.output import split_output
-from keras_likelihood.models.compiled_losses import entry
+from keras_likelihood.models.compiled import entry
 
 
-def check_targets(losses, outputs, y, sample_weight=None):
+def check_targets(losses: dict, outputs, y, sample_weight=None):
     """Raises an error for impossible targets before the first step.
 
     Arrays are checked as a whole, in one pass over the labels. Errors in other
@@ -25,7 +25,7 @@ def check_targets(losses, outputs, y, sample_weight=None):
     if y is None:
         return
     y, sample_weight, _ = split_index(y, sample_weight)
-    for key, loss in losses.by_key.items():
+    for key, loss in losses.items():
         prediction, _ = split_output(entry(outputs, key))
         if len(getattr(prediction, "shape", ())) != 2:
             continue

@@ -18,12 +18,7 @@ from keras_likelihood.likelihoods.output import split_output
 from keras_likelihood.losses.likelihood_loss import LikelihoodLoss
 from keras_likelihood.models import fit_arguments, own_callbacks
 from keras_likelihood.models.adapted_heads import adapt_heads, refuse_other_head
-from keras_likelihood.models.compiled_losses import (
-    CompiledLosses,
-    entry,
-    with_instances,
-)
-from keras_likelihood.models.counted_metrics import CountedMetrics
+from keras_likelihood.models.compiled import Compiled, entry, with_instances
 from keras_likelihood.models.likelihood_step import LikelihoodStep
 
 
@@ -130,22 +125,20 @@ class LikelihoodModel(LikelihoodStep):
             **kwargs: as in Keras.
         """
         loss = with_instances(loss)
-        losses = CompiledLosses(loss, loss_weights)
         self._refuse_loss_of_lone_prediction(loss)
-        counted = CountedMetrics(losses, metrics, weighted_metrics)
-        if kwargs.get("jit_compile") is True:
-            _refuse_jit_with_file(losses)
         given = {
             "loss": loss,
             "loss_weights": loss_weights,
             "metrics": metrics,
             "weighted_metrics": weighted_metrics,
         }
+        compiled = Compiled(**given)
+        if kwargs.get("jit_compile") is True:
+            _refuse_jit_with_file(compiled.by_key)
         # Keras would map a loss and metrics over the parameters too.
-        passed = {} if losses.by_key else given
+        passed = {} if compiled.by_key else given
         super().compile(optimizer=optimizer, **passed, **kwargs)
-        self.__dict__.update(loss=loss, counted=counted)
-        self._compiled.losses, self._compiled.given = losses, given
+        self.__dict__.update(loss=loss, _compiled=compiled, _given=given)
         self.loss_parameters.replace({}, {})
         if (outputs := self._known_outputs()) is not None:
             self._adopt(outputs)
@@ -155,7 +148,7 @@ class LikelihoodModel(LikelihoodStep):
         """As `keras.Model.get_compile_config`."""
         given = {
             name: keras.saving.serialize_keras_object(value)
-            for name, value in self._compiled.given.items()
+            for name, value in self._given.items()
         }
         return {**super().get_compile_config(), **given}
 
@@ -169,27 +162,28 @@ class LikelihoodModel(LikelihoodStep):
     def _known_outputs(self):
         if getattr(self, "outputs", None):
             return self.output
-        if self._compiled.outputs is None and self.built:
+        if self._called_outputs is None and self.built:
             shape = self.get_build_config().get("input_shape")
             if shape is not None:
                 self(keras.tree.map_shape_structure(keras.KerasTensor, shape))
-        return self._compiled.outputs
+        return self._called_outputs
 
     def __call__(self, *args, **kwargs):
         outputs = super().__call__(*args, **kwargs)
         is_subclass = not getattr(self, "outputs", None)
-        if is_subclass and self._compiled.outputs is None:
-            self._compiled.outputs = keras.tree.map_structure(
+        if is_subclass and self._called_outputs is None:
+            called = keras.tree.map_structure(
                 lambda x: keras.KerasTensor((None, *x.shape[1:])), outputs
             )
-            self._adopt(self._compiled.outputs)
+            self.__dict__["_called_outputs"] = called
+            self._adopt(called)
         return outputs
 
     def _adopt(self, outputs):
         """Makes and keeps what the losses learn for these outputs."""
         learned = {}
-        self._compiled.losses.refuse_other_structure(outputs)
-        for key, loss in self._compiled.losses.by_key.items():
+        self._compiled.refuse_other_structure(outputs)
+        for key, loss in self._compiled.by_key.items():
             prediction, parameters = split_output(entry(outputs, key))
             if isinstance(prediction, dict) or prediction is None:
                 continue
@@ -215,7 +209,7 @@ class LikelihoodModel(LikelihoodStep):
             )
 
     def _check_targets(self, y=None, sample_weight=None, **_):
-        losses, outputs = self._compiled.losses, self._known_outputs()
+        losses, outputs = self._compiled.by_key, self._known_outputs()
         fit_arguments.check_targets(losses, outputs, y, sample_weight)
 
     def fit(self, *args, **kwargs):
@@ -287,15 +281,14 @@ class LikelihoodModel(LikelihoodStep):
         """
         with keeping_values(self):
             output = super().predict(*args, **kwargs)
-        losses = self._compiled.losses
-        if not losses.by_key:
+        losses = self._compiled.by_key
+        if not losses:
             return output
-        by_key = losses.by_key
         if isinstance(output, dict):
-            return {k: _named(by_key.get(k), v) for k, v in output.items()}
-        if losses.is_one:
-            return _named(by_key[""], output)
-        return [_named(by_key.get(i), v) for i, v in enumerate(output)]
+            return {k: _named(losses.get(k), v) for k, v in output.items()}
+        if self._compiled.is_one:
+            return _named(losses[""], output)
+        return [_named(losses.get(i), v) for i, v in enumerate(output)]
 
     def predict_distribution(self, x, **kwargs):
         """The fitted likelihood of the targets of `x`.
@@ -315,18 +308,18 @@ class LikelihoodModel(LikelihoodStep):
             A `Likelihood` of NumPy arrays, whose methods return NumPy arrays,
             or a dict of them for several outputs.
         """
-        losses = self._compiled.losses
-        if not losses.by_key:
+        losses = self._compiled.by_key
+        if not losses:
             raise ValueError(
                 "`predict_distribution` needs a model compiled with a "
                 f"likelihood loss. Received: loss={getattr(self, 'loss', None)}"
             )
         y_pred = self.predict(x, **kwargs)
-        if losses.is_one:
-            return losses.by_key[""].distribution(y_pred).as_numpy()
+        if self._compiled.is_one:
+            return losses[""].distribution(y_pred).as_numpy()
         return {
             key: loss.distribution(y_pred[key]).as_numpy()
-            for key, loss in losses.by_key.items()
+            for key, loss in losses.items()
         }
 
     def __reduce__(self):
@@ -338,7 +331,7 @@ class LikelihoodModel(LikelihoodStep):
 def _refuse_jit_with_file(losses):
     has_file = any(
         isinstance(parameter.table, FileTable)
-        for loss in losses.by_key.values()
+        for loss in losses.values()
         for parameter in loss.data_parameters.values()
     )
     if has_file and keras.backend.backend() == "tensorflow":

@@ -3,7 +3,6 @@
 import contextlib
 import inspect
 import os
-import types
 from typing import Any
 
 import keras
@@ -17,8 +16,7 @@ from keras_likelihood.backend.whole_files import replacing
 from keras_likelihood.data_parameters.indexed import split_index
 from keras_likelihood.losses.batch import Batch
 from keras_likelihood.losses.likelihood_loss import LikelihoodLoss
-from keras_likelihood.models.compiled_losses import CompiledLosses, entry
-from keras_likelihood.models.counted_metrics import CountedMetrics
+from keras_likelihood.models.compiled import Compiled, entry
 from keras_likelihood.models.loss_parameters import LossParameters
 
 
@@ -48,11 +46,8 @@ class LikelihoodStep(keras.Model):
         model = super().__new__(cls)
         model.__dict__.update(
             _loss_parameters=LossParameters(name="loss_parameters"),
-            counted=CountedMetrics(),
-            # Keras does not track the attributes of a plain namespace.
-            _compiled=types.SimpleNamespace(
-                losses=CompiledLosses(), given={}, outputs=None
-            ),
+            _compiled=Compiled(),
+            _called_outputs=None,
         )
         return model
 
@@ -69,7 +64,8 @@ class LikelihoodStep(keras.Model):
 
     @property
     def metrics(self):
-        return super().metrics + self.counted.all()
+        own = self._compiled
+        return super().metrics + [*own.loss_means.values(), *own.metrics]
 
     def get_metrics_result(self):
         """As `keras.Model.get_metrics_result`, over all joint processes."""
@@ -161,13 +157,13 @@ class LikelihoodStep(keras.Model):
         """The `DataParameter`s of the losses, by name."""
         return {
             name if key == "" else f"{key}_{name}": parameter
-            for key, loss in self._compiled.losses.by_key.items()
+            for key, loss in self._compiled.by_key.items()
             for name, parameter in loss.data_parameters.items()
         }
 
     def loss_weight(self, key="") -> float | None:
         """The weight of the loss of the output `key`, `None` for 1."""
-        return self._compiled.losses.weight(key)
+        return entry(self._compiled.loss_weights, key)
 
     def compute_loss(
         self, x=None, y=None, y_pred=None, sample_weight=None, training=True
@@ -179,8 +175,7 @@ class LikelihoodStep(keras.Model):
         parameters are trained here: a training step of your own must call
         this method.
         """
-        losses = self._compiled.losses
-        if not losses.by_key:
+        if not self._compiled.by_key:
             return super().compute_loss(
                 x, y, y_pred, sample_weight, training=training
             )
@@ -189,7 +184,7 @@ class LikelihoodStep(keras.Model):
         for key, batch, value, distribution in self._each_output(
             y, y_pred, sample_weight, index, training
         ):
-            self.counted.count(key, value, batch, distribution)
+            self._compiled.count(key, value, batch, distribution)
             total = total + self._weighted(key, value)
         # Each replica has a share of the losses that layers add.
         count = replicas_that_add()
@@ -202,7 +197,7 @@ class LikelihoodStep(keras.Model):
 
         Nothing is counted or trained, and losses that layers add are left out.
         """
-        if not self._compiled.losses.by_key:
+        if not self._compiled.by_key:
             loss = super().compute_loss(None, y, y_pred, sample_weight)
             return loss - sum(ops.cast(a, loss.dtype) for a in self.losses)
         y, sample_weight, index = split_index(y, sample_weight)
@@ -215,14 +210,13 @@ class LikelihoodStep(keras.Model):
 
     def _each_output(self, y, y_pred, sample_weight, index, training):
         """Key, `Batch`, loss and distribution of each output in turn."""
-        losses = self._compiled.losses
-        losses.refuse_other_structure(y_pred)
-        for key, loss in losses.all().items():
+        self._compiled.refuse_other_structure(y_pred)
+        for key, loss in self._compiled.losses.items():
             given = (entry(part, key) for part in (y, y_pred, sample_weight))
             if isinstance(loss, LikelihoodLoss):
                 batch = loss.batch(*given)
                 found = _loss_and_distribution(
-                    loss, batch, index, training, losses.weight(key)
+                    loss, batch, index, training, self.loss_weight(key)
                 )
             else:
                 target, output, weight = given
@@ -232,7 +226,7 @@ class LikelihoodStep(keras.Model):
 
     def compute_metrics(self, x, y, y_pred, sample_weight=None):
         """The results of the metrics, which `compute_loss` has counted."""
-        if not self._compiled.losses.by_key:
+        if not self._compiled.by_key:
             return super().compute_metrics(x, y, y_pred, sample_weight)
         return self.get_metrics_result()
 

@@ -132,6 +132,19 @@ def test_loss_weights_of_several_outputs(data):
     assert total["loss"] == pytest.approx(expected, rel=1e-5)
 
 
+def test_a_function_may_be_the_loss_of_another_output(data):
+    x, y = data
+    inputs = keras.Input((3,))
+    outputs = {key: keras.layers.Dense(1)(inputs) for key in ("a", "b")}
+    model = kl.LikelihoodModel(inputs, outputs)
+    own = kl.losses.NormalLoss(scale=1.0)
+    model.compile("sgd", loss={"a": own, "b": lambda y, p: (y - p) ** 2})
+    model.fit(x, {"a": y, "b": y}, verbose=0)
+    found = model.evaluate(x, {"a": y, "b": y}, verbose=0, return_dict=True)
+    gap = model.predict(x, verbose=0)["b"] - y
+    assert found["b_loss"] == pytest.approx(np.mean(gap**2), rel=1e-5)
+
+
 def test_summary_shows_what_the_loss_learns(data, capsys):
     x, _ = data
     model = contracts.small_model(keras.layers.Dense(1), x)

@@ -1,0 +1,275 @@
+"""The losses and metrics that a model is compiled with, by output.
+
+Only where the loss is computed can a learned parameter be read on every
+backend. So the metrics of a likelihood model are counted there.
+"""
+
+import contextlib
+import dataclasses
+from typing import Any
+
+import keras
+from keras import ops
+
+from keras_likelihood import likelihoods
+from keras_likelihood.backend.processes import replicas_that_add
+from keras_likelihood.likelihoods import Bernoulli
+from keras_likelihood.losses.batch import FunctionLoss
+from keras_likelihood.losses.likelihood_loss import LikelihoodLoss
+from keras_likelihood.metrics.distribution_metrics import (
+    DistributionMetric,
+    as_logits,
+)
+
+
+def with_instances(loss):
+    """Replaces names and classes of likelihood losses by instances.
+
+    A name that Keras knows, such as `"poisson"`, is left to Keras.
+    """
+    if isinstance(loss, type) and issubclass(loss, LikelihoodLoss):
+        return loss()
+    if isinstance(loss, str):
+        return _named_loss(loss)
+    if isinstance(loss, dict):
+        return {key: with_instances(value) for key, value in loss.items()}
+    if isinstance(loss, list | tuple):
+        return [with_instances(value) for value in loss]
+    return loss
+
+
+def _named_loss(name):
+    with contextlib.suppress(ValueError):
+        keras.losses.get(name)
+        return name
+    with contextlib.suppress(ValueError):
+        return LikelihoodLoss(likelihoods.get(name))
+    # Keras says what it knows.
+    return name
+
+
+def entry(structure, key):
+    """The part of a structure that belongs to the output `key`."""
+    if isinstance(structure, dict) and isinstance(key, str) and key:
+        return structure.get(key)
+    if isinstance(structure, list | tuple) and isinstance(key, int):
+        return structure[key] if key < len(structure) else None
+    return structure
+
+
+class Compiled:
+    """Losses and metrics of a model with at least one likelihood, by output.
+
+    The key of a single output is `""`. Those of several outputs are their
+    names or, for a list of outputs, their positions. Without any likelihood
+    loss there are no keys, and Keras itself computes the loss and the metrics.
+    """
+
+    def __init__(
+        self, loss=None, loss_weights=None, metrics=None, weighted_metrics=None
+    ):
+        given: dict = {"": loss}
+        if isinstance(loss, dict):
+            given = loss
+        elif isinstance(loss, list):
+            given = dict(enumerate(loss))
+        for value in given.values():
+            nested = isinstance(value, dict | list | tuple)
+            if nested and any(map(_is_ours, keras.tree.flatten(value))):
+                raise ValueError(
+                    "Likelihood losses need a dict or a list of outputs with "
+                    f"one level. Received: {value!r} inside of `loss`"
+                )
+        self.by_key = {k: v for k, v in given.items() if _is_ours(v)}
+        self.is_one = list(self.by_key) == [""]
+        self.losses = dict(self.by_key)
+        self.loss_weights = loss_weights
+        self.metrics: list[CountedMetric] = []
+        self.loss_means: dict = {}
+        if not self.by_key:
+            return
+        self.losses |= {
+            k: _as_loss(v)
+            for k, v in given.items()
+            if v is not None and not _is_ours(v)
+        }
+        if self.is_one and isinstance(loss_weights, dict | list | tuple):
+            values = keras.tree.flatten(loss_weights)
+            if len(values) != 1:
+                raise ValueError(
+                    "`loss_weights` must be one number for one output, or a "
+                    f"dict by output. Received: {loss_weights}"
+                )
+            self.loss_weights = values[0]
+        for is_weighted, part in enumerate((metrics, weighted_metrics)):
+            for key, some in self._by_output(part).items():
+                for one in keras.tree.flatten(some):
+                    if one is not None:
+                        self._add_metric(key, one, bool(is_weighted))
+        for key in self.losses if len(self.losses) > 1 else ():
+            self.loss_means[key] = keras.metrics.Mean(name=f"{key}_loss")
+
+    def _by_output(self, metrics):
+        if self.is_one:
+            return {"": metrics}
+        keys = list(self.losses)
+        if isinstance(metrics, list | tuple):
+            metrics = dict(zip(sorted(keys, key=str), metrics, strict=False))
+        if unknown := sorted(set(metrics or {}) - set(keys), key=str):
+            raise ValueError(
+                f"Metrics are given by output, one of {keys}. "
+                f"Received: {unknown}"
+            )
+        return metrics or {}
+
+    def _add_metric(self, key, given, is_weighted):
+        loss = self.losses[key]
+        metric = _as_metric(given, getattr(loss, "likelihood", None))
+        if isinstance(metric, DistributionMetric):
+            if key not in self.by_key:
+                raise ValueError(
+                    f"The metric {metric.name} needs a likelihood loss. "
+                    f"Received: {loss.name} for {key!r}"
+                )
+            metric.bind(loss)
+        taken = {found.name for found in self.metrics}
+        name = _free_name(metric.name, key, is_weighted, taken)
+        self.metrics.append(CountedMetric(metric, key, is_weighted, name))
+
+    def refuse_other_structure(self, outputs):
+        """Raises if a loss has no output, a tensor or its shape."""
+        if self.is_one:
+            if isinstance(outputs, dict):
+                raise ValueError(
+                    "A dict of outputs needs a dict of losses with its keys, "
+                    f"{sorted(outputs)}. Received: one loss, "
+                    f"{self.by_key[''].name}"
+                )
+            return
+        known: Any = outputs if isinstance(outputs, dict) else ()
+        if isinstance(outputs, list | tuple):
+            known = range(len(outputs))
+        missing = [k for k in self.losses if k not in known]
+        if missing:
+            raise ValueError(
+                "Each loss needs an output of the same key, or of the same "
+                f"position in a list. Received: losses for {missing}, which "
+                "are not outputs"
+            )
+
+    def count(self, key, value, batch, distribution=None):
+        """Counts the loss and the batch of one output in the metrics."""
+        if key in self.loss_means:
+            rows = ops.shape(batch.prediction)[0]
+            self.loss_means[key].update_state(
+                value * replicas_that_add(), sample_weight=rows
+            )
+        for metric in self.metrics:
+            if metric.key == key:
+                metric.count(batch, distribution)
+
+
+class CountedMetric(keras.metrics.Metric):
+    """A metric of one output under the name that Keras would give it.
+
+    Metrics of this package get the distribution. Metrics of Keras get class
+    probabilities if the likelihood has classes (logits, if they are made with
+    `from_logits=True`), and else the prediction.
+    """
+
+    def __init__(self, metric, key, is_weighted: bool, name: str):
+        super().__init__(name=name)
+        self.metric, self.key, self.is_weighted = metric, key, is_weighted
+
+    def count(self, batch, distribution=None):
+        """Counts the `Batch` of the output, with its distribution if any."""
+        if not self.is_weighted:
+            # Masks still count.
+            batch = dataclasses.replace(batch, sample_weight=None)
+        if isinstance(self.metric, DistributionMetric):
+            self.metric.judge(distribution, batch)
+            return
+        y, y_pred, weights = batch.target, batch.prediction, batch.sample_weight
+        if hasattr(distribution, "class_probabilities"):
+            weights = batch.weights(distribution.event_rank)
+            y = batch.counted_target(distribution, weights)
+            y_pred = self._classes_of(distribution)
+        self.metric.update_state(y, y_pred, sample_weight=weights)
+
+    def _classes_of(self, distribution):
+        # One column of probabilities is the answer to a yes/no question.
+        is_answer = _is_answer(distribution)
+        p = distribution.mean() if is_answer else None
+        p = distribution.class_probabilities() if p is None else p
+        if not self.metric.get_config().get("from_logits"):
+            return p
+        return as_logits(p, Bernoulli) if is_answer else ops.log(p)
+
+    def update_state(self, *args, **kwargs):
+        """Leaves the counting to `compute_loss` of the model."""
+
+    def result(self):
+        return self.metric.result()
+
+    def reset_state(self):
+        self.metric.reset_state()
+
+
+def _is_ours(loss):
+    return isinstance(loss, LikelihoodLoss)
+
+
+def _as_loss(loss):
+    """A loss of Keras for an output beside those with a likelihood."""
+    loss = keras.losses.get(loss)
+    return loss if isinstance(loss, keras.losses.Loss) else FunctionLoss(loss)
+
+
+def _as_metric(given, likelihood):
+    if str(given).lower() in ("accuracy", "acc"):
+        binary = keras.metrics.binary_accuracy
+        function = binary if _is_answer(likelihood) else _accuracy
+        metric = keras.metrics.MeanMetricWrapper(function, name=str(given))
+    else:
+        metric = keras.metrics.get(given)
+        name = given if isinstance(given, str) else None
+        if not isinstance(metric, keras.metrics.Metric):
+            metric = keras.metrics.MeanMetricWrapper(
+                metric, name=name or getattr(metric, "__name__", "metric")
+            )
+        metric.name = name or metric.name
+    takes_bounds = getattr(likelihood, "takes_bounds", False)
+    if takes_bounds and not isinstance(metric, DistributionMetric):
+        raise ValueError(
+            f"Targets of {likelihood.__name__} may be bounds, which only the "
+            "metrics of `keras_likelihood.metrics` understand, such as "
+            f"NegativeLogLikelihood. Received: metric {given!r}"
+        )
+    return metric
+
+
+def _accuracy(y_true, y_pred):
+    """Accuracy of classes, by number or one-hot, or of one answer."""
+    if y_pred.shape[-1] == 1:
+        return keras.metrics.binary_accuracy(y_true, y_pred)
+    fewer = len(y_true.shape) < len(y_pred.shape)
+    if fewer or y_true.shape[-1] == 1:
+        return keras.metrics.sparse_categorical_accuracy(y_true, y_pred)
+    return keras.metrics.categorical_accuracy(y_true, y_pred)
+
+
+def _is_answer(likelihood):
+    """Whether outcomes are yes or no, for the members if it is an ensemble."""
+    kind = likelihood if isinstance(likelihood, type) else type(likelihood)
+    return issubclass(getattr(kind, "likelihood", kind), Bernoulli)
+
+
+def _free_name(name, key, is_weighted, taken):
+    prefix = "" if key == "" else f"{key}_"
+    wanted = f"{prefix}{name}"
+    if wanted in taken and is_weighted:
+        wanted = f"{prefix}weighted_{name}"
+    free, number = wanted, 1
+    while free in taken:
+        free, number = f"{wanted}_{number}", number + 1
+    return free
