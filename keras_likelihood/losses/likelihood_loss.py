@@ -83,15 +83,14 @@ class LikelihoodLoss(keras.losses.Loss):
         }
         learned, data = {}, {}
         for key, value in given.items():
-            if isinstance(value, DataParameter):
-                data[key] = value.bind(self.likelihood, key)
-            elif isinstance(value, GlobalParameter):
-                learned[key] = value.bind(self.likelihood, key)
-            elif value is None or value == "global":
-                made = GlobalParameter(
+            if value is None or value == "global":
+                value = GlobalParameter(
                     dimension=dimension, name=key, dtype=keras.config.floatx()
                 )
-                learned[key] = made.bind(self.likelihood, key)
+            if isinstance(value, GlobalParameter):
+                learned[key] = value.bind(self.likelihood, key)
+            elif isinstance(value, DataParameter):
+                data[key] = value.bind(self.likelihood, key)
         # Keras would save the layers in a dict of the loss once more.
         self._parameters = types.SimpleNamespace(
             given=given, learned=learned, data=data

@@ -34,15 +34,11 @@ class ClassMetric(DistributionMetric):
         self.from_logits = from_logits
 
     def bind(self, loss):
+        super().bind(loss)
         if not hasattr(loss.likelihood, "class_probabilities"):
             raise ValueError(
                 f"The metric {self.name} is for classes: softmax or "
                 f"bernoulli. Received: {loss.likelihood.name()}"
-            )
-        if self.from_logits is False:
-            raise ValueError(
-                f"The loss says that the model gives logits. Leave out "
-                f"`from_logits` of {self.name}. Received: from_logits=False"
             )
 
     def read(self, y_pred) -> Likelihood:

@@ -38,6 +38,8 @@ class DistributionMetric(keras.metrics.Metric):
     """
 
     default_likelihood = "normal"
+    from_logits: bool | None = None
+    """Whether an output holds logits, for a metric that takes both."""
 
     def __init__(self, likelihood=None, *, name=None, dtype=None, **parameters):
         super().__init__(name=name or snake_case(type(self)), dtype=dtype)
@@ -56,6 +58,11 @@ class DistributionMetric(keras.metrics.Metric):
                 f"model's loss, which is {loss.likelihood.name()} with its "
                 "own parameters. Leave out `likelihood` and the parameters. "
                 f"Received: likelihood={named!r}, parameters={self.parameters}"
+            )
+        if self.from_logits is False:
+            raise ValueError(
+                "The loss says what the model gives. Leave out `from_logits` "
+                f"of {self.name}. Received: from_logits=False"
             )
 
     def update_state(self, y_true, y_pred, sample_weight=None):
@@ -159,14 +166,6 @@ class NegativeLogLikelihood(MeanOverOutcomes):
             raise ValueError(
                 "`from_logits=False` is for softmax and bernoulli. "
                 f"Received: likelihood={self.likelihood.name()!r}"
-            )
-
-    def bind(self, loss):
-        super().bind(loss)
-        if not self.from_logits:
-            raise ValueError(
-                f"The loss says what the model gives. Leave out `from_logits` "
-                f"of {self.name}. Received: from_logits=False"
             )
 
     def read(self, y_pred) -> Likelihood:

@@ -156,8 +156,7 @@ class LikelihoodModel(LikelihoodStep):
         """Compiles as saved, which Keras leaves to this class."""
         config = keras.saving.deserialize_keras_object(config)
         self.compile(**config)
-        if self.optimizer is not None and self.built:
-            self.optimizer.build(self.trainable_variables)
+        fit_arguments.build_optimizer(self)
 
     def _known_outputs(self):
         if getattr(self, "outputs", None):

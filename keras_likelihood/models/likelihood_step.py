@@ -179,10 +179,9 @@ class LikelihoodStep(keras.Model):
             return super().compute_loss(
                 x, y, y_pred, sample_weight, training=training
             )
-        y, sample_weight, index = split_index(y, sample_weight)
         total: Any = 0.0
         for key, batch, value, distribution in self._each_output(
-            y, y_pred, sample_weight, index, training
+            y, y_pred, sample_weight, training
         ):
             self._compiled.count(key, value, batch, distribution)
             total = total + self._weighted(key, value)
@@ -200,16 +199,16 @@ class LikelihoodStep(keras.Model):
         if not self._compiled.by_key:
             loss = super().compute_loss(None, y, y_pred, sample_weight)
             return loss - sum(ops.cast(a, loss.dtype) for a in self.losses)
-        y, sample_weight, index = split_index(y, sample_weight)
-        outputs = self._each_output(y, y_pred, sample_weight, index, False)
+        outputs = self._each_output(y, y_pred, sample_weight, training=False)
         return sum(self._weighted(key, value) for key, _, value, _ in outputs)
 
     def _weighted(self, key, value):
         weight = self.loss_weight(key)
         return value if weight is None else value * weight
 
-    def _each_output(self, y, y_pred, sample_weight, index, training):
+    def _each_output(self, y, y_pred, sample_weight, training):
         """Key, `Batch`, loss and distribution of each output in turn."""
+        y, sample_weight, index = split_index(y, sample_weight)
         self._compiled.refuse_other_structure(y_pred)
         for key, loss in self._compiled.losses.items():
             given = (entry(part, key) for part in (y, y_pred, sample_weight))
