@@ -42,10 +42,13 @@ class LikelihoodStep(keras.Model):
     not find them.
     """
 
+    loss_parameters: LossParameters
+    """What the losses learn, and what earlier losses have learned."""
+
     def __new__(cls, *args, **kwargs):
         model = super().__new__(cls)
         model.__dict__.update(
-            _loss_parameters=LossParameters(name="loss_parameters"),
+            loss_parameters=LossParameters(name="loss_parameters"),
             _compiled=Compiled(),
             _called_outputs=None,
         )
@@ -56,11 +59,6 @@ class LikelihoodStep(keras.Model):
             object.__setattr__(self, name, value)
         else:
             super().__setattr__(name, value)
-
-    @property
-    def loss_parameters(self) -> LossParameters:
-        """What the losses learn, and what earlier losses have learned."""
-        return self.__dict__["_loss_parameters"]
 
     @property
     def metrics(self):

@@ -27,7 +27,7 @@ class LossParameters(keras.Layer):
         super().__init__(**kwargs)
         # Keras does not track the attributes of a plain namespace.
         self._current = types.SimpleNamespace(
-            parameters={}, data_parameters={}, remembered={}, failure=None
+            parameters={}, data_parameters={}, remembered={}
         )
         self.built = True
 
@@ -112,18 +112,6 @@ class LossParameters(keras.Layer):
 
     def load_own_variables(self, store):
         keys = list(store.keys())
-        failure, self._current.failure = self._current.failure, None
-        if failure and not keys:
-            # Keras tries again by the other name of this layer, for which the
-            # file has nothing, and would take that for a success.
-            raise failure
-        try:
-            self._load(store, keys)
-        except Exception as error:
-            self._current.failure = error
-            raise
-
-    def _load(self, store, keys):
         if keys and all(key.isdigit() for key in keys):
             found = [store[str(i)][()] for i in range(len(keys))]
             if self.variables:
