@@ -4,16 +4,134 @@ import warnings
 
 import keras
 import numpy as np
+from keras import ops
 
+from keras_likelihood import likelihoods
 from keras_likelihood.backend.registration import serializable
-from keras_likelihood.layers.member_outputs import MemberOutputs
 from keras_likelihood.layers.target_units import collect_targets
-from keras_likelihood.likelihoods.output import split_output
-from keras_likelihood.losses.ensemble_loss import EnsembleLoss, given_parameters
+from keras_likelihood.likelihoods.ensemble_distribution import (
+    EnsembleDistribution,
+)
+from keras_likelihood.likelihoods.output import names_in_output, split_output
 from keras_likelihood.losses.likelihood_loss import LikelihoodLoss
 from keras_likelihood.models import adapted_heads
 from keras_likelihood.models.compiled import with_instances
 from keras_likelihood.models.likelihood_model import LikelihoodModel
+
+
+@serializable
+class MemberOutputs(keras.Layer):
+    """Joins the outputs of the members of an ensemble.
+
+    The output is `(prediction, member, parameter, ...)`, as
+    `EnsembleDistribution` needs it: the mean prediction, then the predictions
+    and the parameters of all members, one member after the other on the last
+    axis. The mean of logits is that of the probabilities, if the likelihood is
+    given.
+    """
+
+    def __init__(self, likelihood=None, **kwargs):
+        super().__init__(**{"dtype": keras.config.floatx(), **kwargs})
+        self.likelihood = likelihood and likelihoods.get(likelihood)
+        self.supports_masking = True
+
+    def call(self, outputs):
+        members = [split_output(output) for output in outputs]
+        predictions = [prediction for prediction, _ in members]
+        beside = list(zip(*(values for _, values in members), strict=True))
+        return (
+            self._pooled(predictions, beside),
+            *(ops.concatenate(v, axis=-1) for v in (predictions, *beside)),
+        )
+
+    def _pooled(self, predictions, beside):
+        if not hasattr(self.likelihood, "pooled_prediction"):
+            return sum(predictions) / len(predictions)
+        names = names_in_output(self.likelihood, (), len(beside))
+        values = {
+            name: ops.stack(value, axis=-2)
+            for name, value in zip(names, beside, strict=True)
+        }
+        logits = ops.stack(predictions, axis=-2)
+        return self.likelihood(logits, **values).pooled_prediction(axis=-2)
+
+    def compute_mask(self, inputs, previous_mask):
+        """The mask of the first member, for the prediction alone."""
+        mask = previous_mask[0]
+        if mask is not None:
+            mask, _ = split_output(mask)
+        _, beside = split_output(inputs[0])
+        return (mask, None, *(None for _ in beside))
+
+    def get_config(self):
+        name = self.likelihood and self.likelihood.name()
+        return {**super().get_config(), "likelihood": name}
+
+
+@serializable
+class EnsembleLoss(LikelihoodLoss):
+    """Trains every member of an ensemble by its own loss.
+
+        value    = mean over members of loss_j
+        gradient = sum over members of the gradient of loss_j
+
+    So each member is trained as if it were alone. The value is not the NLL of
+    the mixture, which is lower. The parameters of the loss are given by name,
+    for all members. By default they are those of `loss`.
+    """
+
+    def __init__(self, loss, members: int, **parameters):
+        if isinstance(loss, dict):
+            loss = keras.saving.deserialize_keras_object(loss)
+        if loss.data_parameters:
+            raise ValueError(
+                "The members of an ensemble cannot share a DataParameter. "
+                "Train them one by one as `LikelihoodModel`s and join them by "
+                "`kl.Ensemble.from_members`. "
+                f"Received: {sorted(loss.data_parameters)} as data parameters"
+            )
+        parameters = parameters or _given_parameters(loss, members)
+        super().__init__(
+            EnsembleDistribution(loss.likelihood, components=members),
+            dimension=loss.dimension,
+            reduction=loss.reduction,
+            name=loss.name,
+            dtype=loss.dtype,
+            **parameters,
+        )
+        self.loss = loss
+        self.members = members
+        self.ignore_class = loss.ignore_class
+
+    def outcome_losses(self, distribution, y_true, weights):
+        losses_of, members = self.loss.outcome_losses, distribution.members
+        mean = sum(losses_of(m, y_true, weights) for m in members)
+        mean = mean / self.members
+        # This adds the gradient of the other members, and 0 to the value.
+        return mean + (self.members - 1) * (mean - ops.stop_gradient(mean))
+
+    def get_config(self):
+        return {
+            "loss": keras.saving.serialize_keras_object(self.loss),
+            "members": self.members,
+            **self._parameter_config(),
+        }
+
+
+def _given_parameters(loss, members: int, alone: bool = False) -> dict:
+    """Parameters of the loss of one member, made for all members.
+
+    If the members predict no parameters (`alone`), the loss learns those that
+    were left out.
+    """
+    config = loss.get_config()
+    given = {p.name: config[p.name] for p in loss.likelihood.parameters}
+    for name, value in given.items():
+        if value is None and alone:
+            given[name] = "global"
+        elif isinstance(value, list | tuple):
+            given[name] = tuple(value) * members
+    return given
 
 
 @serializable
@@ -105,7 +223,7 @@ class Ensemble(LikelihoodModel):
             parameters = split_output(self.output)[1][1:]
             if not isinstance(loss, EnsembleLoss):
                 count = len(self.members)
-                given = given_parameters(loss, count, alone=not parameters)
+                given = _given_parameters(loss, count, alone=not parameters)
                 loss = EnsembleLoss(loss, count, **given)
             self.get_layer(_JOINT).likelihood = loss.loss.likelihood
             adapted_heads.refuse_other_head(
@@ -195,7 +313,7 @@ def _inputs_like(model):
 
 def _warn_of_twins(models):
     first, second = (
-        list(map(keras.ops.convert_to_numpy, model.trainable_variables))
+        list(map(ops.convert_to_numpy, model.trainable_variables))
         for model in models[:2]
     )
     if first and all(map(np.array_equal, first, second)):
