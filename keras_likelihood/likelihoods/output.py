@@ -22,7 +22,6 @@ def distribution_of(
     output,
     *,
     known: dict | None = None,
-    learned=None,
     dtype=None,
 ) -> Likelihood:
     """The distribution that the output of a model describes.
@@ -31,11 +30,9 @@ def distribution_of(
         likelihood: a `Likelihood` class.
         output: a prediction, or `(prediction, parameter, ...)` with the
             parameters that are not in `known`, in the likelihood's order.
-        known: values by name of parameters that the output never holds: the
-            fixed ones and those of the training examples.
-        learned: maps a parameter's name and the prediction to the value, if
-            the output is a prediction alone. Without it a parameter takes its
-            neutral value. If it has none, an error is raised.
+        known: values by name of parameters that the output does not hold. If
+            it is a prediction alone, others take their neutral values. If one
+            has none, an error is raised.
         dtype: the dtype of the computation. Defaults to the prediction's own.
     """
     known = known or {}
@@ -51,8 +48,6 @@ def distribution_of(
             continue
         if name in known:
             values[name] = known[name]
-        elif learned is not None:
-            values[name] = learned(name, prediction)
         elif parameter.neutral:
             values[name] = parameter.initial
         else:

@@ -172,21 +172,18 @@ class LikelihoodLoss(keras.losses.Loss):
             rows: values of the data parameters for the examples of `y_pred`,
                 by name. Without them each has its fallback.
         """
+        prediction, beside = split_output(y_pred)
         known = dict(rows or {})
-        for name, given in self._parameters.given.items():
-            if name in known or given is None:
-                continue
-            known[name] = given
-            if name in self._parameters.data:
+        for name, source in self.sources(len(beside)).items():
+            given = self._parameters.given[name]
+            if source == "fixed":
+                known[name] = given
+            elif source == "global":
+                known[name] = self._learned_value(name, prediction)
+            elif source == "data" and name not in known:
                 known[name] = given.fallback_value()
-            elif name in self._parameters.learned:
-                known[name] = self._learned_value(name, split_output(y_pred)[0])
         return distribution_of(
-            self.likelihood,
-            y_pred,
-            known=known,
-            learned=self._learned_value,
-            dtype=self.dtype,
+            self.likelihood, y_pred, known=known, dtype=self.dtype
         )
 
     def _learned_value(self, name, prediction):

@@ -40,11 +40,10 @@ def expected_calibration_error(
     >>> expected_calibration_error([1, 0], [[0.2, 0.8], [0.7, 0.3]])
     0.25
     """
-    outcome, p = _outcomes(y_true, probabilities)
     options = (sample_weight, bins, scheme, debiased, norm)
     if not classwise:
-        top = p.argmax(axis=1)
-        return binned_error(top == outcome, p.max(axis=1), *options)
+        return binned_error(*top_class(y_true, probabilities), *options)
+    outcome, p = _outcomes(y_true, probabilities)
     errors = [
         binned_error(outcome == c, chance, *options)
         for c, chance in enumerate(p.T)
