@@ -92,12 +92,14 @@ class ParameterLayer(keras.Layer):
         return clip_gradient(weight, self.clipnorm)
 
     def get_config(self):
-        names = ("initial", "dimension", "learning_rate_multiplier")
-        names += ("weight_decay", "clipnorm")
         return {
             **super().get_config(),
+            "initial": self.initial,
             "constraint": keras.saving.serialize_keras_object(self.constraint),
-            **{name: getattr(self, name) for name in names},
+            "dimension": self.dimension,
+            "learning_rate_multiplier": self.learning_rate_multiplier,
+            "weight_decay": self.weight_decay,
+            "clipnorm": self.clipnorm,
         }
 
 

@@ -42,7 +42,8 @@ def expected_calibration_error(
     """
     options = (sample_weight, bins, scheme, debiased, norm)
     if not classwise:
-        return binned_error(*top_class(y_true, probabilities), *options)
+        right, confidence = top_class(y_true, probabilities)
+        return binned_error(right, confidence, *options)
     outcome, p = _outcomes(y_true, probabilities)
     errors = [
         binned_error(outcome == c, chance, *options)
