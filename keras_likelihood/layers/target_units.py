@@ -64,10 +64,9 @@ def collect_targets(y, sample_weight=None):
 
 
 def centre_and_spread(y, units: int, weight=None, *, one_spread=False):
-    """Median and scaled median deviation of every channel, `(units,)`.
+    """Those of every channel, `(units,)`; see `LikelihoodHead.adapt`.
 
-    If more than half of the targets are equal, the spread is the standard
-    deviation. If all are equal, it is 1. Targets of weight 0 may have any
+    If all targets are equal, the spread is 1. Targets of weight 0 may have any
     value. With `one_spread` all channels share a spread.
     """
     y = np.asarray(y)

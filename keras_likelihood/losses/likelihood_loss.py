@@ -300,16 +300,11 @@ class LocationScaleLoss(LikelihoodLoss):
     change how much an outcome trains the prediction.
 
     The power k is `scale_exponent()` of the likelihood. With it, at `beta=1`
-    the gradient of an outcome's term by the prediction does not depend on the
-    scale:
-
-    - Normal, k = 2: the gradient is the residual, as with squared error.
-    - Laplace, k = 1: the gradient is the residual's sign, as with absolute
-      error.
-    - Student's t, k = 2 (df + 2) / (df + 5), the robust loss, from k = 1 at
-      shape 0 to k = 2 at shape 2, and any other likelihood: it holds on
-      average. For residuals that follow the likelihood, the expected squared
-      gradient has no first-order change with the predicted scale.
+    the gradient with respect to the prediction does not depend on the scale.
+    For the normal (k = 2) it is the residual, as with squared error, and for
+    the Laplace distribution (k = 1) its sign, as with absolute error. For
+    other likelihoods, such as Student's t with k = 2 (df + 2) / (df + 5), this
+    holds on average over residuals that follow the likelihood.
 
     Args:
         likelihood: one with a `scale`, or its name.
