@@ -27,25 +27,20 @@ def with_instances(loss):
 
     A name that Keras knows, such as `"poisson"`, is left to Keras.
     """
+    return keras.tree.map_structure(_with_instance, loss)
+
+
+def _with_instance(loss):
     if isinstance(loss, type) and issubclass(loss, LikelihoodLoss):
         return loss()
     if isinstance(loss, str):
-        return _named_loss(loss)
-    if isinstance(loss, dict):
-        return {key: with_instances(value) for key, value in loss.items()}
-    if isinstance(loss, list | tuple):
-        return [with_instances(value) for value in loss]
-    return loss
-
-
-def _named_loss(name):
-    with contextlib.suppress(ValueError):
-        keras.losses.get(name)
-        return name
-    with contextlib.suppress(ValueError):
-        return LikelihoodLoss(likelihoods.get(name))
+        with contextlib.suppress(ValueError):
+            keras.losses.get(loss)
+            return loss
+        with contextlib.suppress(ValueError):
+            return LikelihoodLoss(likelihoods.get(loss))
     # Keras says what it knows.
-    return name
+    return loss
 
 
 def entry(structure, key):
@@ -71,7 +66,7 @@ class Compiled:
         given: dict = {"": loss}
         if isinstance(loss, dict):
             given = loss
-        elif isinstance(loss, list):
+        elif isinstance(loss, list | tuple):
             given = dict(enumerate(loss))
         for value in given.values():
             nested = isinstance(value, dict | list | tuple)
