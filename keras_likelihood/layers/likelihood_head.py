@@ -55,6 +55,10 @@ class LikelihoodHead(keras.Layer):
             Defaults to False.
         normalize: `"layer"` or `"batch"` normalises the features before the
             parameter layers. Defaults to `None`: no normalisation.
+        hidden_units: size of a hidden layer of its own for each predicted
+            parameter. Defaults to `None`: none. With `isolated=True` and
+            `beta=1` in the loss, the scale can then fit the noise without a
+            worse prediction.
         constraint: map from the reals to the domain. Defaults to
             `ShiftedSoftplus(0.001)` for the scale of a likelihood with a
             location and a scale, whose least value is then 0.0014, or 0.0014
@@ -90,6 +94,7 @@ class LikelihoodHead(keras.Layer):
         dimension="element",
         isolated=False,
         normalize=None,
+        hidden_units=None,
         constraint=None,
         initial=None,
         learning_rate_multiplier=1.0,
@@ -108,6 +113,7 @@ class LikelihoodHead(keras.Layer):
             "dimension": dimension,
             "isolated": isolated,
             "normalize": normalize,
+            "hidden_units": hidden_units,
             "initial": initial,
             "learning_rate_multiplier": learning_rate_multiplier,
             "weight_decay": weight_decay,
@@ -202,7 +208,8 @@ class LikelihoodHead(keras.Layer):
             kind = self.likelihood
             return PredictedParameter(kind, name, self.units, **options)
         if conditioning == "global":
-            del options["isolated"], options["normalize"]
+            for option in ("isolated", "normalize", "hidden_units"):
+                del options[option]
             return GlobalParameter(**options).bind(self.likelihood, name)
         raise ValueError(
             "`conditioning` must be 'predicted' or 'global'. Give data "

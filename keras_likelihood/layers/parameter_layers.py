@@ -216,7 +216,8 @@ class PredictedParameter(ParameterLayer):
 
         value = constraint(features @ kernel + bias)
 
-    The kernel starts at zero and the bias at `constraint^-1(initial)`, so that
+    With `hidden_units` the features are `relu(features @ W + b)` instead. The
+    kernel starts at zero and the bias at `constraint^-1(initial)`, so that
     training starts from the ordinary loss. On feature maps the product is a
     1x1 convolution. With the dimensions `"scalar"` and `"channel"` it is
     averaged over the positions that are not masked.
@@ -238,6 +239,8 @@ class PredictedParameter(ParameterLayer):
             False.
         normalize: `"layer"` or `"batch"` normalises the features first;
             `None` (default) takes them as they are.
+        hidden_units: size of a hidden layer between the features and the
+            parameter, or `None` (default).
         **options: `initial`, `constraint`, `learning_rate_multiplier`,
             `weight_decay` and `clipnorm`, as in `GlobalParameter`.
 
@@ -254,9 +257,14 @@ class PredictedParameter(ParameterLayer):
         dimension: str = "element",
         isolated: bool = False,
         normalize: str | None = None,
+        hidden_units: int | None = None,
         **options,
     ):
         super().__init__(dimension=dimension, **options)
+        if hidden_units is not None and not hidden_units >= 1:
+            raise ValueError(
+                f"`hidden_units` must be >= 1 or None. Received: {hidden_units}"
+            )
         self.likelihood = likelihoods.get(likelihood)
         declared = self.likelihood.parameter(parameter)
         self.parameter = parameter
@@ -268,6 +276,10 @@ class PredictedParameter(ParameterLayer):
             self.initial = declared.initial
         self._start = self.constraint.inverse(self.initial)
         self.normalization = _normalization(normalize, self.dtype_policy)
+        self.hidden_units = hidden_units
+        self.hidden = hidden_units and keras.layers.Dense(
+            hidden_units, "relu", dtype=self.dtype_policy, name="hidden"
+        )
 
     def build(self, input_shape):
         shape = self.likelihood.shape_of(
@@ -275,6 +287,9 @@ class PredictedParameter(ParameterLayer):
         )
         if self.normalization is not None:
             self.normalization.build(input_shape)
+        if self.hidden is not None:
+            self.hidden.build(input_shape)
+            input_shape = (*input_shape[:-1], self.hidden_units)
         self.kernel = self.add_controlled_weight(
             "kernel", (input_shape[-1], shape[-1])
         )
@@ -289,6 +304,8 @@ class PredictedParameter(ParameterLayer):
             batch = {"training": training, "mask": mask}
             given = batch if self.normalize == "batch" else {}
             features = self.normalization(features, **given)
+        if self.hidden is not None:
+            features = self.hidden(features)
         if len(features.shape) > 2 and self.dimension != "element":
             features = _mean_over_positions(features, mask)
         kernel = ops.cast(self.read(self.kernel), features.dtype)
@@ -299,10 +316,11 @@ class PredictedParameter(ParameterLayer):
         return previous_mask if self.dimension == "element" else None
 
     def get_config(self):
-        names = ("parameter", "units", "isolated", "normalize")
+        names = ("units", "isolated", "normalize", "hidden_units")
         return {
             **super().get_config(),
             "likelihood": self.likelihood.name(),
+            "parameter": self.parameter,
             **{name: getattr(self, name) for name in names},
         }
 

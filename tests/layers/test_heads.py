@@ -112,6 +112,7 @@ def test_trains_and_saves_with_options_off_default(
         dimension="scalar",
         isolated=True,
         normalize="layer",
+        hidden_units=5,
         constraint=constraints.Softplus(floor=0.3),
         initial=0.8,
         learning_rate_multiplier=0.5,
@@ -297,6 +298,26 @@ def test_normalization_takes_out_the_features_scale(normalize, dense):
     np.testing.assert_allclose(small, large, rtol=2e-2)
 
 
+def test_a_hidden_layer_lets_the_scale_bend(rng):
+    """A scale of |x| is not linear in x, but it is in the hidden units."""
+    x = rng.normal(size=(400, 1)).astype("float32")
+    y = (0.05 + np.abs(x)) * rng.normal(size=x.shape)
+
+    def scales(hidden_units):
+        keras.utils.set_random_seed(0)
+        inputs = keras.Input((1,))
+        head = layers.ScaleHead(1, isolated=True, hidden_units=hidden_units)
+        model = kl.LikelihoodModel(inputs, head(inputs))
+        model.compile(keras.optimizers.Adam(0.03), loss=kl.losses.NormalLoss())
+        model.fit(x, y, batch_size=400, epochs=150, verbose=0)
+        return model.predict(np.float32([[-2.0], [0.0], [2.0]]), verbose=0)[1]
+
+    left, middle, right = scales(8)[:, 0]
+    assert middle < 0.5 * min(left, right)
+    straight = scales(None)[:, 0]
+    assert straight[1] > 0.5 * min(straight[0], straight[2])
+
+
 @pytest.mark.parametrize(
     "make, message",
     [
@@ -305,6 +326,7 @@ def test_normalization_takes_out_the_features_scale(normalize, dense):
         (lambda: layers.RobustRhoHead(2, likelihood="normal"), "Received"),
         (lambda: layers.ScaleHead(1, conditioning="data"), "the loss"),
         (lambda: layers.ScaleHead(1, normalize="group"), "'group'"),
+        (lambda: layers.ScaleHead(1, hidden_units=0), "hidden_units"),
         (lambda: layers.ScaleHead(1, initial={"width": 1.0}), "width"),
         (lambda: layers.ScaleHead(1, initial=-1.0), "strictly between"),
         (lambda: layers.ScaleHead(1, clipnorm=0.0), "clipnorm"),

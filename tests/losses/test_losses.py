@@ -278,14 +278,17 @@ def test_beta_weights_each_term(name, beta, rng, double_precision):
         )
 
 
-def test_the_faithful_scheme_trains_the_mean_by_squared_error(rng):
+@pytest.mark.parametrize("hidden_units", [None, 5])
+def test_the_faithful_scheme_trains_the_mean_by_squared_error(
+    hidden_units, rng
+):
     """beta=1 and an isolated head: the trunk moves as under MSE / 2."""
     x = rng.normal(size=(8, 4)).astype("float32")
     y = 2 * x[:, :1]
 
     def kernels(loss):
         keras.utils.set_random_seed(5)
-        head = kl.layers.ScaleHead(1, isolated=True)
+        head = kl.layers.ScaleHead(1, isolated=True, hidden_units=hidden_units)
         model = contracts.small_model(head, x)
         model.compile(keras.optimizers.SGD(0.05), loss=loss)
         with warnings.catch_warnings():
