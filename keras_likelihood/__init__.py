@@ -3,7 +3,7 @@
 import importlib
 
 from keras_likelihood.backend.after_keras import CORE, import_core_after_keras
-from keras_likelihood.backend.extras import how_to_install
+from keras_likelihood.backend.extras import extras_for
 from keras_likelihood.version import __version__ as __version__
 
 _SUBPACKAGES = (
@@ -39,14 +39,8 @@ def __getattr__(name):
     if name not in _SUBPACKAGES and name not in _SHORT_NAMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     place = f"{__name__}.{_SHORT_NAMES.get(name, name)}"
-    try:
+    with extras_for(f"kl.{name}"):
         module = importlib.import_module(place)
-    except ModuleNotFoundError as error:
-        if advice := how_to_install(error):
-            raise ModuleNotFoundError(
-                f"kl.{name} {advice}", name=error.name
-            ) from error
-        raise
     return getattr(module, name) if name in _SHORT_NAMES else module
 
 

@@ -1,10 +1,13 @@
 """Packages that only some parts need, and the extra that installs each."""
 
+import contextlib
+
 EXTRAS = {
     **{name: name for name in ("tensorflow", "jax", "torch")},
     **dict.fromkeys(("jinja2", "markupsafe", "PIL"), "pages"),
     "filelock": "tables",
     "pyarrow": "parquet",
+    "tensorflow_probability": "tfp",
     **dict.fromkeys(("matplotlib", "rich", "sklearn", "scipy"), "all"),
 }
 
@@ -18,3 +21,46 @@ def how_to_install(error: ModuleNotFoundError) -> str | None:
         f"needs {module}, which comes with "
         f'`pip install "keras-likelihood[{EXTRAS[module]}]"`'
     )
+
+
+@contextlib.contextmanager
+def extras_for(user: str):
+    """A context of imports that says which extra `user` lacks."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        if advice := how_to_install(error):
+            raise ModuleNotFoundError(
+                f"{user} {advice}", name=error.name
+            ) from error
+        raise
+
+
+def tfp_distributions():
+    """Returns `tensorflow_probability.distributions`."""
+    import keras
+
+    if keras.backend.backend() != "tensorflow":
+        raise RuntimeError(
+            "`to_tfp` needs Keras on TensorFlow. "
+            f"Received: the {keras.backend.backend()} backend"
+        )
+    with extras_for("`to_tfp`"):
+        import tensorflow_probability as tfp
+    return tfp.distributions
+
+
+def open_parquet(path):
+    """A `pyarrow.parquet.ParquetFile` with at least one row."""
+    with extras_for(f"Reading {path}"):
+        import pyarrow
+        import pyarrow.parquet
+    try:
+        file = pyarrow.parquet.ParquetFile(path)
+    except (pyarrow.ArrowException, OSError) as error:
+        raise ValueError(
+            f"{path}: the file is not a .parquet ({error})"
+        ) from error
+    if not file.metadata.num_rows:
+        raise ValueError(f"{path}: the file holds no rows")
+    return file

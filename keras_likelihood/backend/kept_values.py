@@ -1,6 +1,8 @@
-"""Keeps the values of a model if an error stops the training."""
+"""The values of a model that trains: after an error, and in other threads."""
 
+import concurrent.futures
 import contextlib
+import threading
 
 import keras
 
@@ -37,3 +39,51 @@ def forget_gradients(variables):
     if keras.backend.backend() == "torch":
         for variable in variables:
             variable.value.grad = None
+
+
+_GATE = threading.Lock()
+"""Held while a training begins or ends, and by readers outside of it."""
+
+
+class BetweenSteps:
+    """Runs functions while no step of a training runs.
+
+    On JAX a step takes over the arrays of the model, so that another thread
+    finds none. The thread that trains then calls the functions of others
+    between two steps.
+    """
+
+    def __init__(self):
+        self.thread = None
+        self._requests = []
+
+    def begin(self):
+        """Says that this thread trains, until `end`."""
+        with _GATE:
+            self.thread = threading.get_ident()
+
+    def end(self):
+        with _GATE:
+            self.thread = None
+        self.answer()
+
+    def run(self, function):
+        """The result of `function`, which waits for a step of JAX to end."""
+        is_own = self.thread == threading.get_ident()
+        if keras.backend.backend() != "jax" or is_own:
+            return function()
+        with _GATE:
+            if self.thread is None:
+                return function()
+            future: concurrent.futures.Future = concurrent.futures.Future()
+            self._requests.append((function, future))
+        return future.result()
+
+    def answer(self):
+        """Runs what other threads asked for; called between two steps."""
+        while self._requests:
+            function, future = self._requests.pop()
+            try:
+                future.set_result(function())
+            except BaseException as error:
+                future.set_exception(error)

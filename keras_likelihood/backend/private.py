@@ -45,19 +45,47 @@ def say_has_values(model):
     model._jax_state_synced = True
 
 
-def inputs_of_step(step) -> list:
-    """The datasets that a step of a `tf.data` pipeline reads."""
-    return list(step._inputs())
+def why_not_numbered(dataset) -> str | None:
+    """The step of a `tf.data.Dataset` without fixed numbers, or `None`.
+
+    Every epoch must give single examples in the same order. All steps that
+    lead to `dataset` are looked at, and the functions inside of them.
+    """
+    free = ["false"]
+    if dataset.options().deterministic is False:
+        free.append("default")
+    stack, unbatched = [dataset], False
+    while stack:
+        step = stack.pop()
+        kind = type(step).__name__.strip("_")
+        unbatched = unbatched or "Unbatch" in kind
+        is_batch = "Batch" in kind or "Window" in kind
+        if (
+            (is_batch and not unbatched)
+            or ("Shuffle" in kind and not _shuffle_repeats(step))
+            or "DirectedInterleave" in kind
+            or "Random" in kind
+        ):
+            return kind
+        if "Parallel" in kind and _order_of_step(step) in free:
+            return f"{kind} that is not deterministic"
+        function = getattr(getattr(step, "_map_func", None), "function", None)
+        graph = getattr(function, "graph", None)
+        inner = graph.get_operations() if graph else []
+        if any("Shuffle" in operation.type for operation in inner):
+            return f"{kind} over shuffled datasets"
+        stack.extend(step._inputs())
+    return None
 
 
-def shuffle_repeats(step) -> bool:
+def _shuffle_repeats(step):
     """Whether a shuffle of `tf.data` has one order in all epochs and runs."""
     again = getattr(step, "_reshuffle_each_iteration", None)
     seeds = [getattr(step, name, 0) for name in ("_seed", "_seed2")]
     return again is False and any(int(seed) for seed in seeds)
 
 
-def order_of_step(step) -> str:
+def _order_of_step(step):
     """Whether a parallel step of `tf.data` keeps order, or `"default"`."""
     given = getattr(step, "_deterministic", None)
     if given:
@@ -68,10 +96,3 @@ def order_of_step(step) -> str:
     graph = tf.compat.v1.GraphDef.FromString(content)
     given = [node.attr["deterministic"].s for node in graph.node]
     return "false" if b"false" in given else "default"
-
-
-def operations_of_step(step) -> list[str]:
-    """The types of the operations in the function that a step maps."""
-    function = getattr(getattr(step, "_map_func", None), "function", None)
-    graph = getattr(function, "graph", None)
-    return [o.type for o in graph.get_operations()] if graph else []

@@ -1,19 +1,77 @@
-"""Reads and writes a few rows of a large variable, and differentiates by them.
+"""Reads and writes a few rows of a large variable.
 
 Reading a variable as a tensor copies all of it. These functions read and write
 only the rows of an index: through the resource on TensorFlow, in the donated
 buffer of the compiled step on JAX and in place on PyTorch.
+
+Several devices of JAX may each have a share of the rows. A step sends the
+numbers of its rows to every device. Each device reads and writes its own rows
+among them, so that only the rows of the batch are sent. The partitioner of XLA
+could find this too, but it might copy the whole table instead.
 """
 
-import keras
+import types
 
-from keras_likelihood.backend.sharding import gather_sharded, scatter_sharded
+import keras
+import numpy as np
+
+from keras_likelihood.backend.processes import replicas_that_add
+
+
+def row_layout(name: str, axis: str | None):
+    """The `TensorLayout` of a table's rows, `None` if every device has all.
+
+    Without an axis of the device mesh, a `LayoutMap` decides by the name.
+    """
+    distribution = keras.distribution.distribution()
+    if distribution is None:
+        if axis is not None and replicas_that_add() > 1:
+            raise ValueError(
+                "`shard` must be None with `tf.distribute`, where every "
+                "replica has a copy of the table. It is for "
+                "`keras.distribution` on JAX. "
+                f"Received: shard={axis!r}"
+            )
+        return None
+    mesh = distribution.device_mesh
+    if axis is None:
+        table = types.SimpleNamespace(path=name, shape=(1, 1))
+        layout = distribution.get_variable_layout(table)
+        return layout if layout.axes[0] is not None else None
+    if axis not in mesh.axis_names:
+        raise ValueError(
+            "`shard` must be an axis of the device mesh, "
+            f"{list(mesh.axis_names)}. Received: {axis!r}"
+        )
+    return keras.distribution.TensorLayout((axis, None), mesh)
+
+
+def parts_of(layout) -> tuple:
+    """`(parts, processes)` a table of this layout is laid out over."""
+    if layout is None:
+        return 1, 1
+    parts = layout.backend_layout.mesh.shape[layout.axes[0]]
+    return parts, min(parts, keras.distribution.distribution().num_processes)
+
+
+def whole_table(variable) -> np.ndarray:
+    """The values of a variable on the host.
+
+    If the rows lie in several processes, each process must call this.
+    """
+    value = variable.value
+    is_here = getattr(value, "is_fully_addressable", True)
+    if is_here or value.is_fully_replicated:
+        return keras.ops.convert_to_numpy(variable)
+    from jax.experimental import multihost_utils
+
+    return multihost_utils.process_allgather(value, tiled=True)
 
 
 def gather_rows(variable, index, layout=None):
     """Rows `variable[index]` as a tensor `(batch, ...)`, all in range."""
     if layout is not None:
-        return gather_sharded(variable, index, layout)
+        return _gather_from_shares(variable, index, layout)
     if keras.backend.backend() == "jax":
         return variable.value.at[index].get(mode="promise_in_bounds")
     if keras.backend.backend() == "torch":
@@ -28,7 +86,7 @@ def gather_rows(variable, index, layout=None):
 def scatter_rows(variable, index, rows, layout=None):
     """Writes `variable[index] = rows`, in place; equal rows for equal index."""
     if layout is not None:
-        scatter_sharded(variable, index, rows, layout)
+        _scatter_to_shares(variable, index, rows, layout)
     elif keras.backend.backend() == "jax":
         rows_at = variable.value.at[index]
         variable.assign(rows_at.set(rows, mode="promise_in_bounds"))
@@ -53,60 +111,46 @@ def _resource(variable):
     return table.handle
 
 
-def value_and_gradient(function, inputs: list) -> tuple:
-    """A function of tensors, and the derivatives of its sum by the inputs.
-
-    The value can still be differentiated by everything else that `function`
-    depends on. The derivatives, a list like `inputs`, are constants.
-    """
-    return value_gradient_and_others(lambda *x: (function(*x), {}), inputs)[:2]
-
-
-def value_gradient_and_others(function, inputs: list) -> tuple:
-    """As `value_and_gradient`, for a function that returns a dict as well."""
-    if not inputs:
-        value, others = function()
-        return value, [], others
-    differentiate = {"tensorflow": _tensorflow, "jax": _jax, "torch": _torch}
-    return differentiate[keras.backend.backend()](function, inputs)
-
-
-def _tensorflow(function, inputs):
-    import tensorflow as tf
-
-    with tf.GradientTape(watch_accessed_variables=False) as tape:
-        tape.watch(inputs)
-        value, others = function(*inputs)
-    by_inputs = tape.gradient(
-        value, inputs, unconnected_gradients=tf.UnconnectedGradients.ZERO
-    )
-    # The gradient of an embedding has only the rows that were read.
-    return value, [tf.convert_to_tensor(g) for g in by_inputs], others
-
-
-def _jax(function, inputs):
+def _gather_from_shares(variable, index, layout):
     import jax
 
-    def total(*inputs):
-        value, others = function(*inputs)
-        return value.sum(), (value, others)
+    def read(own_rows):
+        own = own_rows.get(mode="fill", fill_value=0)
+        return jax.lax.psum(own, layout.axes[0])
 
-    by_inputs, (value, others) = jax.grad(
-        total, argnums=tuple(range(len(inputs))), has_aux=True
-    )(*inputs)
-    # The step itself is differentiated. Without `stop_gradient` the
-    # derivatives would reach the table.
-    return value, [jax.lax.stop_gradient(g) for g in by_inputs], others
+    return _on_each_device(read, layout, variable, index)
 
 
-def _torch(function, inputs):
-    import torch
+def _scatter_to_shares(variable, index, rows, layout):
+    def write(own_rows, rows):
+        return own_rows.set(rows, mode="drop")
 
-    with torch.enable_grad():
-        leaves = [x.detach().requires_grad_() for x in inputs]
-        value, others = function(*leaves)
-        # The graph is needed again when the model is trained.
-        by_inputs = torch.autograd.grad(
-            value.sum(), leaves, retain_graph=True, materialize_grads=True
-        )
-    return value, list(by_inputs), others
+    variable.assign(_on_each_device(write, layout, variable, index, rows))
+
+
+def _on_each_device(function, layout, variable, index, *rows):
+    """Calls a function of the rows of `index` that a device has.
+
+    It returns rows `(batch, ...)` if it is given none, else the share of the
+    device.
+    """
+    import jax
+    from jax.sharding import PartitionSpec
+
+    def run(share, index, *rows):
+        size = share.shape[0]
+        place = index - jax.lax.axis_index(layout.axes[0]) * size
+        is_here = (place >= 0) & (place < size)
+        # Rows of other devices get a place behind the end.
+        return function(share.at[jax.numpy.where(is_here, place, size)], *rows)
+
+    table = layout.backend_layout.spec
+    batch = PartitionSpec(None, *table[1:])
+    mapped = jax.shard_map(
+        run,
+        mesh=layout.backend_layout.mesh,
+        in_specs=(table, PartitionSpec(), *(batch for _ in rows)),
+        out_specs=table if rows else batch,
+    )
+    # Outside of a compiled step one batch of rows is read at a time.
+    return jax.jit(mapped)(variable.value, index, *rows)

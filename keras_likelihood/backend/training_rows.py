@@ -1,6 +1,7 @@
 """Reads batches and draws rows from training data of any kind."""
 
 import math
+import sys
 import types
 from collections.abc import Iterator
 
@@ -95,6 +96,13 @@ def is_arrays(x) -> bool:
         hasattr(leaf, "shape") and hasattr(leaf, "__getitem__")
         for leaf in leaves
     )
+
+
+def is_of_torch(data, *names: str) -> bool:
+    """Whether `data` is of one of these classes of `torch.utils.data`."""
+    torch = sys.modules.get("torch.utils.data")
+    kinds = [getattr(torch, name) for name in names] if torch else []
+    return isinstance(data, tuple(kinds))
 
 
 def _counts(weight, count):

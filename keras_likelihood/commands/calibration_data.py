@@ -6,7 +6,7 @@ import pathlib
 import numpy as np
 
 from keras_likelihood import likelihoods
-from keras_likelihood.backend.csv_tables import CsvTable
+from keras_likelihood.backend.csv_files import CsvTable
 from keras_likelihood.commands import files
 from keras_likelihood.commands.tasks import ClassifierTask, RegressorTask
 from keras_likelihood.reading import read_output

@@ -11,8 +11,8 @@ import zipfile
 
 import numpy as np
 
-from keras_likelihood.backend.cells import as_texts
-from keras_likelihood.backend.csv_tables import CsvTable
+from keras_likelihood.backend.columns import as_texts
+from keras_likelihood.backend.csv_files import CsvTable
 
 
 class CommandError(Exception):

@@ -2,7 +2,7 @@
 
 import pathlib
 
-from keras_likelihood.backend.cells import as_numbers, as_texts, kind_of
+from keras_likelihood.backend.columns import as_numbers, as_texts, kind_of
 from keras_likelihood.commands import outputs
 from keras_likelihood.commands.files import regular_file
 

@@ -4,7 +4,7 @@ import pathlib
 
 import numpy as np
 
-from keras_likelihood.backend.cells import as_texts
+from keras_likelihood.backend.columns import as_texts
 from keras_likelihood.commands import outputs
 from keras_likelihood.commands.files import load_model, regular_file
 

@@ -9,7 +9,7 @@ import numpy as np
 from keras import ops
 
 from keras_likelihood import constraints, likelihoods
-from keras_likelihood.backend.between_steps import BetweenSteps
+from keras_likelihood.backend.kept_values import BetweenSteps
 from keras_likelihood.backend.processes import (
     gather_replicas,
     joint_count,

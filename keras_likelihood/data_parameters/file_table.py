@@ -9,7 +9,7 @@ import numpy as np
 from keras import ops
 
 from keras_likelihood.backend.compiled import call_host
-from keras_likelihood.backend.extras import how_to_install
+from keras_likelihood.backend.extras import extras_for
 from keras_likelihood.backend.processes import replica_count
 from keras_likelihood.backend.whole_files import replacing
 from keras_likelihood.data_parameters.saved_rows import (
@@ -203,12 +203,8 @@ class FileTable:
             )
 
     def _take_lock(self):
-        try:
+        with extras_for("`FileTable`"):
             import filelock
-        except ModuleNotFoundError as error:
-            raise ModuleNotFoundError(
-                f"`FileTable` {how_to_install(error)}", name=error.name
-            ) from error
         os.makedirs(os.path.dirname(self.path), exist_ok=True)
         lock = filelock.FileLock(f"{self.path}.lock", thread_local=False)
         try:

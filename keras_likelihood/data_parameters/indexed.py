@@ -1,15 +1,15 @@
 """Targets that know which training example they belong to."""
 
+import zlib
+
 import keras
 import numpy as np
 
-from keras_likelihood.backend import datasets
-from keras_likelihood.data_parameters.numbered_batches import (
-    INDEX,
-    TARGET,
-    NumberedBatches,
-    NumberedExamples,
-)
+from keras_likelihood.backend.private import why_not_numbered
+from keras_likelihood.backend.training_rows import is_of_torch
+
+INDEX = "keras_likelihood/index"
+TARGET = "keras_likelihood/target"
 
 
 def indexed(y, *, index=None):
@@ -42,7 +42,7 @@ def indexed(y, *, index=None):
     if (
         hasattr(y, "element_spec")
         or isinstance(y, keras.utils.PyDataset)
-        or datasets.is_of_torch(y, "Dataset", "DataLoader")
+        or is_of_torch(y, "Dataset", "DataLoader")
     ):
         return _indexed_dataset(y, index)
     first = y
@@ -66,13 +66,30 @@ def indexed(y, *, index=None):
 
 def split_index(y, sample_weight=None):
     """`(y, sample_weight, index)`; the last is `None` for plain targets."""
-    if not isinstance(y, dict) or INDEX not in y:
+    if not _has_index(y):
         return y, sample_weight, None
     if isinstance(sample_weight, dict) and TARGET in sample_weight:
         # Weights have the structure of `y`: Keras asks for it, and repeats
         # one array over it.
         sample_weight = sample_weight[TARGET]
     return y[TARGET], sample_weight, y[INDEX]
+
+
+def carries_index(x, y=None) -> bool | None:
+    """Whether the targets of `fit(x, y)` carry the numbers of their rows.
+
+    It is `None` for data that must be read to know, such as a generator.
+    """
+    if y is None:
+        is_batches = isinstance(x, keras.utils.PyDataset)
+        batch = x[0] if is_batches else getattr(x, "element_spec", None)
+        if isinstance(batch, list | tuple) and len(batch) > 1:
+            y = batch[1]
+    return None if y is None else _has_index(y)
+
+
+def _has_index(y):
+    return isinstance(y, dict) and INDEX in y
 
 
 def _indexed_dataset(dataset, index):
@@ -83,17 +100,17 @@ def _indexed_dataset(dataset, index):
             "Received: `index` with a dataset"
         )
     if isinstance(dataset, keras.utils.PyDataset):
-        return NumberedBatches(dataset)
-    if datasets.is_of_torch(dataset, "DataLoader", "IterableDataset"):
+        return _NumberedBatches(dataset)
+    if is_of_torch(dataset, "DataLoader", "IterableDataset"):
         raise ValueError(
             "`indexed` numbers the examples of a `Dataset` with `__len__` and "
             "`__getitem__`: call it before the `DataLoader`, "
             "`DataLoader(kl.indexed(dataset), shuffle=True)`. "
             f"Received: {type(dataset).__name__}"
         )
-    if datasets.is_of_torch(dataset, "Dataset"):
-        return NumberedExamples(dataset)
-    if reason := datasets.why_not_numbered(dataset):
+    if is_of_torch(dataset, "Dataset"):
+        return _NumberedExamples(dataset)
+    if reason := why_not_numbered(dataset):
         raise ValueError(
             "`indexed` numbers single examples in a fixed order: call it "
             f"before `shuffle` and `batch`. Received: {reason}"
@@ -105,9 +122,95 @@ def _indexed_dataset(dataset, index):
             "with TFDS pass `split=...` and `as_supervised=True` to `load`. "
             f"Received: elements {spec}"
         )
+    return dataset.enumerate().map(_numbered)
 
-    def attach(number, element):
-        x, y, *weight = element
-        return (x, {INDEX: number, TARGET: y}, *weight)
 
-    return dataset.enumerate().map(attach)
+def _numbered(number, element):
+    """An example or a batch, `(x, y, ...)`, whose targets carry a number."""
+    x, y, *weight = element
+    return (x, {INDEX: number, TARGET: y}, *weight)
+
+
+class _NumberedExamples:
+    """A `torch.utils.data.Dataset` with numbered targets."""
+
+    def __init__(self, dataset):
+        self._dataset = dataset
+
+    def __len__(self):
+        return len(self._dataset)
+
+    def __getitem__(self, number):
+        return _numbered(number, self._dataset[number])
+
+
+class _NumberedBatches(keras.utils.PyDataset):
+    """A `PyDataset` whose batches stay the same, with numbered targets.
+
+    Batch `i` has the rows from `i * batch_size` on. A dataset that may change
+    its order between epochs is refused; one that does so unseen is noticed by
+    its targets when a batch comes back with others.
+    """
+
+    def __init__(self, dataset: keras.utils.PyDataset):
+        super().__init__(
+            workers=dataset.workers,
+            use_multiprocessing=dataset.use_multiprocessing,
+            max_queue_size=dataset.max_queue_size,
+        )
+        self._dataset = dataset
+        self._marks: dict = {}
+        kind = type(dataset)
+        reasons = [
+            f"one with `{name}`"
+            for name in ("on_epoch_begin", "on_epoch_end")
+            if getattr(kind, name) is not getattr(keras.utils.PyDataset, name)
+        ]
+        if dataset.num_batches is None:
+            reasons.append("an endless one")
+        if reasons:
+            raise ValueError(
+                "`indexed` numbers a `PyDataset` whose batches are the same in "
+                "every epoch. Let the batches of others carry the numbers of "
+                "their rows: return `x, kl.indexed(y, index=rows)` from "
+                f"`__getitem__`. Received: {reasons[0]}, {kind.__name__}"
+            )
+        self.batch_size = len(keras.tree.flatten(self._batch(0)[1])[0])
+
+    def __len__(self):
+        return self._dataset.num_batches
+
+    def _batch(self, number):
+        batch = self._dataset[number]
+        if not isinstance(batch, list | tuple) or len(batch) not in (2, 3):
+            raise ValueError(
+                "`indexed` needs batches (x, y) or (x, y, sample_weight). "
+                f"Received: {type(batch).__name__} from __getitem__"
+            )
+        if _has_index(batch[1]):
+            kind = type(self._dataset).__name__
+            raise ValueError(
+                f"The batches carry numbers already. Received: {kind}"
+            )
+        return batch
+
+    def __getitem__(self, number):
+        batch = self._batch(number)
+        leaves = keras.tree.flatten(batch[1])
+        size, last = len(leaves[0]), number == len(self) - 1
+        if size > self.batch_size or (size < self.batch_size and not last):
+            raise ValueError(
+                "`indexed` needs batches of one size, but for the last. "
+                f"Expected: {self.batch_size}. Received: {size} in {number}"
+            )
+        mark = 0
+        for leaf in leaves:
+            leaf = keras.ops.convert_to_numpy(leaf)
+            mark = zlib.crc32(np.ascontiguousarray(leaf).data, mark)
+        if self._marks.setdefault(number, mark) != mark:
+            raise ValueError(
+                "`indexed` needs batches that are the same in every epoch. "
+                f"Received: batch {number} with other targets than before"
+            )
+        rows = number * self.batch_size + np.arange(size, dtype="int32")
+        return _numbered(rows, batch)

@@ -8,9 +8,14 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_likelihood.backend import sharding
 from keras_likelihood.backend.registration import FromArguments, serializable
-from keras_likelihood.backend.rows import gather_rows, scatter_rows
+from keras_likelihood.backend.rows import (
+    gather_rows,
+    parts_of,
+    row_layout,
+    scatter_rows,
+    whole_table,
+)
 
 LARGEST_IN_MODEL = 2**30
 """Bytes of a table that a model file may ask for."""
@@ -25,7 +30,7 @@ class _Rows(keras.Variable):
     saved_shape: tuple[int, int]
 
     def numpy(self):
-        return sharding.whole_table(self)[: self.saved_shape[0]]
+        return whole_table(self)[: self.saved_shape[0]]
 
     def assign(self, value):
         missing = self.shape[0] - np.shape(value)[0]
@@ -67,8 +72,8 @@ class MemoryTable(FromArguments):
         """A table of zeros, of shape `(rows, columns, size)`."""
         table = copy.copy(self)
         table.shape, table._name = shape, name
-        table._layout = sharding.row_layout(name, self.shard)
-        parts, processes = sharding.parts_of(table._layout)
+        table._layout = row_layout(name, self.shard)
+        parts, processes = parts_of(table._layout)
         rows, columns, size = shape
         needed = 4 * rows * columns * size // processes
         if needed > self._largest:

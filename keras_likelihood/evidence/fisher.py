@@ -8,7 +8,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_likelihood.backend.weight_gradients import GradientFold
+from keras_likelihood.backend.gradients import GradientFold
 from keras_likelihood.evidence.curvature import (
     LARGEST_MATRIX,
     Curvature,

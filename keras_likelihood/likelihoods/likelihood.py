@@ -11,7 +11,7 @@ import numpy as np
 from keras import ops
 
 from keras_likelihood.backend.compiled import compiled
-from keras_likelihood.backend.probability import tfp_distributions
+from keras_likelihood.backend.extras import tfp_distributions
 from keras_likelihood.constraints import Constraint
 from keras_likelihood.likelihoods import expectations
 from keras_likelihood.likelihoods.checks import check_coverage, matched

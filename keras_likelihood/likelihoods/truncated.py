@@ -6,7 +6,7 @@ from typing import ClassVar
 from keras import ops
 
 from keras_likelihood.backend.clip import clip
-from keras_likelihood.backend.rows import value_and_gradient
+from keras_likelihood.backend.gradients import value_and_gradient
 from keras_likelihood.likelihoods import expectations
 from keras_likelihood.likelihoods.special import smallest
 from keras_likelihood.likelihoods.tails import (

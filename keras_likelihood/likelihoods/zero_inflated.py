@@ -3,8 +3,8 @@
 from keras import ops
 
 from keras_likelihood.backend.clip import clip
+from keras_likelihood.backend.gradients import value_and_gradient
 from keras_likelihood.backend.operations import seed_generator
-from keras_likelihood.backend.rows import value_and_gradient
 from keras_likelihood.constraints import AffineSigmoid
 from keras_likelihood.likelihoods.count_likelihood import CountLikelihood
 from keras_likelihood.likelihoods.likelihood import get

@@ -6,11 +6,11 @@ import keras
 import numpy as np
 
 from keras_likelihood.backend.training_rows import Rows
-from keras_likelihood.data_parameters.indexed import split_index
-from keras_likelihood.data_parameters.numbered_batches import (
+from keras_likelihood.data_parameters.indexed import (
     INDEX,
     TARGET,
     carries_index,
+    split_index,
 )
 from keras_likelihood.likelihoods.output import split_output
 from keras_likelihood.models.compiled import entry

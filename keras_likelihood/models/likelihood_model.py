@@ -13,7 +13,7 @@ from keras_likelihood.backend.kept_values import keeping_values
 from keras_likelihood.backend.private import become, functional_model_class
 from keras_likelihood.backend.registration import serializable
 from keras_likelihood.data_parameters.file_table import FileTable
-from keras_likelihood.data_parameters.numbered_batches import carries_index
+from keras_likelihood.data_parameters.indexed import carries_index
 from keras_likelihood.likelihoods.output import split_output
 from keras_likelihood.losses.likelihood_loss import LikelihoodLoss
 from keras_likelihood.models import fit_arguments, own_callbacks

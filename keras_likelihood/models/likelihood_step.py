@@ -8,10 +8,10 @@ from typing import Any
 import keras
 from keras import ops
 
+from keras_likelihood.backend.gradients import value_gradient_and_others
 from keras_likelihood.backend.kept_values import forget_gradients
 from keras_likelihood.backend.private import UNTRACKED
 from keras_likelihood.backend.processes import alone, replicas_that_add, summed
-from keras_likelihood.backend.rows import value_gradient_and_others
 from keras_likelihood.backend.whole_files import replacing
 from keras_likelihood.data_parameters.indexed import split_index
 from keras_likelihood.losses.batch import Batch

@@ -8,16 +8,12 @@ import pathlib
 import re
 from typing import Any
 
-from keras_likelihood.backend.extras import how_to_install
+from keras_likelihood.backend.extras import extras_for
 from keras_likelihood.backend.whole_files import replacing
 
-try:
+with extras_for("A page"):
     import jinja2
     from markupsafe import Markup, escape
-except ModuleNotFoundError as error:
-    raise ModuleNotFoundError(
-        f"A page {how_to_install(error)}", name=error.name
-    ) from error
 
 _FOLDER = pathlib.Path(__file__).parent / "templates"
 _NUMBER = re.compile(r"[-+\u2212]?[\d.,]+(e[-+]?\d+)?( ?%)?|-")

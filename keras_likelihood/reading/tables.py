@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from keras_likelihood.backend.cells import as_texts, has_value
+from keras_likelihood.backend.columns import as_texts, has_value
 from keras_likelihood.backend.csv_files import CsvFile
-from keras_likelihood.backend.parquet_files import open_parquet
+from keras_likelihood.backend.extras import open_parquet
 from keras_likelihood.reading.targets import as_weight
 
 _ROWS = 2**16

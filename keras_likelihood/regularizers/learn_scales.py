@@ -10,7 +10,6 @@ from keras import ops
 
 from keras_likelihood import likelihoods
 from keras_likelihood.backend.training_rows import Rows
-from keras_likelihood.backend.weight_gradients import sync_variables
 from keras_likelihood.evidence.fisher import outcomes_of
 from keras_likelihood.regularizers.measurements import Measurements
 from keras_likelihood.regularizers.noise_prior import attach_noise_prior
@@ -204,7 +203,8 @@ class LearnScales(keras.callbacks.Callback):
         for rule, sites, pause in self._groups:
             if self.step < self._due[rule]:
                 continue
-            sync_variables(self._made_for[0])
+            # Reading `model` brings the variables up to date on JAX.
+            _ = self.model
             for site in sites:
                 prior, scale = site.prior, rule.scale(site)
                 if scale is None:

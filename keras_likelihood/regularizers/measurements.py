@@ -8,7 +8,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_likelihood.backend.weight_gradients import GradientFold
+from keras_likelihood.backend.gradients import GradientFold
 from keras_likelihood.evidence.fisher import FisherInformation, stacked
 from keras_likelihood.regularizers.noise_prior import learned_noise
 from keras_likelihood.regularizers.rules import Evidence, HeldOut

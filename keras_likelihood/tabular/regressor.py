@@ -7,7 +7,7 @@ import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.utils import check_array
 
-from keras_likelihood.backend.cells import as_numbers
+from keras_likelihood.backend.columns import as_numbers
 from keras_likelihood.comparison.model_scores import crps
 from keras_likelihood.likelihoods import Likelihood
 from keras_likelihood.tabular import targets, training

@@ -5,8 +5,8 @@ import sys
 import numpy as np
 import pytest
 
-from keras_likelihood.backend import cells, csv_files
-from keras_likelihood.backend.csv_tables import CsvTable
+from keras_likelihood.backend import columns, csv_files
+from keras_likelihood.backend.csv_files import CsvTable
 
 pytestmark = pytest.mark.one_backend
 
@@ -84,11 +84,11 @@ def test_dates_with_dots_have_the_day_first(monkeypatch, pandas):
     if not pandas:
         monkeypatch.setitem(sys.modules, "pandas", None)
     texts = ["1.2.2024", "31.12.2024 12:00", " 02.01.2024", "32.1.2024", "x"]
-    found = cells.as_days(texts)
+    found = columns.as_days(texts)
     np.testing.assert_allclose(found[:3], [19754, 20088.5, 19724])
     assert np.isnan(found[3:]).all()
     # One row is read as all rows are.
-    assert cells.as_days(["1.2.2024"])[0] == 19754
+    assert columns.as_days(["1.2.2024"])[0] == 19754
 
 
 def test_later_parts_are_read_as_the_first(tmp_path, monkeypatch):
@@ -155,8 +155,8 @@ def test_a_target_is_kept_as_text_and_written_back(tmp_path):
 @pytest.mark.few(0)
 def test_wide_tables_are_read_in_one_go(tmp_path, monkeypatch):
     """No rule for texts or dates is tried on the cells of numbers."""
-    monkeypatch.setattr(cells, "as_texts", None)
-    monkeypatch.setattr(cells, "as_days", None)
+    monkeypatch.setattr(columns, "as_texts", None)
+    monkeypatch.setattr(columns, "as_days", None)
     text = ",".join(f"c{i}" for i in range(20_000))
     text += "\n" + "\n".join([",".join(["1.5"] * 20_000)] * 3) + "\n"
     table = table_of(tmp_path, text)

@@ -7,7 +7,7 @@ from keras import ops
 
 import keras_likelihood as kl
 from keras_likelihood.data_parameters import SparseRMSProp
-from keras_likelihood.data_parameters.numbered_batches import carries_index
+from keras_likelihood.data_parameters.indexed import carries_index
 
 # What `fit` computes is the same; XLA takes seconds to compile it.
 JIT = keras.backend.backend() == "jax"

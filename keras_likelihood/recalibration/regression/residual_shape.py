@@ -8,7 +8,7 @@ from scipy import stats
 from scipy.optimize import minimize, minimize_scalar
 
 from keras_likelihood import likelihoods
-from keras_likelihood.backend.rows import value_and_gradient
+from keras_likelihood.backend.gradients import value_and_gradient
 
 _LEAST_DF, _MOST_DF = 1.5, 1e4
 _SCIPY = {"normal": stats.norm, "student_t": stats.t}

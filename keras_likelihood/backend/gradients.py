@@ -1,4 +1,4 @@
-"""Gradients with respect to the weights of a model, outside of its step."""
+"""Derivatives of functions, on each backend, and sums over gradients."""
 
 import concurrent.futures
 
@@ -6,7 +6,65 @@ import keras
 from keras import ops
 
 from keras_likelihood.backend.compiled import compiled
-from keras_likelihood.backend.rows import value_gradient_and_others
+
+
+def value_and_gradient(function, inputs: list) -> tuple:
+    """A function of tensors, and the derivatives of its sum by the inputs.
+
+    The value can still be differentiated by everything else that `function`
+    depends on. The derivatives, a list like `inputs`, are constants.
+    """
+    return value_gradient_and_others(lambda *x: (function(*x), {}), inputs)[:2]
+
+
+def value_gradient_and_others(function, inputs: list) -> tuple:
+    """As `value_and_gradient`, for a function that returns a dict as well."""
+    if not inputs:
+        value, others = function()
+        return value, [], others
+    differentiate = {"tensorflow": _tensorflow, "jax": _jax, "torch": _torch}
+    return differentiate[keras.backend.backend()](function, inputs)
+
+
+def _tensorflow(function, inputs):
+    import tensorflow as tf
+
+    with tf.GradientTape(watch_accessed_variables=False) as tape:
+        tape.watch(inputs)
+        value, others = function(*inputs)
+    by_inputs = tape.gradient(
+        value, inputs, unconnected_gradients=tf.UnconnectedGradients.ZERO
+    )
+    # The gradient of an embedding has only the rows that were read.
+    return value, [tf.convert_to_tensor(g) for g in by_inputs], others
+
+
+def _jax(function, inputs):
+    import jax
+
+    def total(*inputs):
+        value, others = function(*inputs)
+        return value.sum(), (value, others)
+
+    by_inputs, (value, others) = jax.grad(
+        total, argnums=tuple(range(len(inputs))), has_aux=True
+    )(*inputs)
+    # The step itself is differentiated. Without `stop_gradient` the
+    # derivatives would reach the table.
+    return value, [jax.lax.stop_gradient(g) for g in by_inputs], others
+
+
+def _torch(function, inputs):
+    import torch
+
+    with torch.enable_grad():
+        leaves = [x.detach().requires_grad_() for x in inputs]
+        value, others = function(*leaves)
+        # The graph is needed again when the model is trained.
+        by_inputs = torch.autograd.grad(
+            value.sum(), leaves, retain_graph=True, materialize_grads=True
+        )
+    return value, list(by_inputs), others
 
 
 class GradientFold:
@@ -80,12 +138,6 @@ class GradientFold:
 
         count = ops.shape(keras.tree.flatten(batches)[0])[0]
         return ops.fori_loop(0, count, add, (total, draws))
-
-
-def sync_variables(model):
-    """Makes variables current in the middle of `fit`, where JAX keeps them."""
-    if hasattr(model, "jax_state_sync"):
-        model.jax_state_sync()
 
 
 def _shapes(batches):
