@@ -187,20 +187,18 @@ class CsvTable(CsvFile):
         """All notes as one text."""
         return " ".join(f"{note}." for note in self.notes)
 
-    def chunks(self, fill: bool = True) -> Iterator[np.ndarray]:
-        """Parts of the table, float64 `(rows, columns)`.
+    def chunks(self) -> Iterator[np.ndarray]:
+        """Parts of the table, float64 `(rows, filled_names)`.
 
-        With `fill` a missing number becomes the median of its column.
+        A missing number is the median of its column.
         """
+        middle = [self._middles.get(name, 0.0) for name in self.names]
+        gaps = [self.names.index(name) for name in self._middles]
         for part in self._rows():
             values = self._encode(part)
-            if fill:
-                gap = ~np.isfinite(values)
-                middle = [self._middles.get(name, 0.0) for name in self.names]
-                gaps = [self.names.index(name) for name in self._middles]
-                values = np.where(gap, middle, values)
-                values = np.concatenate([values, gap[:, gaps]], axis=1)
-            yield values
+            gap = ~np.isfinite(values)
+            values = np.where(gap, middle, values)
+            yield np.concatenate([values, gap[:, gaps]], axis=1)
 
     def _rows(self):
         parts, self._begun = self._begun or self._parts(), None

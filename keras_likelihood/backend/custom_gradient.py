@@ -19,46 +19,31 @@ def with_gradient(forward, backward):
             input. Only the functions of wanted gradients are called where
             the backend knows which those are.
     """
-    builders = {"tensorflow": _tensorflow, "jax": _jax, "torch": _torch}
-    return builders[keras.backend.backend()](forward, backward)
+    if keras.backend.backend() == "torch":
+        return _torch(forward, backward)
 
-
-def _tensorflow(forward, backward):
-    import tensorflow as tf
-
-    @tf.custom_gradient
+    @ops.custom_gradient
     def function(*inputs):
         output, residuals = forward(*inputs)
 
         def gradient(upstream):
-            # The tape holds the residuals as constants. A second derivative
-            # would be wrong without a warning.
-            return [
-                tf.raw_ops.PreventGradient(
-                    input=part(), message="The gradient is of first order only."
-                )
-                for part in backward(residuals, upstream)
-            ]
+            parts = backward(residuals, upstream)
+            return tuple(_not_differentiable(part()) for part in parts)
 
         return output, gradient
 
     return function
 
 
-def _jax(forward, backward):
-    import jax
+def _not_differentiable(x):
+    if keras.backend.backend() != "tensorflow":
+        return x
+    import tensorflow as tf
 
-    @jax.custom_vjp
-    def function(*inputs):
-        return forward(*inputs)[0]
-
-    function.defvjp(
-        forward,
-        lambda residuals, upstream: tuple(
-            part() for part in backward(residuals, upstream)
-        ),
-    )
-    return function
+    # The tape holds the residuals as constants. A second derivative would be
+    # wrong without a warning.
+    words = "The gradient is of first order only."
+    return tf.raw_ops.PreventGradient(input=x, message=words)
 
 
 def _torch(forward, backward):

@@ -159,7 +159,7 @@ def _load_folder(path):
 def _load_logits(path):
     """Logits of a .csv, with the class number in the last column."""
     file = CsvTable(path)
-    table = np.concatenate(list(file.chunks(fill=False)))
+    table, _ = file.read()
     if file.changed or table.shape[1] < 2:
         raise files.CommandError(
             f"{path}: a .csv must hold columns of logits, then the class "

@@ -308,13 +308,11 @@ class DataParameter(keras.callbacks.Callback):
         """
 
         def read():
-            state = self._rows_at(index)
+            state, shape = self._rows_at(index), self.row_shape
+            if self.dimension == "scalar":
+                shape = shape[-1:] if shape[-1] > 1 else ()
             return self._to_values(state).reshape((*state.shape[:-2], *shape))
 
-        self._require_known()
-        shape = self.row_shape
-        if self.dimension == "scalar":
-            shape = shape[-1:] if shape[-1] > 1 else ()
         return self._between_steps(read)
 
     def state(self, index=None) -> np.ndarray:
@@ -532,29 +530,24 @@ class DataParameter(keras.callbacks.Callback):
     on_train_end = on_test_begin
 
     def get_config(self) -> dict:
-        # A loaded model must not touch a file that its own file names.
-        is_file = isinstance(self.table, FileTable)
-        serialize = keras.saving.serialize_keras_object
-        return {
-            **{name: getattr(self, name) for name in _PLAIN},
-            "initial": np.asarray(self.initial).tolist(),
-            **{name: serialize(getattr(self, name)) for name in _OBJECTS},
-            "table": serialize(MemoryTable() if is_file else self.table),
-        }
+        names = (*_PLAIN, *_OBJECTS)
+        config: dict = {name: getattr(self, name) for name in names}
+        config["initial"] = np.asarray(self.initial).tolist()
+        if isinstance(self.table, FileTable):
+            # A loaded model must not touch a file that its own file names.
+            config["table"] = MemoryTable()
+        return keras.saving.serialize_keras_object(config)
 
     @classmethod
     def from_config(cls, config):
-        own = moved_arguments.without_moved(config)
-        for name in (*_OBJECTS, "table"):
-            if isinstance(own.get(name), dict):
-                own[name] = keras.saving.deserialize_keras_object(own[name])
-        parameter = cls(**own)
+        config = keras.saving.deserialize_keras_object(config)
+        parameter = cls(**moved_arguments.without_moved(config))
         parameter.is_open = config.get("store") is None
         return parameter
 
 
-_PLAIN = ("num_examples", "learning_rate", "dimension", "fallback")
-_OBJECTS = ("constraint", "optimizer", "prior")
+_PLAIN = ("num_examples", "learning_rate", "initial", "dimension", "fallback")
+_OBJECTS = ("constraint", "optimizer", "prior", "table")
 
 
 def _fixed(value, name):
