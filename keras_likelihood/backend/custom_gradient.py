@@ -19,31 +19,46 @@ def with_gradient(forward, backward):
             input. Only the functions of wanted gradients are called where
             the backend knows which those are.
     """
-    if keras.backend.backend() == "torch":
-        return _torch(forward, backward)
+    builders = {"tensorflow": _tensorflow, "jax": _jax, "torch": _torch}
+    return builders[keras.backend.backend()](forward, backward)
 
-    @ops.custom_gradient
+
+def _tensorflow(forward, backward):
+    import tensorflow as tf
+
+    @tf.custom_gradient
     def function(*inputs):
         output, residuals = forward(*inputs)
 
         def gradient(upstream):
-            parts = backward(residuals, upstream)
-            return tuple(_not_differentiable(part()) for part in parts)
+            # The tape holds the residuals as constants. A second derivative
+            # would be wrong without a warning.
+            return [
+                tf.raw_ops.PreventGradient(
+                    input=part(), message="The gradient is of first order only."
+                )
+                for part in backward(residuals, upstream)
+            ]
 
         return output, gradient
 
     return function
 
 
-def _not_differentiable(x):
-    if keras.backend.backend() != "tensorflow":
-        return x
-    import tensorflow as tf
+def _jax(forward, backward):
+    import jax
 
-    # The tape holds the residuals as constants. A second derivative would be
-    # wrong without a warning.
-    words = "The gradient is of first order only."
-    return tf.raw_ops.PreventGradient(input=x, message=words)
+    @jax.custom_vjp
+    def function(*inputs):
+        return forward(*inputs)[0]
+
+    function.defvjp(
+        forward,
+        lambda residuals, upstream: tuple(
+            part() for part in backward(residuals, upstream)
+        ),
+    )
+    return function
 
 
 def _torch(forward, backward):
