@@ -56,15 +56,8 @@ class PlanesAndOutliers(starts.Rows):
         """The best of the mixtures around planes, after a few steps."""
         squares = self.squares(coefficients)
         variance = starts.MIDDLE * starts.weighted_median(squares, self.weight)
-        one = np.ones((len(coefficients), 1))
-        begin = Gated(
-            coefficients,
-            np.maximum(variance[:, None], self.lowest_variance),
-            level=-one,
-            slope=0 * one,
-            middle=0 * one,
-            width2=_FAR**2 * one,
-        )
+        variance = np.maximum(variance, self.lowest_variance)
+        begin = self._begin(coefficients, variance, level=-1.0)
         found = self.judge(self.descend(begin, 6))
         # Outliers are fewer than half of the rows.
         excess = np.maximum(0.5 - found.inliers, 0)
@@ -135,19 +128,13 @@ class PlanesAndOutliers(starts.Rows):
     def plain(self) -> Gated:
         """Least squares: a Normal, and no outliers."""
         b, variance = self.least_squares()
-        cost = self.weight @ self.squares(b) / variance
-        cost += self.freedom * np.log(variance)
-        one = np.ones((1, 1))
-        return Gated(
-            b[None],
-            variance * one,
-            level=-np.inf * one,
-            slope=0 * one,
-            middle=0 * one,
-            width2=one,
-            cost=np.array([cost / 2]),
-            inliers=np.ones(1),
-        )
+        return self.judge(self._begin(b[None], variance, level=-np.inf))
+
+    def _begin(self, coefficients, variance, level):
+        one = np.ones((len(coefficients), 1))
+        variance = np.reshape(variance, one.shape)
+        outliers = level * one, 0 * one, 0 * one, _FAR**2 * one
+        return Gated(coefficients, variance, *outliers)
 
 
 class Distances:

@@ -219,8 +219,6 @@ class RobustPCA(
 
     def _scales(self, x):
         across = x.shape[1] - len(self.components_)
-        if across == 0:
-            return np.full(len(x), self.floor_)
         squares = squared_distances(x, self.mean_, self.components_)
         scale = np.sqrt(squares / (across + self.restraint))
         return np.maximum(self.floor_, scale)

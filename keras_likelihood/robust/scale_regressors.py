@@ -44,20 +44,15 @@ class RobustLinearRegressor(RegressorMixin, BaseEstimator):
         )
         y = y.astype("float64")
         weight = as_weight(sample_weight, y.shape)
-        used = weight > 0
-        self._fit_rows(X[used], y[used], weight[used])
-        self.scale_ = self._scales(X, y)
-        return self
-
-    def _fit_rows(self, x, y, weight):
         rng = check_random_state(self.random_state)
-        x, y, weight = starts.canonical_rows(x, y, weight)
-        center, spread = _center_and_spread(x.T, weight)
-        y_center, y_spread = _center_and_spread(y, weight)
+        rows, targets, weight = starts.canonical_rows(X, y, weight)
+        center, spread = _center_and_spread(rows.T, weight)
+        y_center, y_spread = _center_and_spread(targets, weight)
         self._units = center, spread, y_center, y_spread
-        inputs = np.column_stack([(x - center) / spread, np.ones(len(x))])
+        rows = np.column_stack([(rows - center) / spread, np.ones(len(rows))])
+        targets = (targets - y_center) / y_spread
         with one_blas_thread():
-            found = self._solve(inputs, (y - y_center) / y_spread, weight, rng)
+            found = self._solve(rows, targets, weight, rng)
         *slopes, constant = found.coefficients
         self.coef_ = y_spread / spread * slopes
         self.intercept_ = float(
@@ -69,6 +64,8 @@ class RobustLinearRegressor(RegressorMixin, BaseEstimator):
         )
         self.shape_ = float(found.restraint)
         self._lowest = self.floor * y_spread
+        self.scale_ = self._scales(X, y)
+        return self
 
     def predict(self, X) -> np.ndarray:  # noqa: N803
         """Predictions `X @ coef_ + intercept_`, `(n,)`."""

@@ -39,11 +39,10 @@ class Rows:
         if len(self.x) <= _SCREENING_ROWS:
             return self
         rows = np.sort(draw_rows(self.weight, _SCREENING_ROWS, rng))
-        values = [getattr(self, f.name) for f in dataclasses.fields(self)]
-        sample = type(self)(
-            *(v[rows] if isinstance(v, np.ndarray) else v for v in values)
-        )
-        return dataclasses.replace(sample, weight=np.ones(len(rows)))
+        arrays = {k: v for k, v in vars(self).items() if np.ndim(v)}
+        drawn = {name: values[rows] for name, values in arrays.items()}
+        drawn["weight"] = np.ones(len(rows))
+        return dataclasses.replace(self, **drawn)
 
     def squares(self, planes):
         """Squared residuals of planes, `(..., p)` to `(..., n)`."""
@@ -71,7 +70,8 @@ class Rows:
 
 
 def canonical_rows(x, y, weight):
-    """Rows sorted by y, equal ones merged, and weights of mean one."""
+    """Rows that count, sorted by y, equal ones merged; mean weight one."""
+    x, y, weight = x[weight > 0], y[weight > 0], weight[weight > 0]
     order = np.argsort(y)
     first = np.ones(len(y), bool)
     if np.any(np.diff(y[order]) == 0):
@@ -108,25 +108,18 @@ def trimmed(squares, weight):
     return kept, np.einsum("sn,sn->s", kept, squares) / kept.sum(axis=1)
 
 
-def solve_normal_equations(gram, moment):
-    """`gram^-1 moment` for stacks `(..., p, p)` and `(..., p)`."""
+def weighted_least_squares(x, y, weight):
+    """Coefficients for each row of weights, `(..., n)` to `(..., p)`.
+
+    The rows `x` and `y` may be stacks, too.
+    """
+    weighted = weight[..., None, :] * np.swapaxes(x, -1, -2)
+    gram, moment = weighted @ x, weighted @ y[..., None]
     # The ridge has the size of rounding errors. It only matters in directions
     # without data.
     trace = np.trace(gram, axis1=-2, axis2=-1)[..., None, None]
-    ridge = (1e-13 * trace + 1e-300) * np.eye(gram.shape[-1])
-    return np.linalg.solve(gram + ridge, moment[..., None])[..., 0]
-
-
-def weighted_least_squares(x, y, weight):
-    """Coefficients for each row of weights, `(..., n)` to `(..., p)`."""
-    gram = (weight[..., None, :] * x.T) @ x
-    return solve_normal_equations(gram, (weight * y) @ x)
-
-
-def _planes_through(x, y):
-    transposed = np.swapaxes(x, -1, -2)
-    moment = (transposed @ y[..., None])[..., 0]
-    return solve_normal_equations(transposed @ x, moment)
+    ridge = (1e-13 * trace + 1e-300) * np.eye(x.shape[-1])
+    return np.linalg.solve(gram + ridge, moment)[..., 0]
 
 
 def concentrated(x, y, weight, rng):
@@ -141,7 +134,7 @@ def concentrated(x, y, weight, rng):
     # Systems of equations of all subsets are in memory together.
     subsets = min(2 * needed, _MOST_SUBSETS, max(_MOST_NUMBERS // p**2, 10))
     rows = draw_rows(weight, (subsets, min(p, len(x))), rng)
-    planes = _planes_through(x[rows], y[rows])
+    planes = weighted_least_squares(x[rows], y[rows], np.ones(rows.shape[1]))
     if p > 2:
         planes = np.vstack([planes, _least_absolute(x, y, weight)])
     if needed > _MOST_SUBSETS:

@@ -33,13 +33,13 @@ def test_planes_of_clean_subsets_survive(rng, columns):
 
 def test_subsets_of_many_columns_fit_the_memory(monkeypatch, rng):
     monkeypatch.setattr(starts, "_MOST_NUMBERS", 40 * 50**2)
-    shapes = []
+    shapes, draw_rows = [], starts.draw_rows
 
-    def through(x, y):
-        shapes.append(x.shape)
-        return np.zeros((len(x), x.shape[2]))
+    def recorded(weight, shape, rng):
+        shapes.append(shape)
+        return draw_rows(weight, shape, rng)
 
-    monkeypatch.setattr(starts, "_planes_through", through)
+    monkeypatch.setattr(starts, "draw_rows", recorded)
     x, y = rng.normal(size=(100, 50)), rng.normal(size=100)
     starts.concentrated(x, y, np.ones(100), np.random.RandomState(0))
-    assert shapes == [(40, 50, 50)]
+    assert shapes == [(40, 50)]
