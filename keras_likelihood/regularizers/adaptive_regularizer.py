@@ -1,7 +1,6 @@
 """The base of regularizers whose strength is learned."""
 
 import math
-import types
 import warnings
 from typing import Any
 
@@ -10,17 +9,18 @@ import numpy as np
 from keras import ops
 
 from keras_likelihood.backend.custom_gradient import scale_step
-from keras_likelihood.regularizers.copies import Copies
+from keras_likelihood.regularizers.one_per_weight import OnePerWeight
 
 _CHOICES = {
     "group": ("tensor", "input", "output", "weight"),
     "loss": ("nll", "mse"),
     "objective": ("evidence", "joint"),
 }
-_POSITIVE = ("initial_scale", "noise", "learning_rate_multiplier")
+_LEAST = {"num_examples": 1, "initial_scale": 0, "noise": 0}
+_LEAST |= {"learning_rate_multiplier": 0}
 
 
-class AdaptiveRegularizer(keras.Layer, keras.regularizers.Regularizer):
+class AdaptiveRegularizer(OnePerWeight, keras.regularizers.Regularizer):
     """Negative log-likelihood of the weights under a prior with a scale.
 
         penalty = factor * sum_j -log p(w_j | scale) / num_examples
@@ -80,32 +80,26 @@ class AdaptiveRegularizer(keras.Layer, keras.regularizers.Regularizer):
         name: str | None = None,
         **kwargs,
     ):
-        super().__init__(name=name, autocast=False, **kwargs)
-        self.num_examples = count = float(num_examples)
-        if not count > 1:
-            raise ValueError(f"`num_examples` must be > 1. Received: {count:g}")
+        super().__init__(name=name, **kwargs)
         self.group, self.loss, self.objective = group, loss, objective
         for name, allowed in _CHOICES.items():
             if (value := getattr(self, name)) not in allowed:
                 raise ValueError(
                     f"`{name}` must be one of {allowed}. Received: {value!r}"
                 )
+        self.num_examples = float(num_examples)
         self.initial_scale = initial_scale and float(initial_scale)
         self.noise = float(noise)
         self.learning_rate_multiplier = float(learning_rate_multiplier)
-        for name in _POSITIVE:
+        for name, least in _LEAST.items():
             value = getattr(self, name)
-            if value is not None and not 0 < value < float("inf"):
+            if value is not None and not least < value < math.inf:
                 raise ValueError(
-                    f"`{name}` must be a finite number > 0. Received: {value}"
+                    f"`{name}` must be a finite number > {least}. "
+                    f"Received: {value}"
                 )
         self.factor = 2.0 * noise**2 if loss == "mse" else 1.0
         """Factor of the negative log-likelihood in the penalty."""
-        # Keras does not track the attributes of a plain namespace.
-        self._links = types.SimpleNamespace(
-            weight=None, shape=None, is_learned=False
-        )
-        self._copies = Copies()
 
     def prior_nll(self, weight, scale):
         """`-log p(weight | scale)`, complete; shape of `weight`."""
@@ -132,12 +126,21 @@ class AdaptiveRegularizer(keras.Layer, keras.regularizers.Regularizer):
             given = {"trainable": trainable, "autocast": False, "name": name}
             return self.add_weight(shape, start, "float32", **given)
 
-        shape = _scale_shape(self.group, shape)
-        self.log_scale = add(
-            "log_scale", start, shape, self.objective == "joint"
-        )
+        shape, is_joint = self._scale_shape(shape), self.objective == "joint"
+        self.log_scale = add("log_scale", start, shape, is_joint)
         self.log_precision = add("log_precision", math.log(precision))
         self.freedom = add("freedom", -1.0)
+
+    def _scale_shape(self, shape):
+        if self.group in ("tensor", "weight"):
+            return shape if self.group == "weight" else (1,) * len(shape)
+        axis = len(shape) - (2 if self.group == "input" else 1)
+        if axis < 0:
+            raise ValueError(
+                f"group={self.group!r} needs a weight with that axis. "
+                f"Received: a weight of shape {shape}"
+            )
+        return tuple(n if i == axis else 1 for i, n in enumerate(shape))
 
     def load_own_variables(self, store):
         self._links.is_learned = True
@@ -152,53 +155,21 @@ class AdaptiveRegularizer(keras.Layer, keras.regularizers.Regularizer):
                 self.freedom.assign(freedom)
                 self.log_precision.assign(log_precision)
 
-    def get_build_config(self):
-        if self._links.shape is None:
-            return None
-        shapes = [c._links.shape for c in (self, *self._copies.made)]
-        return {"weight_shapes": [s and list(s) for s in shapes]}
-
-    def build_from_config(self, config):
-        known = config.get("weight_shapes") or [config.get("input_shape")]
-        if known[0] is not None:
-            self.build(tuple(known[0]))
-        for shape in known[1:]:
-            self._copies.make(self, shape)
-
-    def fits(self, weight) -> bool:
-        """Whether this object is free, and built for such a weight or not."""
-        links, shape = self._links, tuple(weight.shape)
-        return links.weight is None and links.shape in (None, shape)
-
-    def claim(self, weight):
-        """The object that regularizes this weight, with its scales made."""
-        owner = self
-        # A compiled JAX step passes bare arrays; by then the symbolic build
-        # has shown every weight as a variable.
-        if isinstance(weight, keras.Variable):
-            if self.fits(weight):
-                self._links.weight = weight
-            if self._links.weight is not weight:
-                owner = self._copies.claim(self, self._links.weight, weight)
-        if not owner.built:
-            owner.build(tuple(weight.shape))
-        return owner
-
     def expect_callback(self):
         """Says that a `LearnScales` callback moves the scales."""
         self._links.is_learned = True
 
     def _warn_if_not_learned(self):
-        if self._links.is_learned or not self.trainable:
+        needs_callback = self.trainable and self.objective == "evidence"
+        if self._links.is_learned or not needs_callback:
             return
-        if self.objective == "evidence":
-            warnings.warn(
-                f"The scale of {self.name} stays at its present value. "
-                "`LikelihoodModel.fit` learns it; for another model, add the "
-                "callback `keras_likelihood.regularizers.LearnScales` to "
-                "`fit`. Set `trainable = False` to keep the scale.",
-                stacklevel=4,
-            )
+        warnings.warn(
+            f"The scale of {self.name} stays at its present value. "
+            "`LikelihoodModel.fit` learns it; for another model, add the "
+            "callback `keras_likelihood.regularizers.LearnScales` to "
+            "`fit`. Set `trainable = False` to keep the scale.",
+            stacklevel=4,
+        )
         self._links.is_learned = True
 
     def __call__(self, weight):
@@ -263,8 +234,7 @@ class AdaptiveRegularizer(keras.Layer, keras.regularizers.Regularizer):
             )
 
     def get_config(self):
-        names = ("num_examples", *_CHOICES, *_POSITIVE)
-        own = {name: getattr(self, name) for name in names}
+        own = {name: getattr(self, name) for name in (*_CHOICES, *_LEAST)}
         return {**super().get_config(), **own}
 
     @classmethod
@@ -275,17 +245,3 @@ class AdaptiveRegularizer(keras.Layer, keras.regularizers.Regularizer):
             del config["trainable"]
             config["noise"] = config["noise"] or 1.0
         return cls(**config)
-
-
-def _scale_shape(group, shape):
-    if group == "tensor":
-        return (1,) * len(shape)
-    if group == "weight":
-        return shape
-    axis = len(shape) - (2 if group == "input" else 1)
-    if axis < 0:
-        raise ValueError(
-            f"group={group!r} needs a weight with that axis. "
-            f"Received: a weight of shape {shape}"
-        )
-    return tuple(n if i == axis else 1 for i, n in enumerate(shape))

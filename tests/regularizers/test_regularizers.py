@@ -306,7 +306,7 @@ def test_a_bias_has_no_inputs_to_group():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"num_examples": 1}, "`num_examples` must be > 1. Received: 1"),
+        ({"num_examples": 1}, "`num_examples` must be a finite number > 1"),
         ({"initial_scale": 0.0}, "`initial_scale` must be a finite number > 0"),
         ({"noise": -1.0}, "`noise` must be a finite number > 0"),
         ({"loss": "mae"}, "`loss` must be one of .* Received: 'mae'"),

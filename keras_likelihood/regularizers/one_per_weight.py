@@ -1,0 +1,102 @@
+"""A regularizer with variables for one weight, and copies for others."""
+
+import types
+
+import keras
+
+_ATTENTION_PARTS = {"query", "key", "value", "attention_output"}
+
+
+class OnePerWeight(keras.Layer):
+    """A layer that regularizes one weight, and copies itself for others.
+
+    A layer of Keras may give one regularizer to several of its weights.
+    """
+
+    def __init__(self, **kwargs):
+        super().__init__(autocast=False, **kwargs)
+        # Keras does not track the attributes of a plain namespace.
+        self._links = types.SimpleNamespace(
+            weight=None, shape=None, is_learned=False
+        )
+        self._copies = Copies(name="copies")
+
+    def get_build_config(self):
+        if self._links.shape is None:
+            return None
+        shapes = [c._links.shape for c in (self, *self._copies.made)]
+        return {"weight_shapes": list(map(list, shapes))}
+
+    def build_from_config(self, config):
+        # Version 0.1 has the shape of one weight.
+        first, *others = config.get("weight_shapes") or [config["input_shape"]]
+        self.build(tuple(first))
+        for shape in others:
+            self._copy(shape)
+
+    def _copy(self, shape):
+        copy = type(self).from_config(self.get_config())
+        copy.build(tuple(shape))
+        self._copies.made.append(copy)
+        return copy
+
+    def claim(self, weight):
+        """The object that regularizes this weight, with its variables made."""
+        # A compiled JAX step passes bare arrays; by then the symbolic build
+        # has shown every weight as a variable.
+        is_bare = not isinstance(weight, keras.Variable)
+        is_own = is_bare or weight is self._links.weight
+        owner = self if is_own else self._free_for(weight)
+        if not owner.built:
+            owner.build(tuple(weight.shape))
+        return owner
+
+    def _free_for(self, weight):
+        """This object or a copy, without a weight and of the right shape."""
+        first = self._links.weight
+        if first is not None and not _in_one_layer(first, weight):
+            raise ValueError(
+                f"{self.name} already regularizes {first.path} "
+                "and learns its scale. Give every weight a regularizer of its "
+                f"own. Received: {weight.path}"
+            )
+        shape = tuple(weight.shape)
+        free = [
+            owner
+            for owner in (self, *self._copies.made)
+            if owner._links.weight is None
+            and owner._links.shape in (None, shape)
+        ]
+        owner = free[0] if free else self._copy(shape)
+        owner._links.weight = weight
+        if owner is not self:
+            owner._links.is_learned = self._links.is_learned
+            weight.regularizer = owner
+        return owner
+
+
+class Copies(keras.Layer):
+    """Holds the copies that a regularizer makes of itself.
+
+    Keras forbids a layer to take in new layers after its `build`. This one
+    has none, so that `enable_lora` after training finds it open.
+    """
+
+    def __init__(self, **kwargs):
+        super().__init__(**kwargs)
+        self.made = []
+        # A model with an unbuilt layer is run once more before each use.
+        self.built = True
+
+
+def _in_one_layer(first, weight):
+    """Whether a saved file holds one regularizer for both weights.
+
+    It does for the parts of an attention layer, and for a kernel with its
+    LoRA weights. Other layers each save a regularizer of their own.
+    """
+    (*one, _), (*two, name) = first.path.split("/"), weight.path.split("/")
+    if one == two:
+        return name.startswith("lora_")
+    parts = {one[-1], two[-1]}
+    return one[:-1] == two[:-1] and parts <= _ATTENTION_PARTS
