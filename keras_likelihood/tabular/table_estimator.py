@@ -162,7 +162,7 @@ class TableEstimator(BaseEstimator):
         classes = len(getattr(self, "classes_", ())) or None
         labels = y if classes else None
         members = int(max(2, min(self.members, len(y) // 2)))
-        folds = training.Folds.deal(len(y), members, random, labels)
+        out = training.deal_rows(len(y), members, random, labels)
         budget = training.Budget(len(y), self.epochs)
         features = TableFeatures.learn(self.columns_, x, random)
         networks = MemberNetworks(
@@ -178,12 +178,12 @@ class TableEstimator(BaseEstimator):
             loss = NoisyLabelsLoss(DataParameter(len(y), dimension="element"))
         model = training.build(features, networks, budget, loss)
         networks.adapt(y, weight)
-        settings = folds, budget, random, self._show_round
+        settings = out, budget, random, self._show_round
         training.train(model, x, y, weight, *settings)
         rows = np.arange(len(y))
         if len(y) > _CALIBRATION_ROWS:
             rows = np.sort(random.choice(rows, _CALIBRATION_ROWS, False))
-        outputs, out = training.predict_rows(model, x[rows]), folds[rows].out
+        outputs, out = training.predict_rows(model, x[rows]), out[rows]
         held = training.out_of_fold(self.likelihood_, outputs, out)
         self.held_out_ = {"row": rows, "x": x[rows], "y": y[rows]}
         self.scores_ = {"rows": len(y), **self._judge(held, y[rows])}

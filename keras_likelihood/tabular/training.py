@@ -1,6 +1,5 @@
 """Trains the members of an ensemble, each without some of the rows."""
 
-import dataclasses
 import math
 from typing import Any
 
@@ -35,43 +34,20 @@ class Budget:
         self.weight_decay = 0.1 if few else 0.01
 
 
-@dataclasses.dataclass
-class Folds:
-    """Which rows each member of an ensemble does not train on.
+def deal_rows(rows: int, members: int, random, labels=None) -> np.ndarray:
+    """The members that do not train on each row, `(n, 1 or 2)`.
 
     A member leaves out its own fold and, if there are enough members, the next
     one. The mixture of those that leave out a row is its out-of-fold
-    prediction.
+    prediction. Folds are random, with equal shares of the classes in `labels`.
     """
-
-    fold: np.ndarray
-    members: int
-
-    @classmethod
-    def deal(cls, rows: int, members: int, random, labels=None) -> "Folds":
-        """Folds at random, with equal shares of the classes in `labels`."""
-        order = random.permutation(rows)
-        if labels is not None:
-            order = order[np.argsort(labels[order], kind="stable")]
-        fold = np.empty(rows, int)
-        fold[order] = np.arange(rows) % members
-        return cls(fold, members)
-
-    def __getitem__(self, rows) -> "Folds":
-        return Folds(self.fold[rows], self.members)
-
-    @property
-    def out(self) -> np.ndarray:
-        """The members that do not train on each row, `(n, 1 or 2)`."""
-        count = 2 if self.members >= 6 else 1
-        return (self.fold[:, None] - np.arange(count)) % self.members
-
-    @property
-    def held(self) -> np.ndarray:
-        """Whether a member does not train on a row, bool `(n, members)`."""
-        found = np.zeros((len(self.fold), self.members), bool)
-        np.put_along_axis(found, self.out, True, axis=1)
-        return found
+    order = random.permutation(rows)
+    if labels is not None:
+        order = order[np.argsort(labels[order], kind="stable")]
+    fold = np.empty(rows, int)
+    fold[order] = np.arange(rows) % members
+    count = 2 if members >= 6 else 1
+    return (fold[:, None] - np.arange(count)) % members
 
 
 def build(features, networks, budget: Budget, loss=None) -> LikelihoodModel:
@@ -110,12 +86,17 @@ def loss_of(likelihood) -> LikelihoodLoss:
     return LikelihoodLoss(likelihood)
 
 
-def train(model, x, y, weight, folds: Folds, budget: Budget, random, on_round):
-    """Trains all members; each keeps its best round on its held-out rows."""
-    targets = np.repeat(y[:, None], folds.members, axis=1)
-    weights = (weight[:, None] * ~folds.held).astype("float32")
+def train(model, x, y, weight, out, budget: Budget, random, on_round):
+    """Trains all members; each keeps its best round on its held-out rows.
+
+    `out` is what `deal_rows` returns.
+    """
+    members = np.arange(out.max() + 1)
+    is_out = (out[:, None] == members[:, None]).any(axis=2)
+    targets = np.repeat(y[:, None], len(members), axis=1)
+    weights = (weight[:, None] * ~is_out).astype("float32")
     judged = random.permutation(len(x))[:BATCH]
-    counted = weight[judged, None] * folds[judged].held + 1e-30
+    counted = weight[judged, None] * is_out[judged] + 1e-30
 
     def batches(order):
         """Batches of one size: another one would be compiled again."""

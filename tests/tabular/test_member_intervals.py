@@ -7,7 +7,7 @@ pytest.importorskip("sklearn")
 
 from keras_likelihood.likelihoods import Normal
 from keras_likelihood.recalibration.regression import Conformal
-from keras_likelihood.tabular.intervals import calibrated_intervals
+from keras_likelihood.tabular.regressor import calibrated_intervals
 
 MEMBERS = 8
 
