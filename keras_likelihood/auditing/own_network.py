@@ -8,6 +8,7 @@ import numpy as np
 
 from keras_likelihood.auditing import inputs as checks
 from keras_likelihood.data_parameters import DataParameter, indexed
+from keras_likelihood.layers.target_units import centre_and_spread
 from keras_likelihood.losses import NoisyLabelsLoss, StudentTLoss
 from keras_likelihood.models import LikelihoodModel
 
@@ -89,9 +90,7 @@ def train_for_audit(
     if task == "regression":
         y, units = checks.as_quantities(y), 1
         # One gross error would set the mean and the deviation of all.
-        middle = float(np.median(y))
-        spread = 1.4826 * float(np.median(np.abs(y - middle)))
-        spread = spread or float(y.std())
+        (middle,), (spread,) = centre_and_spread(y, 1)
         y = ((y - middle) / spread).astype("float32")
         loss = StudentTLoss(scale=learned)
     else:
@@ -113,7 +112,7 @@ def train_for_audit(
     history = model.fit(x, indexed(y), callbacks=[show], **options)
     if task == "classification":
         return OwnNetwork(model, learned, history)
-    answer = keras.layers.Rescaling(spread, middle)(outputs)
+    answer = keras.layers.Rescaling(float(spread), float(middle))(outputs)
     model = LikelihoodModel(inputs, answer)
     return OwnNetwork(model, learned.values() * spread, history)
 

@@ -144,10 +144,10 @@ def read_examples(model, path, args) -> dict:
 
 
 def _read_for_estimator(model, path, args):
+    from keras_likelihood import tabular
     from keras_likelihood.reading.tables import read_file
-    from keras_likelihood.tabular.loading import estimator_of
 
-    estimator = estimator_of(model)
+    estimator = tabular.load(model)
     columns = read_file(path)
     x = estimator.encode(columns)
     known = [column.name for column in estimator.columns_]

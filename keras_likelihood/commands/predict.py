@@ -31,11 +31,11 @@ def run(args) -> None:
     new = pathlib.Path(args.data).with_suffix(".predictions.csv")
     output = args.output = args.output or str(new)
     outputs.check_files(args, "output")
+    from keras_likelihood import tabular
     from keras_likelihood.reading.tables import read_file
-    from keras_likelihood.tabular.loading import estimator_of
 
     cells = read_file(regular_file(args.data))
-    model = estimator_of(load_model(args.model))
+    model = tabular.load(load_model(args.model))
     unlike = model.unlike_training(cells)
     columns = {
         "row": range(len(unlike)),

@@ -7,7 +7,7 @@ import numpy as np
 from keras.ops import convert_to_numpy
 
 from keras_likelihood.diagnosis.diagnosis import Finding
-from keras_likelihood.likelihoods import Bernoulli, Likelihood, Softmax
+from keras_likelihood.likelihoods import Bernoulli, Softmax
 from keras_likelihood.reading.endings import PROBABILITIES
 from keras_likelihood.reading.targets import are_probabilities, in_range
 
@@ -94,10 +94,9 @@ def check_targets(output) -> Iterator[Finding]:
 
 def check_labels(output) -> Iterator[Finding]:
     """Findings about labels outside of the classes."""
-    y = output.y
-    likelihood = output.likelihood or Likelihood
-    classes = output.prediction.shape[-1]
-    if issubclass(likelihood, Softmax) and classes == 1:
+    y, classes = output.y, output.prediction.shape[-1]
+    is_softmax = issubclass(output.likelihood, Softmax)
+    if is_softmax and classes == 1:
         yield Finding(
             "one_logit",
             f"The softmax{output.title} has one logit, so its only class has "
@@ -107,9 +106,9 @@ def check_labels(output) -> Iterator[Finding]:
             "each class.",
         )
         return
-    if issubclass(likelihood, Softmax) and y.shape != output.prediction.shape:
+    if is_softmax and y.shape != output.prediction.shape:
         wrong, allowed = ~in_range(y, classes), f"0 to {classes - 1}"
-    elif issubclass(likelihood, Softmax | Bernoulli):
+    elif issubclass(output.likelihood, Softmax | Bernoulli):
         # Soft targets lie between 0 and 1.
         wrong, allowed = (y < 0) | (y > 1), "0 to 1"
     else:
@@ -132,7 +131,7 @@ def check_labels(output) -> Iterator[Finding]:
 
 def check_logits(output) -> Iterator[Finding]:
     """Findings about probabilities in the place of logits."""
-    likelihood, p = output.likelihood or Likelihood, output.prediction
+    likelihood, p = output.likelihood, output.prediction
     # Values in [0, 1] may be logits, but not if a sigmoid made them.
     if issubclass(likelihood, Softmax | Bernoulli) and (
         output.kind in PROBABILITIES

@@ -176,20 +176,16 @@ def check_mean(model, x, output, batch_size) -> Iterator[Finding]:
     features = extractor.predict(x, batch_size=batch_size, verbose=0)
     if features.shape[:-1] != output.y.shape[:-1]:
         return
-    features = features.reshape(-1, features.shape[-1]).astype("float64")
-    step = -(-len(features) // _MOST_ROWS)
+    count = features.size // features.shape[-1]
     error = output.y - output.prediction
     size = np.broadcast_to(scale.values, output.y.shape)
     features, error, size = (
-        rows.reshape(len(features), -1)[::step]
+        rows.reshape(count, -1)[:: -(-count // _MOST_ROWS)].astype("float64")
         for rows in (features, error, size)
     )
-    saved = _saved(features, error.astype("float64"))
-    count, total = len(saved), float(np.mean(error**2))
-    spread = saved.std() / count**0.5
-    size = size.mean(axis=1)
-    is_large = size > np.median(size)
-    at_large = saved[is_large].sum() / max(saved.sum(), 1e-300)
+    saved, size = _saved(features, error), size.mean(axis=1)
+    total, spread = float(np.mean(error**2)), saved.std() / len(saved) ** 0.5
+    at_large = saved[size > np.median(size)].sum() / max(saved.sum(), 1e-300)
     share = float(saved.mean() / max(total, 1e-300))
     if share < _SAVED or saved.mean() < _ERRORS * spread or at_large < 0.8:
         return

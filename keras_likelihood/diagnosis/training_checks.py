@@ -13,10 +13,7 @@ from keras_likelihood.reading.reading import parameter_layers
 def check_training(model, outputs) -> Iterator[Finding]:
     """Findings about whether the parameters are and were trained."""
     trained = {id(v) for v in model.trainable_variables}
-    optimizer = getattr(model, "optimizer", None)
-    steps = 0
-    if optimizer is not None:
-        steps = int(convert_to_numpy(optimizer.iterations))
+    steps = int(convert_to_numpy(getattr(model.optimizer, "iterations", 0)))
     for output in outputs:
         # The loss does not learn what a head predicts.
         count = sum(p.source == "predicted" for p in output.parameters)
@@ -60,18 +57,13 @@ def _check_layer(name, layer, trained, steps, output=None):
 def _value(layer):
     """The mean value of a parameter, and whether it has left its start."""
     if isinstance(layer, PredictedParameter):
-        bias = layer.read(layer.bias)
-        value, now = layer.constraint(bias), convert_to_numpy(bias)
-        start = layer.constraint.inverse(layer.initial)
-        has_kernel = convert_to_numpy(layer.kernel).any()
-        rtol, atol = 1e-5, 1e-6
+        value = layer.constraint(layer.read(layer.bias))
+        start, has_kernel = layer.initial, convert_to_numpy(layer.kernel).any()
     else:
-        value = layer.value()
-        now, start, has_kernel = convert_to_numpy(value), layer.start, False
-        rtol, atol = 1e-6, 0.0
-    start = np.resize(np.asarray(start, "float32"), now.shape)
-    has_moved = has_kernel or not np.allclose(now, start, rtol, atol)
-    return float(np.mean(convert_to_numpy(value))), has_moved
+        value, start, has_kernel = layer.value(), layer.start, False
+    value = convert_to_numpy(value)
+    has_moved = not np.allclose(value, np.resize(start, value.shape), 1e-6)
+    return float(np.mean(value)), has_kernel or has_moved
 
 
 def _never_moved(name, evidence):

@@ -74,8 +74,7 @@ def _log_density(u, begin, step, wide):
     count = np.bincount(place, minlength=_GRID_POINTS).astype(float)
     reach = np.arange(_GRID_POINTS) * step / wide
     kernel = np.exp(-(np.concatenate([-reach[:0:-1], reach]) ** 2) / 2)
-    density = np.convolve(count, kernel, "full")
-    density = density[_GRID_POINTS - 1 : 2 * _GRID_POINTS - 1] / kernel.sum()
+    density = np.convolve(count, kernel, "valid") / kernel.sum()
     # This adds one row that is spread over the whole grid.
     return np.log(density + 1 / _GRID_POINTS) - np.log((len(u) + 1) * step)
 

@@ -2,6 +2,11 @@
 
 import contextlib
 import dataclasses
+import io
+import json
+import pathlib
+import tempfile
+import zipfile
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
@@ -12,12 +17,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from keras_likelihood.backend.registration import serializable
 from keras_likelihood.backend.threads import one_thread
+from keras_likelihood.backend.whole_files import replacing
 from keras_likelihood.constraints import Exp
 from keras_likelihood.layers import PredictedParameter
 from keras_likelihood.losses import LaplaceLoss
 from keras_likelihood.models import LikelihoodModel
 from keras_likelihood.outliers.detector import OutlierDetector
-from keras_likelihood.outliers.saving import load_detector, save_detector
 from keras_likelihood.outliers.standardising import measure, standardise
 
 
@@ -47,6 +52,9 @@ class RowNoise(keras.Layer):
         return inputs + level * keras.random.normal(shape, **options)
 
 
+_ARRAYS = ("mean_", "deviation_", "kept_", "decision_scores_", "labels_")
+_NEWER = ("middle_", "spread_")
+"""Arrays that files of version 0.1.0 lack."""
 _STEPS_A_ROUND = 50
 _SCORE_ROWS = 4096
 _BLOCK = 32
@@ -97,19 +105,65 @@ class ScaleDetector(OutlierDetector):
     """Makes the reconstruction of noisy rows `(batch, units)`, a tensor."""
     _more_arrays: ClassVar[tuple] = ()
     """Fitted arrays of a subclass, for files."""
-    _counts: ClassVar[tuple] = ("scale_units", "steps", "batch_size")
     callbacks: Sequence = dataclasses.field(default=(), init=False)
     """Further Keras callbacks of the training, which are not saved."""
 
     def save(self, path: str):
-        """Writes the fitted detector to a file."""
+        """Writes the fitted detector to a file.
+
+        It is a zip of the Keras model, arrays and options.
+        """
         check_is_fitted(self, "decision_scores_")
-        save_detector(self, path)
+        options = self.get_params()
+        if not isinstance(options["random_state"], int | None):
+            # A random state is not saved, because a fitted detector needs none.
+            options["random_state"] = None
+        about = {
+            "detector": type(self).__name__,
+            "options": options,
+            "threshold": self.threshold_,
+            "columns": self.n_features_in_,
+        }
+        arrays = io.BytesIO()
+        names = (*_ARRAYS, *_NEWER, *self._more_arrays)
+        np.savez(arrays, **{name: getattr(self, name) for name in names})
+        with (
+            replacing(path) as temporary,
+            tempfile.TemporaryDirectory() as folder,
+            zipfile.ZipFile(temporary, "w", zipfile.ZIP_DEFLATED) as file,
+        ):
+            model = pathlib.Path(folder, "model.keras")
+            self.model_.save(model)
+            file.write(model, "model.keras")
+            file.writestr("arrays.npz", arrays.getvalue())
+            file.writestr("detector.json", json.dumps(about))
 
     @classmethod
     def load(cls, path: str):
-        """Reads a detector that `save` wrote."""
-        return load_detector(cls, path)
+        """Reads a detector that `save` wrote. No code in the file runs."""
+        with zipfile.ZipFile(path) as file:
+            about = json.loads(file.read("detector.json"))
+            if about["detector"] != cls.__name__:
+                raise ValueError(
+                    f"The file must hold a {cls.__name__}. "
+                    f"Received: a {about['detector']}"
+                )
+            # Files of earlier versions have options of early stopping.
+            known = cls().get_params().keys() & about["options"].keys()
+            found = cls(**{name: about["options"][name] for name in known})
+            with np.load(io.BytesIO(file.read("arrays.npz"))) as arrays:
+                for name in (*_ARRAYS, *cls._more_arrays):
+                    setattr(found, name, arrays[name])
+                # With infinite spreads nothing is cut, as in that version.
+                endless = np.full_like(found.mean_, np.inf)
+                found.middle_ = arrays.get("middle_", found.mean_)
+                found.spread_ = arrays.get("spread_", endless)
+            with tempfile.TemporaryDirectory() as folder:
+                model = file.extract("model.keras", folder)
+                found.model_ = keras.saving.load_model(model)
+        found.threshold_ = about["threshold"]
+        found.n_features_in_ = about["columns"]
+        return found
 
     def _fit(self, x):
         self._check_options()
@@ -198,11 +252,12 @@ class ScaleDetector(OutlierDetector):
         return model
 
     def _check_options(self):
+        counts = [f.name for f in dataclasses.fields(self) if f.type is int]
         ranges = {
             "noise": (self.noise >= 0, ">= 0"),
             "dropout": (0 <= self.dropout < 1, "in [0, 1)"),
             "learning_rate": (self.learning_rate > 0, "> 0"),
-            **{n: (getattr(self, n) >= 1, ">= 1") for n in self._counts},
+            **{n: (getattr(self, n) >= 1, ">= 1") for n in counts},
         }
         for name, (fits, allowed) in ranges.items():
             if not fits:
@@ -268,8 +323,6 @@ class AutoencoderScale(ScaleDetector):
 
     hidden_units: int = 64
     noise: float = 1.0
-
-    _counts: ClassVar[tuple] = (*ScaleDetector._counts, "hidden_units")
 
     def _reconstruct(self, noisy, units, seed):
         h = dense(self.hidden_units, "relu")(noisy)

@@ -163,12 +163,10 @@ def _polish(problem, start: Solution) -> Solution:
         gradient = np.hstack([to_coefficients.T @ by_b, *others])
         return value / problem.total, gradient / problem.total
 
-    free: tuple = (None, None)
-    fixed: tuple = (0.0, 0.0)
+    free, fixed = (None, None), (0.0, 0.0)
     slope = fixed if problem.decay is None else free
-    change = fixed
-    if problem.restraint is None:
-        change = (RANGE[0] - start.restraint, RANGE[1] - start.restraint)
+    is_learned = problem.restraint is None
+    change = np.subtract(RANGE, start.restraint) if is_learned else fixed
     result = optimize.minimize(
         value_and_gradient,
         np.hstack([np.zeros(p), start.slopes, start.log_floor, 0.0]),

@@ -4,7 +4,7 @@ It needs SciPy and scikit-learn.
 """
 
 from keras_likelihood.tabular.classifier import Classifier
-from keras_likelihood.tabular.loading import load
 from keras_likelihood.tabular.regressor import Regressor
+from keras_likelihood.tabular.table_estimator import load
 
 __all__ = ["Classifier", "Regressor", "load"]

@@ -1,6 +1,7 @@
 """What the estimators for tables share."""
 
 import dataclasses
+from typing import Any
 
 import keras
 import numpy as np
@@ -12,12 +13,13 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
+from keras_likelihood import likelihoods
 from keras_likelihood.backend import columns
 from keras_likelihood.data_parameters import DataParameter
 from keras_likelihood.layers.member_networks import MemberNetworks
 from keras_likelihood.layers.table_features import TableFeatures, features_of
 from keras_likelihood.losses import NoisyLabelsLoss
-from keras_likelihood.reading import tables
+from keras_likelihood.reading import load_model, tables
 from keras_likelihood.reading.targets import as_weight
 from keras_likelihood.tabular import targets, training
 
@@ -202,7 +204,7 @@ class TableEstimator(BaseEstimator):
             print(f"training: round {done} of {rounds}", flush=True)
 
     def _about(self):
-        """What the file of the model says about the estimator."""
+        """What `load` needs besides the model, in JSON types."""
         settings = self.get_params()
         if not isinstance(self.random_state, int | np.integer):
             settings["random_state"] = None
@@ -275,3 +277,26 @@ class TableEstimator(BaseEstimator):
         from keras_likelihood.tabular.report import write_report
 
         return write_report(self, path)
+
+
+def load(path):
+    """Reads a `Regressor` or `Classifier` that `save` wrote.
+
+    Args:
+        path: the path of the `.keras` file, or its `keras.Model`.
+    """
+    model = load_model(path)
+    features = features_of(model)
+    about = features.about
+    kinds = {kind.__name__: kind for kind in TableEstimator.__subclasses__()}
+    found: Any = kinds[about["estimator"]](**about["settings"])
+    found.model_, found.columns_ = model, features.columns
+    found.scores_ = about["scores"]
+    found.likelihood_ = likelihoods.get(about["likelihood"])
+    found.n_features_in_ = len(found.columns_)
+    if about["has_names"]:
+        names = [column.name for column in found.columns_]
+        found.feature_names_in_ = np.array(names, dtype=object)
+    if about["classes"]:
+        found.classes_ = np.array(about["classes"])
+    return found
