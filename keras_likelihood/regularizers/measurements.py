@@ -9,7 +9,7 @@ import numpy as np
 from keras import ops
 
 from keras_likelihood.backend.gradients import GradientFold
-from keras_likelihood.evidence.fisher import FisherInformation, stacked
+from keras_likelihood.evidence.fisher import FisherInformation
 from keras_likelihood.regularizers.noise_prior import learned_noise
 from keras_likelihood.regularizers.rules import Evidence, HeldOut
 
@@ -59,13 +59,12 @@ class Measurements:
         count = len(keras.tree.flatten(drawn)[0])
         order = np.random.default_rng(self._seed).permutation(count)
         size = min(count, _BATCH)
-        shuffled = keras.tree.map_structure(lambda a: a[order], drawn)
-        batches = stacked(shuffled, count // size, size)
+        batches = order[: count - count % size].reshape(-1, 1, size)
         return [
             keras.tree.map_structure(
-                lambda a, i=i: ops.convert_to_tensor(a[i : i + 1]), batches
+                lambda a, rows=rows: ops.convert_to_tensor(a[rows]), drawn
             )
-            for i in range(count // size)
+            for rows in batches
         ]
 
     def prepare(self, rules: list):
@@ -128,7 +127,5 @@ class Measurements:
 
     def _noise_scale(self):
         noise = learned_noise(self._model)
-        if noise is None:
-            return 1.0
-        value = ops.convert_to_numpy(noise.value()).astype("float64")
+        value = 1.0 if noise is None else noise.latest
         return float(np.exp(np.mean(np.log(value))))
