@@ -157,9 +157,8 @@ def judge_labels(reading, y, data_parameter) -> AuditReport:
     y = as_labels(y, reading.prediction.shape)
     # What an example learned of its own label would excuse it.
     shared = reading.without_data_parameters()
-    p = keras.ops.convert_to_numpy(shared.distribution().mean())
-    if p.shape[1] == 1:
-        p = np.concatenate([1 - p, p], axis=1)
+    p = keras.ops.convert_to_numpy(shared.distribution().class_probabilities())
+    p = p.reshape(len(y), -1)
     nll = shared.nll(y)
     memory, temperature = learned_values(reading, data_parameter, len(y))
     if memory is not None:
