@@ -78,13 +78,13 @@ def losses():
     from keras import ops
 
     from keras_likelihood.likelihoods import Normal, RobustRho
-    from keras_likelihood.likelihoods.log_partition import tabulated
+    from keras_likelihood.likelihoods.log_partition import value_and_slope
 
     step = LARGEST_SHAPE / KNOTS
     knots = step * np.arange(KNOTS + 1)
-    values, slopes = tabulated(knots)
-    values = ops.convert_to_tensor(values, dtype="float32")
-    tangents = ops.convert_to_tensor(slopes * step, dtype="float32")
+    knots = ops.convert_to_tensor(knots, dtype="float32")
+    values, slopes = value_and_slope(knots)
+    tangents = slopes * step
 
     def normal(y, prediction, shape, scale):
         return ops.mean(Normal(prediction, scale=scale).nll(y))

@@ -16,7 +16,6 @@ import functools
 import math
 import pathlib
 
-import keras
 import numpy as np
 from keras import ops
 
@@ -46,11 +45,6 @@ def log_partition(shape):
     return _log_partition(ops.convert_to_tensor(shape))
 
 
-def tabulated(shape: np.ndarray):
-    """`(log Z, d log Z / d shape)` of a NumPy array, from the stored table."""
-    return value_and_slope(np.asarray(shape, dtype="float64"), np)
-
-
 @functools.cache
 def _table(dtype):
     """Power coefficients of log Z on the pieces of w, below 2 and above 2.
@@ -69,25 +63,22 @@ def _table(dtype):
     return rows.astype(dtype), len(sides[0])
 
 
-def value_and_slope(shape, xp=ops):
+def value_and_slope(shape):
     """`(log Z, d log Z / d shape)`, without automatic gradient."""
+    dtype = ops.dtype(shape)
     # Arithmetic with zeros and ones is much faster than a selection.
-    cast, bounded = (np.asarray, np.clip) if xp is np else (ops.cast, clip)
-    dtype = keras.backend.standardize_dtype(shape.dtype)
-    below = cast(shape < 2, dtype)
+    below = ops.cast(shape < 2, dtype)
     lowest, highest = POSITIONS["above"]
     # A zero or infinite gap has no logarithm.
-    gap = bounded(xp.abs(shape - 2), math.exp(lowest), math.exp(highest + 1))
-    base = bounded(shape, 0.0, 2.0) + MARGIN
-    w = bounded(xp.log(gap / base), lowest, highest)
+    gap = clip(ops.abs(shape - 2), math.exp(lowest), math.exp(highest + 1))
+    base = clip(shape, 0.0, 2.0) + MARGIN
+    w = clip(ops.log(gap / base), lowest, highest)
     rows, count_below = _table(dtype)
     position = w * PIECES
-    piece = xp.floor(position)
+    piece = ops.floor(position)
     t = position - piece
     row = piece - round(lowest * PIECES) + count_below * (1 - below)
-    row = cast(row, "int32")
-    columns = np.moveaxis(rows[row], -1, 0) if xp is np else lookup(rows, row)
-    *lower, below_top, top = columns
+    *lower, below_top, top = lookup(rows, ops.cast(row, "int32"))
     by_w, value = top, top * t + below_top
     for coefficient in reversed(lower):
         by_w = by_w * t + value

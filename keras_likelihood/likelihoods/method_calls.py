@@ -27,20 +27,6 @@ _FEWEST_ROWS = 256
 """Fewer rows are padded to this number."""
 
 
-def widened(function):
-    """`function` of tensors, computed in float32 if they are narrower."""
-
-    @functools.wraps(function)
-    def call(*inputs):
-        dtype = ops.dtype(inputs[0])
-        if dtype in WIDE:
-            return function(*inputs)
-        wide = (ops.cast(x, "float32") for x in inputs)
-        return ops.cast(function(*wide), dtype)
-
-    return call
-
-
 def as_floating(x):
     """A tensor of real numbers, in the default precision unless it has one."""
     x = ops.convert_to_tensor(x)

@@ -6,7 +6,7 @@ from keras import ops
 
 from keras_likelihood.backend import elementary
 from keras_likelihood.likelihoods import RobustRho
-from keras_likelihood.likelihoods.log_partition import tabulated
+from keras_likelihood.likelihoods.log_partition import log_partition
 from tests.autodiff import gradients
 
 POSITIVE = np.concatenate([[0.0], np.logspace(-30, 37, 20_001)])
@@ -56,6 +56,7 @@ def test_the_likelihood_is_the_same(rng):
     )
     a = np.maximum(wide[1], 1e-9)
     rho = b / a * np.expm1(a / 2 * np.log1p(s / b))
-    expected = rho + np.log(wide[2]) + tabulated(wide[1])[0]
+    constant = ops.convert_to_numpy(log_partition(inputs[1]))
+    expected = rho + np.log(wide[2]) + constant
     np.testing.assert_allclose(found[0], expected, rtol=3e-6, atol=1e-6)
     assert np.all(np.isfinite(found[2]))

@@ -5,7 +5,9 @@ import numpy as np
 import pytest
 from keras import ops
 
-from keras_likelihood.likelihoods.rho import rho
+from keras_likelihood.likelihoods import RobustRho
+from keras_likelihood.likelihoods.log_partition import value_and_slope
+from keras_likelihood.likelihoods.robust_rho import evaluate
 from tests.autodiff import (
     central_differences,
     gradients,
@@ -17,7 +19,13 @@ SHAPES += [2, 2.001, 2.1, 2.5, 3, 4, 8]
 
 
 def loss(x, shape, scale=1.0):
-    return ops.convert_to_numpy(rho(x, shape=shape, scale=scale))
+    """Rho, the NLL without its normalizer."""
+    tensors = (ops.convert_to_tensor(v, dtype=x.dtype) for v in (shape, scale))
+    return ops.convert_to_numpy(evaluate(ops.convert_to_tensor(x), *tensors)[0])
+
+
+def nll(x, shape, scale):
+    return RobustRho(ops.zeros_like(x), shape=shape, scale=scale).nll(x)
 
 
 def exact(x, shape, scale):
@@ -59,53 +67,66 @@ def test_float32_matches_forty_digits(shape):
     scale = np.full_like(x, 0.7)
     oracle = [exact(*p) for p in zip(x, shapes, scale, strict=True)]
     value, by_x, by_shape, by_scale = np.array(oracle).T
-    np.testing.assert_allclose(loss(x, shapes, scale), value, rtol=2e-6)
-    found = gradients(rho, x, shapes, scale)
-    np.testing.assert_allclose(found[0], by_x, rtol=5e-6)
-    np.testing.assert_allclose(found[2], by_scale, rtol=5e-6)
+    # The exponents of large shapes multiply rounding errors.
+    exactly = 2e-6 if shape <= 3 else 8e-6
+    np.testing.assert_allclose(loss(x, shapes, scale), value, rtol=exactly)
+    found = gradients(nll, *(v[:, None] for v in (x, shapes, scale)))
+    found = [v[:, 0] for v in found]
+    np.testing.assert_allclose(found[0], by_x, rtol=4 * exactly)
+    np.testing.assert_allclose(
+        found[2], by_scale + 1 / scale, rtol=4 * exactly, atol=1e-6
+    )
     if shape == 2:
         assert np.all(np.isfinite(found[1]))
         return
+    slope = value_and_slope(ops.convert_to_tensor(shapes))[1]
+    by_shape = by_shape + ops.convert_to_numpy(slope)
     error = np.abs(found[1] - by_shape)
     assert np.all((error <= 1e-6) | (error <= 1e-4 * np.abs(by_shape)))
 
 
 def test_float64_gradients_match_differences(rng, double_precision):
     x = rng.normal(size=12) * 3
-    shape = np.array([-3, -1, 0, 1e-5, 0.3, 1, 1.6, 1.8, 1.99, 2.2, 3, 6.0])
+    shape = [1e-4, 1e-3, 0.02, 0.3, 1, 1.6, 1.8, 1.99, 2.2, 3, 4.5, 6.0]
     scale = rng.uniform(0.5, 2, size=12)
-    expected = central_differences(rho, x, shape, scale, step=1e-6)
-    found = gradients(rho, x, shape, scale)
+    shape = np.array(shape)
+    expected = central_differences(nll, x, shape, scale, step=1e-6)
+    found = gradients(nll, x, shape, scale)
     for mine, oracle in zip(found, expected, strict=True):
         np.testing.assert_allclose(mine, oracle, rtol=1e-6, atol=1e-8)
 
 
+@pytest.mark.parametrize("draws", [(), (2,)])
 @pytest.mark.parametrize(
     "shape_of_shape, shape_of_scale",
-    [((), ()), ((1,), (4,)), ((3, 1), ()), ((3, 4), (1, 4)), ((1, 1), (3, 4))],
+    [((), ()), ((1, 1), (1, 4)), ((3, 1), ()), ((3, 4), (1, 4))],
 )
 def test_gradients_are_summed_to_the_parameters(
-    shape_of_shape, shape_of_scale, rng
+    shape_of_shape, shape_of_scale, draws, rng
 ):
-    x = rng.normal(size=(3, 4)).astype("float32")
+    x = rng.normal(size=(*draws, 3, 4)).astype("float32")
     shape = rng.uniform(0.2, 2.8, size=shape_of_shape).astype("float32")
     scale = rng.uniform(0.5, 2, size=shape_of_scale).astype("float32")
-    found = gradients(rho, x, shape, scale)
+
+    def around_zero(x, shape, scale):
+        none = ops.zeros((3, 4), dtype=x.dtype)
+        return RobustRho(none, shape=shape, scale=scale).nll(x)
+
+    found = gradients(around_zero, x, shape, scale)
     full = gradients(
-        rho, x, *(np.broadcast_to(p, x.shape).copy() for p in (shape, scale))
+        nll, x, *(np.broadcast_to(p, x.shape).copy() for p in (shape, scale))
     )
     np.testing.assert_allclose(found[0], full[0], rtol=1e-5)
     for mine, each, parameter in zip(
         found[1:], full[1:], (shape, scale), strict=True
     ):
         assert mine.shape == parameter.shape
-        axes = tuple(range(2 - parameter.ndim)) + tuple(
-            i + 2 - parameter.ndim
-            for i, size in enumerate(parameter.shape)
-            if size == 1
+        missing = x.ndim - parameter.ndim
+        axes = tuple(range(missing)) + tuple(
+            i + missing for i, size in enumerate(parameter.shape) if size == 1
         )
         total = each.sum(axis=axes).reshape(parameter.shape)
-        np.testing.assert_allclose(mine, total, rtol=1e-4, atol=1e-6)
+        np.testing.assert_allclose(mine, total, rtol=1e-4, atol=1e-5)
 
 
 def test_it_is_a_loss(grid):
@@ -168,26 +189,17 @@ def test_special_shapes_are_named_losses(shape, named):
     np.testing.assert_allclose(loss(x, near, 1.5), oracle, rtol=1e-4)
 
 
-@pytest.mark.parametrize("shape", [-np.inf, -2, 0, 1, 1.8, 2, 3, 8, np.inf])
+@pytest.mark.parametrize("shape", [0, 1, 1.8, 2, 3, 8, np.inf])
 @pytest.mark.parametrize("x", [0.0, 1e-30, 1e4, 1e15, 1e30])
 def test_gradients_stay_finite(shape, x):
     arrays = [np.full(2, v, "float32") for v in (x, shape, 0.5)]
-    found, slopes = values_and_gradients(rho, *arrays)
+    found, slopes = values_and_gradients(nll, *arrays)
     assert np.all(np.isfinite(found))
-    for gradient in slopes:
-        assert np.all(np.isfinite(gradient))
-        if x == 0:
-            np.testing.assert_array_equal(gradient, 0)
-
-
-def test_half_precision_is_computed_in_single():
-    x = np.array([0.01, 0.5, 30.0], "float16")
-    found = loss(x, 1.0)
-    assert found.dtype == np.float16
-    oracle = np.sqrt(x.astype("float64") ** 2 + 1) - 1
-    np.testing.assert_allclose(found, oracle, rtol=1e-3)
+    assert np.all(np.isfinite(slopes))
+    if x == 0:
+        np.testing.assert_array_equal(slopes[0], 0)
 
 
 def test_a_scale_that_is_not_positive_is_an_error():
     with pytest.raises(ValueError, match="`scale`.*> 0.*Received: -1"):
-        rho(np.ones(2), scale=-1.0)
+        RobustRho(np.ones(2), scale=-1.0)
