@@ -23,7 +23,7 @@ _SHORT_NAMES = {
     "Ensemble": "models",
     "LikelihoodModel": "models",
     "audit": "auditing",
-    "censored": "likelihoods.censored_targets",
+    "censored": "likelihoods.censored",
     "compare": "comparison",
     "diagnose": "diagnosis",
     "indexed": "data_parameters",

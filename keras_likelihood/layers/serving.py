@@ -12,9 +12,7 @@ from keras import ops
 from keras_likelihood import likelihoods
 from keras_likelihood.backend.registration import serializable
 from keras_likelihood.likelihoods import Softmax
-from keras_likelihood.likelihoods.ensemble_distribution import (
-    EnsembleDistribution,
-)
+from keras_likelihood.likelihoods.mixture import EnsembleDistribution
 from keras_likelihood.likelihoods.output import distribution_of
 
 

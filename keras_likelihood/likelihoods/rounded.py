@@ -4,9 +4,9 @@ from typing import ClassVar
 
 from keras import ops
 
+from keras_likelihood.likelihoods.parametrized import Wrapper
 from keras_likelihood.likelihoods.special import floor
 from keras_likelihood.likelihoods.tails import log_probability
-from keras_likelihood.likelihoods.wrapper import Wrapper
 
 
 class Rounded(Wrapper):

@@ -8,6 +8,7 @@ from keras import ops
 from keras_likelihood.backend.clip import clip
 from keras_likelihood.backend.gradients import value_and_gradient
 from keras_likelihood.likelihoods import expectations
+from keras_likelihood.likelihoods.parametrized import Wrapper
 from keras_likelihood.likelihoods.special import smallest
 from keras_likelihood.likelihoods.tails import (
     EMPTY,
@@ -15,7 +16,6 @@ from keras_likelihood.likelihoods.tails import (
     log_hazard,
     log_probability,
 )
-from keras_likelihood.likelihoods.wrapper import Wrapper
 
 
 class Truncated(Wrapper):

@@ -1,9 +1,7 @@
 """Models that train their likelihoods, and models made from them."""
 
 from keras_likelihood.backend.processes import joint_training
-from keras_likelihood.likelihoods.ensemble_distribution import (
-    EnsembleDistribution,
-)
+from keras_likelihood.likelihoods.mixture import EnsembleDistribution
 from keras_likelihood.models.calibrated_models import (
     ConformalClassifier,
     ConformalRegressor,

@@ -7,8 +7,7 @@ from keras import ops
 
 from keras_likelihood.backend.registration import serializable
 from keras_likelihood.evidence import prior_scales
-from keras_likelihood.likelihoods.laplace import Laplace
-from keras_likelihood.likelihoods.normal import Normal
+from keras_likelihood.likelihoods.location_scale import Laplace, Normal
 from keras_likelihood.regularizers.adaptive_regularizer import (
     AdaptiveRegularizer,
 )

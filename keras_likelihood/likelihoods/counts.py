@@ -1,0 +1,291 @@
+"""Likelihoods of counts."""
+
+import math
+
+import keras
+from keras import ops
+
+from keras_likelihood.backend.clip import clip
+from keras_likelihood.backend.operations import draw_poisson, seed_generator
+from keras_likelihood.backend.rows import value_and_gradient
+from keras_likelihood.constraints import AffineSigmoid, Softplus
+from keras_likelihood.likelihoods.incomplete import beta_tails, gamma_tails
+from keras_likelihood.likelihoods.inversion import solve_count
+from keras_likelihood.likelihoods.likelihood import Likelihood, get
+from keras_likelihood.likelihoods.parameter import Parameter
+from keras_likelihood.likelihoods.parametrized import Wrapper
+from keras_likelihood.likelihoods.special import (
+    HALF_LOG_2_PI,
+    as_mean,
+    floor,
+    relative_entropy,
+    stirling_remainder,
+)
+from keras_likelihood.likelihoods.tails import EMPTY, log_add
+
+
+class CountLikelihood(Likelihood):
+    """A distribution of counts 0, 1, 2, ... whose mean is the prediction.
+
+    The prediction must be `>= 0`. Heads make sure of it. A stock model needs
+    an activation such as `"softplus"`. The NLL of a negative prediction is
+    NaN. A prediction below 1e-15 counts as 1e-15.
+
+    A subclass defines `count_nll`, `count_log_tails`, `variance`,
+    `information` and `sample`.
+    """
+
+    is_discrete = True
+    prediction_constraint = Softplus(floor=1e-8)
+    allowed = "whole numbers >= 0"
+
+    def count_nll(self, y):
+        """NLL of the whole numbers `y >= 0`."""
+        raise NotImplementedError
+
+    def count_log_tails(self, y):
+        """Logarithms of `P(Y <= y)` and `P(Y > y)`, for whole `y >= 0`."""
+        raise NotImplementedError
+
+    @property
+    def _mean(self):
+        return as_mean(self.prediction)
+
+    def nll(self, y):
+        """Negative log-likelihood of counts, and NaN for any other `y`."""
+        y = self._check_target(y)
+        possible = self.is_possible(y)
+        nll = self.count_nll(ops.where(possible, y, ops.zeros_like(y)))
+        return self._or_nan(nll, possible & (self.prediction >= 0))
+
+    @classmethod
+    def is_possible(cls, y):
+        # The remainder of infinity is NaN.
+        return (y >= 0) & (y % 1 == 0)
+
+    def log_tail(self, y, upper):
+        return self._log_tail(floor(self._check_target(y)), upper)
+
+    def _log_tail(self, y, upper):
+        below, above = self.count_log_tails(clip(y, 0.0, 1e30))
+        found = ops.where(upper, above, below)
+        return ops.where(y < 0, ops.where(upper, 0.0, EMPTY), found)
+
+    def _solve(self, log_p, upper):
+        deviation = ops.sqrt(self.variance())
+        # Cantelli's inequality bounds the median. The tails are exponential.
+        depth = clip(2 - log_p, 0.0, 1e4)
+        reach = depth * (deviation + self.variance() / self._mean + 2)
+        high = floor(self._mean + deviation + reach) + 2
+        low = -1 + ops.zeros_like(high)
+        found = solve_count(
+            lambda y: self._log_tail(y, upper), log_p, upper, low, high
+        )
+        is_end = ops.logical_and(upper, log_p == -math.inf)
+        return ops.where(is_end, math.inf, found)
+
+    def mean(self):
+        return self.prediction
+
+
+class Poisson(CountLikelihood):
+    """Poisson distribution of counts.
+
+        nll(y) = prediction - y log(prediction) + log(y!)
+
+    Without the last term, which does not depend on the prediction, it is
+    Keras' `"poisson"` loss.
+
+    Args:
+        prediction: mean, `>= 0`, `(batch, ..., units)`.
+    """
+
+    parameters = ()
+
+    def count_nll(self, y):
+        return relative_entropy(y, self._mean) + log_factorial_excess(y)
+
+    def count_log_tails(self, y):
+        """`P(Y <= y) = P(G > prediction)` with G gamma of shape y + 1."""
+        below, above = gamma_tails(y + 1, self._mean)
+        return above, below
+
+    def variance(self):
+        return self._mean
+
+    def information(self):
+        return 1 / self._mean
+
+    def sample(self, count=None, seed=None):
+        mean = ops.broadcast_to(self._mean, self._sample_shape(count))
+        return draw_poisson(mean, seed)
+
+    def _as_tfp(self, tfp):
+        return tfp.Poisson(self.prediction)
+
+
+def log_factorial_excess(y):
+    """`log(y!) - y log(y) + y` for whole numbers `y >= 0`."""
+    positive = ops.where(y > 0, y, ops.ones_like(y))
+    excess = 0.5 * ops.log(positive) + HALF_LOG_2_PI
+    excess = excess + stirling_remainder(positive)
+    return ops.where(y > 0, excess, ops.zeros_like(y))
+
+
+class NegativeBinomial(CountLikelihood):
+    """Negative binomial distribution of counts.
+
+        variance = prediction + dispersion * prediction^2
+        nll(y)   = (y + r) log(1 + dispersion * prediction)
+                   - y log(dispersion * prediction)
+                   + log G(r) + log(y!) - log G(y + r)
+
+    Here `r = 1 / dispersion` and G is the gamma function. It is a Poisson
+    distribution whose mean follows a gamma distribution. As the dispersion
+    goes to 0, it becomes the Poisson distribution. Statistics packages call
+    this form NB2 and the dispersion alpha.
+
+    Args:
+        prediction: mean, `>= 0`, `(batch, ..., units)`.
+        dispersion: `> 0`. Values below 1e-12 count as 1e-12. Defaults to 1.
+    """
+
+    parameters = (Parameter("dispersion", Softplus(floor=1e-6), initial=1.0),)
+
+    @property
+    def _dispersion(self):
+        return clip(self.dispersion, 1e-12, 1e12)
+
+    def count_nll(self, y):
+        dispersion, mean = self._dispersion, self._mean
+        r = 1 / dispersion
+        at_zero = r * ops.log1p(dispersion * mean)
+        # A binomial probability of r among r + y; see Loader (2000).
+        positive = ops.where(y > 0, y, ops.ones_like(y))
+        stretch = 1 + dispersion * mean
+        grown = (1 + dispersion * positive) / stretch
+        shift = (mean - positive) / stretch
+        above_zero = (
+            relative_entropy(r, r * grown, -shift)
+            + relative_entropy(positive, mean * grown, shift)
+            + stirling_remainder(r)
+            + stirling_remainder(positive)
+            - stirling_remainder(r + positive)
+            + 0.5 * ops.log(positive)
+            + 0.5 * ops.log1p(dispersion * positive)
+            + HALF_LOG_2_PI
+        )
+        return ops.where(y > 0, above_zero, at_zero)
+
+    def count_log_tails(self, y):
+        """`P(Y <= y) = P(B <= p)` with B beta of shapes r and y + 1."""
+        odds = self._dispersion * self._mean
+        return beta_tails(
+            1 / self._dispersion, y + 1, 1 / (1 + odds), odds / (1 + odds)
+        )
+
+    def variance(self):
+        return self._mean * (1 + self._dispersion * self._mean)
+
+    def information(self):
+        return 1 / self.variance()
+
+    def sample(self, count=None, seed=None):
+        seed = seed_generator(seed)
+        shape = self._sample_shape(count)
+        r = ops.broadcast_to(1 / self._dispersion, shape)
+        gamma = self._draw(keras.random.gamma, shape, r, seed=seed)
+        return draw_poisson(self._mean * gamma / r, seed)
+
+    def _as_tfp(self, tfp):
+        odds = self.dispersion * self.prediction
+        return tfp.NegativeBinomial(1 / self.dispersion, logits=ops.log(odds))
+
+
+_ZERO = Parameter(
+    "zero_probability", AffineSigmoid(0.0, 1.0), initial=0.1, below=1.0
+)
+
+
+class ZeroInflated(Wrapper, CountLikelihood):
+    """Any likelihood of counts, with additional zeros.
+
+        P(0) = zero_probability + (1 - zero_probability) P_count(0)
+        P(y) = (1 - zero_probability) P_count(y)    for y > 0
+
+    The prediction is the mean of all outcomes, so that metrics keep their
+    meaning. The mean of the counts alone is
+    `prediction / (1 - zero_probability)`.
+
+    ```python
+    ZeroInflated(Poisson)
+    ZeroInflated("negative_binomial")
+    ```
+
+    Args:
+        likelihood: a `CountLikelihood` or its name.
+
+    A call on the class that this makes takes
+
+        prediction: mean, `>= 0`, `(batch, ..., units)`.
+        **parameters: parameters of the likelihood, and `zero_probability` in
+            (0, 1), which defaults to 0.1.
+    """
+
+    example = "poisson"
+
+    @classmethod
+    def define(cls, likelihood):
+        inner = get(likelihood)
+        if not issubclass(inner, CountLikelihood) or _ZERO in inner.parameters:
+            raise ValueError(
+                "ZeroInflated needs a likelihood of counts, such as 'poisson' "
+                f"or 'negative_binomial'. Received: {inner.name()!r}"
+            )
+        parameters = (*inner.parameters, _ZERO)
+        return {**cls.attributes_of(inner), "parameters": parameters}
+
+    @property
+    def _zero(self):
+        return clip(self.zero_probability, 1e-7, 1 - 1e-6)
+
+    @property
+    def inner(self):
+        """The distribution of the counts, around their own mean."""
+        return self._around(self._mean / (1 - self._zero))
+
+    def count_nll(self, y):
+        inner, zero = self.inner, self._zero
+        p = ops.exp(-inner.count_nll(ops.zeros_like(y)))
+        at_zero = -ops.log(zero + (1 - zero) * p)
+        positive = ops.where(y > 0, y, ops.ones_like(y))
+        above_zero = inner.count_nll(positive) - ops.log1p(-zero)
+        return ops.where(y > 0, above_zero, at_zero)
+
+    def count_log_tails(self, y):
+        below, above = self.inner.count_log_tails(y)
+        rest = ops.log1p(-self._zero)
+        return log_add(ops.log(self._zero), rest + below), rest + above
+
+    def variance(self):
+        inner = self.inner
+        given = inner.variance() + self._zero * ops.square(inner.prediction)
+        return (1 - self._zero) * given
+
+    def information(self):
+        """That of the counts alone, minus what the additional zeros hide."""
+        inner, rest = self.inner, 1 - self._zero
+        none = ops.zeros_like(self.prediction)
+        nll, (slope,) = value_and_gradient(
+            lambda mean: self._around(mean).count_nll(none), [inner.prediction]
+        )
+        p = ops.exp(-nll)
+        square = ops.square(slope) * p
+        zeros = rest * p / (self._zero + rest * p)
+        return (inner.information() - square * (1 - zeros)) / rest
+
+    def sample(self, count=None, seed=None):
+        seed = seed_generator(seed)
+        drawn = self.inner.sample(count, seed=seed)
+        is_zero = self._uniform(count, seed) < self._zero
+        return ops.where(is_zero, 0.0, drawn)

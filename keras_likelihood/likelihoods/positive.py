@@ -1,0 +1,346 @@
+"""Likelihoods of positive numbers."""
+
+import math
+
+import keras
+from keras import ops
+
+from keras_likelihood.backend.clip import clip
+from keras_likelihood.constraints import ShiftedSoftplus, Softplus
+from keras_likelihood.likelihoods.incomplete import gamma_tails
+from keras_likelihood.likelihoods.inversion import solve
+from keras_likelihood.likelihoods.likelihood import Likelihood
+from keras_likelihood.likelihoods.location_scale import SCALE
+from keras_likelihood.likelihoods.parameter import Parameter
+from keras_likelihood.likelihoods.special import (
+    HALF_LOG_2_PI,
+    as_mean,
+    bounded_exp,
+    log_gamma,
+    smallest,
+    stirling_remainder,
+)
+from keras_likelihood.likelihoods.tails import (
+    EMPTY,
+    log_hazard,
+    log_normal_cdf,
+    log_one_minus_exp,
+    normal_log_quantile,
+    smaller_tail,
+)
+
+
+class PositiveLikelihood(Likelihood):
+    """A distribution of positive numbers whose mean is the prediction.
+
+    With `r = y / prediction`, the target in units of its mean:
+
+        nll(y)            = ratio_nll(log r) + log(prediction)
+        log_tail(y, ...)  = ratio_log_tail(log r, ...)
+        tail_quantile(..) = prediction * exp(log_ratio_tail_quantile(..))
+
+    The prediction must be `>= 0`. Heads make sure of it. A stock model needs
+    an activation such as `"softplus"`. The NLL of a negative prediction is
+    NaN. A prediction below 1e-15 counts as 1e-15.
+
+    A subclass defines the three functions of the ratio and `information`.
+    """
+
+    prediction_constraint = Softplus(floor=1e-8)
+    includes_zero = False
+    """Whether an outcome of exactly 0 is possible."""
+
+    def ratio_nll(self, log_ratio):
+        """NLL of a ratio to the mean, given its logarithm."""
+        raise NotImplementedError
+
+    def ratio_log_tail(self, log_ratio, upper):
+        """`log_tail` of a ratio to the mean, given its logarithm."""
+        raise NotImplementedError
+
+    def log_ratio_tail_quantile(self, log_p, upper):
+        """Logarithm of the ratio at which a tail of at most 1/2 ends."""
+        raise NotImplementedError
+
+    @property
+    def _mean(self):
+        return as_mean(self.prediction)
+
+    def _log_ratio(self, y, possible):
+        positive = ops.where(possible, y, self._mean)
+        positive = clip(positive, smallest(y), math.inf)
+        mean = self._mean
+        log_ratio = ops.log(positive) - ops.log(mean)
+        # A difference of two logarithms is not exact near y = mean.
+        is_near = ops.abs(positive - mean) < 0.5 * mean
+        apart = ops.where(is_near, positive, mean) - mean
+        digits = ops.where(is_near, ops.log1p(apart / mean) - log_ratio, 0.0)
+        return log_ratio + ops.stop_gradient(digits)
+
+    def nll(self, y):
+        """Negative log-likelihood of numbers `> 0`, and NaN for others."""
+        y = self._check_target(y)
+        possible = self.is_possible(y)
+        nll = self.ratio_nll(self._log_ratio(y, possible))
+        possible = possible & (self.prediction >= 0)
+        return self._or_nan(nll + ops.log(self._mean), possible)
+
+    @classmethod
+    def is_possible(cls, y):
+        return (y >= 0 if cls.includes_zero else y > 0) & (y < math.inf)
+
+    @classmethod
+    def allowed_targets(cls):
+        return f"finite numbers {'>= 0' if cls.includes_zero else '> 0'}"
+
+    def log_tail(self, y, upper):
+        y = self._check_target(y)
+        tail = self.ratio_log_tail(self._log_ratio(y, ~(y <= 0)), upper)
+        # These are the tails of outcomes at most 0 and above 0.
+        end = ops.where(upper, 0.0, EMPTY)
+        return ops.where(y <= 0, end, tail)
+
+    def tail_quantile(self, log_p, upper):
+        log_p, upper = smaller_tail(log_p, upper)
+        is_end = log_p == -math.inf
+        inner = ops.where(is_end, math.log(0.5), log_p)
+        ratio = ops.exp(self.log_ratio_tail_quantile(inner, upper))
+        end = ops.where(upper, math.inf, ops.zeros_like(log_p))
+        return ops.where(is_end, end, self._mean * ratio)
+
+    def sample(self, count=None, seed=None):
+        return clip(super().sample(count, seed), 1e-37, math.inf)
+
+    def mean(self):
+        return self.prediction
+
+
+class Exponential(PositiveLikelihood):
+    """Exponential distribution of numbers `>= 0`.
+
+        nll(y) = y / prediction + log(prediction)
+
+    Beyond `y = e^40 prediction` the NLL grows with `log(y)` only, to avoid an
+    overflow.
+
+    Args:
+        prediction: mean, `>= 0`, `(batch, ..., units)`.
+    """
+
+    parameters = ()
+    includes_zero = True
+
+    def ratio_nll(self, log_ratio):
+        return bounded_exp(log_ratio)
+
+    def ratio_log_tail(self, log_ratio, upper):
+        hazard = bounded_exp(log_ratio)
+        return ops.where(upper, -hazard, log_one_minus_exp(hazard))
+
+    def log_ratio_tail_quantile(self, log_p, upper):
+        return log_hazard(log_p, upper)
+
+    def variance(self):
+        return ops.square(self._mean)
+
+    def information(self):
+        return 1 / ops.square(self._mean)
+
+    def _as_tfp(self, tfp):
+        return tfp.Exponential(1 / self.prediction)
+
+
+class Gamma(PositiveLikelihood):
+    """Gamma distribution of positive numbers, by its mean and its shape.
+
+        nll(y) = shape (r - log(r)) + log(y) - shape log(shape)
+                 + log G(shape),    r = y / prediction
+
+    G is the gamma function. The standard deviation is
+    `prediction / sqrt(shape)`. At shape 1 it is the exponential distribution.
+    Beyond `y = e^40 prediction` the NLL grows with `log(y)` only, to avoid an
+    overflow.
+
+    Args:
+        prediction: mean, `>= 0`, `(batch, ..., units)`.
+        shape: `> 0`. Defaults to 1.
+    """
+
+    parameters = (Parameter("shape", ShiftedSoftplus(0.01), initial=1.0),)
+
+    def ratio_nll(self, log_ratio):
+        # `log G(shape) - shape log(shape) + shape`.
+        partition = stirling_remainder(self.shape) + HALF_LOG_2_PI
+        partition = partition - 0.5 * ops.log(self.shape)
+        return self.shape * _excess(log_ratio) + log_ratio + partition
+
+    def ratio_log_tail(self, log_ratio, upper):
+        ratio = bounded_exp(log_ratio)
+        below, above = gamma_tails(self.shape, self.shape * ratio)
+        return ops.where(upper, above, below)
+
+    def log_ratio_tail_quantile(self, log_p, upper):
+        return self._compiled("_solve_ratio", log_p, upper)
+
+    def _solve_ratio(self, log_p, upper):
+        # Markov's inequality bounds the upper tail.
+        zeros = ops.zeros_like(log_p + self.shape)
+        low = math.log(smallest(log_p)) + zeros
+        spread = ops.log1p(clip(-log_p / self.shape, 0.0, 1e30))
+        return solve(
+            lambda v: self.ratio_log_tail(v, upper),
+            lambda v: self.ratio_nll(v) - v,
+            log_p,
+            upper,
+            low,
+            2.0 + 2 * spread + zeros,
+            start=ops.where(upper, spread, -spread) + zeros,
+        )
+
+    def sample(self, count=None, seed=None):
+        shape = self._sample_shape(count)
+        alpha = ops.broadcast_to(clip(self.shape, 0.0, 1e14), shape)
+        drawn = self._draw(keras.random.gamma, shape, alpha, seed=seed)
+        return clip(drawn * self._mean / alpha, 1e-37, math.inf)
+
+    def variance(self):
+        return ops.square(self._mean) / self.shape
+
+    def information(self):
+        return self.shape / ops.square(self._mean)
+
+    def _as_tfp(self, tfp):
+        return tfp.Gamma(self.shape, self.shape / self.prediction)
+
+
+def _excess(v):
+    """`exp(v) - 1 - v`, without loss of digits at small v."""
+    u = clip(v, -0.3, 0.3)
+    series = 0.0
+    for k in range(12, 1, -1):
+        series = (series * u + 1) / k
+    near = u * u * series
+    return ops.where(ops.abs(v) < 0.25, near, bounded_exp(v) - 1 - v)
+
+
+class LogNormal(PositiveLikelihood):
+    """Log-normal distribution of positive numbers.
+
+        nll(y) = z^2 / 2 + log(scale) + log(y) + log(2 pi) / 2
+        z      = (log(y / prediction) + scale^2 / 2) / scale
+
+    The prediction is the mean. The median is
+    `prediction * exp(-scale^2 / 2)`.
+
+    Args:
+        prediction: mean, `>= 0`, `(batch, ..., units)`.
+        scale: standard deviation of `log(y)`, `> 0`. Defaults to 1.
+    """
+
+    parameters = (SCALE,)
+
+    def _standardize(self, log_ratio):
+        return log_ratio / self.scale + 0.5 * self.scale
+
+    def ratio_nll(self, log_ratio):
+        z = self._standardize(log_ratio)
+        partition = HALF_LOG_2_PI + ops.log(self.scale)
+        return 0.5 * ops.square(z) + log_ratio + partition
+
+    def ratio_log_tail(self, log_ratio, upper):
+        z = self._standardize(log_ratio)
+        return log_normal_cdf(ops.where(upper, -z, z))
+
+    def log_ratio_tail_quantile(self, log_p, upper):
+        z = normal_log_quantile(log_p)
+        return self.scale * (ops.where(upper, -z, z) - 0.5 * self.scale)
+
+    def sample(self, count=None, seed=None):
+        shape = self._sample_shape(count)
+        normal = self._draw(keras.random.normal, shape, seed=seed)
+        drawn = self.scale * (normal - 0.5 * self.scale)
+        return clip(self._mean * ops.exp(drawn), 1e-37, math.inf)
+
+    def variance(self):
+        return ops.square(self._mean) * ops.expm1(ops.square(self.scale))
+
+    def information(self):
+        return 1 / ops.square(self.scale * self._mean)
+
+    def _as_tfp(self, tfp):
+        median = ops.log(self.prediction) - 0.5 * ops.square(self.scale)
+        return tfp.LogNormal(median, self.scale)
+
+
+class Weibull(PositiveLikelihood):
+    """Weibull distribution of positive numbers, by its mean and its shape.
+
+        nll(y) = z^shape - shape log(z) + log(y) - log(shape)
+
+    with `z = y G(1 + 1 / shape) / prediction` and G the gamma function. The
+    hazard falls with time if the shape is below 1, and rises if it is above 1.
+    At 1 it is the exponential distribution. Beyond `z^shape = e^40` the NLL
+    grows with `log(y)` only, to avoid an overflow.
+
+    Args:
+        prediction: mean, `>= 0`, `(batch, ..., units)`.
+        shape: `> 0`. Defaults to 1.
+    """
+
+    parameters = (Parameter("shape", ShiftedSoftplus(0.01), initial=1.0),)
+
+    @property
+    def _log_scale(self):
+        """Logarithm of the scale in units of the mean."""
+        return -log_gamma(1 + 1 / self.shape)
+
+    def _log_hazard(self, log_ratio):
+        return self.shape * (log_ratio - self._log_scale)
+
+    def ratio_nll(self, log_ratio):
+        log_hazard = self._log_hazard(log_ratio)
+        return (
+            bounded_exp(log_hazard)
+            - log_hazard
+            + log_ratio
+            - ops.log(self.shape)
+        )
+
+    def ratio_log_tail(self, log_ratio, upper):
+        hazard = bounded_exp(self._log_hazard(log_ratio))
+        return ops.where(upper, -hazard, log_one_minus_exp(hazard))
+
+    def log_ratio_tail_quantile(self, log_p, upper):
+        return self._log_scale + log_hazard(log_p, upper) / self.shape
+
+    def variance(self):
+        return ops.square(self._mean) * ops.expm1(_log_gap(1 / self.shape))
+
+    def information(self):
+        return ops.square(self.shape / self._mean)
+
+    def _as_tfp(self, tfp):
+        return tfp.Weibull(
+            self.shape, self.prediction * ops.exp(self._log_scale)
+        )
+
+
+def _log_gap(x):
+    """`log G(1 + 2 x) - 2 log G(1 + x)`, exact for small x too.
+
+    There it is a series whose coefficients are `(-1)^k zeta(k) (2^k - 2) / k`.
+    """
+    near = clip(x, 0.0, 0.2)
+    series = 0.0
+    for k in range(len(_ZETA) + 1, 1, -1):
+        term = (-1) ** k * _ZETA[k - 2] * (2**k - 2) / k
+        series = (series + term) * near
+    far = log_gamma(1 + 2 * x) - 2 * log_gamma(1 + x)
+    return ops.where(x < 0.15, series * near, far)
+
+
+_ZETA = [
+    sum(n**-k for n in range(1, 100)) + 99.5 ** (1 - k) / (k - 1)
+    for k in range(2, 20)
+]
+"""Riemann's zeta function at 2, 3, ..."""
