@@ -7,17 +7,11 @@ from keras import ops
 
 from keras_likelihood.backend.clip import clip
 from keras_likelihood.constraints import AffineSigmoid, ShiftedSoftplus
-from keras_likelihood.likelihoods.incomplete import beta_tails
+from keras_likelihood.likelihoods.incomplete import beta_tails, log_beta_density
 from keras_likelihood.likelihoods.inversion import solve
 from keras_likelihood.likelihoods.likelihood import Likelihood
 from keras_likelihood.likelihoods.parameter import Parameter
-from keras_likelihood.likelihoods.special import (
-    HALF_LOG_2_PI,
-    relative_entropy,
-    smallest,
-    stirling_remainder,
-    trigamma,
-)
+from keras_likelihood.likelihoods.special import smallest, trigamma
 from keras_likelihood.likelihoods.tails import EMPTY
 
 _NEAREST = 2.0**-24
@@ -62,11 +56,15 @@ class Beta(Likelihood):
         y = self._check_target(y)
         possible = self.is_possible(y)
         y = ops.where(possible, y, 0.5)
-        mean, rest = self._means()
-        nll = _nll(mean, rest, self.concentration, y, 1 - y)
-        nll = nll + ops.log(y) + ops.log1p(-y)
+        nll = ops.log(y) + ops.log1p(-y) + self._log_odds_nll(y, 1 - y)
         is_mean = (self.prediction >= 0) & (self.prediction <= 1)
         return self._or_nan(nll, possible & is_mean)
+
+    def _log_odds_nll(self, y, rest):
+        """NLL of the log-odds of y, given y and 1 - y."""
+        # The two shapes times y would not be exact near the mean.
+        distance = self.concentration * (y - self._means()[0])
+        return -log_beta_density(*self._shapes(), y, rest, distance)
 
     @classmethod
     def is_possible(cls, y):
@@ -91,8 +89,8 @@ class Beta(Likelihood):
 
         def nll(v):
             tiny = smallest(v)
-            y, y_rest = (clip(ops.sigmoid(s), tiny, 1.0) for s in (v, -v))
-            return _nll(mean, rest, self.concentration, y, y_rest)
+            y, rest = (clip(ops.sigmoid(s), tiny, 1.0) for s in (v, -v))
+            return self._log_odds_nll(y, rest)
 
         end = -math.log(smallest(log_p))
         zeros = ops.zeros_like(log_p + mean)
@@ -123,16 +121,3 @@ class Beta(Likelihood):
 
     def _as_tfp(self, tfp):
         return tfp.Beta(*self._shapes())
-
-
-def _nll(mean, rest, n, y, y_rest):
-    """NLL of the log-odds of y. Their density is `y (1 - y)` times as high."""
-    a, b = mean * n, rest * n
-    # The two differences cancel. Near y = mean each is computed by a series.
-    apart = y - mean
-    entropy = relative_entropy(mean, y, apart)
-    entropy = entropy + relative_entropy(rest, y_rest, -apart)
-    remainders = stirling_remainder(a) + stirling_remainder(b)
-    remainders = remainders - stirling_remainder(n)
-    scale = ops.log(mean) + ops.log(rest) + ops.log(n)
-    return n * entropy + remainders - 0.5 * scale + HALF_LOG_2_PI

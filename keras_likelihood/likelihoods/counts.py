@@ -9,18 +9,17 @@ from keras_likelihood.backend.clip import clip
 from keras_likelihood.backend.operations import draw_poisson, seed_generator
 from keras_likelihood.backend.rows import value_and_gradient
 from keras_likelihood.constraints import AffineSigmoid, Softplus
-from keras_likelihood.likelihoods.incomplete import beta_tails, gamma_tails
+from keras_likelihood.likelihoods.incomplete import (
+    beta_tails,
+    gamma_tails,
+    log_beta_density,
+    log_gamma_density,
+)
 from keras_likelihood.likelihoods.inversion import solve_count
 from keras_likelihood.likelihoods.likelihood import Likelihood, get
 from keras_likelihood.likelihoods.parameter import Parameter
 from keras_likelihood.likelihoods.parametrized import Wrapper
-from keras_likelihood.likelihoods.special import (
-    HALF_LOG_2_PI,
-    as_mean,
-    floor,
-    relative_entropy,
-    stirling_remainder,
-)
+from keras_likelihood.likelihoods.special import as_mean, floor
 from keras_likelihood.likelihoods.tails import EMPTY, log_add
 
 
@@ -103,7 +102,10 @@ class Poisson(CountLikelihood):
     parameters = ()
 
     def count_nll(self, y):
-        return relative_entropy(y, self._mean) + log_factorial_excess(y)
+        # Up to a factor y it is a gamma density.
+        positive = ops.where(y > 0, y, ops.ones_like(y))
+        nll = ops.log(positive) - log_gamma_density(positive, self._mean)
+        return ops.where(y > 0, nll, self._mean)
 
     def count_log_tails(self, y):
         """`P(Y <= y) = P(G > prediction)` with G gamma of shape y + 1."""
@@ -122,14 +124,6 @@ class Poisson(CountLikelihood):
 
     def _as_tfp(self, tfp):
         return tfp.Poisson(self.prediction)
-
-
-def log_factorial_excess(y):
-    """`log(y!) - y log(y) + y` for whole numbers `y >= 0`."""
-    positive = ops.where(y > 0, y, ops.ones_like(y))
-    excess = 0.5 * ops.log(positive) + HALF_LOG_2_PI
-    excess = excess + stirling_remainder(positive)
-    return ops.where(y > 0, excess, ops.zeros_like(y))
 
 
 class NegativeBinomial(CountLikelihood):
@@ -157,25 +151,14 @@ class NegativeBinomial(CountLikelihood):
         return clip(self.dispersion, 1e-12, 1e12)
 
     def count_nll(self, y):
-        dispersion, mean = self._dispersion, self._mean
-        r = 1 / dispersion
-        at_zero = r * ops.log1p(dispersion * mean)
-        # A binomial probability of r among r + y; see Loader (2000).
+        r, odds = 1 / self._dispersion, self._dispersion * self._mean
+        # Up to a factor y it is a beta density.
         positive = ops.where(y > 0, y, ops.ones_like(y))
-        stretch = 1 + dispersion * mean
-        grown = (1 + dispersion * positive) / stretch
-        shift = (mean - positive) / stretch
-        above_zero = (
-            relative_entropy(r, r * grown, -shift)
-            + relative_entropy(positive, mean * grown, shift)
-            + stirling_remainder(r)
-            + stirling_remainder(positive)
-            - stirling_remainder(r + positive)
-            + 0.5 * ops.log(positive)
-            + 0.5 * ops.log1p(dispersion * positive)
-            + HALF_LOG_2_PI
+        distance = (positive - self._mean) / (1 + odds)
+        above_zero = ops.log(positive) - log_beta_density(
+            r, positive, 1 / (1 + odds), odds / (1 + odds), distance
         )
-        return ops.where(y > 0, above_zero, at_zero)
+        return ops.where(y > 0, above_zero, r * ops.log1p(odds))
 
     def count_log_tails(self, y):
         """`P(Y <= y) = P(B <= p)` with B beta of shapes r and y + 1."""

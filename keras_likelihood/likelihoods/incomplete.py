@@ -21,18 +21,34 @@ from keras_likelihood.likelihoods.special import (
 from keras_likelihood.likelihoods.tails import both_tails
 
 
+def log_gamma_density(a, x):
+    """Log of the density of `log(X)` at `log(x)`, X as in `gamma_tails`."""
+    excess = relative_entropy(a, x) + stirling_remainder(a)
+    return 0.5 * ops.log(a) - excess - HALF_LOG_2_PI
+
+
+def log_beta_density(a, b, x, rest, distance):
+    """Log of the density of the log-odds of X at x, X as in `beta_tails`.
+
+    The `distance` is `b x - a rest`, which may be known more exactly.
+    """
+    n = a + b
+    entropy = relative_entropy(a, n * x, distance)
+    entropy = entropy + relative_entropy(b, n * rest, -distance)
+    remainders = stirling_remainder(a) + stirling_remainder(b)
+    remainders = remainders - stirling_remainder(n)
+    smaller, larger = ops.where(a < b, a, b), ops.where(a < b, b, a)
+    spread = ops.log(smaller) - ops.log1p(smaller / larger)
+    return 0.5 * spread - entropy - remainders - HALF_LOG_2_PI
+
+
 @compiled
 def gamma_tails(a, x):
     """Logs of `P(X <= x)` and `P(X > x)`, X gamma of shape `a` and rate 1."""
     a, x = clip(a, 1e-30, 1e30), clip(x, smallest(x), 1e37)
     zeros = ops.zeros_like(a * x)
     a, x = a + zeros, x + zeros
-    log_density = (
-        0.5 * ops.log(a)
-        - relative_entropy(a, x)
-        - stirling_remainder(a)
-        - HALF_LOG_2_PI
-    )
+    log_density = log_gamma_density(a, x)
     # Below the mode in log(x), where the tail is exponential ...
     at, upper = ops.where(x < a, x, a), ops.where(x < a, a, x)
     # The curvature `at exp(-s)` ends at s of about 1.
@@ -62,18 +78,8 @@ def beta_tails(a, b, x, rest):
     x, rest = (clip(share, smallest(x), 1.0) for share in (x, rest))
     zeros = ops.zeros_like(a * b * x * rest)
     a, b, x, rest = a + zeros, b + zeros, x + zeros, rest + zeros
-    n = a + b
-    distance = b * x - a * rest
-    entropy = relative_entropy(a, n * x, distance)
-    entropy = entropy + relative_entropy(b, n * rest, -distance)
-    log_density = (
-        0.5 * (ops.log(a) - ops.log(1 + a / b))
-        - entropy
-        - stirling_remainder(a)
-        - stirling_remainder(b)
-        + stirling_remainder(n)
-        - HALF_LOG_2_PI
-    )
+    n, distance = a + b, b * x - a * rest
+    log_density = log_beta_density(a, b, x, rest, distance)
     # The sign of `distance` depends on how a compiler fuses it.
     left = b * x < a * rest
     # By symmetry only the tail to the left is needed.

@@ -13,7 +13,6 @@ from keras_likelihood.likelihoods.checks import fits
 from keras_likelihood.likelihoods.likelihood import Likelihood
 from keras_likelihood.likelihoods.parameter import Parameter
 
-
 FORGETTING = 0.3
 """Share of the present prediction in the memory of `NoisyLabels`."""
 AGREEMENT = 3.0
