@@ -65,7 +65,7 @@ class Likelihood:
     an activation of that range.
     """
     allowed: ClassVar[str] = "finite numbers"
-    """The targets that are possible, in words."""
+    """The targets that `is_possible`, in words."""
     prediction: Any
 
     if TYPE_CHECKING:
@@ -278,7 +278,10 @@ class Likelihood:
         if not self._overrides("_solve"):
             self._require("tail_quantile", "quantile")
         upper = p > 0.5
-        return self.tail_quantile(ops.log(ops.where(upper, 1 - p, p)), upper)
+        tail = ops.where(upper, 1 - p, p)
+        # The logarithm of 0 has no gradient.
+        log_p = ops.log(ops.where(tail == 0, 0.25, tail))
+        return self.tail_quantile(ops.where(tail == 0, -math.inf, log_p), upper)
 
     def tail_quantile(self, log_p, upper):
         """The value at which a tail has a given probability.
@@ -383,17 +386,12 @@ class Likelihood:
         y = cls._as_numbers(y)
         with np.errstate(invalid="ignore"):
             bad = ~cls.is_possible(y)
-        cls._refuse_targets(y, bad, cls.allowed_targets())
+        cls._refuse_targets(y, bad, cls.allowed)
 
     @classmethod
     def is_possible(cls, y):
         """Whether each target can occur, for tensors and NumPy arrays."""
         return y - y == 0
-
-    @classmethod
-    def allowed_targets(cls) -> str:
-        """The targets that `is_possible`, in words."""
-        return cls.allowed
 
     @classmethod
     def _as_numbers(cls, y):

@@ -11,7 +11,7 @@ from keras_likelihood.constraints import ShiftedSoftplus
 from keras_likelihood.likelihoods import quadrature
 from keras_likelihood.likelihoods.likelihood import Likelihood
 from keras_likelihood.likelihoods.parameter import Parameter
-from keras_likelihood.likelihoods.special import HALF_LOG_2_PI, open_uniform
+from keras_likelihood.likelihoods.special import HALF_LOG_2_PI
 from keras_likelihood.likelihoods.tails import (
     log_normal_cdf,
     normal_log_quantile,
@@ -28,7 +28,7 @@ class LocationScale(Likelihood):
 
         nll(y)      = standard_nll(z) + log(scale)
         cdf(y)      = standard_cdf(z)
-        quantile(p) = prediction + scale * standard_quantile(p)
+        quantile(p) = prediction + scale * standard_log_quantile(log(p))
 
     A subclass only needs `standard_nll`. The rest is then computed from it by
     numerical quadrature. A subclass may have closed forms instead, such as
@@ -52,13 +52,6 @@ class LocationScale(Likelihood):
     def standard_log_cdf(self, z):
         """Logarithm of the lower tail, exact at any distance."""
         return self._compiled("_log_cdf", z)
-
-    def standard_quantile(self, p):
-        tail = ops.where(p < 0.5, p, 1 - p)
-        # The logarithm of 0 has no gradient.
-        log_p = ops.log(ops.where(tail == 0, 0.25, tail))
-        z = ops.where(tail == 0, -math.inf, self.standard_log_quantile(log_p))
-        return ops.where(p == 0.5, 0.0, ops.sign(0.5 - p) * z)
 
     def standard_log_quantile(self, log_p):
         """The `z <= 0` with `standard_log_cdf(z) = log_p <= log(1/2)`."""
@@ -101,10 +94,6 @@ class LocationScale(Likelihood):
         second, third, _ = self._compiled("_score_moments")
         return 0.5 + 0.5 * third / second
 
-    def standard_sample(self, shape, seed):
-        uniform = open_uniform(shape, self.prediction.dtype, seed)
-        return self.standard_quantile(uniform)
-
     def standardize(self, y):
         """`(y - prediction) / scale`."""
         # One scale may serve many outcomes, and gradients of a product are
@@ -119,16 +108,12 @@ class LocationScale(Likelihood):
         return self.standard_log_cdf(ops.where(upper, -z, z))
 
     def quantile(self, p):
-        return self.prediction + self.scale * self.standard_quantile(p)
+        return ops.where(p == 0.5, self.prediction, super().quantile(p))
 
     def tail_quantile(self, log_p, upper):
         log_p, upper = smaller_tail(log_p, upper)
         z = self.standard_log_quantile(log_p)
         return self.prediction + self.scale * ops.where(upper, -z, z)
-
-    def sample(self, count=None, seed=None):
-        draw = self.standard_sample(self._sample_shape(count), seed)
-        return self.prediction + self.scale * draw
 
     def mean(self):
         return self.prediction
@@ -170,8 +155,10 @@ class Normal(LocationScale):
     def standard_log_mgf(self, t):
         return 0.5 * ops.square(t)
 
-    def standard_sample(self, shape, seed):
-        return self._draw(keras.random.normal, shape, seed=seed)
+    def sample(self, count=None, seed=None):
+        shape = self._sample_shape(count)
+        normal = self._draw(keras.random.normal, shape, seed=seed)
+        return self.prediction + self.scale * normal
 
     def standard_variance(self):
         return 1.0
@@ -220,11 +207,12 @@ class Laplace(LocationScale):
         square = ops.square(ops.where(exists, t, ops.zeros_like(t)))
         return ops.where(exists, -ops.log1p(-square), math.inf)
 
-    def standard_sample(self, shape, seed):
-        # It is the difference of two exponential variables of mean 1.
-        uniform = self._draw(keras.random.uniform, (2, *shape), seed=seed)
-        exponential = -ops.log1p(-uniform)
-        return exponential[0] - exponential[1]
+    def sample(self, count=None, seed=None):
+        # It is the difference of two exponential variables.
+        shape = (2, *self._sample_shape(count))
+        uniform = self._draw(keras.random.uniform, shape, seed=seed)
+        first, second = -ops.log1p(-uniform)
+        return self.prediction + self.scale * (first - second)
 
     def standard_variance(self):
         return 2.0

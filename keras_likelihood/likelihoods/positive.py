@@ -47,8 +47,7 @@ class PositiveLikelihood(Likelihood):
     """
 
     prediction_constraint = Softplus(floor=1e-8)
-    includes_zero = False
-    """Whether an outcome of exactly 0 is possible."""
+    allowed = "finite numbers > 0"
 
     def ratio_nll(self, log_ratio):
         """NLL of a ratio to the mean, given its logarithm."""
@@ -87,11 +86,7 @@ class PositiveLikelihood(Likelihood):
 
     @classmethod
     def is_possible(cls, y):
-        return (y >= 0 if cls.includes_zero else y > 0) & (y < math.inf)
-
-    @classmethod
-    def allowed_targets(cls):
-        return f"finite numbers {'>= 0' if cls.includes_zero else '> 0'}"
+        return (y > 0) & (y < math.inf)
 
     def log_tail(self, y, upper):
         y = self._check_target(y)
@@ -128,7 +123,11 @@ class Exponential(PositiveLikelihood):
     """
 
     parameters = ()
-    includes_zero = True
+    allowed = "finite numbers >= 0"
+
+    @classmethod
+    def is_possible(cls, y):
+        return (y >= 0) & (y < math.inf)
 
     def ratio_nll(self, log_ratio):
         return bounded_exp(log_ratio)

@@ -38,13 +38,14 @@ class StudentT(LocationScale):
         log_partition = HALF_LOG_2_PI + normalizer_excess(0.5 * self.df)
         return lambda z: _loss(z, self.df) + log_partition
 
-    def standard_sample(self, shape, seed):
-        seed = seed_generator(seed)
+    def sample(self, count=None, seed=None):
+        seed, shape = seed_generator(seed), self._sample_shape(count)
         # In float32 more degrees of freedom than this are like infinity.
         half_df = ops.broadcast_to(clip(0.5 * self.df, 0.0, 1e14), shape)
         normal = self._draw(keras.random.normal, shape, seed=seed)
         gamma = self._draw(keras.random.gamma, shape, half_df, seed=seed)
-        return normal * ops.sqrt(half_df / gamma)
+        draw = normal * ops.sqrt(half_df / gamma)
+        return self.prediction + self.scale * draw
 
     def standard_variance(self):
         """`df / (df - 2)`. It is infinite for df in (1, 2], and NaN up to 1."""
