@@ -35,7 +35,6 @@ from keras_likelihood.likelihoods.positive import (
 )
 from keras_likelihood.likelihoods.quantiles import Quantiles
 from keras_likelihood.likelihoods.robust_rho import RobustRho
-from keras_likelihood.likelihoods.rounded import Rounded
 from keras_likelihood.likelihoods.softmax import NoisyLabels, Softmax
 from keras_likelihood.likelihoods.student_t import StudentT
 from keras_likelihood.likelihoods.transformed import (
@@ -43,7 +42,7 @@ from keras_likelihood.likelihoods.transformed import (
     BoxCox,
     Transformed,
 )
-from keras_likelihood.likelihoods.truncated import Truncated
+from keras_likelihood.likelihoods.truncated import Rounded, Truncated
 from keras_likelihood.likelihoods.von_mises import VonMises
 
 __all__ = [

@@ -176,16 +176,18 @@ class Likelihood:
         return known[name]
 
     @classmethod
-    def parameter_shape(cls, prediction_shape, dimension: str) -> tuple:
-        """Shape of a parameter of the given dimensionality, without batch.
+    def shape_of(cls, name: str, prediction_shape, dimension: str) -> tuple:
+        """Shape of the parameter called `name`, without batch.
 
         Args:
+            name: the name of the parameter.
             prediction_shape: shape of the prediction, batch axis included.
             dimension: `"scalar"` (one per example), `"channel"` (one per
                 entry of the last axis) or `"element"` (one per outcome).
 
         Returns:
             A tuple as long as `prediction_shape[1:]` that broadcasts with it.
+            For a vector the last axis is longer.
         """
         if len(prediction_shape) < 2:
             raise ValueError(
@@ -203,16 +205,7 @@ class Likelihood:
                 f"`dimension` of a {cls.__name__} parameter must be one of "
                 f"{[*shapes]}. Received: {dimension!r}"
             )
-        return shapes[dimension]
-
-    @classmethod
-    def shape_of(cls, name: str, prediction_shape, dimension: str) -> tuple:
-        """Shape of the parameter called `name`, without batch.
-
-        It is `parameter_shape`. For a vector the last axis is longer.
-        """
-        shape = cls.parameter_shape(prediction_shape, dimension)
-        size = cls.parameter(name).size_for(prediction_shape[-1])
+        shape, size = shapes[dimension], cls.parameter(name).size_for(inner[-1])
         return shape if size is None else (*shape[:-1], shape[-1] * size)
 
     def nll(self, y):

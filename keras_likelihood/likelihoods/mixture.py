@@ -339,6 +339,10 @@ class EnsembleDistribution(Mixed):
         axis = len(self.prediction.shape) - 1
         return ops.sum(values, axis=axis, keepdims=keepdims) / self.components
 
+    def information(self):
+        # The NLL depends on the members' predictions, not on their mean.
+        raise self._undefined("information")
+
     @property
     def aleatoric(self):
         """The part of the uncertainty that is noise in the targets.

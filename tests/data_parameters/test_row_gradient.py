@@ -29,7 +29,7 @@ def dense_gradients(loss_class, names, dimension, data, options):
     """Autodiff of the whole loss by the whole of each table."""
     x, y, weight = data
     likelihood = likelihoods.get(loss_class.likelihood)
-    shape = likelihood.parameter_shape(x.shape, dimension)
+    shape = likelihood.shape_of(names[0], x.shape, dimension)
     loss = loss_class(**options)
     declared = [likelihood.parameter(n) for n in names]
 

@@ -74,9 +74,10 @@ def test_contract(likelihood, dimension, conditioning, names, request):
         contracts.head_broadcasts_with_its_prediction(head, features)
         contracts.config_keeps_outputs(head, features)
         prediction, parameters = split_output(head(features))
-        expected = likelihood.parameter_shape(prediction.shape, dimension)
-        for value in parameters:
-            assert tuple(value.shape[1:]) == expected
+        for value, p in zip(parameters, likelihood.parameters, strict=True):
+            assert tuple(value.shape[1:]) == likelihood.shape_of(
+                p.name, prediction.shape, dimension
+            )
 
 
 @pytest.mark.parametrize("conditioning", ["predicted", "global"])

@@ -287,7 +287,7 @@ def test_interval_and_names_are_checked():
     with pytest.raises(ValueError, match="Received: 'gauss'"):
         likelihoods.get("gauss")
     with pytest.raises(ValueError, match="`dimension`.*Received: 'channel'"):
-        likelihoods.Softmax.parameter_shape((None, 3), "channel")
+        likelihoods.Softmax.shape_of("temperature", (None, 3), "channel")
 
 
 @pytest.mark.skipif(

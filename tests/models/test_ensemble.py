@@ -160,6 +160,13 @@ def test_classes_average_their_probabilities(rng):
         )
 
 
+def test_the_mean_of_the_members_has_no_information(rng):
+    for name in ("normal", "poisson", "softmax"):
+        _, joint = members_of(name, rng)
+        with pytest.raises(NotImplementedError, match="no `information`"):
+            joint.information()
+
+
 def alone(member, loss):
     """The same network as a model of its own, before training."""
     copy = keras.models.clone_model(member)
