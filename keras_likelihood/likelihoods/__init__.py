@@ -1,8 +1,13 @@
 """Distributions of the target, one family in each file."""
 
-from keras_likelihood.likelihoods.bernoulli import Bernoulli
 from keras_likelihood.likelihoods.beta import Beta
 from keras_likelihood.likelihoods.censored import Censored
+from keras_likelihood.likelihoods.classes import (
+    Bernoulli,
+    NoisyLabels,
+    Ordinal,
+    Softmax,
+)
 from keras_likelihood.likelihoods.counts import (
     CountLikelihood,
     NegativeBinomial,
@@ -23,7 +28,6 @@ from keras_likelihood.likelihoods.multivariate import (
     MultivariateNormal,
     MultivariateStudentT,
 )
-from keras_likelihood.likelihoods.ordinal import Ordinal
 from keras_likelihood.likelihoods.parameter import Parameter
 from keras_likelihood.likelihoods.parametrized import Parametrized, Wrapper
 from keras_likelihood.likelihoods.positive import (
@@ -35,7 +39,6 @@ from keras_likelihood.likelihoods.positive import (
 )
 from keras_likelihood.likelihoods.quantiles import Quantiles
 from keras_likelihood.likelihoods.robust_rho import RobustRho
-from keras_likelihood.likelihoods.softmax import NoisyLabels, Softmax
 from keras_likelihood.likelihoods.student_t import StudentT
 from keras_likelihood.likelihoods.transformed import (
     Bijector,

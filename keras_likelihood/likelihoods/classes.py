@@ -1,0 +1,387 @@
+"""Likelihoods of classes: yes or no, one of several, in an order."""
+
+import math
+from typing import ClassVar
+
+import keras
+import numpy as np
+from keras import ops
+
+from keras_likelihood.backend.clip import clip
+from keras_likelihood.constraints import Identity, ShiftedSoftplus
+from keras_likelihood.likelihoods.checks import check_size, fits
+from keras_likelihood.likelihoods.likelihood import Likelihood
+from keras_likelihood.likelihoods.parameter import Parameter
+from keras_likelihood.likelihoods.parametrized import Parametrized
+from keras_likelihood.likelihoods.special import floor
+
+
+class Bernoulli(Likelihood):
+    """Independent yes/no outcomes from logits.
+
+        nll(y) = log(1 + exp(l)) - y l,    l = prediction / temperature
+
+    At `temperature = 1` it is the binary cross-entropy.
+
+    Args:
+        prediction: logits, `(batch, ..., units)`.
+        temperature: `> 0`. Defaults to 1.
+    """
+
+    parameters = (Parameter("temperature", ShiftedSoftplus(0.2), neutral=True),)
+    is_discrete = True
+    allowed = "in [0, 1]"
+
+    @property
+    def logits(self):
+        """Logits after division by the temperature."""
+        return self.prediction / self.temperature
+
+    def nll(self, y):
+        """Negative log-likelihood of `y` in [0, 1], and NaN for others."""
+        y = self._check_target(y)
+        nll = ops.softplus(self.logits) - y * self.logits
+        return self._or_nan(nll, self.is_possible(y))
+
+    @classmethod
+    def is_possible(cls, y):
+        return (y >= 0) & (y <= 1)
+
+    def cdf(self, y):
+        y = self._check_target(y)
+        at_zero = ops.sigmoid(-self.logits)
+        return ops.where(y < 0, 0.0, ops.where(y < 1, at_zero, 1.0))
+
+    def quantile(self, p):
+        return ops.cast(p > ops.sigmoid(-self.logits), self.prediction.dtype)
+
+    def mean(self):
+        """Probability of a yes, of the logits' shape."""
+        return ops.sigmoid(self.logits)
+
+    def variance(self):
+        return self.mean() * ops.sigmoid(-self.logits)
+
+    def pooled_prediction(self, axis):
+        """Log-odds of the mean probability over an axis of the logits."""
+        yes = ops.logsumexp(-ops.softplus(-self.logits), axis=axis)
+        return yes - ops.logsumexp(-ops.softplus(self.logits), axis=axis)
+
+    def class_probabilities(self):
+        """Probabilities of no and yes, `(batch, ..., units, 2)`."""
+        yes = self.mean()
+        return ops.stack([1 - yes, yes], axis=-1)
+
+    def information(self):
+        return self.variance() / ops.square(self.temperature)
+
+    def sample(self, count=None, seed=None):
+        is_yes = self._uniform(count, seed) < self.mean()
+        return ops.cast(is_yes, self.prediction.dtype)
+
+    def _as_tfp(self, tfp):
+        return tfp.Bernoulli(logits=self.logits)
+
+
+class Softmax(Likelihood):
+    """Categorical distribution over the last axis of the logits.
+
+        nll(y) = log sum_c exp(logits_c / temperature) - logits_y / temperature
+
+    At `temperature = 1` it is the cross-entropy. The logits are divided by the
+    temperature, so a high temperature means uncertain. The literature also
+    uses its inverse, tau = 1 / temperature.
+
+    Args:
+        prediction: logits, `(batch, ..., classes)`.
+        temperature: `> 0`; its last axis is 1. Defaults to 1.
+    """
+
+    parameters: ClassVar[tuple[Parameter, ...]] = (
+        Parameter("temperature", ShiftedSoftplus(0.2), neutral=True, rate=0.5),
+    )
+    event_rank = 1
+
+    @property
+    def logits(self):
+        """Logits after division by the temperature."""
+        return self.prediction / self.temperature
+
+    def _bounded_logits(self):
+        """Logits of the same probabilities, finite at any temperature."""
+        largest = ops.max(self.prediction, axis=-1, keepdims=True)
+        distance = self.prediction - ops.stop_gradient(largest)
+        temperature = clip(self.temperature, 1.2e-38, math.inf)
+        return clip(distance / temperature, -1e30, math.inf)
+
+    def nll(self, y):
+        """Negative log-likelihood of the classes `y`.
+
+        Args:
+            y: class numbers `(batch, ...)` or `(batch, ..., 1)`, or one-hot
+                or soft labels of the logits' shape.
+
+        Returns:
+            One value per outcome, `(batch, ...)`. It is NaN if a number is not
+            a class.
+        """
+        y = ops.convert_to_tensor(y)
+        shape, received = tuple(self.prediction.shape), tuple(y.shape)
+        if len(shape) < 2 or shape[-1] == 1:
+            raise ValueError(
+                "Softmax needs logits (batch, ..., classes) with at least two "
+                f"classes. For one logit use Bernoulli. Received: {shape}"
+            )
+        logits = self._bounded_logits()
+        if fits(received, shape):
+            return ops.categorical_crossentropy(
+                ops.cast(y, logits.dtype), logits, from_logits=True
+            )
+        if fits(received, shape[:-1] + (1,)):
+            y = ops.squeeze(y, axis=-1)
+        elif not fits(received, shape[:-1]):
+            raise ValueError(
+                f"Labels for logits {shape} must be class numbers of shape "
+                f"{shape[:-1]} or one-hot of shape {shape}. "
+                f"Received: {received}"
+            )
+        index = ops.cast(y, "int32")
+        possible = ops.logical_and(index >= 0, index < logits.shape[-1])
+        # Numbers such as 1.5 and NaN are not classes.
+        possible = ops.logical_and(possible, ops.cast(index, y.dtype) == y)
+        nll = ops.sparse_categorical_crossentropy(
+            ops.where(possible, index, 0), logits, from_logits=True
+        )
+        return self._or_nan(nll, possible)
+
+    @classmethod
+    def check_targets(cls, y, prediction_shape):
+        y, classes = cls._as_numbers(y), prediction_shape[-1]
+        if classes == 1:
+            raise ValueError(
+                f"{cls.__name__} needs a logit for each of two or more "
+                "classes. For yes or no with one logit use Bernoulli. "
+                f"Received: predictions of shape {tuple(prediction_shape)}"
+            )
+        if y.shape[-1:] == (classes,) and y.ndim == len(prediction_shape):
+            off = ~(np.abs(y.sum(axis=-1, dtype="float64") - 1) <= 1e-3)
+            bad = ~(y >= 0) | off[..., None]
+            allowed = "rows of shares >= 0 that sum to 1"
+        else:
+            bad = ~((y >= 0) & (y < classes) & (np.floor(y) == y))
+            allowed = f"whole numbers from 0 to {classes - 1}"
+        cls._refuse_targets(y, bad, allowed)
+
+    def mean(self):
+        """Class probabilities, of the logits' shape."""
+        return ops.softmax(self._bounded_logits())
+
+    def information(self):
+        """Diagonal of `(diag(p) - p p^T) / temperature^2`, p probabilities."""
+        return self.variance() / ops.square(self.temperature)
+
+    def variance(self):
+        p = self.mean()
+        return p * (1 - p)
+
+    def pooled_prediction(self, axis):
+        """Logits of the mean probabilities over an axis of the logits."""
+        logs = ops.log_softmax(self._bounded_logits(), axis=-1)
+        count = math.log(self.prediction.shape[axis])
+        return ops.logsumexp(logs, axis=axis) - count
+
+    def class_probabilities(self):
+        """Probabilities with the classes on the last axis."""
+        return self.mean()
+
+    def sample(self, count=None, seed=None):
+        """Draws class numbers: `(batch, ...)`, or `(count, batch, ...)`."""
+        shape, dtype = self._sample_shape(count), self.prediction.dtype
+        uniform = keras.random.uniform(shape, 1e-20, dtype=dtype, seed=seed)
+        gumbel = -ops.log(-ops.log(uniform))
+        return ops.argmax(self._bounded_logits() + gumbel, axis=-1)
+
+    def _as_tfp(self, tfp):
+        return tfp.Categorical(logits=self.logits)
+
+
+FORGETTING = 0.3
+"""Share of the present prediction in the memory."""
+AGREEMENT = 3.0
+"""How much agreement with the memory counts beside the label."""
+_LEAST = 1e-4
+
+
+class NoisyLabels(Softmax, registered=False):
+    """Softmax that remembers what it believed of each example.
+
+    A network learns right labels before it learns wrong ones by heart. So
+    every example keeps a memory m: the running mean of the probabilities p
+    that the network gave it. The network is rewarded for agreeing with it:
+
+        nll(y) = -log p_y + 3 log(1 - sum_k p_k m_k)
+
+    Without a memory it is the cross-entropy. This is early-learning
+    regularization (Liu, Niles-Weed, Razavian and Fernandez-Granda, 2020),
+    with the memory as a data parameter and the numbers of their experiments
+    with CIFAR-10.
+
+    It is a likelihood times a prior on predictions, so it does not sum to one
+    over the labels. `mean`, `sample` and all others are those of the true
+    class: of the softmax.
+
+    Args:
+        prediction: logits, `(batch, ..., classes)`.
+        temperature: divides the logits. Defaults to 1.
+        memory: `(batch, ..., classes)`. Its sum is below one for an example
+            that was seen a few times only, and the reward is smaller then.
+    """
+
+    parameters = (
+        *Softmax.parameters,
+        Parameter(
+            "memory",
+            Identity(),
+            initial=0.0,
+            neutral=True,
+            size=lambda units: units,
+            rate=FORGETTING,
+            is_followed=True,
+        ),
+    )
+
+    def nll(self, y):
+        p = clip(self.mean(), _LEAST, 1 - _LEAST)
+        # The memory as it will be after this step; none without one.
+        known = ops.cast(self.memory > 0, p.dtype)
+        memory = (1 - FORGETTING) * self.memory + FORGETTING * known * p
+        agreement = 1 - ops.sum(p * ops.stop_gradient(memory), axis=-1)
+        return super().nll(y) + AGREEMENT * ops.log(agreement)
+
+    def followed(self, name):
+        return self.mean()
+
+
+class Ordinal(Parametrized):
+    """Classes 0, 1, ... in an order, such as grades or numbers of stars.
+
+        P(y <= k) = 1 / (1 + exp(prediction - cut_k))
+
+    The prediction is a score on a hidden scale, which increasing cut points
+    divide into classes (proportional odds, McCullagh 1980). The parameter
+    `gaps` holds the distances between the cut points. Their middle is 0,
+    because the bias of the score already shifts them.
+
+    ```python
+    Ordinal(classes=5)
+    ```
+
+    Args:
+        classes: number of classes, from 3 to 1000. For two use `Bernoulli`.
+
+    A call on the class that this makes takes
+
+        prediction: scores, `(batch, ..., units)`; targets are class numbers
+            of the same shape.
+        gaps: distances of the cut points, `> 0`, `classes - 2` of them for
+            all units or for each. Defaults to 1.
+    """
+
+    example = "4"
+    classes: int
+    is_discrete = True
+
+    @classmethod
+    def define(cls, classes):
+        classes = int(classes) if classes == int(classes) else classes
+        check_size("classes", classes, 3, note="For two use Bernoulli. ")
+        gaps = Parameter("gaps", ShiftedSoftplus(0.01), size=classes - 2)
+        allowed = f"whole numbers from 0 to {classes - 1}"
+        return {"classes": classes, "parameters": (gaps,), "allowed": allowed}
+
+    def _gaps(self):
+        """Distances of the cut points, `(batch, ..., 1 or units, gaps)`."""
+        count = self.classes - 2
+        shape = ops.shape(self.gaps)[:-1]
+        units = self.gaps.shape[-1] // count
+        return ops.reshape(self.gaps, (*shape, units, count))
+
+    def cut_points(self):
+        """Increasing cut points, `(batch, ..., 1 or units, classes - 1)`."""
+        gaps = ops.unstack(self._gaps(), axis=-1)
+        cuts = [ops.zeros_like(gaps[0])]
+        for gap in gaps:
+            cuts.append(cuts[-1] + gap)
+        return ops.stack([cut - 0.5 * cuts[-1] for cut in cuts], axis=-1)
+
+    def _logits(self):
+        """Log-odds of `y <= k` for all but the last class."""
+        return self.cut_points() - ops.expand_dims(self.prediction, axis=-1)
+
+    def _nll_of_classes(self):
+        """`(batch, ..., units, classes)`."""
+        logits, gaps = self._logits(), self._gaps()
+        none = ops.zeros_like(logits[..., :1])
+        # P = sigmoid(a) sigmoid(-b) (1 - exp(b - a)) between two cut points.
+        width = -ops.log(-ops.expm1(-clip(gaps, 1e-30, math.inf)))
+        width = width + ops.zeros_like(logits[..., 1:])
+        parts = [
+            [ops.softplus(-logits), none],
+            [none, ops.softplus(logits)],
+            [none, width, none],
+        ]
+        return sum(ops.concatenate(part, axis=-1) for part in parts)
+
+    def _pick(self, values, classes):
+        """The entries of the last axis of `values` at these class numbers."""
+        numbers = ops.arange(self.classes, dtype=values.dtype)
+        chosen = ops.expand_dims(classes, axis=-1) == numbers
+        return ops.sum(ops.where(chosen, values, 0.0), axis=-1)
+
+    def nll(self, y):
+        """Negative log-likelihood of class numbers, and NaN for others."""
+        y = self._check_target(y)
+        nll = self._pick(self._nll_of_classes(), y)
+        return self._or_nan(nll, self.is_possible(y))
+
+    @classmethod
+    def is_possible(cls, y):
+        return (y >= 0) & (y < cls.classes) & (y % 1 == 0)
+
+    def class_probabilities(self):
+        """Probabilities, `(batch, ..., units, classes)`."""
+        return ops.exp(-self._nll_of_classes())
+
+    def _cumulative(self):
+        up_to = ops.sigmoid(self._logits())
+        return ops.concatenate([up_to, ops.ones_like(up_to[..., :1])], axis=-1)
+
+    def cdf(self, y):
+        y = floor(self._check_target(y))
+        at = self._pick(self._cumulative(), clip(y, 0.0, self.classes - 1.0))
+        return ops.where(y < 0, ops.zeros_like(at), at)
+
+    def quantile(self, p):
+        """The smallest class k with `P(y <= k) >= p`."""
+        below = self._cumulative() < (p if not p.shape else p[..., None])
+        below = ops.cast(below[..., :-1], self.prediction.dtype)
+        return ops.sum(below, axis=-1)
+
+    def mean(self):
+        """Expected class number."""
+        return ops.sum(ops.sigmoid(-self._logits()), axis=-1)
+
+    def variance(self):
+        numbers = ops.arange(self.classes, dtype=self.prediction.dtype)
+        apart = numbers - ops.expand_dims(self.mean(), axis=-1)
+        square = self.class_probabilities() * ops.square(apart)
+        return ops.sum(square, axis=-1)
+
+    def information(self):
+        above = ops.sigmoid(-self._logits())
+        none = ops.zeros_like(above[..., :1])
+        # d nll / d score of each class.
+        slopes = ops.concatenate([above, none], axis=-1)
+        slopes = slopes - ops.concatenate([none, 1 - above], axis=-1)
+        weighted = self.class_probabilities() * ops.square(slopes)
+        return ops.sum(weighted, axis=-1)
