@@ -62,9 +62,10 @@ class Beta(Likelihood):
 
     def _log_odds_nll(self, y, rest):
         """NLL of the log-odds of y, given y and 1 - y."""
-        # The two shapes times y would not be exact near the mean.
+        a, b = self._shapes()
+        # From the shapes it would not be exact near the mean.
         distance = self.concentration * (y - self._means()[0])
-        return -log_beta_density(*self._shapes(), y, rest, distance)
+        return -log_beta_density(a, b, y, rest, distance)
 
     @classmethod
     def is_possible(cls, y):
