@@ -189,9 +189,9 @@ def assert_equal_weights(first, second, **tolerance):
     )
 
 
-def training_moves_every_weight(model, x, y):
+def training_moves_every_weight(model, x, y, epochs=2):
     before = [as_numpy(v.value) for v in model.trainable_variables]
-    history = model.fit(x, y, epochs=2, verbose=0).history
+    history = model.fit(x, y, epochs=epochs, verbose=0).history
     assert np.all(np.isfinite(history["loss"]))
     for variable, old in zip(model.trainable_variables, before, strict=True):
         new = as_numpy(variable.value)

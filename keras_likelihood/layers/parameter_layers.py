@@ -1,5 +1,7 @@
 """Likelihood parameters as layers: one value for all examples, or predicted."""
 
+from typing import Any
+
 import keras
 import numpy as np
 from keras import ops
@@ -50,7 +52,7 @@ class ParameterLayer(keras.Layer):
             raise ValueError(
                 f"`clipnorm` must be > 0 or None. Received: {clipnorm}"
             )
-        self.initial = initial
+        self.initial: Any = initial
         self.constraint = constraint and constraints.get(constraint)
         self.dimension = dimension
         self.learning_rate_multiplier = float(learning_rate_multiplier)
@@ -277,9 +279,11 @@ class PredictedParameter(ParameterLayer):
         self._start = self.constraint.inverse(self.initial)
         self.normalization = _normalization(normalize, self.dtype_policy)
         self.hidden_units = hidden_units
-        self.hidden = hidden_units and keras.layers.Dense(
-            hidden_units, "relu", dtype=self.dtype_policy, name="hidden"
-        )
+        self.hidden = None
+        if hidden_units is not None:
+            self.hidden = keras.layers.Dense(
+                hidden_units, "relu", dtype=self.dtype_policy, name="hidden"
+            )
 
     def build(self, input_shape):
         shape = self.likelihood.shape_of(

@@ -6,8 +6,8 @@ import keras
 from keras import ops
 
 from keras_likelihood.backend.clip import clip
+from keras_likelihood.backend.gradients import value_and_gradient
 from keras_likelihood.backend.operations import draw_poisson, seed_generator
-from keras_likelihood.backend.rows import value_and_gradient
 from keras_likelihood.constraints import AffineSigmoid, Softplus
 from keras_likelihood.likelihoods.incomplete import (
     beta_tails,

@@ -9,9 +9,7 @@ from keras import ops
 from keras_likelihood import likelihoods
 from keras_likelihood.backend.registration import serializable
 from keras_likelihood.layers.target_units import collect_targets
-from keras_likelihood.likelihoods.ensemble_distribution import (
-    EnsembleDistribution,
-)
+from keras_likelihood.likelihoods.mixture import EnsembleDistribution
 from keras_likelihood.likelihoods.output import names_in_output, split_output
 from keras_likelihood.losses.likelihood_loss import LikelihoodLoss
 from keras_likelihood.models import adapted_heads
