@@ -381,9 +381,9 @@ def test_a_scale_that_hurts_the_mean():
         x, np.where(left, y, 0.0), np.where(left, 0.02, 0.7), np.ones_like(x)
     )
     found = finding(diagnose(model, x, y), "neglected_mean")
-    assert "beta=0.5" in found.remedy
+    assert "beta=1" in found.remedy
     assert found.evidence["share"] > 0.8
-    model.compile("sgd", loss=kl.losses.NormalLoss(beta=0.5))
+    model.compile("sgd", loss=kl.losses.NormalLoss(beta=1.0))
     assert "neglected_mean" not in diagnose(model, x, y).names
 
 

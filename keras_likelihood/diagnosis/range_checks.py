@@ -200,8 +200,8 @@ def check_mean(model, x, output, batch_size) -> Iterator[Finding]:
             "standard_error": float(spread / total),
             "share_where_scale_is_large": float(at_large),
         },
-        "Train with `beta=0.5`, such as `StudentTLoss(beta=0.5)`, or for "
-        "longer.",
+        "Train with `beta=1`, such as `StudentTLoss(beta=1.0)`, and "
+        "`isolated=True, hidden_units=50` in the head, or for longer.",
     )
 
 
