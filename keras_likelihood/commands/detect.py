@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from keras_likelihood.backend.csv_files import CsvTable
-from keras_likelihood.backend.parquet_files import open_parquet
+from keras_likelihood.backend.extras import open_parquet
 from keras_likelihood.commands import files, outputs
 
 DETECTORS = {"pca": "PCAScale", "autoencoder": "AutoencoderScale"}
