@@ -21,7 +21,6 @@ from keras import ops
 
 from keras_likelihood.backend.clip import clip
 from keras_likelihood.backend.custom_gradient import with_gradient
-from keras_likelihood.backend.elementary import expm1, log1p, select
 from keras_likelihood.backend.operations import lookup
 from keras_likelihood.constraints import AffineSigmoid, Softplus
 from keras_likelihood.likelihoods import log_partition
@@ -160,10 +159,10 @@ def evaluate(x, shape, scale):
     farthest = _farthest(a, b)
     z = clip(x * inverse_scale, -farthest, farthest)
     s = z * z
-    log_u = log1p(s * inverse_b)
+    log_u = ops.log1p(s * inverse_b)
     largest = limits(shape).exponent
     exponent = clip((0.5 * a - k) * log_u, -largest, largest)
-    e = expm1(exponent)
+    e = ops.expm1(exponent)
     b_over_a = b * inverse_a
     ks = (k * inverse_a) * s
     value = ks + (ks + b_over_a) * e
@@ -232,7 +231,7 @@ def _second_order(value, h, b_over_a):
     threshold = 1e-4 if ops.dtype(h) == "float64" else 0.03
     # The term that is not selected must be zero, because fused multiply-adds
     # round `direct` differently on different machines.
-    return select(h2 < threshold**2, series, direct)
+    return ops.where(h2 < threshold**2, series, direct)
 
 
 def _coefficients(shape):

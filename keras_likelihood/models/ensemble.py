@@ -143,11 +143,12 @@ class Ensemble(LikelihoodModel):
     def build():
         inputs = keras.Input((13,))
         features = keras.layers.Dense(50, activation="relu")(inputs)
-        return keras.Model(inputs, kl.layers.ScaleHead(1)(features))
+        head = kl.layers.ScaleHead(1, isolated=True, hidden_units=50)
+        return keras.Model(inputs, head(features))
 
 
     model = kl.Ensemble(build, members=5)
-    model.compile("adam", loss=kl.losses.NormalLoss(), metrics=["mse"])
+    model.compile("adam", loss=kl.losses.NormalLoss(beta=1.0))
     model.fit(x, y)
     found = model.predict_distribution(x)  # the mixture of the members
     found.interval(0.9), found.aleatoric, found.epistemic

@@ -203,3 +203,26 @@ def test_gradients_stay_finite(shape, x):
 def test_a_scale_that_is_not_positive_is_an_error():
     with pytest.raises(ValueError, match="`scale`.*> 0.*Received: -1"):
         RobustRho(np.ones(2), scale=-1.0)
+
+
+def test_the_likelihood_follows_its_formula(rng):
+    x, scale = rng.standard_cauchy(400), np.exp(rng.normal(size=400))
+    shape = np.round(rng.uniform(0, 3, size=400) * 4) / 4
+    inputs = [v.astype("float32")[:, None] for v in (x, shape, scale)]
+    found = [ops.convert_to_numpy(nll(*inputs)), *gradients(nll, *inputs)]
+    wide = [v.astype("float64") for v in inputs]
+    s = (wide[0] / wide[2]) ** 2
+    b = np.maximum(np.abs(wide[1] - 2), 1e-9)
+    by_x = (1 + s / b) ** (wide[1] / 2 - 1) * wide[0] / wide[2] ** 2
+    np.testing.assert_allclose(found[1], by_x, rtol=2e-5, atol=1e-7)
+    np.testing.assert_allclose(
+        found[3], (1 - wide[0] * by_x) / wide[2], rtol=2e-5, atol=1e-5
+    )
+    a = np.maximum(wide[1], 1e-9)
+    rho = b / a * np.expm1(a / 2 * np.log1p(s / b))
+    constant = ops.convert_to_numpy(
+        value_and_slope(ops.convert_to_tensor(inputs[1]))[0]
+    )
+    expected = rho + np.log(wide[2]) + constant
+    np.testing.assert_allclose(found[0], expected, rtol=3e-6, atol=1e-6)
+    assert np.all(np.isfinite(found[2]))
