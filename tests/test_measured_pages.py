@@ -332,6 +332,17 @@ def test_uncertainty_page(benchmarks):
         assert page_tables.shown("studies/uncertainty", name) == table.strip()
     for name, table in uncertainty_page.recipes_tables().items():
         assert page_tables.shown("studies/uncertainty", name) == table
+    # What `which_likelihood.md` says about the recipe that it shows.
+    recipes = json.loads(uncertainty_page.RECIPES.read_text())
+    assert len(recipes) == 9
+    largest = {}
+    for name in ("five: t", uncertainty_page.ADVISED):
+        parts = uncertainty_page.against_plain(recipes, name, "five: ")
+        nll, rmse = (sum(values, []) for values in zip(*parts, strict=True))
+        largest[name] = max(rmse)
+        assert np.mean(nll) <= 0
+    assert largest["five: t"] < 1.095
+    assert largest[uncertainty_page.ADVISED] < 1.0245
     # What the page says: there are eight sets, with at least ten splits.
     assert len(results) == 8
     for name, result in results.items():
