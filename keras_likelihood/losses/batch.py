@@ -61,12 +61,11 @@ class Batch:
             if distribution.takes_bounds:
                 # They may be infinite.
                 known = ops.logical_not(ops.isnan(y))
-            elif counts.shape[-1] == 1:
-                # One that is not finite spoils the sum of its example, which
-                # takes fewer passes over memory than a look at each.
-                known = ops.isfinite(ops.sum(y, axis=-1, keepdims=True))
             else:
                 known = ops.isfinite(y)
+            if counts.shape[-1] == 1:
+                # An example counts as a whole.
+                known = ops.all(known, axis=-1, keepdims=True)
             counts = ops.logical_and(counts, known)
         return ops.where(counts, y, _possible_target(distribution, y)), counts
 

@@ -362,3 +362,10 @@ def test_ignored_outcomes_of_several_units_do_not_count(rng):
     assert as_numpy(loss(y, logits)) == pytest.approx(
         nll[kept].mean(), rel=1e-5
     )
+
+
+def test_targets_of_half_precision_may_have_a_large_sum():
+    """64 targets of 2000 add up to more than float16 can hold."""
+    y = np.full((2, 64), 2000.0, "float16")
+    loss = losses.NormalLoss(scale=1.0, dtype="float16")
+    assert np.isfinite(as_numpy(loss(y, y)))
