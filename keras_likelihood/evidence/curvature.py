@@ -23,26 +23,25 @@ class Curvature:
     left: np.ndarray
     right: np.ndarray | None = None
     factor: float = 1.0
+    # Scaled copies have the same eigenvectors, and finding them is the work.
+    _known: dict = dataclasses.field(default_factory=dict, repr=False)
 
     def scaled(self, factor: float) -> "Curvature":
         """The same curvature for `factor` times as many rows of data."""
-        scaled = dataclasses.replace(self, factor=self.factor * factor)
-        # The eigenvectors are the same, and finding them is the work.
-        if "_eigen" in self.__dict__:
-            scaled.__dict__["_eigen"] = self._eigen
-        return scaled
+        return dataclasses.replace(self, factor=self.factor * factor)
 
     @property
     def _sides(self):
         return [self.left] if self.right is None else [self.left, self.right]
 
-    @functools.cached_property
+    @property
     def _eigen(self):
         """Eigenvalues and vectors of each side; no vectors of a diagonal."""
-        found = [
-            (s, None) if s.ndim == 1 else np.linalg.eigh(s) for s in self._sides
-        ]
-        return [(np.maximum(values, 0.0), vectors) for values, vectors in found]
+        if not self._known:
+            for i, side in enumerate(self._sides):
+                found = (side, None) if side.ndim == 1 else np.linalg.eigh(side)
+                self._known[i] = np.maximum(found[0], 0.0), found[1]
+        return list(self._known.values())
 
     @property
     def values(self):

@@ -21,8 +21,9 @@ class Measurements:
 
     A held-out slope is `sum g * pull` over the entries of a scale, and `sum g`
     for a noise scale that the loss learns. `g` is the gradient of the loss of
-    held-out rows without penalties, and `pull` that of the prior. The loss is
-    the model's own, with its weights and masks, so any loss will do.
+    held-out rows without penalties, the mean of this measurement and the one
+    before, and `pull` that of the prior (see `HeldOut`). The loss is the
+    model's own, with its weights and masks, so any loss will do.
     """
 
     def __init__(self, model, weights, outcomes, *, examples: int, seed: int):
@@ -38,6 +39,7 @@ class Measurements:
         self._fisher = outcomes and FisherInformation(
             model, weights, outcomes, self._noise_scale, seed
         )
+        self._gradients = [_zeros(w.shape) for w in weights]
         self._rows: Any = None
         self._batches: Any = None
         self._latest: Any = None
@@ -70,7 +72,7 @@ class Measurements:
     def prepare(self, rules: list):
         """Begins to compile, while the training step is compiled."""
         if any(isinstance(r, HeldOut) for r in rules) and self.has_held_out:
-            self._slopes.prepare(self._no_slopes(), next(self._batches))
+            self._slopes.prepare(self._start(), next(self._batches))
         if any(isinstance(r, Evidence) for r in rules) and self.has_curvature:
             self._fisher.prepare(self._rows.draw(self._examples))
 
@@ -82,7 +84,9 @@ class Measurements:
         """
         if self._found_at != step:
             self._found_at, before = step, self._latest
-            self._latest = self._slopes(self._no_slopes(), next(self._batches))
+            self._latest, self._gradients = self._slopes(
+                self._start(), next(self._batches)
+            )
             self._found = before and [
                 ops.convert_to_numpy(s).astype("float64") for s in before
             ]
@@ -101,10 +105,11 @@ class Measurements:
     def _index(self, weight):
         return next(i for i, w in enumerate(self._weights) if w is weight)
 
-    def _no_slopes(self):
+    def _start(self):
+        """Slopes of zero, and the gradients of the measurement before."""
         shapes = [tuple(w.regularizer.log_scale.shape) for w in self._weights]
         shapes += [(1,) * len(v.shape) for v in self._noise]
-        return [ops.convert_to_tensor(np.zeros(s, "float32")) for s in shapes]
+        return [*map(_zeros, shapes)], self._gradients
 
     def _held_out_loss(self, rows):
         model, x = self._model, rows["x"]
@@ -115,17 +120,24 @@ class Measurements:
         return loss - sum(ops.cast(a, loss.dtype) for a in model.losses)
 
     def _add_slopes(self, total, gradients, values):
-        products = [ops.cast(g, "float32") for g in gradients]
+        slopes, before = total
+        gradients = [ops.cast(g, "float32") for g in gradients]
+        products = [*before, *gradients[len(before) :]]
         for i, weight in enumerate(self._weights):
-            value = ops.cast(values[i], "float32")
-            products[i] = products[i] * weight.regularizer.pull(value)
+            pull = weight.regularizer.pull(ops.cast(values[i], "float32"))
+            products[i] = 0.5 * (before[i] + gradients[i]) * pull
         found = []
-        for before, product in zip(total, products, strict=True):
-            axes = [i for i, n in enumerate(before.shape) if n == 1]
-            found.append(before + ops.sum(product, axis=axes, keepdims=True))
-        return found
+        for slope, product in zip(slopes, products, strict=True):
+            axes = [i for i, n in enumerate(slope.shape) if n == 1]
+            found.append(slope + ops.sum(product, axis=axes, keepdims=True))
+        return found, gradients[: len(before)]
 
     def _noise_scale(self):
         noise = learned_noise(self._model)
         value = 1.0 if noise is None else noise.latest
         return float(np.exp(np.mean(np.log(value))))
+
+
+def _zeros(shape):
+    # JAX compiles `ops.zeros` for each shape.
+    return ops.convert_to_tensor(np.zeros(shape, "float32"))

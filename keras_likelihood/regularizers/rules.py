@@ -97,7 +97,7 @@ class Evidence(ScaleRule):
 
 
 class HeldOut(ScaleRule):
-    """Follows the gradient of the held-out NLL (Luketina et al., 2016).
+    """Follows the gradient of the held-out NLL.
 
     A step of training with the strength `lambda` moves a weight by
     `-rate * lambda * p`, where `p` is the pull of its prior: `w` for L2 and
@@ -106,12 +106,19 @@ class HeldOut(ScaleRule):
 
         d NLL / d log(lambda) = -rate * lambda * (g . p)
 
-    So the logarithm of the strength follows Adam on `-(g . p)`: it grows
-    where the held-out rows would like smaller weights. At rest, the size of
-    the weight is best for the held-out rows. There is one strength for each
-    scale of a prior. A prior without an `initial_scale` starts from 1.4 times
-    the root mean square of the initial weight: too weak a start lets a network
-    learn its training rows by heart before the strength has grown.
+    (Luketina et al., 2016). So the logarithm of the strength follows Adam on
+    `-(g . p)`: it grows where the held-out rows would like smaller weights.
+
+    Looking one step ahead regularizes deep networks too strongly. So `g` is
+    the mean of the last two measurements. At the earlier one the weight was
+    `w - change`, so this adds half of `g . change`: what training has done to
+    the held-out NLL since then. While training improves it, the strength
+    falls.
+
+    There is one strength for each scale of a prior. A prior without an
+    `initial_scale` starts from 1.4 times the root mean square of the initial
+    weight: too weak a start lets a network memorize its training rows before
+    the strength has grown.
 
     A noise that the loss learns would follow the residuals of the training
     rows. What corrects it (`NoisePrior`) follows the held-out rows as well.

@@ -70,9 +70,10 @@ class Site:
     def held_out_slope(self):
         """`g . pull` for each scale, or `None` before the first result.
 
-        `g` is the gradient of the NLL of some held-out rows with respect to
-        the weight, and `pull` that of the prior. The result was measured at
-        the move before this one, so that an accelerator need not wait.
+        `g` is the gradient of the NLL of held-out rows with respect to the
+        weight, the mean of two measurements, and `pull` that of the prior.
+        The result is that of the move before this one, so that an
+        accelerator need not wait.
         """
         return self._slopes()[0]
 

@@ -155,6 +155,16 @@ def test_eigenvectors_turn_weights_there_and_back(right, rng):
     )
 
 
+def test_scaled_curvatures_share_their_eigenvectors(monkeypatch):
+    curvature, calls = Curvature(np.diag([1.0, 2.0])), []
+    eigh = np.linalg.eigh
+    monkeypatch.setattr(np.linalg, "eigh", lambda m: calls.append(m) or eigh(m))
+    for factor in 3.0, 5.0:
+        values = curvature.scaled(factor).values
+        np.testing.assert_allclose(values, [factor, 2 * factor])
+    assert len(calls) == 1
+
+
 def test_a_long_side_is_kept_as_its_diagonal(rng):
     left = rng.uniform(1, 2, 5000)
     curvature = Curvature(left, np.eye(3))

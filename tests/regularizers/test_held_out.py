@@ -44,7 +44,7 @@ def model_with(prior, loss=None, units=1, hidden=False, **options):
 
 
 @pytest.mark.parametrize("cls", PRIORS, ids=lambda c: c.__name__)
-def test_slopes_are_the_held_out_gradient_along_the_pull(cls, data):
+def test_slopes_are_the_mean_of_two_gradients_along_the_pull(cls, data):
     x, y = data
     model = model_with(cls(num_examples=64))
     _ = model.losses
@@ -53,10 +53,14 @@ def test_slopes_are_the_held_out_gradient_along_the_pull(cls, data):
     weights = np.linspace(0, 2, 64).astype("float32")
     measured.use_rows(None, Rows(x, y, weights + 1e-3))
     assert measured.held_out_slopes(weight, step=0) == (None, None)
-    found, _ = measured.held_out_slopes(weight, step=1)
-    kernel = ops.convert_to_numpy(weight)
-    residual = (x @ kernel - y) * weights[:, None]
-    expected = x.T @ residual / 64 * np.sign(kernel)
+    before = ops.convert_to_numpy(weight)
+    kernel = np.float32([[0.5], [-2], [1], [-1], [3]])
+    weight.assign(kernel)
+    measured.held_out_slopes(weight, step=1)
+    found, _ = measured.held_out_slopes(weight, step=2)
+    residual = (x @ (before + kernel) / 2 - y) * weights[:, None]
+    is_ridge = issubclass(cls, regularizers.DRidge)
+    expected = x.T @ residual / 64 * (kernel if is_ridge else np.sign(kernel))
     if cls in (regularizers.DRidge, regularizers.DLasso):
         expected = expected.sum(keepdims=True)
     np.testing.assert_allclose(found, expected, rtol=1e-2, atol=1e-3)
