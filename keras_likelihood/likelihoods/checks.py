@@ -27,11 +27,14 @@ def matched(y, like, without=""):
     return y
 
 
-def check_coverage(coverage: float):
-    if not 0 < coverage < 1:
-        raise ValueError(
-            f"`coverage` must be strictly between 0 and 1. Received: {coverage}"
-        )
+def check_argument(name: str, value, fits, allowed):
+    """Raises an error that says what is allowed, unless an argument fits."""
+    if not fits:
+        raise ValueError(f"`{name}` must be {allowed}. Received: {value!r}")
+
+
+def check_coverage(value: float):
+    check_argument("coverage", value, 0 < value < 1, "strictly between 0 and 1")
 
 
 def check_size(name: str, value, least: int, most=1000, note=""):

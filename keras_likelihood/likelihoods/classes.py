@@ -115,15 +115,10 @@ class Softmax(Likelihood):
         return clip(distance / temperature, -1e30, math.inf)
 
     def nll(self, y):
-        """Negative log-likelihood of the classes `y`.
+        """Negative log-likelihood of the classes `y`, `(batch, ...)`.
 
-        Args:
-            y: class numbers `(batch, ...)` or `(batch, ..., 1)`, or one-hot
-                or soft labels of the logits' shape.
-
-        Returns:
-            One value per outcome, `(batch, ...)`. It is NaN if a number is not
-            a class.
+        They are numbers `(batch, ...)` or `(batch, ..., 1)`, or one-hot or
+        soft labels of the logits' shape. It is NaN if one is not a class.
         """
         y = ops.convert_to_tensor(y)
         shape, received = tuple(self.prediction.shape), tuple(y.shape)

@@ -26,9 +26,9 @@ from keras_likelihood.likelihoods.tails import EMPTY, log_add
 class CountLikelihood(Likelihood):
     """A distribution of counts 0, 1, 2, ... whose mean is the prediction.
 
-    The prediction must be `>= 0`. Heads make sure of it. A stock model needs
-    an activation such as `"softplus"`. The NLL of a negative prediction is
-    NaN. A prediction below 1e-15 counts as 1e-15.
+    The prediction must be `>= 0`. A stock model needs an activation such as
+    `"softplus"`. The NLL of a negative prediction is NaN, and a prediction
+    below 1e-15 counts as 1e-15.
 
     A subclass defines `count_nll`, `count_log_tails`, `variance`,
     `information` and `sample`.

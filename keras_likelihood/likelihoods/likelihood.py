@@ -29,12 +29,10 @@ _REGISTRY: dict[str, type["Likelihood"]] = {}
 class Likelihood:
     """A distribution of the target, given a prediction and parameters.
 
-    A likelihood is one file. It names its `parameters` and defines `nll`. It
-    may also define `cdf`, `quantile`, `sample`, `mean`, `variance` and
-    `information`. Defining a subclass registers it, so that heads, losses and
-    saved files can refer to it by its snake-case name. For float16 and
-    bfloat16 the computation is in float32, and the result has the narrow
-    dtype.
+    A likelihood names its `parameters` and defines `nll`. It may also define
+    `cdf`, `quantile`, `sample`, `mean`, `variance` and `information`. Defining
+    a subclass registers it by its snake-case name, which heads, losses and
+    saved files use. Half precision is computed in float32 and cast back.
 
     Args:
         prediction: what the model predicts, `(batch, ..., units)`.
@@ -98,10 +96,7 @@ class Likelihood:
         return {name: getattr(self, name) for name in names}
 
     def as_numpy(self):
-        """The same distribution, whose attributes are NumPy arrays.
-
-        The results of its methods are NumPy arrays too.
-        """
+        """The same distribution, whose attributes and results are NumPy."""
         return self.map_values(ops.convert_to_numpy)
 
     def map_values(self, function, **replaced):
@@ -179,15 +174,10 @@ class Likelihood:
     def shape_of(cls, name: str, prediction_shape, dimension: str) -> tuple:
         """Shape of the parameter called `name`, without batch.
 
-        Args:
-            name: the name of the parameter.
-            prediction_shape: shape of the prediction, batch axis included.
-            dimension: `"scalar"` (one per example), `"channel"` (one per
-                entry of the last axis) or `"element"` (one per outcome).
-
-        Returns:
-            A tuple as long as `prediction_shape[1:]` that broadcasts with it.
-            For a vector the last axis is longer.
+        It is as long as `prediction_shape[1:]` and broadcasts with it. For a
+        vector the last axis is longer. The `dimension` is `"scalar"` (one per
+        example), `"channel"` (one per entry of the last axis) or `"element"`
+        (one per outcome).
         """
         if len(prediction_shape) < 2:
             raise ValueError(
@@ -211,11 +201,7 @@ class Likelihood:
     def nll(self, y):
         """Complete negative log-likelihood of `y`, constants included.
 
-        Args:
-            y: targets, of the prediction's shape.
-
-        Returns:
-            One value per outcome.
+        Targets have the prediction's shape. There is one value per outcome.
         """
         raise NotImplementedError
 
@@ -238,13 +224,9 @@ class Likelihood:
     def log_tail(self, y, upper):
         """Logarithm of the probability of a tail that ends at `y`.
 
-        Args:
-            y: targets, of the prediction's shape.
-            upper: booleans that broadcast with `y`: whether the tail holds the
-                outcomes above `y`, or those at most `y`.
-
-        Returns:
-            Tensor of the shape of `y`. It is finite even if the tail is empty.
+        It has the shape of `y` and is finite even if the tail is empty.
+        `upper`, booleans that broadcast with `y`, says whether the tail holds
+        the outcomes above `y`, or those at most `y`.
         """
         self._require("cdf", "cdf")
         cdf = self.cdf(y)
@@ -277,14 +259,10 @@ class Likelihood:
         return self.tail_quantile(ops.where(tail == 0, -math.inf, log_p), upper)
 
     def tail_quantile(self, log_p, upper):
-        """The value at which a tail has a given probability.
+        """The value at which a tail has the probability `exp(log_p)`.
 
-        It is the inverse of `log_tail`. So it is exact in both tails.
-
-        Args:
-            log_p: logarithm of the probability, `<= 0`: a tensor that
-                broadcasts against the outcomes.
-            upper: booleans: whether the tail holds the outcomes above.
+        It is the inverse of `log_tail`. So it is exact in both tails. `log_p`
+        and the booleans `upper` are tensors that broadcast with the outcomes.
         """
         if self._overrides("_solve"):
             return self._compiled("_solve", *smaller_tail(log_p, upper))
@@ -297,11 +275,7 @@ class Likelihood:
         raise NotImplementedError
 
     def interval(self, coverage: float = 0.9):
-        """Central interval that contains `coverage` of the probability.
-
-        Returns:
-            `(lower, upper)`, each of the prediction's shape.
-        """
+        """Ends `(lower, upper)` of the central interval of this coverage."""
         check_coverage(coverage)
         zeros = ops.zeros_like(self._first_entries())
         log_p = math.log((1 - coverage) / 2) + zeros
@@ -342,14 +316,10 @@ class Likelihood:
         """Fisher information of the prediction.
 
         It is `E[(d nll / d prediction)^2]` over outcomes that follow this
-        distribution. It says how precisely one outcome determines the
-        prediction.
-
-        Returns:
-            One value per entry of the prediction. If several entries form one
-            outcome, it is the diagonal of the information matrix. The whole
-            matrix is the covariance of `d nll(y) / d prediction` over
-            `y = sample()`.
+        distribution, and says how precisely one outcome determines the
+        prediction. If several entries form one outcome, it is the diagonal of
+        the information matrix, the covariance of `d nll(y) / d prediction`
+        over `y = sample()`.
         """
         return self._integrated("_information", "information")
 
@@ -357,24 +327,17 @@ class Likelihood:
         return expectations.information(self)
 
     def followed(self, name: str):
-        """The values whose mean a parameter with `is_followed` keeps.
+        """The values whose mean the parameter `name` with `is_followed` keeps.
 
-        Args:
-            name: the name of the parameter.
-
-        Returns:
-            Tensor of the parameter's shape, batch axis included.
+        They have the parameter's shape, batch axis included.
         """
         raise self._undefined("followed")
 
     @classmethod
     def check_targets(cls, y, prediction_shape):
-        """Raises a ValueError if `y` holds targets that cannot occur.
+        """Raises a ValueError if the array `y` has targets that cannot occur.
 
-        Args:
-            y: NumPy array of the targets whose weight is not 0.
-            prediction_shape: shape of their predictions, batch axis
-                included.
+        The shape of the predictions includes the batch axis.
         """
         y = cls._as_numbers(y)
         with np.errstate(invalid="ignore"):
@@ -480,11 +443,10 @@ prepare_methods(Likelihood)
 
 def _refuse_our_names(cls):
     """Raises an error if a class has the name of a class of this package."""
-    package = __name__.split(".")[0]
     ours = {
         name: (known.__module__, known.__qualname__)
         for name, known in _REGISTRY.items()
-        if known.__module__.split(".")[0] == package
+        if known.__module__.startswith("keras_likelihood.")
     }
     me = (cls.__module__, cls.__qualname__)
     if ours.get(cls.name(), me) != me:

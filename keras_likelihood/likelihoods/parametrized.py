@@ -61,15 +61,12 @@ class Parametrized(Likelihood, metaclass=_Family):
 
     @classmethod
     def define(cls, *args, **kwargs) -> dict[str, Any]:
-        """Checks the arguments of a call on the family.
+        """Checks the arguments and returns the attributes of a class.
 
-        In the name, a positional argument of `define` has no keyword. An
-        argument that is `None` is left out of the name.
-
-        Returns:
-            Attributes of the class to make: `parameters`, `event_rank`, and
-            each argument under its own name as a plain number, word, tuple,
-            `Likelihood` class or `None`.
+        These are `parameters`, `event_rank`, and each argument under its own
+        name as a plain number, word, tuple, `Likelihood` class or `None`. In
+        the name of the class, a positional argument has no keyword, and one
+        that is `None` is left out.
         """
         raise NotImplementedError(f"{cls.__name__} must define `define`.")
 

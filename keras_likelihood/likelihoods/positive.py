@@ -39,9 +39,9 @@ class PositiveLikelihood(Likelihood):
         log_tail(y, ...)  = ratio_log_tail(log r, ...)
         tail_quantile(..) = prediction * exp(log_ratio_tail_quantile(..))
 
-    The prediction must be `>= 0`. Heads make sure of it. A stock model needs
-    an activation such as `"softplus"`. The NLL of a negative prediction is
-    NaN. A prediction below 1e-15 counts as 1e-15.
+    The prediction must be `>= 0`. A stock model needs an activation such as
+    `"softplus"`. The NLL of a negative prediction is NaN, and a prediction
+    below 1e-15 counts as 1e-15.
 
     A subclass defines the three functions of the ratio and `information`.
     """
@@ -298,12 +298,8 @@ class Weibull(PositiveLikelihood):
 
     def ratio_nll(self, log_ratio):
         log_hazard = self._log_hazard(log_ratio)
-        return (
-            bounded_exp(log_hazard)
-            - log_hazard
-            + log_ratio
-            - ops.log(self.shape)
-        )
+        excess = bounded_exp(log_hazard) - log_hazard
+        return excess + log_ratio - ops.log(self.shape)
 
     def ratio_log_tail(self, log_ratio, upper):
         hazard = bounded_exp(self._log_hazard(log_ratio))
@@ -319,9 +315,8 @@ class Weibull(PositiveLikelihood):
         return ops.square(self.shape / self._mean)
 
     def _as_tfp(self, tfp):
-        return tfp.Weibull(
-            self.shape, self.prediction * ops.exp(self._log_scale)
-        )
+        scale = self.prediction * ops.exp(self._log_scale)
+        return tfp.Weibull(self.shape, scale)
 
 
 def _log_gap(x):

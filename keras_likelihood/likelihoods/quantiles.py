@@ -7,7 +7,7 @@ from keras import ops
 
 from keras_likelihood.backend.clip import clip
 from keras_likelihood.constraints import Increasing, ShiftedSoftplus
-from keras_likelihood.likelihoods.checks import matched
+from keras_likelihood.likelihoods.checks import check_argument, matched
 from keras_likelihood.likelihoods.parameter import Parameter
 from keras_likelihood.likelihoods.parametrized import Parametrized
 
@@ -50,11 +50,8 @@ class Quantiles(Parametrized):
         given = np.atleast_1d(np.asarray(levels, "float64"))
         inside = np.all((given > 0) & (given < 1))
         increase = given.ndim == 1 and given.size and np.all(np.diff(given) > 0)
-        if not (inside and increase):
-            raise ValueError(
-                "`levels` must be increasing numbers strictly between 0 and "
-                f"1. Received: {levels}"
-            )
+        allowed = "increasing numbers strictly between 0 and 1"
+        check_argument("levels", levels, inside and increase, allowed)
         return {
             "levels": tuple(given.tolist()),
             "parameters": (Parameter("scale", ShiftedSoftplus(0.01)),),

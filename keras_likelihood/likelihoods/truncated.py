@@ -128,11 +128,9 @@ class Truncated(Wrapper):
 
         There it is exponential to four digits, next to an end of the range.
         Numbers that are not relative to this end have too few digits. `mass`
-        is the logarithm of the probability of the range.
-
-        Returns:
-            `(is_far, end, sign, rate)`: whether this holds, and the density
-            `rate exp(-rate t)` of outcomes `end + sign t`, `t > 0`.
+        is the logarithm of the probability of the range. The result is
+        `(is_far, end, sign, rate)`: whether this holds, and the density
+        `rate exp(-rate t)` of outcomes `end + sign t`, `t > 0`.
         """
         inner, (low, high) = self.inner, self._range
         centre = inner.typical_outcome()
