@@ -4,6 +4,7 @@ import keras
 import numpy as np
 
 from keras_likelihood.layers import serving
+from keras_likelihood.likelihoods.checks import check_argument
 from keras_likelihood.recalibration import network, softmax, steps
 from keras_likelihood.recalibration.classifier import ClassifierRecalibrator
 from keras_likelihood.recalibration.feature_basis import (
@@ -60,10 +61,7 @@ class JointScaling(ClassifierRecalibrator):
             ("strength", strength, strength > 0, "> 0"),
             ("offset", offset, offset >= 0, ">= 0"),
         ):
-            if not fits:
-                raise ValueError(
-                    f"`{name}` must be {allowed}. Received: {value!r}"
-                )
+            check_argument(name, value, fits, allowed)
         self.logit_map = logit_map
         self.temperature = temperature
         self.strength = strength
