@@ -44,9 +44,6 @@ class TargetUnits(keras.Layer):
         if len(store.keys()):
             super().load_own_variables(store)
 
-    def get_config(self):
-        return {**super().get_config(), "units": self.units}
-
 
 def collect_targets(y, sample_weight=None):
     """Targets and weights of arrays, or of all batches of a data set.
