@@ -9,7 +9,7 @@ from keras_likelihood import likelihoods
 from keras_likelihood.backend.registration import serializable, snake_case
 from keras_likelihood.likelihoods import Bernoulli, Likelihood, Normal, Softmax
 from keras_likelihood.likelihoods.censored import is_exact
-from keras_likelihood.likelihoods.checks import check_coverage
+from keras_likelihood.likelihoods.checks import check_argument, check_coverage
 from keras_likelihood.likelihoods.output import distribution_of
 from keras_likelihood.losses.batch import Batch
 
@@ -66,14 +66,7 @@ class DistributionMetric(keras.metrics.Metric):
             )
 
     def update_state(self, y_true, y_pred, sample_weight=None):
-        """Counts a batch.
-
-        Args:
-            y_true: targets.
-            y_pred: a prediction, `(prediction, parameter, ...)`, or a
-                `Likelihood`.
-            sample_weight: weights of the examples or outcomes, or `None`.
-        """
+        """Counts a batch of targets and outputs, or a `Likelihood` of them."""
         distribution = self.read(y_pred)
         if isinstance(y_pred, Likelihood):
             y_pred = y_pred.prediction
@@ -206,8 +199,7 @@ class CalibrationError(DistributionMetric):
 
     def __init__(self, likelihood=None, *, levels: int = 20, **options):
         super().__init__(likelihood, **options)
-        if levels < 2:
-            raise ValueError(f"`levels` must be >= 2. Received: {levels}")
+        check_argument("levels", levels, levels >= 2, ">= 2")
         self.levels = levels
         self.below = self.add_variable((levels - 1,), "zeros", name="below")
         self.count = self.add_variable((), "zeros", name="count")
