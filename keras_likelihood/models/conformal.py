@@ -113,14 +113,8 @@ class ConformalDistribution:
         """Interval that contains a new target with the given probability.
 
         The guarantee holds on average over calibration sets and examples (of
-        each group, if there are groups). It does not hold for every single
-        example.
-
-        Args:
-            coverage: in (0, 1). Defaults to 0.9.
-
-        Returns:
-            `(lower, upper)` as NumPy, each of the targets' shape.
+        each group), and not for every single example. `(lower, upper)` are
+        NumPy arrays of the targets' shape.
         """
         shape = _targets_shape(self.distribution)
         bound = self.scores.threshold(coverage, self.groups, shape[0])
@@ -163,7 +157,7 @@ def interval_scores(distribution: Likelihood, y) -> np.ndarray:
     at_most = _numpy(distribution.cdf(within))
     # The probability below y differs from the cdf for counts.
     less = at_most
-    if getattr(distribution, "is_discrete", False):
+    if distribution.is_discrete:
         less = _numpy(distribution.cdf_below(within))
     inner = np.clip(np.maximum(1 - 2 * at_most, 2 * less - 1), 0, LEVEL)
     further = LEVEL + outside / _spread(lower, upper)
