@@ -5,6 +5,7 @@ from keras import ops
 
 from keras_likelihood.backend.registration import FromArguments, serializable
 from keras_likelihood.data_parameters.sparse_rms_prop import SparseRMSProp
+from keras_likelihood.likelihoods.checks import check_argument
 
 
 @serializable
@@ -33,10 +34,8 @@ class RowPrior(FromArguments):
     """
 
     def __init__(self, scale: float, *, row_sizes):
-        if not 0 < scale < float("inf"):
-            raise ValueError(
-                f"`scale` must be a finite number > 0. Received: {scale}"
-            )
+        is_finite = 0 < scale < float("inf")
+        check_argument("scale", scale, is_finite, "a finite number > 0")
         self.scale = float(scale)
         self.row_sizes = np.asarray(row_sizes, "float32")
         if self.row_sizes.ndim > 1 or not np.all(self.row_sizes >= 0):

@@ -7,6 +7,7 @@ from keras import ops
 
 from keras_likelihood.backend.operations import sums_of_equal
 from keras_likelihood.backend.registration import FromArguments, serializable
+from keras_likelihood.likelihoods.checks import check_argument
 
 
 class RowRule:
@@ -102,11 +103,7 @@ class SparseRMSProp(FromArguments, RowRule):
             ("weight_decay", self.weight_decay >= 0, ">= 0"),
             ("clipnorm", clip is None or clip > 0, "> 0 or None"),
         ):
-            if not fits:
-                found = getattr(self, name)
-                raise ValueError(
-                    f"`{name}` must be {allowed}. Received: {found}"
-                )
+            check_argument(name, getattr(self, name), fits, allowed)
 
     @property
     def columns(self) -> tuple[str, ...]:  # type: ignore[override]

@@ -186,10 +186,8 @@ class ExponentialLoss(LikelihoodLoss):
 
     The prediction is the mean, of `LikelihoodHead("exponential", units)` or
     an activation such as `"softplus"`. There are no parameters to learn, so
-    that any Keras model can be trained with it. Targets are `>= 0`.
-
-    Args:
-        **options: those of `LikelihoodLoss`.
+    that any Keras model can be trained with it. Targets are `>= 0`. Options
+    are those of `LikelihoodLoss`.
     """
 
     likelihood = likelihoods.Exponential
@@ -311,8 +309,7 @@ class PoissonLoss(LikelihoodLoss):
     model.compile("adam", loss=kl.losses.PoissonLoss())
     ```
 
-    Args:
-        **options: those of `LikelihoodLoss`.
+    Options are those of `LikelihoodLoss`.
     """
 
     likelihood = likelihoods.Poisson
@@ -419,11 +416,10 @@ class BernoulliLoss(LikelihoodLoss):
 class NoisyLabelsLoss(LikelihoodLoss):
     """Loss of a classifier whose training labels are partly wrong.
 
-    Every training example keeps a memory of what the network believed of it.
-    The network is rewarded for agreeing with this memory; see
-    `likelihoods.NoisyLabels`, and Liu et al. (2020), whose loss it is. Wrong
-    labels are then hardly learned by heart, and `kl.audit` finds them and
-    counts them.
+    Every training example keeps a memory of what the network believed of it,
+    and the network is rewarded for agreeing with it; see
+    `likelihoods.NoisyLabels` and Liu et al. (2020). Wrong labels are then
+    hardly memorized, and `kl.audit` finds them and counts them.
 
     ```python
     memory = kl.DataParameter(len(x))
@@ -505,9 +501,9 @@ class QuantilesLoss(_FamilyLoss):
         mean over levels t of
         pinball_t(y - q_t) / scale + log(scale) - log(t (1 - t))
 
-    `QuantilesHead` predicts quantiles that do not cross. A stock layer
-    `Dense(len(levels))` works too. Its quantiles may cross, and
-    `predict_distribution` sorts them.
+    `QuantilesHead` predicts quantiles that do not cross. Those of a stock
+    layer `Dense(len(levels))` may cross, and `predict_distribution` sorts
+    them.
 
     ```python
     levels = (0.05, 0.5, 0.95)
@@ -560,11 +556,7 @@ class MultivariateNormalLoss(_MultivariateLoss):
 class MultivariateStudentTLoss(_MultivariateLoss):
     """Negative log-likelihood of vectors under `MultivariateStudentT`.
 
-    Args:
-        covariance: `"full"` (default), `"low_rank"` or `"diagonal"`.
-        rank: columns of the low-rank part, for `"low_rank"` only.
-        **options: the parameters of the likelihood, such as `scale`, and the
-            options of `LikelihoodLoss`.
+    The arguments are those of `MultivariateNormalLoss`.
     """
 
     family = likelihoods.MultivariateStudentT
