@@ -3,6 +3,7 @@
 import numpy as np
 from keras import ops
 
+from keras_likelihood.likelihoods.checks import as_numbers
 from keras_likelihood.likelihoods.parametrized import Wrapper
 from keras_likelihood.likelihoods.tails import log_probability
 
@@ -219,9 +220,4 @@ def _shape(values):
 
 
 def _numbers(values):
-    values = np.asarray(values)
-    if values.dtype.kind not in "biuf":
-        raise ValueError(
-            f"Bounds must be numbers. Received: dtype {values.dtype}"
-        )
-    return values.astype("float64")
+    return as_numbers(values, "Bounds").astype("float64")

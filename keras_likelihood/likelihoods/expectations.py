@@ -16,8 +16,8 @@ import math
 import numpy as np
 from keras import ops
 
-from keras_likelihood.backend.clip import clip
 from keras_likelihood.backend.gradients import value_and_gradient
+from keras_likelihood.backend.operations import clip
 from keras_likelihood.likelihoods.special import floor
 
 _DEPTHS = np.concatenate(

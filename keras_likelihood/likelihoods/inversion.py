@@ -4,7 +4,7 @@ import math
 
 from keras import ops
 
-from keras_likelihood.backend.clip import clip
+from keras_likelihood.backend.operations import clip
 from keras_likelihood.likelihoods.special import floor
 
 _MOST_STEPS = 60

@@ -12,15 +12,20 @@ from keras import ops
 
 from keras_likelihood.backend.compiled import compiled
 from keras_likelihood.backend.extras import tfp_distributions
+from keras_likelihood.backend.operations import clip
 from keras_likelihood.constraints import Constraint
 from keras_likelihood.likelihoods import expectations
-from keras_likelihood.likelihoods.checks import check_coverage, matched
+from keras_likelihood.likelihoods.checks import (
+    as_numbers,
+    check_coverage,
+    matched,
+)
 from keras_likelihood.likelihoods.method_calls import (
     as_floating,
     prepare_methods,
 )
 from keras_likelihood.likelihoods.parameter import Parameter, fitted
-from keras_likelihood.likelihoods.special import floor, open_uniform
+from keras_likelihood.likelihoods.special import floor
 from keras_likelihood.likelihoods.tails import safe_log, smaller_tail
 
 _REGISTRY: dict[str, type["Likelihood"]] = {}
@@ -296,7 +301,10 @@ class Likelihood:
         """A number in (0, 1) for each outcome."""
         shape = self._sample_shape(count)
         shape = shape[: len(shape) - self.event_rank]
-        return open_uniform(shape, self.prediction.dtype, seed)
+        dtype = self.prediction.dtype
+        uniform = keras.random.uniform(shape, dtype=dtype, seed=seed)
+        # Quantiles of 0 and 1 may be infinite.
+        return clip(uniform, 2.0**-24, 1 - 2.0**-24)
 
     def mean(self):
         """Expected outcome, or NaN if the distribution has no mean."""
@@ -351,12 +359,7 @@ class Likelihood:
 
     @classmethod
     def _as_numbers(cls, y):
-        y = np.asarray(y)
-        if y.dtype.kind not in "biuf":
-            raise ValueError(
-                f"Targets of {cls.__name__} must be numbers. "
-                f"Received: dtype {y.dtype}"
-            )
+        y = as_numbers(y, f"Targets of {cls.__name__}")
         # NumPy subtracts no booleans.
         return y.astype("uint8") if y.dtype.kind == "b" else y
 
@@ -416,9 +419,11 @@ class Likelihood:
     def _undefined(self, method):
         return NotImplementedError(f"{type(self).__name__} has no `{method}`.")
 
-    def _draw(self, random, shape, *arguments, seed):
-        """Numbers of a function of `keras.random`, in the own precision."""
-        return random(shape, *arguments, dtype=self.prediction.dtype, seed=seed)
+    def _draw(self, random, count, *arguments, seed):
+        """Samples of a function of `keras.random`, in the own precision."""
+        shape = self._sample_shape(count)
+        each = (ops.broadcast_to(a, shape) for a in arguments)
+        return random(shape, *each, dtype=self.prediction.dtype, seed=seed)
 
     def _sample_shape(self, count):
         shape = tuple(ops.shape(self.prediction))

@@ -5,8 +5,7 @@ import math
 import keras
 from keras import ops
 
-from keras_likelihood.backend.clip import clip
-from keras_likelihood.backend.operations import sin
+from keras_likelihood.backend.operations import clip, sin
 from keras_likelihood.constraints import ShiftedSoftplus
 from keras_likelihood.likelihoods import quadrature
 from keras_likelihood.likelihoods.likelihood import Likelihood
@@ -163,8 +162,7 @@ class Normal(LocationScale):
         return 0.5 * ops.square(t)
 
     def sample(self, count=None, seed=None):
-        shape = self._sample_shape(count)
-        normal = self._draw(keras.random.normal, shape, seed=seed)
+        normal = self._draw(keras.random.normal, count, seed=seed)
         return self.prediction + self.scale * normal
 
     def score_moments(self):
@@ -210,8 +208,8 @@ class Laplace(LocationScale):
 
     def sample(self, count=None, seed=None):
         # It is the difference of two exponential variables.
-        shape = (2, *self._sample_shape(count))
-        uniform = self._draw(keras.random.uniform, shape, seed=seed)
+        shape, dtype = (2, *self._sample_shape(count)), self.prediction.dtype
+        uniform = keras.random.uniform(shape, dtype=dtype, seed=seed)
         first, second = -ops.log1p(-uniform)
         return self.prediction + self.scale * (first - second)
 

@@ -7,7 +7,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_likelihood.backend.clip import clip
+from keras_likelihood.backend.operations import clip
 from keras_likelihood.constraints import Softplus
 from keras_likelihood.likelihoods.checks import check_argument, check_size
 from keras_likelihood.likelihoods.location_scale import Normal
@@ -250,7 +250,8 @@ class MultivariateStudentT(Multivariate):
         half = (*shape[:-1], 1)
         half_df = ops.broadcast_to(clip(0.5 * self.df, 0.0, 1e14), half)
         other = seed + 2 if isinstance(seed, int) else seed
-        gamma = self._draw(keras.random.gamma, half, half_df, seed=other)
+        dtype = self.prediction.dtype
+        gamma = keras.random.gamma(half, half_df, dtype=dtype, seed=other)
         return self.prediction + noise * ops.sqrt(half_df / gamma)
 
     def mean(self):

@@ -25,9 +25,8 @@ class _Family(type):
 class Parametrized(Likelihood, metaclass=_Family):
     """A family of likelihoods: calling it with arguments makes a class.
 
-    The same arguments give the same class. Its name says how it was made. So
-    heads, losses and saved files can find it in any process that has imported
-    the family and what it wraps:
+    The same arguments give the same class, and its name says how it was made,
+    so that heads, losses and saved files can find it:
 
     ```python
     Censored(Normal) is Censored("normal")      # True

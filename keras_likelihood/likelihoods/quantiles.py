@@ -5,7 +5,7 @@ import math
 import numpy as np
 from keras import ops
 
-from keras_likelihood.backend.clip import clip
+from keras_likelihood.backend.operations import clip
 from keras_likelihood.constraints import Increasing, ShiftedSoftplus
 from keras_likelihood.likelihoods.checks import check_argument, matched
 from keras_likelihood.likelihoods.parameter import Parameter
@@ -19,14 +19,12 @@ class Quantiles(Parametrized):
                  pinball_t(y - q_t) / scale + log(scale) - log(t (1 - t))
 
     with `pinball_t(r) = max(t r, (t - 1) r)` and q_t the prediction for level
-    t. Each term is the NLL of an asymmetric Laplace distribution. At its
-    minimum a share t of the targets lies below q_t. The mean of several terms
-    is a composite likelihood. Use it to compare models with the same levels,
-    and not with other likelihoods.
+    t. Each term is the NLL of an asymmetric Laplace distribution, whose
+    minimum has a share t of the targets below q_t. The mean is a composite
+    likelihood: compare it between models with the same levels only.
 
-    `cdf` and `quantile` join the predictions by straight lines. Beyond the
-    outer levels they follow the tails of the asymmetric Laplace. Predictions
-    that cross are sorted for them first.
+    `cdf` and `quantile` join the sorted predictions by straight lines. Beyond
+    the outer levels they follow the tails of the asymmetric Laplace.
 
     ```python
     Quantiles(levels=(0.05, 0.5, 0.95))

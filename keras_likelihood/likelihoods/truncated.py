@@ -5,8 +5,8 @@ from typing import ClassVar
 
 from keras import ops
 
-from keras_likelihood.backend.clip import clip
 from keras_likelihood.backend.gradients import value_and_gradient
+from keras_likelihood.backend.operations import clip
 from keras_likelihood.likelihoods import expectations
 from keras_likelihood.likelihoods.parametrized import Wrapper
 from keras_likelihood.likelihoods.special import floor, smallest
