@@ -20,8 +20,7 @@ class ClassifierRecalibrator:
 
     A subclass fits its parameters to logits (`_fit`), recalibrates logits
     `(rows, classes)` in NumPy (`_apply`) and makes Keras layers that give the
-    probabilities (`_graph`). This class handles models, files, arrays, binary
-    and dense outputs and the report.
+    probabilities (`_graph`).
 
     Attributes set by fitting:
         parameters_: dict of the fitted values.
@@ -74,9 +73,8 @@ class ClassifierRecalibrator:
             from_logits: whether the output of the model is logits. With `None`
                 (default) the loss and the last layer decide.
             multi_label: whether the columns of the output are independent
-                yes/no questions, with labels 0 or 1 of the output's shape.
-                Each is then recalibrated separately. With `None` (default)
-                several sigmoid outputs count as such questions.
+                yes/no questions, with labels 0 or 1 of the output's shape. With
+                `None` (default) several sigmoid outputs count as such.
             features: name of the layer whose output are the features.
                 Defaults to the input of the layer of the logits.
             trainable: whether the layers of the original may be trained in

@@ -31,13 +31,11 @@ class Conformal:
     examples.
 
     A set then contains the class of a new example with a probability of at
-    least `coverage`, for any model and any distribution of the data. The only
-    assumption is that calibration examples and new examples are exchangeable.
-    It fails if the data drift, or if the calibration examples were used for
-    training or chosen in another way than the new ones. The guarantee holds on
-    average over calibration sets and examples. With `groups` it holds within
-    every group or class. In a dense prediction each position has its own
-    threshold.
+    least `coverage`, on average over calibration sets and examples, and with
+    `groups` within every group or class. The only assumption is that
+    calibration examples and new examples are exchangeable. It fails if the
+    data drift, or if the calibration examples were used for training or chosen
+    in another way. Each position of a dense prediction has its own threshold.
 
     Args:
         score: `"aps"` (default), `"raps"` or `"lac"`.

@@ -95,19 +95,17 @@ class Conformal:
     Targets outside of the central 99.8 % are ranked by their distance from it.
 
     An interval then contains a new target with a probability of at least
-    `coverage` and, without ties, at most `coverage + 1 / (n + 1)`, for any
-    model and any distribution of the data. The only assumption is that
+    `coverage` and, without ties, at most `coverage + 1 / (n + 1)`: on average
+    over calibration sets and examples, for each of several outputs separately,
+    and with `groups` within every group. The only assumption is that
     calibration examples and new examples are exchangeable. It fails if the
     data drift or are a time series, or if the calibration examples were used
-    for training or chosen in another way than the new ones. The guarantee
-    holds on average over calibration sets and examples, for each of several
-    outputs separately, and with `groups` within every group.
+    for training or chosen in another way.
 
-    Networks overfit their scales, and intervals then become wider than needed.
-    So a predicted scale is first raised to a power, its `trust`. Other
-    parameters are moved towards their median by the same share. A fifth of the
-    calibration examples decides the trust, and these do not count for the
-    guarantee. Fewer than 25 examples are not split.
+    Networks overfit their scales. So a predicted scale is first raised to a
+    power, its `trust`, and other parameters are moved towards their median by
+    the same share. A fifth of the calibration examples, which do not count for
+    the guarantee, decides the trust. Fewer than 25 examples are not split.
 
     Args:
         trust: `"auto"` (default), or a number in [0, 1]. With 1 the scales are

@@ -35,10 +35,9 @@ class RegressorRecalibrator:
         y ~ location + scale * residual,    scale = base * s(x)
 
     s(x) is one factor, times the output of a network if a subclass fits one
-    (`_fit_network`). Residuals follow the likelihood of the model, with its
-    own degrees of freedom, shape or threshold. If the model is normal or has
-    no likelihood, they are normal, or Student's t if the calibration data have
-    heavier tails.
+    (`_fit_network`). Residuals follow the likelihood of the model. If that is
+    normal or unknown, they are normal, or Student's t if the calibration data
+    have heavier tails.
 
     Args:
         likelihood: `"auto"` (default), or `"normal"` or `"student_t"` to
@@ -82,15 +81,10 @@ class RegressorRecalibrator:
                 prediction, or a prediction and the parameters of a
                 `LocationScale` likelihood, as output. Parameters that the loss
                 of a `LikelihoodModel` learned are used.
-            x: inputs as for `model.predict`, or an iterable of `(x, y)` or
-                `(x, y, sample_weight)` batches.
-            y: targets. Leave them out for batches.
-            sample_weight: one weight for each example, or `None`.
+            x, y, sample_weight, trainable, batch_size: as in `fit` of
+                `kl.recalibration.GlobalScaling`.
             features: name of the layer whose output are the features.
                 Defaults to the input of the last layer.
-            trainable: whether the layers of the original may be trained in
-                the result. Defaults to False: they are frozen.
-            batch_size: the batch size of the prediction.
         """
         graph = RegressorGraph(
             model,
