@@ -57,13 +57,10 @@ class DataParameter(keras.callbacks.Callback):
     worst = scale.values().argsort()[::-1][:20]
     ```
 
-    The cost of a step depends on the size of the batch and not on
-    `num_examples`: only its rows are read and written. Training without an
-    index is an error. `evaluate` and `predict` without one use `fallback`.
-
-    The table is saved with the model: `model.save`, `save_weights`,
-    `ModelCheckpoint` and `BackupAndRestore` store the model and the rows of
-    the same step, and loading restores both.
+    A step reads and writes only the rows of its batch. Training without an
+    index is an error. `evaluate` and `predict` without one use `fallback`. The
+    rows are saved and loaded with the model, also by `save_weights`,
+    `ModelCheckpoint` and `BackupAndRestore`.
 
     Args:
         num_examples: rows of the table; indices are in [0, num_examples).
@@ -350,11 +347,6 @@ class DataParameter(keras.callbacks.Callback):
         self, count: int, *, prior: RowPrior | None = None
     ) -> "DataParameter":
         """Adds rows for new examples at the end; returns self.
-
-        ```python
-        model.data_parameters["scale"].append(len(x_new))
-        model.fit(np.concatenate([x, x_new]), kl.indexed(y_all))
-        ```
 
         Args:
             count: how many rows. They start from the initial value.

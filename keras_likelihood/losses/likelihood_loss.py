@@ -172,19 +172,16 @@ class LikelihoodLoss(keras.losses.Loss):
             if source == "fixed":
                 known[name] = given
             elif source == "global":
-                known[name] = self._learned_value(name, prediction)
+                parameter = self._parameters.learned[name]
+                if not parameter.built:
+                    parameter.build(tuple(np.shape(prediction)))
+                value = ops.cast(parameter.value(), self.dtype)
+                known[name] = value if len(value.shape) == 0 else value[None]
             elif source == "data" and name not in known:
                 known[name] = given.fallback_value()
         return distribution_of(
             self.likelihood, y_pred, known=known, dtype=self.dtype
         )
-
-    def _learned_value(self, name, prediction):
-        parameter = self._parameters.learned[name]
-        if not parameter.built:
-            parameter.build(tuple(np.shape(prediction)))
-        value = ops.cast(parameter.value(), self.dtype)
-        return value if len(value.shape) == 0 else value[None]
 
     def batch(self, y_true, y_pred, sample_weight=None) -> Batch:
         """The output of a model with its targets and weights."""

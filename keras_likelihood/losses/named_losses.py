@@ -49,8 +49,7 @@ class NormalLoss(LocationScaleLoss):
         (y - prediction)^2 / (2 scale^2) + log(scale) + log(2 pi) / 2
 
     With `beta=1` and `ScaleHead(..., isolated=True)` the predictions are
-    trained exactly as by squared error, and the scale is fitted to their
-    residuals.
+    trained exactly as by squared error.
 
     ```python
     model.compile("adam", loss=kl.losses.NormalLoss())           # from a head
@@ -94,8 +93,7 @@ class LogisticLoss(LocationScaleLoss):
 
         z + 2 log(1 + exp(-z)) + log(scale),    z = (y - prediction) / scale
 
-    Up to its scale and a constant it is Keras' `"log_cosh"` with a learned
-    width.
+    It is Keras' `"log_cosh"` with a learned scale, up to a constant.
 
     Args:
         scale: the scale, given as in `LikelihoodLoss`.
@@ -138,8 +136,7 @@ class HuberLoss(LocationScaleLoss):
 
         rho(z) + log(scale) + log Z(threshold),  z = (y - prediction) / scale
 
-    rho is Huber's loss. It is half the square up to the threshold and a
-    straight line beyond it.
+    rho is half the square up to the threshold and a straight line beyond it.
 
     Args:
         threshold: where the tails begin, in multiples of the scale, given as
@@ -186,8 +183,10 @@ class ExponentialLoss(LikelihoodLoss):
 
     The prediction is the mean, of `LikelihoodHead("exponential", units)` or
     an activation such as `"softplus"`. There are no parameters to learn, so
-    that any Keras model can be trained with it. Targets are `>= 0`. Options
-    are those of `LikelihoodLoss`.
+    that any Keras model can be trained with it. Targets are `>= 0`.
+
+    Args:
+        **options: those of `LikelihoodLoss`.
     """
 
     likelihood = likelihoods.Exponential
@@ -220,7 +219,7 @@ class WeibullLoss(LikelihoodLoss):
         z^shape - shape log(z) + log(y) - log(shape),    z = y / scale
 
     The prediction is the mean, of `LikelihoodHead("weibull", units)` or an
-    activation such as `"softplus"`, and the scale follows. Targets are `> 0`.
+    activation such as `"softplus"`. Targets are `> 0`.
 
     Args:
         shape: below 1 the hazard falls with time, above 1 it rises; given as
@@ -300,8 +299,8 @@ class PoissonLoss(LikelihoodLoss):
         prediction - y log(prediction) + log(y!)
 
     The prediction is the mean count, of `LikelihoodHead("poisson", units)` or
-    an activation such as `"softplus"` or `"exponential"`. There are no
-    parameters to learn, so that any Keras model can be trained with it.
+    an activation such as `"softplus"`. There are no parameters to learn, so
+    that any Keras model can be trained with it.
 
     ```python
     outputs = keras.layers.Dense(1, activation="softplus")(features)
@@ -309,7 +308,8 @@ class PoissonLoss(LikelihoodLoss):
     model.compile("adam", loss=kl.losses.PoissonLoss())
     ```
 
-    Options are those of `LikelihoodLoss`.
+    Args:
+        **options: those of `LikelihoodLoss`.
     """
 
     likelihood = likelihoods.Poisson
@@ -460,7 +460,7 @@ class NoisyLabelsLoss(LikelihoodLoss):
 
 
 class _FamilyLoss(LikelihoodLoss):
-    """A loss that takes the arguments of a family of likelihoods."""
+    """A loss that takes the arguments of its family of likelihoods."""
 
     def get_config(self):
         config = super().get_config()
@@ -556,7 +556,11 @@ class MultivariateNormalLoss(_MultivariateLoss):
 class MultivariateStudentTLoss(_MultivariateLoss):
     """Negative log-likelihood of vectors under `MultivariateStudentT`.
 
-    The arguments are those of `MultivariateNormalLoss`.
+    Args:
+        covariance: `"full"` (default), `"low_rank"` or `"diagonal"`.
+        rank: columns of the low-rank part, for `"low_rank"` only.
+        **options: the parameters of the likelihood, such as `scale`, and the
+            options of `LikelihoodLoss`.
     """
 
     family = likelihoods.MultivariateStudentT

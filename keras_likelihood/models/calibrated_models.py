@@ -169,15 +169,14 @@ class ConformalRegressor(keras.Model):
     def interval(self, x, coverage: float = 0.9, *, groups=None, **kwargs):
         """Intervals that contain new targets with the given probability.
 
+        Their ends `(lower, upper)` are NumPy, of the prediction's shape.
+
         Args:
             x: inputs `(n, ...)`, as for `predict`.
             coverage: in (0, 1). Defaults to 0.9.
             groups: label of every example, `(n,)`, if the model was
                 calibrated by groups.
             **kwargs: passed on to `predict`.
-
-        Returns:
-            `(lower, upper)` as NumPy, each of the prediction's shape.
         """
         calibrated = self.predict_distribution(x, groups=groups, **kwargs)
         return calibrated.interval(coverage)

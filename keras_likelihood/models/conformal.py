@@ -8,6 +8,7 @@ import numpy as np
 
 from keras_likelihood.layers.conformal_scores import CalibrationScores
 from keras_likelihood.likelihoods import Likelihood, Quantiles
+from keras_likelihood.likelihoods.checks import as_numbers
 
 SCORES = ("aps", "raps", "lac")
 
@@ -195,10 +196,8 @@ def checked_targets(y, distribution: Likelihood) -> np.ndarray:
             "is `keras_likelihood.recalibration.Conformal`. Received: "
             f"{type(distribution).__name__}"
         )
-    y = np.asarray(y)
-    if y.dtype.kind not in "biuf":
-        raise ValueError(f"Targets must be numbers. Received: dtype {y.dtype}")
-    y, given = y.astype("float64"), y.shape
+    y = as_numbers(y).astype("float64")
+    given = y.shape
     # An output of one unit may have an axis for it or not.
     if y.shape in {shape[:-1], (*shape, 1)} and y.size == np.prod(shape):
         y = y.reshape(shape)

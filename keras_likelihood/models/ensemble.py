@@ -154,9 +154,9 @@ class Ensemble(LikelihoodModel):
     Each member trains exactly as it would alone on the same batches, and the
     loss learns for each member. The loss that `fit` shows is the mean of the
     members' losses. Metrics of this package use the mixture, and ordinary ones
-    the mean prediction. `predict` returns `(prediction, member, parameter,
-    ...)`: the mean, then what the members predict, one after the other on the
-    last axis.
+    the mean prediction. `predict` returns
+    `(prediction, member, parameter, ...)`: the mean, then what the members
+    predict, one after the other on the last axis.
 
     Args:
         build: function without arguments that returns a new Keras model, whose

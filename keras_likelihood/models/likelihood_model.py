@@ -288,19 +288,17 @@ class LikelihoodModel(LikelihoodStep):
     def predict_distribution(self, x, **kwargs):
         """The fitted likelihood of the targets of `x`.
 
+        It is a `Likelihood` of NumPy arrays, whose methods return NumPy
+        arrays, or a dict of them for several outputs.
+
         ```python
         distribution = model.predict_distribution(x)
         median = distribution.quantile(0.5)
         lower, upper = distribution.interval(0.9)
-        surprise = distribution.nll(y)
         ```
 
         Args:
             x, **kwargs: as for `predict`.
-
-        Returns:
-            A `Likelihood` of NumPy arrays, whose methods return NumPy arrays,
-            or a dict of them for several outputs.
         """
         losses = self._compiled.by_key
         if not losses:
