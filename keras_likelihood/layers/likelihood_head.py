@@ -355,8 +355,7 @@ class RobustRhoHead(LikelihoodHead):
 class QuantilesHead(LikelihoodHead):
     """Maps features to `(quantiles, scale)`, for `QuantilesLoss`.
 
-    The first quantile is a plain output. Each other quantile is the one before
-    plus a softplus. So the quantiles always increase.
+    Each quantile is the one before plus a softplus, so that they increase.
 
     ```python
     levels = (0.05, 0.5, 0.95)

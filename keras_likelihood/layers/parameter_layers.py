@@ -13,7 +13,20 @@ from keras_likelihood.likelihoods.checks import check_argument
 
 
 class ParameterLayer(keras.Layer):
-    """A layer of one parameter, with the options of `LikelihoodHead`."""
+    """A layer of one parameter of a likelihood.
+
+    Args:
+        initial: value to start from. Defaults to the likelihood's own.
+        constraint: map from the reals to the domain. Defaults to the
+            likelihood's own.
+        dimension: `"scalar"`, `"channel"` or `"element"`.
+        learning_rate_multiplier: factor on the optimizer's steps for this
+            parameter alone. Defaults to 1.
+        weight_decay: strength of an L2 penalty on the distance of each weight
+            from its start. Defaults to 0.
+        clipnorm: largest norm of the gradient of each weight, or `None`. It
+            cannot be used with an optimizer that scales the loss.
+    """
 
     def __init__(
         self,
@@ -214,9 +227,15 @@ class PredictedParameter(ParameterLayer):
         likelihood: a `Likelihood` or its name.
         parameter: name of one of its parameters.
         units: size of the last axis of the prediction.
-        dimension, isolated, normalize, hidden_units: as in `LikelihoodHead`.
+        dimension: `"scalar"`, `"channel"` or `"element"` (default).
+        isolated: whether to stop the gradient at the features. Defaults to
+            False.
+        normalize: `"layer"` or `"batch"` normalises the features first;
+            `None` (default) takes them as they are.
+        hidden_units: size of a hidden layer between the features and the
+            parameter, or `None` (default).
         **options: `initial`, `constraint`, `learning_rate_multiplier`,
-            `weight_decay` and `clipnorm`, as in `LikelihoodHead`.
+            `weight_decay` and `clipnorm`, as in `GlobalParameter`.
     """
 
     def __init__(

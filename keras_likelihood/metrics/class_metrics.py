@@ -17,10 +17,9 @@ class ClassMetric(DistributionMetric):
     """A metric of class probabilities.
 
     In the `compile` of a `LikelihoodModel` the loss says what the output
-    means, and its temperature is used. A `Likelihood` and
-    `(logits, temperature)` can be given too. For a single output `from_logits`
-    says what it means, as in Keras' own metrics. One column is the answer to a
-    yes/no question.
+    means. A `Likelihood` and `(logits, temperature)` can be given too. For a
+    single output `from_logits` says what it means, as in Keras' own metrics.
+    One column is the answer to a yes/no question.
 
     Args:
         from_logits: whether a single output holds logits. `None` (default) and

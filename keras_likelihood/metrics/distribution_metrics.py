@@ -180,11 +180,10 @@ class CalibrationError(DistributionMetric):
         CAL = sum_j (p_j - share of targets with F(y) <= p_j)^2
 
     over the levels p_j = j / levels, j = 1 .. levels - 1. F is the cdf of the
-    likelihood. If outcomes are whole numbers, F jumps at the target. The
-    target then counts by the part of the jump that lies below p_j (Czado et
-    al. 2009). A target that is known by bounds counts in the same way, from
-    F(lower) to F(upper). This is the expected share below p_j if the model is
-    right (Haider et al. 2020).
+    likelihood. If outcomes are whole numbers, F jumps at the target, which
+    then counts by the part of the jump below p_j (Czado et al. 2009). A target
+    that is known by bounds counts in the same way, from F(lower) to F(upper)
+    (Haider et al. 2020).
 
     ```python
     cal = kl.metrics.CalibrationError("normal")
