@@ -4,10 +4,9 @@ Reading a variable as a tensor copies all of it. These functions read and write
 only the rows of an index: through the resource on TensorFlow, in the donated
 buffer of the compiled step on JAX and in place on PyTorch.
 
-Several devices of JAX may each have a share of the rows. A step sends the
-numbers of its rows to every device. Each device reads and writes its own rows
-among them, so that only the rows of the batch are sent. The partitioner of XLA
-could find this too, but it might copy the whole table instead.
+Several devices of JAX may each have a share of the rows. Each reads and writes
+its own rows of the batch, so that only these are sent. The partitioner of XLA
+might copy the whole table instead.
 """
 
 import types

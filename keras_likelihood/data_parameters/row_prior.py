@@ -16,9 +16,8 @@ class RowPrior(FromArguments):
         penalty of row r = d[r]^2 / (2 scale^2)
 
     Use it if one row stands for many examples, such as those of one
-    annotator. The penalty counts once per row, so a row with many examples
-    is hardly affected. A row with few stays near the center, which is learned
-    from all examples.
+    annotator. The penalty counts once per row, so a row with few examples
+    stays near the center, which is learned from all examples.
 
     ```python
     prior = kl.data_parameters.RowPrior(0.5, row_sizes=np.bincount(annotator))

@@ -11,11 +11,9 @@ from keras_likelihood.likelihoods.checks import check_argument
 
 
 class RowRule:
-    """An update rule whose state belongs to a row.
+    """An update rule of the rows of a batch and of their state.
 
-    Rows that are not in the batch do not change, and neither does their
-    state. A row that occurs several times in a batch moves once, by the sum
-    of its gradients.
+    A row that occurs several times moves once, by the sum of its gradients.
     """
 
     columns: tuple[str, ...] = ("displacement",)

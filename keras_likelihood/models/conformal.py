@@ -31,11 +31,10 @@ def class_scores(
         raps: aps + penalty * max(0, rank of c - free_classes)
         lac:  -log(probability of c)
 
-    The score `aps` is computed from the probabilities of c and of the less
-    probable classes, added from the least probable up. So it is exact even if
-    the most probable class has probability 1. If the scores are randomised, by
+    The score `aps` adds probabilities from the least probable class up. So it
+    is exact even if the most probable class has probability 1. With `random`,
     uniform numbers `(n, ..., 1)`, only a part of the probability of c counts.
-    If they are `rounded`, they are lower by the rounding error of the
+    If scores are `rounded`, they are lower by the rounding error of the
     probabilities, so that equal inputs get equal sets.
     """
     p = np.asarray(probabilities, dtype="float64")
