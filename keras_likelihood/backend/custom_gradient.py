@@ -11,13 +11,10 @@ def with_gradient(forward, backward):
     differentiation op by op does not. The gradient itself cannot be
     differentiated: PyTorch and TensorFlow raise when asked to.
 
-    Args:
-        forward: maps the input tensors to `(output, residuals)`, the second
-            a tuple of tensors that `backward` needs.
-        backward: maps `(residuals, upstream)` to a tuple with one function
-            of no arguments per input, which returns the gradient by that
-            input. Only the functions of wanted gradients are called where
-            the backend knows which those are.
+    `forward` maps the inputs to `(output, residuals)`, and `backward` maps
+    `(residuals, upstream)` to a tuple of functions without arguments, which
+    return the gradients by each input. Only those that are wanted are called,
+    where the backend knows which.
     """
     builders = {"tensorflow": _tensorflow, "jax": _jax, "torch": _torch}
     return builders[keras.backend.backend()](forward, backward)

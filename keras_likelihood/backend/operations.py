@@ -4,6 +4,21 @@ import keras
 from keras import ops
 
 
+def clip(x, low, high):
+    """`x` held between two numbers or two tensors; same dtype.
+
+    On PyTorch `ops.clip` turns numbers into float32 tensors. This is several
+    times slower, and bounds beyond the range of float32 become 0 or infinity.
+    `ops.minimum` and `ops.maximum` there turn float64 into float32.
+    """
+    if keras.backend.backend() == "torch":
+        return x.clamp(low, high)
+    if ops.is_tensor(low):
+        # TensorFlow's clip does not broadcast `x` against its bounds.
+        return ops.minimum(ops.maximum(x, low), high)
+    return ops.clip(x, low, high)
+
+
 def bessel(order: int, x):
     """`exp(-|x|) I(x)`, I the modified Bessel function of order 0 or 1."""
     if keras.backend.backend() == "tensorflow":
@@ -28,25 +43,21 @@ def sin(x):
 
 def sums_of_equal(values: list, index) -> list:
     """For each entry `(batch, ...)`, its sum over entries of equal index."""
-    place = _first_place(ops.sort(index), index)
-    return [ops.take(_sum_rows(x, place), place, axis=0) for x in values]
-
-
-def _first_place(ordered, index):
-    """Where each entry is first among the ordered ones."""
+    ordered = ops.sort(index)
     if keras.backend.backend() == "jax":
         import jax.numpy as jnp
 
         # The default method is a loop, and a GPU waits for each round of it.
-        return jnp.searchsorted(ordered, index, method="sort")
-    return ops.cast(ops.searchsorted(ordered, index), "int32")
+        place = jnp.searchsorted(ordered, index, method="sort")
+    else:
+        place = ops.cast(ops.searchsorted(ordered, index), "int32")
 
+    def sum_rows(x):
+        if keras.backend.backend() == "torch":
+            return x.new_zeros(x.shape).index_add_(0, place, x)
+        return ops.segment_sum(x, place, num_segments=ops.shape(place)[0])
 
-def _sum_rows(x, place):
-    """Sums the rows of `x` with the same place, `(batch, ...)`."""
-    if keras.backend.backend() == "torch":
-        return x.new_zeros(x.shape).index_add_(0, place, x)
-    return ops.segment_sum(x, place, num_segments=ops.shape(place)[0])
+    return [ops.take(sum_rows(x), place, axis=0) for x in values]
 
 
 def lookup(rows, index):

@@ -2,8 +2,7 @@
 
 JAX and TensorFlow do this by themselves: a value of JAX may lie in several
 processes, and TensorFlow keeps its copies in step. With PyTorch the training
-loop must do it. That loop belongs to Keras and lacks some parts, which are
-here.
+loop of Keras must do it, and lacks the parts that are here.
 """
 
 import contextlib
@@ -34,10 +33,9 @@ def joint_training() -> Iterator[None]:
     ```
 
     Every process gives `fit` its own part of the examples. All parts and
-    batches must have the same size. Every process must call `fit` and
-    `evaluate`, because each waits for the others. Normalisation layers see the
-    examples of their own process, and the statistics of process 0 are kept. A
-    table on disk and `train_on_batch` work with one process only.
+    batches must have the same size. Each process waits for the others, so all
+    must call `fit` and `evaluate`. Normalisation layers keep the statistics of
+    process 0. A `FileTable` and `train_on_batch` work with one process only.
     """
     backend = keras.backend.backend()
     if backend != "torch":

@@ -4,10 +4,9 @@ Reading a variable as a tensor copies all of it. These functions read and write
 only the rows of an index: through the resource on TensorFlow, in the donated
 buffer of the compiled step on JAX and in place on PyTorch.
 
-Several devices of JAX may each have a share of the rows. A step sends the
-numbers of its rows to every device. Each device reads and writes its own rows
-among them, so that only the rows of the batch are sent. The partitioner of XLA
-could find this too, but it might copy the whole table instead.
+Several devices of JAX may each have a share of the rows. Each reads and writes
+its own rows of the batch, so that only these are sent. The partitioner of XLA
+might copy the whole table instead.
 """
 
 import types
@@ -71,7 +70,13 @@ def whole_table(variable) -> np.ndarray:
 def gather_rows(variable, index, layout=None):
     """Rows `variable[index]` as a tensor `(batch, ...)`, all in range."""
     if layout is not None:
-        return _gather_from_shares(variable, index, layout)
+        import jax
+
+        def read(own_rows):
+            own = own_rows.get(mode="fill", fill_value=0)
+            return jax.lax.psum(own, layout.axes[0])
+
+        return _on_each_device(read, layout, variable, index)
     if keras.backend.backend() == "jax":
         return variable.value.at[index].get(mode="promise_in_bounds")
     if keras.backend.backend() == "torch":
@@ -86,7 +91,11 @@ def gather_rows(variable, index, layout=None):
 def scatter_rows(variable, index, rows, layout=None):
     """Writes `variable[index] = rows`, in place; equal rows for equal index."""
     if layout is not None:
-        _scatter_to_shares(variable, index, rows, layout)
+
+        def write(own_rows, rows):
+            return own_rows.set(rows, mode="drop")
+
+        variable.assign(_on_each_device(write, layout, variable, index, rows))
     elif keras.backend.backend() == "jax":
         rows_at = variable.value.at[index]
         variable.assign(rows_at.set(rows, mode="promise_in_bounds"))
@@ -109,23 +118,6 @@ def _resource(variable):
         strategy = tf.distribute.get_strategy()
         table = strategy.experimental_local_results(table)[0]
     return table.handle
-
-
-def _gather_from_shares(variable, index, layout):
-    import jax
-
-    def read(own_rows):
-        own = own_rows.get(mode="fill", fill_value=0)
-        return jax.lax.psum(own, layout.axes[0])
-
-    return _on_each_device(read, layout, variable, index)
-
-
-def _scatter_to_shares(variable, index, rows, layout):
-    def write(own_rows, rows):
-        return own_rows.set(rows, mode="drop")
-
-    variable.assign(_on_each_device(write, layout, variable, index, rows))
 
 
 def _on_each_device(function, layout, variable, index, *rows):

@@ -25,6 +25,7 @@ from keras_likelihood.data_parameters.sparse_rms_prop import (
     RunningMean,
     SparseRMSProp,
 )
+from keras_likelihood.likelihoods.checks import check_argument
 
 
 class Rows(NamedTuple):
@@ -56,13 +57,10 @@ class DataParameter(keras.callbacks.Callback):
     worst = scale.values().argsort()[::-1][:20]
     ```
 
-    The cost of a step depends on the size of the batch and not on
-    `num_examples`: only its rows are read and written. Training without an
-    index is an error. `evaluate` and `predict` without one use `fallback`.
-
-    The table is saved with the model: `model.save`, `save_weights`,
-    `ModelCheckpoint` and `BackupAndRestore` store the model and the rows of
-    the same step, and loading restores both.
+    A step reads and writes only the rows of its batch. Training without an
+    index is an error. `evaluate` and `predict` without one use `fallback`. The
+    rows are saved and loaded with the model, also by `save_weights`,
+    `ModelCheckpoint` and `BackupAndRestore`.
 
     Args:
         num_examples: rows of the table; indices are in [0, num_examples).
@@ -100,10 +98,8 @@ class DataParameter(keras.callbacks.Callback):
         super().__init__()
         moved_arguments.refuse_moved(moved)
         _check_count("num_examples", num_examples)
-        if fallback not in ("initial", "mean"):
-            raise ValueError(
-                f"`fallback` must be 'initial' or 'mean'. Received: {fallback}"
-            )
+        known = fallback in ("initial", "mean")
+        check_argument("fallback", fallback, known, "'initial' or 'mean'")
         _check_kind("optimizer", optimizer, SparseRMSProp)
         _check_kind("prior", prior, RowPrior)
         _check_kind("table", table, MemoryTable, FileTable)
@@ -294,7 +290,7 @@ class DataParameter(keras.callbacks.Callback):
         self._refusals.count(ops.logical_not(known), refused, index)
 
     def values(self, index=None) -> np.ndarray:
-        """The learned values, as NumPy.
+        """The learned values, NumPy `(rows,)` for a scalar, else `(rows, ...)`.
 
         While `fit` runs, another thread may call this. On JAX it then waits
         for the end of the current batch or validation.
@@ -302,9 +298,6 @@ class DataParameter(keras.callbacks.Callback):
         Args:
             index: row numbers, a mask or a slice, as for `values()[index]`.
                 Defaults to all rows.
-
-        Returns:
-            `(rows,)` for a scalar, else `(rows, ...)`.
         """
 
         def read():
@@ -319,10 +312,7 @@ class DataParameter(keras.callbacks.Callback):
         """Rows of the table as they are, `(rows, columns, size)`.
 
         The columns are the displacement from the initial value, before the
-        constraint, and the state of the optimizer.
-
-        Args:
-            index: as in `values`.
+        constraint, and the state of the optimizer. See `values` for `index`.
         """
         return self._between_steps(lambda: self._rows_at(index))
 
@@ -358,11 +348,6 @@ class DataParameter(keras.callbacks.Callback):
     ) -> "DataParameter":
         """Adds rows for new examples at the end; returns self.
 
-        ```python
-        model.data_parameters["scale"].append(len(x_new))
-        model.fit(np.concatenate([x, x_new]), kl.indexed(y_all))
-        ```
-
         Args:
             count: how many rows. They start from the initial value.
             prior: a `RowPrior` with the sizes of all rows, if the prior
@@ -395,10 +380,8 @@ class DataParameter(keras.callbacks.Callback):
             other: a trained `DataParameter` of the same likelihood, with the
                 same parameter, initial value, constraint and columns.
         """
-        if not isinstance(other, DataParameter):
-            raise ValueError(
-                f"`other` must be a `DataParameter`. Received: {other!r}"
-            )
+        is_table = isinstance(other, DataParameter)
+        check_argument("other", other, is_table, "a `DataParameter`")
         parts = [self._view(), other._view()]
         self._refuse_prior()
         other._refuse_prior()
@@ -436,12 +419,7 @@ class DataParameter(keras.callbacks.Callback):
     def to_file(self, path: str | os.PathLike) -> "DataParameter":
         """Moves the rows to the file of a `FileTable`; returns self.
 
-        The table of a loaded model is in memory, whatever it was before:
-
-        ```python
-        model = keras.saving.load_model("model.keras")
-        model.data_parameters["scale"].to_file("scale.npy")
-        ```
+        The table of a loaded model is in memory, whatever it was before.
 
         Args:
             path: of the `.npy`. A table of this parameter that is there is
@@ -556,10 +534,8 @@ def _fixed(value, name):
 
 
 def _check_count(name, value):
-    if not value == int(value) > 0:
-        raise ValueError(
-            f"`{name}` must be a whole number > 0. Received: {value}"
-        )
+    is_whole = value == int(value) > 0
+    check_argument(name, value, is_whole, "a whole number > 0")
 
 
 def _as_index(index):
@@ -570,9 +546,7 @@ def _as_index(index):
 
 
 def _check_kind(name, value, *kinds):
-    if value is not None and not isinstance(value, kinds):
-        allowed = " or a ".join(kind.__name__ for kind in kinds)
-        raise ValueError(
-            f"`{name}` must be a {allowed} of `kl.data_parameters`, or None. "
-            f"Received: {value!r}"
-        )
+    names = " or a ".join(kind.__name__ for kind in kinds)
+    allowed = f"a {names} of `kl.data_parameters`, or None"
+    is_known = value is None or isinstance(value, kinds)
+    check_argument(name, value, is_known, allowed)

@@ -53,11 +53,9 @@ class FileTable:
     scale = kl.DataParameter(len(x), dimension="element", table=table)
     ```
 
-    The file is an ordinary `.npy` of shape `(rows, columns, size)`. The first
-    column is the displacement from the initial value, before the constraint.
-    `scale.npy.json` beside it says what the rows are. Each training step
-    reads and writes the rows of its batch through a memory map. `fit` makes
-    the file if there is none and goes on with it otherwise.
+    The file is an ordinary `.npy` of `DataParameter.state`, of shape
+    `(rows, columns, size)`. `scale.npy.json` beside it says what the rows are.
+    `fit` makes the file if there is none and goes on with it otherwise.
 
     One training at a time can write to the file, which needs the package
     `filelock`; reading is possible at any time. Model files and checkpoints

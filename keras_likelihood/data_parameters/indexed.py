@@ -13,11 +13,10 @@ TARGET = "keras_likelihood/target"
 
 
 def indexed(y, *, index=None):
-    """Attaches to every target the number of its training example.
+    """Targets, or a dataset, with the number of each training example.
 
     The number travels with the target through Keras' shuffling and batching
-    and tells a `DataParameter` which of its rows to use. It is an integer all
-    the way.
+    and tells a `DataParameter` which of its rows to use.
 
     ```python
     model.fit(x, kl.indexed(y))
@@ -35,9 +34,6 @@ def indexed(y, *, index=None):
             `keras.utils.PyDataset` whose batches stay the same.
         index: row numbers `(examples,)`, integers `>= 0`. Defaults to
             0, 1, 2, ...
-
-    Returns:
-        Targets for `fit`, or the dataset with such targets.
     """
     if (
         hasattr(y, "element_spec")

@@ -5,6 +5,7 @@ from keras import ops
 
 from keras_likelihood.backend.registration import FromArguments, serializable
 from keras_likelihood.data_parameters.sparse_rms_prop import SparseRMSProp
+from keras_likelihood.likelihoods.checks import check_argument
 
 
 @serializable
@@ -15,9 +16,8 @@ class RowPrior(FromArguments):
         penalty of row r = d[r]^2 / (2 scale^2)
 
     Use it if one row stands for many examples, such as those of one
-    annotator. The penalty counts once per row, so a row with many examples
-    is hardly affected. A row with few stays near the center, which is learned
-    from all examples.
+    annotator. The penalty counts once per row, so a row with few examples
+    stays near the center, which is learned from all examples.
 
     ```python
     prior = kl.data_parameters.RowPrior(0.5, row_sizes=np.bincount(annotator))
@@ -33,10 +33,8 @@ class RowPrior(FromArguments):
     """
 
     def __init__(self, scale: float, *, row_sizes):
-        if not 0 < scale < float("inf"):
-            raise ValueError(
-                f"`scale` must be a finite number > 0. Received: {scale}"
-            )
+        is_finite = 0 < scale < float("inf")
+        check_argument("scale", scale, is_finite, "a finite number > 0")
         self.scale = float(scale)
         self.row_sizes = np.asarray(row_sizes, "float32")
         if self.row_sizes.ndim > 1 or not np.all(self.row_sizes >= 0):

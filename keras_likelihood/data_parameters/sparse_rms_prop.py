@@ -7,14 +7,13 @@ from keras import ops
 
 from keras_likelihood.backend.operations import sums_of_equal
 from keras_likelihood.backend.registration import FromArguments, serializable
+from keras_likelihood.likelihoods.checks import check_argument
 
 
 class RowRule:
-    """An update rule whose state belongs to a row.
+    """An update rule of the rows of a batch and of their state.
 
-    Rows that are not in the batch do not change, and neither does their
-    state. A row that occurs several times in a batch moves once, by the sum
-    of its gradients.
+    A row that occurs several times moves once, by the sum of its gradients.
     """
 
     columns: tuple[str, ...] = ("displacement",)
@@ -102,11 +101,7 @@ class SparseRMSProp(FromArguments, RowRule):
             ("weight_decay", self.weight_decay >= 0, ">= 0"),
             ("clipnorm", clip is None or clip > 0, "> 0 or None"),
         ):
-            if not fits:
-                found = getattr(self, name)
-                raise ValueError(
-                    f"`{name}` must be {allowed}. Received: {found}"
-                )
+            check_argument(name, getattr(self, name), fits, allowed)
 
     @property
     def columns(self) -> tuple[str, ...]:  # type: ignore[override]

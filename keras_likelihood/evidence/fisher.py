@@ -71,9 +71,8 @@ class FisherInformation:
     The gradient `g` of the log-likelihood at a drawn target, written as a
     matrix, has mean zero and the Fisher information as its covariance. So a
     few small batches suffice, whatever the layer: `left = E[g g']` and
-    `right = E[g' g]`. For a layer with one output this is the Fisher
-    information itself (the Gauss-Newton matrix); for several it is its
-    Kronecker approximation (Martens and Grosse, 2015).
+    `right = E[g' g]`. For one output this is the Gauss-Newton matrix, for
+    several its Kronecker approximation (Martens and Grosse, 2015).
 
     It is measured after 16, 32, 64, ... steps, and later so rarely that it
     costs about a tenth of the training. `outcomes` maps the model's output to

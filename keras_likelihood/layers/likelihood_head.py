@@ -38,11 +38,8 @@ class LikelihoodHead(keras.Layer):
 
     An option about parameters is one value for all of them, or a dict by
     parameter name such as `conditioning={"shape": "global"}`. A name that is
-    not in the dict keeps the default.
-
-    Without `adapt` the head starts at prediction 0 and scale 1. With
-    `adapt(y)` it starts at the centre and spread of the targets, which then
-    need not be standardised.
+    not in the dict keeps the default. Targets need not be standardised if
+    `adapt(y)` is called before `fit`.
 
     Args:
         likelihood: a `Likelihood` or its name.
@@ -153,19 +150,15 @@ class LikelihoodHead(keras.Layer):
             scale = spread * scale'
 
         The network then learns the primed numbers, as if the targets were
-        standardised. Predictions, scales and the loss are in the units of `y`.
-        The `initial` value and the constraint of the scale are in units of the
-        spread. Centre and spread are saved with the model.
+        standardised. Predictions, scales and the loss are in the units of `y`,
+        and the `initial` value and the constraint of the scale in units of the
+        spread. Without `adapt` the head starts at prediction 0 and scale 1.
 
         For each channel, the centre is the median and the spread is 1.4826
-        times the median absolute deviation. So a few wrong targets have little
-        effect. If more than half of the targets are equal, the spread is the
-        standard deviation. If the scale has the dimension `"scalar"`, all
-        channels share one spread.
-
-        A likelihood without a location and a scale may have a
-        `prediction_constraint`. Then only the prediction starts at the mean of
-        `y`.
+        times the median absolute deviation, or the standard deviation if more
+        than half of the targets are equal. A scale of dimension `"scalar"` has
+        one spread for all channels. A likelihood without a location and a
+        scale starts at the mean of `y`, if it has a `prediction_constraint`.
 
         Args:
             y: targets `(n, ..., units)`, or `(n, ...)` for one unit; or a
@@ -193,8 +186,7 @@ class LikelihoodHead(keras.Layer):
                 )
             mean = np.average(y, axis=0, weights=weight)
             mean = np.reshape(mean, (-1, self.units)).mean(0)
-            start = constraint.inverse(mean)
-            self.prediction.bias.assign(start.astype("float32"))
+            self.prediction.bias.assign(constraint.inverse(mean))
             return
         shared = self._option("dimension", "scale") == "scalar"
         found = centre_and_spread(y, self.units, weight, one_spread=shared)
@@ -363,8 +355,7 @@ class RobustRhoHead(LikelihoodHead):
 class QuantilesHead(LikelihoodHead):
     """Maps features to `(quantiles, scale)`, for `QuantilesLoss`.
 
-    The first quantile is a plain output. Each other quantile is the one before
-    plus a softplus. So the quantiles always increase.
+    Each quantile is the one before plus a softplus, so that they increase.
 
     ```python
     levels = (0.05, 0.5, 0.95)

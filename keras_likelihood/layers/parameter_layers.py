@@ -9,6 +9,7 @@ from keras import ops
 from keras_likelihood import constraints, likelihoods
 from keras_likelihood.backend.custom_gradient import clip_gradient, scale_step
 from keras_likelihood.backend.registration import serializable
+from keras_likelihood.likelihoods.checks import check_argument
 
 
 class ParameterLayer(keras.Layer):
@@ -39,19 +40,11 @@ class ParameterLayer(keras.Layer):
         **kwargs,
     ):
         super().__init__(autocast=False, **kwargs)
-        if not learning_rate_multiplier > 0:
-            raise ValueError(
-                "`learning_rate_multiplier` must be > 0. "
-                f"Received: {learning_rate_multiplier}"
-            )
-        if not weight_decay >= 0:
-            raise ValueError(
-                f"`weight_decay` must be >= 0. Received: {weight_decay}"
-            )
-        if clipnorm is not None and not clipnorm > 0:
-            raise ValueError(
-                f"`clipnorm` must be > 0 or None. Received: {clipnorm}"
-            )
+        factor = learning_rate_multiplier
+        check_argument("learning_rate_multiplier", factor, factor > 0, "> 0")
+        check_argument("weight_decay", weight_decay, weight_decay >= 0, ">= 0")
+        is_norm = clipnorm is None or clipnorm > 0
+        check_argument("clipnorm", clipnorm, is_norm, "> 0 or None")
         self.initial: Any = initial
         self.constraint = constraint and constraints.get(constraint)
         self.dimension = dimension
@@ -132,10 +125,7 @@ class GlobalParameter(ParameterLayer):
         self.parameter: str | None = None
 
     def bind(self, likelihood, name: str) -> "GlobalParameter":
-        """Says which parameter of which likelihood this is; returns self.
-
-        Binding it again to the same parameter changes nothing.
-        """
+        """Says which parameter of which likelihood this is; returns self."""
         likelihood = likelihoods.get(likelihood)
         if (self.likelihood, self.parameter) == (likelihood, name):
             return self
@@ -225,7 +215,8 @@ class PredictedParameter(ParameterLayer):
     averaged over the positions that are not masked.
 
     Heads consist of such layers. Use one by itself if a parameter should
-    depend on other features than the prediction:
+    depend on other features than the prediction. Its output broadcasts with
+    the prediction `(batch, ..., units)`.
 
     ```python
     scale = kl.layers.PredictedParameter("normal", "scale", units=1)(inputs)
@@ -245,9 +236,6 @@ class PredictedParameter(ParameterLayer):
             parameter, or `None` (default).
         **options: `initial`, `constraint`, `learning_rate_multiplier`,
             `weight_decay` and `clipnorm`, as in `GlobalParameter`.
-
-    Input: `(batch, ..., features)`. Output: a float tensor that broadcasts
-    with the prediction `(batch, ..., units)`, in the variables' dtype.
     """
 
     def __init__(
@@ -263,10 +251,8 @@ class PredictedParameter(ParameterLayer):
         **options,
     ):
         super().__init__(dimension=dimension, **options)
-        if hidden_units is not None and not hidden_units >= 1:
-            raise ValueError(
-                f"`hidden_units` must be >= 1 or None. Received: {hidden_units}"
-            )
+        is_size = hidden_units is None or hidden_units >= 1
+        check_argument("hidden_units", hidden_units, is_size, ">= 1 or None")
         self.likelihood = likelihoods.get(likelihood)
         declared = self.likelihood.parameter(parameter)
         self.parameter = parameter
@@ -320,13 +306,10 @@ class PredictedParameter(ParameterLayer):
         return previous_mask if self.dimension == "element" else None
 
     def get_config(self):
-        names = ("units", "isolated", "normalize", "hidden_units")
-        return {
-            **super().get_config(),
-            "likelihood": self.likelihood.name(),
-            "parameter": self.parameter,
-            **{name: getattr(self, name) for name in names},
-        }
+        names = ("parameter", "units", "isolated", "normalize", "hidden_units")
+        own = {name: getattr(self, name) for name in names}
+        kind = {"likelihood": self.likelihood.name()}
+        return {**super().get_config(), **kind, **own}
 
 
 def _mean_over_positions(features, mask):
@@ -351,8 +334,6 @@ def _normalization(kind, dtype):
         "layer": keras.layers.LayerNormalization,
         "batch": keras.layers.BatchNormalization,
     }
-    if kind not in kinds:
-        raise ValueError(
-            f"`normalize` must be 'layer', 'batch' or None. Received: {kind!r}"
-        )
+    allowed = "'layer', 'batch' or None"
+    check_argument("normalize", kind, kind in kinds, allowed)
     return kinds[kind](center=False, scale=False, dtype=dtype)

@@ -52,9 +52,6 @@ class BoundedLogits(_Bounded):
     """Raises logits to at most `bound` below the largest of their row.
 
     The logit of a yes/no question is clipped to `[-bound, bound]`.
-
-    Args:
-        bound: largest distance, `> 0`.
     """
 
     def call(self, logits):
@@ -82,13 +79,9 @@ class SortedColumns(keras.Layer):
 
 @serializable
 class LinearPool(keras.Layer):
-    """Weighted mean of the probabilities of several classifiers.
+    """Weighted mean of a list of probabilities `(batch, ..., classes)`.
 
-    Args:
-        weights: one number `>= 0` for each classifier. Their sum is 1.
-
-    Input: list of probabilities `(batch, ..., classes)`. Output: the same
-    shape.
+    The weights, one number `>= 0` for each classifier, sum to 1.
     """
 
     def __init__(self, weights, **kwargs):
@@ -102,11 +95,7 @@ class LinearPool(keras.Layer):
 
 @serializable
 class LikelihoodPrediction(keras.Layer):
-    """Returns its input, a prediction, and keeps the name of its likelihood.
-
-    Args:
-        likelihood: name of the likelihood.
-    """
+    """Returns its input, a prediction, and keeps the name of its likelihood."""
 
     def __init__(self, likelihood: str, **kwargs):
         super().__init__(**kwargs)
@@ -118,11 +107,7 @@ class LikelihoodPrediction(keras.Layer):
 
 @serializable
 class LogProbabilities(_Bounded):
-    """`log p` of class probabilities, finite where `p` is zero.
-
-    Args:
-        bound: half of the largest `-log p`.
-    """
+    """`log p` of class probabilities, `-log p` at most `2 bound`."""
 
     def call(self, probabilities):
         return ops.log(ops.maximum(probabilities, np.exp(-2 * self.bound)))
@@ -130,11 +115,7 @@ class LogProbabilities(_Bounded):
 
 @serializable
 class LogOdds(_Bounded):
-    """`log p - log(1 - p)` of yes/no probabilities, bounded in size.
-
-    Args:
-        bound: largest absolute value.
-    """
+    """`log p - log(1 - p)` of yes/no probabilities, in `[-bound, bound]`."""
 
     def __init__(self, bound: float = 16.0, **kwargs):
         super().__init__(bound, **kwargs)
@@ -229,8 +210,6 @@ class OneVsRestTable(keras.Layer):
         knots: length of each class's table, `>= 2`.
         bound: largest size of the log-odds.
         mixture: weight of the softmax, in [0, 1].
-
-    Input: logits `(batch, ..., classes)`. Output: probabilities.
     """
 
     def __init__(

@@ -22,9 +22,8 @@ class TableFeatures(keras.Layer):
 
     - `z / sqrt(1 + (z / 3)^2)` with `z = (x - median) / spread`, which cuts
       outliers smoothly (RealMLP, Holzmüller et al. 2024);
-    - `clip((x - low) / (high - low), 0, 1)` for each bin between quantiles of
-      the column. This piecewise-linear encoding lets a network fit rough
-      functions (Gorishniy, Rubachev and Babenko 2022);
+    - `clip((x - low) / (high - low), 0, 1)` for each bin between quantiles, a
+      piecewise-linear encoding (Gorishniy, Rubachev and Babenko 2022);
     - whether it is missing, if values were missing in training. The other
       features are then those of the median.
 

@@ -6,6 +6,7 @@ from keras import ops
 
 from keras_likelihood.backend.registration import serializable
 from keras_likelihood.backend.training_rows import numpy_batches
+from keras_likelihood.likelihoods.checks import as_numbers
 
 _NORMAL = 1.482602218505602
 """Standard deviation of a normal distribution over its median deviation."""
@@ -44,9 +45,6 @@ class TargetUnits(keras.Layer):
         if len(store.keys()):
             super().load_own_variables(store)
 
-    def get_config(self):
-        return {**super().get_config(), "units": self.units}
-
 
 def collect_targets(y, sample_weight=None):
     """Targets and weights of arrays, or of all batches of a data set.
@@ -69,9 +67,7 @@ def centre_and_spread(y, units: int, weight=None, *, one_spread=False):
     If all targets are equal, the spread is 1. Targets of weight 0 may have any
     value. With `one_spread` all channels share a spread.
     """
-    y = np.asarray(y)
-    if y.dtype.kind not in "biuf":
-        raise ValueError(f"Targets must be numbers. Received: dtype {y.dtype}")
+    y = as_numbers(y)
     if units != 1 and y.shape[-1:] != (units,):
         raise ValueError(
             f"Targets must have shape (n, ..., {units}). "

@@ -5,7 +5,7 @@ import math
 import keras
 from keras import ops
 
-from keras_likelihood.backend.clip import clip
+from keras_likelihood.backend.operations import clip
 from keras_likelihood.constraints import AffineSigmoid, ShiftedSoftplus
 from keras_likelihood.likelihoods.incomplete import beta_tails, log_beta_density
 from keras_likelihood.likelihoods.inversion import solve
@@ -102,9 +102,8 @@ class Beta(Likelihood):
         return ops.where(log_p == -math.inf, limit, ops.sigmoid(found))
 
     def sample(self, count=None, seed=None):
-        shape = self._sample_shape(count)
-        a, b = (ops.broadcast_to(s, shape) for s in self._shapes())
-        drawn = self._draw(keras.random.beta, shape, a, b, seed=seed)
+        a, b = self._shapes()
+        drawn = self._draw(keras.random.beta, count, a, b, seed=seed)
         return clip(drawn, 1e-37, 1 - _NEAREST)
 
     def mean(self):

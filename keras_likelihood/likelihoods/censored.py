@@ -3,6 +3,7 @@
 import numpy as np
 from keras import ops
 
+from keras_likelihood.likelihoods.checks import as_numbers
 from keras_likelihood.likelihoods.parametrized import Wrapper
 from keras_likelihood.likelihoods.tails import log_probability
 
@@ -44,9 +45,6 @@ class Censored(Wrapper):
 
     Args:
         likelihood: a `Likelihood` of numbers or its name. It needs a `cdf`.
-
-    A call on the class that this makes takes the `prediction` and the
-    parameters of the likelihood.
     """
 
     takes_bounds = True
@@ -56,15 +54,10 @@ class Censored(Wrapper):
         return cls.attributes_of(cls.require_numbers(likelihood))
 
     def nll(self, y):
-        """Negative log-likelihood of the targets.
+        """Negative log-likelihood of the targets; NaN where `lower > upper`.
 
-        Args:
-            y: bounds, of the prediction's shape and a last axis of 2; one
-                unit may leave out its axis. Targets of the prediction's
-                shape are exact.
-
-        Returns:
-            One value per outcome; NaN where `lower > upper`.
+        Bounds have the prediction's shape and a last axis of 2, and one unit
+        may leave out its axis. Targets of the prediction's shape are exact.
         """
         low, high = self._bounds(y)
         exact = low == high
@@ -118,12 +111,11 @@ class Censored(Wrapper):
             return below
         return ops.where(low == high, below, _at_bound(self.inner.cdf, low))
 
-    log_tail, tail_quantile, quantile, sample = map(
-        _passed_on, ("log_tail", "tail_quantile", "quantile", "sample")
+    log_tail, tail_quantile, quantile, sample, mean = map(
+        _passed_on, ("log_tail", "tail_quantile", "quantile", "sample", "mean")
     )
-    mean, variance, information, scale_exponent, to_tfp = map(
-        _passed_on,
-        ("mean", "variance", "information", "scale_exponent", "to_tfp"),
+    variance, information, scale_exponent, to_tfp = map(
+        _passed_on, ("variance", "information", "scale_exponent", "to_tfp")
     )
 
 
@@ -228,9 +220,4 @@ def _shape(values):
 
 
 def _numbers(values):
-    values = np.asarray(values)
-    if values.dtype.kind not in "biuf":
-        raise ValueError(
-            f"Bounds must be numbers. Received: dtype {values.dtype}"
-        )
-    return values.astype("float64")
+    return as_numbers(values, "Bounds").astype("float64")

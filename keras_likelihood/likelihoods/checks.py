@@ -1,6 +1,15 @@
 """Checks of shapes, targets and numbers."""
 
+import numpy as np
 from keras import ops
+
+
+def as_numbers(values, name="Targets") -> np.ndarray:
+    """An array of numbers; raises an error for anything else."""
+    values = np.asarray(values)
+    if values.dtype.kind in "biuf":
+        return values
+    raise ValueError(f"{name} must be numbers. Received: dtype {values.dtype}")
 
 
 def fits(received, expected):
@@ -27,17 +36,18 @@ def matched(y, like, without=""):
     return y
 
 
-def check_coverage(coverage: float):
-    if not 0 < coverage < 1:
-        raise ValueError(
-            f"`coverage` must be strictly between 0 and 1. Received: {coverage}"
-        )
+def check_argument(name: str, value, fits, allowed):
+    """Raises an error that says what is allowed, unless an argument fits."""
+    if not fits:
+        raise ValueError(f"`{name}` must be {allowed}. Received: {value!r}")
 
 
-def check_size(name: str, value, least: int, most=1000, note=""):
+def check_coverage(value: float):
+    check_argument("coverage", value, 0 < value < 1, "strictly between 0 and 1")
+
+
+def check_size(name: str, value, least: int, note=""):
     """Raises an error if a number that a file may ask for is not sensible."""
-    if not isinstance(value, int) or not least <= value <= most:
-        raise ValueError(
-            f"`{name}` must be a whole number from {least} to {most}. "
-            f"{note}Received: {value!r}"
-        )
+    fits = isinstance(value, int) and least <= value <= 1000
+    allowed = f"a whole number from {least} to 1000{note}"
+    check_argument(name, value, fits, allowed)

@@ -7,7 +7,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_likelihood.backend.clip import clip
+from keras_likelihood.backend.operations import clip
 from keras_likelihood.constraints import Identity, ShiftedSoftplus
 from keras_likelihood.likelihoods.checks import check_size, fits
 from keras_likelihood.likelihoods.likelihood import Likelihood
@@ -115,15 +115,10 @@ class Softmax(Likelihood):
         return clip(distance / temperature, -1e30, math.inf)
 
     def nll(self, y):
-        """Negative log-likelihood of the classes `y`.
+        """Negative log-likelihood of the classes `y`, `(batch, ...)`.
 
-        Args:
-            y: class numbers `(batch, ...)` or `(batch, ..., 1)`, or one-hot
-                or soft labels of the logits' shape.
-
-        Returns:
-            One value per outcome, `(batch, ...)`. It is NaN if a number is not
-            a class.
+        They are numbers `(batch, ...)` or `(batch, ..., 1)`, or one-hot or
+        soft labels of the logits' shape. It is NaN if one is not a class.
         """
         y = ops.convert_to_tensor(y)
         shape, received = tuple(self.prediction.shape), tuple(y.shape)
@@ -222,13 +217,10 @@ class NoisyLabels(Softmax, registered=False):
         nll(y) = -log p_y + 3 log(1 - sum_k p_k m_k)
 
     Without a memory it is the cross-entropy. This is early-learning
-    regularization (Liu, Niles-Weed, Razavian and Fernandez-Granda, 2020),
-    with the memory as a data parameter and the numbers of their experiments
-    with CIFAR-10.
-
-    It is a likelihood times a prior on predictions, so it does not sum to one
-    over the labels. `mean`, `sample` and all others are those of the true
-    class: of the softmax.
+    regularization (Liu, Niles-Weed, Razavian and Fernandez-Granda, 2020) with
+    their numbers for CIFAR-10. As the second term is a prior on predictions,
+    the density does not sum to one over the labels. `mean`, `sample` and all
+    others are those of the softmax.
 
     Args:
         prediction: logits, `(batch, ..., classes)`.
@@ -294,7 +286,7 @@ class Ordinal(Parametrized):
     @classmethod
     def define(cls, classes):
         classes = int(classes) if classes == int(classes) else classes
-        check_size("classes", classes, 3, note="For two use Bernoulli. ")
+        check_size("classes", classes, 3, ". For two use Bernoulli")
         gaps = Parameter("gaps", ShiftedSoftplus(0.01), size=classes - 2)
         allowed = f"whole numbers from 0 to {classes - 1}"
         return {"classes": classes, "parameters": (gaps,), "allowed": allowed}

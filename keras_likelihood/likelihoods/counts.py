@@ -5,9 +5,12 @@ import math
 import keras
 from keras import ops
 
-from keras_likelihood.backend.clip import clip
 from keras_likelihood.backend.gradients import value_and_gradient
-from keras_likelihood.backend.operations import draw_poisson, seed_generator
+from keras_likelihood.backend.operations import (
+    clip,
+    draw_poisson,
+    seed_generator,
+)
 from keras_likelihood.constraints import AffineSigmoid, Softplus
 from keras_likelihood.likelihoods.incomplete import (
     beta_tails,
@@ -16,26 +19,22 @@ from keras_likelihood.likelihoods.incomplete import (
     log_gamma_density,
 )
 from keras_likelihood.likelihoods.inversion import solve_count
-from keras_likelihood.likelihoods.likelihood import Likelihood, get
+from keras_likelihood.likelihoods.likelihood import get
 from keras_likelihood.likelihoods.parameter import Parameter
 from keras_likelihood.likelihoods.parametrized import Wrapper
-from keras_likelihood.likelihoods.special import as_mean, floor
+from keras_likelihood.likelihoods.positive import MeanLikelihood
+from keras_likelihood.likelihoods.special import floor
 from keras_likelihood.likelihoods.tails import EMPTY, log_add
 
 
-class CountLikelihood(Likelihood):
+class CountLikelihood(MeanLikelihood):
     """A distribution of counts 0, 1, 2, ... whose mean is the prediction.
 
-    The prediction must be `>= 0`. Heads make sure of it. A stock model needs
-    an activation such as `"softplus"`. The NLL of a negative prediction is
-    NaN. A prediction below 1e-15 counts as 1e-15.
-
-    A subclass defines `count_nll`, `count_log_tails`, `variance`,
-    `information` and `sample`.
+    The NLL of a negative prediction is NaN. A subclass defines `count_nll`,
+    `count_log_tails`, `variance`, `information` and `sample`.
     """
 
     is_discrete = True
-    prediction_constraint = Softplus(floor=1e-8)
     allowed = "whole numbers >= 0"
 
     def count_nll(self, y):
@@ -45,10 +44,6 @@ class CountLikelihood(Likelihood):
     def count_log_tails(self, y):
         """Logarithms of `P(Y <= y)` and `P(Y > y)`, for whole `y >= 0`."""
         raise NotImplementedError
-
-    @property
-    def _mean(self):
-        return as_mean(self.prediction)
 
     def nll(self, y):
         """Negative log-likelihood of counts, and NaN for any other `y`."""
@@ -82,9 +77,6 @@ class CountLikelihood(Likelihood):
         )
         is_end = ops.logical_and(upper, log_p == -math.inf)
         return ops.where(is_end, math.inf, found)
-
-    def mean(self):
-        return self.prediction
 
 
 class Poisson(CountLikelihood):
@@ -135,9 +127,8 @@ class NegativeBinomial(CountLikelihood):
                    + log G(r) + log(y!) - log G(y + r)
 
     Here `r = 1 / dispersion` and G is the gamma function. It is a Poisson
-    distribution whose mean follows a gamma distribution. As the dispersion
-    goes to 0, it becomes the Poisson distribution. Statistics packages call
-    this form NB2 and the dispersion alpha.
+    distribution whose mean follows a gamma distribution. Statistics packages
+    call this form NB2 and the dispersion alpha.
 
     Args:
         prediction: mean, `>= 0`, `(batch, ..., units)`.
@@ -174,10 +165,8 @@ class NegativeBinomial(CountLikelihood):
         return 1 / self.variance()
 
     def sample(self, count=None, seed=None):
-        seed = seed_generator(seed)
-        shape = self._sample_shape(count)
-        r = ops.broadcast_to(1 / self._dispersion, shape)
-        gamma = self._draw(keras.random.gamma, shape, r, seed=seed)
+        seed, r = seed_generator(seed), 1 / self._dispersion
+        gamma = self._draw(keras.random.gamma, count, r, seed=seed)
         return draw_poisson(self._mean * gamma / r, seed)
 
     def _as_tfp(self, tfp):
@@ -196,8 +185,7 @@ class ZeroInflated(Wrapper, CountLikelihood):
         P(0) = zero_probability + (1 - zero_probability) P_count(0)
         P(y) = (1 - zero_probability) P_count(y)    for y > 0
 
-    The prediction is the mean of all outcomes, so that metrics keep their
-    meaning. The mean of the counts alone is
+    The prediction is the mean of all outcomes. The mean of the counts alone is
     `prediction / (1 - zero_probability)`.
 
     ```python

@@ -1,10 +1,9 @@
 """Moments and information, by sums over cells between quantiles.
 
 The outcomes are cut into cells at quantiles of both tails, down to a
-probability of e^-64. Inside of a cell the density is integrated by Gauss and
-Legendre's rule, or its values at whole numbers are summed. A mixture has the
-cells of all its parts, so that the narrowest part is resolved. The sums are
-divided by the total probability.
+probability of e^-64. A mixture has the cells of all its parts. Inside of a
+cell the density is integrated by Gauss and Legendre's rule, or its values at
+whole numbers are summed. The sums are divided by the total probability.
 
 A moment converges if what the cells of a tail add to it decreases. The rest of
 the tail is added as a geometric series. Otherwise the moment is infinite, or
@@ -16,8 +15,8 @@ import math
 import numpy as np
 from keras import ops
 
-from keras_likelihood.backend.clip import clip
 from keras_likelihood.backend.gradients import value_and_gradient
+from keras_likelihood.backend.operations import clip
 from keras_likelihood.likelihoods.special import floor
 
 _DEPTHS = np.concatenate(

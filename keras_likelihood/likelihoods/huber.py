@@ -4,7 +4,7 @@ import math
 
 from keras import ops
 
-from keras_likelihood.backend.clip import clip
+from keras_likelihood.backend.operations import clip
 from keras_likelihood.constraints import Softplus
 from keras_likelihood.likelihoods.location_scale import SCALE, LocationScale
 from keras_likelihood.likelihoods.parameter import Parameter

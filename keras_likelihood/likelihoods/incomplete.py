@@ -9,8 +9,8 @@ gradients.
 
 from keras import ops
 
-from keras_likelihood.backend.clip import clip
 from keras_likelihood.backend.compiled import compiled
+from keras_likelihood.backend.operations import clip
 from keras_likelihood.likelihoods.quadrature import log_survival
 from keras_likelihood.likelihoods.special import (
     HALF_LOG_2_PI,

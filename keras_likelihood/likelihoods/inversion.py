@@ -4,7 +4,7 @@ import math
 
 from keras import ops
 
-from keras_likelihood.backend.clip import clip
+from keras_likelihood.backend.operations import clip
 from keras_likelihood.likelihoods.special import floor
 
 _MOST_STEPS = 60
@@ -20,12 +20,8 @@ def solve(log_tail, nll, log_p, upper, low, high, start=None):
     last step gives the gradient with respect to `log_p` and everything else
     that `log_tail` depends on.
 
-    Args:
-        log_tail, nll: map v to the logarithm of the tail, and to the negative
-            logarithm of the density.
-        log_p, upper: of the tail, as for `Likelihood.tail_quantile`.
-        low, high: bounds of v, numbers or tensors.
-        start: first guess of v. Defaults to the middle of the bounds.
+    `log_tail` and `nll` map v to the logarithm of the tail, and to the
+    negative logarithm of the density. `low` and `high` are bounds of v.
     """
     fixed = ops.stop_gradient(log_p)
     wide = ops.dtype(log_p) == "float64"

@@ -12,15 +12,20 @@ from keras import ops
 
 from keras_likelihood.backend.compiled import compiled
 from keras_likelihood.backend.extras import tfp_distributions
+from keras_likelihood.backend.operations import clip
 from keras_likelihood.constraints import Constraint
 from keras_likelihood.likelihoods import expectations
-from keras_likelihood.likelihoods.checks import check_coverage, matched
+from keras_likelihood.likelihoods.checks import (
+    as_numbers,
+    check_coverage,
+    matched,
+)
 from keras_likelihood.likelihoods.method_calls import (
     as_floating,
     prepare_methods,
 )
 from keras_likelihood.likelihoods.parameter import Parameter, fitted
-from keras_likelihood.likelihoods.special import floor, open_uniform
+from keras_likelihood.likelihoods.special import floor
 from keras_likelihood.likelihoods.tails import safe_log, smaller_tail
 
 _REGISTRY: dict[str, type["Likelihood"]] = {}
@@ -29,12 +34,10 @@ _REGISTRY: dict[str, type["Likelihood"]] = {}
 class Likelihood:
     """A distribution of the target, given a prediction and parameters.
 
-    A likelihood is one file. It names its `parameters` and defines `nll`. It
-    may also define `cdf`, `quantile`, `sample`, `mean`, `variance` and
-    `information`. Defining a subclass registers it, so that heads, losses and
-    saved files can refer to it by its snake-case name. For float16 and
-    bfloat16 the computation is in float32, and the result has the narrow
-    dtype.
+    A likelihood names its `parameters` and defines `nll`. It may also define
+    `cdf`, `quantile`, `sample`, `mean`, `variance` and `information`. Defining
+    a subclass registers it by its snake-case name, which heads, losses and
+    saved files use. Half precision is computed in float32 and cast back.
 
     Args:
         prediction: what the model predicts, `(batch, ..., units)`.
@@ -98,10 +101,7 @@ class Likelihood:
         return {name: getattr(self, name) for name in names}
 
     def as_numpy(self):
-        """The same distribution, whose attributes are NumPy arrays.
-
-        The results of its methods are NumPy arrays too.
-        """
+        """The same distribution, whose attributes and results are NumPy."""
         return self.map_values(ops.convert_to_numpy)
 
     def map_values(self, function, **replaced):
@@ -179,15 +179,10 @@ class Likelihood:
     def shape_of(cls, name: str, prediction_shape, dimension: str) -> tuple:
         """Shape of the parameter called `name`, without batch.
 
-        Args:
-            name: the name of the parameter.
-            prediction_shape: shape of the prediction, batch axis included.
-            dimension: `"scalar"` (one per example), `"channel"` (one per
-                entry of the last axis) or `"element"` (one per outcome).
-
-        Returns:
-            A tuple as long as `prediction_shape[1:]` that broadcasts with it.
-            For a vector the last axis is longer.
+        It is as long as `prediction_shape[1:]` and broadcasts with it. For a
+        vector the last axis is longer. The `dimension` is `"scalar"` (one per
+        example), `"channel"` (one per entry of the last axis) or `"element"`
+        (one per outcome).
         """
         if len(prediction_shape) < 2:
             raise ValueError(
@@ -211,11 +206,7 @@ class Likelihood:
     def nll(self, y):
         """Complete negative log-likelihood of `y`, constants included.
 
-        Args:
-            y: targets, of the prediction's shape.
-
-        Returns:
-            One value per outcome.
+        Targets have the prediction's shape. There is one value per outcome.
         """
         raise NotImplementedError
 
@@ -238,13 +229,9 @@ class Likelihood:
     def log_tail(self, y, upper):
         """Logarithm of the probability of a tail that ends at `y`.
 
-        Args:
-            y: targets, of the prediction's shape.
-            upper: booleans that broadcast with `y`: whether the tail holds the
-                outcomes above `y`, or those at most `y`.
-
-        Returns:
-            Tensor of the shape of `y`. It is finite even if the tail is empty.
+        It has the shape of `y` and is finite even if the tail is empty.
+        `upper`, booleans that broadcast with `y`, says whether the tail holds
+        the outcomes above `y`, or those at most `y`.
         """
         self._require("cdf", "cdf")
         cdf = self.cdf(y)
@@ -277,14 +264,10 @@ class Likelihood:
         return self.tail_quantile(ops.where(tail == 0, -math.inf, log_p), upper)
 
     def tail_quantile(self, log_p, upper):
-        """The value at which a tail has a given probability.
+        """The value at which a tail has the probability `exp(log_p)`.
 
-        It is the inverse of `log_tail`. So it is exact in both tails.
-
-        Args:
-            log_p: logarithm of the probability, `<= 0`: a tensor that
-                broadcasts against the outcomes.
-            upper: booleans: whether the tail holds the outcomes above.
+        It is the inverse of `log_tail`. So it is exact in both tails. `log_p`
+        and the booleans `upper` are tensors that broadcast with the outcomes.
         """
         if self._overrides("_solve"):
             return self._compiled("_solve", *smaller_tail(log_p, upper))
@@ -297,11 +280,7 @@ class Likelihood:
         raise NotImplementedError
 
     def interval(self, coverage: float = 0.9):
-        """Central interval that contains `coverage` of the probability.
-
-        Returns:
-            `(lower, upper)`, each of the prediction's shape.
-        """
+        """Ends `(lower, upper)` of the central interval of this coverage."""
         check_coverage(coverage)
         zeros = ops.zeros_like(self._first_entries())
         log_p = math.log((1 - coverage) / 2) + zeros
@@ -322,7 +301,10 @@ class Likelihood:
         """A number in (0, 1) for each outcome."""
         shape = self._sample_shape(count)
         shape = shape[: len(shape) - self.event_rank]
-        return open_uniform(shape, self.prediction.dtype, seed)
+        dtype = self.prediction.dtype
+        uniform = keras.random.uniform(shape, dtype=dtype, seed=seed)
+        # Quantiles of 0 and 1 may be infinite.
+        return clip(uniform, 2.0**-24, 1 - 2.0**-24)
 
     def mean(self):
         """Expected outcome, or NaN if the distribution has no mean."""
@@ -342,14 +324,10 @@ class Likelihood:
         """Fisher information of the prediction.
 
         It is `E[(d nll / d prediction)^2]` over outcomes that follow this
-        distribution. It says how precisely one outcome determines the
-        prediction.
-
-        Returns:
-            One value per entry of the prediction. If several entries form one
-            outcome, it is the diagonal of the information matrix. The whole
-            matrix is the covariance of `d nll(y) / d prediction` over
-            `y = sample()`.
+        distribution, and says how precisely one outcome determines the
+        prediction. If several entries form one outcome, it is the diagonal of
+        the information matrix, the covariance of `d nll(y) / d prediction`
+        over `y = sample()`.
         """
         return self._integrated("_information", "information")
 
@@ -357,24 +335,17 @@ class Likelihood:
         return expectations.information(self)
 
     def followed(self, name: str):
-        """The values whose mean a parameter with `is_followed` keeps.
+        """The values whose mean the parameter `name` with `is_followed` keeps.
 
-        Args:
-            name: the name of the parameter.
-
-        Returns:
-            Tensor of the parameter's shape, batch axis included.
+        They have the parameter's shape, batch axis included.
         """
         raise self._undefined("followed")
 
     @classmethod
     def check_targets(cls, y, prediction_shape):
-        """Raises a ValueError if `y` holds targets that cannot occur.
+        """Raises a ValueError if the array `y` has targets that cannot occur.
 
-        Args:
-            y: NumPy array of the targets whose weight is not 0.
-            prediction_shape: shape of their predictions, batch axis
-                included.
+        The shape of the predictions includes the batch axis.
         """
         y = cls._as_numbers(y)
         with np.errstate(invalid="ignore"):
@@ -388,12 +359,7 @@ class Likelihood:
 
     @classmethod
     def _as_numbers(cls, y):
-        y = np.asarray(y)
-        if y.dtype.kind not in "biuf":
-            raise ValueError(
-                f"Targets of {cls.__name__} must be numbers. "
-                f"Received: dtype {y.dtype}"
-            )
+        y = as_numbers(y, f"Targets of {cls.__name__}")
         # NumPy subtracts no booleans.
         return y.astype("uint8") if y.dtype.kind == "b" else y
 
@@ -453,9 +419,11 @@ class Likelihood:
     def _undefined(self, method):
         return NotImplementedError(f"{type(self).__name__} has no `{method}`.")
 
-    def _draw(self, random, shape, *arguments, seed):
-        """Numbers of a function of `keras.random`, in the own precision."""
-        return random(shape, *arguments, dtype=self.prediction.dtype, seed=seed)
+    def _draw(self, random, count, *arguments, seed):
+        """Samples of a function of `keras.random`, in the own precision."""
+        shape = self._sample_shape(count)
+        each = (ops.broadcast_to(a, shape) for a in arguments)
+        return random(shape, *each, dtype=self.prediction.dtype, seed=seed)
 
     def _sample_shape(self, count):
         shape = tuple(ops.shape(self.prediction))
@@ -480,11 +448,10 @@ prepare_methods(Likelihood)
 
 def _refuse_our_names(cls):
     """Raises an error if a class has the name of a class of this package."""
-    package = __name__.split(".")[0]
     ours = {
         name: (known.__module__, known.__qualname__)
         for name, known in _REGISTRY.items()
-        if known.__module__.split(".")[0] == package
+        if known.__module__.startswith("keras_likelihood.")
     }
     me = (cls.__module__, cls.__qualname__)
     if ours.get(cls.name(), me) != me:

@@ -5,8 +5,7 @@ import math
 import keras
 from keras import ops
 
-from keras_likelihood.backend.clip import clip
-from keras_likelihood.backend.operations import sin
+from keras_likelihood.backend.operations import clip, sin
 from keras_likelihood.constraints import ShiftedSoftplus
 from keras_likelihood.likelihoods import quadrature
 from keras_likelihood.likelihoods.likelihood import Likelihood
@@ -66,13 +65,20 @@ class LocationScale(Likelihood):
     def _score_moments(self):
         return quadrature.score_moments(self.prepared_nll(), self.prediction)
 
+    def score_moments(self):
+        """`E[psi^2]`, `E[z psi^3]` and `E[z^2]`, psi = d standard_nll / dz.
+
+        The last is infinite if the integral does not converge.
+        """
+        return self._compiled("_score_moments")
+
     def standard_information(self):
         """`E[psi^2]` with `psi = d standard_nll / dz`, for scale 1."""
-        return self._compiled("_score_moments")[0]
+        return self.score_moments()[0]
 
     def standard_variance(self):
         """Variance for scale 1, infinite if the integral does not converge."""
-        return self._compiled("_score_moments")[2]
+        return self.score_moments()[2]
 
     def standard_log_mgf(self, t):
         """`log E[exp(t z)]`, or infinity; `None` without a closed form."""
@@ -91,7 +97,7 @@ class LocationScale(Likelihood):
         It is 2 for the normal and 1 for the Laplace distribution. For these
         two the scale cancels for every residual.
         """
-        second, third, _ = self._compiled("_score_moments")
+        second, third, _ = self.score_moments()
         return 0.5 + 0.5 * third / second
 
     def standardize(self, y):
@@ -156,18 +162,11 @@ class Normal(LocationScale):
         return 0.5 * ops.square(t)
 
     def sample(self, count=None, seed=None):
-        shape = self._sample_shape(count)
-        normal = self._draw(keras.random.normal, shape, seed=seed)
+        normal = self._draw(keras.random.normal, count, seed=seed)
         return self.prediction + self.scale * normal
 
-    def standard_variance(self):
-        return 1.0
-
-    def standard_information(self):
-        return 1.0
-
-    def scale_exponent(self):
-        return 2.0
+    def score_moments(self):
+        return 1.0, 3.0, 1.0
 
     def _as_tfp(self, tfp):
         return tfp.Normal(self.prediction, self.scale)
@@ -209,19 +208,13 @@ class Laplace(LocationScale):
 
     def sample(self, count=None, seed=None):
         # It is the difference of two exponential variables.
-        shape = (2, *self._sample_shape(count))
-        uniform = self._draw(keras.random.uniform, shape, seed=seed)
+        shape, dtype = (2, *self._sample_shape(count)), self.prediction.dtype
+        uniform = keras.random.uniform(shape, dtype=dtype, seed=seed)
         first, second = -ops.log1p(-uniform)
         return self.prediction + self.scale * (first - second)
 
-    def standard_variance(self):
-        return 2.0
-
-    def standard_information(self):
-        return 1.0
-
-    def scale_exponent(self):
-        return 1.0
+    def score_moments(self):
+        return 1.0, 1.0, 2.0
 
     def _as_tfp(self, tfp):
         return tfp.Laplace(self.prediction, self.scale)
@@ -259,14 +252,8 @@ class Logistic(LocationScale):
         found = ops.where(exists, ops.log(x / sin(x)), math.inf)
         return ops.where(t == 0, ops.zeros_like(t), found)
 
-    def standard_variance(self):
-        return math.pi**2 / 3
-
-    def standard_information(self):
-        return 1 / 3
-
-    def scale_exponent(self):
-        return 1.5
+    def score_moments(self):
+        return 1 / 3, 2 / 3, math.pi**2 / 3
 
     def _as_tfp(self, tfp):
         return tfp.Logistic(self.prediction, self.scale)

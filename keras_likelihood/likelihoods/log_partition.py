@@ -19,9 +19,8 @@ import pathlib
 import numpy as np
 from keras import ops
 
-from keras_likelihood.backend.clip import clip
 from keras_likelihood.backend.custom_gradient import with_gradient
-from keras_likelihood.backend.operations import lookup
+from keras_likelihood.backend.operations import clip, lookup
 from keras_likelihood.likelihoods.special import HALF_LOG_2_PI
 
 TABLE_PATH = pathlib.Path(__file__).with_name("log_partition.npz")

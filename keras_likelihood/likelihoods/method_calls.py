@@ -159,10 +159,7 @@ def _padding(name, likelihood, arguments):
     def pad(x):
         if count(x) != rows:
             return x
-        x, index = (
-            _without_compiling(x),
-            np.minimum(np.arange(padded), rows - 1),
-        )
+        x, index = _without_compiling(x), np.arange(padded).clip(max=rows - 1)
         take = np.take if isinstance(x, np.ndarray) else ops.take
         return ops.convert_to_tensor(take(x, index, axis=len(x.shape) - rank))
 

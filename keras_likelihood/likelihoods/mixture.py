@@ -33,13 +33,12 @@ class Mixed(Wrapper):
     mixed_axis: ClassVar[int] = -1
     """The axis of the components among those of their outcomes."""
 
-    def averaged(self, values, keepdims=False):
-        """The weighted mean of values of the components."""
-        return self._pooled(values, keepdims)
-
     def _pooled(self, values, keepdims=False):
+        """The weighted mean of values of the components."""
         values = ops.exp(self.log_weights()) * values
         return ops.sum(values, axis=self.mixed_axis, keepdims=keepdims)
+
+    averaged = _pooled
 
     def nll(self, y):
         nll = self.inner.nll(self.repeated_target(y))
@@ -105,12 +104,9 @@ class Mixed(Wrapper):
         low, high = ops.min(each, axis=axis), ops.max(each, axis=axis)
         if self.is_discrete:
             step = getattr(self.inner, "step", 1.0)
+            ends = ops.round(low / step) - 1, ops.round(high / step)
             return step * solve_count(
-                lambda n: self.log_tail(step * n, upper),
-                log_p,
-                upper,
-                ops.round(low / step) - 1,
-                ops.round(high / step),
+                lambda n: self.log_tail(step * n, upper), log_p, upper, *ends
             )
         is_end = log_p == -math.inf
         low, high = (ops.where(is_end, 0.0, end) for end in (low, high))
@@ -228,10 +224,9 @@ class EnsembleDistribution(Mixed):
 
         nll(y) = -log mean_j exp(-nll_j(y))
 
-    `kl.Ensemble` makes it; `predict_distribution` returns it. It has what
-    every likelihood has: `nll`, `cdf`, `quantile`, `interval`, `sample`,
-    `mean`, `variance`, and for classes `class_probabilities`, which are the
-    mean of the members' probabilities (Lakshminarayanan et al. 2017).
+    `predict_distribution` of a `kl.Ensemble` returns it. It has the methods of
+    every likelihood, and for classes `class_probabilities`, which are the mean
+    of the members' probabilities (Lakshminarayanan et al. 2017).
 
     The uncertainty has two parts, whose sum is `total`. The part `aleatoric`
     is the noise in the targets. More data do not reduce it. The part
@@ -246,8 +241,7 @@ class EnsembleDistribution(Mixed):
     A call on the class that this makes takes
 
         prediction: mean of the members' predictions, `(batch, ..., units)`.
-            For classes it is computed again: as the logarithm of the mean
-            probability, or as its log-odds for yes/no questions.
+            For classes it is computed again from the mean probability.
         member: predictions of the members, one member after the other on the
             last axis, `(batch, ..., components * units)`.
         **parameters: parameters of the members, in the same order.

@@ -7,9 +7,9 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_likelihood.backend.clip import clip
+from keras_likelihood.backend.operations import clip
 from keras_likelihood.constraints import Softplus
-from keras_likelihood.likelihoods.checks import check_size
+from keras_likelihood.likelihoods.checks import check_argument, check_size
 from keras_likelihood.likelihoods.location_scale import Normal
 from keras_likelihood.likelihoods.parameter import Parameter
 from keras_likelihood.likelihoods.parametrized import Parametrized
@@ -53,11 +53,8 @@ class Multivariate(Parametrized):
 
     @classmethod
     def define(cls, *, covariance="full", rank=None):
-        if covariance not in _SHAPES:
-            raise ValueError(
-                f"`covariance` must be one of {sorted(_SHAPES)}. "
-                f"Received: {covariance!r}"
-            )
+        known, allowed = covariance in _SHAPES, f"one of {sorted(_SHAPES)}"
+        check_argument("covariance", covariance, known, allowed)
         if covariance == "low_rank":
             check_size("rank", rank, 1)
         elif rank is not None:
@@ -92,12 +89,8 @@ class Multivariate(Parametrized):
     def marginal(self, index):
         """The distribution of some coordinates alone.
 
-        Args:
-            index: a coordinate, or a list of several.
-
-        Returns:
-            A `Likelihood` of single numbers `(batch, ..., 1)` for one
-            coordinate, of vectors for a list.
+        It is one of single numbers `(batch, ..., 1)` if `index` is a
+        coordinate, and one of vectors if it is a list.
         """
         chosen, _ = self._coordinates(index)
         matrix = self.scale_squared()
@@ -109,15 +102,11 @@ class Multivariate(Parametrized):
         return self._vector(mean, matrix, own)
 
     def conditional(self, index, values):
-        """The distribution of the other coordinates, given some of them.
+        """The distribution of the other coordinates, in their order.
 
         Args:
             index: the coordinate that was seen, or a list of several.
             values: what was seen, `(batch, ..., number of coordinates)`.
-
-        Returns:
-            A distribution of the same family over the other coordinates, in
-            their order.
         """
         seen, rest = self._coordinates(index)
         if not rest:
@@ -261,7 +250,8 @@ class MultivariateStudentT(Multivariate):
         half = (*shape[:-1], 1)
         half_df = ops.broadcast_to(clip(0.5 * self.df, 0.0, 1e14), half)
         other = seed + 2 if isinstance(seed, int) else seed
-        gamma = self._draw(keras.random.gamma, half, half_df, seed=other)
+        dtype = self.prediction.dtype
+        gamma = keras.random.gamma(half, half_df, dtype=dtype, seed=other)
         return self.prediction + noise * ops.sqrt(half_df / gamma)
 
     def mean(self):

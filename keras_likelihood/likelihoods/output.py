@@ -26,14 +26,9 @@ def distribution_of(
 ) -> Likelihood:
     """The distribution that the output of a model describes.
 
-    Args:
-        likelihood: a `Likelihood` class.
-        output: a prediction, or `(prediction, parameter, ...)` with the
-            parameters that are not in `known`, in the likelihood's order.
-        known: values by name of parameters that the output does not hold. If
-            it is a prediction alone, others take their neutral values. If one
-            has none, an error is raised.
-        dtype: the dtype of the computation. Defaults to the prediction's own.
+    The output is a prediction, or `(prediction, parameter, ...)` with the
+    parameters that are not in `known`, in the likelihood's order. Beside a
+    prediction alone others take their neutral values, or an error is raised.
     """
     known = known or {}
     prediction, rest = split_output(output)

@@ -72,10 +72,7 @@ class Parameter:
 
 
 def fitted(parameter, value, prediction, event_rank):
-    """The value of a parameter as a tensor that does not enlarge a prediction.
-
-    A vector gets the rank of the prediction. A number stays a number.
-    """
+    """A parameter as a number, or a tensor that fits the prediction."""
     shape = tuple(prediction.shape)
     size = parameter.size_for(shape[-1]) if parameter.size is not None else None
     if value is parameter.initial and isinstance(value, tuple):

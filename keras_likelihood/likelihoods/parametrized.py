@@ -25,9 +25,8 @@ class _Family(type):
 class Parametrized(Likelihood, metaclass=_Family):
     """A family of likelihoods: calling it with arguments makes a class.
 
-    The same arguments give the same class. Its name says how it was made. So
-    heads, losses and saved files can find it in any process that has imported
-    the family and what it wraps:
+    The same arguments give the same class, and its name says how it was made,
+    so that heads, losses and saved files can find it:
 
     ```python
     Censored(Normal) is Censored("normal")      # True
@@ -61,15 +60,12 @@ class Parametrized(Likelihood, metaclass=_Family):
 
     @classmethod
     def define(cls, *args, **kwargs) -> dict[str, Any]:
-        """Checks the arguments of a call on the family.
+        """Checks the arguments and returns the attributes of a class.
 
-        In the name, a positional argument of `define` has no keyword. An
-        argument that is `None` is left out of the name.
-
-        Returns:
-            Attributes of the class to make: `parameters`, `event_rank`, and
-            each argument under its own name as a plain number, word, tuple,
-            `Likelihood` class or `None`.
+        These are `parameters`, `event_rank`, and each argument under its own
+        name as a plain number, word, tuple, `Likelihood` class or `None`. In
+        the name of the class, a positional argument has no keyword, and one
+        that is `None` is left out.
         """
         raise NotImplementedError(f"{cls.__name__} must define `define`.")
 

@@ -5,7 +5,7 @@ import math
 import keras
 from keras import ops
 
-from keras_likelihood.backend.clip import clip
+from keras_likelihood.backend.operations import clip
 from keras_likelihood.constraints import ShiftedSoftplus, Softplus
 from keras_likelihood.likelihoods.incomplete import gamma_tails
 from keras_likelihood.likelihoods.inversion import solve
@@ -14,7 +14,6 @@ from keras_likelihood.likelihoods.location_scale import SCALE
 from keras_likelihood.likelihoods.parameter import Parameter
 from keras_likelihood.likelihoods.special import (
     HALF_LOG_2_PI,
-    as_mean,
     bounded_exp,
     log_gamma,
     smallest,
@@ -30,7 +29,25 @@ from keras_likelihood.likelihoods.tails import (
 )
 
 
-class PositiveLikelihood(Likelihood):
+class MeanLikelihood(Likelihood, registered=False):
+    """A distribution whose mean is the prediction, `>= 0`.
+
+    A stock model needs an activation such as `"softplus"`. The NLL of a
+    negative prediction is NaN, and one below 1e-15 counts as 1e-15.
+    """
+
+    prediction_constraint = Softplus(floor=1e-8)
+
+    @property
+    def _mean(self):
+        # In this range no gradient overflows in float32.
+        return clip(self.prediction, 1e-15, 1e30)
+
+    def mean(self):
+        return self.prediction
+
+
+class PositiveLikelihood(MeanLikelihood):
     """A distribution of positive numbers whose mean is the prediction.
 
     With `r = y / prediction`, the target in units of its mean:
@@ -39,14 +56,10 @@ class PositiveLikelihood(Likelihood):
         log_tail(y, ...)  = ratio_log_tail(log r, ...)
         tail_quantile(..) = prediction * exp(log_ratio_tail_quantile(..))
 
-    The prediction must be `>= 0`. Heads make sure of it. A stock model needs
-    an activation such as `"softplus"`. The NLL of a negative prediction is
-    NaN. A prediction below 1e-15 counts as 1e-15.
-
-    A subclass defines the three functions of the ratio and `information`.
+    The NLL of a negative prediction is NaN. A subclass defines the three
+    functions of the ratio and `information`.
     """
 
-    prediction_constraint = Softplus(floor=1e-8)
     allowed = "finite numbers > 0"
 
     def ratio_nll(self, log_ratio):
@@ -60,10 +73,6 @@ class PositiveLikelihood(Likelihood):
     def log_ratio_tail_quantile(self, log_p, upper):
         """Logarithm of the ratio at which a tail of at most 1/2 ends."""
         raise NotImplementedError
-
-    @property
-    def _mean(self):
-        return as_mean(self.prediction)
 
     def _log_ratio(self, y, possible):
         positive = ops.where(possible, y, self._mean)
@@ -105,9 +114,6 @@ class PositiveLikelihood(Likelihood):
 
     def sample(self, count=None, seed=None):
         return clip(super().sample(count, seed), 1e-37, math.inf)
-
-    def mean(self):
-        return self.prediction
 
 
 class Exponential(PositiveLikelihood):
@@ -197,9 +203,8 @@ class Gamma(PositiveLikelihood):
         )
 
     def sample(self, count=None, seed=None):
-        shape = self._sample_shape(count)
-        alpha = ops.broadcast_to(clip(self.shape, 0.0, 1e14), shape)
-        drawn = self._draw(keras.random.gamma, shape, alpha, seed=seed)
+        alpha = clip(self.shape, 0.0, 1e14)
+        drawn = self._draw(keras.random.gamma, count, alpha, seed=seed)
         return clip(drawn * self._mean / alpha, 1e-37, math.inf)
 
     def variance(self):
@@ -255,8 +260,7 @@ class LogNormal(PositiveLikelihood):
         return self.scale * (ops.where(upper, -z, z) - 0.5 * self.scale)
 
     def sample(self, count=None, seed=None):
-        shape = self._sample_shape(count)
-        normal = self._draw(keras.random.normal, shape, seed=seed)
+        normal = self._draw(keras.random.normal, count, seed=seed)
         drawn = self.scale * (normal - 0.5 * self.scale)
         return clip(self._mean * ops.exp(drawn), 1e-37, math.inf)
 
@@ -298,12 +302,8 @@ class Weibull(PositiveLikelihood):
 
     def ratio_nll(self, log_ratio):
         log_hazard = self._log_hazard(log_ratio)
-        return (
-            bounded_exp(log_hazard)
-            - log_hazard
-            + log_ratio
-            - ops.log(self.shape)
-        )
+        excess = bounded_exp(log_hazard) - log_hazard
+        return excess + log_ratio - ops.log(self.shape)
 
     def ratio_log_tail(self, log_ratio, upper):
         hazard = bounded_exp(self._log_hazard(log_ratio))
@@ -319,9 +319,8 @@ class Weibull(PositiveLikelihood):
         return ops.square(self.shape / self._mean)
 
     def _as_tfp(self, tfp):
-        return tfp.Weibull(
-            self.shape, self.prediction * ops.exp(self._log_scale)
-        )
+        scale = self.prediction * ops.exp(self._log_scale)
+        return tfp.Weibull(self.shape, scale)
 
 
 def _log_gap(x):

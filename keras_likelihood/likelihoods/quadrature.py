@@ -6,10 +6,9 @@ substitution
     S(x) = integral of p(x + t) dt over t > 0,    t = max(x, 1) exp(C sinh(u))
 
 With it algebraic tails (Cauchy), exponential tails and tails that end almost
-abruptly all decrease doubly exponentially. So one fixed set of nodes is enough
-for all. Densities are divided by that at x, so that the logarithm of S is
-exact at any distance. A loop visits a few nodes at a time. So it needs the
-memory of a few tensors, and eager backends run few operations.
+abruptly all decrease doubly exponentially, so that one fixed set of nodes is
+enough. Densities are divided by that at x, so that the logarithm of S is exact
+at any distance. A loop visits a few nodes at a time, which saves memory.
 
 An NLL is a function of a tensor, elementwise. Its result may broadcast the
 argument against parameters of its own.
@@ -21,8 +20,8 @@ import math
 import numpy as np
 from keras import ops
 
-from keras_likelihood.backend.clip import clip
 from keras_likelihood.backend.gradients import value_and_gradient
+from keras_likelihood.backend.operations import clip
 from keras_likelihood.likelihoods.inversion import solve
 from keras_likelihood.likelihoods.tails import both_tails, safe_log
 

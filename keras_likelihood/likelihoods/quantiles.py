@@ -5,9 +5,9 @@ import math
 import numpy as np
 from keras import ops
 
-from keras_likelihood.backend.clip import clip
+from keras_likelihood.backend.operations import clip
 from keras_likelihood.constraints import Increasing, ShiftedSoftplus
-from keras_likelihood.likelihoods.checks import matched
+from keras_likelihood.likelihoods.checks import check_argument, matched
 from keras_likelihood.likelihoods.parameter import Parameter
 from keras_likelihood.likelihoods.parametrized import Parametrized
 
@@ -19,14 +19,12 @@ class Quantiles(Parametrized):
                  pinball_t(y - q_t) / scale + log(scale) - log(t (1 - t))
 
     with `pinball_t(r) = max(t r, (t - 1) r)` and q_t the prediction for level
-    t. Each term is the NLL of an asymmetric Laplace distribution. At its
-    minimum a share t of the targets lies below q_t. The mean of several terms
-    is a composite likelihood. Use it to compare models with the same levels,
-    and not with other likelihoods.
+    t. Each term is the NLL of an asymmetric Laplace distribution, whose
+    minimum has a share t of the targets below q_t. The mean is a composite
+    likelihood: compare it between models with the same levels only.
 
-    `cdf` and `quantile` join the predictions by straight lines. Beyond the
-    outer levels they follow the tails of the asymmetric Laplace. Predictions
-    that cross are sorted for them first.
+    `cdf` and `quantile` join the sorted predictions by straight lines. Beyond
+    the outer levels they follow the tails of the asymmetric Laplace.
 
     ```python
     Quantiles(levels=(0.05, 0.5, 0.95))
@@ -50,11 +48,8 @@ class Quantiles(Parametrized):
         given = np.atleast_1d(np.asarray(levels, "float64"))
         inside = np.all((given > 0) & (given < 1))
         increase = given.ndim == 1 and given.size and np.all(np.diff(given) > 0)
-        if not (inside and increase):
-            raise ValueError(
-                "`levels` must be increasing numbers strictly between 0 and "
-                f"1. Received: {levels}"
-            )
+        allowed = "increasing numbers strictly between 0 and 1"
+        check_argument("levels", levels, inside and increase, allowed)
         return {
             "levels": tuple(given.tolist()),
             "parameters": (Parameter("scale", ShiftedSoftplus(0.01)),),

@@ -19,9 +19,8 @@ from typing import NamedTuple
 import numpy as np
 from keras import ops
 
-from keras_likelihood.backend.clip import clip
 from keras_likelihood.backend.custom_gradient import with_gradient
-from keras_likelihood.backend.operations import lookup
+from keras_likelihood.backend.operations import clip, lookup
 from keras_likelihood.constraints import AffineSigmoid, Softplus
 from keras_likelihood.likelihoods import log_partition
 from keras_likelihood.likelihoods.location_scale import LocationScale
@@ -146,12 +145,10 @@ def evaluate(x, shape, scale):
     """Rho, and the values that its gradients need.
 
         rho = (b / shape) ((s / b + 1)^(shape / 2) - 1)
-        s = (x / scale)^2,  b = |shape - 2|
 
     It is half the square at shape 2, pseudo-Huber at 1, Cauchy at 0 and
-    `exp(s / 2) - 1` at infinity; all of these are limits that the formula
-    reaches continuously. Beyond the range of the dtype rho stays at its
-    largest value and does not overflow.
+    `exp(s / 2) - 1` at infinity. Beyond the range of the dtype rho stays at
+    its largest value.
     """
     a, b, k = _coefficients(shape)
     inverse_a, inverse_b = 1 / a, 1 / b

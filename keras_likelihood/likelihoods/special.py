@@ -8,15 +8,11 @@ probabilities" (2000).
 
 import math
 
-import keras
 from keras import ops
 
-from keras_likelihood.backend.clip import clip
+from keras_likelihood.backend.operations import clip
 
 HALF_LOG_2_PI = 0.5 * math.log(2 * math.pi)
-SMALLEST_MEAN = 1e-15
-"""Smaller means count as this one. Its gradients do not overflow in float32."""
-LARGEST_MEAN = 1e30
 _LARGEST_EXPONENT = 40.0
 
 
@@ -67,14 +63,10 @@ def stirling_remainder(a):
     moved = (small + 0.5) * ops.log1p(8 / small) + ops.log(ratio) - 8
     is_small = a < 8
     moved = ops.where(is_small, moved, ops.zeros_like(moved))
-    return moved + _stirling_series(ops.where(is_small, up, clip(a, 7.0, 1e37)))
-
-
-def _stirling_series(a):
-    u = 1 / a
+    u = 1 / ops.where(is_small, up, clip(a, 7.0, 1e37))
     u2 = ops.square(u)
     series = 1 / 1260 - u2 * (1 / 1680 - u2 * (1 / 1188 - u2 * (691 / 360360)))
-    return u * (1 / 12 - u2 * (1 / 360 - u2 * series))
+    return moved + u * (1 / 12 - u2 * (1 / 360 - u2 * series))
 
 
 def log_gamma(a):
@@ -101,18 +93,7 @@ def bounded_exp(x):
     return ops.exp(low) * (1 + ops.relu(x - _LARGEST_EXPONENT))
 
 
-def as_mean(prediction):
-    """`prediction`, clipped to the range in which nothing overflows."""
-    return clip(prediction, SMALLEST_MEAN, LARGEST_MEAN)
-
-
 def floor(x):
     """The floor. On PyTorch and JAX `ops.floor` turns float64 into float32."""
     nearest = ops.round(x)
     return ops.where(nearest > x, nearest - 1, nearest)
-
-
-def open_uniform(shape, dtype, seed):
-    """Uniform numbers without 0 and 1, which may have infinite quantiles."""
-    uniform = keras.random.uniform(shape, dtype=dtype, seed=seed)
-    return clip(uniform, 2.0**-24, 1 - 2.0**-24)

@@ -5,8 +5,7 @@ import math
 import keras
 from keras import ops
 
-from keras_likelihood.backend.clip import clip
-from keras_likelihood.backend.operations import seed_generator
+from keras_likelihood.backend.operations import clip, seed_generator
 from keras_likelihood.constraints import Softplus
 from keras_likelihood.likelihoods.location_scale import SCALE, LocationScale
 from keras_likelihood.likelihoods.parameter import Parameter
@@ -39,11 +38,11 @@ class StudentT(LocationScale):
         return lambda z: _loss(z, self.df) + log_partition
 
     def sample(self, count=None, seed=None):
-        seed, shape = seed_generator(seed), self._sample_shape(count)
+        seed = seed_generator(seed)
         # In float32 more degrees of freedom than this are like infinity.
-        half_df = ops.broadcast_to(clip(0.5 * self.df, 0.0, 1e14), shape)
-        normal = self._draw(keras.random.normal, shape, seed=seed)
-        gamma = self._draw(keras.random.gamma, shape, half_df, seed=seed)
+        half_df = clip(0.5 * self.df, 0.0, 1e14)
+        normal = self._draw(keras.random.normal, count, seed=seed)
+        gamma = self._draw(keras.random.gamma, count, half_df, seed=seed)
         draw = normal * ops.sqrt(half_df / gamma)
         return self.prediction + self.scale * draw
 

@@ -4,7 +4,7 @@ import math
 
 from keras import ops
 
-from keras_likelihood.backend.clip import clip
+from keras_likelihood.backend.operations import clip
 
 _SMALLEST = 1e-37
 """Replaces a probability of 0, which has no logarithm."""

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 from keras import ops
 
-from keras_likelihood.backend.clip import clip
+from keras_likelihood.backend.operations import clip
 from keras_likelihood.constraints import AffineSigmoid, Constraint, Exp
 from keras_likelihood.likelihoods import expectations
 from keras_likelihood.likelihoods.likelihood import Likelihood
@@ -32,6 +32,8 @@ class Bijector:
     name: ClassVar[str]
     low: ClassVar[float] = -math.inf
     high: ClassVar[float] = math.inf
+    prediction_constraint: ClassVar[Constraint | None] = None
+    """Map from the reals to predictions in the range of the targets."""
 
     def __init_subclass__(cls, **kwargs):
         super().__init_subclass__(**kwargs)
@@ -54,11 +56,6 @@ class Bijector:
     def image(self) -> tuple[float, float]:
         """Ends of the values that the map has."""
         return -math.inf, math.inf
-
-    @property
-    def prediction_constraint(self) -> Constraint | None:
-        """Map from the reals to predictions in the range of the targets."""
-        return None
 
     def inside(self, y):
         """`y`, moved away from the ends of the range of the map."""
@@ -84,6 +81,7 @@ class Logit(Bijector):
 
     low = 0.0
     high = 1.0
+    prediction_constraint = AffineSigmoid(0.0, 1.0)
 
     def __call__(self, y):
         return ops.log(y) - ops.log1p(-y)
@@ -93,10 +91,6 @@ class Logit(Bijector):
 
     def log_slope(self, y):
         return -ops.log(y) - ops.log1p(-y)
-
-    @property
-    def prediction_constraint(self):
-        return AffineSigmoid(0.0, 1.0)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -113,6 +107,7 @@ class BoxCox(Bijector):
     power: float
 
     low = 0.0
+    prediction_constraint = Exp()
 
     def __post_init__(self):
         object.__setattr__(self, "power", float(self.power))
@@ -144,10 +139,6 @@ class BoxCox(Bijector):
     def image(self):
         end = -1 / self.power if self.power else -math.inf
         return (end, math.inf) if self.power >= 0 else (-math.inf, end)
-
-    @property
-    def prediction_constraint(self):
-        return Exp()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -182,18 +173,17 @@ class Transformed(Wrapper):
 
         nll(y) = nll of map(y) - log map'(y)
 
-    The NLL is about the target in its own units, so that it can be compared
-    with other likelihoods. The prediction is in these units too. If the
-    likelihood is symmetric about its prediction, the prediction is the median.
+    The NLL and the prediction are in the units of the target, so that other
+    likelihoods can be compared. If the likelihood is symmetric about its
+    prediction, the prediction is the median.
 
     ```python
     Transformed("student_t", "log")
     Transformed("normal", kl.likelihoods.BoxCox(0.5))
     ```
 
-    The parameters, such as the scale, are those of the mapped target. A
-    Box-Cox map does not reach every number. The likelihood is then truncated
-    to the numbers that it reaches, so that probabilities still sum to 1.
+    The parameters, such as the scale, are those of the mapped target. The
+    likelihood is truncated to the numbers that a Box-Cox map reaches.
 
     Args:
         likelihood: a `Likelihood` of real numbers or its name.

@@ -5,8 +5,8 @@ from typing import ClassVar
 
 from keras import ops
 
-from keras_likelihood.backend.clip import clip
 from keras_likelihood.backend.gradients import value_and_gradient
+from keras_likelihood.backend.operations import clip
 from keras_likelihood.likelihoods import expectations
 from keras_likelihood.likelihoods.parametrized import Wrapper
 from keras_likelihood.likelihoods.special import floor, smallest
@@ -128,11 +128,9 @@ class Truncated(Wrapper):
 
         There it is exponential to four digits, next to an end of the range.
         Numbers that are not relative to this end have too few digits. `mass`
-        is the logarithm of the probability of the range.
-
-        Returns:
-            `(is_far, end, sign, rate)`: whether this holds, and the density
-            `rate exp(-rate t)` of outcomes `end + sign t`, `t > 0`.
+        is the logarithm of the probability of the range. The result is
+        `(is_far, end, sign, rate)`: whether this holds, and the density
+        `rate exp(-rate t)` of outcomes `end + sign t`, `t > 0`.
         """
         inner, (low, high) = self.inner, self._range
         centre = inner.typical_outcome()

@@ -6,8 +6,7 @@ import math
 import numpy as np
 from keras import ops
 
-from keras_likelihood.backend.clip import clip
-from keras_likelihood.backend.operations import bessel, sin
+from keras_likelihood.backend.operations import bessel, clip, sin
 from keras_likelihood.constraints import ShiftedSoftplus
 from keras_likelihood.likelihoods.inversion import solve
 from keras_likelihood.likelihoods.likelihood import Likelihood

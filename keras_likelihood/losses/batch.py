@@ -13,9 +13,8 @@ from keras_likelihood.likelihoods.output import match_target, split_output
 class Batch:
     """One output of a model for one batch, with its targets and weights.
 
-    Keras may have attached a mask to the prediction. Weights have the shape
-    `(batch,)`, up to that of the prediction. Outcomes of the class
-    `ignored_label` do not count.
+    Weights have the shape `(batch,)`, up to that of the prediction, to which
+    Keras may have attached a mask. The class `ignored_label` does not count.
     """
 
     output: Any
@@ -58,11 +57,9 @@ class Batch:
         """
         y, counts = self._matched_target(distribution, weights)
         if keras.backend.is_float_dtype(y.dtype):
-            if distribution.takes_bounds:
-                # They may be infinite.
-                known = ops.logical_not(ops.isnan(y))
-            else:
-                known = ops.isfinite(y)
+            # Bounds may be infinite.
+            has_bounds = distribution.takes_bounds
+            known = ~ops.isnan(y) if has_bounds else ops.isfinite(y)
             if counts.shape[-1] == 1:
                 # An example counts as a whole.
                 known = ops.all(known, axis=-1, keepdims=True)

@@ -14,6 +14,7 @@ from keras_likelihood import likelihoods
 from keras_likelihood.backend.registration import serializable, snake_case
 from keras_likelihood.data_parameters.data_parameter import DataParameter
 from keras_likelihood.layers.parameter_layers import GlobalParameter
+from keras_likelihood.likelihoods.checks import check_argument
 from keras_likelihood.likelihoods.output import (
     distribution_of,
     names_in_output,
@@ -111,17 +112,11 @@ class LikelihoodLoss(keras.losses.Loss):
         return dict(self._parameters.data)
 
     def adopt(self, trainer: str = "loop") -> list:
-        """Says that the caller trains what this loss learns.
+        """Says that the caller trains `trainable_variables`; returns them.
 
-        Call it once in a training loop of your own.
-
-        Args:
-            trainer: `"loop"` (default). A `LikelihoodModel` says `"model"`: it
-                does not call the loss, so that a call comes from another
-                model, which gets a warning.
-
-        Returns:
-            `trainable_variables`.
+        Call it once in a training loop of your own. A `LikelihoodModel` is the
+        trainer `"model"`: it does not call the loss, so that a call comes from
+        another model, which gets a warning.
         """
         self._trainer = trainer
         return self.trainable_variables
@@ -165,12 +160,10 @@ class LikelihoodLoss(keras.losses.Loss):
         }
 
     def distribution(self, y_pred, rows: dict | None = None):
-        """The likelihood object around `y_pred`.
+        """The likelihood object around `y_pred`, the output of a model.
 
-        Args:
-            y_pred: a prediction, or `(prediction, parameter, ...)`.
-            rows: values of the data parameters for the examples of `y_pred`,
-                by name. Without them each has its fallback.
+        `rows` are values of the data parameters for its examples, by name.
+        Without them each has its fallback.
         """
         prediction, beside = split_output(y_pred)
         known = dict(rows or {})
@@ -179,19 +172,16 @@ class LikelihoodLoss(keras.losses.Loss):
             if source == "fixed":
                 known[name] = given
             elif source == "global":
-                known[name] = self._learned_value(name, prediction)
+                parameter = self._parameters.learned[name]
+                if not parameter.built:
+                    parameter.build(tuple(np.shape(prediction)))
+                value = ops.cast(parameter.value(), self.dtype)
+                known[name] = value if len(value.shape) == 0 else value[None]
             elif source == "data" and name not in known:
                 known[name] = given.fallback_value()
         return distribution_of(
             self.likelihood, y_pred, known=known, dtype=self.dtype
         )
-
-    def _learned_value(self, name, prediction):
-        parameter = self._parameters.learned[name]
-        if not parameter.built:
-            parameter.build(tuple(np.shape(prediction)))
-        value = ops.cast(parameter.value(), self.dtype)
-        return value if len(value.shape) == 0 else value[None]
 
     def batch(self, y_true, y_pred, sample_weight=None) -> Batch:
         """The output of a model with its targets and weights."""
@@ -299,21 +289,19 @@ class LocationScaleLoss(LikelihoodLoss):
     (beta-NLL, Seitzer et al. 2022, for the normal). With 1 the scale does not
     change how much an outcome trains the prediction.
 
-    The power k is `scale_exponent()` of the likelihood. With it, at `beta=1`
-    the gradient with respect to the prediction does not depend on the scale.
-    For the normal (k = 2) it is the residual, as with squared error, and for
-    the Laplace distribution (k = 1) its sign, as with absolute error. For
-    other likelihoods, such as Student's t with k = 2 (df + 2) / (df + 5), this
+    The power k is `scale_exponent()` of the likelihood. At `beta=1` it makes
+    the gradient with respect to the prediction independent of the scale: for
+    the normal (k = 2) the gradient of squared error, for the Laplace
+    distribution (k = 1) that of absolute error. For other likelihoods this
     holds on average over residuals that follow the likelihood.
 
     Args:
         likelihood: one with a `scale`, or its name.
         beta: how much outcomes with a large scale are weighted up, from 0
-            (default, the likelihood itself) to 1; see `LocationScaleLoss`.
-        balanced: whether to divide the weights by their mean over the outcomes
-            of the batch that count. The loss then keeps its size relative to
-            regularizers and other added losses. Sample weights and masks count
-            in this mean. Defaults to False.
+            (default, the likelihood itself) to 1.
+        balanced: whether to divide the weights by their weighted mean over the
+            outcomes of the batch that count. The loss then keeps its size
+            relative to regularizers and other losses. Defaults to False.
         **options: those of `LikelihoodLoss`.
     """
 
@@ -327,8 +315,7 @@ class LocationScaleLoss(LikelihoodLoss):
     ):
         super().__init__(likelihood, **options)
         self.likelihood.parameter("scale")
-        if not 0 <= beta <= 1:
-            raise ValueError(f"`beta` must be in [0, 1]. Received: {beta}")
+        check_argument("beta", beta, 0 <= beta <= 1, "in [0, 1]")
         self.beta = float(beta)
         self.balanced = bool(balanced)
 

@@ -49,8 +49,7 @@ class NormalLoss(LocationScaleLoss):
         (y - prediction)^2 / (2 scale^2) + log(scale) + log(2 pi) / 2
 
     With `beta=1` and `ScaleHead(..., isolated=True)` the predictions are
-    trained exactly as by squared error, and the scale is fitted to their
-    residuals.
+    trained exactly as by squared error.
 
     ```python
     model.compile("adam", loss=kl.losses.NormalLoss())           # from a head
@@ -94,8 +93,7 @@ class LogisticLoss(LocationScaleLoss):
 
         z + 2 log(1 + exp(-z)) + log(scale),    z = (y - prediction) / scale
 
-    Up to its scale and a constant it is Keras' `"log_cosh"` with a learned
-    width.
+    It is Keras' `"log_cosh"` with a learned scale, up to a constant.
 
     Args:
         scale: the scale, given as in `LikelihoodLoss`.
@@ -138,8 +136,7 @@ class HuberLoss(LocationScaleLoss):
 
         rho(z) + log(scale) + log Z(threshold),  z = (y - prediction) / scale
 
-    rho is Huber's loss. It is half the square up to the threshold and a
-    straight line beyond it.
+    rho is half the square up to the threshold and a straight line beyond it.
 
     Args:
         threshold: where the tails begin, in multiples of the scale, given as
@@ -222,7 +219,7 @@ class WeibullLoss(LikelihoodLoss):
         z^shape - shape log(z) + log(y) - log(shape),    z = y / scale
 
     The prediction is the mean, of `LikelihoodHead("weibull", units)` or an
-    activation such as `"softplus"`, and the scale follows. Targets are `> 0`.
+    activation such as `"softplus"`. Targets are `> 0`.
 
     Args:
         shape: below 1 the hazard falls with time, above 1 it rises; given as
@@ -302,8 +299,8 @@ class PoissonLoss(LikelihoodLoss):
         prediction - y log(prediction) + log(y!)
 
     The prediction is the mean count, of `LikelihoodHead("poisson", units)` or
-    an activation such as `"softplus"` or `"exponential"`. There are no
-    parameters to learn, so that any Keras model can be trained with it.
+    an activation such as `"softplus"`. There are no parameters to learn, so
+    that any Keras model can be trained with it.
 
     ```python
     outputs = keras.layers.Dense(1, activation="softplus")(features)
@@ -419,11 +416,10 @@ class BernoulliLoss(LikelihoodLoss):
 class NoisyLabelsLoss(LikelihoodLoss):
     """Loss of a classifier whose training labels are partly wrong.
 
-    Every training example keeps a memory of what the network believed of it.
-    The network is rewarded for agreeing with this memory; see
-    `likelihoods.NoisyLabels`, and Liu et al. (2020), whose loss it is. Wrong
-    labels are then hardly learned by heart, and `kl.audit` finds them and
-    counts them.
+    Every training example keeps a memory of what the network believed of it,
+    and the network is rewarded for agreeing with it; see
+    `likelihoods.NoisyLabels` and Liu et al. (2020). Wrong labels are then
+    hardly memorized, and `kl.audit` finds them and counts them.
 
     ```python
     memory = kl.DataParameter(len(x))
@@ -464,7 +460,7 @@ class NoisyLabelsLoss(LikelihoodLoss):
 
 
 class _FamilyLoss(LikelihoodLoss):
-    """A loss that takes the arguments of a family of likelihoods."""
+    """A loss that takes the arguments of its family of likelihoods."""
 
     def get_config(self):
         config = super().get_config()
@@ -505,9 +501,9 @@ class QuantilesLoss(_FamilyLoss):
         mean over levels t of
         pinball_t(y - q_t) / scale + log(scale) - log(t (1 - t))
 
-    `QuantilesHead` predicts quantiles that do not cross. A stock layer
-    `Dense(len(levels))` works too. Its quantiles may cross, and
-    `predict_distribution` sorts them.
+    `QuantilesHead` predicts quantiles that do not cross. Those of a stock
+    layer `Dense(len(levels))` may cross, and `predict_distribution` sorts
+    them.
 
     ```python
     levels = (0.05, 0.5, 0.95)

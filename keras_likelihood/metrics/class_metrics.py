@@ -4,6 +4,7 @@ from keras import ops
 
 from keras_likelihood.backend.registration import serializable
 from keras_likelihood.likelihoods import Bernoulli, Likelihood, Softmax
+from keras_likelihood.likelihoods.checks import check_argument
 from keras_likelihood.likelihoods.output import distribution_of, split_output
 from keras_likelihood.metrics.distribution_metrics import (
     DistributionMetric,
@@ -16,10 +17,9 @@ class ClassMetric(DistributionMetric):
     """A metric of class probabilities.
 
     In the `compile` of a `LikelihoodModel` the loss says what the output
-    means, and its temperature is used. A `Likelihood` and
-    `(logits, temperature)` can be given too. For a single output `from_logits`
-    says what it means, as in Keras' own metrics. One column is the answer to a
-    yes/no question.
+    means. A `Likelihood` and `(logits, temperature)` can be given too. For a
+    single output `from_logits` says what it means, as in Keras' own metrics.
+    One column is the answer to a yes/no question.
 
     Args:
         from_logits: whether a single output holds logits. `None` (default) and
@@ -123,8 +123,7 @@ class ExpectedCalibrationError(ClassMetric):
         **options,
     ):
         super().__init__(**options)
-        if bins < 1:
-            raise ValueError(f"`bins` must be >= 1. Received: {bins}")
+        check_argument("bins", bins, bins >= 1, ">= 1")
         if classwise and not classes:
             raise ValueError(
                 "`classwise=True` needs `classes`. Received: classes=None"

@@ -9,7 +9,7 @@ from keras_likelihood import likelihoods
 from keras_likelihood.backend.registration import serializable, snake_case
 from keras_likelihood.likelihoods import Bernoulli, Likelihood, Normal, Softmax
 from keras_likelihood.likelihoods.censored import is_exact
-from keras_likelihood.likelihoods.checks import check_coverage
+from keras_likelihood.likelihoods.checks import check_argument, check_coverage
 from keras_likelihood.likelihoods.output import distribution_of
 from keras_likelihood.losses.batch import Batch
 
@@ -66,14 +66,7 @@ class DistributionMetric(keras.metrics.Metric):
             )
 
     def update_state(self, y_true, y_pred, sample_weight=None):
-        """Counts a batch.
-
-        Args:
-            y_true: targets.
-            y_pred: a prediction, `(prediction, parameter, ...)`, or a
-                `Likelihood`.
-            sample_weight: weights of the examples or outcomes, or `None`.
-        """
+        """Counts a batch of targets and outputs, or a `Likelihood` of them."""
         distribution = self.read(y_pred)
         if isinstance(y_pred, Likelihood):
             y_pred = y_pred.prediction
@@ -187,11 +180,10 @@ class CalibrationError(DistributionMetric):
         CAL = sum_j (p_j - share of targets with F(y) <= p_j)^2
 
     over the levels p_j = j / levels, j = 1 .. levels - 1. F is the cdf of the
-    likelihood. If outcomes are whole numbers, F jumps at the target. The
-    target then counts by the part of the jump that lies below p_j (Czado et
-    al. 2009). A target that is known by bounds counts in the same way, from
-    F(lower) to F(upper). This is the expected share below p_j if the model is
-    right (Haider et al. 2020).
+    likelihood. If outcomes are whole numbers, F jumps at the target, which
+    then counts by the part of the jump below p_j (Czado et al. 2009). A target
+    that is known by bounds counts in the same way, from F(lower) to F(upper)
+    (Haider et al. 2020).
 
     ```python
     cal = kl.metrics.CalibrationError("normal")
@@ -206,8 +198,7 @@ class CalibrationError(DistributionMetric):
 
     def __init__(self, likelihood=None, *, levels: int = 20, **options):
         super().__init__(likelihood, **options)
-        if levels < 2:
-            raise ValueError(f"`levels` must be >= 2. Received: {levels}")
+        check_argument("levels", levels, levels >= 2, ">= 2")
         self.levels = levels
         self.below = self.add_variable((levels - 1,), "zeros", name="below")
         self.count = self.add_variable((), "zeros", name="count")

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from keras_likelihood.likelihoods.checks import check_coverage
+from keras_likelihood.likelihoods.checks import check_argument, check_coverage
 
 _SCHEMES = ("uniform", "adaptive")
 
@@ -61,18 +61,12 @@ def binned_error(
     debiased=False,
     norm=1,
 ) -> float:
-    """Calibration error of predicted chances of yes/no events.
+    """Calibration error of predicted chances `(n,)` of yes/no events.
 
-    Args:
-        occurred: whether each event happened, `(n,)`.
-        confidence: its predicted chance, `(n,)`.
-        weight, bins, scheme, debiased, norm: as in
-            `expected_calibration_error`.
+    The options are those of `expected_calibration_error`.
     """
-    if scheme not in _SCHEMES:
-        raise ValueError(
-            f"`scheme` must be one of {_SCHEMES}. Received: {scheme!r}"
-        )
+    known, allowed = scheme in _SCHEMES, f"one of {_SCHEMES}"
+    check_argument("scheme", scheme, known, allowed)
     if norm not in (1, 2) or (debiased and norm != 2):
         raise ValueError(
             "`norm` must be 1 or 2, and 2 if `debiased`. "

@@ -115,6 +115,8 @@ class ConformalClassifier(keras.Model):
     ) -> np.ndarray:
         """Sets that contain the true class with the given probability.
 
+        They are booleans `(n, ..., classes)`, two for a yes/no question.
+
         Args:
             x: inputs `(n, ...)`, as for `predict`.
             coverage: in (0, 1). Defaults to 0.9.
@@ -122,9 +124,6 @@ class ConformalClassifier(keras.Model):
                 calibrated by groups of examples.
             seed: the random seed of randomised sets. Defaults to a new one.
             **kwargs: passed on to `predict`.
-
-        Returns:
-            Booleans `(n, ..., classes)`; a yes/no question has two classes.
         """
         layer = scores_layer(self)
         probabilities = self.predict(x, **{"verbose": 0, **kwargs})
@@ -133,16 +132,10 @@ class ConformalClassifier(keras.Model):
         )
 
     def at_coverage(self, coverage: float = 0.9) -> keras.Model:
-        """A Keras model that puts out the sets themselves.
+        """A Keras model with the outputs `probabilities` and `set`.
 
-        The calibration is part of its graph, so that `export` keeps it.
-
-        Args:
-            coverage: in (0, 1). Defaults to 0.9.
-
-        Returns:
-            A model with the outputs `probabilities` and `set`, booleans
-            `(n, ..., classes)`.
+        Sets are booleans `(n, ..., classes)`. The calibration is part of the
+        graph, so that `export` keeps it.
         """
         layer = scores_layer(self)
         settings, groups, count = dict(layer.settings), None, 1
@@ -176,15 +169,14 @@ class ConformalRegressor(keras.Model):
     def interval(self, x, coverage: float = 0.9, *, groups=None, **kwargs):
         """Intervals that contain new targets with the given probability.
 
+        Their ends `(lower, upper)` are NumPy, of the prediction's shape.
+
         Args:
             x: inputs `(n, ...)`, as for `predict`.
             coverage: in (0, 1). Defaults to 0.9.
             groups: label of every example, `(n,)`, if the model was
                 calibrated by groups.
             **kwargs: passed on to `predict`.
-
-        Returns:
-            `(lower, upper)` as NumPy, each of the prediction's shape.
         """
         calibrated = self.predict_distribution(x, groups=groups, **kwargs)
         return calibrated.interval(coverage)
@@ -192,13 +184,7 @@ class ConformalRegressor(keras.Model):
     def predict_distribution(
         self, x, *, groups=None, **kwargs
     ) -> conformal.ConformalDistribution:
-        """The distribution of the targets of `x`, of NumPy arrays.
-
-        Args:
-            x: inputs.
-            groups: as in `interval`.
-            **kwargs: passed on to `predict`.
-        """
+        """The distribution of the targets of `x`, as in `interval`."""
         layer = scores_layer(self)
         output = self.predict(x, **{"verbose": 0, **kwargs})
         settings = layer.settings
@@ -209,19 +195,10 @@ class ConformalRegressor(keras.Model):
         )
 
     def at_coverage(self, coverage: float = 0.9) -> keras.Model:
-        """A Keras model that puts out the intervals themselves.
+        """A Keras model with the outputs `prediction`, `lower` and `upper`.
 
-        The calibration is part of its graph, so that `export` keeps it.
-
-        ```python
-        model.at_coverage(0.9).export("served")
-        ```
-
-        Args:
-            coverage: in (0, 1). Defaults to 0.9.
-
-        Returns:
-            A model with the outputs `prediction`, `lower` and `upper`.
+        The calibration is part of its graph, so that `export` keeps it:
+        `model.at_coverage(0.9).export("served")`.
         """
         layer = scores_layer(self)
         bound = layer.scores.threshold(coverage)
@@ -243,26 +220,18 @@ class RecalibratedRegressor(keras.Model):
     """
 
     def predict_distribution(self, x, **kwargs) -> likelihoods.Likelihood:
-        """The distribution of the targets of `x`.
-
-        Args:
-            x: inputs `(n, ...)`, as for `predict`.
-            **kwargs: passed on to `predict`.
-        """
+        """The distribution of the targets of `x`, given as for `predict`."""
         output = self.predict(x, **{"verbose": 0, **kwargs})
         found = [v for v in self.layers if isinstance(v, LikelihoodPrediction)]
         likelihood = likelihoods.get(found[-1].likelihood)
         return distribution_of(likelihood, output).as_numpy()
 
     def interval(self, x, coverage: float = 0.9, **kwargs):
-        """Central intervals of the targets of `x`.
+        """Ends `(lower, upper)` of central intervals, each NumPy `(n, 1)`.
 
         Args:
             x: inputs `(n, ...)`, as for `predict`.
             coverage: in (0, 1). Defaults to 0.9.
             **kwargs: passed on to `predict`.
-
-        Returns:
-            `(lower, upper)` as NumPy, each `(n, 1)`.
         """
         return self.predict_distribution(x, **kwargs).interval(coverage)

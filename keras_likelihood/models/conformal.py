@@ -8,6 +8,7 @@ import numpy as np
 
 from keras_likelihood.layers.conformal_scores import CalibrationScores
 from keras_likelihood.likelihoods import Likelihood, Quantiles
+from keras_likelihood.likelihoods.checks import as_numbers
 
 SCORES = ("aps", "raps", "lac")
 
@@ -30,11 +31,10 @@ def class_scores(
         raps: aps + penalty * max(0, rank of c - free_classes)
         lac:  -log(probability of c)
 
-    The score `aps` is computed from the probabilities of c and of the less
-    probable classes, added from the least probable up. So it is exact even if
-    the most probable class has probability 1. If the scores are randomised, by
+    The score `aps` adds probabilities from the least probable class up. So it
+    is exact even if the most probable class has probability 1. With `random`,
     uniform numbers `(n, ..., 1)`, only a part of the probability of c counts.
-    If they are `rounded`, they are lower by the rounding error of the
+    If scores are `rounded`, they are lower by the rounding error of the
     probabilities, so that equal inputs get equal sets.
     """
     p = np.asarray(probabilities, dtype="float64")
@@ -113,14 +113,8 @@ class ConformalDistribution:
         """Interval that contains a new target with the given probability.
 
         The guarantee holds on average over calibration sets and examples (of
-        each group, if there are groups). It does not hold for every single
-        example.
-
-        Args:
-            coverage: in (0, 1). Defaults to 0.9.
-
-        Returns:
-            `(lower, upper)` as NumPy, each of the targets' shape.
+        each group), and not for every single example. `(lower, upper)` are
+        NumPy arrays of the targets' shape.
         """
         shape = _targets_shape(self.distribution)
         bound = self.scores.threshold(coverage, self.groups, shape[0])
@@ -163,7 +157,7 @@ def interval_scores(distribution: Likelihood, y) -> np.ndarray:
     at_most = _numpy(distribution.cdf(within))
     # The probability below y differs from the cdf for counts.
     less = at_most
-    if getattr(distribution, "is_discrete", False):
+    if distribution.is_discrete:
         less = _numpy(distribution.cdf_below(within))
     inner = np.clip(np.maximum(1 - 2 * at_most, 2 * less - 1), 0, LEVEL)
     further = LEVEL + outside / _spread(lower, upper)
@@ -201,10 +195,8 @@ def checked_targets(y, distribution: Likelihood) -> np.ndarray:
             "is `keras_likelihood.recalibration.Conformal`. Received: "
             f"{type(distribution).__name__}"
         )
-    y = np.asarray(y)
-    if y.dtype.kind not in "biuf":
-        raise ValueError(f"Targets must be numbers. Received: dtype {y.dtype}")
-    y, given = y.astype("float64"), y.shape
+    y = as_numbers(y).astype("float64")
+    given = y.shape
     # An output of one unit may have an axis for it or not.
     if y.shape in {shape[:-1], (*shape, 1)} and y.size == np.prod(shape):
         y = y.reshape(shape)

@@ -9,6 +9,7 @@ from keras import ops
 from keras_likelihood import likelihoods
 from keras_likelihood.backend.registration import serializable
 from keras_likelihood.layers.target_units import collect_targets
+from keras_likelihood.likelihoods.checks import check_argument
 from keras_likelihood.likelihoods.mixture import EnsembleDistribution
 from keras_likelihood.likelihoods.output import names_in_output, split_output
 from keras_likelihood.losses.likelihood_loss import LikelihoodLoss
@@ -19,13 +20,9 @@ from keras_likelihood.models.likelihood_model import LikelihoodModel
 
 @serializable
 class MemberOutputs(keras.Layer):
-    """Joins the outputs of the members of an ensemble.
+    """Joins the outputs of the members to that of an `Ensemble`.
 
-    The output is `(prediction, member, parameter, ...)`, as
-    `EnsembleDistribution` needs it: the mean prediction, then the predictions
-    and the parameters of all members, one member after the other on the last
-    axis. The mean of logits is that of the probabilities, if the likelihood is
-    given.
+    The mean of logits is that of the probabilities, if the likelihood is given.
     """
 
     def __init__(self, likelihood=None, **kwargs):
@@ -154,13 +151,12 @@ class Ensemble(LikelihoodModel):
     found.interval(0.9), found.aleatoric, found.epistemic
     ```
 
-    Each member trains exactly as it would alone on the same batches. The loss
-    that `fit` shows is the mean of the members' losses. Metrics of this
-    package use the mixture. Ordinary metrics use the mean prediction. What the
-    loss learns, it learns for each member.
-
-    `predict` returns `(prediction, member, parameter, ...)`: the mean, then
-    what the members predict, one member after the other on the last axis.
+    Each member trains exactly as it would alone on the same batches, and the
+    loss learns for each member. The loss that `fit` shows is the mean of the
+    members' losses. Metrics of this package use the mixture, and ordinary ones
+    the mean prediction. `predict` returns
+    `(prediction, member, parameter, ...)`: the mean, then what the members
+    predict, one after the other on the last axis.
 
     Args:
         build: function without arguments that returns a new Keras model, whose
@@ -206,10 +202,7 @@ class Ensemble(LikelihoodModel):
         return [v for v in self.layers if v.name.startswith(_NAME)]
 
     def adapt(self, y, *, sample_weight=None):
-        """Lets the heads of all members start in the units of the targets.
-
-        See `LikelihoodModel.adapt`.
-        """
+        """Lets the heads of all members start in the units of the targets."""
         y, sample_weight = collect_targets(y, sample_weight)
         for member in self.members:
             adapted_heads.adapt_heads(member, y, sample_weight)
@@ -256,12 +249,19 @@ def _graph_of(build, members: int = 5, *, inputs=None, name=None):
             "Keras model; `Ensemble.from_members` takes models. "
             f"Received: {type(build).__name__}"
         )
-    if not (isinstance(members, int) and members >= 2):
-        raise ValueError(
-            f"`members` must be a whole number >= 2. Received: {members!r}"
-        )
+    is_count = isinstance(members, int) and members >= 2
+    check_argument("members", members, is_count, "a whole number >= 2")
     models = [build() for _ in range(members)]
-    _check_models(models)
+    kinds = sorted({type(model).__name__ for model in models})
+    if not all(isinstance(model, keras.Model) for model in models):
+        raise ValueError(
+            f"`build` must return a Keras model. Received: {kinds}"
+        )
+    if len(set(map(id, models))) < members:
+        raise ValueError(
+            "`build` must make a new model with every call. "
+            "Received: the same model twice"
+        )
     inputs = _inputs_like(models[0]) if inputs is None else inputs
     outputs = []
     for number, model in enumerate(models):
@@ -277,19 +277,6 @@ def _graph_of(build, members: int = 5, *, inputs=None, name=None):
     head = adapted_heads.only_head(models[0])
     joint = MemberOutputs(head and head.likelihood, name=_JOINT)
     return (inputs, joint(outputs)), {"name": name or "ensemble"}
-
-
-def _check_models(models):
-    if not all(isinstance(model, keras.Model) for model in models):
-        raise ValueError(
-            "`build` must return a Keras model. Received: "
-            f"{sorted({type(model).__name__ for model in models})}"
-        )
-    if len({id(model) for model in models}) < len(models):
-        raise ValueError(
-            "`build` must make a new model with every call. "
-            "Received: the same model twice"
-        )
 
 
 def _inputs_like(model):

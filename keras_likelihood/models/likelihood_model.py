@@ -28,8 +28,8 @@ class LikelihoodModel(LikelihoodStep):
 
     It differs from a stock model in three ways. The loss gets the whole output
     `(prediction, parameter, ...)` of a head. What the loss learns is trained,
-    logged by `fit` and saved with the model. The metrics of this package get
-    the distribution, and ordinary metrics get the prediction alone.
+    logged by `fit` and saved with the model. Metrics of this package get the
+    distribution, and ordinary metrics the prediction alone.
 
     ```python
     inputs = keras.Input((13,))
@@ -46,9 +46,8 @@ class LikelihoodModel(LikelihoodStep):
     scale.
 
     The model keeps what a loss has learned. After `compile` with a new loss of
-    the same likelihood, training continues from these values. This holds after
-    `load_model(compile=False)` and `load_weights` too.
-    `model.loss_parameters.forget()` removes these values.
+    the same likelihood, and after `load_model(compile=False)`, training
+    continues from these values, until `model.loss_parameters.forget()`.
 
     Args:
         inputs: as in `keras.Model`.
@@ -88,10 +87,9 @@ class LikelihoodModel(LikelihoodStep):
         return cls(model.input, model.output, name=model.name)
 
     def adapt(self, y, *, sample_weight=None):
-        """Lets the heads start at the centre and spread of the targets.
+        """Lets the heads start in the units of the targets, before `fit`.
 
-        Call it before `fit`. The targets then need not be standardised. See
-        `LikelihoodHead.adapt`.
+        See `LikelihoodHead.adapt`.
 
         Args:
             y: targets, or a data set of batches `(x, y)` or
@@ -154,8 +152,7 @@ class LikelihoodModel(LikelihoodStep):
 
     def compile_from_config(self, config):
         """Compiles as saved, which Keras leaves to this class."""
-        config = keras.saving.deserialize_keras_object(config)
-        self.compile(**config)
+        self.compile(**keras.saving.deserialize_keras_object(config))
         fit_arguments.build_optimizer(self)
 
     def _known_outputs(self):
@@ -272,11 +269,10 @@ class LikelihoodModel(LikelihoodStep):
             return super().evaluate(*args, **kwargs)
 
     def predict(self, *args, **kwargs):
-        """As `keras.Model.predict`.
+        """As `keras.Model.predict`; `(prediction, parameter, ...)` has names.
 
-        Returns:
-            A prediction, `(prediction, parameter, ...)` as a tuple whose
-            entries have names, or a dict of these.
+        Such a tuple unpacks like any other. Converted to one array, as NumPy
+        and scikit-learn do, it is the prediction.
         """
         with keeping_values(self):
             output = super().predict(*args, **kwargs)
@@ -292,20 +288,17 @@ class LikelihoodModel(LikelihoodStep):
     def predict_distribution(self, x, **kwargs):
         """The fitted likelihood of the targets of `x`.
 
+        It is a `Likelihood` of NumPy arrays, whose methods return NumPy
+        arrays, or a dict of them for several outputs.
+
         ```python
         distribution = model.predict_distribution(x)
         median = distribution.quantile(0.5)
         lower, upper = distribution.interval(0.9)
-        surprise = distribution.nll(y)
         ```
 
         Args:
-            x: inputs, as for `predict`.
-            **kwargs: passed on to `predict`.
-
-        Returns:
-            A `Likelihood` of NumPy arrays, whose methods return NumPy arrays,
-            or a dict of them for several outputs.
+            x, **kwargs: as for `predict`.
         """
         losses = self._compiled.by_key
         if not losses:
@@ -366,11 +359,7 @@ def _functional_class(cls: Any) -> Any:
 
 
 def _named(loss, output):
-    """`(prediction, parameter, ...)` as a tuple whose entries have names.
-
-    It unpacks like any tuple. Converted to one array, as NumPy and
-    scikit-learn do, it is the prediction.
-    """
+    """`(prediction, parameter, ...)` as a tuple whose entries have names."""
     _, parameters = split_output(output)
     if loss is None or not parameters:
         return output

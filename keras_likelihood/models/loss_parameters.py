@@ -18,9 +18,6 @@ class LossParameters(keras.Layer):
     It also keeps the values of earlier losses and of a file, as a model may be
     loaded before it is compiled. A new loss of the same likelihood takes these
     values if its parameters have the default initial value.
-
-    The model holds this layer without tracking it, because a model inside
-    another model does not use its own loss.
     """
 
     def __init__(self, **kwargs):

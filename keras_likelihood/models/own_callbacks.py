@@ -86,11 +86,7 @@ class LearnedValues(keras.callbacks.Callback):
 
 
 class FiniteLoss(keras.callbacks.Callback):
-    """Raises an error if the loss is NaN.
-
-    Compiled code cannot raise an error about a target. A label outside of its
-    range and a NaN target both give a loss of NaN, without changing the
-    weights.
+    """Raises an error if the loss is NaN, as compiled code cannot.
 
     The loss is looked at before batches 1, 8, 64, ... of a training, counted
     from 0, and after every epoch. Looking at it more often would make Keras

@@ -28,10 +28,9 @@ class Auto(ClassifierRecalibrator):
     the log-probabilities, the sorted log-probabilities and the features. Each
     of the two may be followed by a vector map, or by matrix maps of falling
     strength. A map of the features is a candidate too. The weights minimise
-    the NLL of held-out rows (a linear pool, fitted by EM). Copies of a row are
-    held out together. The candidates are then fitted to all rows. The NLL of
-    the mean is never above the mean of the candidates' NLLs. Beyond 200
-    classes the matrices and the map of the features are left out.
+    the NLL of held-out rows (a linear pool, fitted by EM), with copies of a row
+    in one fold. The candidates are then fitted to all rows. Beyond 200 classes
+    the matrices and the map of the features are left out.
 
     Stacking is from Wolpert (1992). Matrix maps with strength 1 are structured
     matrix scaling (Berta, Holzmueller, Jordan and Bach, 2026).

@@ -20,8 +20,7 @@ class ClassifierRecalibrator:
 
     A subclass fits its parameters to logits (`_fit`), recalibrates logits
     `(rows, classes)` in NumPy (`_apply`) and makes Keras layers that give the
-    probabilities (`_graph`). This class handles models, files, arrays, binary
-    and dense outputs and the report.
+    probabilities (`_graph`).
 
     Attributes set by fitting:
         parameters_: dict of the fitted values.
@@ -62,7 +61,7 @@ class ClassifierRecalibrator:
         trainable: bool = False,
         batch_size: int = 32,
     ):
-        """Recalibrates a trained Keras model.
+        """Recalibrates a trained Keras model; sets `model` and returns self.
 
         Args:
             model: a `keras.Model`, or the path of a `.keras` file. A
@@ -74,17 +73,13 @@ class ClassifierRecalibrator:
             from_logits: whether the output of the model is logits. With `None`
                 (default) the loss and the last layer decide.
             multi_label: whether the columns of the output are independent
-                yes/no questions, with labels 0 or 1 of the output's shape.
-                Each is then recalibrated separately. With `None` (default)
-                several sigmoid outputs count as such questions.
+                yes/no questions, with labels 0 or 1 of the output's shape. With
+                `None` (default) several sigmoid outputs count as such.
             features: name of the layer whose output are the features.
                 Defaults to the input of the layer of the logits.
             trainable: whether the layers of the original may be trained in
                 the result. Defaults to False: they are frozen.
             batch_size: the batch size of the prediction.
-
-        Returns:
-            `self`, with `model` set.
         """
         graph = ClassifierGraph(
             model,
@@ -98,13 +93,8 @@ class ClassifierRecalibrator:
         logits, found, y, weight = graph.outputs(
             x, y, sample_weight, batch_size
         )
-        self.fit_arrays(
-            logits,
-            y,
-            features=found,
-            sample_weight=weight,
-            multi_label=graph.multi_label,
-        )
+        options = {"sample_weight": weight, "multi_label": graph.multi_label}
+        self.fit_arrays(logits, y, found, **options)
         self.model = graph.extend(self, trainable=trainable)
         return self
 
@@ -118,7 +108,7 @@ class ClassifierRecalibrator:
         multi_label: bool = False,
         sample_weight=None,
     ):
-        """Recalibrates from a classifier's outputs.
+        """Recalibrates from a classifier's outputs; returns self.
 
         Args:
             logits: `(n, ..., classes)`, or `(n,)` or `(n, ..., 1)` for a
@@ -133,9 +123,6 @@ class ClassifierRecalibrator:
                 Defaults to False.
             sample_weight: weights `>= 0`, `(n,)` or `(n, ...)`; rows of
                 weight 0 are left out.
-
-        Returns:
-            `self`.
         """
         started = time.perf_counter()
         if multi_label:
@@ -172,9 +159,7 @@ class ClassifierRecalibrator:
         """Returns calibrated probabilities, of the shape of `logits`.
 
         Args:
-            logits: as in `fit_arrays`.
-            features: as in `fit_arrays`.
-            from_logits: `False` if `logits` are probabilities.
+            logits, features, from_logits: as in `fit_arrays`.
             out: array of the shape of `logits` to write to, such as one of
                 `numpy.lib.format.open_memmap`. Rows are then read and
                 written in blocks. Defaults to `None`: a new array.

@@ -9,7 +9,9 @@ import numpy as np
 from scipy.special import softmax
 
 from keras_likelihood.layers import conformal_scores
+from keras_likelihood.likelihoods.checks import check_argument
 from keras_likelihood.models import ConformalClassifier, conformal
+from keras_likelihood.models.conformal import SCORES
 from keras_likelihood.reading.targets import as_labels
 from keras_likelihood.recalibration import inputs
 from keras_likelihood.recalibration.classifier_graph import ClassifierGraph
@@ -29,15 +31,11 @@ class Conformal:
     examples.
 
     A set then contains the class of a new example with a probability of at
-    least `coverage`. This holds for any model and any distribution of the
-    data. The only assumption is that calibration examples and new examples are
-    exchangeable. It fails if the data drift, if the calibration examples were
-    used to train or recalibrate the model, or if they were chosen in another
-    way than the new ones. The guarantee holds on average over calibration sets
-    and examples. With `groups` it holds within every group, or within every
-    class.
-
-    In a dense prediction each position has its own threshold.
+    least `coverage`, on average over calibration sets and examples, and with
+    `groups` within every group or class. The only assumption is that
+    calibration examples and new examples are exchangeable. It fails if the
+    data drift, or if the calibration examples were used for training or chosen
+    in another way. Each position of a dense prediction has its own threshold.
 
     Args:
         score: `"aps"` (default), `"raps"` or `"lac"`.
@@ -75,16 +73,12 @@ class Conformal:
     seed: int = 0
 
     def __post_init__(self):
-        if self.score not in conformal.SCORES:
-            raise ValueError(
-                f"`score` must be one of {conformal.SCORES}. "
-                f"Received: {self.score!r}"
-            )
-        if not self.penalty >= 0 or self.free_classes < 0:
-            raise ValueError(
-                "`penalty` and `free_classes` must be >= 0. "
-                f"Received: {self.penalty} and {self.free_classes}"
-            )
+        for name, fits, allowed in (
+            ("score", self.score in SCORES, f"one of {SCORES}"),
+            ("penalty", self.penalty >= 0, ">= 0"),
+            ("free_classes", self.free_classes >= 0, ">= 0"),
+        ):
+            check_argument(name, getattr(self, name), fits, allowed)
         self.free_classes = int(self.free_classes)
         if self.randomized and self.score == "lac":
             raise ValueError(
@@ -103,7 +97,7 @@ class Conformal:
         trainable: bool = False,
         batch_size: int = 32,
     ):
-        """Calibrates the prediction sets of a trained Keras classifier.
+        """Calibrates a Keras classifier; sets `model` and returns self.
 
         Args:
             model, x, y, from_logits, trainable, batch_size: as in
@@ -113,9 +107,6 @@ class Conformal:
             groups: label of every example, `(n,)` whole numbers or strings,
                 for a guarantee within every group. `"class"` gives a guarantee
                 within every class. Defaults to no groups.
-
-        Returns:
-            `self`, with `model` set.
         """
         graph = ClassifierGraph(
             model, x, batched=y is None, from_logits=from_logits
@@ -133,13 +124,8 @@ class Conformal:
     def extend(self, model, *, from_logits=None, trainable: bool = False):
         """Adds the calibration to a Keras classifier, after `fit_arrays`.
 
-        It is for out-of-fold probabilities, which no single model predicts.
-
-        Args:
-            model, from_logits, trainable: as in `fit`.
-
-        Returns:
-            `self`, with `model` set.
+        It is for out-of-fold probabilities, which no single model predicts. It
+        sets `model` and returns self, with arguments as in `fit`.
         """
         graph = ClassifierGraph(model, from_logits=from_logits)
         return self._extend(graph, trainable)
@@ -151,7 +137,7 @@ class Conformal:
         return self
 
     def fit_arrays(self, logits, y, *, from_logits: bool = True, groups=None):
-        """Calibrates prediction sets from a classifier's outputs.
+        """Calibrates sets from a classifier's outputs; returns self.
 
         Args:
             logits: `(n, ..., classes)`, or `(n,)` or `(n, ..., 1)` for a
@@ -159,9 +145,6 @@ class Conformal:
             y: class numbers `(n, ...)` or one-hot labels.
             from_logits: `False` if `logits` are probabilities.
             groups: as in `fit`.
-
-        Returns:
-            `self`.
         """
         started = time.perf_counter()
         p, shape = _probabilities(logits, from_logits)
@@ -206,14 +189,11 @@ class Conformal:
         groups=None,
         seed=None,
     ) -> np.ndarray:
-        """Sets from a classifier's outputs.
+        """Sets from a classifier's outputs, booleans `(n, ..., classes)`.
 
         Args:
             logits, from_logits: as in `fit_arrays`.
             coverage, groups, seed: as in `predict_set`.
-
-        Returns:
-            Booleans `(n, ..., classes)`.
         """
         inputs.check_fitted(self, "scores_", "predict_set_arrays")
         p, _ = _probabilities(logits, from_logits)

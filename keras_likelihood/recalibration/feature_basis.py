@@ -10,10 +10,9 @@ _SAMPLE_ROWS = 8192
 class FeatureBasis:
     """Centres and scales features; projects them on principal directions.
 
-    Up to 256 columns are all kept. More columns are projected on their 256
-    strongest principal directions, which are found by subspace iteration from
-    a fixed start. A prior of equal precision in every direction is the same in
-    any such basis. Constant columns are ignored.
+    More than 256 columns are projected on their 256 strongest principal
+    directions, which are found by subspace iteration from a fixed start.
+    Constant columns are ignored.
     """
 
     def __init__(self, features, weight):

@@ -19,10 +19,7 @@ _BLOCK = 2**22
 
 
 def rows_to_fit(values, *others) -> tuple:
-    """The arrays, or a sample of their rows if `values` are a large file.
-
-    Of a memory-mapped array 256 MiB are used, rows at equal distances.
-    """
+    """The arrays, or 256 MiB of a memory-mapped one, rows at equal gaps."""
     if not isinstance(values, np.memmap):
         return values, *others
     every = max(1, -(-values.nbytes // _MOST_BYTES))

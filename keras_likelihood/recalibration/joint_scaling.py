@@ -4,6 +4,7 @@ import keras
 import numpy as np
 
 from keras_likelihood.layers import serving
+from keras_likelihood.likelihoods.checks import check_argument
 from keras_likelihood.recalibration import network, softmax, steps
 from keras_likelihood.recalibration.classifier import ClassifierRecalibrator
 from keras_likelihood.recalibration.feature_basis import (
@@ -24,12 +25,11 @@ class JointScaling(ClassifierRecalibrator):
     f(0) = 1. If all weights are zero, the result is GlobalScaling. Each
     group of weights has a prior around zero.
 
-    The temperature is fitted first. The map is fitted to the tempered
-    logits. The strengths of the priors of `w` and `W` maximise the marginal
-    likelihood. The other strengths grow with the number k of classes: they
-    are 2 k `strength` for `v` and `b`, and 2 k (k - 1) `strength` for `D`.
-    These are the penalties of structured matrix scaling (Berta, Holzmueller,
-    Jordan and Bach, 2026), which is `logit_map="matrix"` with strength 1.
+    The temperature is fitted first, and the map to the tempered logits. The
+    strengths of the priors of `w` and `W` maximise the marginal likelihood.
+    With k classes the others are 2 k `strength` for `v` and `b`, and
+    2 k (k - 1) `strength` for `D`, as in structured matrix scaling (Berta,
+    Holzmueller, Jordan and Bach, 2026): `logit_map="matrix"`, strength 1.
 
     Args:
         logit_map: `None` (default), `"vector"` (`v` and `b`), `"matrix"`
@@ -60,10 +60,7 @@ class JointScaling(ClassifierRecalibrator):
             ("strength", strength, strength > 0, "> 0"),
             ("offset", offset, offset >= 0, ">= 0"),
         ):
-            if not fits:
-                raise ValueError(
-                    f"`{name}` must be {allowed}. Received: {value!r}"
-                )
+            check_argument(name, value, fits, allowed)
         self.logit_map = logit_map
         self.temperature = temperature
         self.strength = strength
@@ -215,8 +212,7 @@ class LinearFeatureScaling(JointScaling):
 
     with `z` the logits after GlobalScaling and `x` the penultimate features.
     The prior of the weights and the shifted softplus `f` are as in
-    `JointScaling`, so that thousands of features do not overfit. The predicted
-    classes do not change.
+    `JointScaling`. The predicted classes do not change.
 
     Args:
         offset: as in `JointScaling`. Defaults to 0.2.

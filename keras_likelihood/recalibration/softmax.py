@@ -64,15 +64,12 @@ def softmax_moments(logits, labels, tau) -> Moments:
     if len(starts) < 4:
         list(map(block, starts))
     else:
-        with concurrent.futures.ThreadPoolExecutor(_threads()) as pool:
+        # Processors that this process may use; `None` if this is unknown.
+        usable = getattr(os, "sched_getaffinity", None)
+        threads = usable and len(usable(0))
+        with concurrent.futures.ThreadPoolExecutor(threads) as pool:
             list(pool.map(block, starts))
     return found
-
-
-def _threads():
-    """Processors that this process may use; `None` if this is unknown."""
-    found = getattr(os, "sched_getaffinity", None)
-    return found and len(found(0))
 
 
 _SAMPLE_ROWS = 4096

@@ -1,8 +1,6 @@
 """The two steps of a recalibration: a temperature, then a map.
 
-The temperature is fitted first. Then the map is fitted to the tempered logits,
-with the penalties of structured matrix scaling (Berta and others, 2026). If
-both were fitted together, each would undo the shrinkage of the other.
+If both were fitted together, each would undo the shrinkage of the other.
 """
 
 import functools

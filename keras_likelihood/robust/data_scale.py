@@ -102,11 +102,10 @@ def solve(problem: Problem, rng) -> Solution:
     """The minimum of the objective.
 
     A sample of the rows finds a minimum from each of several planes, and the
-    one with the smallest trimmed squares is chosen. Outliers cannot change
-    this choice if they are fewer than half of the rows. By the objective
-    itself a cluster of outliers would win from about a third of the rows on.
-    If the floor depends on x, least squares is another start, and the minimum
-    with the smaller objective is chosen.
+    one with the smallest trimmed squares is chosen. Fewer outliers than half
+    of the rows cannot change this choice. By the objective itself a third of
+    the rows could. If the floor depends on x, least squares is another start,
+    and the minimum with the smaller objective is chosen.
     """
     b, variance = problem.least_squares()
     plain = Solution(

@@ -5,9 +5,8 @@
 
 The share of outliers e may depend on the distance of x from the middle of the
 inputs. So an outlier that lies near the plane by chance is recognised if most
-rows near it are outliers. The mixture is fitted by EM. BIC compares it with a
-plain Normal, which is as efficient as least squares on clean data. Prior work
-is named in `PredictedScaleRegressor`; gates are from Jacobs and others (1991).
+rows near it are outliers. See `PredictedScaleRegressor`; gates are from Jacobs
+and others (1991).
 """
 
 import dataclasses

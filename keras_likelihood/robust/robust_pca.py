@@ -69,10 +69,8 @@ def _spherical(x, components):
     length = np.linalg.norm(x - center, axis=1)
     weight = 1 / np.maximum(length, 1e-9 * length.max() + 1e-300) ** 2
     rows = np.sqrt(weight)[:, None] * (x - center)
-    _, basis = _principal(
-        np.vstack([rows, -rows]), np.ones(2 * len(x)), components
-    )
-    return center, basis
+    rows = np.vstack([rows, -rows])
+    return center, _principal(rows, np.ones(len(rows)), components)[1]
 
 
 def _through_subsets(x, components, rng):
@@ -192,9 +190,8 @@ class RobustPCA(
         freedom = max(weight.sum() - 1, tiny)
         self.explained_variance_ = weight @ self._along(X) ** 2 / freedom
         total = (weight @ (X - self.mean_) ** 2).sum() / freedom
-        self.explained_variance_ratio_ = self.explained_variance_ / max(
-            total, tiny
-        )
+        total = max(total, tiny)
+        self.explained_variance_ratio_ = self.explained_variance_ / total
         return self
 
     def _along(self, x):

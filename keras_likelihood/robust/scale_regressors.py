@@ -10,6 +10,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from keras_likelihood.backend.threads import one_blas_thread
+from keras_likelihood.likelihoods.checks import check_argument
 from keras_likelihood.reading.targets import as_weight
 from keras_likelihood.robust import data_scale, gated, starts
 
@@ -28,16 +29,13 @@ class RobustLinearRegressor(RegressorMixin, BaseEstimator):
     _scales: Callable[..., np.ndarray]
 
     def fit(self, X, y, sample_weight=None):  # noqa: N803
-        """Fits coefficients and scales.
+        """Fits coefficients and scales; returns self.
 
         Args:
             X: inputs, `(n, d)`, two rows or more.
             y: targets, `(n,)`.
             sample_weight: weights `>= 0`, `(n,)`. A common factor does not
                 matter. A weight of 2 is like the row twice. Defaults to ones.
-
-        Returns:
-            self
         """
         X, y = validate_data(  # noqa: N806
             self, X, y, dtype="float64", y_numeric=True, ensure_min_samples=2
@@ -55,13 +53,11 @@ class RobustLinearRegressor(RegressorMixin, BaseEstimator):
             found = self._solve(rows, targets, weight, rng)
         *slopes, constant = found.coefficients
         self.coef_ = y_spread / spread * slopes
-        self.intercept_ = float(
-            y_center + y_spread * constant - center @ self.coef_
-        )
+        at_zero = y_center + y_spread * constant - center @ self.coef_
+        self.intercept_ = float(at_zero)
         self.scale_coef_ = found.slopes / spread
-        self.scale_intercept_ = float(
-            found.log_floor + np.log(y_spread) - center @ self.scale_coef_
-        )
+        log_floor = found.log_floor + np.log(y_spread)
+        self.scale_intercept_ = float(log_floor - center @ self.scale_coef_)
         self.shape_ = float(found.restraint)
         self._lowest = self.floor * y_spread
         self.scale_ = self._scales(X, y)
@@ -104,10 +100,7 @@ def check_options(restraint, floor, *, may_be_zero=False):
             f"`restraint` must be {'>= 0' if may_be_zero else '> 0'}. Infinity "
             f"means least squares. Received: {restraint!r}"
         )
-    if not 0 < floor < np.inf:
-        raise ValueError(
-            f"`floor` must be a finite number > 0. Received: {floor!r}"
-        )
+    check_argument("floor", floor, 0 < floor < np.inf, "a finite number > 0")
 
 
 def _center_and_spread(rows, weight):
@@ -127,12 +120,10 @@ class DataScaleRegressor(RobustLinearRegressor):
 
         y_i ~ Normal(x_i . b + a, scale_i),  scale_i >= floor
 
-    Without a prior each scale becomes its residual, `scale_i = |r_i|`, and the
-    likelihood becomes `-sum log |r_i|`. This is robust, because a large
-    residual has the weight 1 / r. But it has no maximum: a plane through a few
-    of the examples has an infinite likelihood. A floor keeps it finite. To
-    learn the floor too, the scales have the prior `(floor / scale)^restraint`.
-    The best scale is then
+    Without a prior each scale becomes its residual r_i. This is robust, but a
+    plane through a few of the examples has an infinite likelihood. So the
+    scales have a floor and the prior `(floor / scale)^restraint`. The best
+    scale is then
 
         scale_i = max(floor, |r_i| / sqrt(1 + restraint)),
 
@@ -200,15 +191,14 @@ class PredictedScaleRegressor(RobustLinearRegressor):
     x from the middle of the inputs. An example has the weight 1 / scale_i^2
     in least squares, so outliers have almost no weight. Everything is learned
     together, by maximum likelihood (EM). If the likelihood without outliers is
-    better by BIC, the result is least squares.
+    better by BIC, the result is least squares. With x alone, the scale is
+    large where the noise is large.
 
     In robust statistics this is called a redescending M-estimator with
     leverage. The fit starts from planes through small subsets, which
     concentration steps improve (FAST-LTS; Rousseeuw and Van Driessen, 2006).
     Mixtures for outliers are from Aitkin and Wilson (1980) and MLESAC (Torr
     and Zisserman, 2000).
-
-    With x alone, the scale is large where the noise is large.
 
     Args:
         inputs: `"xy"` (default) or `"x"`.
@@ -247,10 +237,8 @@ class PredictedScaleRegressor(RobustLinearRegressor):
     random_state: Any = 0
 
     def _solve(self, x, y, weight, rng):
-        if self.inputs not in ("x", "xy"):
-            raise ValueError(
-                f"`inputs` must be 'x' or 'xy'. Received: {self.inputs!r}"
-            )
+        known = self.inputs in ("x", "xy")
+        check_argument("inputs", self.inputs, known, "'x' or 'xy'")
         check_options(self.restraint, self.floor, may_be_zero=True)
         if self.inputs == "x":
             decay = None if np.isinf(self.restraint) else self.restraint

@@ -6,6 +6,7 @@ import numpy as np
 
 from keras_likelihood.layers import conformal_scores
 from keras_likelihood.likelihoods import Likelihood, LocationScale, Normal
+from keras_likelihood.likelihoods.checks import check_argument
 from keras_likelihood.models import ConformalRegressor, conformal
 from keras_likelihood.recalibration import inputs
 from keras_likelihood.recalibration.regression.regressor import (
@@ -94,22 +95,17 @@ class Conformal:
     Targets outside of the central 99.8 % are ranked by their distance from it.
 
     An interval then contains a new target with a probability of at least
-    `coverage` and, without ties, at most `coverage + 1 / (n + 1)`. This holds
-    for any model and any distribution of the data. The only assumption is that
+    `coverage` and, without ties, at most `coverage + 1 / (n + 1)`: on average
+    over calibration sets and examples, for each of several outputs separately,
+    and with `groups` within every group. The only assumption is that
     calibration examples and new examples are exchangeable. It fails if the
-    data drift, if they are a time series, if the calibration examples were
-    used for training, or if they were chosen in another way than the new ones.
-    The guarantee holds on average over calibration sets and examples. With
-    `groups` it holds within every group.
+    data drift or are a time series, or if the calibration examples were used
+    for training or chosen in another way.
 
-    If there are several outputs (`units > 1`, maps), each has its own
-    threshold, and the guarantee holds for each output separately.
-
-    Networks overfit their scales, and intervals then become wider than needed.
-    So a predicted scale is first raised to a power, its `trust`. Other
-    parameters are moved towards their median by the same share. A fifth of the
-    calibration examples decides the trust, and these do not count for the
-    guarantee. Fewer than 25 examples are not split.
+    Networks overfit their scales. So a predicted scale is first raised to a
+    power, its `trust`, and other parameters are moved towards their median by
+    the same share. A fifth of the calibration examples, which do not count for
+    the guarantee, decides the trust. Fewer than 25 examples are not split.
 
     Args:
         trust: `"auto"` (default), or a number in [0, 1]. With 1 the scales are
@@ -130,12 +126,9 @@ class Conformal:
     """
 
     def __init__(self, *, trust="auto", seed: int = 0):
-        if trust != "auto" and not (
-            isinstance(trust, int | float) and 0 <= trust <= 1
-        ):
-            raise ValueError(
-                f"`trust` must be 'auto' or in [0, 1]. Received: {trust!r}"
-            )
+        is_share = isinstance(trust, int | float) and 0 <= trust <= 1
+        fits = is_share or trust == "auto"
+        check_argument("trust", trust, fits, "'auto' or in [0, 1]")
         self.trust = trust
         self.seed = seed
 
@@ -149,7 +142,7 @@ class Conformal:
         trainable: bool = False,
         batch_size: int = 32,
     ):
-        """Calibrates the intervals of a trained Keras regressor.
+        """Calibrates a Keras regressor; sets `model` and returns self.
 
         Args:
             model: a `keras.Model` or the path of a `.keras` file, with a
@@ -160,9 +153,6 @@ class Conformal:
                 because they have no meaning for the guarantee.
             groups: label of every example, `(n,)` whole numbers or strings,
                 for a guarantee within every group. Defaults to none.
-
-        Returns:
-            `self`, with `model` set.
         """
         graph = RegressorGraph(model, x, batched=y is None)
         distribution, _, y, weight = graph.outputs(x, y, None, batch_size)
@@ -173,13 +163,8 @@ class Conformal:
     def extend(self, model, *, trainable: bool = False):
         """Adds the calibration to a Keras regressor, after `fit_distribution`.
 
-        It is for out-of-fold distributions, which no single model predicts.
-
-        Args:
-            model, trainable: as in `fit`.
-
-        Returns:
-            `self`, with `model` set.
+        It is for out-of-fold distributions, which no single model predicts. It
+        sets `model` and returns self, with arguments as in `fit`.
         """
         return self._extend(RegressorGraph(model), trainable)
 
@@ -190,7 +175,7 @@ class Conformal:
         return self
 
     def fit_arrays(self, prediction, y, *, scale=None, groups=None):
-        """Calibrates intervals from a regressor's outputs.
+        """Calibrates intervals from a regressor's outputs; returns self.
 
         Args:
             prediction: `(n,)` or `(n, 1)`.
@@ -198,40 +183,29 @@ class Conformal:
             scale: predicted scale, `> 0`, or `None` for intervals of equal
                 width.
             groups: as in `fit`.
-
-        Returns:
-            `self`.
         """
         distribution = _normal(prediction, scale)
         y = as_column(y, "y")
         return self.fit_distribution(distribution, y, groups=groups)
 
     def fit_distribution(self, distribution: Likelihood, y, *, groups=None):
-        """Calibrates the intervals of a predicted distribution.
+        """Calibrates the intervals of a distribution; returns self.
 
         Args:
-            distribution: a `Likelihood`, such as `predict_distribution`
-                returns.
+            distribution: a `Likelihood`, as from `predict_distribution`.
             y: targets `(n, ...)`.
             groups: as in `fit`.
-
-        Returns:
-            `self`.
         """
         started = time.perf_counter()
         y = conformal.checked_targets(y, distribution)
         self.trust_, self._units, kept = choose_trust(
             distribution, y, self.trust, self.seed
         )
-        distribution = conformal.tempered(
-            distribution, self.trust_, self._units
-        )
-        scores = conformal.interval_scores(distribution, y)
+        found = conformal.tempered(distribution, self.trust_, self._units)
+        scores = conformal.interval_scores(found, y)[kept]
         if groups is not None:
-            groups = conformal_scores.as_groups(groups, len(scores))[kept]
-        self.scores_ = conformal_scores.CalibrationScores.of(
-            scores[kept], groups
-        )
+            groups = conformal_scores.as_groups(groups, len(kept))[kept]
+        self.scores_ = conformal_scores.CalibrationScores.of(scores, groups)
         self.report_ = {
             "examples": int(kept.sum()),
             "trust": float(np.mean(self.trust_)),

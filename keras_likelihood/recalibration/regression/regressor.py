@@ -9,6 +9,7 @@ import numpy as np
 
 from keras_likelihood import likelihoods
 from keras_likelihood.layers.serving import LikelihoodPrediction
+from keras_likelihood.likelihoods.checks import check_argument
 from keras_likelihood.metrics.functions import calibration_error
 from keras_likelihood.models import RecalibratedRegressor
 from keras_likelihood.reading.targets import as_weight
@@ -34,10 +35,9 @@ class RegressorRecalibrator:
         y ~ location + scale * residual,    scale = base * s(x)
 
     s(x) is one factor, times the output of a network if a subclass fits one
-    (`_fit_network`). Residuals follow the likelihood of the model, with its
-    own degrees of freedom, shape or threshold. If the model is normal or has
-    no likelihood, they are normal, or Student's t if the calibration data have
-    heavier tails.
+    (`_fit_network`). Residuals follow the likelihood of the model. If that is
+    normal or unknown, they are normal, or Student's t if the calibration data
+    have heavier tails.
 
     Args:
         likelihood: `"auto"` (default), or `"normal"` or `"student_t"` to
@@ -60,11 +60,8 @@ class RegressorRecalibrator:
     """Offset of the softplus of a predicted scale."""
 
     def __post_init__(self):
-        if self.likelihood not in _CHOICES:
-            raise ValueError(
-                f"`likelihood` must be one of {_CHOICES}. "
-                f"Received: {self.likelihood!r}"
-            )
+        given, allowed = self.likelihood, f"one of {_CHOICES}"
+        check_argument("likelihood", given, given in _CHOICES, allowed)
 
     def fit(
         self,
@@ -77,25 +74,17 @@ class RegressorRecalibrator:
         trainable: bool = False,
         batch_size: int = 32,
     ):
-        """Recalibrates a trained Keras regressor.
+        """Recalibrates a Keras regressor; sets `model` and returns self.
 
         Args:
             model: a `keras.Model` or the path of a `.keras` file, with a
                 prediction, or a prediction and the parameters of a
                 `LocationScale` likelihood, as output. Parameters that the loss
                 of a `LikelihoodModel` learned are used.
-            x: inputs as for `model.predict`, or an iterable of `(x, y)` or
-                `(x, y, sample_weight)` batches.
-            y: targets. Leave them out for batches.
-            sample_weight: one weight for each example, or `None`.
+            x, y, sample_weight, trainable, batch_size: as in `fit` of
+                `kl.recalibration.GlobalScaling`.
             features: name of the layer whose output are the features.
                 Defaults to the input of the last layer.
-            trainable: whether the layers of the original may be trained in
-                the result. Defaults to False: they are frozen.
-            batch_size: the batch size of the prediction.
-
-        Returns:
-            `self`, with `model` set.
         """
         graph = RegressorGraph(
             model,
@@ -111,12 +100,10 @@ class RegressorRecalibrator:
                 "or with its scale. "
                 f"Received: a prediction {tuple(graph.prediction.shape)}"
             )
-        distribution, found, y, weight = graph.outputs(
+        found, columns, y, weight = graph.outputs(
             x, y, sample_weight, batch_size
         )
-        self.fit_distribution(
-            distribution, y, features=found, sample_weight=weight
-        )
+        self.fit_distribution(found, y, features=columns, sample_weight=weight)
         self.model = graph.extend(
             self, trainable=trainable, model_class=RecalibratedRegressor
         )
@@ -125,7 +112,7 @@ class RegressorRecalibrator:
     def fit_arrays(
         self, prediction, y, *, scale=None, features=None, sample_weight=None
     ):
-        """Recalibrates from the outputs of a normal regressor.
+        """Recalibrates from a normal regressor's outputs; returns self.
 
         Args:
             prediction: `(n,)` or `(n, 1)`.
@@ -134,9 +121,6 @@ class RegressorRecalibrator:
             features: `(n, columns)`. The default is the prediction itself.
             sample_weight: weights `>= 0`, `(n,)`, or `None`. Rows of weight 0
                 are left out.
-
-        Returns:
-            `self`.
         """
         parts = _parts_of(prediction, scale)
         return self._fit(parts, y, features, sample_weight)
@@ -144,15 +128,12 @@ class RegressorRecalibrator:
     def fit_distribution(
         self, distribution, y, *, features=None, sample_weight=None
     ):
-        """Recalibrates a predicted distribution.
+        """Recalibrates a predicted distribution; returns self.
 
         Args:
             distribution: a `LocationScale` likelihood, such as
                 `predict_distribution` returns, of shape `(n,)` or `(n, 1)`.
             y, features, sample_weight: as in `fit_arrays`.
-
-        Returns:
-            `self`.
         """
         parts = _parts_of(distribution)
         return self._fit(parts, y, features, sample_weight)
@@ -214,15 +195,11 @@ class RegressorRecalibrator:
         return p["relative_scale"] * predicted
 
     def calibrate(self, prediction, *, scale=None, features=None):
-        """Returns the calibrated distribution, a `Likelihood`.
+        """Returns the calibrated distribution, a `LocationScale` of `(n,)`.
 
         Args:
             prediction: a `LocationScale` likelihood, or as in `fit_arrays`.
             scale, features: as in `fit_arrays`.
-
-        Returns:
-            A `LocationScale` likelihood of shape `(n,)`, with `cdf`,
-            `quantile`, `interval` and `nll`.
         """
         inputs.check_fitted(self, "parameters_", "calibrate")
         location, base, own = _parts_of(prediction, scale)
