@@ -1,7 +1,6 @@
 """The parts of a checkup, one function for each."""
 
 import numpy as np
-from keras.ops import convert_to_numpy
 
 from keras_likelihood.auditing import audit
 from keras_likelihood.auditing.inputs import fill_missing
@@ -305,9 +304,8 @@ def check_uncertainty(task, recalibrator, x, judged, names, args) -> Part:
 
 
 def _uncertain_numbers(task, recalibrator, x, judged, args):
-    ends = task.distribution(recalibrator).interval(0.9)
-    values = (*ends, task.judged_on["own"].prediction)
-    low, high, prediction = (np.ravel(convert_to_numpy(v)) for v in values)
+    low, high = map(np.ravel, task.distribution(recalibrator).interval(0.9))
+    prediction = np.ravel(task.judged_on["own"].as_numpy().prediction)
     width, y = high - low, np.ravel(task.judged_on["y"])
     order = np.argsort(-width, kind="stable")[:_MOST]
     narrow, middle, wide = np.quantile(width, [0.05, 0.5, 0.95])
@@ -316,7 +314,7 @@ def _uncertain_numbers(task, recalibrator, x, judged, args):
     groups = Table(columns, [], title)
     for rows in np.array_split(np.argsort(prediction, kind="stable"), 5):
         error = np.sqrt(np.mean((y - prediction)[rows] ** 2))
-        ends = prediction[rows[0]], prediction[rows[-1]]
+        ends = prediction[rows[[0, -1]]]
         cells = *ends, width[rows].mean(), error
         groups.rows.append([f"{value:.4g}" for value in cells])
     examples = _examples_table(

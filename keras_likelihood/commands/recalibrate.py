@@ -46,7 +46,6 @@ add_parser = outputs.new_command(
 
 
 def run(args) -> None:
-    """Runs the command."""
     is_folder = os.path.isdir(args.test or args.data)
     allowed = ".keras" if args.model else ".npy" if is_folder else ".npz"
     # A file has the suffix of what it holds; none is added.

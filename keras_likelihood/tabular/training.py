@@ -167,9 +167,10 @@ def out_of_fold(likelihood, outputs, chosen: np.ndarray) -> Any:
     members = _members([v[rows, chosen] for v in (prediction, *parameters)])
     loss = loss_of(likelihood)
     if len(members) == 1:
-        return loss.distribution(members[0])
+        return loss.distribution(members[0]).as_numpy()
     together = MemberOutputs(loss.likelihood)(members)
-    return EnsembleLoss(loss, len(members)).distribution(together)
+    joint = EnsembleLoss(loss, len(members)).distribution(together)
+    return joint.as_numpy()
 
 
 def joined(model, likelihood) -> LikelihoodModel:
