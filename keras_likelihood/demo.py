@@ -23,8 +23,7 @@ TITLE = "Digits with wrong labels (keras_likelihood demo)"
 _COLORS = ("before", "after", "third")
 _HALVES = 10
 """Number of random halves of patients for calibration."""
-_SHOWN = 12
-"""Number of digits on the page."""
+_SHOWN_DIGITS = 12
 
 
 def run(page, *, console, quick: bool = False) -> list[Part]:
@@ -242,7 +241,7 @@ def _label_story(page, quick, tick):
         "ranked": int(wrong[report.ranked()[:count]].sum()),
     }
     seen, predicted = show_inputs(x), report.label_issues["predicted_label"]
-    shown = suspects[:_SHOWN] if len(suspects) else report.ranked()[:_SHOWN]
+    shown = suspects if len(suspects) else report.ranked()
     return Part(
         "Wrong labels are found",
         f"{count} of {len(y):,} labels are wrong. The audit suspects "
@@ -253,7 +252,7 @@ def _label_story(page, quick, tick):
                 ["digit", "given label", "predicted", "truth"],
                 [
                     [seen.cell(i), str(y[i]), str(predicted[i]), str(true[i])]
-                    for i in shown.tolist()
+                    for i in shown[:_SHOWN_DIGITS].tolist()
                 ],
                 "The worst suspects",
             ),

@@ -4,12 +4,8 @@ import numpy as np
 
 from keras_likelihood.auditing import audit
 from keras_likelihood.auditing.inputs import fill_missing
+from keras_likelihood.commands import detect
 from keras_likelihood.commands.audit import shown, worst_examples
-from keras_likelihood.commands.detect import (
-    describe_columns,
-    fit_detector,
-    strangest,
-)
 from keras_likelihood.commands.files import is_text_table
 from keras_likelihood.commands.outputs import shell, shell_on_data, unused
 from keras_likelihood.commands.recalibrate import gain, score_cells
@@ -192,7 +188,7 @@ def check_inputs(x, rows, names, task, args, on_round) -> Part:
         return Part(title, words, verdict="unknown")
     if not (np.ptp(table, axis=0) > 0).any():
         return Part(title, "All inputs are the same.", verdict="unknown")
-    detector = fit_detector(table, on_round, random_state=0)
+    detector = detect.fit_detector(table, on_round, random_state=0)
     scores = detector.decision_scores_
     middle = np.median(scores)
     spread = 1.4826 * np.median(np.abs(scores - middle))
@@ -202,7 +198,7 @@ def check_inputs(x, rows, names, task, args, on_round) -> Part:
         names = [*names, *(f"{names[i]} is missing" for i in np.where(gaps)[0])]
     else:
         names = [f"{source} {i}" for i in range(table.shape[1])]
-    found = strangest(detector, table, numbers, scores, names, _MOST)
+    found = detect.strangest(detector, table, numbers, scores, names, _MOST)
     count = int(far.sum())
     examples = _examples_table(
         "The strangest inputs",
@@ -210,7 +206,7 @@ def check_inputs(x, rows, names, task, args, on_round) -> Part:
         x,
         [row["row"] for row in found],
         [
-            [f"{row['score']:.3f}", describe_columns(row["columns"])]
+            [f"{row['score']:.3f}", detect.describe_columns(row["columns"])]
             for row in found
         ],
     )
@@ -357,11 +353,7 @@ def check_training(model, data, args) -> Part:
         return Part(title, words, verdict="unknown")
     if not found:
         return Part(title, "Nothing suspicious was found.", verdict="good")
-    findings = []
-    for finding in found:
-        numbers = [f"{k}={shown(v)}" for k, v in finding.evidence.items()]
-        words = f"{finding.message} {finding.remedy} ({', '.join(numbers)})"
-        findings.append(words)
+    findings = [f"{f.message} {f.remedy} ({f.numbers})" for f in found]
     summary = f"{len(found)} finding(s): {', '.join(found.names)}."
     advice = "follow the advice of the diagnosis"
     command = _python(args, "print(kl.diagnose({}))")
