@@ -295,8 +295,9 @@ def write_csv(path, columns: dict) -> None:
     """Writes a table of columns by name, whole or not at all."""
     with replacing(path) as temporary:
         with open(temporary, "w", newline="", encoding="utf-8") as file:
-            rows = zip(*columns.values(), strict=True)
-            csv.writer(file).writerows([columns, *rows])
+            writer = csv.writer(file)
+            writer.writerow(columns)
+            writer.writerows(zip(*columns.values(), strict=True))
 
 
 def _has_names(head):
