@@ -264,8 +264,7 @@ def score_parts(detector, table, count: int, top: int, on_rows) -> tuple:
         order = np.argsort(-scores[places], kind="stable")[:top]
         places, rows, done = places[order], rows[order], end
         on_rows(done, count)
-    detector.threshold_ = float(np.quantile(scores, 1 - detector.contamination))
-    detector.labels_ = detector._to_labels(detector.decision_scores_)
+    detector._set_threshold(scores)
     return scores, rows, places
 
 

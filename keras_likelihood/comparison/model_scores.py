@@ -43,8 +43,7 @@ def _of_numbers(distribution, y, known, interval):
     is_quantiles = isinstance(distribution, Quantiles)
     if known and not is_quantiles:
         # The composite likelihood of quantiles compares with no other.
-        dtype = keras.backend.standardize_dtype(prediction.dtype)
-        target = match_target(np.asarray(y, dtype), prediction)
+        target = match_target(np.asarray(y, prediction.dtype), prediction)
         found["nll"] = _rows(_numpy(distribution.nll(target)))
     y = _exact_targets(distribution, y)
     if interval is not None:
