@@ -6,7 +6,11 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_likelihood.backend.registration import FromArguments, serializable
+from keras_likelihood.backend.registration import (
+    FromArguments,
+    serializable,
+    snake_case,
+)
 
 _HOST_TYPES = (int, float, list, tuple, np.ndarray, np.generic)
 
@@ -193,14 +197,8 @@ def get(identifier) -> Constraint:
     >>> get("shifted_softplus")
     ShiftedSoftplus(offset=0.01)
     """
-    by_name = {
-        "identity": Identity,
-        "exp": Exp,
-        "softplus": Softplus,
-        "shifted_softplus": ShiftedSoftplus,
-        "affine_sigmoid": AffineSigmoid,
-        "increasing": Increasing,
-    }
+    kinds = Identity, Exp, Softplus, ShiftedSoftplus, AffineSigmoid, Increasing
+    by_name = {snake_case(kind): kind for kind in kinds}
     if isinstance(identifier, Constraint):
         return identifier
     if isinstance(identifier, dict):

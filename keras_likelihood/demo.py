@@ -1,23 +1,21 @@
 """What `keras-likelihood demo` shows: four stories."""
 
+import functools
 import itertools
-from typing import NamedTuple
 
 import keras
 import numpy as np
-from keras.ops import convert_to_numpy
 from markupsafe import Markup
 
 from keras_likelihood.auditing import audit, train_for_audit
 from keras_likelihood.commands.tasks import coverage_curve
 from keras_likelihood.layers import RobustRhoHead, ScaleHead
-from keras_likelihood.likelihoods import Normal
 from keras_likelihood.losses import NormalLoss, RobustRhoLoss
 from keras_likelihood.models import LikelihoodModel
 from keras_likelihood.pages.charts import Chart, reliability
 from keras_likelihood.pages.examples import show_inputs
 from keras_likelihood.pages.page import Part, Table
-from keras_likelihood.recalibration.regression import Conformal
+from keras_likelihood.recalibration.regression import Conformal, GlobalScaling
 from keras_likelihood.regularizers import MultiLasso
 
 TITLE = "Digits with wrong labels (keras_likelihood demo)"
@@ -25,8 +23,7 @@ TITLE = "Digits with wrong labels (keras_likelihood demo)"
 _COLORS = ("before", "after", "third")
 _HALVES = 10
 """Number of random halves of patients for calibration."""
-_SHOWN = 12
-"""Number of digits on the page."""
+_SHOWN_DIGITS = 12
 
 
 def run(page, *, console, quick: bool = False) -> list[Part]:
@@ -58,88 +55,64 @@ def run(page, *, console, quick: bool = False) -> list[Part]:
     return parts
 
 
-class _Split(NamedTuple):
-    """Training and test data."""
+def _regressors(x, y, epochs, tick):
+    """Models of squared error and two likelihoods, of the same architecture.
 
-    x: np.ndarray
-    y: np.ndarray
-    x_test: np.ndarray
-    y_test: np.ndarray
-
-
-def _regressors(split, epochs, tick):
-    """Squared error and two likelihoods, with the same architecture.
-
-    Returns for each loss a function of inputs that returns the predicted
-    distribution of the targets. `tick` is called after each training.
+    `tick` is called after each training.
     """
     shared = {"shape": "global", "scale": "predicted"}
-    plain, normal, robust = (
-        _train(head, loss, split, epochs, tick)
-        for head, loss in (
-            (keras.layers.Dense(1), "mse"),
-            (ScaleHead(1), NormalLoss()),
-            (RobustRhoHead(1, conditioning=shared), RobustRhoLoss()),
+    robust = functools.partial(RobustRhoHead, conditioning=shared)
+    models = {}
+    for name, head, loss in (
+        ("squared error", keras.layers.Dense, "mse"),
+        ("normal, predicted scale", ScaleHead, NormalLoss()),
+        ("robust rho, learned shape", robust, RobustRhoLoss()),
+    ):
+        keras.utils.set_random_seed(0)
+        inputs = keras.Input(x.shape[1:])
+        hidden = keras.layers.Dense(32, activation="relu")(inputs)
+        hidden = keras.layers.Dense(32, activation="relu")(hidden)
+        model = models[name] = LikelihoodModel(inputs, head(1)(hidden))
+        model.compile(keras.optimizers.Adam(0.005), loss=loss)
+        stop = keras.callbacks.EarlyStopping(
+            patience=25, restore_best_weights=True
         )
-    )
-
-    def squared_error(x):
-        return Normal(plain.predict(x, len(x), verbose=0), scale=spread)
-
+        # 20 divides the numbers of rows for training and validation. JAX would
+        # compile a step again for a smaller batch.
+        batch = 20 * max(1, len(x) // 200)
+        options = {"validation_split": 0.2, "verbose": 0, "callbacks": [stop]}
+        model.fit(x, y, batch, epochs, **options)
+        tick()
     # Squared error predicts no scale. The best estimate of its scale is the
     # root mean squared residual.
-    residual = split.y - plain.predict(split.x, len(split.x), verbose=0)
-    spread = float(np.sqrt(np.mean(residual**2)))
-    return {
-        "squared error": squared_error,
-        "normal, predicted scale": _distributions(normal),
-        "robust rho, learned shape": _distributions(robust),
-    }
+    scaling = GlobalScaling(likelihood="normal")
+    models["squared error"] = scaling.fit(models["squared error"], x, y).model
+    return models
 
 
-def _distributions(model):
-    return lambda x: model.predict_distribution(x, batch_size=len(x), verbose=0)
-
-
-def _train(head, loss, split, epochs, tick):
-    """Trains until the last fifth of the training data stops improving."""
-    keras.utils.set_random_seed(0)
-    inputs = keras.Input(split.x.shape[1:])
-    hidden = keras.layers.Dense(32, activation="relu")(inputs)
-    hidden = keras.layers.Dense(32, activation="relu")(hidden)
-    model_class = keras.Model if loss == "mse" else LikelihoodModel
-    model = model_class(inputs, head(hidden))
-    model.compile(keras.optimizers.Adam(0.005), loss=loss)
-    stop = keras.callbacks.EarlyStopping(patience=25, restore_best_weights=True)
-    # 20 divides the numbers of rows for training and validation. JAX would
-    # compile a step again for a smaller batch.
-    batch = 20 * max(1, len(split.x) // 200)
-    options = {"validation_split": 0.2, "verbose": 0, "callbacks": [stop]}
-    model.fit(split.x, split.y, batch, epochs, **options)
-    tick()
-    return model
-
-
-def _interval(distribution):
-    return map(convert_to_numpy, distribution.interval(0.9))
+def _predict(model, x):
+    return model.predict_distribution(x, batch_size=len(x), verbose=0)
 
 
 def _kept(distribution, y):
     """Share of targets in the 90 % intervals, and their mean width."""
-    low, high = _interval(distribution)
+    low, high = distribution.interval(0.9)
     inside = float(np.mean((low <= y) & (y <= high)))
     return inside, float(np.mean(high - low))
 
 
 def _scores(distribution, y, truth):
     inside, width = _kept(distribution, y)
-    error = convert_to_numpy(distribution.prediction) - truth
     return {
-        "RMSE": float(np.sqrt(np.mean(error**2))),
-        "NLL": float(np.mean(convert_to_numpy(distribution.nll(y)))),
+        "RMSE": _rmse(distribution.prediction, truth),
+        "NLL": float(np.mean(distribution.nll(y))),
         "in 90 % interval": inside,
         "mean width": width,
     }
+
+
+def _rmse(found, truth):
+    return float(np.sqrt(np.mean((found - truth) ** 2)))
 
 
 def _table(scores, title=""):
@@ -151,42 +124,36 @@ def _table(scores, title=""):
     return Table(columns, rows, title)
 
 
-def _true_curve(x):
-    return np.sin(2 * x) + 0.5 * x
-
-
-def _noisy_curve():
+def _curve_story(epochs, tick):
     """A curve whose noise grows to the right; 10 % of targets are too large."""
     rng = np.random.default_rng(0)
+
+    def true_curve(x):
+        return np.sin(2 * x) + 0.5 * x
 
     def draw(count):
         x = rng.uniform(-2, 2, size=(count, 1))
         scale = 0.05 + 0.2 * (x + 2) / 4
-        y = _true_curve(x) + scale * rng.normal(size=x.shape)
+        y = true_curve(x) + scale * rng.normal(size=x.shape)
         wrong = rng.random(x.shape) < 0.1
         y = np.where(wrong, y + rng.uniform(2, 5, size=x.shape), y)
         return x.astype("float32"), y.astype("float32")
 
-    return _Split(*draw(600), *draw(2000))
-
-
-def _curve_story(epochs, tick):
-    split = _noisy_curve()
-    fits = _regressors(split, epochs, tick)
-    x = np.linspace(-2, 2, 100, dtype="float32")[:, None]
+    (x, y), (x_test, y_test) = draw(600), draw(2000)
+    models = _regressors(x, y, epochs, tick)
+    line = np.linspace(-2, 2, 100, dtype="float32")[:, None]
     scores, figures = {}, []
-    for css, (loss, predict) in zip(_COLORS, fits.items(), strict=True):
-        truth = _true_curve(split.x_test)
-        scores[loss] = _scores(predict(split.x_test), split.y_test, truth)
-        distribution = predict(x)
-        mean = convert_to_numpy(distribution.prediction)
+    for css, (loss, model) in zip(_COLORS, models.items(), strict=True):
+        found = _predict(model, x_test)
+        scores[loss] = _scores(found, y_test, true_curve(x_test))
+        found = _predict(model, line)
+        ends = np.clip([end[:, 0] for end in found.interval(0.9)], -3, 6)
         chart = Chart((-2, 2), (-3, 6), ("x", "y"), f"The curve under {loss}")
         chart.grid()
-        chart.dots("data", np.c_[split.x, np.clip(split.y, -3, 6)], 2.0)
-        ends = np.clip([end[:, 0] for end in _interval(distribution)], -3, 6)
-        chart.band(css, x[:, 0], *ends)
-        chart.line("diagonal", np.c_[x, _true_curve(x)])
-        chart.line(css, np.c_[x, np.clip(mean, -3, 6)])
+        chart.dots("data", np.c_[x, np.clip(y, -3, 6)], 2.0)
+        chart.band(css, line[:, 0], *ends)
+        chart.line("diagonal", np.c_[line, true_curve(line)])
+        chart.line(css, np.c_[line, np.clip(found.prediction, -3, 6)])
         keys = {css: f"{loss}, with its 90 % interval", "data": "data"}
         figures.append(chart.figure(keys, "dashed: the truth"))
     errors = [f"{row['RMSE']:.2f} with {loss}" for loss, row in scores.items()]
@@ -199,7 +166,7 @@ def _curve_story(epochs, tick):
     )
 
 
-def _diabetes():
+def _interval_story(epochs, tick):
     """442 patients, 10 measurements, disease progression after a year."""
     from sklearn.datasets import load_diabetes
 
@@ -209,33 +176,36 @@ def _diabetes():
     x = (x - x[train].mean(axis=0)) / (x[train].std(axis=0) + 1e-6)
     y = ((y - y[train].mean()) / y[train].std())[:, None]
     x, y = x.astype("float32"), y.astype("float32")
-    return _Split(x[train], y[train], x[test], y[test])
-
-
-def _interval_story(epochs, tick):
-    split = _diabetes()
-    fits = _regressors(split, epochs, tick)
+    models = _regressors(x[train], y[train], epochs, tick)
+    x, y = x[test], y[test]
     scores, mended, curves = {}, {}, {}
-    for css, (loss, predict) in zip(_COLORS, fits.items(), strict=True):
-        distribution = predict(split.x_test)
-        scores[loss] = _scores(distribution, split.y_test, split.y_test)
-        cdf = convert_to_numpy(distribution.cdf(split.y_test))
-        curves[css] = coverage_curve(cdf.clip(0, 1))
-        kept = {"as trained": scores[loss]["in 90 % interval"]}
-        mended[loss] = kept | _conformal(predict, split)
+    for css, (loss, model) in zip(_COLORS, models.items(), strict=True):
+        found, kept = _predict(model, x), []
+        scores[loss] = _scores(found, y, y)
+        curves[css] = coverage_curve(found.cdf(y).clip(0, 1))
+        random = np.random.default_rng(0)
+        for _ in range(_HALVES):
+            held, new = np.array_split(random.permutation(len(y)), 2)
+            fitted = Conformal().fit_distribution(found[held], y[held])
+            kept.append(_kept(fitted.calibrate(found[new]), y[new]))
+        share, width = np.mean(kept, axis=0).tolist()
+        mended[loss] = {
+            "as trained": scores[loss]["in 90 % interval"],
+            "with Conformal": share,
+            "mean width": width,
+        }
     before, after = (
         [row[name] for row in mended.values()]
         for name in ("as trained", "with Conformal")
     )
-    names = dict(zip(_COLORS, fits, strict=True))
-    half = len(split.y_test) // 2
+    names = dict(zip(_COLORS, models, strict=True))
     return Part(
         "How well intervals keep their promise",
         "Diabetes progression of real patients. A 90 % interval should "
         "contain 90 % of new targets. The intervals of these small networks, "
         f"as trained, contain {min(before):.0%} to {max(before):.0%} of "
-        f"{len(split.y_test)}. `kl.recalibration.regression.Conformal`, fitted "
-        f"to {half} of these patients and judged on the others, makes it "
+        f"{len(y)}. `kl.recalibration.regression.Conformal`, fitted to "
+        f"{len(y) // 2} of these patients and judged on the others, makes it "
         f"{min(after):.0%} to {max(after):.0%} (mean of {_HALVES} random "
         "halves).",
         [
@@ -247,31 +217,16 @@ def _interval_story(epochs, tick):
     )
 
 
-def _conformal(predict, split):
-    """Mean coverage and width of conformal intervals on random halves."""
-    random, x, y = np.random.default_rng(0), split.x_test, split.y_test
-    found = []
-    for _ in range(_HALVES):
-        held, new = np.array_split(random.permutation(len(y)), 2)
-        fitted = Conformal().fit_distribution(predict(x[held]), y[held])
-        found.append(_kept(fitted.calibrate(predict(x[new])), y[new]))
-    share, width = np.mean(found, axis=0).tolist()
-    return {"with Conformal": share, "mean width": width}
-
-
-def _wrong_digits():
-    """1,797 digits `(n, 8, 8)`, labels of which 15 % are wrong, true labels."""
+def _label_story(page, quick, tick):
+    """1,797 digits, with labels of which 15 % are wrong."""
     from sklearn.datasets import load_digits
 
     x, true = load_digits(return_X_y=True)
     rng = np.random.default_rng(0)
     moved = rng.random(len(true)) < 0.15
     y = np.where(moved, (true + rng.integers(1, 10, len(true))) % 10, true)
-    return x.reshape(-1, 8, 8), y, true
-
-
-def _label_story(page, quick, tick):
-    x, y, true = (a[: 300 if quick else None] for a in _wrong_digits())
+    used = slice(300 if quick else None)
+    x, y, true = x.reshape(-1, 8, 8)[used], y[used], true[used]
     network = train_for_audit(x, y, epochs=2 if quick else None)
     options = {"data_parameter": network.data_parameter, "title": TITLE}
     report = audit(network.model, x, y, page, **options)
@@ -286,7 +241,7 @@ def _label_story(page, quick, tick):
         "ranked": int(wrong[report.ranked()[:count]].sum()),
     }
     seen, predicted = show_inputs(x), report.label_issues["predicted_label"]
-    shown = suspects[:_SHOWN] if len(suspects) else report.ranked()[:_SHOWN]
+    shown = suspects if len(suspects) else report.ranked()
     return Part(
         "Wrong labels are found",
         f"{count} of {len(y):,} labels are wrong. The audit suspects "
@@ -297,7 +252,7 @@ def _label_story(page, quick, tick):
                 ["digit", "given label", "predicted", "truth"],
                 [
                     [seen.cell(i), str(y[i]), str(predicted[i]), str(true[i])]
-                    for i in shown.tolist()
+                    for i in shown[:_SHOWN_DIGITS].tolist()
                 ],
                 "The worst suspects",
             ),
@@ -310,12 +265,8 @@ def _label_story(page, quick, tick):
     )
 
 
-def _sparse_weights(quick, tick):
-    """Fifty weights of a line, five of which matter.
-
-    Returns the true weights, those learned without a regularizer, and those
-    learned with `MultiLasso`.
-    """
+def _weight_story(quick, tick):
+    """Fifty weights of a line, five of which matter."""
     random = np.random.default_rng(0)
     true = np.zeros((50, 1))
     true[::10, 0] = [1.5, -1.0, 2.0, 1.0, -1.5]
@@ -323,7 +274,7 @@ def _sparse_weights(quick, tick):
     y = (x @ true + random.normal(size=(200, 1))).astype("float32")
     # One epoch has many full batches, because each epoch costs Keras time.
     epochs, copies = (1, 5) if quick else (10, 100)
-    learned = {"true": true[:, 0]}
+    weights = {"true": true[:, 0]}
     regularizers = {"plain": None, "sparse": MultiLasso(num_examples=len(x))}
     for name, regularizer in regularizers.items():
         keras.utils.set_random_seed(0)
@@ -335,17 +286,9 @@ def _sparse_weights(quick, tick):
         model.compile(optimizer, loss=NormalLoss())
         rows = (np.tile(values, (copies, 1)) for values in (x, y))
         model.fit(*rows, len(x), epochs, shuffle=False, verbose=0)
-        learned[name] = dense.get_weights()[0][:, 0]
+        weights[name] = dense.get_weights()[0][:, 0]
         tick()
-    return learned
-
-
-def _weight_story(quick, tick):
-    weights = _sparse_weights(quick, tick)
-    error = {
-        name: float(np.sqrt(np.mean((values - weights["true"]) ** 2)))
-        for name, values in weights.items()
-    }
+    error = {k: _rmse(values, true[:, 0]) for k, values in weights.items()}
     most = 1.1 * np.abs(list(weights.values())).max()
     names = "number of the weight", "weight"
     chart = Chart((-1, 50), (-most, most), names, "True and learned weights")

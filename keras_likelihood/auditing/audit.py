@@ -3,6 +3,7 @@
 import os
 
 from keras_likelihood.auditing import inputs, judging
+from keras_likelihood.backend.columns import refuse_nan
 from keras_likelihood.layers.table_features import takes_missing
 from keras_likelihood.likelihoods import Softmax
 from keras_likelihood.pages.examples import as_names, show_inputs
@@ -112,7 +113,7 @@ def _classes(reading: Reading, task) -> int | None:
         raise ValueError(
             f"The likelihood {name} is one of {found}. Received: task={task!r}"
         )
-    inputs.refuse_nan(reading.prediction, "The model's predictions")
+    refuse_nan(reading.prediction, "The model's predictions")
     if found == "regression":
         if reading.is_real:
             return None

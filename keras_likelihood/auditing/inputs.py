@@ -3,6 +3,7 @@
 import keras
 import numpy as np
 
+from keras_likelihood.backend.columns import refuse_nan
 from keras_likelihood.reading.targets import as_labels
 
 TASKS = ("classification", "regression")
@@ -58,19 +59,6 @@ def as_arrays(x, y, missing: bool = False):
             part = np.where(np.isnan(part), 0, part)
         refuse_nan(part, "`y`" if part is y else "`x`")
     return x, y
-
-
-def refuse_nan(values, name: str) -> None:
-    """Refuses arrays `(n, ...)` with numbers that are not finite."""
-    # The sum is not finite if any entry is not; one pass, no mask.
-    if values.dtype.kind != "f" or np.isfinite(values.sum(dtype="float64")):
-        return
-    bad = ~np.isfinite(values.reshape(len(values), -1)).all(axis=1)
-    if bad.any():
-        raise ValueError(
-            f"{name} must be finite. Received: NaN or infinite values in "
-            f"{int(bad.sum())} example(s), the first at {int(bad.argmax())}"
-        )
 
 
 def fill_missing(x) -> np.ndarray:

@@ -1,6 +1,5 @@
 """Labels and targets judged by what a model says of them."""
 
-import csv
 import dataclasses
 import os
 
@@ -8,6 +7,7 @@ import keras
 import numpy as np
 
 from keras_likelihood.auditing import label_issues
+from keras_likelihood.backend.csv_files import write_csv
 from keras_likelihood.data_parameters import DataParameter
 from keras_likelihood.reading.reading import per_example
 from keras_likelihood.reading.targets import as_labels, as_targets
@@ -73,10 +73,7 @@ class AuditReport:
         """Writes `label_issues` with the index in front and `score` last."""
         columns = {"index": np.arange(len(self.scores)), **self.label_issues}
         columns["score"] = self.scores
-        cells = (values.tolist() for values in columns.values())
-        with open(path, "w", newline="", encoding="utf-8") as file:
-            rows = zip(*cells, strict=True)
-            csv.writer(file).writerows([columns, *rows])
+        write_csv(path, {k: values.tolist() for k, values in columns.items()})
 
     def label_issues_frame(self):
         """`label_issues` as a `pandas.DataFrame`; needs pandas."""
@@ -157,8 +154,7 @@ def judge_labels(reading, y, data_parameter) -> AuditReport:
     y = as_labels(y, reading.prediction.shape)
     # What an example learned of its own label would excuse it.
     shared = reading.without_data_parameters()
-    p = keras.ops.convert_to_numpy(shared.distribution().class_probabilities())
-    p = p.reshape(len(y), -1)
+    p = shared.distribution().class_probabilities().reshape(len(y), -1)
     nll = shared.nll(y)
     memory, temperature = learned_values(reading, data_parameter, len(y))
     if memory is not None:

@@ -79,6 +79,20 @@ def _number(cell):
         return np.nan
 
 
+def refuse_nan(values: np.ndarray, name: str, begin: int = 0) -> None:
+    """Raises an error if rows `(n, ...)`, counted from `begin`, have NaN."""
+    if values.dtype.kind != "f":
+        return
+    # Minimum and maximum are enough, and need no mask.
+    ends = values.min(initial=0), values.max(initial=0)
+    if not np.isfinite(ends).all():
+        bad = ~np.isfinite(values.reshape(len(values), -1)).all(axis=1)
+        raise ValueError(
+            f"{name} must be finite. Received: NaN or infinite values in "
+            f"{int(bad.sum())} row(s), the first at {begin + int(bad.argmax())}"
+        )
+
+
 def as_days(cells) -> np.ndarray:
     """Cells as days since 1970, `1.2.2024` in February; NaN without a date."""
     cells = np.asarray(cells)

@@ -18,6 +18,7 @@ from keras_likelihood.backend.columns import (
     is_missing,
     kind_of,
 )
+from keras_likelihood.backend.whole_files import replacing
 
 _MOST_LEVELS = 20
 """Largest number of different texts that a column of categories has."""
@@ -288,6 +289,15 @@ class CsvTable(CsvFile):
                 f"missing: {int(bad.sum())}, the first in row {row}: "
                 f"{str(cells[row])[:40]!r}"
             )
+
+
+def write_csv(path, columns: dict) -> None:
+    """Writes a table of columns by name, whole or not at all."""
+    with replacing(path) as temporary:
+        with open(temporary, "w", newline="", encoding="utf-8") as file:
+            writer = csv.writer(file)
+            writer.writerow(columns)
+            writer.writerows(zip(*columns.values(), strict=True))
 
 
 def _has_names(head):

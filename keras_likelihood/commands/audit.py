@@ -43,7 +43,6 @@ add_parser = outputs.new_command(
 
 
 def run(args) -> None:
-    """Runs the command."""
     default = "corrected.npz" if args.apply else "audit.html"
     args.output = args.output or default
     suffix = ".csv" if files.is_text_table(args.data) else ".npz"
@@ -82,8 +81,7 @@ def run(args) -> None:
         report, shown, args.output, args.top, title, data["y"], advice
     )
     if args.issues:
-        with replacing(args.issues) as temporary:
-            report.to_csv(temporary)
+        report.to_csv(args.issues)
     _print(report, args, command)
 
 

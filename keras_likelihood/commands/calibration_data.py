@@ -6,6 +6,7 @@ import pathlib
 import numpy as np
 
 from keras_likelihood import likelihoods
+from keras_likelihood.backend.columns import refuse_nan
 from keras_likelihood.backend.csv_files import CsvTable
 from keras_likelihood.commands import files
 from keras_likelihood.commands.tasks import ClassifierTask, RegressorTask
@@ -22,10 +23,28 @@ from keras_likelihood.recalibration.regression.regressor_graph import (
 
 def load_task(args):
     """Reads the data to fit to and the data to judge on."""
-    if not args.model:
-        return _task_of_arrays(args)
-    model, val, test = files.read_model_and_data(args)
-    return task_of_model(model, val, test, args)
+    if args.model:
+        model, val, test = files.read_model_and_data(args)
+        return task_of_model(model, val, test, args)
+    val, test = _load_outputs(args.data), None
+    if args.test:
+        test = _load_outputs(args.test)
+        needed, found = (
+            {name: a.shape[1:] for name, a in data.items() if name != "y"}
+            for data in (val, test)
+        )
+        if needed != found:
+            raise files.CommandError(
+                f"{args.test} must hold the arrays of {args.data}, with the "
+                f"shapes (n, ...), after n {needed}. Received: {found}"
+            )
+    if "logits" not in val:
+        return RegressorTask(_as_regressor(val), test and _as_regressor(test))
+    own, judged = (
+        data and {"features": None, **data, "own": data["logits"]}
+        for data in (val, test)
+    )
+    return ClassifierTask(own, judged, from_logits=not args.probabilities)
 
 
 def task_of_model(model, val, test, args):
@@ -80,30 +99,6 @@ def _outputs(graph, data):
         if graph.features is graph.prediction:
             found["features"] = None
     return found
-
-
-def _task_of_arrays(args):
-    """The task of outputs in files, which are logits or predictions."""
-    val, test = _load_outputs(args.data), None
-    if args.test:
-        test = _load_outputs(args.test)
-        needed, found = (
-            {name: a.shape[1:] for name, a in data.items() if name != "y"}
-            for data in (val, test)
-        )
-        if needed != found:
-            raise files.CommandError(
-                f"{args.test} must hold the arrays of {args.data}, with the "
-                f"shapes (n, ...), after n {needed}. Received: {found}"
-            )
-    if "logits" not in val:
-        return RegressorTask(_as_regressor(val), test and _as_regressor(test))
-    data = _as_classifier(val), test and _as_classifier(test)
-    return ClassifierTask(*data, from_logits=not args.probabilities)
-
-
-def _as_classifier(data):
-    return {"features": None, **data, "own": data["logits"]}
 
 
 def _as_regressor(data):
@@ -165,5 +160,5 @@ def _load_logits(path):
             f"{path}: a .csv must hold columns of logits, then the class "
             f"number. Received: {table.shape[1]} column(s). {file.note}"
         )
-    files.refuse_nan(path, "the table", table)
+    refuse_nan(table, f"{path}: the table")
     return {"logits": table[:, :-1], "y": table[:, -1]}

@@ -35,7 +35,6 @@ add_parser = outputs.new_command(
 
 
 def run(args) -> None:
-    """Runs the command."""
     outputs.check_files(args, "output")
     model, data, test = files.read_model_and_data(args)
     for path, found in ((args.data, data), (args.test, test or data)):

@@ -1,16 +1,11 @@
 """The parts of a checkup, one function for each."""
 
 import numpy as np
-from keras.ops import convert_to_numpy
 
 from keras_likelihood.auditing import audit
 from keras_likelihood.auditing.inputs import fill_missing
+from keras_likelihood.commands import detect
 from keras_likelihood.commands.audit import shown, worst_examples
-from keras_likelihood.commands.detect import (
-    describe_columns,
-    fit_detector,
-    strangest,
-)
 from keras_likelihood.commands.files import is_text_table
 from keras_likelihood.commands.outputs import shell, shell_on_data, unused
 from keras_likelihood.commands.recalibrate import gain, score_cells
@@ -193,7 +188,7 @@ def check_inputs(x, rows, names, task, args, on_round) -> Part:
         return Part(title, words, verdict="unknown")
     if not (np.ptp(table, axis=0) > 0).any():
         return Part(title, "All inputs are the same.", verdict="unknown")
-    detector = fit_detector(table, on_round, random_state=0)
+    detector = detect.fit_detector(table, on_round, random_state=0)
     scores = detector.decision_scores_
     middle = np.median(scores)
     spread = 1.4826 * np.median(np.abs(scores - middle))
@@ -203,7 +198,7 @@ def check_inputs(x, rows, names, task, args, on_round) -> Part:
         names = [*names, *(f"{names[i]} is missing" for i in np.where(gaps)[0])]
     else:
         names = [f"{source} {i}" for i in range(table.shape[1])]
-    found = strangest(detector, table, numbers, scores, names, _MOST)
+    found = detect.strangest(detector, table, numbers, scores, names, _MOST)
     count = int(far.sum())
     examples = _examples_table(
         "The strangest inputs",
@@ -211,7 +206,7 @@ def check_inputs(x, rows, names, task, args, on_round) -> Part:
         x,
         [row["row"] for row in found],
         [
-            [f"{row['score']:.3f}", describe_columns(row["columns"])]
+            [f"{row['score']:.3f}", detect.describe_columns(row["columns"])]
             for row in found
         ],
     )
@@ -305,9 +300,8 @@ def check_uncertainty(task, recalibrator, x, judged, names, args) -> Part:
 
 
 def _uncertain_numbers(task, recalibrator, x, judged, args):
-    ends = task.distribution(recalibrator).interval(0.9)
-    values = (*ends, task.judged_on["own"].prediction)
-    low, high, prediction = (np.ravel(convert_to_numpy(v)) for v in values)
+    low, high = map(np.ravel, task.distribution(recalibrator).interval(0.9))
+    prediction = np.ravel(task.judged_on["own"].as_numpy().prediction)
     width, y = high - low, np.ravel(task.judged_on["y"])
     order = np.argsort(-width, kind="stable")[:_MOST]
     narrow, middle, wide = np.quantile(width, [0.05, 0.5, 0.95])
@@ -316,7 +310,7 @@ def _uncertain_numbers(task, recalibrator, x, judged, args):
     groups = Table(columns, [], title)
     for rows in np.array_split(np.argsort(prediction, kind="stable"), 5):
         error = np.sqrt(np.mean((y - prediction)[rows] ** 2))
-        ends = prediction[rows[0]], prediction[rows[-1]]
+        ends = prediction[rows[[0, -1]]]
         cells = *ends, width[rows].mean(), error
         groups.rows.append([f"{value:.4g}" for value in cells])
     examples = _examples_table(
@@ -359,11 +353,7 @@ def check_training(model, data, args) -> Part:
         return Part(title, words, verdict="unknown")
     if not found:
         return Part(title, "Nothing suspicious was found.", verdict="good")
-    findings = []
-    for finding in found:
-        numbers = [f"{k}={shown(v)}" for k, v in finding.evidence.items()]
-        words = f"{finding.message} {finding.remedy} ({', '.join(numbers)})"
-        findings.append(words)
+    findings = [f"{f.message} {f.remedy} ({f.numbers})" for f in found]
     summary = f"{len(found)} finding(s): {', '.join(found.names)}."
     advice = "follow the advice of the diagnosis"
     command = _python(args, "print(kl.diagnose({}))")

@@ -29,7 +29,6 @@ add_parser = outputs.new_command(
 
 
 def run(args) -> None:
-    """Runs the command."""
     folder = pathlib.Path(args.output)
     try:
         folder.mkdir(parents=True, exist_ok=True)

@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from keras_likelihood.backend.csv_files import CsvTable
+from keras_likelihood.backend.columns import refuse_nan
+from keras_likelihood.backend.csv_files import CsvTable, write_csv
 from keras_likelihood.backend.extras import open_parquet
 from keras_likelihood.commands import files, outputs
 
@@ -54,7 +55,6 @@ add_parser = outputs.new_command(
 
 
 def run(args) -> None:
-    """Runs the command."""
     scores = pathlib.Path(args.data).with_suffix(".scores.csv")
     args.output = args.output or str(scores)
     outputs.check_files(args, "output", "save", "page")
@@ -77,7 +77,7 @@ def run(args) -> None:
             scores, rows, places = score_parts(*given, on_rows)
     found = {"row": range(count), "score": (f"{s:.6g}" for s in scores)}
     flags = scores > detector.threshold_
-    outputs.write_csv(args.output, found | {"outlier": flags.astype(int)})
+    write_csv(args.output, found | {"outlier": flags.astype(int)})
     if args.save:
         detector.save(args.save)
     some = rows, places, scores[places], table.names, args.top
@@ -190,44 +190,38 @@ class TableFile:
             self.names, self.notes = table.filled_names, table.notes
             self._read = table.chunks
         elif kind == ".parquet":
-            self._open_parquet()
+            file = open_parquet(self.path)
+            for field in file.schema_arrow:
+                if np.dtype(field.type.to_pandas_dtype()).kind not in "iuf":
+                    raise files.CommandError(
+                        f"{path}: every column must hold numbers. Received: "
+                        f"the column `{field.name}` of {field.type}"
+                    )
+            self.names = list(file.schema_arrow.names)
+            self._read = lambda: map(_float_rows, file.iter_batches(CHUNK_ROWS))
         elif kind == ".npz":
-            self._open_arrays()
+            found = files.read_arrays(self.path, (), ("X", "x"))
+            x = found.get("X", found.get("x", np.zeros(0)))
+            if x.ndim != 2 or x.dtype.kind not in files.NUMBERS:
+                received = f"shape {x.shape} of {x.dtype}"
+                raise files.CommandError(
+                    f"{path}: the file needs an array `X` or `x` that is a "
+                    f"table of numbers. Received: "
+                    f"{received if found else 'neither'}"
+                )
+            self.names = [f"column {i}" for i in range(x.shape[1])]
+            parts = range(CHUNK_ROWS, len(x), CHUNK_ROWS)
+            self._read = lambda: iter(np.split(x, parts))
         else:
             raise files.UsageError(
                 f"Data must be .npz, .csv or .parquet. Received: {path}"
             )
 
-    def _open_parquet(self):
-        file = open_parquet(self.path)
-        for field in file.schema_arrow:
-            if np.dtype(field.type.to_pandas_dtype()).kind not in "iuf":
-                raise files.CommandError(
-                    f"{self.path}: every column must hold numbers. Received: "
-                    f"the column `{field.name}` of {field.type}"
-                )
-        self.names = list(file.schema_arrow.names)
-        self._read = lambda: map(_float_rows, file.iter_batches(CHUNK_ROWS))
-
-    def _open_arrays(self):
-        found = files.read_arrays(self.path, (), ("X", "x"))
-        x = found.get("X", found.get("x", np.zeros(0)))
-        if x.ndim != 2 or x.dtype.kind not in files.NUMBERS:
-            received = f"shape {x.shape} of {x.dtype}" if found else "neither"
-            raise files.CommandError(
-                f"{self.path}: the file needs an array `X` or `x` that is a "
-                f"table of numbers. Received: {received}"
-            )
-        self.names = [f"column {i}" for i in range(x.shape[1])]
-        self._read = lambda: (
-            x[i : i + CHUNK_ROWS] for i in range(0, len(x), CHUNK_ROWS)
-        )
-
     def chunks(self) -> Iterator[np.ndarray]:
         """Parts of the table in their order, `(rows, columns)`, finite."""
         begin = 0
         for part in self._read():
-            files.refuse_nan(self.path, "the table", part, begin)
+            refuse_nan(part, f"{self.path}: the table", begin)
             begin += len(part)
             yield part
 
@@ -237,22 +231,15 @@ class TableFile:
         Each row has the same chance: those with the smallest random numbers
         stay. `random` is a NumPy generator.
         """
-        rows, keys, count = [], [], 0
+        rows, keys, count = np.empty((0, len(self.names))), np.empty(0), 0
         for part in self.chunks():
-            rows.append(part)
-            keys.append(random.random(len(part)))
+            rows = np.concatenate([rows, part])
+            keys = np.concatenate([keys, random.random(len(part))])
             count += len(part)
-            if sum(map(len, keys)) > 2 * most:
-                rows, keys = _smallest(rows, keys, most)
-        return _smallest(rows, keys, most)[0][0], count
-
-
-def _smallest(rows, keys, most):
-    rows, keys = np.concatenate(rows), np.concatenate(keys)
-    if len(keys) > most:
-        near = np.sort(np.argpartition(keys, most - 1)[:most])
-        rows, keys = rows[near], keys[near]
-    return [rows], [keys]
+            if len(keys) > most:
+                kept = np.sort(np.argpartition(keys, most - 1)[:most])
+                rows, keys = rows[kept], keys[kept]
+        return rows, count
 
 
 def _float_rows(batch):
@@ -277,9 +264,7 @@ def score_parts(detector, table, count: int, top: int, on_rows) -> tuple:
         order = np.argsort(-scores[places], kind="stable")[:top]
         places, rows, done = places[order], rows[order], end
         on_rows(done, count)
-    detector.threshold_ = float(np.quantile(scores, 1 - detector.contamination))
-    flags = detector.decision_scores_ > detector.threshold_
-    detector.labels_ = flags.astype("int64")
+    detector._set_threshold(scores)
     return scores, rows, places
 
 

@@ -11,7 +11,7 @@ import zipfile
 
 import numpy as np
 
-from keras_likelihood.backend.columns import as_texts
+from keras_likelihood.backend.columns import as_texts, refuse_nan
 from keras_likelihood.backend.csv_files import CsvTable
 
 
@@ -138,8 +138,8 @@ def read_examples(model, path, args) -> dict:
         labels, y = np.unique(cells, return_inverse=True)
         found.update(y=y, labels=labels.tolist())
     if not missing:
-        refuse_nan(path, "x", x)
-    refuse_nan(path, table.target, y)
+        refuse_nan(x, f"{path}: `x`")
+    refuse_nan(y, f"{path}: `{table.target}`")
     return found
 
 
@@ -159,7 +159,7 @@ def _read_for_estimator(model, path, args):
     found |= {"names": table.names, "table": table}
     if not hasattr(estimator, "classes_"):
         y = table.numbers(cells)
-        refuse_nan(path, table.target, y)
+        refuse_nan(y, f"{path}: `{table.target}`")
         return found | {"y": y}
     labels = list(map(str, as_texts(estimator.classes_)))
     given = list(map(str, as_texts(columns[table.target])))
@@ -245,23 +245,11 @@ def _checked(path, name, values, may_miss):
     if values.dtype.kind == "f":
         may_miss = may_miss and values.ndim == 2
         if not may_miss or np.isinf(values).any():
-            refuse_nan(path, name, values)
+            refuse_nan(values, f"{path}: `{name}`")
         if values.dtype.itemsize > 8:
             values = values.astype("float64")
     # Backends need numbers in the byte order of this machine.
     return values.astype(values.dtype.newbyteorder("="), copy=False)
-
-
-def refuse_nan(path, name, values, begin: int = 0):
-    """Raises an error if an array has NaN or infinite values."""
-    # Minimum and maximum are enough, and need no mask.
-    if np.isfinite(values.min()) and np.isfinite(values.max()):
-        return
-    bad = ~np.isfinite(values.reshape(len(values), -1)).all(axis=1)
-    raise CommandError(
-        f"{path}: `{name}` must be finite. Received: NaN or infinite values "
-        f"in {int(bad.sum())} row(s), the first at {begin + int(bad.argmax())}"
-    )
 
 
 _WIDTHS = ("units", "filters", "input_dim", "output_dim", "components")

@@ -32,7 +32,6 @@ add_parser = outputs.new_command(
 
 
 def run(args) -> None:
-    """Runs the command."""
     page = pathlib.Path(args.output).with_suffix(".html")
     args.report = args.report or str(page)
     outputs.check_files(args, "output", "report", suffix=".keras")

@@ -2,7 +2,6 @@
 
 import argparse
 import contextlib
-import csv
 import itertools
 import os
 import shlex
@@ -10,7 +9,6 @@ import stat
 import tempfile
 import textwrap
 
-from keras_likelihood.backend.whole_files import replacing
 from keras_likelihood.commands.files import UsageError
 
 
@@ -109,15 +107,6 @@ def unused(path: str) -> str:
     names = (f"{stem}_{number}{suffix}" for number in itertools.count(2))
     every = itertools.chain([path], names)
     return next(name for name in every if not os.path.lexists(name))
-
-
-def write_csv(path, columns: dict) -> None:
-    """Writes a table of columns by name, whole or not at all."""
-    with replacing(path) as temporary:
-        with open(temporary, "w", newline="") as file:
-            writer = csv.writer(file)
-            writer.writerow(columns)
-            writer.writerows(zip(*columns.values(), strict=True))
 
 
 def check_files(args, *outputs: str, suffix: str = "") -> None:

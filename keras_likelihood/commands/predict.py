@@ -5,6 +5,7 @@ import pathlib
 import numpy as np
 
 from keras_likelihood.backend.columns import as_texts
+from keras_likelihood.backend.csv_files import write_csv
 from keras_likelihood.commands import outputs
 from keras_likelihood.commands.files import load_model, regular_file
 
@@ -27,7 +28,6 @@ add_parser = outputs.new_command(
 
 
 def run(args) -> None:
-    """Runs the command."""
     new = pathlib.Path(args.data).with_suffix(".predictions.csv")
     output = args.output = args.output or str(new)
     outputs.check_files(args, "output")
@@ -42,7 +42,7 @@ def run(args) -> None:
         **_predict(model, cells, args),
         "unlike_training": map(" ".join, unlike),
     }
-    outputs.write_csv(output, columns)
+    write_csv(output, columns)
     count = sum(map(bool, unlike))
     args.console.say(
         f"Predicted {len(unlike)} row(s), of which {count} are unlike the "

@@ -11,8 +11,7 @@ from keras_likelihood.commands.console import printable
 
 METHODS = ["global", "linear", "features", "deep", "vector", "matrix"]
 METHODS += ["platt", "isotonic"]
-_WIDTH = 20
-"""Number of characters of a full bar."""
+_BAR_WIDTH = 20
 
 
 add_parser = outputs.new_command(
@@ -46,7 +45,6 @@ add_parser = outputs.new_command(
 
 
 def run(args) -> None:
-    """Runs the command."""
     is_folder = os.path.isdir(args.test or args.data)
     allowed = ".keras" if args.model else ".npy" if is_folder else ".npz"
     # A file has the suffix of what it holds; none is added.
@@ -182,8 +180,8 @@ def _print_diagram(console, task, before: list, after: list) -> None:
 
 def bar(share: float, mark: float) -> str:
     """A bar as long as the share, with a line at the mark."""
-    filled = round(share * _WIDTH)
-    empty = printable("·", ".") * (_WIDTH - filled)
+    filled = round(share * _BAR_WIDTH)
+    empty = printable("·", ".") * (_BAR_WIDTH - filled)
     cells = list(printable("█", "#") * filled + empty)
-    cells.insert(round(mark * _WIDTH), printable("│", "|"))
+    cells.insert(round(mark * _BAR_WIDTH), printable("│", "|"))
     return "".join(cells)

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from typing import ClassVar
 
 import numpy as np
-from keras.ops import convert_to_numpy
 
 from keras_likelihood import recalibration
 from keras_likelihood.commands.files import UsageError
@@ -27,6 +26,8 @@ class _Task:
     """
 
     METHODS: ClassVar[dict[str, str]]
+    OF_FEATURES: ClassVar[tuple] = ()
+    """Methods that cannot do without features."""
     _checked: Callable
     _fit: Callable
     _gap_by_chance: Callable
@@ -44,7 +45,10 @@ class _Task:
 
     def methods(self) -> dict:
         """Class names of the methods that these data allow."""
-        return {**self.METHODS, "auto": "Auto"}
+        has_features = self.fitted_to["features"] is not None
+        lost = () if has_features else self.OF_FEATURES
+        every = {**self.METHODS, "auto": "Auto"}
+        return {name: kind for name, kind in every.items() if name not in lost}
 
     def fit(self, method: str):
         """Returns the fitted recalibrator of a method."""
@@ -81,6 +85,7 @@ class ClassifierTask(_Task):
         "platt": "Platt",
         "isotonic": "Isotonic",
     }
+    OF_FEATURES = ("features", "deep")
     scores = ("NLL", "ECE", "accuracy")
     gap = "ECE"
     """The score that is close to zero for a calibrated model."""
@@ -89,12 +94,6 @@ class ClassifierTask(_Task):
     def _checked(self, y, logits):
         shape = logits.shape if logits.ndim > 1 else (*logits.shape, 1)
         return as_labels(y, shape).reshape(shape[:-1])
-
-    def methods(self) -> dict:
-        has_features = self.fitted_to["features"] is not None
-        lost = () if has_features else ("features", "deep")
-        every = super().methods().items()
-        return {name: kind for name, kind in every if name not in lost}
 
     def _fit(self, kind, data):
         given = data["own"], data["y"], data["features"]
@@ -218,26 +217,28 @@ class RegressorTask(_Task):
 
     def distribution(self, recalibrator):
         """The calibrated distribution, `None` if the model has no scale."""
-        data = self.judged_on
-        if recalibrator is None:
-            return data["own"] if data["has_scale"] else None
-        return recalibrator.calibrate(data["own"], features=data["features"])
+        found, data = self.judged_on["own"], self.judged_on
+        if recalibrator is not None:
+            found = recalibrator.calibrate(found, features=data["features"])
+        elif not data["has_scale"]:
+            return None
+        return found.as_numpy()
 
     def _targets(self, distribution):
         """Targets in the shape and type of the prediction, and their cdf."""
-        prediction = convert_to_numpy(distribution.prediction)
+        prediction = distribution.prediction
         y = np.reshape(self.judged_on["y"], prediction.shape)
         y = y.astype(prediction.dtype)
-        return y, np.clip(convert_to_numpy(distribution.cdf(y)).ravel(), 0, 1)
+        return y, np.clip(distribution.cdf(y).ravel(), 0, 1)
 
     def judge(self, recalibrator) -> dict:
         distribution = self.distribution(recalibrator)
         if distribution is None:
             return dict.fromkeys(self.scores, float("nan"))
         y, cdf = self._targets(distribution)
-        low, high = map(convert_to_numpy, distribution.interval(0.9))
+        low, high = distribution.interval(0.9)
         return {
-            "NLL": float(convert_to_numpy(distribution.nll(y)).mean()),
+            "NLL": float(distribution.nll(y).mean()),
             "CAL": functions.calibration_error(cdf),
             "in 90 % band": functions.interval_coverage(cdf, 0.9),
             "band width": float(np.mean(high - low)),
@@ -261,7 +262,4 @@ class RegressorTask(_Task):
 
     def write(self, recalibrator, path) -> None:
         """Writes the parameters of the distributions as an `.npz`."""
-        own = self.distribution(recalibrator)
-        names = ["prediction", *(p.name for p in type(own).parameters)]
-        values = {name: convert_to_numpy(getattr(own, name)) for name in names}
-        np.savez(path, **values)
+        np.savez(path, **self.distribution(recalibrator).values())

@@ -169,8 +169,13 @@ def compare(
     by_fold: dict = {name: [] for name in models}
     for held in _folds(len(y), folds, seed):
         kept = np.delete(every, held)
+        given = _take(x, kept), y[kept]
         for name, build in models.items():
-            model = _fitted(build, _take(x, kept), y[kept], fit or {})
+            if len(inspect.signature(build).parameters) == 2:
+                model = build(*given)
+            else:
+                model = build()
+                model.fit(*given, **{"verbose": 0, **(fit or {})})
             by_fold[name].append(average(score(model, held)))
     for name, scores in by_fold.items():
         columns = {k: np.array([s[k] for s in scores]) for k in scores[0]}
@@ -178,14 +183,6 @@ def compare(
         errors = {k: _standard_error(v) for k, v in columns.items()}
         found[name] = means, errors, columns["nll"]
     return _table(found)
-
-
-def _fitted(build, x, y, options):
-    if len(inspect.signature(build).parameters) == 2:
-        return build(x, y)
-    model = build()
-    model.fit(x, y, **{"verbose": 0, **options})
-    return model
 
 
 def _folds(count, folds, seed):

@@ -5,10 +5,7 @@ import numpy as np
 
 from keras_likelihood.likelihoods import Multivariate, Normal, Quantiles
 from keras_likelihood.likelihoods.output import match_target
-from keras_likelihood.metrics.functions import (
-    binned_error,
-    standard_normal_crps,
-)
+from keras_likelihood.metrics import functions
 from keras_likelihood.models import ConformalRegressor
 from keras_likelihood.reading import read_output
 from keras_likelihood.reading.stock_models import with_likelihood
@@ -46,8 +43,7 @@ def _of_numbers(distribution, y, known, interval):
     is_quantiles = isinstance(distribution, Quantiles)
     if known and not is_quantiles:
         # The composite likelihood of quantiles compares with no other.
-        dtype = keras.backend.standardize_dtype(prediction.dtype)
-        target = match_target(np.asarray(y, dtype), prediction)
+        target = match_target(np.asarray(y, prediction.dtype), prediction)
         found["nll"] = _rows(_numpy(distribution.nll(target)))
     y = _exact_targets(distribution, y)
     if interval is not None:
@@ -107,7 +103,7 @@ def crps(distribution, y):
     if isinstance(distribution, Normal):
         scale = _numpy(distribution.scale)
         z = (y - _numpy(distribution.prediction)) / scale
-        return scale * standard_normal_crps(z)
+        return scale * functions.standard_normal_crps(z)
     draws = np.sort(_numpy(distribution.sample(_DRAWS, seed=0)), axis=0)
     rank = np.arange(1, _DRAWS + 1).reshape(-1, *(1,) * y.ndim)
     # The sum is over all pairs of two different draws.
@@ -122,7 +118,7 @@ def average(values: dict) -> dict:
     if "rmse" in found:
         found["rmse"] = float(np.sqrt(found["rmse"]))
     if "ece" in found:
-        found["ece"] = binned_error(*values["ece"].T)
+        found["ece"] = functions.binned_error(*values["ece"].T)
     return found
 
 
@@ -137,7 +133,7 @@ def error_of_average(values: dict) -> dict:
         if name == "ece":
             random, n = np.random.default_rng(0), len(each)
             picks = random.integers(n, size=(50, n))
-            drawn = [binned_error(*each[pick].T) for pick in picks]
+            drawn = [functions.binned_error(*each[pick].T) for pick in picks]
             errors[name] = float(np.std(drawn))
     return errors
 

@@ -19,16 +19,20 @@ class Finding:
     evidence: dict
     remedy: str
 
-    def __str__(self):
-        numbers = ", ".join(
+    @property
+    def numbers(self) -> str:
+        """The evidence as text."""
+        return ", ".join(
             f"{name}={value:.3g}"
             if isinstance(value, float)
             else f"{name}={value}"
             for name, value in self.evidence.items()
         )
+
+    def __str__(self):
         return (
             f"{self.name}: {self.message}\n"
-            f"    evidence: {numbers}\n"
+            f"    evidence: {self.numbers}\n"
             f"    remedy: {self.remedy}"
         )
 

@@ -133,10 +133,10 @@ def _misfit(output):
     """Whether the central 50 % intervals contain half of the targets."""
     rows = slice(None, None, -(-len(output.y) // _MOST_ROWS))
     try:
-        cdf = output.distribution(rows).cdf(output.y[rows])
+        cdf = output.distribution()[rows].cdf(output.y[rows])
     except NotImplementedError:
         return
-    depth = np.abs(2 * keras.ops.convert_to_numpy(cdf) - 1)
+    depth = np.abs(2 * cdf - 1)
     inside = float(np.mean(depth <= 0.5))
     if depth.size < 50 or 0.15 <= inside <= 0.85:
         return

@@ -41,10 +41,7 @@ class OutlierDetector(BaseEstimator):
             )
         x = self._check(X, reset=True)
         self.decision_scores_ = self._fit(x)
-        self.threshold_ = float(
-            np.quantile(self.decision_scores_, 1 - self.contamination)
-        )
-        self.labels_ = self._to_labels(self.decision_scores_)
+        self._set_threshold(self.decision_scores_)
         return self
 
     def decision_function(self, X):  # noqa: N803
@@ -83,6 +80,10 @@ class OutlierDetector(BaseEstimator):
     def fit_predict(self, X, y=None):  # noqa: N803
         """Fits, and returns `labels_`."""
         return self.fit(X).labels_
+
+    def _set_threshold(self, scores):
+        self.threshold_ = float(np.quantile(scores, 1 - self.contamination))
+        self.labels_ = self._to_labels(self.decision_scores_)
 
     def _to_labels(self, scores):
         return (scores > self.threshold_).astype("int64")

@@ -178,7 +178,17 @@ class ScaleDetector(OutlierDetector):
         z, excess = self._standardise(x)
         small = z.shape[1] <= _FEW_COLUMNS
         with one_thread() if small else contextlib.nullcontext():
-            self._train(z, random)
+            self.model_ = self._build(z.shape[1], random)
+            rows, rounds = self._rounds(z, random)
+            self.history_ = self.model_.fit(
+                rows,
+                rows,
+                batch_size=self.batch_size,
+                epochs=rounds,
+                shuffle=False,
+                callbacks=list(self.callbacks),
+                verbose="auto" if self.verbose else 0,
+            ).history
         return self._predict(z) + excess
 
     def _score(self, x):
@@ -195,19 +205,6 @@ class ScaleDetector(OutlierDetector):
         rows = np.pad(z, [(0, -len(z) % _BLOCK), (0, 0)])
         _, scale = self.model_.predict(rows, batch_size=_SCORE_ROWS, verbose=0)
         return np.log(scale[: len(z), 0].astype("float64"))
-
-    def _train(self, z, random):
-        self.model_ = self._build(z.shape[1], random)
-        z, rounds = self._rounds(z, random)
-        self.history_ = self.model_.fit(
-            z,
-            z,
-            batch_size=self.batch_size,
-            epochs=rounds,
-            shuffle=False,
-            callbacks=list(self.callbacks),
-            verbose="auto" if self.verbose else 0,
-        ).history
 
     def _rounds(self, z, random):
         """Rows of a round in random order, and how many rounds to train."""
@@ -226,13 +223,15 @@ class ScaleDetector(OutlierDetector):
         decoded = self._reconstruct(noisy, units, dropout_seed)
         h = dense(self.scale_units, "tanh")(noisy)
         h = dense(self.scale_units, "tanh")(h)
-        options: dict = {
-            "dimension": "scalar",
-            "constraint": Exp(),
-            "name": "scale",
-        }
-        scale = PredictedParameter("laplace", "scale", units, **options)(h)
-        model = LikelihoodModel(inputs, (decoded, scale))
+        scale = PredictedParameter(
+            "laplace",
+            "scale",
+            units,
+            dimension="scalar",
+            constraint=Exp(),
+            name="scale",
+        )
+        model = LikelihoodModel(inputs, (decoded, scale(h)))
         for layer in model.layers:
             if isinstance(layer, keras.layers.Dense):
                 # JAX would compile a sampler for every shape.

@@ -46,12 +46,9 @@ class ScoreDetector(OutlierDetector):
         return x
 
     def _fit(self, x):
-        return self._log_parameter(x, training=True)
+        return self._score(x, training=True)
 
-    def _score(self, x):
-        return self._log_parameter(x, training=False)
-
-    def _log_parameter(self, x, training):
+    def _score(self, x, training=False):
         reading = read_output(self.model, x, batch_size=self.batch_size)
         if reading.likelihood is None:
             raise ValueError(

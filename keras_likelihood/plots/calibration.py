@@ -2,11 +2,7 @@
 
 import numpy as np
 
-from keras_likelihood.metrics.functions import (
-    calibration_error,
-    expected_calibration_error,
-    top_class,
-)
+from keras_likelihood.metrics import functions
 
 _BLUE, _GREY, _RED, _PALE = "#2b6cb0", "#a0aec0", "#c05621", "#e2e8f0"
 _COLOURS = (_RED, _BLUE, "#2f855a", "#6b46c1")
@@ -30,7 +26,7 @@ def plot_reliability(y_true, probabilities, *, bins=15, title=None, axes=None):
     Returns:
         The Matplotlib figure.
     """
-    right, confidence = top_class(y_true, probabilities)
+    right, confidence = functions.top_class(y_true, probabilities)
     if axes is None:
         axes = _new_axes(1)[0]
     diagram, histogram = axes
@@ -46,7 +42,7 @@ def plot_reliability(y_true, probabilities, *, bins=15, title=None, axes=None):
     diagram.vlines(belief, rate, belief, color=_RED, alpha=0.35, linewidth=4)
     style = {"fmt": "o", "markersize": 4, "elinewidth": 1, "capsize": 2}
     diagram.errorbar(belief, rate, bars, color=_BLUE, **style)
-    ece = expected_calibration_error(y_true, probabilities, bins=bins)
+    ece = functions.expected_calibration_error(y_true, probabilities, bins=bins)
     words = f"ECE {ece:.3f}\naccuracy {right.mean():.3f}"
     place = {"transform": diagram.transAxes, "verticalalignment": "top"}
     diagram.text(0.04, 0.95, words, **place)
@@ -136,7 +132,8 @@ def plot_calibration_curve(cdf_values, *, axes=None):
     for colour, (title, values) in zip(_COLOURS, curves.items(), strict=False):
         ordered = np.sort(np.ravel(values))
         share = np.searchsorted(ordered, p, side="right") / len(ordered)
-        label = f"{title}  CAL {calibration_error(ordered):.4f}".strip()
+        cal = functions.calibration_error(ordered)
+        label = f"{title}  CAL {cal:.4f}".strip()
         axes.plot(p, share, color=colour, label=label)
     axes.legend(frameon=False, loc="upper left")
     names = {"xlabel": "predicted frequency", "ylabel": "observed frequency"}

@@ -1,7 +1,6 @@
 """A trained model as symbolic prediction, parameters and features."""
 
 import contextlib
-import functools
 from collections.abc import Iterator
 
 import keras
@@ -55,10 +54,8 @@ class ModelGraph:
             one = kind.likelihood
             if one in (Softmax, Bernoulli):
                 # Several classifiers are one.
-                pooled = functools.partial(
-                    serving.PooledLogits, one.name(), kind.components
-                )
-                self._end_in(one, lambda known: pooled(**known))
+                args = one.name(), kind.components
+                self._end_in(one, lambda k: serving.PooledLogits(*args, **k))
 
     def _end_in(self, likelihood, layer_of, *first):
         """Becomes a classifier that ends in a layer of its parameters."""
@@ -83,8 +80,11 @@ class ModelGraph:
         plain = issubclass(law, Softmax | Bernoulli)
         ordered = hasattr(law, "class_probabilities") and not plain
         if ordered and self.prediction.shape[-1] == 1:
-            logits_of = functools.partial(serving.ClassLogits, law.name())
-            self._end_in(Softmax, logits_of, self.prediction)
+            self._end_in(
+                Softmax,
+                lambda known: serving.ClassLogits(law.name(), known),
+                self.prediction,
+            )
         self._refuse_regressor()
         kind = None if self.likelihood else endings.kind_of(self.prediction)
         if from_logits is None:

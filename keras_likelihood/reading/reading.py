@@ -172,22 +172,15 @@ class Reading:
         """The parameter of this name, or `None`."""
         return next((p for p in self.parameters if p.name == name), None)
 
-    def distribution(self, rows=slice(None)) -> Likelihood:
-        """The likelihood around the predictions of these rows."""
-        count = len(self.prediction)
-        values = {
-            p.name: p.values[rows]
-            if np.ndim(p.values) and len(p.values) == count > 1
-            else p.values
-            for p in self.parameters
-        }
-        return self.likelihood(self.prediction[rows], **values)
+    def distribution(self) -> Likelihood:
+        """The likelihood around the predictions, of NumPy arrays."""
+        values = {p.name: p.values for p in self.parameters}
+        return self.likelihood(self.prediction, **values).as_numpy()
 
     def nll(self, y) -> np.ndarray:
         """Mean negative log-likelihood of each example's targets, `(n,)`."""
         fitted = self.distribution()
         nll = fitted.nll(match_target(y, fitted.prediction))
-        nll = keras.ops.convert_to_numpy(nll)
         return nll.reshape(len(nll), -1).mean(axis=1)
 
 

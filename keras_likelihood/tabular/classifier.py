@@ -3,7 +3,6 @@
 import dataclasses
 from typing import Any
 
-import keras
 import numpy as np
 from sklearn.base import ClassifierMixin
 from sklearn.utils import check_array
@@ -84,7 +83,7 @@ class Classifier(ClassifierMixin, TableEstimator):
         return places.argsort().argsort()[y]
 
     def _judge(self, held, y):
-        p = keras.ops.convert_to_numpy(held.class_probabilities())
+        p = held.class_probabilities()
         issues = find_label_issues(y, p)
         found = np.flatnonzero(issues["is_label_issue"])
         found = found[np.argsort(issues["label_quality"][found])]

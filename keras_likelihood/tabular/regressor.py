@@ -2,7 +2,6 @@
 
 import dataclasses
 
-import keras
 import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.utils import check_array
@@ -84,10 +83,8 @@ class Regressor(RegressorMixin, TableEstimator):
 
     def _judge(self, held, y):
         y = y[:, None]
-        nll, cdf, prediction = (
-            keras.ops.convert_to_numpy(values)[:, 0]
-            for values in (held.nll(y), held.cdf(y), held.mean())
-        )
+        values = held.nll(y), held.cdf(y), held.mean()
+        nll, cdf, prediction = (found[:, 0] for found in values)
         self.held_out_ |= {"nll": nll, "cdf": cdf, "prediction": prediction}
         error = np.mean((prediction - y[:, 0]) ** 2)
         return {

@@ -1,6 +1,7 @@
 """Which likelihood a target has."""
 
 import numpy as np
+from scipy import stats
 
 from keras_likelihood import likelihoods
 from keras_likelihood.likelihoods import Likelihood
@@ -24,14 +25,9 @@ def likelihood_of(y: np.ndarray) -> str:
     if y.min() > 0 and y.max() < 1:
         return "beta"
     if y.min() > 0 and y.max() > 100 * y.min():
-        if abs(_skewness(np.log(y))) < 0.5 * abs(_skewness(y)):
+        if abs(stats.skew(np.log(y))) < 0.5 * abs(stats.skew(y)):
             return "log_normal"
     return "student_t"
-
-
-def _skewness(values):
-    away = values - values.mean()
-    return np.mean(away**3) / max(np.mean(away**2) ** 1.5, 1e-300)
 
 
 def checked_likelihood(likelihood, y) -> type[Likelihood]:

@@ -110,49 +110,37 @@ def train(model, x, y, weight, out, budget: Budget, random, on_round):
                 y_now = indexed(y_now, index=now)
             yield x[now], y_now, weights[now]
 
-    def held_out_nll():
+    def values():
+        return map(keras.ops.convert_to_numpy, model.trainable_variables)
+
+    rounds = min(_ROUNDS, budget.epochs)
+    best = np.full(len(members), np.inf)
+    kept = [v.copy() for v in values()]
+
+    def keep_best(epoch, logs):
         outputs = predict_rows(model, x[judged])
         nll = model.loss.distribution(outputs).nll(targets[judged])
         nll = keras.ops.convert_to_numpy(nll)
         nll = np.where(np.isfinite(nll), nll, 1e30)
-        return np.average(nll, axis=0, weights=counted)
+        nll = np.average(nll, axis=0, weights=counted)
+        better = nll < best
+        best[better] = nll[better]
+        for old, new in zip(kept, values(), strict=True):
+            old[better] = new[better]
+        on_round(epoch + 1, rounds)
 
-    rounds = min(_ROUNDS, budget.epochs)
-    keep_best = _KeepBest(held_out_nll, lambda done: on_round(done, rounds))
     together = model.steps_per_execution
     calls = budget.epochs * budget.steps_per_epoch / together
     model.fit(
         batches(np.random.default_rng(random.integers(2**31))),
         epochs=rounds,
         steps_per_epoch=math.ceil(calls / rounds) * together,
-        callbacks=[keep_best],
+        callbacks=[keras.callbacks.LambdaCallback(on_epoch_end=keep_best)],
         shuffle=False,
         verbose=0,
     )
-
-
-class _KeepBest(keras.callbacks.Callback):
-    """Lets each member end with its best epoch, the lowest by `judge`."""
-
-    def __init__(self, judge, on_end):
-        super().__init__()
-        self._judge, self._on_end = judge, on_end
-        self._best, self._kept = np.inf, []
-
-    def on_epoch_end(self, epoch, logs=None):
-        found = self._judge()
-        variables = self.model.trainable_variables
-        now = list(map(keras.ops.convert_to_numpy, variables))
-        self._kept = self._kept or [value.copy() for value in now]
-        for old, new in zip(self._kept, now, strict=True):
-            old[found < self._best] = new[found < self._best]
-        self._best = np.minimum(self._best, found)
-        self._on_end(epoch + 1)
-
-    def on_train_end(self, logs=None):
-        variables = self.model.trainable_variables
-        for variable, value in zip(variables, self._kept, strict=True):
-            variable.assign(value)
+    for variable, value in zip(model.trainable_variables, kept, strict=True):
+        variable.assign(value)
 
 
 def predict_rows(model, x):
@@ -167,9 +155,10 @@ def out_of_fold(likelihood, outputs, chosen: np.ndarray) -> Any:
     members = _members([v[rows, chosen] for v in (prediction, *parameters)])
     loss = loss_of(likelihood)
     if len(members) == 1:
-        return loss.distribution(members[0])
+        return loss.distribution(members[0]).as_numpy()
     together = MemberOutputs(loss.likelihood)(members)
-    return EnsembleLoss(loss, len(members)).distribution(together)
+    joint = EnsembleLoss(loss, len(members)).distribution(together)
+    return joint.as_numpy()
 
 
 def joined(model, likelihood) -> LikelihoodModel:

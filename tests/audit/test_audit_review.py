@@ -92,7 +92,7 @@ def test_clicks_filter_and_export(page, tmp_path):
     const field = document.getElementById("controls").elements.decision;
     const shown = [...field.options].map((o) => {
       field.value = o.value;
-      field.dispatchEvent(new Event("input"));
+      field.dispatchEvent(new Event("input", { bubbles: true }));
       return all("#suspected tbody tr").length;
     });
     told.push(shown, location.hash);

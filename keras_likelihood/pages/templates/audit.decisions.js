@@ -55,7 +55,7 @@ function put(pairs) {
   for (const node of made.values()) if (changed.has(node.row.index)) node.update();
   updateLarge();
   remember();
-  if (state.decision === "") report();
+  if (!state.decision) report();
   else draw();
 }
 

@@ -1,5 +1,4 @@
 const PAGE_SIZE = 24;
-const scoreName = data.columns[SCORE].name;
 const HEADINGS = {
   suspected: classes ? "Suspected label errors" : "Suspected bad targets",
   highest: "Highest scores",
@@ -7,37 +6,35 @@ const HEADINGS = {
 };
 const byValue = (column) => (a, b) => a.values[column] - b.values[column];
 const SORTS = {
-  "": ["as ranked", null],
-  score: [`${scoreName}, highest first`, (a, b) => byValue(SCORE)(b, a)],
-  "score-up": [`${scoreName}, lowest first`, byValue(SCORE)],
-  quality: ["quality, lowest first", (a, b) => a.quality - b.quality],
-  label: [classes ? "given label" : "target", byValue(GIVEN)],
-  predicted: [classes ? "predicted label" : "prediction", byValue(PREDICTED)],
-  index: ["index", (a, b) => a.index - b.index],
+  score: (a, b) => byValue(SCORE)(b, a),
+  "score-up": byValue(SCORE),
+  quality: (a, b) => a.quality - b.quality,
+  label: byValue(GIVEN),
+  predicted: byValue(PREDICTED),
+  index: (a, b) => a.index - b.index,
 };
-const NOTHING = {
-  label: "", predicted: "", text: "", suspected: "", sort: "", decision: "",
-};
-let state = { ...NOTHING };
+const form = byId("controls");
+// What the form says, by the name of the control.
+let state = {};
 // The number of the page of each section, from 0.
 const pages = {};
 
 function passes(row) {
   const words = [row.index, shown(row, GIVEN), shown(row, PREDICTED), row.unusual, row.text];
-  const wanted = (name, value) => state[name] === "" || value === state[name];
+  const wanted = (name, value) => !state[name] || value === state[name];
   return (
     wanted("label", String(row.values[GIVEN])) &&
     wanted("predicted", String(row.values[PREDICTED])) &&
     wanted("decision", decisionOn(row) ?? "undecided") &&
-    (state.suspected === "" || row.suspected) &&
-    (state.text === "" || words.join(" ").toLowerCase().includes(state.text.toLowerCase()))
+    (!state.suspected || row.suspected) &&
+    (!state.text || words.join(" ").toLowerCase().includes(state.text.toLowerCase()))
   );
 }
 
 // The examples of a section that pass the filters, in their order.
 function chosen(name) {
   const rows = data.sections[name].map((at) => data.rows[at]).filter(passes);
-  const order = SORTS[state.sort][1];
+  const order = SORTS[state.sort];
   return order ? rows.sort((a, b) => order(a, b) || a.index - b.index) : rows;
 }
 
@@ -135,47 +132,14 @@ function report() {
   byId("undo").disabled = !undoable.length;
 }
 
-const select = (pairs) => element("select", {}, ...pairs.map((pair) => option(...pair)));
-
-function control(name, caption, input) {
-  const check = input.type === "checkbox";
-  input.name = name;
-  input.addEventListener("input", () => {
-    state[name] = check ? (input.checked ? "1" : "") : input.value;
-    remember();
-    drawFirst();
-  });
-  return check
-    ? element("label", "check", input, caption)
-    : element("label", {}, caption, input);
+function show() {
+  state = Object.fromEntries(new FormData(form));
+  drawFirst();
 }
 
-function controls() {
-  const form = byId("controls");
-  form.addEventListener("submit", (event) => event.preventDefault());
-  if (classes) {
-    const names = [["", "any"], ...data.labels.map((name, at) => [at, name])];
-    form.append(control("label", "Given label", select(names)));
-    form.append(control("predicted", "Predicted label", select(names)));
-  }
-  const hints = ["index"];
-  if (classes) hints.push("label");
-  if (data.features.length) hints.push("unusual feature");
-  if (has("text")) hints.push("text");
-  const text = element("input", { type: "search", placeholder: hints.join(", ") });
-  const sorts = Object.entries(SORTS).map(([key, [name]]) => [key, name]);
-  const choices = ["undecided", "wrong", "right", "unsure"].map((name) => [name, name]);
-  form.append(
-    control("decision", "Decision", select([["", "all"], ...choices])),
-    control("text", "Text", text),
-    control("sort", "Sort by", select(sorts)),
-    control("suspected", "Suspected only", element("input", { type: "checkbox" })),
-    button({}, "Reset", () => {
-      state = { ...NOTHING };
-      remember();
-      show();
-    }),
-  );
+function filter() {
+  show();
+  remember();
 }
 
 // The address holds the filters, so that a link shows what its sender saw.
@@ -187,35 +151,35 @@ function remember() {
 
 function recall() {
   const wanted = new URLSearchParams(location.hash.slice(1));
-  for (const name of Object.keys(NOTHING)) state[name] = wanted.get(name) || "";
-  if (!Object.hasOwn(SORTS, state.sort)) state.sort = "";
+  for (const input of form.querySelectorAll("input, select")) {
+    const value = wanted.get(input.name) || "";
+    if (input.type === "checkbox") input.checked = value !== "";
+    else input.value = value;
+    // Anyone can write an address.
+    if (input.selectedIndex < 0) input.value = "";
+  }
   return wanted.get("decided");
 }
 
-function show() {
-  for (const input of byId("controls").querySelectorAll("input, select")) {
-    if (input.type === "checkbox") input.checked = state[input.name] !== "";
-    else input.value = state[input.name];
-  }
-  drawFirst();
-}
-
-controls();
 const address = recall();
 stored((store) => read(store.getItem(STORE)));
 if (!isStored) read(address);
 show();
+form.addEventListener("submit", (event) => event.preventDefault());
+form.addEventListener("input", filter);
+byId("clear").addEventListener("click", () => {
+  form.reset();
+  filter();
+});
 byId("export").addEventListener("click", download);
 byId("undo").addEventListener("click", takeBack);
 document.addEventListener("keydown", onKey);
 window.addEventListener("hashchange", () => {
   const decided = recall();
-  if (!isStored) {
-    if (decided) read(decided);
-    remember();
-  }
+  if (!isStored && decided) read(decided);
   show();
-  byId("controls").scrollIntoView();
+  if (!isStored) remember();
+  form.scrollIntoView();
 });
 // Another window may show the same page.
 window.addEventListener("storage", (event) => {
