@@ -12,6 +12,7 @@ import keras_likelihood as kl
 from keras_likelihood import constraints, layers, likelihoods
 from keras_likelihood.likelihoods.output import split_output
 from tests import contracts
+from tests.batches import Repeated
 from tests.contracts import FEATURES, UNITS
 
 LIKELIHOODS = contracts.LIKELIHOODS
@@ -311,7 +312,7 @@ def test_a_hidden_layer_lets_the_scale_bend(rng):
         head = layers.ScaleHead(1, isolated=True, hidden_units=hidden_units)
         model = kl.LikelihoodModel(inputs, head(inputs))
         model.compile(keras.optimizers.Adam(0.03), loss=kl.losses.NormalLoss())
-        model.fit(x, y, batch_size=400, epochs=150, verbose=0)
+        model.fit(Repeated(150, x, y), verbose=0)
         return model.predict(np.float32([[-2.0], [0.0], [2.0]]), verbose=0)[1]
 
     left, middle, right = scales(8)[:, 0]

@@ -1,6 +1,7 @@
 """`keras-likelihood detect` as a user runs it."""
 
 import csv
+import functools
 
 import numpy as np
 import pytest
@@ -34,7 +35,9 @@ def write_csv(path, x, header=None):
     return str(path)
 
 
-def test_csv_to_scores_and_flags(tmp_path, capsys):
+def test_csv_to_scores_and_flags(tmp_path, capsys, monkeypatch):
+    quick = functools.partial(PCAScale, steps=200)
+    monkeypatch.setattr(outliers, "PCAScale", quick)
     data = write_csv(tmp_path / "data.csv", table(), ["a", "b", "c"])
     saved = tmp_path / "detector.zip"
     arguments = ["detect", data, "--contamination", "0.05"]

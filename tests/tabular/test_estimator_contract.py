@@ -31,8 +31,8 @@ FAILS = {
 
 @parametrize_with_checks(
     [
-        kl.tabular.Regressor(members=2, epochs=12, random_state=0),
-        kl.tabular.Classifier(members=2, epochs=12, random_state=0),
+        kl.tabular.Regressor(members=2, epochs=4, random_state=0),
+        kl.tabular.Classifier(members=2, epochs=4, random_state=0),
     ],
     expected_failed_checks=lambda estimator: FAILS,
 )

@@ -1,6 +1,7 @@
 """`keras-likelihood fit` and `predict`, from files to files."""
 
 import csv
+import functools
 import json
 import re
 import shlex
@@ -84,8 +85,12 @@ def test_classes_from_table_to_predictions(folder, capsys):
 
 
 @pytest.mark.few(0)
-def test_other_commands_read_the_table_as_the_model_does(folder, capsys):
+def test_other_commands_read_the_table_as_the_model_does(
+    folder, capsys, monkeypatch
+):
     pytest.importorskip("jinja2")
+    quick = functools.partial(kl.outliers.PCAScale, steps=20)
+    monkeypatch.setattr(kl.outliers, "PCAScale", quick)
     fit = "--members 2 --epochs 6 --output a.keras"
     found = run(f"fit 'my table.csv' --target dear {fit}", capsys)
     assert found["report"] == "a.html" and (folder / "a.html").exists()
