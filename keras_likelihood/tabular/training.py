@@ -118,7 +118,7 @@ def train(model, x, y, weight, out, budget: Budget, random, on_round):
     kept = [v.copy() for v in values()]
 
     def keep_best(epoch, logs):
-        outputs = predict_rows(model, x[judged])
+        outputs = model.predict_on_batch(x[judged])
         nll = model.loss.distribution(outputs).nll(targets[judged])
         nll = keras.ops.convert_to_numpy(nll)
         nll = np.where(np.isfinite(nll), nll, 1e30)
