@@ -298,7 +298,8 @@ class LikelihoodModel(LikelihoodStep):
         ```
 
         Args:
-            x, **kwargs: as for `predict`.
+            x: inputs, as for `predict`.
+            **kwargs: passed on to `predict`.
         """
         losses = self._compiled.by_key
         if not losses:
