@@ -3,6 +3,7 @@
 import concurrent.futures
 
 import keras
+import numpy as np
 from keras import ops
 
 from keras_likelihood.backend.compiled import compiled
@@ -138,6 +139,11 @@ class GradientFold:
 
         count = ops.shape(keras.tree.flatten(batches)[0])[0]
         return ops.fori_loop(0, count, add, (total, draws))
+
+
+def zeros(shape):
+    """A total to begin with. JAX compiles `ops.zeros` for each shape."""
+    return ops.convert_to_tensor(np.zeros(shape, "float32"))
 
 
 def _shapes(batches):

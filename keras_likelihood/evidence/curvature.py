@@ -24,7 +24,7 @@ class Curvature:
     right: np.ndarray | None = None
     factor: float = 1.0
     # Scaled copies have the same eigenvectors, and finding them is the work.
-    _known: dict = dataclasses.field(default_factory=dict, repr=False)
+    _known: list = dataclasses.field(default_factory=list, repr=False)
 
     def scaled(self, factor: float) -> "Curvature":
         """The same curvature for `factor` times as many rows of data."""
@@ -38,10 +38,10 @@ class Curvature:
     def _eigen(self):
         """Eigenvalues and vectors of each side; no vectors of a diagonal."""
         if not self._known:
-            for i, side in enumerate(self._sides):
+            for side in self._sides:
                 found = (side, None) if side.ndim == 1 else np.linalg.eigh(side)
-                self._known[i] = np.maximum(found[0], 0.0), found[1]
-        return list(self._known.values())
+                self._known.append((np.maximum(found[0], 0.0), found[1]))
+        return self._known
 
     @property
     def values(self):

@@ -8,7 +8,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_likelihood.backend.gradients import GradientFold
+from keras_likelihood.backend.gradients import GradientFold, zeros
 from keras_likelihood.evidence.curvature import (
     LARGEST_MATRIX,
     Curvature,
@@ -154,7 +154,7 @@ class FisherInformation:
         if size < 4:
             # One by one no products of two examples blur the sum.
             batches, size = count, 1
-        total = [_zeros(w.shape) for w in self._weights]
+        total = [_no_products(w.shape) for w in self._weights]
         return total, stacked(rows, batches, size)
 
     def _score(self, rows):
@@ -213,13 +213,9 @@ def stacked(rows, batches: int, size: int):
     )
 
 
-def _zeros(shape):
-    # JAX compiles `ops.zeros` for each shape.
-    return [
-        ops.convert_to_tensor(np.zeros(side, "float32"))
-        for n in matrix_shape(shape)
-        for side in [(n, n) if n <= LARGEST_MATRIX else (n,)]
-    ]
+def _no_products(shape):
+    sides = matrix_shape(shape)
+    return [zeros((n, n) if n <= LARGEST_MATRIX else n) for n in sides]
 
 
 def _add_products(total, gradients, values):

@@ -8,7 +8,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_likelihood.backend.gradients import GradientFold
+from keras_likelihood.backend.gradients import GradientFold, zeros
 from keras_likelihood.evidence.fisher import FisherInformation
 from keras_likelihood.regularizers.noise_prior import learned_noise
 from keras_likelihood.regularizers.rules import Evidence, HeldOut
@@ -39,7 +39,7 @@ class Measurements:
         self._fisher = outcomes and FisherInformation(
             model, weights, outcomes, self._noise_scale, seed
         )
-        self._gradients = [_zeros(w.shape) for w in weights]
+        self._gradients = [zeros(w.shape) for w in weights]
         self._rows: Any = None
         self._batches: Any = None
         self._latest: Any = None
@@ -109,7 +109,7 @@ class Measurements:
         """Slopes of zero, and the gradients of the measurement before."""
         shapes = [tuple(w.regularizer.log_scale.shape) for w in self._weights]
         shapes += [(1,) * len(v.shape) for v in self._noise]
-        return [*map(_zeros, shapes)], self._gradients
+        return [*map(zeros, shapes)], self._gradients
 
     def _held_out_loss(self, rows):
         model, x = self._model, rows["x"]
@@ -122,11 +122,10 @@ class Measurements:
     def _add_slopes(self, total, gradients, values):
         slopes, before = total
         gradients = [ops.cast(g, "float32") for g in gradients]
-        products = [*before, *gradients[len(before) :]]
+        products, found = list(gradients), []
         for i, weight in enumerate(self._weights):
             pull = weight.regularizer.pull(ops.cast(values[i], "float32"))
             products[i] = 0.5 * (before[i] + gradients[i]) * pull
-        found = []
         for slope, product in zip(slopes, products, strict=True):
             axes = [i for i, n in enumerate(slope.shape) if n == 1]
             found.append(slope + ops.sum(product, axis=axes, keepdims=True))
@@ -136,8 +135,3 @@ class Measurements:
         noise = learned_noise(self._model)
         value = 1.0 if noise is None else noise.latest
         return float(np.exp(np.mean(np.log(value))))
-
-
-def _zeros(shape):
-    # JAX compiles `ops.zeros` for each shape.
-    return ops.convert_to_tensor(np.zeros(shape, "float32"))
