@@ -111,12 +111,15 @@ class GradientFold:
         pool.shutdown(wait=False)
 
     def _arguments(self, total, batches):
-        draws, current, others = keras.tree.map_structure(
-            ops.stop_gradient, (self._seed.state, self._weights, self._state)
-        )
-        return total, draws, current, others, batches
+        # A tree of variables would be copied before each is read.
+        held = self._seed.state, *self._weights, *self._state
+        return total, [ops.convert_to_tensor(v) for v in held], batches
 
-    def _fold_batches(self, total, draws, current, others, batches):
+    def _fold_batches(self, total, held, batches):
+        draws, *held = map(ops.stop_gradient, held)
+        current = held[: len(self._weights)]
+        others = held[len(self._weights) :]
+
         def add(i, carried):
             total, draws = carried
             inputs = keras.tree.map_structure(

@@ -39,7 +39,10 @@ class Measurements:
         self._fisher = outcomes and FisherInformation(
             model, weights, outcomes, self._noise_scale, seed
         )
-        self._gradients = [zeros(w.shape) for w in weights]
+        shapes = [tuple(w.regularizer.log_scale.shape) for w in weights]
+        shapes += [(1,) * len(v.shape) for v in self._noise]
+        # Slopes of zero, and the gradients of the measurement before.
+        self._start = [*map(zeros, shapes)], [zeros(w.shape) for w in weights]
         self._rows: Any = None
         self._batches: Any = None
         self._latest: Any = None
@@ -72,7 +75,7 @@ class Measurements:
     def prepare(self, rules: list):
         """Begins to compile, while the training step is compiled."""
         if any(isinstance(r, HeldOut) for r in rules) and self.has_held_out:
-            self._slopes.prepare(self._start(), next(self._batches))
+            self._slopes.prepare(self._start, next(self._batches))
         if any(isinstance(r, Evidence) for r in rules) and self.has_curvature:
             self._fisher.prepare(self._rows.draw(self._examples))
 
@@ -84,9 +87,10 @@ class Measurements:
         """
         if self._found_at != step:
             self._found_at, before = step, self._latest
-            self._latest, self._gradients = self._slopes(
-                self._start(), next(self._batches)
+            self._latest, gradients = self._slopes(
+                self._start, next(self._batches)
             )
+            self._start = self._start[0], gradients
             self._found = before and [
                 ops.convert_to_numpy(s).astype("float64") for s in before
             ]
@@ -104,12 +108,6 @@ class Measurements:
 
     def _index(self, weight):
         return next(i for i, w in enumerate(self._weights) if w is weight)
-
-    def _start(self):
-        """Slopes of zero, and the gradients of the measurement before."""
-        shapes = [tuple(w.regularizer.log_scale.shape) for w in self._weights]
-        shapes += [(1,) * len(v.shape) for v in self._noise]
-        return [*map(zeros, shapes)], self._gradients
 
     def _held_out_loss(self, rows):
         model, x = self._model, rows["x"]
