@@ -210,15 +210,21 @@ def take_networks(lines):
         "grid": "L2 by grid",
         "AdamW": "AdamW",
     }
-    for line in lines:
-        name = line["set"]
-        found["rows"][name] = line["rows"]
-        found["best"].setdefault(name, []).append(line["best"])
-        methods = found["scores"].setdefault(name, {})
-        for key, label in labels.items():
-            scores = methods.setdefault(label, {"nll": [], "error": []})
-            for kind, values in scores.items():
-                values.append(round(line[key][kind], 4))
+    for name in dict.fromkeys(line["set"] for line in lines):
+        runs = [line for line in lines if line["set"] == name]
+        found["rows"][name] = runs[0]["rows"]
+        found["best"][name] = [run["best"] for run in runs]
+        fixed = [key for key in runs[0] if key.startswith("80 %")]
+        lowest = min(fixed, key=lambda k: np.mean([r[k]["nll"] for r in runs]))
+        strength = lowest.removeprefix("80 %, ")
+        columns = labels | {lowest: f"L2 {strength}, rows of HeldOut"}
+        found["scores"][name] = {
+            label: {
+                kind: [round(run[key][kind], 4) for run in runs]
+                for kind in ("nll", "error")
+            }
+            for key, label in columns.items()
+        }
     return found
 
 

@@ -9,8 +9,8 @@ not shown itself, only what comes out of it: it draws a stored result.
 
 MyST-NB would start a process for each page, and each would import the
 backend anew: minutes for two dozen pages. Here all pages share the process
-of the build, as they do in sphinx-gallery. The same blocks run in the tests,
-on every backend. Every page can be had as a notebook as well.
+of the build, as they do in sphinx-gallery. On other backends than TensorFlow
+the tests run the same blocks. Every page can be had as a notebook as well.
 """
 
 import contextlib

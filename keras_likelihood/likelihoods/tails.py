@@ -10,6 +10,7 @@ _SMALLEST = 1e-37
 """Replaces a probability of 0, which has no logarithm."""
 EMPTY = -1e30
 """Logarithm of the probability of an empty tail. It has a gradient."""
+_ROOT = math.sqrt(0.5)
 
 
 def safe_log(p):
@@ -18,31 +19,32 @@ def safe_log(p):
 
 
 def log_normal_cdf(z):
-    """Logarithm of the standard normal distribution function.
+    """Logarithm of the standard normal distribution function."""
+    right = ops.log1p(-0.5 * ops.erfc(_ROOT * clip(z, -1.0, math.inf)))
+    return ops.where(z > 0, right, _log_left_tail(z))
 
-    Far out on the left it is an asymptotic series in `1 / z^2`.
-    """
+
+def _log_left_tail(z):
+    """The same for `z <= 0`: far out an asymptotic series in `1 / z^2`."""
     far = -20.0 if ops.dtype(z) == "float64" else -10.0
-    root = math.sqrt(0.5)
     # No selected value equals the bound, because a tie would halve its
     # gradient.
-    left = ops.log(0.5 * ops.erfc(-root * clip(z, far - 1, 1.0)))
-    right = ops.log1p(-0.5 * ops.erfc(root * clip(z, -1.0, math.inf)))
+    near = ops.log(0.5 * ops.erfc(-_ROOT * clip(z, far - 1, 1.0)))
     x = clip(z, -1e15, far + 1)
     u = 1 / ops.square(x)
     series = 1.0
     for factor in (11, 9, 7, 5, 3, 1):
         series = 1 - factor * u * series
     tail = ops.log(series) - ops.log(-x) - 0.5 * math.log(2 * math.pi)
-    tail = tail - 0.5 * ops.square(x)
-    return ops.where(z > 0, right, ops.where(z > far, left, tail))
+    return ops.where(z > far, near, tail - 0.5 * ops.square(x))
 
 
 def normal_log_quantile(log_p):
     """The `z <= 0` whose lower tail has the logarithm `log_p <= log(1/2)`.
 
     Newton's method starts from formula 26.2.23 of Abramowitz and Stegun, whose
-    error is below 5e-4. The last step gives the gradient.
+    error is below 5e-4. It is below 1e-6 after a step and below 1e-12 after
+    two. The last step gives the gradient.
     """
     is_end = log_p == -math.inf
     log_p = ops.where(is_end, math.log(0.25), log_p)
@@ -50,9 +52,9 @@ def normal_log_quantile(log_p):
     above = 2.515517 + t * (0.802853 + t * 0.010328)
     below = 1 + t * (1.432788 + t * (0.189269 + t * 0.001308))
     z = above / below - t
-    for _ in range(4 if ops.dtype(log_p) == "float64" else 3):
+    for _ in range(3 if ops.dtype(log_p) == "float64" else 2):
         z = ops.stop_gradient(z)
-        value = log_normal_cdf(z)
+        value = _log_left_tail(z)
         slope = ops.exp(-0.5 * z * z - ops.stop_gradient(value))
         z = z - (value - log_p) * math.sqrt(2 * math.pi) / slope
     return ops.where(is_end, -math.inf, z)
