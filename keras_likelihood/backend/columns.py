@@ -53,15 +53,19 @@ def has_value(cells: np.ndarray) -> np.ndarray:
     return np.array([text is not None for text in as_texts(cells)], bool)
 
 
-def as_texts(cells) -> list[str | None]:
-    """Cells as texts, whole numbers without decimals, `None` where missing."""
-    texts = []
+def as_words(cells) -> list[str]:
+    """Cells as texts, whole numbers without decimals."""
+    words = []
     for cell in np.asarray(cells).tolist():
         if isinstance(cell, float) and cell.is_integer():
             cell = int(cell)
-        text = str(cell).strip()
-        texts.append(None if is_missing(text) else text)
-    return texts
+        words.append(str(cell).strip())
+    return words
+
+
+def as_texts(cells) -> list[str | None]:
+    """Cells as texts, as `as_words`, but `None` where missing."""
+    return [None if is_missing(word) else word for word in as_words(cells)]
 
 
 def as_numbers(cells) -> np.ndarray:
