@@ -150,8 +150,7 @@ class NumberTable:
         for at, (name, values) in enumerate(zip(names, cells, strict=True)):
             if name == self.target:
                 continue
-            numbers, levels = as_numbers(values), []
-            kind = kind_of(values, numbers)
+            kind, levels = kind_of(values), []
             if kind == "text":
                 levels = sorted({text for text in as_texts(values) if text})
             left_out = ""
@@ -172,7 +171,7 @@ class NumberTable:
             if kind == "date":
                 said["Encoded"].append(f"{name} (a date, in days)")
             else:
-                self._note_unreadable(name, values, numbers)
+                self._note_unreadable(name, values)
             read = column.encode(values)
             if np.isnan(read).any():
                 said["With missing values"].append(name)
@@ -182,8 +181,8 @@ class NumberTable:
                 more = f" and {len(of) - 8} more" if len(of) > 8 else ""
                 self.notes.append(f"{words}: {', '.join(of[:8])}{more}")
 
-    def _note_unreadable(self, name, cells, numbers):
-        bad = has_value(cells) & ~np.isfinite(numbers)
+    def _note_unreadable(self, name, cells):
+        bad = has_value(cells) & ~np.isfinite(as_numbers(cells))
         if bad.any():
             row = int(bad.argmax())
             self.notes.append(

@@ -1,20 +1,12 @@
 """Reads files of unknown origin: archives, arrays, tables and models."""
 
 import contextlib
-import os
 import pathlib
-import stat
-import traceback
 import zipfile
 
 import numpy as np
 
-from keras_likelihood.backend.columns import (
-    as_numbers,
-    as_texts,
-    as_words,
-    refuse_nan,
-)
+from keras_likelihood.backend.columns import as_numbers, as_words, refuse_nan
 from keras_likelihood.backend.table_files import NumberTable, is_text_table
 
 
@@ -33,15 +25,10 @@ class UsageError(CommandError):
 def regular_file(path) -> pathlib.Path:
     """The path of a file. Raises an error if it is missing or empty."""
     path = pathlib.Path(path)
-    try:
-        found = os.stat(path)
-    except OSError as error:
-        raise UsageError(f"There is no such file: {path}") from error
-    if not stat.S_ISREG(found.st_mode):
-        raise UsageError(
-            f"{path}: a file is needed. Received: a folder or device"
-        )
-    if found.st_size == 0:
+    if not path.is_file():
+        received = "a folder or device" if path.exists() else "no such file"
+        raise UsageError(f"{path}: a file is needed. Received: {received}")
+    if not path.stat().st_size:
         raise CommandError(f"{path}: the file is empty")
     return path
 
@@ -65,16 +52,22 @@ def _check_archive(path, kind: str) -> None:
 
 
 @contextlib.contextmanager
-def _refusing(words):
-    """Turns any error into a command error with these words."""
+def _refusing(words, *others):
+    """Turns any error but `others` into a command error with these words."""
     try:
         yield
-    except (CommandError, MemoryError):
+    except (CommandError, MemoryError, *others):
         raise
     except Exception as error:
         # The type of error depends on the fault, the backend and the version.
         fault = f"{type(error).__name__}: {error}"
         raise CommandError(f"{words} ({fault})") from error
+
+
+def running(model_path, data_path):
+    """A context in which the model is run on these data."""
+    words = f"{data_path}: the model {model_path} cannot be run on `x`"
+    return _refusing(words, ValueError, OSError)
 
 
 NUMBERS = "biuf"
@@ -97,52 +90,40 @@ def read_examples(model, path, args) -> dict:
     missing = model is None or takes_missing(model)
     if not is_text_table(path):
         return read_arrays(path, ("x", "y"), missing=missing)
+    estimator, target = None, args.target or ""
     if missing and model is not None:
-        return _read_for_estimator(model, path, args)
-    table = NumberTable(path, args.target or "")
-    x, cells = table.read()
-    notes = [f"The labels are the column `{table.target}`", *table.notes]
-    for note in notes:
-        args.console.say(f"{note}.")
-    y = as_numbers(cells)
-    found = {"x": x, "y": y, "names": table.names, "table": table}
-    if np.isnan(y).mean() > 0.5:
-        labels, y = np.unique(as_words(cells), return_inverse=True)
-        found.update(y=y, labels=labels.tolist())
-    if not missing:
-        refuse_nan(x, f"{path}: `x`")
-    refuse_nan(y, f"{path}: `{table.target}`")
-    return found
+        from keras_likelihood import tabular
+        from keras_likelihood.reading.tables import read_file
 
-
-def _read_for_estimator(model, path, args):
-    from keras_likelihood import tabular
-    from keras_likelihood.reading.tables import read_file
-
-    estimator = tabular.load(model)
-    columns = read_file(path)
-    x = estimator.encode(columns)
-    known = [column.name for column in estimator.columns_]
-    rest = [name for name in columns if name not in known]
-    target = args.target or (rest[0] if len(rest) == 1 else "")
+        estimator, columns = tabular.load(model), read_file(path)
+        known = [column.name for column in estimator.columns_]
+        rest = [name for name in columns if name not in known]
+        target = target or (rest[0] if len(rest) == 1 else "")
     table = NumberTable(path, target)
     args.console.say(f"The labels are the column `{table.target}`.")
-    shown, cells = table.read()
-    found = {"x": x, "columns": known, "shown": shown}
-    found |= {"names": table.names, "table": table}
-    if not hasattr(estimator, "classes_"):
-        y = as_numbers(cells)
+    x, cells = table.read()
+    y, words = as_numbers(cells), as_words(cells)
+    found = {"x": x, "y": y, "names": table.names, "table": table}
+    labels = list(getattr(estimator, "classes_", ()))
+    if estimator is None:
+        for note in table.notes:
+            args.console.say(f"{note}.")
+        labels = sorted(set(words)) if np.isnan(y).mean() > 0.5 else []
+        if not missing:
+            refuse_nan(x, f"{path}: `x`")
+    else:
+        found |= {"x": estimator.encode(columns), "shown": x, "columns": known}
+    if not labels:
         refuse_nan(y, f"{path}: `{table.target}`")
-        return found | {"y": y}
-    labels = list(map(str, as_texts(estimator.classes_)))
-    given = list(map(str, as_texts(columns[table.target])))
+        return found
+    labels = as_words(labels)
     numbers = {label: number for number, label in enumerate(labels)}
-    if unknown := sorted(set(given) - numbers.keys()):
+    if unknown := sorted(set(words) - numbers.keys()):
         raise CommandError(
             f"{path}: the labels must be classes of the model: "
             f"{', '.join(labels[:20])}. Received: {', '.join(unknown[:5])}"
         )
-    y = np.array([numbers[label] for label in given])
+    y = np.array([numbers[word] for word in words])
     return found | {"y": y, "labels": labels}
 
 
@@ -178,8 +159,8 @@ def read_arrays(path, required, optional=(), missing: bool = False) -> dict:
     """
     _check_archive(path, ".npz")
     words = (
-        f"{path}: the file is damaged, or it has pickled arrays, which are "
-        "refused because loading them may run any code"
+        f"{path}: the file is damaged, or its pickled arrays are refused, "
+        "because loading them may run any code"
     )
     with _refusing(words), np.load(path, allow_pickle=False) as file:
         if not set(file) >= set(required):
@@ -230,21 +211,3 @@ def load_model(path):
             f"Received: {type(model).__name__}"
         )
     return model
-
-
-@contextlib.contextmanager
-def running(model_path, data_path):
-    """Turns any error of the model on these data into a command error."""
-    try:
-        yield
-    except (CommandError, ValueError, OSError, MemoryError):
-        raise
-    except Exception as error:
-        *_, (innermost, _) = traceback.walk_tb(error.__traceback__)
-        module = innermost.f_globals.get("__name__", "")
-        if module.startswith("keras_likelihood"):
-            raise
-        raise CommandError(
-            f"{data_path}: the model {model_path} cannot be run on `x` "
-            f"({type(error).__name__}: {error})"
-        ) from error
