@@ -5,6 +5,7 @@ import itertools
 
 import keras
 import numpy as np
+from keras.layers import Dense
 from markupsafe import Markup
 
 from keras_likelihood.auditing import audit, train_for_audit
@@ -20,7 +21,15 @@ from keras_likelihood.regularizers import MultiLasso
 
 TITLE = "Digits with wrong labels (keras_likelihood demo)"
 """The title of the page of digits, by which the command recognises it."""
-_COLORS = ("before", "after", "third")
+_RobustHead = functools.partial(
+    RobustRhoHead, conditioning={"shape": "global", "scale": "predicted"}
+)
+_LOSSES = {
+    "squared error": (Dense, keras.losses.MeanSquaredError, "before"),
+    "normal, predicted scale": (ScaleHead, NormalLoss, "after"),
+    "robust rho, learned shape": (_RobustHead, RobustRhoLoss, "third"),
+}
+"""Last layer, loss, and the class of its lines in figures."""
 _HALVES = 10
 """Number of random halves of patients for calibration."""
 _SHOWN_DIGITS = 12
@@ -60,20 +69,14 @@ def _regressors(x, y, epochs, tick):
 
     `tick` is called after each training.
     """
-    shared = {"shape": "global", "scale": "predicted"}
-    robust = functools.partial(RobustRhoHead, conditioning=shared)
     models = {}
-    for name, head, loss in (
-        ("squared error", keras.layers.Dense, "mse"),
-        ("normal, predicted scale", ScaleHead, NormalLoss()),
-        ("robust rho, learned shape", robust, RobustRhoLoss()),
-    ):
+    for name, (head, loss, _) in _LOSSES.items():
         keras.utils.set_random_seed(0)
         inputs = keras.Input(x.shape[1:])
-        hidden = keras.layers.Dense(32, activation="relu")(inputs)
-        hidden = keras.layers.Dense(32, activation="relu")(hidden)
+        hidden = Dense(32, activation="relu")(inputs)
+        hidden = Dense(32, activation="relu")(hidden)
         model = models[name] = LikelihoodModel(inputs, head(1)(hidden))
-        model.compile(keras.optimizers.Adam(0.005), loss=loss)
+        model.compile(keras.optimizers.Adam(0.005), loss=loss())
         stop = keras.callbacks.EarlyStopping(
             patience=25, restore_best_weights=True
         )
@@ -97,31 +100,20 @@ def _predict(model, x):
 def _kept(distribution, y):
     """Share of targets in the 90 % intervals, and their mean width."""
     low, high = distribution.interval(0.9)
-    inside = float(np.mean((low <= y) & (y <= high)))
-    return inside, float(np.mean(high - low))
-
-
-def _scores(distribution, y, truth):
-    inside, width = _kept(distribution, y)
-    return {
-        "RMSE": _rmse(distribution.prediction, truth),
-        "NLL": float(np.mean(distribution.nll(y))),
-        "in 90 % interval": inside,
-        "mean width": width,
-    }
+    return np.mean((low <= y) & (y <= high)), np.mean(high - low)
 
 
 def _rmse(found, truth):
     return float(np.sqrt(np.mean((found - truth) ** 2)))
 
 
-def _table(scores, title=""):
+def _table(scores):
     columns = ["loss", *next(iter(scores.values()))]
     rows = [
         [loss, *(f"{value:.3f}" for value in row.values())]
         for loss, row in scores.items()
     ]
-    return Table(columns, rows, title)
+    return Table(columns, rows)
 
 
 def _curve_story(epochs, tick):
@@ -143,9 +135,15 @@ def _curve_story(epochs, tick):
     models = _regressors(x, y, epochs, tick)
     line = np.linspace(-2, 2, 100, dtype="float32")[:, None]
     scores, figures = {}, []
-    for css, (loss, model) in zip(_COLORS, models.items(), strict=True):
-        found = _predict(model, x_test)
-        scores[loss] = _scores(found, y_test, true_curve(x_test))
+    for loss, model in models.items():
+        found, css = _predict(model, x_test), _LOSSES[loss][-1]
+        inside, width = _kept(found, y_test)
+        scores[loss] = {
+            "RMSE": _rmse(found.prediction, true_curve(x_test)),
+            "NLL": float(np.mean(found.nll(y_test))),
+            "in 90 % interval": inside,
+            "mean width": width,
+        }
         found = _predict(model, line)
         ends = np.clip([end[:, 0] for end in found.interval(0.9)], -3, 6)
         chart = Chart((-2, 2), (-3, 6), ("x", "y"), f"The curve under {loss}")
@@ -178,27 +176,22 @@ def _interval_story(epochs, tick):
     x, y = x.astype("float32"), y.astype("float32")
     models = _regressors(x[train], y[train], epochs, tick)
     x, y = x[test], y[test]
-    scores, mended, curves = {}, {}, {}
-    for css, (loss, model) in zip(_COLORS, models.items(), strict=True):
-        found, kept = _predict(model, x), []
-        scores[loss] = _scores(found, y, y)
-        curves[css] = coverage_curve(found.cdf(y).clip(0, 1))
+    scores, curves, names = {}, {}, {}
+    for loss, model in models.items():
+        found, css, kept = _predict(model, x), _LOSSES[loss][-1], []
+        curves[css], names[css] = coverage_curve(found.cdf(y).clip(0, 1)), loss
         random = np.random.default_rng(0)
         for _ in range(_HALVES):
             held, new = np.array_split(random.permutation(len(y)), 2)
             fitted = Conformal().fit_distribution(found[held], y[held])
             kept.append(_kept(fitted.calibrate(found[new]), y[new]))
-        share, width = np.mean(kept, axis=0).tolist()
-        mended[loss] = {
-            "as trained": scores[loss]["in 90 % interval"],
-            "with Conformal": share,
-            "mean width": width,
-        }
+        columns = "as trained", "width", "with Conformal", "new width"
+        values = *_kept(found, y), *np.mean(kept, axis=0)
+        scores[loss] = dict(zip(columns, values, strict=True))
     before, after = (
-        [row[name] for row in mended.values()]
+        [row[name] for row in scores.values()]
         for name in ("as trained", "with Conformal")
     )
-    names = dict(zip(_COLORS, models, strict=True))
     return Part(
         "How well intervals keep their promise",
         "Diabetes progression of real patients. A 90 % interval should "
@@ -210,10 +203,9 @@ def _interval_story(epochs, tick):
         "halves).",
         [
             reliability(curves, "promised", "observed, as trained", names),
-            _table(mended, "Share of new targets inside of 90 % intervals"),
-            _table(scores, "As trained"),
+            _table(scores),
         ],
-        numbers={"before": scores, "mended": mended},
+        numbers=scores,
     )
 
 
@@ -232,21 +224,15 @@ def _label_story(page, quick, tick):
     report = audit(network.model, x, y, page, **options)
     tick()
     wrong, suspects = y != true, report.suspects()
-    count = int(wrong.sum())
-    numbers = {
-        "examples": len(y),
-        "wrong": count,
-        "suspected": report.num_issues,
-        "hits": int(wrong[suspects].sum()),
-        "ranked": int(wrong[report.ranked()[:count]].sum()),
-    }
+    count, hits = int(wrong.sum()), int(wrong[suspects].sum())
+    ranked = int(wrong[report.ranked()[:count]].sum())
     seen, predicted = show_inputs(x), report.label_issues["predicted_label"]
     shown = suspects if len(suspects) else report.ranked()
     return Part(
         "Wrong labels are found",
         f"{count} of {len(y):,} labels are wrong. The audit suspects "
-        f"{numbers['suspected']}, of which {numbers['hits']} are wrong. Of "
-        f"the {count} labels it ranks worst, {numbers['ranked']} are wrong.",
+        f"{report.num_issues}, of which {hits} are wrong. Of the {count} "
+        f"labels it ranks worst, {ranked} are wrong.",
         [
             Table(
                 ["digit", "given label", "predicted", "truth"],
@@ -261,7 +247,7 @@ def _label_story(page, quick, tick):
                 "person marks them as right or wrong.</p>"
             ).format(page.name),
         ],
-        numbers=numbers,
+        numbers={"wrong": count, "suspected": len(suspects), "hits": hits},
     )
 
 
@@ -279,7 +265,7 @@ def _weight_story(quick, tick):
     for name, regularizer in regularizers.items():
         keras.utils.set_random_seed(0)
         inputs = keras.Input((50,))
-        dense = keras.layers.Dense(1, kernel_regularizer=regularizer)
+        dense = Dense(1, kernel_regularizer=regularizer)
         model = LikelihoodModel(inputs, dense(inputs))
         decay = keras.optimizers.schedules.CosineDecay(0.05, copies * epochs)
         optimizer = keras.optimizers.Adam(decay, beta_2=0.99)

@@ -8,6 +8,8 @@ import re
 import numpy as np
 
 from keras_likelihood.auditing.inputs import as_numpy
+from keras_likelihood.backend.columns import as_number
+from keras_likelihood.likelihoods.checks import check_argument
 from keras_likelihood.reading.targets import as_labels
 
 DECISIONS = ("right", "wrong", "unsure")
@@ -125,11 +127,8 @@ def _read_row(row, given, classes):
     """Index of an example, whether its label is wrong, the label or `None`."""
     index, decision = _whole(row, "index", len(given)), row["decision"].lower()
     own = given[index]
-    if decision not in DECISIONS:
-        raise ValueError(
-            f"`decision` must be one of {DECISIONS}. "
-            f"Received: {row['decision'][:40]!r}"
-        )
+    shown, allowed = row["decision"][:40], f"one of {DECISIONS}"
+    check_argument("decision", shown, decision in DECISIONS, allowed)
     if classes and row["given"] and _whole(row, "given", classes) != own:
         raise ValueError(
             f"example {index} has the label {own}. "
@@ -137,7 +136,9 @@ def _read_row(row, given, classes):
         )
     if not row["label"]:
         return index, decision == "wrong", None
-    label = _whole(row, "label", classes) if classes else _number(row["label"])
+    label = (
+        _whole(row, "label", classes) if classes else as_number(row["label"])
+    )
     if classes is None and (own.size > 1 or not np.isfinite(label)):
         raise ValueError(
             "`label` must be a finite number, and empty for an example of "
@@ -157,18 +158,9 @@ def _read_row(row, given, classes):
 
 
 def _whole(row, name, count):
-    value = _number(row[name])
+    value = as_number(row[name])
     # A spreadsheet may have written 3 as 3.0.
-    if not (value == np.floor(value) and 0 <= value < count):
-        raise ValueError(
-            f"`{name}` must be a whole number from 0 to {count - 1}. "
-            f"Received: {row[name][:40]!r}"
-        )
+    fits = value == np.floor(value) and 0 <= value < count
+    allowed = f"a whole number from 0 to {count - 1}"
+    check_argument(name, row[name][:40], fits, allowed)
     return int(value)
-
-
-def _number(text):
-    try:
-        return float(text)
-    except ValueError:
-        return np.nan

@@ -4,6 +4,7 @@ import keras
 import numpy as np
 
 from keras_likelihood.backend.columns import refuse_nan
+from keras_likelihood.likelihoods.checks import check_argument
 from keras_likelihood.reading.targets import as_labels
 
 TASKS = ("classification", "regression")
@@ -14,15 +15,11 @@ LARGEST = 1e15
 
 def check_options(task, **counts) -> None:
     """Refuses an unknown task, and numbers that are not whole and >= 1."""
-    if task not in (None, *TASKS):
-        raise ValueError(
-            f"`task` must be one of {TASKS} or None. Received: {task!r}"
-        )
+    is_known = task in (None, *TASKS)
+    check_argument("task", task, is_known, f"one of {TASKS} or None")
     for name, value in counts.items():
-        if int(value) != value or value < 1:
-            raise ValueError(
-                f"`{name}` must be a whole number >= 1. Received: {value}"
-            )
+        fits = int(value) == value and value >= 1
+        check_argument(name, value, fits, "a whole number >= 1")
 
 
 def as_numpy(values) -> np.ndarray:

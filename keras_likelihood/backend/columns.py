@@ -23,7 +23,7 @@ _FIRST = 1000
 """Dates must be among the first texts, because reading texts is slow."""
 
 
-def kind_of(cells: np.ndarray, numbers: np.ndarray) -> str:
+def kind_of(cells: np.ndarray) -> str:
     """What a column holds: `"number"`, `"date"`, `"text"` or `"nothing"`."""
     if cells.dtype.kind == "M":
         return "nothing" if np.isnat(cells).all() else "date"
@@ -31,7 +31,7 @@ def kind_of(cells: np.ndarray, numbers: np.ndarray) -> str:
     enough = _ENOUGH * held.sum()
     if not held.any():
         return "nothing"
-    if (~np.isnan(numbers)).sum() >= enough:
+    if (~np.isnan(as_numbers(cells))).sum() >= enough:
         return "number"
     different = dict.fromkeys(text for text in as_texts(cells) if text)
     first = _dates(list(itertools.islice(different, _FIRST)))
@@ -53,15 +53,19 @@ def has_value(cells: np.ndarray) -> np.ndarray:
     return np.array([text is not None for text in as_texts(cells)], bool)
 
 
-def as_texts(cells) -> list[str | None]:
-    """Cells as texts, whole numbers without decimals, `None` where missing."""
-    texts = []
+def as_words(cells) -> list[str]:
+    """Cells as texts, whole numbers without decimals."""
+    words = []
     for cell in np.asarray(cells).tolist():
         if isinstance(cell, float) and cell.is_integer():
             cell = int(cell)
-        text = str(cell).strip()
-        texts.append(None if is_missing(text) else text)
-    return texts
+        words.append(str(cell).strip())
+    return words
+
+
+def as_texts(cells) -> list[str | None]:
+    """Cells as texts, as `as_words`, but `None` where missing."""
+    return [None if is_missing(word) else word for word in as_words(cells)]
 
 
 def as_numbers(cells) -> np.ndarray:
@@ -69,18 +73,19 @@ def as_numbers(cells) -> np.ndarray:
     try:
         return np.asarray(cells, "float64")
     except (TypeError, ValueError):
-        return np.array([_number(cell) for cell in cells], "float64")
+        return np.array([as_number(cell) for cell in cells], "float64")
 
 
-def _number(cell):
+def as_number(cell) -> float:
+    """A cell as a number; NaN if it is not one."""
     try:
         return float(cell)
     except (TypeError, ValueError):
         return np.nan
 
 
-def refuse_nan(values: np.ndarray, name: str, begin: int = 0) -> None:
-    """Raises an error if rows `(n, ...)`, counted from `begin`, have NaN."""
+def refuse_nan(values: np.ndarray, name: str) -> None:
+    """Raises an error if rows `(n, ...)` have NaN."""
     if values.dtype.kind != "f":
         return
     # Minimum and maximum are enough, and need no mask.
@@ -89,7 +94,7 @@ def refuse_nan(values: np.ndarray, name: str, begin: int = 0) -> None:
         bad = ~np.isfinite(values.reshape(len(values), -1)).all(axis=1)
         raise ValueError(
             f"{name} must be finite. Received: NaN or infinite values in "
-            f"{int(bad.sum())} row(s), the first at {begin + int(bad.argmax())}"
+            f"{int(bad.sum())} row(s), the first at {int(bad.argmax())}"
         )
 
 
@@ -174,7 +179,7 @@ class Column:
 
 def learn_column(name: str, cells: np.ndarray) -> Column:
     """Finds out of which kind a column is."""
-    kind = kind_of(cells, as_numbers(cells))
+    kind = kind_of(cells)
     if kind in ("number", "date"):
         column = Column(name, kind)
         numbers = column.encode(cells)

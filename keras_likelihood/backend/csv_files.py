@@ -6,24 +6,15 @@ import itertools
 import re
 import warnings
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 
-from keras_likelihood.backend.columns import (
-    Column,
-    as_numbers,
-    as_texts,
-    has_value,
-    is_missing,
-    kind_of,
-)
+from keras_likelihood.backend.columns import as_numbers, has_value, is_missing
 from keras_likelihood.backend.whole_files import replacing
 
-_MOST_LEVELS = 20
-"""Largest number of different texts that a column of categories has."""
-_PART_ROWS, _PART_CELLS = 2**16, 2**23
-_INDEX = ("", "index", "Unnamed: 0")
+PART_ROWS, _PART_CELLS = 2**16, 2**23
+"""Files are read in parts of at most so many rows and cells."""
+INDEX = ("", "index", "Unnamed: 0")
 """Names under which pandas saves the index of a table."""
 _DECIMAL_COMMA = re.compile(r"\s*[-+]?[\d.]*,\d+\s*")
 
@@ -39,41 +30,67 @@ class CsvFile:
         self._has_names = bool(head) and _has_names(head)
         if len(head) <= self._has_names:
             raise ValueError(f"{path}: the file holds no rows")
-        self._width = len(head[0])
-        self._header = [f"column {i}" for i in range(self._width)]
+        self._names = [f"column {i}" for i in range(len(head[0]))]
         if self._has_names:
-            self._header = [cell.strip("# ") for cell in head[0]]
-        self._size = max(64, min(_PART_ROWS, _PART_CELLS // self._width))
+            self._names = [cell.strip("# ") for cell in head[0]]
 
     def pieces(self) -> Iterator[tuple[list[str], list[np.ndarray]]]:
-        """Names and cells, part by part; a saved index is left out."""
-        first = None
-        for part in self._parts():
-            columns = [self._cells(cells) for cells in part.T]
-            if first is None:
-                first = int(self._is_index(0, columns[0]))
-            yield self._header[first:], columns[first:]
+        """Names and cells, part by part: numbers if all cells are, or mixed."""
+        lines = self._lines()
+        if self._has_names:
+            next(lines)
+        width, begin = len(self._names), 0
+        size = max(64, min(PART_ROWS, _PART_CELLS // width))
+        while rows := list(itertools.islice(lines, size)):
+            for at, row in enumerate(rows, start=begin):
+                if len(row) != width:
+                    raise ValueError(
+                        f"{self._path}: every row must hold {width} cells. "
+                        f"Received in row {at}: {len(row)}"
+                    )
+            begin += len(rows)
+            columns = zip(*rows, strict=True)
+            yield self._names, list(map(self._cells, columns))
+        with open(self._path, "rb") as file:
+            file.seek(-1, 2)
+            is_whole = file.read(1) in b"\r\n"
+        if not is_whole:
+            warnings.warn(
+                f"{self._path} does not end with a line break, so its last "
+                "row may be cut off",
+                stacklevel=2,
+            )
 
-    def _cells(self, cells):
-        numbers = self.numbers(cells)
-        is_number = ~np.isnan(numbers)
-        if (is_number | ~has_value(cells)).all():
-            return numbers
-        # A category may be a number, too.
-        return np.where(is_number, numbers, cells)
-
-    def _is_index(self, at, values):
-        named = at == 0 and self._has_names and self._header[at] in _INDEX
-        return named and np.array_equal(values, np.arange(len(values)))
-
-    def numbers(self, cells) -> np.ndarray:
-        """Cells as numbers; NaN where there is none."""
+    def _cells(self, texts):
+        cells = np.array(texts, object)
         try:
-            return np.asarray(cells, "float64")
+            return cells.astype("float64")
         except ValueError:
             if self._separator != ",":
-                cells = [_with_point(cell) for cell in cells]
-            return as_numbers(cells)
+                texts = [_with_point(text) for text in texts]
+        numbers = as_numbers(texts)
+        is_text = np.isnan(numbers)
+        if not has_value(cells[is_text]).any():
+            return numbers
+        # A category may be a number, too.
+        return np.where(is_text, cells, numbers)
+
+    def write(self, path, target: str, changes: dict, keep) -> None:
+        """Writes the rows of `keep` again.
+
+        `changes` has new cells of the column `target`, by row.
+        """
+        lines = self._lines()
+        place = self._names.index(target)
+        coding = self._encoding.removesuffix("-sig")
+        with open(path, "w", newline="", encoding=coding) as file:
+            writer = csv.writer(file, delimiter=self._separator)
+            if self._has_names:
+                writer.writerow(next(lines))
+            for at, (row, kept) in enumerate(zip(lines, keep, strict=True)):
+                row[place] = changes.get(at, row[place])
+                if kept:
+                    writer.writerow(row)
 
     def _find_encoding(self):
         decoder = codecs.getincrementaldecoder("utf-8")()
@@ -111,185 +128,6 @@ class CsvFile:
                 f"{self._path}: the file is not a .csv ({error})"
             ) from error
 
-    def _parts(self):
-        """Arrays of some rows: numbers if all cells are, else texts."""
-        lines = self._lines()
-        if self._has_names:
-            next(lines)
-        begin = 0
-        while rows := list(itertools.islice(lines, self._size)):
-            for at, row in enumerate(rows, start=begin):
-                if len(row) != self._width:
-                    raise ValueError(
-                        f"{self._path}: every row must hold {self._width} "
-                        f"cells. Received in row {at}: {len(row)}"
-                    )
-            begin += len(rows)
-            try:
-                part = np.array([list(map(float, row)) for row in rows])
-            except ValueError:
-                part = np.array(rows, object)
-            yield part
-        with open(self._path, "rb") as file:
-            file.seek(-1, 2)
-            is_whole = file.read(1) in b"\r\n"
-        if not is_whole:
-            warnings.warn(
-                f"{self._path} does not end with a line break, so its last "
-                "row may be cut off",
-                stacklevel=2,
-            )
-
-
-class CsvTable(CsvFile):
-    """A .csv file as a table of numbers, read part by part.
-
-    Dates become days since 1970, and a text with at most 20 different values a
-    column of zeros and ones for each. A saved index, empty columns and other
-    texts are left out. The first part, of up to 65,536 rows, decides.
-
-    The column `target` is kept as text, "" means the last. `notes` say what was
-    encoded, filled or left out, and `filled_names` has also the columns that
-    say that a value is missing.
-    """
-
-    def __init__(self, path, target: str | None = None):
-        super().__init__(path)
-        self.notes: list[str] = []
-        self.target: Any = self._header[-1] if target == "" else target
-        if target is not None and self._header.count(str(self.target)) != 1:
-            raise ValueError(
-                f"{path}: the target must be one of the columns "
-                f"{', '.join(self._header[:20])}. Received: {self.target}"
-            )
-        parts = self._parts()
-        first = next(parts)
-        # The first reading goes on from here.
-        self._begun: Iterator | None = itertools.chain([first], parts)
-        self._columns: dict[int, Column] = {}
-        self._middles: dict[str, float] = {}
-        self._learn(first)
-        if not self._columns:
-            raise ValueError(
-                f"{path}: no column can be used as numbers. {self.note}"
-            )
-        columns = self._columns.values()
-        self.changed = any(column.kind != "number" for column in columns)
-        self.names = [
-            f"{column.name} = {level}" if level else column.name
-            for column in columns
-            for level in column.levels or [""]
-        ]
-        gaps = [f"{name} is missing" for name in self._middles]
-        self.filled_names = [*self.names, *gaps]
-
-    @property
-    def note(self) -> str:
-        """All notes as one text."""
-        return " ".join(f"{note}." for note in self.notes)
-
-    def chunks(self) -> Iterator[np.ndarray]:
-        """Parts of the table, float64 `(rows, filled_names)`.
-
-        A missing number is the median of its column.
-        """
-        middle = [self._middles.get(name, 0.0) for name in self.names]
-        gaps = [self.names.index(name) for name in self._middles]
-        for part in self._rows():
-            values = self._encode(part)
-            gap = ~np.isfinite(values)
-            values = np.where(gap, middle, values)
-            yield np.concatenate([values, gap[:, gaps]], axis=1)
-
-    def _rows(self):
-        parts, self._begun = self._begun or self._parts(), None
-        return parts
-
-    def read(self) -> tuple[np.ndarray, np.ndarray]:
-        """The whole table, and the cells of the target as text."""
-        tables, cells = [], []
-        at = self._header.index(self.target) if self.target else 0
-        for part in self._rows():
-            tables.append(self._encode(part))
-            cells += [str(cell).strip() for cell in part[:, at]]
-        return np.concatenate(tables), np.array(cells)
-
-    def write(self, path, cells, keep) -> None:
-        """Writes the rows of `keep` again with other cells of the target."""
-        lines = self._lines()
-        at = self._header.index(self.target)
-        coding = self._encoding.removesuffix("-sig")
-        with open(path, "w", newline="", encoding=coding) as file:
-            writer = csv.writer(file, delimiter=self._separator)
-            if self._has_names:
-                writer.writerow(next(lines))
-            for row, cell, kept in zip(lines, cells, keep, strict=True):
-                if kept:
-                    writer.writerow([*row[:at], cell, *row[at + 1 :]])
-
-    def _encode(self, part):
-        if part.dtype.kind == "f" and not self.changed:
-            return part[:, list(self._columns)]
-        found = [self._values(c, part[:, i]) for i, c in self._columns.items()]
-        return np.column_stack(found).astype("float64")
-
-    def _values(self, column, cells):
-        if column.kind == "number":
-            cells = self.numbers(cells)
-        values = column.encode(cells)
-        if column.levels:
-            return values[:, None] == 1 + np.arange(len(column.levels))
-        return values
-
-    def _learn(self, part):
-        """Finds the columns to read, as those of the first part suggest."""
-        said: dict = {"Encoded": [], "Left out": [], "With missing values": []}
-        for at, name in enumerate(self._header):
-            if name == self.target:
-                continue
-            cells = part[:, at]
-            numbers = self.numbers(cells)
-            kind, levels = kind_of(cells, numbers), []
-            if kind == "text":
-                levels = sorted({text for text in as_texts(cells) if text})
-            left_out = ""
-            if kind == "nothing":
-                left_out = f"{name} (empty)"
-            elif self._is_index(at, numbers):
-                left_out = "the saved index"
-            elif len(levels) > min(_MOST_LEVELS, len(cells) / 2):
-                left_out = f"{name} ({len(levels)} different texts)"
-            if left_out:
-                said["Left out"].append(left_out)
-                continue
-            column = Column(name, "category" if levels else kind, levels)
-            self._columns[at] = column
-            if kind == "text":
-                said["Encoded"].append(f"{name} ({len(levels)} texts)")
-                continue
-            if kind == "date":
-                said["Encoded"].append(f"{name} (a date, in days)")
-            else:
-                self._note_unreadable(name, cells, numbers)
-            values = self._values(column, cells)
-            if np.isnan(values).any():
-                said["With missing values"].append(name)
-                self._middles[name] = float(np.nanmedian(values))
-        for words, names in said.items():
-            if names:
-                more = f" and {len(names) - 8} more" if len(names) > 8 else ""
-                self.notes.append(f"{words}: {', '.join(names[:8])}{more}")
-
-    def _note_unreadable(self, name, cells, numbers):
-        bad = has_value(cells) & ~np.isfinite(numbers)
-        if bad.any():
-            row = int(bad.argmax())
-            self.notes.append(
-                f"Cells of `{name}` that are not finite numbers count as "
-                f"missing: {int(bad.sum())}, the first in row {row}: "
-                f"{str(cells[row])[:40]!r}"
-            )
-
 
 def write_csv(path, columns: dict) -> None:
     """Writes a table of columns by name, whole or not at all."""
@@ -311,7 +149,7 @@ def _has_names(head):
     numbers = [cell for cell in first if _is_number(cell)]
     if first[0].startswith("#") or not numbers:
         return True
-    counted = first[1:] if first[0] in _INDEX else first
+    counted = first[1:] if first[0] in INDEX else first
     if len(counted) > 1 and counted == [str(i) for i in range(len(counted))]:
         return True
     texts = [

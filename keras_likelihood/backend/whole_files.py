@@ -37,10 +37,3 @@ def replacing(path, temporary=None):
             # temporary file.
             error.filename = os.fspath(path)
         raise
-    # Windows cannot open folders, and does not need it here.
-    with contextlib.suppress(OSError):
-        handle = os.open(target.parent, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)

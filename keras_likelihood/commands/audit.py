@@ -4,6 +4,7 @@ import pathlib
 
 import numpy as np
 
+from keras_likelihood.backend.csv_files import CsvFile
 from keras_likelihood.backend.whole_files import replacing
 from keras_likelihood.commands import files, outputs
 
@@ -108,13 +109,16 @@ def _apply(args, data):
     from keras_likelihood.auditing import apply
 
     y, keep = apply(data["y"], files.regular_file(args.apply))
-    changed = int((y != data["y"]).reshape(len(y), -1).any(axis=1).sum())
-    left_out = int((~keep).sum())
+    is_new = (y != data["y"]).reshape(len(y), -1).any(axis=1)
+    changed, left_out = int(is_new.sum()), int((~keep).sum())
     with replacing(args.output) as temporary:
         if "table" in data:
-            names = data.get("labels")
-            cells = [names[v] if names else f"{v:.15g}" for v in y]
-            data["table"].write(temporary, cells, keep)
+            names, target = data.get("labels"), data["table"].target
+            cells = {
+                at: names[y[at]] if names else f"{y[at]:.15g}"
+                for at in np.flatnonzero(is_new).tolist()
+            }
+            CsvFile(args.data).write(temporary, target, cells, keep)
         else:
             np.savez(temporary, x=data["x"][keep], y=y[keep])
     console = args.console

@@ -7,7 +7,7 @@ import numpy as np
 
 from keras_likelihood import likelihoods
 from keras_likelihood.backend.columns import refuse_nan
-from keras_likelihood.backend.csv_files import CsvTable
+from keras_likelihood.backend.table_files import NumberTable
 from keras_likelihood.commands import files
 from keras_likelihood.commands.tasks import ClassifierTask, RegressorTask
 from keras_likelihood.reading import read_output
@@ -153,7 +153,7 @@ def _load_folder(path):
 
 def _load_logits(path):
     """Logits of a .csv, with the class number in the last column."""
-    file = CsvTable(path)
+    file = NumberTable(path)
     table, _ = file.read()
     if file.changed or table.shape[1] < 2:
         raise files.CommandError(

@@ -2,17 +2,14 @@
 
 import argparse
 import pathlib
-from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from keras_likelihood.backend.columns import refuse_nan
-from keras_likelihood.backend.csv_files import CsvTable, write_csv
-from keras_likelihood.backend.extras import open_parquet
+from keras_likelihood.backend import csv_files
+from keras_likelihood.backend.table_files import NumberTable, is_text_table
 from keras_likelihood.commands import files, outputs
 
 DETECTORS = {"pca": "PCAScale", "autoencoder": "AutoencoderScale"}
-CHUNK_ROWS = 2**16
 FIT_ROWS = 2**18
 """Largest number of rows that a detector is fitted to.
 
@@ -37,8 +34,8 @@ add_parser = outputs.new_command(
     "that make them strange.",
     example="keras-likelihood detect table.csv --contamination 0.02",
     options={
-        "data": "a .csv, a .parquet of numbers, or an .npz with an array X or "
-        "x. A .csv or .parquet may be larger than the memory",
+        "data": "a .csv, a .parquet, or an .npz with an array X or x. "
+        "A .csv or .parquet may be larger than the memory",
         "--detector": "default: %(default)s",
         "--contamination": "share of rows to flag, in (0, 0.5] (default: "
         "%(default)s)",
@@ -77,10 +74,10 @@ def run(args) -> None:
             scores, rows, places = score_parts(*given, on_rows)
     found = {"row": range(count), "score": (f"{s:.6g}" for s in scores)}
     flags = scores > detector.threshold_
-    write_csv(args.output, found | {"outlier": flags.astype(int)})
+    csv_files.write_csv(args.output, found | {"outlier": flags.astype(int)})
     if args.save:
         detector.save(args.save)
-    some = rows, places, scores[places], table.names, args.top
+    some = rows, places, scores[places], table.filled_names, args.top
     strange = strangest(detector, *some)
     _show(
         args, table.notes, detector.threshold_, scores, flags, strange, len(x)
@@ -173,57 +170,34 @@ def _show(args, notes, threshold, scores, flags, strange, fitted_rows):
     write_page(args.page, "report.html", title, facts=facts, parts=[part])
 
 
-class TableFile:
-    """A table that can be read more than once.
-
-    The file is a .csv, a .parquet, or an .npz with an array `X` or `x`. The
-    attribute `notes` says in sentences what was encoded, filled or left out.
-    """
+class TableFile(NumberTable):
+    """A .csv, a .parquet, or an .npz with an array `X` or `x`."""
 
     def __init__(self, path):
-        self.path = files.regular_file(path)
-        self.notes: list[str] = []
-        self._read: Callable[[], Iterator[np.ndarray]]
-        kind = self.path.suffix.lower()
-        if files.is_text_table(path):
-            table = CsvTable(self.path)
-            self.names, self.notes = table.filled_names, table.notes
-            self._read = table.chunks
-        elif kind == ".parquet":
-            file = open_parquet(self.path)
-            for field in file.schema_arrow:
-                if np.dtype(field.type.to_pandas_dtype()).kind not in "iuf":
-                    raise files.CommandError(
-                        f"{path}: every column must hold numbers. Received: "
-                        f"the column `{field.name}` of {field.type}"
-                    )
-            self.names = list(file.schema_arrow.names)
-            self._read = lambda: map(_float_rows, file.iter_batches(CHUNK_ROWS))
-        elif kind == ".npz":
-            found = files.read_arrays(self.path, (), ("X", "x"))
-            x = found.get("X", found.get("x", np.zeros(0)))
-            if x.ndim != 2 or x.dtype.kind not in files.NUMBERS:
-                received = f"shape {x.shape} of {x.dtype}"
-                raise files.CommandError(
-                    f"{path}: the file needs an array `X` or `x` that is a "
-                    f"table of numbers. Received: "
-                    f"{received if found else 'neither'}"
-                )
-            self.names = [f"column {i}" for i in range(x.shape[1])]
-            parts = range(CHUNK_ROWS, len(x), CHUNK_ROWS)
-            self._read = lambda: iter(np.split(x, parts))
-        else:
+        path = files.regular_file(path)
+        kind = path.suffix.lower()
+        if kind == ".parquet" or is_text_table(path):
+            super().__init__(path)
+            return
+        if kind != ".npz":
             raise files.UsageError(
-                f"Data must be .npz, .csv or .parquet. Received: {path}"
+                "The table must be an .npz, a .csv or a .parquet. "
+                f"Received: {path}"
             )
-
-    def chunks(self) -> Iterator[np.ndarray]:
-        """Parts of the table in their order, `(rows, columns)`, finite."""
-        begin = 0
-        for part in self._read():
-            refuse_nan(part, f"{self.path}: the table", begin)
-            begin += len(part)
-            yield part
+        found = files.read_arrays(path, (), ("X", "x"))
+        x = found.get("X", found.get("x", np.zeros(0)))
+        if x.ndim != 2 or x.dtype.kind not in files.NUMBERS:
+            received = f"shape {x.shape} of {x.dtype}" if found else "neither"
+            raise files.CommandError(
+                f"{path}: the file needs an array `X` or `x` that is a table "
+                f"of numbers. Received: {received}"
+            )
+        names = [f"column {i}" for i in range(x.shape[1])]
+        ends = range(csv_files.PART_ROWS, len(x), csv_files.PART_ROWS)
+        parts = np.split(x, ends)
+        super().__init__(
+            path, pieces=lambda: ((names, list(part.T)) for part in parts)
+        )
 
     def sample(self, most: int, random) -> tuple[np.ndarray, int]:
         """At most `most` rows in their order, and how many the table has.
@@ -231,7 +205,8 @@ class TableFile:
         Each row has the same chance: those with the smallest random numbers
         stay. `random` is a NumPy generator.
         """
-        rows, keys, count = np.empty((0, len(self.names))), np.empty(0), 0
+        rows, keys = np.empty((0, len(self.filled_names))), np.empty(0)
+        count = 0
         for part in self.chunks():
             rows = np.concatenate([rows, part])
             keys = np.concatenate([keys, random.random(len(part))])
@@ -242,12 +217,6 @@ class TableFile:
         return rows, count
 
 
-def _float_rows(batch):
-    # A missing value becomes NaN, which raises an error with its row.
-    columns = [c.to_numpy(zero_copy_only=False) for c in batch.columns]
-    return np.stack(columns, axis=1).astype("float64")
-
-
 def score_parts(detector, table, count: int, top: int, on_rows) -> tuple:
     """Scores a table of `count` rows part by part.
 
@@ -255,7 +224,7 @@ def score_parts(detector, table, count: int, top: int, on_rows) -> tuple:
     places. The threshold of the detector becomes that of all scores.
     """
     scores, done = np.empty(count), 0
-    rows, places = np.empty((0, len(table.names))), np.arange(0)
+    rows, places = np.empty((0, len(table.filled_names))), np.arange(0)
     for part in table.chunks():
         end = done + len(part)
         scores[done:end] = detector.decision_function(part)

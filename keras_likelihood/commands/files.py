@@ -1,18 +1,13 @@
 """Reads files of unknown origin: archives, arrays, tables and models."""
 
 import contextlib
-import functools
-import json
-import os
 import pathlib
-import stat
-import traceback
 import zipfile
 
 import numpy as np
 
-from keras_likelihood.backend.columns import as_texts, refuse_nan
-from keras_likelihood.backend.csv_files import CsvTable
+from keras_likelihood.backend.columns import as_numbers, as_words, refuse_nan
+from keras_likelihood.backend.table_files import NumberTable, is_text_table
 
 
 class CommandError(Exception):
@@ -27,35 +22,21 @@ class UsageError(CommandError):
     status = 2
 
 
-_MOST_DEFLATED = 100
-"""Bytes that a packed byte may become in an archive of more than `_FREE`.
-
-A byte of a damaged or malicious file may claim to become a thousand.
-"""
-_FREE = 2**26
-
-
 def regular_file(path) -> pathlib.Path:
     """The path of a file. Raises an error if it is missing or empty."""
     path = pathlib.Path(path)
-    try:
-        found = os.stat(path)
-    except OSError as error:
-        raise UsageError(f"There is no such file: {path}") from error
-    if not stat.S_ISREG(found.st_mode):
-        raise UsageError(
-            f"{path}: a file is needed. Received: a folder or device"
-        )
-    if found.st_size == 0:
+    if not path.is_file():
+        received = "a folder or device" if path.exists() else "no such file"
+        raise UsageError(f"{path}: a file is needed. Received: {received}")
+    if not path.stat().st_size:
         raise CommandError(f"{path}: the file is empty")
     return path
 
 
-@contextlib.contextmanager
-def open_archive(path, kind: str):
-    """Opens a zip archive, such as an ".npz", after a check of its entries.
+def _check_archive(path, kind: str) -> None:
+    """Raises an error if a zip archive, such as an ".npz", is damaged.
 
-    Any error inside the block is reported as a damaged file.
+    NumPy and Keras may read an entry without a check of its checksum.
     """
     path = regular_file(path)
     if not zipfile.is_zipfile(path):
@@ -66,16 +47,16 @@ def open_archive(path, kind: str):
         )
     words = f"{path}: the file is damaged, or it is not a {kind} archive"
     with _refusing(words), zipfile.ZipFile(path) as archive:
-        _check_entries(archive, path.stat().st_size)
-        yield archive
+        if damaged := archive.testzip():
+            raise ValueError(f"the checksum of {damaged!r} is wrong")
 
 
 @contextlib.contextmanager
-def _refusing(words):
-    """Turns any error into a command error with these words."""
+def _refusing(words, *others):
+    """Turns any error but `others` into a command error with these words."""
     try:
         yield
-    except (CommandError, MemoryError):
+    except (CommandError, MemoryError, *others):
         raise
     except Exception as error:
         # The type of error depends on the fault, the backend and the version.
@@ -83,30 +64,14 @@ def _refusing(words):
         raise CommandError(f"{words} ({fault})") from error
 
 
-def _check_entries(archive, size):
-    """Raises an error if entries claim more bytes than are possible."""
-    entries = archive.infolist()
-    if len({e.filename for e in entries}) < len(entries):
-        raise ValueError("two entries have one name")
-    kinds = zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED
-    if any(e.compress_type not in kinds or e.flag_bits & 1 for e in entries):
-        raise ValueError("it is encrypted, or packed otherwise than by deflate")
-    packed = sum(e.compress_size for e in entries)
-    claimed = sum(e.file_size for e in entries)
-    if packed > size or claimed > _FREE + _MOST_DEFLATED * size:
-        raise ValueError(
-            f"its entries claim {claimed:,} bytes, packed in {packed:,}, more "
-            f"than a file of {size:,} bytes can hold"
-        )
+def running(model_path, data_path):
+    """A context in which the model is run on these data."""
+    words = f"{data_path}: the model {model_path} cannot be run on `x`"
+    return _refusing(words, ValueError, OSError)
 
 
 NUMBERS = "biuf"
 """Kinds of dtype that are real numbers."""
-
-
-def is_text_table(path) -> bool:
-    """Whether a file is a .csv, by its name."""
-    return pathlib.Path(path).suffix.lower() in (".csv", ".tsv", ".txt")
 
 
 def read_examples(model, path, args) -> dict:
@@ -125,51 +90,40 @@ def read_examples(model, path, args) -> dict:
     missing = model is None or takes_missing(model)
     if not is_text_table(path):
         return read_arrays(path, ("x", "y"), missing=missing)
+    estimator, target = None, args.target or ""
     if missing and model is not None:
-        return _read_for_estimator(model, path, args)
-    table = CsvTable(path, args.target or "")
-    x, cells = table.read()
-    notes = [f"The labels are the column `{table.target}`", *table.notes]
-    for note in notes:
-        args.console.say(f"{note}.")
-    y = table.numbers(cells)
-    found = {"x": x, "y": y, "names": table.names, "table": table}
-    if np.isnan(y).mean() > 0.5:
-        labels, y = np.unique(cells, return_inverse=True)
-        found.update(y=y, labels=labels.tolist())
-    if not missing:
-        refuse_nan(x, f"{path}: `x`")
-    refuse_nan(y, f"{path}: `{table.target}`")
-    return found
+        from keras_likelihood import tabular
+        from keras_likelihood.reading.tables import read_file
 
-
-def _read_for_estimator(model, path, args):
-    from keras_likelihood import tabular
-    from keras_likelihood.reading.tables import read_file
-
-    estimator = tabular.load(model)
-    columns = read_file(path)
-    x = estimator.encode(columns)
-    known = [column.name for column in estimator.columns_]
-    rest = [name for name in columns if name not in known]
-    table = CsvTable(path, args.target or (rest[0] if len(rest) == 1 else ""))
+        estimator, columns = tabular.load(model), read_file(path)
+        known = [column.name for column in estimator.columns_]
+        rest = [name for name in columns if name not in known]
+        target = target or (rest[0] if len(rest) == 1 else "")
+    table = NumberTable(path, target)
     args.console.say(f"The labels are the column `{table.target}`.")
-    shown, cells = table.read()
-    found = {"x": x, "columns": known, "shown": shown}
-    found |= {"names": table.names, "table": table}
-    if not hasattr(estimator, "classes_"):
-        y = table.numbers(cells)
+    x, cells = table.read()
+    y, words = as_numbers(cells), as_words(cells)
+    found = {"x": x, "y": y, "names": table.names, "table": table}
+    labels = list(getattr(estimator, "classes_", ()))
+    if estimator is None:
+        for note in table.notes:
+            args.console.say(f"{note}.")
+        labels = sorted(set(words)) if np.isnan(y).mean() > 0.5 else []
+        if not missing:
+            refuse_nan(x, f"{path}: `x`")
+    else:
+        found |= {"x": estimator.encode(columns), "shown": x, "columns": known}
+    if not labels:
         refuse_nan(y, f"{path}: `{table.target}`")
-        return found | {"y": y}
-    labels = list(map(str, as_texts(estimator.classes_)))
-    given = list(map(str, as_texts(columns[table.target])))
+        return found
+    labels = as_words(labels)
     numbers = {label: number for number, label in enumerate(labels)}
-    if unknown := sorted(set(given) - numbers.keys()):
+    if unknown := sorted(set(words) - numbers.keys()):
         raise CommandError(
             f"{path}: the labels must be classes of the model: "
             f"{', '.join(labels[:20])}. Received: {', '.join(unknown[:5])}"
         )
-    y = np.array([numbers[label] for label in given])
+    y = np.array([numbers[word] for word in words])
     return found | {"y": y, "labels": labels}
 
 
@@ -203,36 +157,24 @@ def read_arrays(path, required, optional=(), missing: bool = False) -> dict:
     Every array must hold finite numbers, or text if it is `x`, and have at
     least one row. With `missing`, NaN is a missing value in a table `x`.
     """
-    with open_archive(path, ".npz") as archive:
-        entries = {e.filename.removesuffix(".npy"): e for e in archive.filelist}
-        if not entries.keys() >= set(required):
+    _check_archive(path, ".npz")
+    words = (
+        f"{path}: the file is damaged, or its pickled arrays are refused, "
+        "because loading them may run any code"
+    )
+    with _refusing(words), np.load(path, allow_pickle=False) as file:
+        if not set(file) >= set(required):
             needed = " and ".join(f"`{name}`" for name in required)
             raise CommandError(
                 f"{path}: the file needs arrays {needed}. "
-                f"Received: {sorted(entries)}"
+                f"Received: {sorted(file)}"
             )
-        wanted = [n for n in (*required, *optional) if n in entries]
-        arrays = {n: _read_entry(archive, entries[n], path) for n in wanted}
+        wanted = [name for name in (*required, *optional) if name in file]
+        arrays = {name: np.asarray(file[name]) for name in wanted}
     return {
         name: _checked(path, name, values, missing and name == "x")
         for name, values in arrays.items()
     }
-
-
-def _read_entry(archive, entry, path):
-    with archive.open(entry) as file:
-        try:
-            array = np.lib.format.read_array(file, allow_pickle=False)
-        except ValueError as error:
-            if "allow_pickle" not in str(error):
-                raise
-            raise CommandError(
-                f"{path}: pickled arrays are refused, since loading them may "
-                f"run any code. Save plain arrays. Received: {entry.filename}"
-            ) from error
-        if file.read(1):
-            raise ValueError(f"{entry.filename} is longer than its array")
-    return array
 
 
 def _checked(path, name, values, may_miss):
@@ -252,25 +194,11 @@ def _checked(path, name, values, may_miss):
     return values.astype(values.dtype.newbyteorder("="), copy=False)
 
 
-_WIDTHS = ("units", "filters", "input_dim", "output_dim", "components")
-"""Names of arguments that say how wide a layer is."""
-
-
 def load_model(path):
-    """Loads a `.keras` file in safe mode.
-
-    First the checksums are tested. Keras itself may read weights without a
-    check of their checksums.
-    """
+    """Loads a `.keras` file in safe mode."""
     if pathlib.Path(path).suffix != ".keras":
         raise CommandError(f"The model must be a .keras file. Received: {path}")
-    with open_archive(path, ".keras") as archive:
-        damaged = archive.testzip()
-        if damaged:
-            raise ValueError(f"the checksum of {damaged!r} is wrong")
-        held = sum(entry.file_size for entry in archive.filelist)
-        refuse = functools.partial(_refuse_giant, held)
-        json.loads(archive.read("config.json"), object_hook=refuse)
+    _check_archive(path, ".keras")
     import keras
 
     from keras_likelihood import reading
@@ -283,36 +211,3 @@ def load_model(path):
             f"Received: {type(model).__name__}"
         )
     return model
-
-
-def _refuse_giant(held, config):
-    """Raises an error if a layer is wider than the file has weights for.
-
-    Keras makes a layer's weights before it reads them. A width of 1e13 in the
-    configuration would need too much memory.
-    """
-    for name in _WIDTHS:
-        width = config.get(name)
-        # Each weight needs at least four bits.
-        if isinstance(width, int) and width > 2 * held:
-            raise ValueError(
-                f"a layer claims `{name}` {width:,} in {held:,} bytes"
-            )
-
-
-@contextlib.contextmanager
-def running(model_path, data_path):
-    """Turns any error of the model on these data into a command error."""
-    try:
-        yield
-    except (CommandError, ValueError, OSError, MemoryError):
-        raise
-    except Exception as error:
-        *_, (innermost, _) = traceback.walk_tb(error.__traceback__)
-        module = innermost.f_globals.get("__name__", "")
-        if module.startswith("keras_likelihood"):
-            raise
-        raise CommandError(
-            f"{data_path}: the model {model_path} cannot be run on `x` "
-            f"({type(error).__name__}: {error})"
-        ) from error

@@ -2,7 +2,7 @@
 
 import pathlib
 
-from keras_likelihood.backend.columns import as_numbers, as_texts, kind_of
+from keras_likelihood.backend.columns import as_texts, kind_of
 from keras_likelihood.commands import outputs
 from keras_likelihood.commands.files import regular_file
 
@@ -65,7 +65,7 @@ def _task(args, cells):
     """What to do: more than two different numbers are predicted as numbers."""
     if args.task or cells is None:
         return args.task
-    is_number = kind_of(cells, as_numbers(cells)) == "number"
+    is_number = kind_of(cells) == "number"
     few = len(set(as_texts(cells)) - {None}) <= 2
     task = "regression" if is_number and not few else "classification"
     args.console.say(

@@ -12,6 +12,7 @@ from keras_likelihood.comparison.model_scores import (
     error_of_average,
     scores_by_example,
 )
+from keras_likelihood.likelihoods.checks import check_argument
 from keras_likelihood.reading import load_model
 
 _SIGNS = {"nll": 1, "crps": 1, "rmse": 1, "brier": 1, "ece": 1, "accuracy": -1}
@@ -186,11 +187,8 @@ def compare(
 
 
 def _folds(count, folds, seed):
-    if not 2 <= folds <= count:
-        raise ValueError(
-            f"`folds` must be from 2 to the number of examples, {count}. "
-            f"Received: {folds}"
-        )
+    allowed = f"from 2 to the number of examples, {count}"
+    check_argument("folds", folds, 2 <= folds <= count, allowed)
     order = np.random.default_rng(seed).permutation(count)
     return [np.sort(order[i::folds]) for i in range(folds)]
 

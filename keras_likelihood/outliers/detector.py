@@ -9,6 +9,8 @@ from scipy.special import erf
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from keras_likelihood.likelihoods.checks import check_argument
+
 
 @dataclasses.dataclass(kw_only=True, eq=False, repr=False)
 class OutlierDetector(BaseEstimator):
@@ -34,11 +36,8 @@ class OutlierDetector(BaseEstimator):
 
     def fit(self, X, y=None):  # noqa: N803
         """Fits the detector to rows without labels; `y` is ignored."""
-        if not 0 < self.contamination <= 0.5:
-            raise ValueError(
-                "`contamination` must be in (0, 0.5]. "
-                f"Received: {self.contamination}"
-            )
+        share = self.contamination
+        check_argument("contamination", share, 0 < share <= 0.5, "in (0, 0.5]")
         x = self._check(X, reset=True)
         self.decision_scores_ = self._fit(x)
         self._set_threshold(self.decision_scores_)
@@ -62,18 +61,16 @@ class OutlierDetector(BaseEstimator):
                 `"unify"` uses the error function of the standardised score,
                 and zero below the mean.
         """
+        is_known = method in ("linear", "unify")
+        check_argument("method", method, is_known, "'linear' or 'unify'")
         scores = self.decision_function(X)
         known = self.decision_scores_
         if method == "linear":
             low, high = known.min(), known.max()
             outlier = (scores - low) / max(high - low, 1e-30)
-        elif method == "unify":
+        else:
             deviation = max(known.std(), 1e-30)
             outlier = erf((scores - known.mean()) / (deviation * np.sqrt(2)))
-        else:
-            raise ValueError(
-                f"`method` must be 'linear' or 'unify'. Received: {method!r}"
-            )
         outlier = np.clip(outlier, 0.0, 1.0)
         return np.stack([1 - outlier, outlier], axis=1)
 

@@ -20,6 +20,7 @@ from keras_likelihood.backend.threads import one_thread
 from keras_likelihood.backend.whole_files import replacing
 from keras_likelihood.constraints import Exp
 from keras_likelihood.layers import PredictedParameter
+from keras_likelihood.likelihoods.checks import check_argument
 from keras_likelihood.losses import LaplaceLoss
 from keras_likelihood.models import LikelihoodModel
 from keras_likelihood.outliers.detector import OutlierDetector
@@ -258,12 +259,8 @@ class ScaleDetector(OutlierDetector):
             "learning_rate": (self.learning_rate > 0, "> 0"),
             **{n: (getattr(self, n) >= 1, ">= 1") for n in counts},
         }
-        for name, (fits, allowed) in ranges.items():
-            if not fits:
-                value = getattr(self, name)
-                raise ValueError(
-                    f"`{name}` must be {allowed}. Received: {value}"
-                )
+        for name, fits_and_allowed in ranges.items():
+            check_argument(name, getattr(self, name), *fits_and_allowed)
 
 
 def dense(units, activation, **options):

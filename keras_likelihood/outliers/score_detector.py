@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from keras_likelihood.likelihoods.checks import check_argument
 from keras_likelihood.outliers.detector import OutlierDetector
 from keras_likelihood.reading import read_output
 from keras_likelihood.reading.reading import per_example
@@ -58,11 +59,8 @@ class ScoreDetector(OutlierDetector):
             )
         found = {p.name: p.values for p in reading.parameters}
         name = self.parameter or reading.uncertainty_parameter
-        if name not in found:
-            raise ValueError(
-                f"`parameter` must be one of {list(found)}. "
-                f"Received: {self.parameter!r}"
-            )
+        allowed = f"one of {list(found)}"
+        check_argument("parameter", self.parameter, name in found, allowed)
         data = reading.data_parameters.get(name)
         if data is not None and not training:
             raise ValueError(

@@ -2,80 +2,37 @@
 
 import collections
 import os
-import pathlib
 import warnings
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
 from keras_likelihood.backend.columns import as_texts, has_value
-from keras_likelihood.backend.csv_files import CsvFile
-from keras_likelihood.backend.extras import open_parquet
+from keras_likelihood.backend.table_files import (
+    checked_cells,
+    is_index,
+    pieces_of,
+)
 from keras_likelihood.reading.targets import as_weight
-
-_ROWS = 2**16
-"""A file is read in parts of so many rows."""
 
 
 def read_columns(table) -> tuple[list[str] | None, list[np.ndarray]]:
     """Names and cells of a DataFrame, a dict, or an array without names."""
     if not hasattr(table, "columns") and not isinstance(table, dict):
         cells = enumerate(np.asarray(table).T)
-        return None, [_checked(values, str(at)) for at, values in cells]
+        return None, [checked_cells(values, str(at)) for at, values in cells]
     keys = list(getattr(table, "columns", table))
     names = list(map(str, keys))
     _refuse_twins(names)
-    return names, [_checked(table[key], str(key)) for key in keys]
-
-
-def _checked(cells, name):
-    """The cells of a column, one value each."""
-    cells = np.asarray(cells)
-    if cells.dtype.kind == "m":
-        return cells / np.timedelta64(1, "D")
-    nested = list | tuple | dict | set | np.ndarray
-    bad = f"an array of shape {cells.shape}" if cells.ndim != 1 else ""
-    if cells.dtype.kind in "cV":
-        bad = f"values of dtype {cells.dtype}"
-    elif cells.dtype.kind == "f" and np.isinf(cells).any():
-        bad = "infinity"
-    elif cells.dtype.kind == "O":
-        found = (type(c).__name__ for c in cells if isinstance(c, nested))
-        bad = bad or next(found, "")
-    if bad:
-        raise ValueError(
-            f"The column `{name}` must hold one finite number, date or text "
-            f"per row. Received: {bad}"
-        )
-    return cells
+    return names, [checked_cells(table[key], str(key)) for key in keys]
 
 
 def read_file(path) -> dict[str, np.ndarray]:
     """The columns of a .csv or .parquet file by name, equal texts kept once."""
-    path = pathlib.Path(path)
-    kind = path.suffix.lower()
-    pieces: Iterator
-    if kind == ".parquet":
-        pieces = map(_arrow_columns, open_parquet(path).iter_batches(_ROWS))
-    elif kind in (".csv", ".tsv", ".txt"):
-        pieces = CsvFile(path).pieces()
-    else:
-        raise ValueError(
-            f"The table must be a .csv or a .parquet. Received: {path}"
-        )
-    names, cells = _join(pieces)
+    names, cells = _join(pieces_of(path))
     _refuse_twins(names)
-    return dict(zip(names, cells, strict=True))
-
-
-def _arrow_columns(batch):
-    plain = (
-        c.dictionary_decode() if hasattr(c, "dictionary") else c
-        for c in batch.columns
-    )
-    cells = (column.to_numpy(zero_copy_only=False) for column in plain)
-    return batch.schema.names, list(map(_checked, cells, batch.schema.names))
+    first = int(is_index(names[0], cells[0]))
+    return dict(zip(names[first:], cells[first:], strict=True))
 
 
 def _refuse_twins(names):

@@ -13,6 +13,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from keras_likelihood.backend.threads import one_blas_thread
+from keras_likelihood.likelihoods.checks import check_argument
 from keras_likelihood.robust import starts
 from keras_likelihood.robust.data_scale import influence, rho
 from keras_likelihood.robust.scale_regressors import check_options
@@ -173,12 +174,13 @@ class RobustPCA(
         n, d = X.shape
         most = min(n - 1, d)
         whole = isinstance(self.n_components, int | np.integer)
-        if not (whole and 1 <= self.n_components <= most):
-            raise ValueError(
-                "`n_components` must be an integer from 1 to min(n_samples - "
-                f"1, n_features) = {most} for n_samples={n} and n_features={d}"
-                f". Received: {self.n_components!r}"
-            )
+        check_argument(
+            "n_components",
+            self.n_components,
+            whole and 1 <= self.n_components <= most,
+            "an integer from 1 to min(n_samples - 1, n_features) = "
+            f"{most} for n_samples={n} and n_features={d}",
+        )
         rng = check_random_state(self.random_state)
         with one_blas_thread():
             self.mean_, self.components_, self.floor_ = solve_subspace(

@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin
@@ -15,6 +15,7 @@ from keras_likelihood.reading.targets import as_weight
 from keras_likelihood.robust import data_scale, gated, starts
 
 
+@dataclasses.dataclass(kw_only=True, eq=False, repr=False)
 class RobustLinearRegressor(RegressorMixin, BaseEstimator):
     """Least squares in which each example has its own scale.
 
@@ -23,10 +24,11 @@ class RobustLinearRegressor(RegressorMixin, BaseEstimator):
     the units of x and y do not matter. The last column of x becomes ones.
     """
 
-    floor: float
-    random_state: Any
-    _solve: Callable[..., data_scale.Solution]
-    _scales: Callable[..., np.ndarray]
+    restraint: Any = None
+    floor: float = 1e-4
+    random_state: Any = 0
+    _solve: ClassVar[Callable[..., data_scale.Solution]]
+    _scales: ClassVar[Callable[..., np.ndarray]]
 
     def fit(self, X, y, sample_weight=None):  # noqa: N803
         """Fits coefficients and scales; returns self.
@@ -95,11 +97,9 @@ class RobustLinearRegressor(RegressorMixin, BaseEstimator):
 
 def check_options(restraint, floor, *, may_be_zero=False):
     """Raises unless `restraint > 0` and `floor > 0` is finite."""
-    if not (restraint > 0 or (may_be_zero and restraint == 0)):
-        raise ValueError(
-            f"`restraint` must be {'>= 0' if may_be_zero else '> 0'}. Infinity "
-            f"means least squares. Received: {restraint!r}"
-        )
+    fits = restraint > 0 or (may_be_zero and restraint == 0)
+    allowed = f"{'>= 0' if may_be_zero else '> 0'}. Infinity is least squares"
+    check_argument("restraint", restraint, fits, allowed)
     check_argument("floor", floor, 0 < floor < np.inf, "a finite number > 0")
 
 
@@ -157,8 +157,6 @@ class DataScaleRegressor(RobustLinearRegressor):
     """
 
     restraint: float | None = None
-    floor: float = 1e-4
-    random_state: Any = 0
 
     def _solve(self, x, y, weight, rng):
         learned = self.restraint is None
@@ -233,8 +231,6 @@ class PredictedScaleRegressor(RobustLinearRegressor):
     inputs: str = "xy"
     _: dataclasses.KW_ONLY
     restraint: float = 1.0
-    floor: float = 1e-4
-    random_state: Any = 0
 
     def _solve(self, x, y, weight, rng):
         known = self.inputs in ("x", "xy")

@@ -10,6 +10,7 @@ from keras_likelihood.backend.columns import as_numbers
 from keras_likelihood.comparison.model_scores import crps
 from keras_likelihood.layers.conformal_scores import CalibrationScores
 from keras_likelihood.likelihoods import Likelihood
+from keras_likelihood.likelihoods.checks import check_argument
 from keras_likelihood.models.conformal import LEVEL, interval_scores
 from keras_likelihood.recalibration.regression import Conformal
 from keras_likelihood.tabular import targets, training
@@ -113,11 +114,8 @@ class Regressor(RegressorMixin, TableEstimator):
             X: rows, as in `fit`.
             statistic: `"mean"` (default) or `"median"`.
         """
-        if statistic not in ("mean", "median"):
-            raise ValueError(
-                "`statistic` must be 'mean' or 'median'. "
-                f"Received: {statistic!r}"
-            )
+        is_known = statistic in ("mean", "median")
+        check_argument("statistic", statistic, is_known, "'mean' or 'median'")
         found = self.predict_distribution(X)
         found = found.mean() if statistic == "mean" else found.quantile(0.5)
         return found[:, 0]

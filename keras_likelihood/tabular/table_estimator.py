@@ -18,6 +18,7 @@ from keras_likelihood.backend import columns
 from keras_likelihood.data_parameters import DataParameter
 from keras_likelihood.layers.member_networks import MemberNetworks
 from keras_likelihood.layers.table_features import TableFeatures, features_of
+from keras_likelihood.likelihoods.checks import check_argument
 from keras_likelihood.losses import NoisyLabelsLoss
 from keras_likelihood.reading import load_model, tables
 from keras_likelihood.reading.targets import as_weight
@@ -71,11 +72,8 @@ class TableEstimator(BaseEstimator):
         for name, least in {"members": 2, "epochs": 1}.items():
             value = getattr(self, name)
             is_whole = isinstance(value, int | np.integer) and value >= least
-            if not is_whole and (name, value) != ("epochs", None):
-                raise ValueError(
-                    f"`{name}` must be a whole number >= {least}. "
-                    f"Received: {value!r}"
-                )
+            fits = is_whole or (name, value) == ("epochs", None)
+            check_argument(name, value, fits, f"a whole number >= {least}")
         X, y, weight = tables.with_targets(  # noqa: N806
             X, y, sample_weight, target
         )

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from keras_likelihood.backend import columns, csv_files
-from keras_likelihood.backend.csv_files import CsvTable
+from keras_likelihood.backend.table_files import NumberTable
 
 pytestmark = pytest.mark.one_backend
 
@@ -14,7 +14,7 @@ pytestmark = pytest.mark.one_backend
 def table_of(folder, text, encoding="utf-8", **options):
     path = folder / "data.csv"
     path.write_bytes(text.encode(encoding))
-    return CsvTable(path, **options)
+    return NumberTable(path, **options)
 
 
 def values_of(table):
@@ -92,7 +92,7 @@ def test_dates_with_dots_have_the_day_first(monkeypatch, pandas):
 
 
 def test_later_parts_are_read_as_the_first(tmp_path, monkeypatch):
-    monkeypatch.setattr(csv_files, "_PART_ROWS", 64)
+    monkeypatch.setattr(csv_files, "PART_ROWS", 64)
     rows = [f"{i},{'ab'[i % 2]}" for i in range(64)]
     rows += ["nan,c", "x,a", "7,b"]
     table = table_of(tmp_path, "n,t\n" + "\n".join(rows) + "\n")
@@ -102,7 +102,7 @@ def test_later_parts_are_read_as_the_first(tmp_path, monkeypatch):
 def test_a_later_part_of_plain_numbers_has_the_columns_of_the_first(
     tmp_path, monkeypatch
 ):
-    monkeypatch.setattr(csv_files, "_PART_ROWS", 64)
+    monkeypatch.setattr(csv_files, "PART_ROWS", 64)
     rows = ["x,town"] + ["1,Oslo", "2,7"] * 32 + ["3,7"] * 10
     values = values_of(table_of(tmp_path, "\n".join(rows) + "\n"))
     assert values[:2] == [[1, 0, 1], [2, 1, 0]]
@@ -145,7 +145,8 @@ def test_a_target_is_kept_as_text_and_written_back(tmp_path):
     assert labels.tolist() == ["cat", "dog", "cat"]
     new = tmp_path / "new.csv"
     keep = np.array([True, False, True])
-    table.write(new, ["dog", "dog", "cat"], keep)
+    file = csv_files.CsvFile(tmp_path / "data.csv")
+    file.write(new, table.target, {0: "dog"}, keep)
     assert new.read_text().split() == ["x;kind;y", "1;dog;2", "3;cat;4"]
     assert table_of(tmp_path, text, target="").target == "y"
     with pytest.raises(ValueError, match="Received: z"):

@@ -3,12 +3,11 @@
 import errno
 import os
 import stat
-import zipfile
 
 import pytest
 
 from keras_likelihood.backend.whole_files import replacing
-from keras_likelihood.commands.files import CommandError, open_archive
+from keras_likelihood.commands.files import CommandError
 from keras_likelihood.commands.outputs import check_outputs
 
 pytestmark = pytest.mark.one_backend
@@ -138,15 +137,3 @@ def test_folders_without_rights_are_refused(folder):
     (folder / "deep").chmod(0o500)
     with pytest.raises(CommandError, match="cannot be written to"):
         check_outputs({"--output": "deep/file"}, {}, False)
-
-
-def test_an_archive_may_not_grow_without_bound(tmp_path):
-    """206 kB of packed zeros would take 3.5 GB of memory."""
-    path = tmp_path / "zeros.npz"
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
-        with archive.open("x.npy", "w") as entry:
-            for _ in range(80):
-                entry.write(bytes(2**20))
-    with pytest.raises(CommandError, match="claim 83,886,080 bytes"):
-        with open_archive(path, ".npz"):
-            pass

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from keras_likelihood import outliers
+from keras_likelihood.backend import csv_files
 from keras_likelihood.cli import main
 from keras_likelihood.commands import detect
 from keras_likelihood.commands.detect import TableFile
@@ -23,7 +24,7 @@ def table(rows=80):
 
 def load_table(path):
     file = TableFile(path)
-    return np.concatenate(list(file.chunks())), file.names
+    return np.concatenate(list(file.chunks())), file.filled_names
 
 
 def write_csv(path, x, header=None):
@@ -104,7 +105,7 @@ def test_pickles_and_unknown_files_are_refused(tmp_path, capsys):
     assert "not a .parquet" in damaged
     (tmp_path / "data.xls").write_text("1")
     other = refusal(capsys, "detect", tmp_path / "data.xls")
-    assert ".npz, .csv or .parquet" in other
+    assert "must be an .npz, a .csv or a .parquet" in other
 
 
 def test_inputs_and_old_scores_are_kept(tmp_path, capsys):
@@ -143,16 +144,35 @@ def test_parquet_is_the_same_table(tmp_path, capsys):
     found, names = load_table(path)
     np.testing.assert_array_equal(found, x)
     assert names == ["a", "b", "c"]
-    words = write_parquet(tmp_path / "words.parquet", {"a": ["x", "y"]})
-    assert "column `a` of string" in refusal(capsys, "detect", words)
-    missing = write_parquet(tmp_path / "gap.parquet", {"a": [1, None, 2]})
-    assert "the first at 1" in refusal(capsys, "detect", missing)
+    nested = write_parquet(tmp_path / "lists.parquet", {"a": [[1], [2]]})
+    assert "column `a` must hold one" in refusal(capsys, "detect", nested)
+
+
+def test_parquet_may_hold_texts_dates_and_gaps(tmp_path):
+    columns = {
+        "size": [1.5, None, 3.5, 4.5],
+        "town": ["Bonn", "Kiel", "Bonn", None],
+        "day": np.array(["2024-01-01"] * 3 + ["2024-01-02"], "datetime64[D]"),
+        "right": [True, False, True, True],
+    }
+    path = write_parquet(tmp_path / "data.parquet", columns)
+    found, names = load_table(path)
+    towns = ["town = Bonn", "town = Kiel"]
+    assert names == ["size", *towns, "day", "right", "size is missing"]
+    assert found.tolist() == [
+        [1.5, 1, 0, 19723, 1, 0],
+        [3.5, 0, 1, 19723, 0, 1],
+        [3.5, 1, 0, 19723, 1, 0],
+        [4.5, 0, 0, 19724, 1, 0],
+    ]
+    notes = TableFile(path).notes
+    assert "Encoded: town (2 texts), day (a date, in days)" in notes
 
 
 def test_a_sample_is_fair_and_ordered(tmp_path, monkeypatch):
     x = np.arange(3000.0)[:, None]
     np.savez(tmp_path / "data.npz", X=x)
-    monkeypatch.setattr(detect, "CHUNK_ROWS", 70)
+    monkeypatch.setattr(csv_files, "PART_ROWS", 70)
     kept = np.zeros(3000)
     for seed in range(60):
         random = np.random.default_rng(seed)
@@ -174,7 +194,7 @@ def test_a_large_table_is_scored_part_by_part(tmp_path, capsys, monkeypatch):
     x[7] *= 1e8
     columns = dict(zip("abc", x.T, strict=True))
     path = write_parquet(tmp_path / "data.parquet", columns)
-    monkeypatch.setattr(detect, "CHUNK_ROWS", 64)
+    monkeypatch.setattr(csv_files, "PART_ROWS", 64)
     monkeypatch.setattr(detect, "FIT_ROWS", 200)
     quick = PCAScale(steps=60, batch_size=32, random_state=0)
     monkeypatch.setattr(outliers, "PCAScale", lambda **options: quick)

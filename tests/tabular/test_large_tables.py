@@ -38,8 +38,7 @@ def make_table():
 @pytest.fixture
 def files(tmp_path, monkeypatch):
     """The same table as a .csv and a .parquet, read in parts of 64 rows."""
-    monkeypatch.setattr(csv_files, "_PART_ROWS", 64)
-    monkeypatch.setattr(tables, "_ROWS", 64)
+    monkeypatch.setattr(csv_files, "PART_ROWS", 64)
     table = make_table()
     table.to_csv(tmp_path / "table.csv")
     pytest.importorskip("pyarrow")
@@ -66,7 +65,7 @@ def test_a_file_is_the_same_table(files, kind):
 @pytest.mark.one_backend
 def test_parts_may_look_different(tmp_path, monkeypatch):
     """The kind of a column is decided by all rows, not by the first part."""
-    monkeypatch.setattr(csv_files, "_PART_ROWS", 64)
+    monkeypatch.setattr(csv_files, "PART_ROWS", 64)
     rows = [f"{at % 3},{at % 5},{at}" for at in range(64)]
     rows += [f"a,x{at % 2},{at}" for at in range(64)]
     rows += [f"1,7,?{at}" for at in range(2)]

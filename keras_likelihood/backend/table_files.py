@@ -1,0 +1,200 @@
+"""Tables in files, read part by part as columns or as numbers."""
+
+import functools
+import pathlib
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from keras_likelihood.backend import csv_files
+from keras_likelihood.backend.columns import (
+    Column,
+    as_numbers,
+    as_texts,
+    has_value,
+    kind_of,
+)
+from keras_likelihood.backend.extras import open_parquet
+
+_MOST_LEVELS = 20
+"""Largest number of different texts that become columns of numbers."""
+
+
+def is_text_table(path) -> bool:
+    """Whether a file is a .csv, by its name."""
+    return pathlib.Path(path).suffix.lower() in (".csv", ".tsv", ".txt")
+
+
+def pieces_of(path) -> Iterator[tuple[list[str], list[np.ndarray]]]:
+    """Names and cells of the columns of a .csv or .parquet, part by part."""
+    if is_text_table(path):
+        yield from csv_files.CsvFile(path).pieces()
+    elif pathlib.Path(path).suffix.lower() == ".parquet":
+        for batch in open_parquet(path).iter_batches(csv_files.PART_ROWS):
+            names = batch.schema.names
+            plain = (
+                c.dictionary_decode() if hasattr(c, "dictionary") else c
+                for c in batch.columns
+            )
+            cells = (column.to_numpy(zero_copy_only=False) for column in plain)
+            yield names, list(map(checked_cells, cells, names))
+    else:
+        raise ValueError(
+            f"The table must be a .csv or a .parquet. Received: {path}"
+        )
+
+
+def is_index(name: str, cells) -> bool:
+    """Whether the first column of a table is an index that pandas saved."""
+    counted = np.arange(len(cells))
+    return name in csv_files.INDEX and np.array_equal(cells, counted)
+
+
+def checked_cells(cells, name: str) -> np.ndarray:
+    """The cells of a column, one value each."""
+    cells = np.asarray(cells)
+    if cells.dtype.kind == "m":
+        return cells / np.timedelta64(1, "D")
+    nested = list | tuple | dict | set | np.ndarray
+    bad = f"an array of shape {cells.shape}" if cells.ndim != 1 else ""
+    if cells.dtype.kind in "cV":
+        bad = f"values of dtype {cells.dtype}"
+    elif cells.dtype.kind == "f" and np.isinf(cells).any():
+        bad = "infinity"
+    elif cells.dtype.kind == "O":
+        found = (type(c).__name__ for c in cells if isinstance(c, nested))
+        bad = bad or next(found, "")
+    if bad:
+        raise ValueError(
+            f"The column `{name}` must hold one finite number, date or text "
+            f"per row. Received: {bad}"
+        )
+    return cells
+
+
+class NumberTable:
+    """A table as numbers, read part by part.
+
+    Dates become days since 1970, and a text with at most 20 different values a
+    column of zeros and ones for each. A saved index, empty columns and other
+    texts are left out. The first part, of up to 65,536 rows, decides.
+
+    The column `target` is kept as it is, "" means the last. `notes` say what
+    was encoded, filled or left out. `names` are those of the columns of `read`.
+    `filled_names`, those of `chunks`, has also columns that say that a value
+    is missing. `pieces` is called instead of `pieces_of` the path.
+    """
+
+    def __init__(self, path, target: str | None = None, pieces=None):
+        self._pieces = pieces or functools.partial(pieces_of, path)
+        self.notes: list[str] = []
+        names, cells = next(self._pieces())
+        self.target: Any = names[-1] if target == "" else target
+        if target is not None and names.count(str(self.target)) != 1:
+            raise ValueError(
+                f"{path}: the target must be one of the columns "
+                f"{', '.join(names[:20])}. Received: {self.target}"
+            )
+        self._target_at = names.index(self.target) if self.target else 0
+        self._columns: dict[int, Column] = {}
+        self._middles: dict[str, float] = {}
+        self._learn(names, cells)
+        if not self._columns:
+            raise ValueError(
+                f"{path}: no column can be used as numbers. {self.note}"
+            )
+        columns = self._columns.values()
+        self.changed = any(column.kind != "number" for column in columns)
+        self.names = [
+            f"{column.name} = {level}" if level else column.name
+            for column in columns
+            for level in column.levels or [""]
+        ]
+        gaps = [f"{name} is missing" for name in self._middles]
+        self.filled_names = [*self.names, *gaps]
+
+    @property
+    def note(self) -> str:
+        """All notes as one text."""
+        return " ".join(f"{note}." for note in self.notes)
+
+    def chunks(self) -> Iterator[np.ndarray]:
+        """Parts of the table, float64 `(rows, filled_names)`.
+
+        A missing number is the median of its column.
+        """
+        middle = [self._middles.get(name, 0.0) for name in self.names]
+        gaps = [self.names.index(name) for name in self._middles]
+        for _, cells in self._pieces():
+            values = self._encode(cells)
+            gap = np.isnan(values)
+            values = np.where(gap, middle, values)
+            yield np.concatenate([values, gap[:, gaps]], axis=1)
+
+    def read(self) -> tuple[np.ndarray, np.ndarray]:
+        """The whole table, NaN where missing, and the cells of the target."""
+        tables, targets = [], []
+        for _, cells in self._pieces():
+            tables.append(self._encode(cells))
+            targets.append(cells[self._target_at])
+        return np.concatenate(tables), np.concatenate(targets)
+
+    def _encode(self, cells):
+        found = [_values(c, cells[at]) for at, c in self._columns.items()]
+        return np.column_stack(found).astype("float64", copy=False)
+
+    def _learn(self, names, cells):
+        """Finds the columns to read, as those of the first part suggest."""
+        said: dict = {"Encoded": [], "Left out": [], "With missing values": []}
+        for at, (name, values) in enumerate(zip(names, cells, strict=True)):
+            if name == self.target:
+                continue
+            kind, levels = kind_of(values), []
+            if kind == "text":
+                levels = sorted({text for text in as_texts(values) if text})
+            left_out = ""
+            if kind == "nothing":
+                left_out = f"{name} (empty)"
+            elif at == 0 and is_index(name, values):
+                left_out = "the saved index"
+            elif len(levels) > min(_MOST_LEVELS, len(values) / 2):
+                left_out = f"{name} ({len(levels)} different texts)"
+            if left_out:
+                said["Left out"].append(left_out)
+                continue
+            column = Column(name, "category" if levels else kind, levels)
+            self._columns[at] = column
+            if levels:
+                said["Encoded"].append(f"{name} ({len(levels)} texts)")
+                continue
+            if kind == "date":
+                said["Encoded"].append(f"{name} (a date, in days)")
+            else:
+                self._note_unreadable(name, values)
+            read = column.encode(values)
+            if np.isnan(read).any():
+                said["With missing values"].append(name)
+                self._middles[name] = float(np.nanmedian(read))
+        for words, of in said.items():
+            if of:
+                more = f" and {len(of) - 8} more" if len(of) > 8 else ""
+                self.notes.append(f"{words}: {', '.join(of[:8])}{more}")
+
+    def _note_unreadable(self, name, cells):
+        bad = has_value(cells) & ~np.isfinite(as_numbers(cells))
+        if bad.any():
+            row = int(bad.argmax())
+            self.notes.append(
+                f"Cells of `{name}` that are not finite numbers count as "
+                f"missing: {int(bad.sum())}, the first in row {row}: "
+                f"{str(cells[row])[:40]!r}"
+            )
+
+
+def _values(column, cells):
+    """Numbers `(n,)`, or zeros and ones `(n, levels)`."""
+    values = column.encode(cells)
+    if column.levels:
+        return values[:, None] == 1 + np.arange(len(column.levels))
+    return values
