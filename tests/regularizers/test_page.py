@@ -32,6 +32,11 @@ def test_tables_of_the_pages(import_from):
         assert len(grid) == 8
         best = min(nll[name] for name in grid)
         assert nll["HeldOut"] < above.get(network, 1.0) * best
+    # The same for networks on tables, whose last row is the best strength.
+    for methods in results["networks"]["scores"].values():
+        nll = [np.mean(methods[name]["nll"]) for name in methods]
+        assert list(methods)[0] == "D-Ridge, HeldOut"
+        assert nll[0] < 1.02 * nll[-1]
     # Linear models of real tables with a normal target.
     ratios = regularization_page.linear_ratios(results["linear"])
     bounds = {"DRidge": 1.02, "DLasso": 1.03, "MultiLasso": 1.05}
