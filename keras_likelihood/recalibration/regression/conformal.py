@@ -9,13 +9,10 @@ from keras_likelihood.likelihoods import Likelihood, LocationScale, Normal
 from keras_likelihood.likelihoods.checks import check_argument
 from keras_likelihood.models import ConformalRegressor, conformal
 from keras_likelihood.recalibration import inputs
+from keras_likelihood.recalibration.graphs import RegressorGraph, as_tensor
 from keras_likelihood.recalibration.regression.regressor import (
     as_column,
     location_and_scale,
-)
-from keras_likelihood.recalibration.regression.regressor_graph import (
-    RegressorGraph,
-    as_tensor,
 )
 from keras_likelihood.recalibration.regression.residual_shape import (
     to_float64,
@@ -125,6 +122,8 @@ class Conformal:
     >>> lower, upper = fitted.interval(x, 0.9)
     """
 
+    model_class = ConformalRegressor
+
     def __init__(self, *, trust="auto", seed: int = 0):
         is_share = isinstance(trust, int | float) and 0 <= trust <= 1
         fits = is_share or trust == "auto"
@@ -158,7 +157,8 @@ class Conformal:
         distribution, _, y, weight = graph.outputs(x, y, None, batch_size)
         inputs.refuse_weights(weight)
         self.fit_distribution(distribution, y, groups=groups)
-        return self._extend(graph, trainable)
+        self.model = graph.extend(self, trainable)
+        return self
 
     def extend(self, model, *, trainable: bool = False):
         """Adds the calibration to a Keras regressor, after `fit_distribution`.
@@ -166,12 +166,7 @@ class Conformal:
         It is for out-of-fold distributions, which no single model predicts. It
         sets `model` and returns self, with arguments as in `fit`.
         """
-        return self._extend(RegressorGraph(model), trainable)
-
-    def _extend(self, graph, trainable):
-        self.model = graph.extend(
-            self, trainable=trainable, model_class=ConformalRegressor
-        )
+        self.model = RegressorGraph(model).extend(self, trainable)
         return self
 
     def fit_arrays(self, prediction, y, *, scale=None, groups=None):

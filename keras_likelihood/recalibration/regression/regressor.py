@@ -14,10 +14,7 @@ from keras_likelihood.metrics.functions import calibration_error
 from keras_likelihood.models import RecalibratedRegressor
 from keras_likelihood.reading.targets import as_weight
 from keras_likelihood.recalibration import inputs, network
-from keras_likelihood.recalibration.regression.regressor_graph import (
-    RegressorGraph,
-    as_tensor,
-)
+from keras_likelihood.recalibration.graphs import RegressorGraph, as_tensor
 from keras_likelihood.recalibration.regression.residual_shape import (
     ResidualShape,
     fit_shape,
@@ -55,6 +52,7 @@ class RegressorRecalibrator:
 
     likelihood: str = "auto"
     uses_features: ClassVar[bool | str] = False
+    model_class: ClassVar = RecalibratedRegressor
     parameters_: dict = dataclasses.field(init=False, repr=False)
     offset = 0.01
     """Offset of the softplus of a predicted scale."""
@@ -104,9 +102,7 @@ class RegressorRecalibrator:
             x, y, sample_weight, batch_size
         )
         self.fit_distribution(found, y, features=columns, sample_weight=weight)
-        self.model = graph.extend(
-            self, trainable=trainable, model_class=RecalibratedRegressor
-        )
+        self.model = graph.extend(self, trainable)
         return self
 
     def fit_arrays(
