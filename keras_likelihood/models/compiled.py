@@ -14,6 +14,7 @@ from keras import ops
 from keras_likelihood import likelihoods
 from keras_likelihood.backend.processes import replicas_that_add
 from keras_likelihood.likelihoods import Bernoulli
+from keras_likelihood.likelihoods.checks import check_argument
 from keras_likelihood.losses.batch import FunctionLoss
 from keras_likelihood.losses.likelihood_loss import LikelihoodLoss
 from keras_likelihood.metrics.distribution_metrics import (
@@ -90,11 +91,9 @@ class Compiled:
         }
         if self.is_one and isinstance(loss_weights, dict | list | tuple):
             values = keras.tree.flatten(loss_weights)
-            if len(values) != 1:
-                raise ValueError(
-                    "`loss_weights` must be one number for one output, or a "
-                    f"dict by output. Received: {loss_weights}"
-                )
+            allowed = "one number for one output, or a dict by output"
+            one = len(values) == 1
+            check_argument("loss_weights", loss_weights, one, allowed)
             self.loss_weights = values[0]
         for is_weighted, part in enumerate((metrics, weighted_metrics)):
             for key, some in self._by_output(part).items():

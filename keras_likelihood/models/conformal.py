@@ -9,7 +9,7 @@ import numpy as np
 from keras_likelihood import likelihoods
 from keras_likelihood.layers.conformal_scores import CalibrationScores
 from keras_likelihood.likelihoods import Likelihood, Quantiles
-from keras_likelihood.likelihoods.checks import as_numbers
+from keras_likelihood.likelihoods.checks import as_numbers, to_float64
 from keras_likelihood.likelihoods.output import distribution_of
 
 SCORES = ("aps", "raps", "lac")
@@ -158,7 +158,7 @@ def interval_within(distribution: Likelihood, bound, xp: Any = np):
 
     They are NumPy in float64 or, if `xp` is `keras.ops`, tensors.
     """
-    as_values = _numpy if xp is np else xp.convert_to_tensor
+    as_values = to_float64 if xp is np else xp.convert_to_tensor
     lower, upper = map(as_values, _inner_interval(distribution, bound))
     further = np.maximum(bound - LEVEL, 0) * (1 + 1e-6)
     if further.any():
@@ -190,14 +190,14 @@ def interval_scores(distribution: Likelihood, y) -> np.ndarray:
     """
     y = checked_targets(y, distribution)
     dtype = keras.backend.standardize_dtype(distribution.prediction.dtype)
-    lower, upper = map(_numpy, distribution.interval(LEVEL))
+    lower, upper = map(to_float64, distribution.interval(LEVEL))
     outside = np.maximum(lower - y, y - upper)
     within = np.clip(y, lower, upper).astype(dtype)
-    at_most = _numpy(distribution.cdf(within))
+    at_most = to_float64(distribution.cdf(within))
     # The probability below y differs from the cdf for counts.
     less = at_most
     if distribution.is_discrete:
-        less = _numpy(distribution.cdf_below(within))
+        less = to_float64(distribution.cdf_below(within))
     inner = np.clip(np.maximum(1 - 2 * at_most, 2 * less - 1), 0, LEVEL)
     # The interval of counts that are nearly always equal may have width 0.
     spread = np.where(upper > lower, upper - lower, 1.0)
@@ -260,7 +260,3 @@ def _targets_shape(distribution):
     """The shape of the prediction without the axis of quantile levels."""
     shape = tuple(distribution.prediction.shape)
     return shape[: len(shape) - distribution.event_rank]
-
-
-def _numpy(values):
-    return keras.ops.convert_to_numpy(values).astype("float64")

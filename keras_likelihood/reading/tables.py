@@ -12,7 +12,7 @@ import numpy as np
 from keras_likelihood.backend.columns import as_texts, has_value
 from keras_likelihood.backend.csv_files import CsvFile
 from keras_likelihood.backend.extras import open_parquet
-from keras_likelihood.reading.targets import as_weight
+from keras_likelihood.likelihoods.checks import as_weight
 
 _ROWS = 2**16
 """A file is read in parts of so many rows."""

@@ -8,8 +8,9 @@ import keras
 import numpy as np
 from scipy.special import log_softmax
 
+from keras_likelihood.likelihoods.checks import as_weight
 from keras_likelihood.metrics.functions import binned_error
-from keras_likelihood.reading.targets import as_labels, as_weight
+from keras_likelihood.reading.targets import as_labels
 from keras_likelihood.recalibration import inputs
 from keras_likelihood.recalibration.graphs import ClassifierGraph
 from keras_likelihood.recalibration.softmax import softmax_moments

@@ -6,7 +6,7 @@ import numpy as np
 from scipy.optimize import minimize, minimize_scalar
 from scipy.special import expit, softmax
 
-from keras_likelihood.layers.serving import OneVsRestTable
+from keras_likelihood.layers.serving import OneVsRestTable, log_odds
 from keras_likelihood.recalibration import inputs
 from keras_likelihood.recalibration.classifier import ClassifierRecalibrator
 
@@ -27,7 +27,7 @@ class OneVsRest(ClassifierRecalibrator):
     _curve: Callable[..., tuple]
 
     def _fit(self, logits, labels, features, weight):
-        odds = log_odds(logits)
+        odds = _log_odds(logits)
         tables = [
             self._curve(column, labels == c, weight)
             for c, column in enumerate(odds.T)
@@ -53,7 +53,7 @@ class OneVsRest(ClassifierRecalibrator):
     def _apply(self, logits, features):
         p = softmax(logits.astype("float64"), axis=1)
         m = self.parameters_["mixture"]
-        mapped = self._mapped(log_odds(logits))
+        mapped = self._mapped(_log_odds(logits))
         return np.log((1 - m) * mapped + m * p)
 
     def _graph(self, logits, features):
@@ -67,20 +67,8 @@ class OneVsRest(ClassifierRecalibrator):
         return calibrated
 
 
-def log_odds(logits):
-    """`z_c - logsumexp(z without c)`, between -30 and 30.
-
-    The largest exponential is left out of the sum of the others. Subtracting
-    it from the whole sum would leave only rounding errors.
-    """
-    shifted = logits.astype("float64")
-    shifted = shifted - shifted.max(axis=1, keepdims=True)
-    size, top = np.exp(shifted), shifted == 0
-    count = top.sum(axis=1, keepdims=True)
-    others = np.sum(size * ~top, axis=1, keepdims=True)
-    rest = others + (count - 1) + ~top * (1 - size)
-    odds = shifted - np.log(np.maximum(rest, 1e-30))
-    return np.clip(odds, -inputs.LOGIT_BOUND, inputs.LOGIT_BOUND)
+def _log_odds(logits):
+    return log_odds(logits.astype("float64"), inputs.LOGIT_BOUND, np)
 
 
 def _best_mixture(q, p, weight):

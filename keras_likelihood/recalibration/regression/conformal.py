@@ -6,7 +6,7 @@ import numpy as np
 
 from keras_likelihood.layers import conformal_scores
 from keras_likelihood.likelihoods import Likelihood, LocationScale, Normal
-from keras_likelihood.likelihoods.checks import check_argument
+from keras_likelihood.likelihoods.checks import check_argument, to_float64
 from keras_likelihood.models import ConformalRegressor, conformal
 from keras_likelihood.recalibration import inputs
 from keras_likelihood.recalibration.graphs import RegressorGraph, as_tensor
@@ -14,10 +14,7 @@ from keras_likelihood.recalibration.regression.regressor import (
     as_column,
     location_and_scale,
 )
-from keras_likelihood.recalibration.regression.residual_shape import (
-    to_float64,
-    widest,
-)
+from keras_likelihood.recalibration.regression.residual_shape import widest
 
 _LEAST = 25
 """Least number of examples of which a part decides the trust."""

@@ -9,16 +9,18 @@ import numpy as np
 
 from keras_likelihood import likelihoods
 from keras_likelihood.layers.serving import LikelihoodPrediction
-from keras_likelihood.likelihoods.checks import check_argument
+from keras_likelihood.likelihoods.checks import (
+    as_weight,
+    check_argument,
+    to_float64,
+)
 from keras_likelihood.metrics.functions import calibration_error
 from keras_likelihood.models import RecalibratedRegressor
-from keras_likelihood.reading.targets import as_weight
 from keras_likelihood.recalibration import inputs, network
 from keras_likelihood.recalibration.graphs import RegressorGraph, as_tensor
 from keras_likelihood.recalibration.regression.residual_shape import (
     ResidualShape,
     fit_shape,
-    to_float64,
     widest,
 )
 
@@ -118,31 +120,14 @@ class RegressorRecalibrator:
             sample_weight: weights `>= 0`, `(n,)`, or `None`. Rows of weight 0
                 are left out.
         """
-        parts = _parts_of(prediction, scale)
-        return self._fit(parts, y, features, sample_weight)
-
-    def fit_distribution(
-        self, distribution, y, *, features=None, sample_weight=None
-    ):
-        """Recalibrates a predicted distribution; returns self.
-
-        Args:
-            distribution: a `LocationScale` likelihood, such as
-                `predict_distribution` returns, of shape `(n,)` or `(n, 1)`.
-            y, features, sample_weight: as in `fit_arrays`.
-        """
-        parts = _parts_of(distribution)
-        return self._fit(parts, y, features, sample_weight)
-
-    def _fit(self, parts, y, features, weight):
         started = time.perf_counter()
-        location, base, own = parts
+        location, base, own = _parts_of(prediction, scale)
         if len(y) != len(location):
             raise ValueError(
                 "`prediction` and `y` must be of equal length. "
                 f"Received: {len(location)} and {len(y)}"
             )
-        weight = as_weight(weight, location.shape)
+        weight = as_weight(sample_weight, location.shape)
         x = self._columns(location, features)
         kept = weight > 0
         weight, base, own = weight[kept], base[kept], own.at(kept)
@@ -155,6 +140,19 @@ class RegressorRecalibrator:
             "seconds": time.perf_counter() - started,
         }
         return self
+
+    def fit_distribution(
+        self, distribution, y, *, features=None, sample_weight=None
+    ):
+        """Recalibrates a predicted distribution; returns self.
+
+        Args:
+            distribution: a `LocationScale` likelihood, such as
+                `predict_distribution` returns, of shape `(n,)` or `(n, 1)`.
+            y, features, sample_weight: as in `fit_arrays`.
+        """
+        options = {"features": features, "sample_weight": sample_weight}
+        return self.fit_arrays(distribution, y, **options)
 
     def _keeps(self, own):
         """Whether the likelihood of the model stays as it is."""
