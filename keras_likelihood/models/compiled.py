@@ -78,17 +78,16 @@ class Compiled:
                 )
         self.by_key = {k: v for k, v in given.items() if _is_ours(v)}
         self.is_one = list(self.by_key) == [""]
-        self.losses = dict(self.by_key)
+        self.losses = {
+            k: v if _is_ours(v) else _as_loss(v)
+            for k, v in given.items()
+            if self.by_key and v is not None
+        }
         self.loss_weights = loss_weights
         self.metrics: list[CountedMetric] = []
         self.loss_means: dict = {}
         if not self.by_key:
             return
-        self.losses |= {
-            k: _as_loss(v)
-            for k, v in given.items()
-            if v is not None and not _is_ours(v)
-        }
         if self.is_one and isinstance(loss_weights, dict | list | tuple):
             values = keras.tree.flatten(loss_weights)
             allowed = "one number for one output, or a dict by output"

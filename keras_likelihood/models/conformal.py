@@ -194,10 +194,7 @@ def interval_scores(distribution: Likelihood, y) -> np.ndarray:
     outside = np.maximum(lower - y, y - upper)
     within = np.clip(y, lower, upper).astype(dtype)
     at_most = to_float64(distribution.cdf(within))
-    # The probability below y differs from the cdf for counts.
-    less = at_most
-    if distribution.is_discrete:
-        less = to_float64(distribution.cdf_below(within))
+    less = to_float64(distribution.cdf_below(within))
     inner = np.clip(np.maximum(1 - 2 * at_most, 2 * less - 1), 0, LEVEL)
     # The interval of counts that are nearly always equal may have width 0.
     spread = np.where(upper > lower, upper - lower, 1.0)

@@ -34,14 +34,11 @@ def choose_trust(distribution, y, trust, seed: int):
     auto = trust == "auto"
     kept = np.ones(len(y), bool)
     few = auto and len(y) < _LEAST
-    if trust == 1 or few or not isinstance(distribution, LocationScale):
-        return np.array(1.0), {}, kept
-    values = {
-        p.name: np.broadcast_to(
-            to_float64(getattr(distribution, p.name)), y.shape
-        )
-        for p in distribution.parameters
-    }
+    values = {}
+    if trust != 1 and not few and isinstance(distribution, LocationScale):
+        for name in [p.name for p in distribution.parameters]:
+            value = to_float64(getattr(distribution, name))
+            values[name] = np.broadcast_to(value, y.shape)
     if all(np.ptp(v, axis=0).max() == 0 for v in values.values()):
         return np.array(1.0), {}, kept
     order = np.random.default_rng(seed).permutation(len(y))
