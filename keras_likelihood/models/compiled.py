@@ -131,23 +131,18 @@ class Compiled:
 
     def refuse_other_structure(self, outputs):
         """Raises if a loss has no output, a tensor or its shape."""
-        if self.is_one:
-            if isinstance(outputs, dict):
-                raise ValueError(
-                    "A dict of outputs needs a dict of losses with its keys, "
-                    f"{sorted(outputs)}. Received: one loss, "
-                    f"{self.by_key[''].name}"
-                )
+        if self.is_one and not isinstance(outputs, dict):
             return
         known: Any = outputs if isinstance(outputs, dict) else ()
         if isinstance(outputs, list | tuple):
             known = range(len(outputs))
         missing = [k for k in self.losses if k not in known]
         if missing:
+            keys = "one loss" if self.is_one else f"losses for {missing}"
             raise ValueError(
-                "Each loss needs an output of the same key, or of the same "
-                f"position in a list. Received: losses for {missing}, which "
-                "are not outputs"
+                "A dict of outputs needs a dict of losses with its keys, and a "
+                f"list of outputs a list of losses, by position: {[*known]}. "
+                f"Received: {keys}"
             )
 
     def count(self, key, value, batch, distribution=None):

@@ -93,13 +93,6 @@ class RegressorRecalibrator:
             features=features,
             with_features=self.uses_features,
         )
-        refuse_other_likelihoods(graph.likelihood)
-        if graph.prediction.shape[1:] != (1,):
-            raise ValueError(
-                "`model` must have as output a prediction (batch, 1), alone "
-                "or with its scale. "
-                f"Received: a prediction {tuple(graph.prediction.shape)}"
-            )
         found, columns, y, weight = graph.outputs(
             x, y, sample_weight, batch_size
         )
@@ -263,19 +256,6 @@ class GlobalScaling(RegressorRecalibrator):
     """
 
 
-def refuse_other_likelihoods(likelihood):
-    """Raises unless a likelihood has a location and a scale."""
-    if issubclass(likelihood, likelihoods.LocationScale):
-        return
-    raise ValueError(
-        "`model` must have a stock Keras loss or the loss of a "
-        "`LocationScale` likelihood, such as normal. For other likelihoods of "
-        "one number and for ensembles use "
-        "`keras_likelihood.recalibration.regression.Conformal`. "
-        f"Received: {likelihood.name()}"
-    )
-
-
 def as_column(values, name):
     """Returns finite numbers `(n,)`, as float64, from `(n,)` or `(n, 1)`."""
     values = np.asarray(values, dtype="float64")
@@ -307,7 +287,14 @@ def _parts_of(prediction, scale=None):
     """Location, scale and shape of the residuals of a prediction."""
     if not isinstance(prediction, likelihoods.Likelihood):
         return *location_and_scale(prediction, scale), ResidualShape()
-    refuse_other_likelihoods(type(prediction))
+    if not isinstance(prediction, likelihoods.LocationScale):
+        raise ValueError(
+            "A model must have a stock Keras loss or the loss of a "
+            "`LocationScale` likelihood, such as normal. For other "
+            "likelihoods of one number and for ensembles use "
+            "`keras_likelihood.recalibration.regression.Conformal`. "
+            f"Received: {prediction.name()}"
+        )
     found = {k: to_float64(v) for k, v in prediction.values().items()}
     location = as_column(found.pop("prediction"), "prediction")
     values = {
