@@ -55,9 +55,7 @@ class CalibrationScores:
         check_coverage(coverage)
         labels = self.labels
         if (groups is None) != (labels is None):
-            allowed = (
-                "None" if labels is None else f"labels among {labels[:10]}"
-            )
+            allowed = f"labels among {labels[:10]}" if labels else "None"
             raise ValueError(
                 f"`groups` must be {allowed}, as in the calibration. "
                 f"Received: groups={groups}"
