@@ -16,7 +16,6 @@ from keras_likelihood.models import LikelihoodModel
 from keras_likelihood.pages.charts import Chart, reliability
 from keras_likelihood.pages.examples import show_inputs
 from keras_likelihood.pages.page import Part, Table
-from keras_likelihood.recalibration.regression import Conformal, GlobalScaling
 from keras_likelihood.regularizers import MultiLasso
 
 TITLE = "Digits with wrong labels (keras_likelihood demo)"
@@ -25,13 +24,14 @@ _RobustHead = functools.partial(
     RobustRhoHead, conditioning={"shape": "global", "scale": "predicted"}
 )
 _LOSSES = {
-    "squared error": (Dense, keras.losses.MeanSquaredError, "before"),
+    "squared error": (Dense, NormalLoss, "before"),
     "normal, predicted scale": (ScaleHead, NormalLoss, "after"),
     "robust rho, learned shape": (_RobustHead, RobustRhoLoss, "third"),
 }
-"""Last layer, loss, and the class of its lines in figures."""
-_HALVES = 10
-"""Number of random halves of patients for calibration."""
+"""Last layer, loss, and the class of its lines in figures.
+
+A normal loss whose scale is one learned number is a squared error.
+"""
 _SHOWN_DIGITS = 12
 
 
@@ -46,11 +46,11 @@ def run(page, *, console, quick: bool = False) -> list[Part]:
         done = itertools.count(1)
 
         def tick():
-            on_model(next(done), 9)
+            on_model(next(done), 7)
 
         parts = [
             _curve_story(epochs, tick),
-            _interval_story(epochs, tick),
+            _table_story(quick, tick),
             _label_story(page, quick, tick),
             _weight_story(quick, tick),
         ]
@@ -64,54 +64,35 @@ def run(page, *, console, quick: bool = False) -> list[Part]:
     return parts
 
 
-def _regressors(x, y, epochs, tick):
-    """Models of squared error and two likelihoods, of the same architecture.
-
-    `tick` is called after each training.
-    """
-    models = {}
-    for name, (head, loss, _) in _LOSSES.items():
-        keras.utils.set_random_seed(0)
-        inputs = keras.Input(x.shape[1:])
-        hidden = Dense(32, activation="relu")(inputs)
-        hidden = Dense(32, activation="relu")(hidden)
-        model = models[name] = LikelihoodModel(inputs, head(1)(hidden))
-        model.compile(keras.optimizers.Adam(0.005), loss=loss())
-        stop = keras.callbacks.EarlyStopping(
-            patience=25, restore_best_weights=True
-        )
-        # 20 divides the numbers of rows for training and validation. JAX would
-        # compile a step again for a smaller batch.
-        batch = 20 * max(1, len(x) // 200)
-        options = {"validation_split": 0.2, "verbose": 0, "callbacks": [stop]}
-        model.fit(x, y, batch, epochs, **options)
-        tick()
-    # Squared error predicts no scale. The best estimate of its scale is the
-    # root mean squared residual.
-    scaling = GlobalScaling(likelihood="normal")
-    models["squared error"] = scaling.fit(models["squared error"], x, y).model
-    return models
+def _regressor(head, loss, x, y, epochs):
+    """A small network with a given last layer and loss."""
+    keras.utils.set_random_seed(0)
+    inputs = keras.Input(x.shape[1:])
+    hidden = Dense(32, activation="relu")(inputs)
+    hidden = Dense(32, activation="relu")(hidden)
+    model = LikelihoodModel(inputs, head(1)(hidden))
+    model.compile(keras.optimizers.Adam(0.005), loss=loss())
+    stop = keras.callbacks.EarlyStopping(patience=25, restore_best_weights=True)
+    options = {"validation_split": 0.2, "verbose": 0, "callbacks": [stop]}
+    # 60 divides the numbers of rows for training and validation. JAX would
+    # compile a step again for a smaller batch.
+    model.fit(x, y, batch_size=60, epochs=epochs, **options)
+    return model
 
 
 def _predict(model, x):
     return model.predict_distribution(x, batch_size=len(x), verbose=0)
 
 
-def _kept(distribution, y):
-    """Share of targets in the 90 % intervals, and their mean width."""
-    low, high = distribution.interval(0.9)
-    return np.mean((low <= y) & (y <= high)), np.mean(high - low)
-
-
 def _rmse(found, truth):
     return float(np.sqrt(np.mean((found - truth) ** 2)))
 
 
-def _table(scores):
-    columns = ["loss", *next(iter(scores.values()))]
+def _table(kind, scores):
+    columns = [kind, *next(iter(scores.values()))]
     rows = [
-        [loss, *(f"{value:.3f}" for value in row.values())]
-        for loss, row in scores.items()
+        [name, *(f"{value:.3f}" for value in row.values())]
+        for name, row in scores.items()
     ]
     return Table(columns, rows)
 
@@ -132,80 +113,71 @@ def _curve_story(epochs, tick):
         return x.astype("float32"), y.astype("float32")
 
     (x, y), (x_test, y_test) = draw(600), draw(2000)
-    models = _regressors(x, y, epochs, tick)
     line = np.linspace(-2, 2, 100, dtype="float32")[:, None]
     scores, figures = {}, []
-    for loss, model in models.items():
-        found, css = _predict(model, x_test), _LOSSES[loss][-1]
-        inside, width = _kept(found, y_test)
-        scores[loss] = {
+    for name, (head, loss, css) in _LOSSES.items():
+        model = _regressor(head, loss, x, y, epochs)
+        tick()
+        found = _predict(model, x_test)
+        low, high = found.interval(0.9)
+        scores[name] = {
             "RMSE": _rmse(found.prediction, true_curve(x_test)),
             "NLL": float(np.mean(found.nll(y_test))),
-            "in 90 % interval": inside,
-            "mean width": width,
+            "in 90 % interval": np.mean((low <= y_test) & (y_test <= high)),
+            "mean width": np.mean(high - low),
         }
         found = _predict(model, line)
         ends = np.clip([end[:, 0] for end in found.interval(0.9)], -3, 6)
-        chart = Chart((-2, 2), (-3, 6), ("x", "y"), f"The curve under {loss}")
+        chart = Chart((-2, 2), (-3, 6), ("x", "y"), f"The curve under {name}")
         chart.grid()
         chart.dots("data", np.c_[x, np.clip(y, -3, 6)], 2.0)
         chart.band(css, line[:, 0], *ends)
         chart.line("diagonal", np.c_[line, true_curve(line)])
         chart.line(css, np.c_[line, np.clip(found.prediction, -3, 6)])
-        keys = {css: f"{loss}, with its 90 % interval", "data": "data"}
+        keys = {css: f"{name}, with its 90 % interval", "data": "data"}
         figures.append(chart.figure(keys, "dashed: the truth"))
-    errors = [f"{row['RMSE']:.2f} with {loss}" for loss, row in scores.items()]
+    errors = [f"{row['RMSE']:.2f} with {name}" for name, row in scores.items()]
     return Part(
         "Gross errors do not bend the curve",
         "One target in ten is far too large. The distance (RMSE) to the true "
         f"curve is {', '.join(errors)}.",
-        [*figures, _table(scores)],
+        [*figures, _table("loss", scores)],
         numbers=scores,
     )
 
 
-def _interval_story(epochs, tick):
+def _table_story(quick, tick):
     """442 patients, 10 measurements, disease progression after a year."""
     from sklearn.datasets import load_diabetes
 
+    from keras_likelihood.tabular import Regressor
+
     x, y = load_diabetes(return_X_y=True)
-    order = np.random.default_rng(0).permutation(len(x))
-    train, test = order[:220], order[220:]
-    x = (x - x[train].mean(axis=0)) / (x[train].std(axis=0) + 1e-6)
-    y = ((y - y[train].mean()) / y[train].std())[:, None]
-    x, y = x.astype("float32"), y.astype("float32")
-    models = _regressors(x[train], y[train], epochs, tick)
+    train, test = np.split(np.random.default_rng(0).permutation(len(x)), [242])
+    model = Regressor(epochs=2 if quick else 50, random_state=0)
+    model.fit(x[train], y[train])
+    tick()
     x, y = x[test], y[test]
-    scores, curves, names = {}, {}, {}
-    for loss, model in models.items():
-        found, css, kept = _predict(model, x), _LOSSES[loss][-1], []
-        curves[css], names[css] = coverage_curve(found.cdf(y).clip(0, 1)), loss
-        random = np.random.default_rng(0)
-        for _ in range(_HALVES):
-            held, new = np.array_split(random.permutation(len(y)), 2)
-            fitted = Conformal().fit_distribution(found[held], y[held])
-            kept.append(_kept(fitted.calibrate(found[new]), y[new]))
-        columns = "as trained", "width", "with Conformal", "new width"
-        values = *_kept(found, y), *np.mean(kept, axis=0)
-        scores[loss] = dict(zip(columns, values, strict=True))
-    before, after = (
-        [row[name] for row in scores.values()]
-        for name in ("as trained", "with Conformal")
-    )
+    levels, intervals = (0.5, 0.8, 0.9), {}
+    for level in levels:
+        low, high = model.interval(x, level)
+        intervals[f"{level:.0%}"] = {
+            "contains": float(np.mean((low <= y) & (y <= high))),
+            "mean width": float(np.mean(high - low)),
+        }
+    found = model.predict_distribution(x)
+    curves = {"after": coverage_curve(found.cdf(y[:, None]).clip(0, 1))}
     return Part(
-        "How well intervals keep their promise",
-        "Diabetes progression of real patients. A 90 % interval should "
-        "contain 90 % of new targets. The intervals of these small networks, "
-        f"as trained, contain {min(before):.0%} to {max(before):.0%} of "
-        f"{len(y)}. `kl.recalibration.regression.Conformal`, fitted to "
-        f"{len(y) // 2} of these patients and judged on the others, makes it "
-        f"{min(after):.0%} to {max(after):.0%} (mean of {_HALVES} random "
-        "halves).",
+        "A table in, a distribution out",
+        "Diabetes progression of real patients. `kl.tabular.Regressor` learns "
+        f"from {len(train)} rows of a table, as they are, and predicts the "
+        f"distribution of a new patient's value. Of {len(y)} new patients "
+        f"{intervals['90%']['contains']:.0%} are inside their 90 % intervals.",
         [
-            reliability(curves, "promised", "observed, as trained", names),
-            _table(scores),
+            reliability(curves, "promised", "observed", {"after": "new rows"}),
+            _table("interval", intervals),
         ],
-        numbers=scores,
+        numbers=intervals,
     )
 
 

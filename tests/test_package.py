@@ -183,7 +183,7 @@ def test_demo_tells_its_stories(tmp_path, capsys):
     pytest.importorskip("sklearn")
     assert cli.main(["demo", "--quick", "--output", str(tmp_path)]) == 0
     shown = capsys.readouterr()
-    assert shown.err.splitlines()[-1] == "training models: 9 of 9"
+    assert shown.err.splitlines()[-1] == "training models: 7 of 7"
     assert "keras_likelihood demo" in (tmp_path / "demo_audit.html").read_text(
         encoding="utf-8"
     )

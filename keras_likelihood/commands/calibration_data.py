@@ -12,12 +12,12 @@ from keras_likelihood.commands import files
 from keras_likelihood.commands.tasks import ClassifierTask, RegressorTask
 from keras_likelihood.reading import read_output
 from keras_likelihood.reading.stock_models import with_likelihood
-from keras_likelihood.recalibration.classifier_graph import ClassifierGraph
+from keras_likelihood.recalibration.graphs import (
+    ClassifierGraph,
+    RegressorGraph,
+)
 from keras_likelihood.recalibration.regression.regressor import (
     location_and_scale,
-)
-from keras_likelihood.recalibration.regression.regressor_graph import (
-    RegressorGraph,
 )
 
 

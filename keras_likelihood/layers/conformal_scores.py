@@ -7,7 +7,7 @@ import keras
 import numpy as np
 
 from keras_likelihood.backend.registration import serializable
-from keras_likelihood.likelihoods.checks import check_coverage
+from keras_likelihood.likelihoods.checks import check_argument, check_coverage
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -53,28 +53,21 @@ class CalibrationScores:
         else `(1, ...)`.
         """
         check_coverage(coverage)
-        if self.labels is None:
-            if groups is not None:
-                raise ValueError(
-                    "`groups` must be None, because the calibration was "
-                    "fitted without groups. Received: groups"
-                )
+        labels = self.labels
+        if (groups is None) != (labels is None):
+            allowed = f"labels among {labels[:10]}" if labels else "None"
+            raise ValueError(
+                f"`groups` must be {allowed}, as in the calibration. "
+                f"Received: groups={groups}"
+            )
+        if labels is None:
             return self._of_group(0, coverage)[None]
-        if groups is None:
-            raise ValueError(
-                "The calibration was fitted with groups. Give the group of "
-                f"every example, one of {self.labels[:10]}. "
-                "Received: groups=None"
-            )
         groups = as_groups(groups, count)
-        unknown = np.setdiff1d(groups, self.labels)
-        if len(unknown):
-            raise ValueError(
-                f"`groups` must be among those of the calibration, "
-                f"{self.labels[:10]}. Received: {unknown[:5].tolist()}"
-            )
+        unknown = np.setdiff1d(groups, labels)[:5].tolist()
+        allowed = f"among those of the calibration, {labels[:10]}"
+        check_argument("groups", unknown, not unknown, allowed)
         present, index = np.unique(groups, return_inverse=True)
-        places = map(self.labels.index, present.tolist())
+        places = map(labels.index, present.tolist())
         return np.stack([self._of_group(i, coverage) for i in places])[index]
 
     def _of_group(self, position, coverage):

@@ -229,22 +229,10 @@ class OneVsRestTable(keras.Layer):
         )
 
     def call(self, logits):
-        mapped = self._interpolate(self._log_odds(logits)) + 1e-12
+        mapped = self._interpolate(log_odds(logits, self.bound)) + 1e-12
         mapped = mapped / ops.sum(mapped, axis=-1, keepdims=True)
         plain = ops.softmax(logits, axis=-1)
         return (1 - self.mixture) * mapped + self.mixture * plain
-
-    def _log_odds(self, logits):
-        shifted = logits - ops.max(logits, axis=-1, keepdims=True)
-        size = ops.exp(shifted)
-        top = ops.cast(shifted >= 0, size.dtype)
-        count = ops.sum(top, axis=-1, keepdims=True)
-        others = ops.sum(size * (1 - top), axis=-1, keepdims=True)
-        # This avoids a difference of nearly equal numbers; see
-        # `one_vs_rest.log_odds`.
-        rest = others + (count - 1) + (1 - top) * (1 - size)
-        odds = shifted - ops.log(ops.maximum(rest, 1e-30))
-        return ops.clip(odds, -self.bound, self.bound)
 
     def _interpolate(self, x):
         first = ops.arange(self.classes, dtype="int32") * self.knots
@@ -260,6 +248,21 @@ class OneVsRestTable(keras.Layer):
         y0, y1 = _at(self.values, low), _at(self.values, low + 1)
         share = ops.clip(ops.divide_no_nan(x - x0, x1 - x0), 0.0, 1.0)
         return y0 + share * (y1 - y0)
+
+
+def log_odds(logits, bound, xp: Any = ops):
+    """`z_c - logsumexp(z without c)`, in `[-bound, bound]`.
+
+    The largest exponential is left out of the sum of the others. Subtracting
+    it from the whole sum would leave only rounding errors. `xp` is `keras.ops`
+    or NumPy.
+    """
+    shifted = logits - xp.max(logits, axis=-1, keepdims=True)
+    size, top = xp.exp(shifted), xp.where(shifted >= 0, 1.0, 0.0)
+    count = xp.sum(top, axis=-1, keepdims=True)
+    others = xp.sum(size * (1 - top), axis=-1, keepdims=True)
+    rest = others + (count - 1) + (1 - top) * (1 - size)
+    return xp.clip(shifted - xp.log(xp.maximum(rest, 1e-30)), -bound, bound)
 
 
 def _at(table, index):

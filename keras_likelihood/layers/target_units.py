@@ -6,7 +6,7 @@ from keras import ops
 
 from keras_likelihood.backend.registration import serializable
 from keras_likelihood.backend.training_rows import numpy_batches
-from keras_likelihood.likelihoods.checks import as_numbers
+from keras_likelihood.likelihoods.checks import as_numbers, as_weight
 
 _NORMAL = 1.482602218505602
 """Standard deviation of a normal distribution over its median deviation."""
@@ -73,8 +73,9 @@ def centre_and_spread(y, units: int, weight=None, *, one_spread=False):
             f"Targets must have shape (n, ..., {units}). "
             f"Received: shape {y.shape}"
         )
+    one_channel = units == 1 and y.shape[-1:] != (1,)
+    weight = as_weight(weight, y.shape if one_channel else y.shape[:-1])
     rows = y.astype("float64").reshape(-1, units)
-    weight = _row_weights(weight, y.shape, len(rows))
     rows, weight = rows[weight > 0], weight[weight > 0]
     if not len(rows) or not np.isfinite(rows).all():
         raise ValueError(
@@ -104,20 +105,6 @@ def _median(values, weight):
         for side in ("left", "right")
     ]
     return values[ends].mean()
-
-
-def _row_weights(weight, shape, rows):
-    if weight is None:
-        return np.ones(rows)
-    weight = np.asarray(weight, dtype="float64")
-    # One weight of an example counts for all positions of its map.
-    each = rows // max(weight.size, 1)
-    if each * weight.size != rows or not (weight >= 0).all():
-        raise ValueError(
-            "`sample_weight` must be >= 0, one for each example or position "
-            f"of targets {shape}. Received: shape {weight.shape}"
-        )
-    return np.repeat(weight.ravel(), each)
 
 
 def _is_dataset(y):

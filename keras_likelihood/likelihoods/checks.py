@@ -12,6 +12,33 @@ def as_numbers(values, name="Targets") -> np.ndarray:
     raise ValueError(f"{name} must be numbers. Received: dtype {values.dtype}")
 
 
+def to_float64(values) -> np.ndarray:
+    """The NumPy array of a tensor or array."""
+    return ops.convert_to_numpy(values).astype("float64")
+
+
+def as_weight(weight, shape) -> np.ndarray:
+    """Weights `(rows,)`, which may leave out trailing axes of `shape`."""
+    weight = np.asarray(1.0 if weight is None else weight, dtype="float64")
+    if weight.shape == shape[: weight.ndim]:
+        extra = (1,) * (len(shape) - weight.ndim)
+        weight = np.broadcast_to(weight.reshape(weight.shape + extra), shape)
+    fits = weight.size == np.prod(shape) and np.isfinite(weight).all()
+    if not fits or (weight < 0).any():
+        raise ValueError(
+            f"`sample_weight` must be finite, >= 0 and of shape {shape}. "
+            f"Received: shape {weight.shape} with {(~(weight >= 0)).sum()} "
+            "negative or NaN values"
+        )
+    if not weight.any():
+        # These are the words that scikit-learn's own checks look for.
+        raise ValueError(
+            "Sample weights must contain at least one non-zero number. "
+            f"Received: sample_weight={weight.ravel()[:5]}"
+        )
+    return weight.ravel()
+
+
 def fits(received, expected):
     """Whether two shapes are equal, as far as they are known."""
     return len(received) == len(expected) and all(

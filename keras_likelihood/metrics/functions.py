@@ -4,7 +4,11 @@ import math
 
 import numpy as np
 
-from keras_likelihood.likelihoods.checks import check_argument, check_coverage
+from keras_likelihood.likelihoods.checks import (
+    as_weight,
+    check_argument,
+    check_coverage,
+)
 
 _SCHEMES = ("uniform", "adaptive")
 
@@ -73,7 +77,7 @@ def binned_error(
             f"Received: norm={norm}, debiased={debiased}"
         )
     confidence = np.asarray(confidence)
-    weight = _weight(weight, len(confidence))
+    weight = as_weight(weight, confidence.shape)
     if scheme == "uniform":
         index = np.clip((confidence * bins).astype(int), 0, bins - 1)
     else:
@@ -105,7 +109,8 @@ def negative_log_likelihood(y_true, probabilities, sample_weight=None):
     outcome, p = _outcomes(y_true, probabilities)
     chosen = p[np.arange(len(p)), outcome]
     nll = -np.log(np.maximum(chosen, np.finfo(p.dtype).tiny))
-    return float(np.average(nll, weights=_weight(sample_weight, len(p))))
+    weight = as_weight(sample_weight, nll.shape)
+    return float(np.average(nll, weights=weight))
 
 
 def brier_score(y_true, probabilities, sample_weight=None) -> float:
@@ -117,7 +122,8 @@ def brier_score(y_true, probabilities, sample_weight=None) -> float:
     gap = p.copy()
     gap[np.arange(len(p)), outcome] -= 1.0
     square = np.sum(gap**2, axis=1)
-    return float(np.average(square, weights=_weight(sample_weight, len(p))))
+    weight = as_weight(sample_weight, square.shape)
+    return float(np.average(square, weights=weight))
 
 
 def calibration_error(
@@ -142,7 +148,7 @@ def calibration_error(
     p = np.arange(1, levels) / levels
     order = np.argsort(values)
     below = np.searchsorted(values[order], p, side="right")
-    weight = _weight(sample_weight, len(values))[order]
+    weight = as_weight(sample_weight, values.shape)[order]
     share = np.append(0.0, np.cumsum(weight))[below] / weight.sum()
     return float(np.sum((p - share) ** 2))
 
@@ -209,14 +215,3 @@ def _outcomes(y_true, probabilities):
             "values that are not"
         )
     return y_true.ravel().astype(int), p.reshape(-1, p.shape[-1])
-
-
-def _weight(weight, rows):
-    if weight is None:
-        return np.ones(rows)
-    weight = np.ravel(np.asarray(weight, dtype="float64"))
-    if len(weight) != rows:
-        raise ValueError(
-            f"`sample_weight` must have {rows} entries. Received: {len(weight)}"
-        )
-    return weight

@@ -5,6 +5,7 @@ from keras_likelihood.data_parameters.indexed import split_index
 from keras_likelihood.layers.likelihood_head import LikelihoodHead
 from keras_likelihood.layers.target_units import collect_targets
 from keras_likelihood.likelihoods.output import split_output
+from keras_likelihood.models.compiled import entry
 
 
 def adapt_heads(model, y, sample_weight=None):
@@ -29,10 +30,7 @@ def adapt_heads(model, y, sample_weight=None):
             f"Received: {sorted(y) if isinstance(y, dict) else type(y)}"
         )
     for key, target in targets.items():
-        weight = sample_weight
-        if isinstance(weight, dict):
-            weight = weight.get(key)
-        heads[key].adapt(target, sample_weight=weight)
+        heads[key].adapt(target, sample_weight=entry(sample_weight, key))
 
 
 def refuse_other_head(model, key, loss, parameters):

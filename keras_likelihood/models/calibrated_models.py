@@ -1,5 +1,7 @@
 """Models that recalibration makes, with their intervals and sets."""
 
+from typing import Any
+
 import keras
 import numpy as np
 from keras import ops
@@ -12,89 +14,35 @@ from keras_likelihood.likelihoods.output import distribution_of
 from keras_likelihood.models import conformal
 
 
-@serializable
-class ConformalInterval(keras.Layer):
-    """Calibrated intervals of one coverage; see `ConformalDistribution`.
+class _AtBound(keras.Layer):
+    """What a calibration says for one coverage, whose bound is given."""
 
-    The bound of the calibration is `(1, ...)`.
-    """
-
-    def __init__(self, bound, likelihood, trust, units, **kwargs):
+    def __init__(self, bound, settings: dict, **kwargs):
         super().__init__(**kwargs)
-        self.bound, self.likelihood = np.asarray(bound), likelihood
-        self.trust, self.units = trust, units
+        self.bound, self.settings = np.asarray(bound), dict(settings)
+
+
+@serializable
+class ConformalInterval(_AtBound):
+    """Calibrated intervals of one coverage; see `ConformalDistribution`."""
 
     def call(self, inputs):
-        found = distribution_of(likelihoods.get(self.likelihood), inputs)
-        found = conformal.tempered(found, self.trust, self.units)
-        lower, upper = conformal.inner_interval(found, self.bound)
-        further = conformal.beyond_level(self.bound)
-        if further.any():
-            first, last = found.interval(conformal.LEVEL)
-            spread = ops.where(last > first, last - first, 1.0)
-            spread = spread * ops.cast(further, spread.dtype)
-            lower, upper = lower - spread, upper + spread
+        found = conformal.predicted(inputs, self.settings)
+        lower, upper = conformal.interval_within(found, self.bound, ops)
         return {"prediction": found.prediction, "lower": lower, "upper": upper}
 
 
 @serializable
-class ConformalSet(keras.Layer):
+class ConformalSet(_AtBound):
     """Calibrated sets of one coverage; see `class_scores`.
 
-    The bound of the calibration is `(1, ...)`, or `(classes,)`. Input:
-    probabilities `(batch, ..., classes)`, or those of yes.
+    Input: probabilities `(batch, ..., classes)`, or those of yes.
     """
 
-    def __init__(
-        self,
-        bound,
-        score,
-        penalty,
-        free_classes,
-        allow_empty,
-        by_class,
-        **kwargs,
-    ):
-        super().__init__(**kwargs)
-        self.bound, self.score, self.penalty = bound, score, penalty
-        self.free_classes, self.allow_empty = free_classes, allow_empty
-        self.by_class = by_class
-
     def call(self, inputs):
-        p = inputs
-        if len(p.shape) == 1:
-            p = ops.expand_dims(p, axis=-1)
-        if p.shape[-1] == 1:
-            p = ops.concatenate([1 - p, p], axis=-1)
-        order = ops.argsort(-p, axis=-1)
-        falling = ops.take_along_axis(p, order, axis=-1)
-        if self.score == "lac":
-            tiny = float(np.finfo("float32").tiny)
-            found = -ops.log(ops.maximum(falling, tiny)) - conformal.ROUNDING
-        else:
-            rising = ops.cumsum(ops.flip(falling, axis=-1), axis=-1)
-            found = -(1 + conformal.ROUNDING) * ops.flip(rising, axis=-1)
-        sets = ops.cast(found <= self._limits(order), p.dtype)
-        rank = ops.argsort(order, axis=-1)
-        sets = ops.take_along_axis(sets, rank, axis=-1) > 0.5
-        if not self.allow_empty:
-            sets = ops.logical_or(sets, rank == 0)
+        p = conformal.both_answers(inputs)
+        sets = conformal.sets_within(p, self.bound, self.settings)
         return {"probabilities": inputs, "set": sets}
-
-    def _limits(self, order):
-        """Bounds less penalties, of the classes in falling order."""
-        classes = order.shape[-1]
-        bound = np.asarray(self.bound)[..., None]
-        if self.score == "raps":
-            # In float64, as penalties are far larger than some differences.
-            beyond = np.arange(1, classes + 1) - self.free_classes
-            bound = bound - self.penalty * np.maximum(beyond, 0)
-        if not self.by_class:
-            return ops.convert_to_tensor(bound.astype("float32"))
-        table = np.broadcast_to(bound, (classes, classes)).ravel()
-        table = ops.convert_to_tensor(table.astype("float32"))
-        place = order * classes + ops.arange(classes, dtype=order.dtype)
-        return ops.take(table, place)
 
 
 @serializable
@@ -138,72 +86,17 @@ class ConformalClassifier(keras.Model):
         graph, so that `export` keeps it.
         """
         layer = scores_layer(self)
-        settings, groups, count = dict(layer.settings), None, 1
-        if settings.pop("randomized"):
+        if layer.settings["randomized"]:
             raise ValueError(
                 "`at_coverage` needs sets that are not randomised. "
                 "Received: a calibration with randomized=True"
             )
-        if settings["by_class"]:
-            count = max(self.outputs[0].shape[-1], 2)
-            groups = np.arange(count)
-        bound = layer.scores.threshold(coverage, groups, count)
-        sets = ConformalSet(bound.tolist(), **settings)
-        return keras.Model(self.input, sets(self.output))
-
-
-@serializable
-class ConformalRegressor(keras.Model):
-    """A Keras model with calibrated intervals.
-
-    `kl.recalibration.regression.Conformal` makes it. Its outputs are those of
-    the model that was calibrated: the prediction and the parameters of its
-    likelihood. It is saved and loaded like any Keras model.
-
-    ```python
-    model = keras.saving.load_model("conformal.keras")
-    lower, upper = model.interval(x, 0.9)
-    ```
-    """
-
-    def interval(self, x, coverage: float = 0.9, *, groups=None, **kwargs):
-        """Intervals that contain new targets with the given probability.
-
-        Their ends `(lower, upper)` are NumPy, of the prediction's shape.
-
-        Args:
-            x: inputs `(n, ...)`, as for `predict`.
-            coverage: in (0, 1). Defaults to 0.9.
-            groups: label of every example, `(n,)`, if the model was
-                calibrated by groups.
-            **kwargs: passed on to `predict`.
-        """
-        calibrated = self.predict_distribution(x, groups=groups, **kwargs)
-        return calibrated.interval(coverage)
-
-    def predict_distribution(
-        self, x, *, groups=None, **kwargs
-    ) -> conformal.ConformalDistribution:
-        """The distribution of the targets of `x`, as in `interval`."""
-        layer = scores_layer(self)
-        output = self.predict(x, **{"verbose": 0, **kwargs})
-        settings = layer.settings
-        found = distribution_of(likelihoods.get(settings["likelihood"]), output)
-        found = conformal.tempered(found, settings["trust"], settings["units"])
-        return conformal.ConformalDistribution(
-            found.as_numpy(), layer.scores, groups
+        shape = conformal.both_answers(self.output).shape
+        bound = conformal.set_bound(
+            layer.scores, layer.settings, coverage, shape
         )
-
-    def at_coverage(self, coverage: float = 0.9) -> keras.Model:
-        """A Keras model with the outputs `prediction`, `lower` and `upper`.
-
-        The calibration is part of its graph, so that `export` keeps it:
-        `model.at_coverage(0.9).export("served")`.
-        """
-        layer = scores_layer(self)
-        bound = layer.scores.threshold(coverage)
-        interval = ConformalInterval(bound.tolist(), **layer.settings)
-        return keras.Model(self.input, interval(self.output))
+        sets = ConformalSet(bound.tolist(), layer.settings)
+        return keras.Model(self.input, sets(self.output))
 
 
 @serializable
@@ -219,7 +112,7 @@ class RecalibratedRegressor(keras.Model):
     ```
     """
 
-    def predict_distribution(self, x, **kwargs) -> likelihoods.Likelihood:
+    def predict_distribution(self, x, **kwargs) -> Any:
         """The distribution of the targets of `x`, given as for `predict`."""
         output = self.predict(x, **{"verbose": 0, **kwargs})
         found = [v for v in self.layers if isinstance(v, LikelihoodPrediction)]
@@ -227,11 +120,50 @@ class RecalibratedRegressor(keras.Model):
         return distribution_of(likelihood, output).as_numpy()
 
     def interval(self, x, coverage: float = 0.9, **kwargs):
-        """Ends `(lower, upper)` of central intervals, each NumPy `(n, 1)`.
+        """Intervals that contain new targets with the given probability.
+
+        Their ends `(lower, upper)` are NumPy, of the prediction's shape.
 
         Args:
             x: inputs `(n, ...)`, as for `predict`.
             coverage: in (0, 1). Defaults to 0.9.
-            **kwargs: passed on to `predict`.
+            **kwargs: passed on to `predict`. A `ConformalRegressor` that was
+                calibrated by groups also needs `groups`, the label of every
+                example, `(n,)`.
         """
         return self.predict_distribution(x, **kwargs).interval(coverage)
+
+
+@serializable
+class ConformalRegressor(RecalibratedRegressor):
+    """A Keras model with calibrated intervals.
+
+    `kl.recalibration.regression.Conformal` makes it. Its outputs are those of
+    the model that was calibrated: the prediction and the parameters of its
+    likelihood. It is saved and loaded like any Keras model.
+
+    ```python
+    model = keras.saving.load_model("conformal.keras")
+    lower, upper = model.interval(x, 0.9)
+    ```
+    """
+
+    def predict_distribution(
+        self, x, *, groups=None, **kwargs
+    ) -> conformal.ConformalDistribution:
+        """The distribution of the targets of `x`, with its `interval`."""
+        layer = scores_layer(self)
+        output = self.predict(x, **{"verbose": 0, **kwargs})
+        found = conformal.predicted(output, layer.settings).as_numpy()
+        return conformal.ConformalDistribution(found, layer.scores, groups)
+
+    def at_coverage(self, coverage: float = 0.9) -> keras.Model:
+        """A Keras model with the outputs `prediction`, `lower` and `upper`.
+
+        The calibration is part of its graph, so that `export` keeps it:
+        `model.at_coverage(0.9).export("served")`.
+        """
+        layer = scores_layer(self)
+        bound = layer.scores.threshold(coverage)
+        interval = ConformalInterval(bound.tolist(), layer.settings)
+        return keras.Model(self.input, interval(self.output))

@@ -14,6 +14,7 @@ from keras import ops
 from keras_likelihood import likelihoods
 from keras_likelihood.backend.processes import replicas_that_add
 from keras_likelihood.likelihoods import Bernoulli
+from keras_likelihood.likelihoods.checks import check_argument
 from keras_likelihood.losses.batch import FunctionLoss
 from keras_likelihood.losses.likelihood_loss import LikelihoodLoss
 from keras_likelihood.metrics.distribution_metrics import (
@@ -77,24 +78,21 @@ class Compiled:
                 )
         self.by_key = {k: v for k, v in given.items() if _is_ours(v)}
         self.is_one = list(self.by_key) == [""]
-        self.losses = dict(self.by_key)
+        self.losses = {
+            k: v if _is_ours(v) else _as_loss(v)
+            for k, v in given.items()
+            if self.by_key and v is not None
+        }
         self.loss_weights = loss_weights
         self.metrics: list[CountedMetric] = []
         self.loss_means: dict = {}
         if not self.by_key:
             return
-        self.losses |= {
-            k: _as_loss(v)
-            for k, v in given.items()
-            if v is not None and not _is_ours(v)
-        }
         if self.is_one and isinstance(loss_weights, dict | list | tuple):
             values = keras.tree.flatten(loss_weights)
-            if len(values) != 1:
-                raise ValueError(
-                    "`loss_weights` must be one number for one output, or a "
-                    f"dict by output. Received: {loss_weights}"
-                )
+            allowed = "one number for one output, or a dict by output"
+            one = len(values) == 1
+            check_argument("loss_weights", loss_weights, one, allowed)
             self.loss_weights = values[0]
         for is_weighted, part in enumerate((metrics, weighted_metrics)):
             for key, some in self._by_output(part).items():
@@ -133,23 +131,18 @@ class Compiled:
 
     def refuse_other_structure(self, outputs):
         """Raises if a loss has no output, a tensor or its shape."""
-        if self.is_one:
-            if isinstance(outputs, dict):
-                raise ValueError(
-                    "A dict of outputs needs a dict of losses with its keys, "
-                    f"{sorted(outputs)}. Received: one loss, "
-                    f"{self.by_key[''].name}"
-                )
+        if self.is_one and not isinstance(outputs, dict):
             return
         known: Any = outputs if isinstance(outputs, dict) else ()
         if isinstance(outputs, list | tuple):
             known = range(len(outputs))
         missing = [k for k in self.losses if k not in known]
         if missing:
+            keys = "one loss" if self.is_one else f"losses for {missing}"
             raise ValueError(
-                "Each loss needs an output of the same key, or of the same "
-                f"position in a list. Received: losses for {missing}, which "
-                "are not outputs"
+                "A dict of outputs needs a dict of losses with its keys, and a "
+                f"list of outputs a list of losses, by position: {[*known]}. "
+                f"Received: {keys}"
             )
 
     def count(self, key, value, batch, distribution=None):

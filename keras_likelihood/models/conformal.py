@@ -6,13 +6,15 @@ from typing import Any
 import keras
 import numpy as np
 
+from keras_likelihood import likelihoods
 from keras_likelihood.layers.conformal_scores import CalibrationScores
 from keras_likelihood.likelihoods import Likelihood, Quantiles
-from keras_likelihood.likelihoods.checks import as_numbers
+from keras_likelihood.likelihoods.checks import as_numbers, to_float64
+from keras_likelihood.likelihoods.output import distribution_of
 
 SCORES = ("aps", "raps", "lac")
 
-ROUNDING = 1e-5
+_ROUNDED = 1e-5
 """Largest relative rounding error of a probability on any backend."""
 
 
@@ -23,7 +25,6 @@ def class_scores(
     penalty: float = 0.0,
     free_classes: int = 0,
     random=None,
-    rounded: bool = False,
 ) -> np.ndarray:
     """Scores of all classes. A larger score is a worse fit.
 
@@ -34,25 +35,63 @@ def class_scores(
     The score `aps` adds probabilities from the least probable class up. So it
     is exact even if the most probable class has probability 1. With `random`,
     uniform numbers `(n, ..., 1)`, only a part of the probability of c counts.
-    If scores are `rounded`, they are lower by the rounding error of the
-    probabilities, so that equal inputs get equal sets.
     """
     p = np.asarray(probabilities, dtype="float64")
-    slack = ROUNDING if rounded else 0.0
+    found, order, penalties = _falling(p, score, penalty, free_classes, random)
+    rank = np.argsort(order, axis=-1)
+    return np.take_along_axis(found + penalties, rank, axis=-1)
+
+
+def _falling(p, score, penalty, free_classes, random=None):
+    """Scores, the most probable class first, their order and penalties.
+
+    `p` is a NumPy array or a tensor.
+    """
+    if isinstance(p, np.ndarray):
+        xp, order = np, np.argsort(-p, axis=-1, kind="stable")
+    else:
+        xp, order = keras.ops, keras.ops.argsort(-p, axis=-1)
+    falling = xp.take_along_axis(p, order, axis=-1)
+    beyond = np.maximum(np.arange(1, p.shape[-1] + 1) - free_classes, 0)
+    penalties = penalty * beyond * (score == "raps")
     if score == "lac":
-        return -np.log(np.maximum(p, np.finfo("float32").tiny)) - slack
-    order = np.argsort(-p, axis=-1, kind="stable")
-    falling = np.take_along_axis(p, order, axis=-1)
-    rest = np.cumsum(falling[..., ::-1], axis=-1)[..., ::-1]
+        tiny = float(np.finfo("float32").tiny)
+        return -xp.log(xp.maximum(falling, tiny)), order, penalties
+    rest = xp.flip(xp.cumsum(xp.flip(falling, axis=-1), axis=-1), axis=-1)
     if random is not None:
         rest = rest - (1 - random) * falling
-    found = -(1 + slack) * rest
-    if score == "raps":
-        beyond = np.arange(1, p.shape[-1] + 1) - free_classes
-        found = found + penalty * np.maximum(beyond, 0)
-    in_class_order = np.empty_like(found)
-    np.put_along_axis(in_class_order, order, found, axis=-1)
-    return in_class_order
+    return -rest, order, penalties
+
+
+def sets_within(p, bound, settings: dict, random=None):
+    """Which classes have a score of at most `bound`, `(n, ..., classes)`.
+
+    `p` is a NumPy array or a tensor of this shape. Scores are lower by the
+    rounding error of the probabilities, so that equal inputs get equal sets.
+    """
+    xp, classes = np if isinstance(p, np.ndarray) else keras.ops, p.shape[-1]
+    used = {n: settings[n] for n in ("score", "penalty", "free_classes")}
+    found, order, penalties = _falling(p, **used, random=random)
+    is_log = settings["score"] == "lac"
+    found = found - _ROUNDED if is_log else (1 + _ROUNDED) * found
+    # In float64, as penalties are far larger than some differences.
+    limits = np.asarray(bound, "float64")[..., None] + 1e-15 - penalties
+    limits = limits.astype(keras.backend.standardize_dtype(p.dtype))
+    if settings["by_class"]:
+        table = np.broadcast_to(limits, (classes, classes)).ravel()
+        place = order * classes + xp.arange(classes, dtype=order.dtype)
+        limits = xp.take(table, place)
+    rank = xp.argsort(order, axis=-1)
+    inside = xp.where(xp.less_equal(found, limits), 1.0, 0.0)
+    sets = xp.take_along_axis(inside, rank, axis=-1) > 0.5
+    return sets if settings["allow_empty"] else sets | (rank == 0)
+
+
+def both_answers(p):
+    """Probabilities of all classes, also if only those of yes are given."""
+    xp = np if isinstance(p, np.ndarray) else keras.ops
+    p = p[:, None] if len(p.shape) == 1 else p
+    return xp.concatenate([1 - p, p], axis=-1) if p.shape[-1] == 1 else p
 
 
 def prediction_sets(
@@ -62,32 +101,24 @@ def prediction_sets(
 
     The probabilities may be those of yes, `(n,)` or `(n, ..., 1)`.
     """
-    p = np.asarray(probabilities, dtype="float64")
-    if p.ndim == 1:
-        p = p[:, None]
-    if p.shape[-1] == 1:
-        p = np.concatenate([1 - p, p], axis=-1)
-    random = None
+    p, random = both_answers(np.asarray(probabilities, dtype="float64")), None
     if settings["randomized"]:
         uniform = np.random.default_rng(seed).uniform
         random = uniform(size=(*p.shape[:-1], 1))
-    used = {n: settings[n] for n in ("score", "penalty", "free_classes")}
-    found = class_scores(p, **used, random=random, rounded=True)
+    bound = set_bound(scores, settings, coverage, p.shape, groups)
+    return sets_within(p, bound, settings, random)
+
+
+def set_bound(scores, settings: dict, coverage, shape, groups=None):
+    """The bound of sets `(n, ..., classes)`; by class it is `(classes,)`."""
     if not settings["by_class"]:
-        bound = scores.threshold(coverage, groups, len(p))[..., None]
-    elif groups is None:
-        classes = p.shape[-1]
-        bound = scores.threshold(coverage, np.arange(classes), classes)
-    else:
+        return scores.threshold(coverage, groups, shape[0])
+    if groups is not None:
         raise ValueError(
             "The groups of this calibration are the classes. "
             "Leave out `groups`. Received: groups"
         )
-    sets = found <= bound
-    if not settings["allow_empty"]:
-        top = p.argmax(axis=-1)[..., None]
-        np.put_along_axis(sets, top, True, axis=-1)
-    return sets
+    return scores.threshold(coverage, np.arange(shape[-1]), shape[-1])
 
 
 LEVEL = 0.998
@@ -118,15 +149,28 @@ class ConformalDistribution:
         """
         shape = _targets_shape(self.distribution)
         bound = self.scores.threshold(coverage, self.groups, shape[0])
-        lower, upper = map(_numpy, inner_interval(self.distribution, bound))
-        further = beyond_level(bound)
-        if further.any():
-            spread = _spread(*_ends(self.distribution))
-            lower, upper = lower - further * spread, upper + further * spread
+        lower, upper = interval_within(self.distribution, bound)
         return np.broadcast_to(lower, shape), np.broadcast_to(upper, shape)
 
 
-def inner_interval(distribution: Likelihood, bound):
+def interval_within(distribution: Likelihood, bound, xp: Any = np):
+    """Ends of the interval of all targets with a score of at most `bound`.
+
+    They are NumPy in float64 or, if `xp` is `keras.ops`, tensors.
+    """
+    as_values = to_float64 if xp is np else xp.convert_to_tensor
+    lower, upper = map(as_values, _inner_interval(distribution, bound))
+    further = np.maximum(bound - LEVEL, 0) * (1 + 1e-6)
+    if further.any():
+        first, last = map(as_values, distribution.interval(LEVEL))
+        spread = xp.where(last > first, last - first, 1.0)
+        dtype = keras.backend.standardize_dtype(spread.dtype)
+        spread = xp.multiply(spread, further.astype(dtype))
+        lower, upper = lower - spread, upper + spread
+    return lower, upper
+
+
+def _inner_interval(distribution, bound):
     """The central interval of coverage `bound`, at most 0.998."""
     tail = 0.5 * (1 - np.minimum(bound, LEVEL)) * (1 - _ROUNDING)
     if tail.size == 1:
@@ -135,11 +179,6 @@ def inner_interval(distribution: Likelihood, bound):
     dtype = keras.backend.standardize_dtype(distribution.prediction.dtype)
     tail = tail.astype(dtype)
     return distribution.quantile(tail), distribution.quantile(1 - tail)
-
-
-def beyond_level(bound) -> np.ndarray:
-    """How many widths of the 99.8 % interval are added at each end."""
-    return np.maximum(np.asarray(bound) - LEVEL, 0) * (1 + 1e-6)
 
 
 def interval_scores(distribution: Likelihood, y) -> np.ndarray:
@@ -151,17 +190,22 @@ def interval_scores(distribution: Likelihood, y) -> np.ndarray:
     """
     y = checked_targets(y, distribution)
     dtype = keras.backend.standardize_dtype(distribution.prediction.dtype)
-    lower, upper = _ends(distribution)
+    lower, upper = map(to_float64, distribution.interval(LEVEL))
     outside = np.maximum(lower - y, y - upper)
     within = np.clip(y, lower, upper).astype(dtype)
-    at_most = _numpy(distribution.cdf(within))
-    # The probability below y differs from the cdf for counts.
-    less = at_most
-    if distribution.is_discrete:
-        less = _numpy(distribution.cdf_below(within))
+    at_most = to_float64(distribution.cdf(within))
+    less = to_float64(distribution.cdf_below(within))
     inner = np.clip(np.maximum(1 - 2 * at_most, 2 * less - 1), 0, LEVEL)
-    further = LEVEL + outside / _spread(lower, upper)
+    # The interval of counts that are nearly always equal may have width 0.
+    spread = np.where(upper > lower, upper - lower, 1.0)
+    further = LEVEL + outside / spread
     return np.where(outside > 0, further, inner)
+
+
+def predicted(output, settings: dict) -> Likelihood:
+    """The tempered distribution of the output of a calibrated model."""
+    found = distribution_of(likelihoods.get(settings["likelihood"]), output)
+    return tempered(found, settings["trust"], settings["units"])
 
 
 def tempered(distribution: Likelihood, trust, units: dict) -> Likelihood:
@@ -213,17 +257,3 @@ def _targets_shape(distribution):
     """The shape of the prediction without the axis of quantile levels."""
     shape = tuple(distribution.prediction.shape)
     return shape[: len(shape) - distribution.event_rank]
-
-
-def _ends(distribution):
-    lower, upper = distribution.interval(LEVEL)
-    return _numpy(lower), _numpy(upper)
-
-
-def _spread(lower, upper):
-    # The interval of counts that are nearly always equal may have width 0.
-    return np.where(upper > lower, upper - lower, 1.0)
-
-
-def _numpy(values):
-    return keras.ops.convert_to_numpy(values).astype("float64")

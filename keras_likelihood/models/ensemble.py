@@ -169,11 +169,6 @@ class Ensemble(LikelihoodModel):
         name: the name of the model.
     """
 
-    def __new__(cls, *args, **kwargs):
-        if _is_loaded(args, kwargs):
-            return super().__new__(cls, *args, **kwargs)
-        return super().__new__(cls)
-
     # Keras saves the graph of a model only if it has this signature.
     def __init__(self, *args, **kwargs):
         if not _is_loaded(args, kwargs):

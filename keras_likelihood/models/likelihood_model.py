@@ -54,17 +54,10 @@ class LikelihoodModel(LikelihoodStep):
         outputs: a prediction, a head's output, or a dict of these.
     """
 
-    def __new__(cls, *args, **kwargs):
-        kind: Any = cls
-        if _describes_graph(args, kwargs):
-            kind = _functional_class(kind)
-        return super().__new__(kind)
-
     def __init__(self, *args, **kwargs):
-        kind: Any = type(self)
-        is_functional = hasattr(kind, "_is_functional")
-        if _describes_graph(args, kwargs) and not is_functional:
-            # This is a subclass that passes its graph to `super().__init__`.
+        if len(args) + ("inputs" in kwargs) + ("outputs" in kwargs) >= 2:
+            # It is made from inputs and outputs.
+            kind: Any = type(self)
             become(self, _functional_class(kind))
         super().__init__(*args, **kwargs)
 
@@ -335,22 +328,14 @@ def _refuse_jit_with_file(losses):
         )
 
 
-def _describes_graph(args, kwargs):
-    """Whether a model is made from inputs and outputs."""
-    return len(args) + ("inputs" in kwargs) + ("outputs" in kwargs) >= 2
-
-
 @functools.cache
 def _functional_class(cls: Any) -> Any:
     """`cls` as a class of functional models, with the same saved name."""
     functional = functional_model_class()
     if issubclass(cls, functional):
         return cls
-    made = type(
-        cls.__name__,
-        (cls, functional),
-        {"__module__": cls.__module__, "_is_functional": True},
-    )
+    body = {"__module__": cls.__module__}
+    made = type(cls.__name__, (cls, functional), body)
     package, _, name = keras.saving.get_registered_name(cls).rpartition(">")
     if package:
         keras.saving.register_keras_serializable(package, name)(made)

@@ -13,7 +13,7 @@ from keras_likelihood.backend.table_files import (
     is_index,
     pieces_of,
 )
-from keras_likelihood.reading.targets import as_weight
+from keras_likelihood.likelihoods.checks import as_weight
 
 
 def read_columns(table) -> tuple[list[str] | None, list[np.ndarray]]:

@@ -71,25 +71,3 @@ def as_targets(y, shape) -> np.ndarray:
             f"Received: {y.shape}"
         )
     return y.astype("float64")
-
-
-def as_weight(weight, shape) -> np.ndarray:
-    """Weights `(rows,)`, which may leave out trailing axes of `shape`."""
-    weight = np.asarray(1.0 if weight is None else weight, dtype="float64")
-    if weight.shape == shape[: weight.ndim]:
-        extra = (1,) * (len(shape) - weight.ndim)
-        weight = np.broadcast_to(weight.reshape(weight.shape + extra), shape)
-    fits = weight.size == np.prod(shape) and np.isfinite(weight).all()
-    if not fits or (weight < 0).any():
-        raise ValueError(
-            f"`sample_weight` must be finite, >= 0 and of shape {shape}. "
-            f"Received: shape {weight.shape} with {(~(weight >= 0)).sum()} "
-            "negative or NaN values"
-        )
-    if not weight.any():
-        # These are the words that scikit-learn's own checks look for.
-        raise ValueError(
-            "Sample weights must contain at least one non-zero number. "
-            f"Received: sample_weight={weight.ravel()[:5]}"
-        )
-    return weight.ravel()

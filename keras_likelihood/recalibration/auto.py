@@ -7,7 +7,7 @@ from keras_likelihood.backend.threads import one_blas_thread
 from keras_likelihood.layers.serving import LinearPool
 from keras_likelihood.recalibration import feature_basis
 from keras_likelihood.recalibration.classifier import ClassifierRecalibrator
-from keras_likelihood.recalibration.classifier_graph import submodel
+from keras_likelihood.recalibration.graphs import submodel
 from keras_likelihood.recalibration.inputs import random_folds
 from keras_likelihood.recalibration.joint_scaling import JointScaling, scaled
 from keras_likelihood.recalibration.softmax import solve_temperature

@@ -8,10 +8,11 @@ import keras
 import numpy as np
 from scipy.special import log_softmax
 
+from keras_likelihood.likelihoods.checks import as_weight
 from keras_likelihood.metrics.functions import binned_error
-from keras_likelihood.reading.targets import as_labels, as_weight
+from keras_likelihood.reading.targets import as_labels
 from keras_likelihood.recalibration import inputs
-from keras_likelihood.recalibration.classifier_graph import ClassifierGraph
+from keras_likelihood.recalibration.graphs import ClassifierGraph
 from keras_likelihood.recalibration.softmax import softmax_moments
 
 
@@ -44,6 +45,7 @@ class ClassifierRecalibrator:
     questions_: list | None = None
     keeps_accuracy = True
     """Whether predicted classes stay, except for ties at a huge temperature."""
+    model_class = keras.Model
     _fit: Callable[..., None]
     _apply: Callable[..., np.ndarray]
     _graph: Callable[..., keras.KerasTensor]
@@ -95,7 +97,7 @@ class ClassifierRecalibrator:
         )
         options = {"sample_weight": weight, "multi_label": graph.multi_label}
         self.fit_arrays(logits, y, found, **options)
-        self.model = graph.extend(self, trainable=trainable)
+        self.model = graph.extend(self, trainable)
         return self
 
     def fit_arrays(

@@ -14,7 +14,7 @@ from keras_likelihood.models import ConformalClassifier, conformal
 from keras_likelihood.models.conformal import SCORES
 from keras_likelihood.reading.targets import as_labels
 from keras_likelihood.recalibration import inputs
-from keras_likelihood.recalibration.classifier_graph import ClassifierGraph
+from keras_likelihood.recalibration.graphs import ClassifierGraph
 
 
 @dataclasses.dataclass(kw_only=True, eq=False)
@@ -64,6 +64,7 @@ class Conformal:
     """
 
     questions_: ClassVar[None] = None
+    model_class: ClassVar = ConformalClassifier
 
     score: str = "aps"
     penalty: float = 0.01
@@ -119,7 +120,8 @@ class Conformal:
         logits, _, y, weight = graph.outputs(x, y, None, batch_size)
         inputs.refuse_weights(weight)
         self.fit_arrays(logits, y, groups=groups)
-        return self._extend(graph, trainable)
+        self.model = graph.extend(self, trainable)
+        return self
 
     def extend(self, model, *, from_logits=None, trainable: bool = False):
         """Adds the calibration to a Keras classifier, after `fit_arrays`.
@@ -128,12 +130,7 @@ class Conformal:
         sets `model` and returns self, with arguments as in `fit`.
         """
         graph = ClassifierGraph(model, from_logits=from_logits)
-        return self._extend(graph, trainable)
-
-    def _extend(self, graph, trainable):
-        self.model = graph.extend(
-            self, trainable=trainable, model_class=ConformalClassifier
-        )
+        self.model = graph.extend(self, trainable)
         return self
 
     def fit_arrays(self, logits, y, *, from_logits: bool = True, groups=None):

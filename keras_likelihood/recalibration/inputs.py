@@ -94,14 +94,11 @@ def as_features(features, shape):
     features = _as_floats(features, "float32")
     if features.ndim == 1:
         features = features[:, None]
-    if features.shape[: len(shape)] != shape:
+    wrong = int((~np.isfinite(features)).sum())
+    if features.shape[: len(shape)] != shape or wrong:
         raise ValueError(
-            f"`features` must have shape {(*shape, 'columns')}. "
-            f"Received: shape {features.shape}"
-        )
-    if not np.isfinite(features).all():
-        raise ValueError(
-            "`features` must be finite. Received: NaN or infinite values"
+            f"`features` must have shape {(*shape, 'columns')} and be finite. "
+            f"Received: shape {features.shape}, {wrong} NaN or infinite values"
         )
     return features.reshape(int(np.prod(shape)), -1)
 

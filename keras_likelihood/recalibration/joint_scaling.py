@@ -1,5 +1,7 @@
 """A predicted temperature, then a map of the logits."""
 
+import dataclasses
+
 import keras
 import numpy as np
 
@@ -15,6 +17,7 @@ from keras_likelihood.recalibration.feature_basis import (
 )
 
 
+@dataclasses.dataclass(kw_only=True, eq=False, repr=False)
 class JointScaling(ClassifierRecalibrator):
     """Recalibrates by a predicted temperature and a map of the logits.
 
@@ -46,29 +49,24 @@ class JointScaling(ClassifierRecalibrator):
             (ln 2 + offset) times the global temperature. Defaults to 0.2.
     """
 
-    def __init__(
-        self,
-        *,
-        logit_map: str | None = None,
-        temperature: str | None = None,
-        strength: float = 1.0,
-        offset: float = 0.2,
-    ):
-        for name, value, fits, allowed in (
-            ("logit_map", logit_map, logit_map in steps.MAPS, [*steps.MAPS]),
-            ("temperature", temperature, temperature in SOURCES, [*SOURCES]),
-            ("strength", strength, strength > 0, "> 0"),
-            ("offset", offset, offset >= 0, ">= 0"),
+    logit_map: str | None = None
+    temperature: str | None = None
+    strength: float = 1.0
+    offset: float = 0.2
+
+    def __post_init__(self):
+        mapped, source = self.logit_map, self.temperature
+        for name, fits, allowed in (
+            ("logit_map", mapped in steps.MAPS, [*steps.MAPS]),
+            ("temperature", source in SOURCES, [*SOURCES]),
+            ("strength", self.strength > 0, "> 0"),
+            ("offset", self.offset >= 0, ">= 0"),
         ):
-            check_argument(name, value, fits, allowed)
-        self.logit_map = logit_map
-        self.temperature = temperature
-        self.strength = strength
-        self.offset = offset
-        self.uses_features = "features" in (logit_map, temperature)
-        if temperature == "all" and logit_map != "features":
+            check_argument(name, getattr(self, name), fits, allowed)
+        self.uses_features = "features" in (mapped, source)
+        if source == "all" and mapped != "features":
             self.uses_features = "optional"
-        self.keeps_accuracy = logit_map is None
+        self.keeps_accuracy = mapped is None
 
     def _fit(self, logits, labels, features, weight):
         base = softmax.solve_temperature(logits, labels, weight)

@@ -6,9 +6,9 @@ import numpy as np
 from scipy.optimize import minimize, minimize_scalar
 from scipy.special import expit, softmax
 
-from keras_likelihood.layers.serving import OneVsRestTable
-from keras_likelihood.recalibration import inputs
+from keras_likelihood.layers.serving import OneVsRestTable, log_odds
 from keras_likelihood.recalibration.classifier import ClassifierRecalibrator
+from keras_likelihood.recalibration.inputs import LOGIT_BOUND as _BOUND
 
 
 class OneVsRest(ClassifierRecalibrator):
@@ -27,10 +27,10 @@ class OneVsRest(ClassifierRecalibrator):
     _curve: Callable[..., tuple]
 
     def _fit(self, logits, labels, features, weight):
-        odds = log_odds(logits)
+        logits = logits.astype("float64")
         tables = [
-            self._curve(column, labels == c, weight)
-            for c, column in enumerate(odds.T)
+            self._curve(odds, labels == c, weight)
+            for c, odds in enumerate(log_odds(logits, _BOUND, np).T)
         ]
         longest = max(2, *(len(scores) for scores, _ in tables))
         padded = [
@@ -40,47 +40,29 @@ class OneVsRest(ClassifierRecalibrator):
         scores, values = np.swapaxes(padded, 0, 1)
         self.parameters_ = {"scores": scores, "values": values}
         rows = np.arange(len(labels))
-        q = self._mapped(odds)[rows, labels]
-        p = softmax(logits.astype("float64"), axis=1)[rows, labels]
+        q, p = (part[rows, labels] for part in self._mapped(logits))
         self.parameters_["mixture"] = _best_mixture(q, p, weight)
 
-    def _mapped(self, odds):
-        p = self.parameters_
+    def _mapped(self, logits):
+        """The normalised curves, and the probabilities before."""
+        odds, p = log_odds(logits, _BOUND, np), self.parameters_
         tables = zip(odds.T, p["scores"], p["values"], strict=True)
         q = np.stack([np.interp(*table) for table in tables], axis=1) + 1e-12
-        return q / q.sum(axis=1, keepdims=True)
+        return q / q.sum(axis=1, keepdims=True), softmax(logits, axis=1)
 
     def _apply(self, logits, features):
-        p = softmax(logits.astype("float64"), axis=1)
+        q, p = self._mapped(logits.astype("float64"))
         m = self.parameters_["mixture"]
-        mapped = self._mapped(log_odds(logits))
-        return np.log((1 - m) * mapped + m * p)
+        return np.log((1 - m) * q + m * p)
 
     def _graph(self, logits, features):
-        p, bound = self.parameters_, inputs.LOGIT_BOUND
+        p = self.parameters_
         classes, knots = p["scores"].shape
-        layer = OneVsRestTable(
-            classes, knots, bound, p["mixture"], name="calibrated"
-        )
+        options = {"mixture": p["mixture"], "name": "calibrated"}
+        layer = OneVsRestTable(classes, knots, _BOUND, **options)
         calibrated = layer(logits)
         layer.set_weights([p["scores"].ravel(), p["values"].ravel()])
         return calibrated
-
-
-def log_odds(logits):
-    """`z_c - logsumexp(z without c)`, between -30 and 30.
-
-    The largest exponential is left out of the sum of the others. Subtracting
-    it from the whole sum would leave only rounding errors.
-    """
-    shifted = logits.astype("float64")
-    shifted = shifted - shifted.max(axis=1, keepdims=True)
-    size, top = np.exp(shifted), shifted == 0
-    count = top.sum(axis=1, keepdims=True)
-    others = np.sum(size * ~top, axis=1, keepdims=True)
-    rest = others + (count - 1) + ~top * (1 - size)
-    odds = shifted - np.log(np.maximum(rest, 1e-30))
-    return np.clip(odds, -inputs.LOGIT_BOUND, inputs.LOGIT_BOUND)
 
 
 def _best_mixture(q, p, weight):
@@ -92,9 +74,6 @@ def _best_mixture(q, p, weight):
     found = minimize_scalar(nll, bounds=(least, 1.0), method="bounded")
     # The search does not reach its bounds. One of them is the identity.
     return float(min((found.x, 1.0, least), key=nll))
-
-
-_KNOTS = 1025
 
 
 class Platt(OneVsRest):
@@ -125,7 +104,7 @@ class Platt(OneVsRest):
             bounds=[(0.0, None), (None, None)],
             options={"ftol": 1e-14, "gtol": 1e-9},
         )
-        knots = np.linspace(-inputs.LOGIT_BOUND, inputs.LOGIT_BOUND, _KNOTS)
+        knots = np.linspace(-_BOUND, _BOUND, 1025)
         return knots, expit(found.x[0] * knots + found.x[1])
 
 

@@ -10,8 +10,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from keras_likelihood.backend.threads import one_blas_thread
-from keras_likelihood.likelihoods.checks import check_argument
-from keras_likelihood.reading.targets import as_weight
+from keras_likelihood.likelihoods.checks import as_weight, check_argument
 from keras_likelihood.robust import data_scale, gated, starts
 
 

@@ -18,10 +18,9 @@ from keras_likelihood.backend import columns
 from keras_likelihood.data_parameters import DataParameter
 from keras_likelihood.layers.member_networks import MemberNetworks
 from keras_likelihood.layers.table_features import TableFeatures, features_of
-from keras_likelihood.likelihoods.checks import check_argument
+from keras_likelihood.likelihoods.checks import as_weight, check_argument
 from keras_likelihood.losses import NoisyLabelsLoss
 from keras_likelihood.reading import load_model, tables
-from keras_likelihood.reading.targets import as_weight
 from keras_likelihood.tabular import targets, training
 
 _CALIBRATION_ROWS = 20_000

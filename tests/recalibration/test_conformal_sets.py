@@ -220,3 +220,13 @@ def test_sets_of_one_coverage_are_a_model_of_their_own(score, units, tmp_path):
         fitted = Conformal(randomized=True).fit(model, x, y)
         with pytest.raises(ValueError, match="randomised"):
             fitted.model.at_coverage(0.8)
+
+
+def test_sets_by_class_of_a_model_with_a_plain_vector():
+    x, y = kinds.data()
+    inputs = keras.Input(x.shape[1:])
+    answer = keras.layers.Dense(1, "sigmoid")(inputs)
+    model = keras.Model(inputs, keras.layers.Reshape(())(answer))
+    fitted = Conformal().fit(model, x, (y > 0).astype(int), groups="class")
+    found = fitted.model.at_coverage(0.8).predict(x, verbose=0)
+    np.testing.assert_array_equal(found["set"], fitted.predict_set(x, 0.8))

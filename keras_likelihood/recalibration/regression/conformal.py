@@ -6,21 +6,15 @@ import numpy as np
 
 from keras_likelihood.layers import conformal_scores
 from keras_likelihood.likelihoods import Likelihood, LocationScale, Normal
-from keras_likelihood.likelihoods.checks import check_argument
+from keras_likelihood.likelihoods.checks import check_argument, to_float64
 from keras_likelihood.models import ConformalRegressor, conformal
 from keras_likelihood.recalibration import inputs
+from keras_likelihood.recalibration.graphs import RegressorGraph, as_tensor
 from keras_likelihood.recalibration.regression.regressor import (
     as_column,
     location_and_scale,
 )
-from keras_likelihood.recalibration.regression.regressor_graph import (
-    RegressorGraph,
-    as_tensor,
-)
-from keras_likelihood.recalibration.regression.residual_shape import (
-    to_float64,
-    widest,
-)
+from keras_likelihood.recalibration.regression.residual_shape import widest
 
 _LEAST = 25
 """Least number of examples of which a part decides the trust."""
@@ -40,14 +34,11 @@ def choose_trust(distribution, y, trust, seed: int):
     auto = trust == "auto"
     kept = np.ones(len(y), bool)
     few = auto and len(y) < _LEAST
-    if trust == 1 or few or not isinstance(distribution, LocationScale):
-        return np.array(1.0), {}, kept
-    values = {
-        p.name: np.broadcast_to(
-            to_float64(getattr(distribution, p.name)), y.shape
-        )
-        for p in distribution.parameters
-    }
+    values = {}
+    if trust != 1 and not few and isinstance(distribution, LocationScale):
+        for name in [p.name for p in distribution.parameters]:
+            value = to_float64(getattr(distribution, name))
+            values[name] = np.broadcast_to(value, y.shape)
     if all(np.ptp(v, axis=0).max() == 0 for v in values.values()):
         return np.array(1.0), {}, kept
     order = np.random.default_rng(seed).permutation(len(y))
@@ -125,6 +116,8 @@ class Conformal:
     >>> lower, upper = fitted.interval(x, 0.9)
     """
 
+    model_class = ConformalRegressor
+
     def __init__(self, *, trust="auto", seed: int = 0):
         is_share = isinstance(trust, int | float) and 0 <= trust <= 1
         fits = is_share or trust == "auto"
@@ -158,7 +151,8 @@ class Conformal:
         distribution, _, y, weight = graph.outputs(x, y, None, batch_size)
         inputs.refuse_weights(weight)
         self.fit_distribution(distribution, y, groups=groups)
-        return self._extend(graph, trainable)
+        self.model = graph.extend(self, trainable)
+        return self
 
     def extend(self, model, *, trainable: bool = False):
         """Adds the calibration to a Keras regressor, after `fit_distribution`.
@@ -166,12 +160,7 @@ class Conformal:
         It is for out-of-fold distributions, which no single model predicts. It
         sets `model` and returns self, with arguments as in `fit`.
         """
-        return self._extend(RegressorGraph(model), trainable)
-
-    def _extend(self, graph, trainable):
-        self.model = graph.extend(
-            self, trainable=trainable, model_class=ConformalRegressor
-        )
+        self.model = RegressorGraph(model).extend(self, trainable)
         return self
 
     def fit_arrays(self, prediction, y, *, scale=None, groups=None):

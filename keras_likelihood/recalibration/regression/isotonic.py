@@ -3,7 +3,7 @@
 import numpy as np
 from scipy import stats
 
-from keras_likelihood.reading.targets import as_weight
+from keras_likelihood.likelihoods.checks import as_weight
 from keras_likelihood.recalibration.regression.regressor import (
     as_column,
     location_and_scale,

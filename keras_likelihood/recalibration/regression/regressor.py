@@ -9,19 +9,18 @@ import numpy as np
 
 from keras_likelihood import likelihoods
 from keras_likelihood.layers.serving import LikelihoodPrediction
-from keras_likelihood.likelihoods.checks import check_argument
+from keras_likelihood.likelihoods.checks import (
+    as_weight,
+    check_argument,
+    to_float64,
+)
 from keras_likelihood.metrics.functions import calibration_error
 from keras_likelihood.models import RecalibratedRegressor
-from keras_likelihood.reading.targets import as_weight
 from keras_likelihood.recalibration import inputs, network
-from keras_likelihood.recalibration.regression.regressor_graph import (
-    RegressorGraph,
-    as_tensor,
-)
+from keras_likelihood.recalibration.graphs import RegressorGraph, as_tensor
 from keras_likelihood.recalibration.regression.residual_shape import (
     ResidualShape,
     fit_shape,
-    to_float64,
     widest,
 )
 
@@ -55,6 +54,7 @@ class RegressorRecalibrator:
 
     likelihood: str = "auto"
     uses_features: ClassVar[bool | str] = False
+    model_class: ClassVar = RecalibratedRegressor
     parameters_: dict = dataclasses.field(init=False, repr=False)
     offset = 0.01
     """Offset of the softplus of a predicted scale."""
@@ -93,20 +93,11 @@ class RegressorRecalibrator:
             features=features,
             with_features=self.uses_features,
         )
-        refuse_other_likelihoods(graph.likelihood)
-        if graph.prediction.shape[1:] != (1,):
-            raise ValueError(
-                "`model` must have as output a prediction (batch, 1), alone "
-                "or with its scale. "
-                f"Received: a prediction {tuple(graph.prediction.shape)}"
-            )
         found, columns, y, weight = graph.outputs(
             x, y, sample_weight, batch_size
         )
         self.fit_distribution(found, y, features=columns, sample_weight=weight)
-        self.model = graph.extend(
-            self, trainable=trainable, model_class=RecalibratedRegressor
-        )
+        self.model = graph.extend(self, trainable)
         return self
 
     def fit_arrays(
@@ -122,31 +113,14 @@ class RegressorRecalibrator:
             sample_weight: weights `>= 0`, `(n,)`, or `None`. Rows of weight 0
                 are left out.
         """
-        parts = _parts_of(prediction, scale)
-        return self._fit(parts, y, features, sample_weight)
-
-    def fit_distribution(
-        self, distribution, y, *, features=None, sample_weight=None
-    ):
-        """Recalibrates a predicted distribution; returns self.
-
-        Args:
-            distribution: a `LocationScale` likelihood, such as
-                `predict_distribution` returns, of shape `(n,)` or `(n, 1)`.
-            y, features, sample_weight: as in `fit_arrays`.
-        """
-        parts = _parts_of(distribution)
-        return self._fit(parts, y, features, sample_weight)
-
-    def _fit(self, parts, y, features, weight):
         started = time.perf_counter()
-        location, base, own = parts
+        location, base, own = _parts_of(prediction, scale)
         if len(y) != len(location):
             raise ValueError(
                 "`prediction` and `y` must be of equal length. "
                 f"Received: {len(location)} and {len(y)}"
             )
-        weight = as_weight(weight, location.shape)
+        weight = as_weight(sample_weight, location.shape)
         x = self._columns(location, features)
         kept = weight > 0
         weight, base, own = weight[kept], base[kept], own.at(kept)
@@ -159,6 +133,19 @@ class RegressorRecalibrator:
             "seconds": time.perf_counter() - started,
         }
         return self
+
+    def fit_distribution(
+        self, distribution, y, *, features=None, sample_weight=None
+    ):
+        """Recalibrates a predicted distribution; returns self.
+
+        Args:
+            distribution: a `LocationScale` likelihood, such as
+                `predict_distribution` returns, of shape `(n,)` or `(n, 1)`.
+            y, features, sample_weight: as in `fit_arrays`.
+        """
+        options = {"features": features, "sample_weight": sample_weight}
+        return self.fit_arrays(distribution, y, **options)
 
     def _keeps(self, own):
         """Whether the likelihood of the model stays as it is."""
@@ -269,19 +256,6 @@ class GlobalScaling(RegressorRecalibrator):
     """
 
 
-def refuse_other_likelihoods(likelihood):
-    """Raises unless a likelihood has a location and a scale."""
-    if issubclass(likelihood, likelihoods.LocationScale):
-        return
-    raise ValueError(
-        "`model` must have a stock Keras loss or the loss of a "
-        "`LocationScale` likelihood, such as normal. For other likelihoods of "
-        "one number and for ensembles use "
-        "`keras_likelihood.recalibration.regression.Conformal`. "
-        f"Received: {likelihood.name()}"
-    )
-
-
 def as_column(values, name):
     """Returns finite numbers `(n,)`, as float64, from `(n,)` or `(n, 1)`."""
     values = np.asarray(values, dtype="float64")
@@ -313,7 +287,14 @@ def _parts_of(prediction, scale=None):
     """Location, scale and shape of the residuals of a prediction."""
     if not isinstance(prediction, likelihoods.Likelihood):
         return *location_and_scale(prediction, scale), ResidualShape()
-    refuse_other_likelihoods(type(prediction))
+    if not isinstance(prediction, likelihoods.LocationScale):
+        raise ValueError(
+            "A model must have a stock Keras loss or the loss of a "
+            "`LocationScale` likelihood, such as normal. For other "
+            "likelihoods of one number and for ensembles use "
+            "`keras_likelihood.recalibration.regression.Conformal`. "
+            f"Received: {prediction.name()}"
+        )
     found = {k: to_float64(v) for k, v in prediction.values().items()}
     location = as_column(found.pop("prediction"), "prediction")
     values = {

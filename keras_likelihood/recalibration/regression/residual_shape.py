@@ -9,6 +9,7 @@ from scipy.optimize import minimize, minimize_scalar
 
 from keras_likelihood import likelihoods
 from keras_likelihood.backend.gradients import value_and_gradient
+from keras_likelihood.likelihoods.checks import to_float64
 
 _LEAST_DF, _MOST_DF = 1.5, 1e4
 _SCIPY = {"normal": stats.norm, "student_t": stats.t}
@@ -155,11 +156,6 @@ def _exp(value):
 
 def _root_mean_square(z, weight):
     return max(float(np.sqrt(np.average(z**2, weights=weight))), 1e-12)
-
-
-def to_float64(tensor):
-    """The NumPy array of a tensor."""
-    return keras.ops.convert_to_numpy(tensor).astype("float64")
 
 
 def widest(values):
