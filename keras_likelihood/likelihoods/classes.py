@@ -363,12 +363,6 @@ class Ordinal(Parametrized):
         """Expected class number."""
         return ops.sum(ops.sigmoid(-self._logits()), axis=-1)
 
-    def variance(self):
-        numbers = ops.arange(self.classes, dtype=self.prediction.dtype)
-        apart = numbers - ops.expand_dims(self.mean(), axis=-1)
-        square = self.class_probabilities() * ops.square(apart)
-        return ops.sum(square, axis=-1)
-
     def information(self):
         above = ops.sigmoid(-self._logits())
         none = ops.zeros_like(above[..., :1])

@@ -129,12 +129,12 @@ def _sums(terms):
 def information(distribution):
     """Fisher information of the prediction, by its definition; a constant."""
     y, shares = _shares(distribution)
-    every = distribution.repeated(y)
+    every = ops.broadcast_to(distribution.prediction, ops.shape(y))
     _, (score,) = value_and_gradient(
-        lambda prediction: every.map_values(
+        lambda prediction: distribution.map_values(
             ops.stop_gradient, prediction=prediction
         ).nll(y),
-        [ops.stop_gradient(every.prediction)],
+        [ops.stop_gradient(every)],
     )
     square = ops.where(shares > 0, shares * ops.square(score), 0.0)
     return ops.stop_gradient(ops.sum(square, axis=(0, 1)))

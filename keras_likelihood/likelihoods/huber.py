@@ -77,11 +77,6 @@ class Huber(LocationScale):
         near = normal_log_quantile(ops.log(ops.where(is_far, 0.25, inside)))
         return ops.where(is_far, excess / k - k, near)
 
-    def standard_variance(self):
-        centre, tail, total = self._masses()
-        moment = centre + 4 * tail * (1 + 1 / ops.square(self._threshold))
-        return moment / total
-
     def standard_information(self):
         """The probability of the centre, where the score has slope 1."""
         centre, _, total = self._masses()

@@ -112,18 +112,6 @@ class Likelihood:
             setattr(other, name, replaced[name] if known else function(value))
         return other
 
-    def repeated(self, like):
-        """The distribution with its predictions repeated to a shape."""
-        ones = (1,) * (len(like.shape) - len(self.prediction.shape))
-
-        def reshaped(value):
-            if not len(value.shape):
-                return value
-            return ops.reshape(value, ones + tuple(ops.shape(value)))
-
-        every = ops.broadcast_to(self.prediction, ops.shape(like))
-        return self.map_values(reshaped, prediction=every)
-
     def __getitem__(self, index):
         shape = tuple(self.prediction.shape)
 
