@@ -75,10 +75,6 @@ class Bernoulli(Likelihood):
     def information(self):
         return self.variance() / ops.square(self.temperature)
 
-    def sample(self, count=None, seed=None):
-        is_yes = self._uniform(count, seed) < self.mean()
-        return ops.cast(is_yes, self.prediction.dtype)
-
     def _as_tfp(self, tfp):
         return tfp.Bernoulli(logits=self.logits)
 

@@ -198,13 +198,6 @@ class Laplace(LocationScale):
     def standard_log_quantile(self, log_p):
         return log_p + math.log(2.0)
 
-    def sample(self, count=None, seed=None):
-        # It is the difference of two exponential variables.
-        shape, dtype = (2, *self._sample_shape(count)), self.prediction.dtype
-        uniform = keras.random.uniform(shape, dtype=dtype, seed=seed)
-        first, second = -ops.log1p(-uniform)
-        return self.prediction + self.scale * (first - second)
-
     def score_moments(self):
         return 1.0, 1.0, 2.0
 
