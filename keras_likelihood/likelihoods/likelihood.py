@@ -84,12 +84,8 @@ class Likelihood:
 
     def __init__(self, prediction, **parameters):
         self.prediction = as_floating(prediction)
-        known = [p.name for p in self.parameters]
-        if unknown := sorted(set(parameters) - set(known)):
-            raise ValueError(
-                f"{type(self).__name__} has parameters {known}. "
-                f"Received: {unknown}"
-            )
+        for name in parameters:
+            self.parameter(name)
         for p in self.parameters:
             value = parameters.get(p.name, p.initial)
             value = fitted(p, value, self.prediction, self.event_rank)
