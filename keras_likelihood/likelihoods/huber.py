@@ -42,8 +42,6 @@ class Huber(LocationScale):
         # Beyond it the centre is a normal density to float64 precision.
         return clip(self.threshold, 1e-15, 30.0)
 
-    tail_rate = _threshold
-
     def _masses(self):
         """Integrals of `exp(-rho)`: over the centre, over a tail, over all."""
         k = self._threshold
@@ -76,6 +74,24 @@ class Huber(LocationScale):
         inside = clip(inside + 0.5 * ops.erfc(k * _ROOT_HALF), 1e-37, 0.5)
         near = normal_log_quantile(ops.log(ops.where(is_far, 0.25, inside)))
         return ops.where(is_far, excess / k - k, near)
+
+    def standard_log_mgf(self, t):
+        """It exists for `|t| < threshold`."""
+        k = self._threshold
+        exists = ops.abs(t) < k
+        t = ops.where(exists, t, ops.zeros_like(t))
+        # The tails, and a normal centre around t.
+        tails = ops.exp(t * k) / (k - t) + ops.exp(-t * k) / (k + t)
+        middle = ops.erf((k - t) * _ROOT_HALF) + ops.erf((k + t) * _ROOT_HALF)
+        middle = 0.5 * _ROOT * ops.exp(0.5 * t * t) * middle
+        found = ops.log(middle + tails * ops.exp(-0.5 * k * k))
+        found = found - ops.log(self._masses()[2])
+        return ops.where(exists, found, math.inf)
+
+    def standard_variance(self):
+        centre, tail, total = self._masses()
+        moment = centre + 4 * tail * (1 + 1 / ops.square(self._threshold))
+        return moment / total
 
     def standard_information(self):
         """The probability of the centre, where the score has slope 1."""

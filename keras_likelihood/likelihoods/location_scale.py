@@ -1,12 +1,11 @@
 """Likelihoods with a location and a scale."""
 
 import math
-from typing import Any
 
 import keras
 from keras import ops
 
-from keras_likelihood.backend.operations import clip
+from keras_likelihood.backend.operations import clip, trigonometric
 from keras_likelihood.constraints import ShiftedSoftplus
 from keras_likelihood.likelihoods import quadrature
 from keras_likelihood.likelihoods.likelihood import Likelihood
@@ -34,9 +33,6 @@ class LocationScale(Likelihood):
     numerical quadrature. A subclass may have closed forms instead, such as
     `standard_log_cdf` and `standard_log_quantile`.
     """
-
-    tail_rate: Any = math.inf
-    """The t from which on `E[exp(t z)]` is infinite."""
 
     def standard_nll(self, z):
         """NLL of the density with location 0 and scale 1."""
@@ -83,6 +79,10 @@ class LocationScale(Likelihood):
     def standard_variance(self):
         """Variance for scale 1, infinite if the integral does not converge."""
         return self.score_moments()[2]
+
+    def standard_log_mgf(self, t):
+        """`log E[exp(t z)]`, or infinity; `None` without a closed form."""
+        return None
 
     def scale_exponent(self):
         """The power of the scale that cancels it in the gradients.
@@ -158,6 +158,9 @@ class Normal(LocationScale):
     def standard_log_quantile(self, log_p):
         return normal_log_quantile(log_p)
 
+    def standard_log_mgf(self, t):
+        return 0.5 * ops.square(t)
+
     def sample(self, count=None, seed=None):
         normal = self._draw(keras.random.normal, count, seed=seed)
         return self.prediction + self.scale * normal
@@ -182,7 +185,6 @@ class Laplace(LocationScale):
     """
 
     parameters = (SCALE,)
-    tail_rate = 1.0
 
     def standard_nll(self, z):
         # On JAX the slope of `ops.abs` at 0 is 1. Here it is 0.
@@ -197,6 +199,12 @@ class Laplace(LocationScale):
 
     def standard_log_quantile(self, log_p):
         return log_p + math.log(2.0)
+
+    def standard_log_mgf(self, t):
+        """`-log(1 - t^2)` for `|t| < 1`."""
+        exists = ops.abs(t) < 1
+        square = ops.square(ops.where(exists, t, ops.zeros_like(t)))
+        return ops.where(exists, -ops.log1p(-square), math.inf)
 
     def score_moments(self):
         return 1.0, 1.0, 2.0
@@ -219,7 +227,6 @@ class Logistic(LocationScale):
     """
 
     parameters = (SCALE,)
-    tail_rate = 1.0
 
     def standard_nll(self, z):
         size = ops.abs(z)
@@ -230,6 +237,15 @@ class Logistic(LocationScale):
 
     def standard_log_quantile(self, log_p):
         return log_p - ops.log1p(-ops.exp(log_p))
+
+    def standard_log_mgf(self, t):
+        """`log(pi t / sin(pi t))` for `|t| < 1`."""
+        exists = ops.logical_and(ops.abs(t) < 1, t != 0)
+        x = math.pi * ops.where(exists, t, 0.5 * ops.ones_like(t))
+        found = ops.where(
+            exists, ops.log(x / trigonometric("sin", x)), math.inf
+        )
+        return ops.where(t == 0, ops.zeros_like(t), found)
 
     def score_moments(self):
         return 1 / 3, 2 / 3, math.pi**2 / 3

@@ -70,15 +70,15 @@ class RobustRho(LocationScale):
         """The prediction, or NaN at shape 0, where the integral diverges."""
         return ops.where(self.shape > 0, self.prediction, float("nan"))
 
-    @property
-    def tail_rate(self):
-        heavy = ops.where(self.shape < 1, 0.0, 1.0)
-        return ops.where(self.shape > 1, math.inf, heavy)
-
     def standard_variance(self):
         """It is read from a table, with a relative error below 1e-4."""
         share = self._tabulated(1) * (1 + 1 / clip(self.shape, 1e-9, 1e9))
         return ops.where(self.shape > 0, ops.exp(share), math.inf)
+
+    def standard_log_mgf(self, t):
+        """Infinite if it does not exist, and NaN (unknown) otherwise."""
+        exists = (self.shape > 1) | ((self.shape == 1) & (ops.abs(t) < 1))
+        return ops.where(exists, float("nan"), math.inf)
 
     def scale_exponent(self):
         """From 1 at shape 0 over 2 at shape 2 to 3.92 at infinity.

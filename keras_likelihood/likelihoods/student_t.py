@@ -29,7 +29,6 @@ class StudentT(LocationScale):
     """
 
     parameters = (Parameter("df", Softplus(floor=1.0), initial=4.0), SCALE)
-    tail_rate = 0.0
 
     def standard_nll(self, z):
         return self.prepared_nll()(z)
@@ -58,6 +57,9 @@ class StudentT(LocationScale):
 
     def scale_exponent(self):
         return 2 - 6 / (self.df + 5)
+
+    def standard_log_mgf(self, t):
+        return ops.where(t == 0, ops.zeros_like(t), math.inf)
 
     def mean(self):
         return ops.where(self.df > 1, self.prediction, float("nan"))

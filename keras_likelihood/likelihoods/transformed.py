@@ -13,6 +13,7 @@ from keras_likelihood.likelihoods import expectations
 from keras_likelihood.likelihoods.likelihood import Likelihood
 from keras_likelihood.likelihoods.location_scale import LocationScale
 from keras_likelihood.likelihoods.parametrized import Wrapper
+from keras_likelihood.likelihoods.robust_rho import RobustRho
 from keras_likelihood.likelihoods.tails import EMPTY
 from keras_likelihood.likelihoods.truncated import Truncated
 
@@ -248,16 +249,24 @@ class Transformed(Wrapper):
         return self.bijector.inside(drawn)
 
     def _moments(self):
-        inner = self.inner
-        found = expectations.moments(inner, self.bijector.inverse)
-        is_log = getattr(self.bijector, "power", None) == 0
-        if not is_log or not isinstance(inner, LocationScale):
-            return found
-        # Numbers do not show every tail that is too heavy for an exponential.
-        rate = inner.tail_rate
+        """By the moment function of the logarithm, or by quadrature."""
+        inner, map_ = self.inner, self.bijector
+        is_log = getattr(map_, "power", None) == 0
+        known = is_log and isinstance(inner, LocationScale)
+        once = inner.standard_log_mgf(inner.scale) if known else None
+        if once is None:
+            return expectations.moments(inner, map_.inverse)
+        twice = inner.standard_log_mgf(2 * inner.scale) - 2 * once
+        mean = map_.inside(self.prediction) * ops.exp(once)
+        variance = ops.square(mean) * ops.expm1(twice)
+        variance = ops.where(mean == math.inf, mean, variance)
+        if not isinstance(inner, RobustRho):
+            return mean, variance
+        # Its moments are known where they are infinite.
+        numeric = expectations.moments(inner, map_.inverse)
         return tuple(
-            ops.where(power * inner.scale >= rate, math.inf, moment)
-            for power, moment in enumerate(found, start=1)
+            ops.where(known == math.inf, known, found)
+            for known, found in zip((mean, variance), numeric, strict=True)
         )
 
     def information(self):
