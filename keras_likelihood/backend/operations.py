@@ -32,13 +32,13 @@ def bessel(order: int, x):
     return (special.i0e, special.i1e)[order](x)
 
 
-def sin(x):
-    """`sin(x)`. On JAX `ops.sin` turns float64 into float32."""
+def trigonometric(name: str, x):
+    """`sin(x)` or another. On JAX `ops.sin` turns float64 into float32."""
     if keras.backend.backend() != "jax":
-        return ops.sin(x)
+        return getattr(ops, name)(x)
     import jax
 
-    return jax.numpy.sin(x)
+    return getattr(jax.numpy, name)(x)
 
 
 def sums_of_equal(values: list, index) -> list:

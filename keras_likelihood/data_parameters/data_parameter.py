@@ -1,6 +1,7 @@
 """A likelihood parameter with one learned value per training example."""
 
 import dataclasses
+import inspect
 import os
 from typing import Any, NamedTuple
 
@@ -15,8 +16,8 @@ from keras_likelihood.backend.processes import (
     joint_count,
     replica_count,
 )
-from keras_likelihood.backend.registration import serializable
-from keras_likelihood.data_parameters import moved_arguments, saved_rows
+from keras_likelihood.backend.registration import FromArguments, serializable
+from keras_likelihood.data_parameters import saved_rows
 from keras_likelihood.data_parameters.file_table import FileTable
 from keras_likelihood.data_parameters.memory_table import MemoryTable
 from keras_likelihood.data_parameters.refusals import Counts
@@ -42,7 +43,7 @@ class Rows(NamedTuple):
 
 
 @serializable
-class DataParameter(keras.callbacks.Callback):
+class DataParameter(FromArguments, keras.callbacks.Callback):
     """One learned value of a likelihood parameter per training example.
 
         value[i] = constraint(constraint^-1(initial) + d[i]),    d[i] learned
@@ -93,10 +94,8 @@ class DataParameter(keras.callbacks.Callback):
         optimizer: SparseRMSProp | None = None,
         prior: RowPrior | None = None,
         table: MemoryTable | FileTable | None = None,
-        **moved,
     ):
         super().__init__()
-        moved_arguments.refuse_moved(moved)
         _check_count("num_examples", num_examples)
         known = fallback in ("initial", "mean")
         check_argument("fallback", fallback, known, "'initial' or 'mean'")
@@ -508,8 +507,7 @@ class DataParameter(keras.callbacks.Callback):
     on_train_end = on_test_begin
 
     def get_config(self) -> dict:
-        names = (*_PLAIN, *_OBJECTS)
-        config: dict = {name: getattr(self, name) for name in names}
+        config = super().get_config()
         config["initial"] = np.asarray(self.initial).tolist()
         if isinstance(self.table, FileTable):
             # A loaded model must not touch a file that its own file names.
@@ -519,13 +517,30 @@ class DataParameter(keras.callbacks.Callback):
     @classmethod
     def from_config(cls, config):
         config = keras.saving.deserialize_keras_object(config)
-        parameter = cls(**moved_arguments.without_moved(config))
+        own = inspect.signature(cls).parameters
+        given = {k: v for k, v in config.items() if k in own}
+        if "table" not in config:
+            given |= _from_version_2(config)
+        parameter = cls(**given)
         parameter.is_open = config.get("store") is None
         return parameter
 
 
-_PLAIN = ("num_examples", "learning_rate", "initial", "dimension", "fallback")
-_OBJECTS = ("constraint", "optimizer", "prior", "table")
+def _from_version_2(config):
+    """Arguments that had other names in version 0.2.
+
+    A table on disk, its `store`, was not in the model file.
+    """
+    options = ("rho", "epsilon", "momentum", "weight_decay", "clipnorm")
+    optimizer = SparseRMSProp(**{k: config[k] for k in options if k in config})
+    shard, prior = config.get("shard"), None
+    if (scale := config.get("prior_scale")) is not None:
+        prior = RowPrior(scale, row_sizes=config["row_sizes"])
+    return {
+        "table": MemoryTable.from_config({"shard": shard}),
+        "prior": prior,
+        "optimizer": None if optimizer == SparseRMSProp() else optimizer,
+    }
 
 
 def _fixed(value, name):

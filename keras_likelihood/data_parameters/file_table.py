@@ -182,9 +182,7 @@ class FileTable:
             try:
                 if not os.path.lexists(self.path):
                     self._make_file([])
-                rows = open_rows(self.path, self.shape, self._about, "r+")
-                _fill_holes(self.path)
-                self._rows = rows
+                self._rows = open_rows(self.path, self.shape, self._about, "r+")
                 self._identity = _identity(self.path)
             except BaseException:
                 self.close()
@@ -249,17 +247,3 @@ def _identity(path):
     except FileNotFoundError:
         return None
     return found.st_dev, found.st_ino, found.st_size
-
-
-def _fill_holes(path):
-    """Takes the space of a file that was restored without its zeros."""
-    found = os.stat(path)
-    if 512 * getattr(found, "st_blocks", found.st_size) >= found.st_size:
-        return
-    with open(path, "r+b", buffering=0) as file:
-        place = 0
-        while part := file.read(2**20):
-            file.seek(place)
-            place += file.write(part)
-            file.seek(place)
-        os.fsync(file.fileno())

@@ -172,17 +172,15 @@ def censored(
     >>> censored([3.0, 5.0], event=[1, 0])
     [[3., 3.], [5., inf]]
     """
-    if (y is None) == (lower is None or upper is None):
+    given = {name for name, value in locals().items() if value is not None}
+    if given != {"lower", "upper"} and not (
+        {"y"} <= given <= {"y", "event"}
+        or {"y"} <= given <= {"y", "below", "above"}
+    ):
         raise ValueError(
-            "`censored` needs `y`, or both `lower` and `upper`. Received: "
-            f"y={_shape(y)}, lower={_shape(lower)}, upper={_shape(upper)}"
-        )
-    limited = below is not None or above is not None
-    if (y is None or limited) and (event is not None or y is None and limited):
-        raise ValueError(
-            "Use either `event`, or `below` and `above`, and only with `y`. "
-            f"Received: event={_shape(event)}, below={_shape(below)}, "
-            f"above={_shape(above)}"
+            "`censored` needs `y`, or both `lower` and `upper`. Use either "
+            "`event`, or `below` and `above`, and only with `y`. "
+            f"Received: {sorted(given)}"
         )
     if y is None:
         low, high = np.broadcast_arrays(_numbers(lower), _numbers(upper))
@@ -213,10 +211,6 @@ def censored(
             f"Received: ({low[first]}, {high[first]}) at {first}"
         )
     return np.stack([low, high], axis=-1).astype("float32")
-
-
-def _shape(values):
-    return None if values is None else f"an array {np.shape(values)}"
 
 
 def _numbers(values):

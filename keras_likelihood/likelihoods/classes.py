@@ -75,10 +75,6 @@ class Bernoulli(Likelihood):
     def information(self):
         return self.variance() / ops.square(self.temperature)
 
-    def sample(self, count=None, seed=None):
-        is_yes = self._uniform(count, seed) < self.mean()
-        return ops.cast(is_yes, self.prediction.dtype)
-
     def _as_tfp(self, tfp):
         return tfp.Bernoulli(logits=self.logits)
 
@@ -362,12 +358,6 @@ class Ordinal(Parametrized):
     def mean(self):
         """Expected class number."""
         return ops.sum(ops.sigmoid(-self._logits()), axis=-1)
-
-    def variance(self):
-        numbers = ops.arange(self.classes, dtype=self.prediction.dtype)
-        apart = numbers - ops.expand_dims(self.mean(), axis=-1)
-        square = self.class_probabilities() * ops.square(apart)
-        return ops.sum(square, axis=-1)
 
     def information(self):
         above = ops.sigmoid(-self._logits())

@@ -129,12 +129,16 @@ def _sums(terms):
 def information(distribution):
     """Fisher information of the prediction, by its definition; a constant."""
     y, shares = _shares(distribution)
-    every = distribution.repeated(y)
+    every = ops.broadcast_to(distribution.prediction, ops.shape(y))
+
+    def fixed(value):
+        # The axes of cells and of their outcomes are in front.
+        value = value[None, None] if len(value.shape) else value
+        return ops.stop_gradient(value)
+
     _, (score,) = value_and_gradient(
-        lambda prediction: every.map_values(
-            ops.stop_gradient, prediction=prediction
-        ).nll(y),
-        [ops.stop_gradient(every.prediction)],
+        lambda p: distribution.map_values(fixed, prediction=p).nll(y),
+        [ops.stop_gradient(every)],
     )
     square = ops.where(shares > 0, shares * ops.square(score), 0.0)
     return ops.stop_gradient(ops.sum(square, axis=(0, 1)))

@@ -84,12 +84,8 @@ class Likelihood:
 
     def __init__(self, prediction, **parameters):
         self.prediction = as_floating(prediction)
-        known = [p.name for p in self.parameters]
-        if unknown := sorted(set(parameters) - set(known)):
-            raise ValueError(
-                f"{type(self).__name__} has parameters {known}. "
-                f"Received: {unknown}"
-            )
+        for name in parameters:
+            self.parameter(name)
         for p in self.parameters:
             value = parameters.get(p.name, p.initial)
             value = fitted(p, value, self.prediction, self.event_rank)
@@ -111,18 +107,6 @@ class Likelihood:
             known = name in replaced
             setattr(other, name, replaced[name] if known else function(value))
         return other
-
-    def repeated(self, like):
-        """The distribution with its predictions repeated to a shape."""
-        ones = (1,) * (len(like.shape) - len(self.prediction.shape))
-
-        def reshaped(value):
-            if not len(value.shape):
-                return value
-            return ops.reshape(value, ones + tuple(ops.shape(value)))
-
-        every = ops.broadcast_to(self.prediction, ops.shape(like))
-        return self.map_values(reshaped, prediction=every)
 
     def __getitem__(self, index):
         shape = tuple(self.prediction.shape)

@@ -5,7 +5,7 @@ import math
 import keras
 from keras import ops
 
-from keras_likelihood.backend.operations import clip, sin
+from keras_likelihood.backend.operations import clip, trigonometric
 from keras_likelihood.constraints import ShiftedSoftplus
 from keras_likelihood.likelihoods import quadrature
 from keras_likelihood.likelihoods.likelihood import Likelihood
@@ -206,13 +206,6 @@ class Laplace(LocationScale):
         square = ops.square(ops.where(exists, t, ops.zeros_like(t)))
         return ops.where(exists, -ops.log1p(-square), math.inf)
 
-    def sample(self, count=None, seed=None):
-        # It is the difference of two exponential variables.
-        shape, dtype = (2, *self._sample_shape(count)), self.prediction.dtype
-        uniform = keras.random.uniform(shape, dtype=dtype, seed=seed)
-        first, second = -ops.log1p(-uniform)
-        return self.prediction + self.scale * (first - second)
-
     def score_moments(self):
         return 1.0, 1.0, 2.0
 
@@ -249,7 +242,9 @@ class Logistic(LocationScale):
         """`log(pi t / sin(pi t))` for `|t| < 1`."""
         exists = ops.logical_and(ops.abs(t) < 1, t != 0)
         x = math.pi * ops.where(exists, t, 0.5 * ops.ones_like(t))
-        found = ops.where(exists, ops.log(x / sin(x)), math.inf)
+        found = ops.where(
+            exists, ops.log(x / trigonometric("sin", x)), math.inf
+        )
         return ops.where(t == 0, ops.zeros_like(t), found)
 
     def score_moments(self):

@@ -131,17 +131,7 @@ def _text(value: Any) -> str:
     if isinstance(value, tuple):
         return f"[{','.join(_text(v) for v in value)}]"
     is_likelihood = isinstance(value, type) and issubclass(value, Likelihood)
-    text = str(value.name() if is_likelihood else value)
-    try:
-        args, kwargs = _read(f"({text})")
-    except SyntaxError:
-        args, kwargs = [], {}
-    if len(args) != 1 or kwargs:
-        raise ValueError(
-            "A name inside of another one must have no comma, '=' or open "
-            f"bracket of its own. Received: {text!r}"
-        )
-    return text
+    return str(value.name() if is_likelihood else value)
 
 
 def _read(text: str) -> tuple[list, dict]:

@@ -1,6 +1,7 @@
 """Likelihoods of positive numbers."""
 
 import math
+from typing import ClassVar
 
 import keras
 from keras import ops
@@ -114,45 +115,6 @@ class PositiveLikelihood(MeanLikelihood):
 
     def sample(self, count=None, seed=None):
         return clip(super().sample(count, seed), 1e-37, math.inf)
-
-
-class Exponential(PositiveLikelihood):
-    """Exponential distribution of numbers `>= 0`.
-
-        nll(y) = y / prediction + log(prediction)
-
-    Beyond `y = e^40 prediction` the NLL grows with `log(y)` only, to avoid an
-    overflow.
-
-    Args:
-        prediction: mean, `>= 0`, `(batch, ..., units)`.
-    """
-
-    parameters = ()
-    allowed = "finite numbers >= 0"
-
-    @classmethod
-    def is_possible(cls, y):
-        return (y >= 0) & (y < math.inf)
-
-    def ratio_nll(self, log_ratio):
-        return bounded_exp(log_ratio)
-
-    def ratio_log_tail(self, log_ratio, upper):
-        hazard = bounded_exp(log_ratio)
-        return ops.where(upper, -hazard, log_one_minus_exp(hazard))
-
-    def log_ratio_tail_quantile(self, log_p, upper):
-        return log_hazard(log_p, upper)
-
-    def variance(self):
-        return ops.square(self._mean)
-
-    def information(self):
-        return 1 / ops.square(self._mean)
-
-    def _as_tfp(self, tfp):
-        return tfp.Exponential(1 / self.prediction)
 
 
 class Gamma(PositiveLikelihood):
@@ -290,7 +252,9 @@ class Weibull(PositiveLikelihood):
         shape: `> 0`. Defaults to 1.
     """
 
-    parameters = (Parameter("shape", ShiftedSoftplus(0.01), initial=1.0),)
+    parameters: ClassVar[tuple[Parameter, ...]] = (
+        Parameter("shape", ShiftedSoftplus(0.01), initial=1.0),
+    )
 
     @property
     def _log_scale(self):
@@ -321,6 +285,37 @@ class Weibull(PositiveLikelihood):
     def _as_tfp(self, tfp):
         scale = self.prediction * ops.exp(self._log_scale)
         return tfp.Weibull(self.shape, scale)
+
+
+class Exponential(Weibull):
+    """Exponential distribution of numbers `>= 0`.
+
+        nll(y) = y / prediction + log(prediction)
+
+    It is the Weibull distribution of shape 1. Beyond `y = e^40 prediction` the
+    NLL grows with `log(y)` only, to avoid an overflow.
+
+    Args:
+        prediction: mean, `>= 0`, `(batch, ..., units)`.
+    """
+
+    parameters = ()
+    shape = 1.0
+    _log_scale = 0.0
+    allowed = "finite numbers >= 0"
+
+    @classmethod
+    def is_possible(cls, y):
+        return (y >= 0) & (y < math.inf)
+
+    def ratio_nll(self, log_ratio):
+        return bounded_exp(log_ratio)
+
+    def variance(self):
+        return ops.square(self._mean)
+
+    def _as_tfp(self, tfp):
+        return tfp.Exponential(1 / self.prediction)
 
 
 def _log_gap(x):

@@ -121,32 +121,26 @@ class Quantiles(Parametrized):
         levels = self.levels
         return zip(levels, levels[1:], knots, knots[1:], strict=False)
 
+    def _segments(self):
+        """Share, mean and variance of the tails and of the pieces between."""
+        knots, first, last = self._knots(), self.levels[0], self.levels[-1]
+        below, above = self._scale / (1 - first), self._scale / last
+        yield first, knots[0] - below, ops.square(below)
+        yield 1 - last, knots[-1] + above, ops.square(above)
+        for t, next_t, q, next_q in self._pieces(knots):
+            yield next_t - t, 0.5 * (q + next_q), ops.square(next_q - q) / 12
+
     def mean(self):
         """Expected outcome of the joined quantiles, `(batch, ...)`."""
-        knots = self._knots()
-        first, last = self.levels[0], self.levels[-1]
-        total = first * (knots[0] - self._scale / (1 - first))
-        total = total + (1 - last) * (knots[-1] + self._scale / last)
-        for t, next_t, q, next_q in self._pieces(knots):
-            total = total + 0.5 * (next_t - t) * (q + next_q)
-        return total
+        return sum(share * mean for share, mean, _ in self._segments())
 
     def variance(self):
         """Variance of the joined quantiles, `(batch, ...)`."""
-        mean, knots = self.mean(), self._knots()
-        first, last = self.levels[0], self.levels[-1]
-        tails = [
-            (first, mean - knots[0], self._scale / (1 - first)),
-            (1 - last, knots[-1] - mean, self._scale / last),
-        ]
-        total = sum(
-            share * (ops.square(apart + length) + ops.square(length))
-            for share, apart, length in tails
+        centre = self.mean()
+        return sum(
+            share * (variance + ops.square(mean - centre))
+            for share, mean, variance in self._segments()
         )
-        for t, next_t, q, next_q in self._pieces(knots):
-            a, b = q - mean, next_q - mean
-            total = total + (next_t - t) / 3 * (a * a + a * b + b * b)
-        return total
 
     def information(self):
         """`t (1 - t) / (scale * number of levels)^2`, of the levels t."""

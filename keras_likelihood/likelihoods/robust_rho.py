@@ -72,7 +72,7 @@ class RobustRho(LocationScale):
 
     def standard_variance(self):
         """It is read from a table, with a relative error below 1e-4."""
-        share = self._tabulated(2, 3) * (1 + 1 / clip(self.shape, 1e-9, 1e9))
+        share = self._tabulated(1) * (1 + 1 / clip(self.shape, 1e-9, 1e9))
         return ops.where(self.shape > 0, ops.exp(share), math.inf)
 
     def standard_log_mgf(self, t):
@@ -86,15 +86,15 @@ class RobustRho(LocationScale):
         It is read from a table, with an error below 1e-4. If every pixel has
         its own shape, the integrals would take longer than the loss.
         """
-        return self._tabulated(0, 1)
+        return self._tabulated(0)
 
-    def _tabulated(self, value, rise):
-        """Columns of the table, interpolated at the shape."""
-        table = _table().astype(ops.dtype(self.shape))
+    def _tabulated(self, column):
+        """A column of the table, interpolated at the shape."""
+        table = _table(ops.dtype(self.shape))
         position = (len(table) - 1) * (1 - 2 / (self.shape + 2))
         piece = ops.floor(position)
-        columns = lookup(table, ops.cast(piece, "int32"))
-        return columns[value] + columns[rise] * (position - piece)
+        found = lookup(table, ops.cast(piece, "int32"))
+        return found[column] + found[column + 2] * (position - piece)
 
     def prepared_nll(self):
         constant = log_partition.log_partition(self.shape)
@@ -110,35 +110,16 @@ class RobustRho(LocationScale):
 
 
 @functools.cache
-def _table():
-    """Values and their rises at equally spaced `shape / (shape + 2)`.
+def _table(dtype):
+    """Two values and their rises at equally spaced `shape / (shape + 2)`.
 
     The first is the exponent of the scale, the second the logarithm of the
     variance times `shape / (1 + shape)`.
     """
-    share = np.arange(1025) / 1024
-    shape = np.clip(2 * share / np.maximum(1 - share, 1e-9), 1e-9, None)
-    a = shape[:, None]
-    b = np.maximum(np.abs(a - 2), 1e-9)
-    # The largest contributions to the variance are at log(z) = 0.4 / shape.
-    log_z = -12 + np.linspace(0, 1, 1201) * (36 + np.minimum(1.5 / a, 300))
-    log_u = np.logaddexp(0, 2 * log_z - np.log(b))
-    # The density is 0 where the exponent is above 50.
-    power = np.exp(np.minimum(0.5 * a * log_u, 50))
-    log_weight = log_z - b / a * (power - 1)
-    weight = np.exp(log_weight)
-    log_score = log_z + 0.5 * a * log_u - log_u
-    second = np.sum(np.exp(log_weight + 2 * log_score), axis=1)
-    third = np.sum(np.exp(log_weight + log_z + 3 * log_score), axis=1)
-    spread = log_weight + 2 * log_z
-    highest = spread.max(axis=1, keepdims=True)
-    spread = highest[:, 0] + np.log(np.exp(spread - highest).sum(axis=1))
-    spread = (spread - np.log(weight.sum(axis=1))) * shape / (1 + shape)
-    spread[0] = 3 * math.log(1.5) - 1
-    columns = []
-    for column in (0.5 + 0.5 * third / second, spread):
-        columns += [column, np.append(np.diff(column), 0.0)]
-    return np.stack(columns, axis=1)
+    with np.load(log_partition.TABLE_PATH) as stored:
+        values = stored["moments"]
+    rises = np.diff(values, axis=0, append=values[-1:])
+    return np.hstack([values, rises]).astype(dtype)
 
 
 def evaluate(x, shape, scale):

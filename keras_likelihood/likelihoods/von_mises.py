@@ -1,24 +1,20 @@
 """The von Mises likelihood: angles."""
 
-import functools
 import math
 
-import numpy as np
 from keras import ops
 
-from keras_likelihood.backend.operations import bessel, clip, sin
+from keras_likelihood.backend.operations import bessel, clip, trigonometric
 from keras_likelihood.constraints import ShiftedSoftplus
-from keras_likelihood.likelihoods.inversion import solve
+from keras_likelihood.likelihoods import quadrature
 from keras_likelihood.likelihoods.likelihood import Likelihood
 from keras_likelihood.likelihoods.parameter import Parameter
 from keras_likelihood.likelihoods.special import floor
-from keras_likelihood.likelihoods.tails import both_tails, safe_log
 
-_WIDTHS = 13.0
-_NODES = 48
-_GROUP = 12
 _TURN = 6.28125
 """The first eight binary digits of 2 pi, so that products are exact."""
+_FAR = 1e15
+"""Beyond it, where a square could overflow, `1 + t^2` equals `t^2`."""
 
 
 class VonMises(Likelihood):
@@ -46,46 +42,51 @@ class VonMises(Likelihood):
     )
 
     def nll(self, y):
-        return self._angle_nll(self._angle(y))
+        sine = trigonometric("sin", 0.5 * self._angle(y))
+        return 2 * self.concentration * ops.square(sine) + self._partition()
 
     def _angle(self, y):
         """The angle from the prediction, in [-2 pi, 2 pi]."""
         # A difference of many turns would have few digits.
         return wrapped(self._check_target(y)) - wrapped(self.prediction)
 
-    def _angle_nll(self, angle):
-        kappa = self.concentration
-        partition = math.log(2 * math.pi) + ops.log(bessel(0, kappa))
-        return 2 * kappa * ops.square(sin(0.5 * angle)) + partition
+    def _partition(self):
+        return math.log(2 * math.pi) + ops.log(bessel(0, self.concentration))
+
+    def _line(self):
+        """`width`, and the NLL of `z = width tan(angle / 2)`.
+
+        Its density decreases from 0 on and has about unit width. It is close
+        to a normal density, or to a Cauchy density at low concentration.
+        """
+        width = ops.sqrt(1 + 4 * self.concentration)
+        constant = self._partition() + ops.log(0.5 * width)
+
+        def nll(z):
+            t = ops.abs(z / width)
+            square = ops.square(clip(t, 0.0, _FAR))
+            slope = ops.log1p(square) + 2 * ops.log(clip(t / _FAR, 1.0, 1e37))
+            sine_square = square / (1 + square)
+            return 2 * self.concentration * sine_square + slope + constant
+
+        return width, nll
 
     def log_tail(self, y, upper):
-        angle = wrapped(self._angle(y))
-        return self._compiled("_log_tail", angle, upper)
+        return self._compiled("_log_tail", wrapped(self._angle(y)), upper)
 
     def _log_tail(self, angle, upper):
         """The tail of an angle in [-pi, pi] from the prediction."""
-        size = ops.where(angle < 0, -angle, angle)
-        kappa = self.concentration
-        # The density is 0 so many standard deviations away.
-        end = clip(_WIDTHS / ops.sqrt(kappa), 0.0, math.pi)
-        start = ops.where(size > end, end, size)
-        tail = _integral(kappa, start, end - start)
-        tail = tail / (2 * math.pi * bessel(0, kappa))
-        below, above = both_tails(angle < 0, safe_log(tail))
-        return ops.where(upper, above, below)
+        width, nll = self._line()
+        cosine = trigonometric("sin", 0.5 * (math.pi - ops.abs(angle)))
+        tangent = trigonometric("sin", 0.5 * angle) / clip(cosine, 1e-25, 1.0)
+        z = width * tangent
+        return quadrature.log_cdf(nll, ops.where(upper, -z, z))
 
     def _solve(self, log_p, upper):
-        zeros = ops.zeros_like(log_p + self.concentration)
-        found = solve(
-            lambda v: self._log_tail(v, upper),
-            self._angle_nll,
-            clip(log_p, -80.0, 0.0),
-            upper,
-            ops.where(upper, zeros, zeros - math.pi),
-            ops.where(upper, zeros + math.pi, zeros),
-        )
-        end = ops.where(upper, math.pi, -math.pi)
-        return self.prediction + ops.where(log_p < -80, end, found)
+        width, nll = self._line()
+        z = quadrature.log_quantile(nll, log_p)
+        angle = 2 * trigonometric("arctan", z / width)
+        return self.prediction + ops.where(upper, -angle, angle)
 
     def sample(self, count=None, seed=None):
         return wrapped(super().sample(count, seed))
@@ -108,23 +109,3 @@ def wrapped(angle):
     """The same angle in (-pi, pi]."""
     turns = ops.stop_gradient(-floor(0.5 - angle / (2 * math.pi)))
     return angle - _TURN * turns - (2 * math.pi - _TURN) * turns
-
-
-@functools.cache
-def _rule(dtype, rank):
-    """Nodes and weights in [0, 1], in groups, so that memory stays small."""
-    nodes, weights = np.polynomial.legendre.leggauss(_NODES)
-    pairs = np.stack([0.5 * (nodes + 1), 0.5 * weights]).astype(dtype)
-    groups = pairs.reshape(2, -1, _GROUP, *(1,) * rank)
-    return list(zip(*groups, strict=True))
-
-
-def _integral(kappa, start, width):
-    """Integral of `exp(kappa (cos(x) - 1))` from `start` on."""
-    total = ops.zeros_like(width)
-    for node, weight in _rule(ops.dtype(width), len(width.shape)):
-        node, weight = map(ops.convert_to_tensor, (node, weight))
-        sine = sin(0.5 * (start + node * width))
-        terms = weight * ops.exp(-2 * kappa * sine * sine)
-        total = total + ops.sum(terms, axis=0)
-    return width * total

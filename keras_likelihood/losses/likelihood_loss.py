@@ -262,19 +262,14 @@ class LikelihoodLoss(keras.losses.Loss):
             "dimension": self.dimension,
             "ignore_class": self.ignore_class,
             "dtype": self.dtype,
-            **self._parameter_config(),
         }
+        for name, value in self._parameters.given.items():
+            if isinstance(value, keras.Layer | DataParameter):
+                value = keras.saving.serialize_keras_object(value)
+            config[name] = value
         if type(self).likelihood is None:
             config["likelihood"] = self.likelihood.name()
         return config
-
-    def _parameter_config(self):
-        return {
-            name: keras.saving.serialize_keras_object(value)
-            if isinstance(value, keras.Layer | DataParameter)
-            else value
-            for name, value in self._parameters.given.items()
-        }
 
 
 @serializable

@@ -218,21 +218,6 @@ class TestRefusals:
             fit(model)
 
 
-def test_a_sparse_copy_gets_its_space(tmp_path):
-    path = tmp_path / "scale.npy"
-    table = FileTable(path).build((4000, 2, 16), "scale", {"columns": []})
-    table.assign(np.zeros((4000, 2, 16)))
-    full = os.stat(path)
-    content = path.read_bytes()
-    with open(path, "wb") as file:
-        file.write(content[:1000])
-        file.truncate(len(content))
-    table.assign(np.ones((4000, 2, 16)))
-    assert np.load(path).all()
-    assert os.stat(path).st_size == full.st_size
-    assert os.stat(path).st_blocks >= full.st_blocks
-
-
 class TestInterrupted:
     """Whenever a training ends, each row is that of the last whole step."""
 

@@ -438,11 +438,6 @@ class TestRefusals:
             ),
             ({"optimizer": "rmsprop"}, "a SparseRMSProp of"),
             ({"table": "scale.npy"}, "a MemoryTable or a FileTable of"),
-            ({"momentum": 0.5}, r"optimizer=SparseRMSProp\(momentum=0.5\)"),
-            ({"prior_scale": 0.5}, r"prior=RowPrior\(0.5, row_sizes=...\)"),
-            ({"store": "a.npy"}, r"table=FileTable\('a.npy'\)"),
-            ({"shard": "batch"}, r"table=MemoryTable\(shard='batch'\)"),
-            ({"sync": True}, "no longer needed"),
         ],
     )
     def test_arguments(self, options, message):

@@ -267,7 +267,7 @@ def test_parameters_may_not_enlarge_the_prediction():
         likelihoods.Normal(prediction, scale=0)
     with pytest.raises(ValueError, match="`shape` must be >= 0"):
         likelihoods.RobustRho(prediction, shape=-1.0)
-    with pytest.raises(ValueError, match="Received: \\['width'\\]"):
+    with pytest.raises(ValueError, match=r"\['scale'\]. Received: 'width'"):
         likelihoods.Normal(prediction, width=1.0)
 
 

@@ -146,13 +146,3 @@ def test_files_find_the_class_again(rng, tmp_path, fresh_process):
 def test_names_that_make_nothing_are_refused(identifier, message):
     with pytest.raises(ValueError, match=message):
         likelihoods.get(identifier)
-
-
-def test_a_name_that_would_not_read_back_is_refused():
-    class Odd(likelihoods.Normal):
-        @classmethod
-        def name(cls):
-            return "odd,one"
-
-    with pytest.raises(ValueError, match="no comma.*Received: 'odd,one'"):
-        Shifted(Odd, by=1)
