@@ -12,7 +12,7 @@ import keras_likelihood as kl
 from keras_likelihood import regularizers
 from tests.batches import Repeated
 
-SIZE, ON, STEPS = 120, 10, 800
+SIZE, ON, STEPS = 60, 5, 300
 # PyTorch runs one step at a time.
 STEPS_PER_CALL = 1 if keras.backend.backend() == "torch" else 5
 
@@ -37,7 +37,7 @@ def fit(regularizer, x, y, noise, kernel="glorot_uniform"):
     )(inputs)
     model = kl.LikelihoodModel(inputs, outputs)
     scale = kl.layers.GlobalParameter(initial=noise)
-    decay = keras.optimizers.schedules.CosineDecay(0.05, STEPS)
+    decay = keras.optimizers.schedules.CosineDecay(0.1, STEPS)
     model.compile(
         keras.optimizers.Adam(decay, beta_2=0.99),
         loss=kl.losses.NormalLoss(scale=scale),
@@ -94,7 +94,7 @@ def test_the_joint_likelihood_does_collapse(study):
 @pytest.mark.few(0)
 def test_pure_noise_switches_everything_off(study):
     x = study[0]
-    y = np.random.default_rng(2).standard_normal((SIZE, 1)).astype("float32")
+    y = np.random.default_rng(5).standard_normal((SIZE, 1)).astype("float32")
     regularizer = regularizers.MultiLasso(num_examples=SIZE)
     found, noise = fit(regularizer, x, y, 1.0)
     assert np.mean(regularizer.switched_off(found)) > 0.7
