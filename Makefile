@@ -39,9 +39,15 @@ test-torch: $(OLDEST)/installed
 		-m pages $(STUDIES)
 
 # Trainings as users run them, without what makes tests compile faster, and
-# on several devices and processes.
-AS_USERS := tests/models/test_one_step.py tests/models/test_processes.py \
-	tests/data_parameters/test_scale_out.py
+# on several devices and processes: `fit` with metrics, validation and a
+# stream, `evaluate`, `predict` and a saved model.
+ONE_STEP := tests/models/test_one_step.py
+AS_USERS := \
+	$(ONE_STEP)::test_a_stream_with_nan_leaves_finite_weights \
+	$(ONE_STEP)::test_keras_metrics_of_classes_get_the_learned_temperature \
+	$(ONE_STEP)::test_a_learned_parameter_shows_in_the_history_alone \
+	$(ONE_STEP)::test_a_list_of_outputs \
+	tests/models/test_processes.py tests/data_parameters/test_scale_out.py
 
 test-as-users: $(VENV)/installed-test $(VENV)/installed-tensorflow \
 		$(VENV)/installed-jax

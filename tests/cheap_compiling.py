@@ -16,6 +16,9 @@ def compile_cheaply():
     if keras.backend.backend() == "tensorflow":
         import tensorflow as tf
 
+        # Threads that hand each other tiny operations mostly wait.
+        tf.config.threading.set_inter_op_parallelism_threads(1)
+        tf.config.threading.set_intra_op_parallelism_threads(1)
         tf.config.optimizer.set_experimental_options(
             {"disable_meta_optimizer": True}
         )

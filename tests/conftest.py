@@ -202,11 +202,12 @@ def step_by_step(monkeypatch):
     """Lets models on TensorFlow run one operation after the other.
 
     It is for tests in which the compiled step is not the point, as tracing
-    it takes most of their time. JAX compiles single operations too.
+    it takes most of their time. JAX compiles single operations too. With
+    `AS_USERS` the steps are compiled, as those of users are.
     """
     import keras
 
-    if keras.backend.backend() == "tensorflow":
+    if keras.backend.backend() == "tensorflow" and "AS_USERS" not in os.environ:
         always = property(lambda model: True, lambda model, value: None)
         monkeypatch.setattr(keras.Model, "run_eagerly", always)
 

@@ -1,5 +1,6 @@
 """Tables in a file train like tables in memory, and belong to checkpoints."""
 
+import contextlib
 import errno
 import json
 import os
@@ -376,23 +377,25 @@ class TestCheckpoints:
     def test_killed_at_random_moments(self, tmp_path):
         seed = random.Random(0)
         states = all_states(EPOCHS)
-        for number in range(3):
-            folder = tmp_path / str(number)
-            folder.mkdir()
-            checkpoint = folder / "model.weights.h5"
-            how = (signal.SIGKILL, signal.SIGTERM)[number % 2]
-            with start_training(folder) as child:
+        with trainings() as begin:
+            for number in range(3):
+                folder = tmp_path / str(number)
+                folder.mkdir()
+                checkpoint = folder / "model.weights.h5"
+                how = (signal.SIGKILL, signal.SIGTERM)[number % 2]
+                process, ended_by = begin(folder)
                 deadline = time.monotonic() + 120
                 while not checkpoint.exists() and time.monotonic() < deadline:
                     time.sleep(0.01)
                 time.sleep(seed.random())
-                assert child.poll() is None
-                child.send_signal(how)
-            model, scale = make(folder / "scale.npy")
-            model.load_weights(checkpoint)
-            kernel = model.get_weights()[0]
-            away = [np.abs(kernel - state[0]).max() for state in states]
-            assert_at_step(model, scale, states[int(np.argmin(away))])
+                os.kill(process, how)
+                # It did not end before.
+                assert ended_by() == how
+                model, scale = make(folder / "scale.npy")
+                model.load_weights(checkpoint)
+                kernel = model.get_weights()[0]
+                away = [np.abs(kernel - state[0]).max() for state in states]
+                assert_at_step(model, scale, states[int(np.argmin(away))])
 
 
 class SecondEpoch(At):
@@ -404,16 +407,43 @@ class SecondEpoch(At):
             super().on_train_batch_begin(batch)
 
 
-def start_training(folder):
-    """A process that trains and saves a checkpoint after every batch."""
-    return subprocess.Popen(
-        [sys.executable, __file__, str(folder)],
+@contextlib.contextmanager
+def trainings():
+    """Begins processes that train, each a copy of one that has imported all.
+
+    `begin(folder)` returns the number of a process, which saves a checkpoint
+    after every batch, and a function that waits for its end and returns the
+    number of the signal that ended it, or 0.
+    """
+    copied = subprocess.Popen(
+        [sys.executable, __file__],
         env={
             **os.environ,
             "KERAS_BACKEND": keras.backend.backend(),
             "PYTHONPATH": os.pathsep.join(sys.path),
         },
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
     )
+
+    def begin(folder):
+        print(folder, file=copied.stdin, flush=True)
+        number = int(copied.stdout.readline())
+        return number, lambda: int(copied.stdout.readline())
+
+    with copied:
+        yield begin
+
+
+def train_and_save(folder):
+    model, _ = make(os.path.join(folder, "scale.npy"))
+    checkpoint = keras.callbacks.ModelCheckpoint(
+        os.path.join(folder, "model.weights.h5"),
+        save_weights_only=True,
+        save_freq=1,
+    )
+    fit(model, checkpoint, epochs=EPOCHS)
 
 
 class TestFilesOfRows:
@@ -476,10 +506,11 @@ def version_2(rows):
 
 
 if __name__ == "__main__":
-    model, scale = make(os.path.join(sys.argv[1], "scale.npy"))
-    checkpoint = keras.callbacks.ModelCheckpoint(
-        os.path.join(sys.argv[1], "model.weights.h5"),
-        save_weights_only=True,
-        save_freq=1,
-    )
-    fit(model, checkpoint, epochs=EPOCHS)
+    for line in sys.stdin:
+        child = os.fork()
+        if not child:
+            train_and_save(line.strip())
+            os._exit(0)
+        print(child, flush=True)
+        _, status = os.waitpid(child, 0)
+        print(os.WTERMSIG(status), flush=True)

@@ -4,10 +4,10 @@ import contextlib
 import json
 import os
 import pathlib
+import signal
 import socket
 import subprocess
 import sys
-import time
 import traceback
 
 import keras
@@ -17,7 +17,7 @@ import pytest
 import keras_likelihood as kl
 
 PROCESSES = 2
-EXAMPLES, BATCH, EPOCHS = 128, 16, 3
+EXAMPLES, BATCH, EPOCHS = 96, 16, 3
 SECONDS = 120
 
 
@@ -230,35 +230,26 @@ def free_ports(count):
 
 def run_workers(folder):
     """Runs the processes to their end, or ends them."""
-    ports = free_ports(PROCESSES)
     environment = {
         **os.environ,
         "KERAS_BACKEND": keras.backend.backend(),
         "PYTHONPATH": os.pathsep.join(sys.path),
         "CUDA_VISIBLE_DEVICES": "",
     }
-    with contextlib.ExitStack() as stack:
-        workers = []
-        for process in range(PROCESSES):
-            log = stack.enter_context(open(folder / f"{process}.log", "wb"))
-            worker = subprocess.Popen(
-                [sys.executable, __file__, str(process), str(folder), *ports],
-                env=environment,
-                stdout=log,
-                stderr=log,
-            )
-            stack.callback(worker.wait)
-            stack.callback(worker.kill)
-            workers.append(worker)
-        deadline = time.monotonic() + SECONDS
-        while any(worker.poll() is None for worker in workers):
-            failed = any(worker.poll() for worker in workers)
-            if failed or time.monotonic() > deadline:
-                break
-            time.sleep(0.1)
+    with subprocess.Popen(
+        [sys.executable, __file__, str(folder), *free_ports(PROCESSES)],
+        env=environment,
+        start_new_session=True,
+    ) as workers:
+        try:
+            code = workers.wait(SECONDS)
+        except subprocess.TimeoutExpired:
+            code = "too late"
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(workers.pid, signal.SIGKILL)
     logs = [(folder / f"{p}.log").read_text()[-3000:] for p in range(PROCESSES)]
-    codes = [worker.returncode for worker in workers]
-    assert codes == [0] * PROCESSES, "\n\n".join(logs)
+    assert code == 0, "\n\n".join(logs)
     made = []
     for process in range(PROCESSES):
         with np.load(folder / f"{process}.npz") as archive:
@@ -305,13 +296,29 @@ def test_joint_training_is_for_processes_of_pytorch():
         pass
 
 
-if __name__ == "__main__":
-    number, target = int(sys.argv[1]), pathlib.Path(sys.argv[2])
+def work(number, folder, ports):
+    """What a process does, and what it prints, to files of its own."""
+    log = os.open(folder / f"{number}.log", os.O_WRONLY | os.O_CREAT)
+    for stream in (sys.stdout, sys.stderr):
+        os.dup2(log, stream.fileno())
     try:
-        found = WORKERS[keras.backend.backend()](number, sys.argv[3:], target)
-        np.savez(target / f"{number}.npz", **found)
+        found = WORKERS[keras.backend.backend()](number, ports, folder)
+        np.savez(folder / f"{number}.npz", **found)
     except BaseException:
-        # Without waiting for the other process, which waits for this one.
         traceback.print_exc()
         sys.stderr.flush()
+        # Without waiting for the other process, which waits for this one.
         os._exit(1)
+    sys.stdout.flush()
+    sys.stderr.flush()
+
+
+if __name__ == "__main__":
+    # Copies of a process that has imported all.
+    for number in range(PROCESSES):
+        if not os.fork():
+            work(number, pathlib.Path(sys.argv[1]), sys.argv[2:])
+            sys.exit()
+    # The first that fails ends them all.
+    codes = (os.waitstatus_to_exitcode(os.wait()[1]) for _ in range(PROCESSES))
+    sys.exit(any(codes))

@@ -9,7 +9,7 @@ pytest.importorskip("sklearn")
 from sklearn.model_selection import cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from sklearn.utils.estimator_checks import parametrize_with_checks
+from sklearn.utils.estimator_checks import estimator_checks_generator
 
 import keras_likelihood as kl
 
@@ -29,13 +29,32 @@ FAILS = {
 }
 
 
-@parametrize_with_checks(
-    [
-        kl.tabular.Regressor(members=2, epochs=4, random_state=0),
-        kl.tabular.Classifier(members=2, epochs=4, random_state=0),
-    ],
-    expected_failed_checks=lambda estimator: FAILS,
-)
+# They train on the same rows three times over: as they are, from memory that
+# cannot be written, and from such memory with 32 bits. The last has all that
+# may go wrong in the others.
+THREE_TIMES = {"check_classifiers_train", "check_regressors_train"}
+LAST = {"readonly_memmap": True, "X_dtype": "float32"}
+
+
+def cases():
+    settings = {"members": 2, "epochs": 4, "random_state": 0}
+    for kind in (kl.tabular.Regressor, kl.tabular.Classifier):
+        for case in estimator_checks_generator(
+            kind(**settings), expected_failed_checks=FAILS, mark="xfail"
+        ):
+            estimator, check = getattr(case, "values", case)
+            name, options = check.func.__name__, check.keywords
+            if name in THREE_TIMES and not LAST.items() <= options.items():
+                continue
+            yield pytest.param(
+                estimator,
+                check,
+                marks=getattr(case, "marks", ()),
+                id=f"{kind.__name__}-{name}{options or ''}",
+            )
+
+
+@pytest.mark.parametrize("estimator, check", [*cases()])
 def test_scikit_learn_checks(estimator, check):
     check(estimator)
 

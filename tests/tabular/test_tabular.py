@@ -196,7 +196,7 @@ def test_wrong_labels_are_doubtful():
     y = (x[:, 0] > 0).astype(int)
     wrong = np.flatnonzero(np.abs(x[:, 0]) > 1)[:5]
     y[wrong] = 1 - y[wrong]
-    model = kl.tabular.Classifier(members=4, epochs=60, random_state=0)
+    model = kl.tabular.Classifier(members=2, epochs=30, random_state=0)
     found = model.fit(x, y).doubtful_labels_
     assert len(found) >= 3 and set(found) <= set(wrong)
 
@@ -287,7 +287,7 @@ def test_wrong_labels_are_not_learned(tmp_path):
     label = (x[:, 0] > 0).astype(int)
     given = np.where(random.random(200) < 0.2, 1 - label, label)
     model = kl.tabular.Classifier(
-        label_noise=True, members=2, epochs=20, random_state=0
+        label_noise=True, members=2, epochs=8, random_state=0
     ).fit(x, given)
     assert np.mean(model.predict(x) == label) > 0.9
     wrong = given != label
