@@ -190,10 +190,11 @@ def test_demo_tells_its_stories(tmp_path, capsys):
     stories = (tmp_path / "demo.html").read_text(encoding="utf-8")
     assert stories.count("<section") == 4
     assert "MultiLasso" in stories and "data:image/png" in stories
-    assert stories.count("<figure") == 5 and "with Conformal" in stories
+    assert stories.count("<figure") == 5 and "mean width" in stories
     printed = " ".join(shown.out.split())
     assert "robust rho" in printed
-    assert "demo.html" in printed and "with Conformal" in printed
+    assert "demo.html" in printed
+    assert "Of 200 new patients" in printed and "90% " in printed
     assert "of 300 labels are wrong. The audit suspects" in printed
 
 
