@@ -15,8 +15,8 @@ add_parser = outputs.new_command(
     "demo",
     help="compare likelihoods with ordinary losses on one page",
     text="Trains a small network with squared error and with two likelihoods, "
-    "a model of a table, one that finds wrong labels, and one with few weights. "
-    "Prints the results and writes them to a page with figures.",
+    "a model of a table, one that finds wrong labels, and a sparse one. Prints "
+    "the results and writes them to a page with figures.",
     example="keras-likelihood demo --output report",
     options={
         "--output": "folder for the pages. Pages of an earlier demo are "
