@@ -85,8 +85,7 @@ def _of_classes(distribution, y):
     p = _numpy(distribution.class_probabilities())
     p = p.reshape(-1, p.shape[-1])
     nll = _numpy(distribution.nll(match_target(y, distribution.prediction)))
-    is_one_hot = y.size == p.size and y.ndim > 1
-    labels = y.argmax(axis=-1) if is_one_hot else y
+    labels = y.argmax(axis=-1) if y.size == p.size and y.ndim > 1 else y
     labels = labels.reshape(-1).astype(int)
     one_hot = np.eye(p.shape[-1])[labels]
     right, confidence = p.argmax(axis=-1) == labels, p.max(axis=-1)
@@ -108,8 +107,7 @@ def crps(distribution, y):
     rank = np.arange(1, _DRAWS + 1).reshape(-1, *(1,) * y.ndim)
     # The sum is over all pairs of two different draws.
     pairs = np.sum((2 * rank - _DRAWS - 1) * draws, axis=0)
-    half_distance = pairs / (_DRAWS * (_DRAWS - 1))
-    return np.abs(draws - y).mean(axis=0) - half_distance
+    return np.abs(draws - y).mean(axis=0) - pairs / (_DRAWS * (_DRAWS - 1))
 
 
 def average(values: dict) -> dict:

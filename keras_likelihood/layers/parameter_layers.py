@@ -334,6 +334,5 @@ def _normalization(kind, dtype):
         "layer": keras.layers.LayerNormalization,
         "batch": keras.layers.BatchNormalization,
     }
-    allowed = "'layer', 'batch' or None"
-    check_argument("normalize", kind, kind in kinds, allowed)
+    check_argument("normalize", kind, kind in kinds, "'layer', 'batch' or None")
     return kinds[kind](center=False, scale=False, dtype=dtype)

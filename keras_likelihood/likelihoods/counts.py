@@ -258,5 +258,4 @@ class ZeroInflated(Wrapper, CountLikelihood):
     def sample(self, count=None, seed=None):
         seed = seed_generator(seed)
         drawn = self.inner.sample(count, seed=seed)
-        is_zero = self._uniform(count, seed) < self._zero
-        return ops.where(is_zero, 0.0, drawn)
+        return ops.where(self._uniform(count, seed) < self._zero, 0.0, drawn)

@@ -102,8 +102,7 @@ class PositiveLikelihood(MeanLikelihood):
         y = self._check_target(y)
         tail = self.ratio_log_tail(self._log_ratio(y, ~(y <= 0)), upper)
         # These are the tails of outcomes at most 0 and above 0.
-        end = ops.where(upper, 0.0, EMPTY)
-        return ops.where(y <= 0, end, tail)
+        return ops.where(y <= 0, ops.where(upper, 0.0, EMPTY), tail)
 
     def tail_quantile(self, log_p, upper):
         log_p, upper = smaller_tail(log_p, upper)
@@ -185,8 +184,7 @@ def _excess(v):
     series = 0.0
     for k in range(12, 1, -1):
         series = (series * u + 1) / k
-    near = u * u * series
-    return ops.where(ops.abs(v) < 0.25, near, bounded_exp(v) - 1 - v)
+    return ops.where(ops.abs(v) < 0.25, u * u * series, bounded_exp(v) - 1 - v)
 
 
 class LogNormal(PositiveLikelihood):

@@ -213,8 +213,7 @@ class Rounded(Wrapper):
     @classmethod
     def is_possible(cls, y):
         steps = abs(y / cls.step)
-        off = abs((steps + 0.5) % 1 - 0.5)
-        return off < 1e-3 + 1e-6 * steps
+        return abs((steps + 0.5) % 1 - 0.5) < 1e-3 + 1e-6 * steps
 
     def cdf_below(self, y):
         y = self._on_grid(self._check_target(y))

@@ -109,8 +109,7 @@ def negative_log_likelihood(y_true, probabilities, sample_weight=None):
     outcome, p = _outcomes(y_true, probabilities)
     chosen = p[np.arange(len(p)), outcome]
     nll = -np.log(np.maximum(chosen, np.finfo(p.dtype).tiny))
-    weight = as_weight(sample_weight, nll.shape)
-    return float(np.average(nll, weights=weight))
+    return float(np.average(nll, weights=as_weight(sample_weight, nll.shape)))
 
 
 def brier_score(y_true, probabilities, sample_weight=None) -> float:

@@ -197,8 +197,7 @@ class Auto(AutoencoderScale):
     def _kinds(self, z):
         deep = super()._predict(z)
         z, rows = z.astype("float64"), len(self.decision_scores_)
-        parts = self._parts(z, self._linear(z), deep, rows)
-        return self._combine(parts, rows)
+        return self._combine(self._parts(z, self._linear(z), deep, rows), rows)
 
     def _linear(self, z):
         return linear_scores(z, self.moments_mean_, self.moments_scatter_)

@@ -54,8 +54,7 @@ class Images(Unseen):
     def describe(self, index: int) -> dict:
         image, file = self.thumbnail(index), io.BytesIO()
         # A photograph is much smaller as JPEG. Few pixels stay exact.
-        is_photograph = image.mode == "RGB" and self.x.shape[2] > 48
-        kind = "jpeg" if is_photograph else "png"
+        kind = "jpeg" if image.mode == "RGB" and self.x.shape[2] > 48 else "png"
         image.save(file, kind, quality=85, optimize=True)
         code = base64.b64encode(file.getvalue()).decode("ascii")
         return {"image": f"data:image/{kind};base64,{code}"}

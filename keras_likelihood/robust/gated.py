@@ -75,8 +75,7 @@ class PlanesAndOutliers(starts.Rows):
         return found
 
     def _step(self, found, squares):
-        odds = found.log_odds(squares, self.distance, self.y)
-        outlier = special.expit(odds)
+        outlier = special.expit(found.log_odds(squares, self.distance, self.y))
         inlier = self.weight * (1 - outlier)
         outlier = self.weight * outlier
         level, slope = self._gate(found, outlier)
