@@ -392,11 +392,9 @@ class DataParameter(FromArguments, keras.callbacks.Callback):
                 "A table can be replaced between trainings only. "
                 "Received: a change while `fit` runs"
             )
-        if prior and not (self.prior and isinstance(prior, RowPrior)):
-            raise ValueError(
-                "`prior` must be a `RowPrior` in place of another one, or "
-                f"None. Received: {prior} in place of {self.prior}"
-            )
+        fits = not prior or (self.prior and isinstance(prior, RowPrior))
+        allowed = "None, or a `RowPrior` if there was one before"
+        check_argument("prior", prior, fits, allowed)
         prior = prior or self.prior
         if prior:
             prior.check(count)

@@ -69,13 +69,9 @@ def binned_error(
 
     The options are those of `expected_calibration_error`.
     """
-    known, allowed = scheme in _SCHEMES, f"one of {_SCHEMES}"
-    check_argument("scheme", scheme, known, allowed)
-    if norm not in (1, 2) or (debiased and norm != 2):
-        raise ValueError(
-            "`norm` must be 1 or 2, and 2 if `debiased`. "
-            f"Received: norm={norm}, debiased={debiased}"
-        )
+    check_argument("scheme", scheme, scheme in _SCHEMES, f"one of {_SCHEMES}")
+    fits = norm == 2 or (norm == 1 and not debiased)
+    check_argument("norm", norm, fits, "1 or 2, and 2 if `debiased`")
     confidence = np.asarray(confidence)
     weight = as_weight(weight, confidence.shape)
     if scheme == "uniform":
