@@ -89,12 +89,11 @@ def _rmse(found, truth):
 
 
 def _table(kind, scores):
-    columns = [kind, *next(iter(scores.values()))]
     rows = [
         [name, *(f"{value:.3f}" for value in row.values())]
         for name, row in scores.items()
     ]
-    return Table(columns, rows)
+    return Table([kind, *next(iter(scores.values()))], rows)
 
 
 def _curve_story(epochs, tick):

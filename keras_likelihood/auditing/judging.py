@@ -177,7 +177,6 @@ def _judge_by_memory(y, nll, memory):
     rows = np.arange(len(y))
     quality = truth[rows, y]
     found = truth.argmax(axis=1)
-    issues = label_issues.issue_columns(quality < 0.5, quality, y, found)
     wrong = label_issues.expected_wrong(y, truth)
     overlapping = label_issues.true_class_probabilities(y, memory, power=1.0)
     fewer = min(label_issues.expected_wrong(y, overlapping), wrong)
@@ -188,7 +187,7 @@ def _judge_by_memory(y, nll, memory):
         "Minus the logarithm of two probabilities of the given label: the one "
         "that the network gives it now, and the one that it gave it on "
         "average while it trained.",
-        issues,
+        label_issues.issue_columns(quality < 0.5, quality, y, found),
         nll,
         {"p(given)": np.exp(-nll), "p(label is right)": quality},
         "A label is suspected if it is more likely wrong than right, judged "

@@ -87,11 +87,10 @@ def _of_classes(distribution, y):
     nll = to_float64(distribution.nll(match_target(y, distribution.prediction)))
     labels = y.argmax(axis=-1) if y.size == p.size and y.ndim > 1 else y
     labels = labels.reshape(-1).astype(int)
-    one_hot = np.eye(p.shape[-1])[labels]
     right, confidence = p.argmax(axis=-1) == labels, p.max(axis=-1)
     return {
         "nll": nll.reshape(-1),
-        "brier": np.sum((p - one_hot) ** 2, axis=-1),
+        "brier": np.sum((p - np.eye(p.shape[-1])[labels]) ** 2, axis=-1),
         "ece": np.stack([right, confidence], axis=-1),
         "accuracy": right.astype("float64"),
     }

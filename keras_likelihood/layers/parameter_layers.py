@@ -193,9 +193,8 @@ class GlobalParameter(ParameterLayer):
     def call(self, prediction):
         """The value once per example: `(batch, 1 or dim, ...)`."""
         value = self.value()
-        batch = ops.shape(prediction)[0]
         shape = tuple(value.shape) or (1,) * (len(prediction.shape) - 1)
-        return ops.broadcast_to(value, (batch, *shape))
+        return ops.broadcast_to(value, (ops.shape(prediction)[0], *shape))
 
     def get_build_config(self):
         # The loss or head that owns this layer builds it.

@@ -228,10 +228,9 @@ class ZeroInflated(Wrapper, CountLikelihood):
     def count_nll(self, y):
         inner, zero = self.inner, self._zero
         p = ops.exp(-inner.count_nll(ops.zeros_like(y)))
-        at_zero = -ops.log(zero + (1 - zero) * p)
         positive = ops.where(y > 0, y, ops.ones_like(y))
         above_zero = inner.count_nll(positive) - ops.log1p(-zero)
-        return ops.where(y > 0, above_zero, at_zero)
+        return ops.where(y > 0, above_zero, -ops.log(zero + (1 - zero) * p))
 
     def count_log_tails(self, y):
         below, above = self.inner.count_log_tails(y)

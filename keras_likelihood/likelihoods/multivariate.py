@@ -57,11 +57,9 @@ class Multivariate(Parametrized):
         check_argument("covariance", covariance, known, allowed)
         if covariance == "low_rank":
             check_size("rank", rank, 1)
-        elif rank is not None:
-            raise ValueError(
-                "`rank` is for covariance='low_rank'. "
-                f"Received: covariance={covariance!r}, rank={rank!r}"
-            )
+        else:
+            allowed = f"None for {covariance=}, which is not 'low_rank'"
+            check_argument("rank", rank, rank is None, allowed)
         parameters = _SHAPES[covariance].parameters(rank)
         return {
             "covariance": covariance,
@@ -82,9 +80,8 @@ class Multivariate(Parametrized):
 
         It is the covariance of a normal distribution.
         """
-        matrix = self.scale_matrix.matrix()
         shape = tuple(ops.shape(self.prediction))
-        return ops.broadcast_to(matrix, (*shape, shape[-1]))
+        return ops.broadcast_to(self.scale_matrix.matrix(), (*shape, shape[-1]))
 
     def marginal(self, index):
         """The distribution of some coordinates alone.

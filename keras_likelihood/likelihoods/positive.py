@@ -151,14 +151,13 @@ class Gamma(PositiveLikelihood):
     def _solve_ratio(self, log_p, upper):
         # Markov's inequality bounds the upper tail.
         zeros = ops.zeros_like(log_p + self.shape)
-        low = math.log(smallest(log_p)) + zeros
         spread = ops.log1p(clip(-log_p / self.shape, 0.0, 1e30))
         return solve(
             lambda v: self.ratio_log_tail(v, upper),
             lambda v: self.ratio_nll(v) - v,
             log_p,
             upper,
-            low,
+            math.log(smallest(log_p)) + zeros,
             2.0 + 2 * spread + zeros,
             start=ops.where(upper, spread, -spread) + zeros,
         )

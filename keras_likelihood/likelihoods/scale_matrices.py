@@ -10,15 +10,13 @@ import numpy as np
 from keras import ops
 
 from keras_likelihood.constraints import Identity, ShiftedSoftplus
+from keras_likelihood.likelihoods.checks import check_argument
 from keras_likelihood.likelihoods.parameter import Parameter
 
 
 def _below_the_diagonal(units):
-    if units < 2:
-        raise ValueError(
-            "covariance='full' needs at least 2 units. For one use 'diagonal'. "
-            f"Received: {units}"
-        )
+    allowed = "at least 2 for covariance='full'; for one use 'diagonal'"
+    check_argument("units", units, units >= 2, allowed)
     return units * (units - 1) // 2
 
 

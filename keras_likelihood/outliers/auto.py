@@ -215,7 +215,6 @@ class Auto(AutoencoderScale):
 
     def _combine(self, parts, rows):
         """Tails of the four kinds, `(n, 4)`."""
-        tails = log_tails(parts, self.part_tails_, rows)
         ends = len(LEVELS), 3 * len(LEVELS), -1
-        kinds = np.split(tails, ends, axis=1)
+        kinds = np.split(log_tails(parts, self.part_tails_, rows), ends, axis=1)
         return np.stack([kind.mean(axis=1) for kind in kinds], axis=1)
