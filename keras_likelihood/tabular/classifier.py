@@ -102,12 +102,14 @@ class Classifier(ClassifierMixin, TableEstimator):
 
     def predict_proba(self, X) -> np.ndarray:  # noqa: N803
         """Probability of each class, `(n, classes)`."""
-        p = training.predict_rows(self.model_, self.encode(X)).astype("float64")
+        x = self.encode(X)
+        p = training.predict_rows(self.model_, x).astype("float64")
         return p / p.sum(axis=1, keepdims=True)
 
     def predict(self, X) -> np.ndarray:  # noqa: N803
         """The most probable class of each row, `(n,)`."""
-        return self.classes_[self.predict_proba(X).argmax(axis=1)]
+        p = self.predict_proba(X)
+        return self.classes_[p.argmax(axis=1)]
 
     def predict_set(self, X, coverage: float = 0.9) -> np.ndarray:  # noqa: N803
         """Calibrated sets of classes, bool `(n, classes)`.
