@@ -106,10 +106,11 @@ class EnsembleLoss(LikelihoodLoss):
         return mean + (self.members - 1) * (mean - ops.stop_gradient(mean))
 
     def get_config(self):
+        config = super().get_config()
         return {
             "loss": keras.saving.serialize_keras_object(self.loss),
             "members": self.members,
-            **self._parameter_config(),
+            **{name: config[name] for name in self._parameters.given},
         }
 
 
