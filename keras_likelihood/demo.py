@@ -89,12 +89,11 @@ def _rmse(found, truth):
 
 
 def _table(kind, scores):
-    columns = [kind, *next(iter(scores.values()))]
     rows = [
         [name, *(f"{value:.3f}" for value in row.values())]
         for name, row in scores.items()
     ]
-    return Table(columns, rows)
+    return Table([kind, *next(iter(scores.values()))], rows)
 
 
 def _curve_story(epochs, tick):
@@ -253,8 +252,7 @@ def _weight_story(quick, tick):
     chart.grid()
     keys = {"data": "truth", "before": "no regularizer", "after": "MultiLasso"}
     for css, (name, values) in zip(keys, weights.items(), strict=True):
-        radius = 6.0 if name == "true" else 3.0
-        chart.dots(css, list(enumerate(values)), radius)
+        chart.dots(css, list(enumerate(values)), 6.0 if name == "true" else 3.0)
     return Part(
         "Weights that do not matter are switched off",
         "Fifty weights, of which five matter, learned from 200 examples. Root "

@@ -256,7 +256,9 @@ def test_refuses_other_losses_and_lengths(rng):
     with pytest.raises(ValueError, match="compiled with a likelihood loss"):
         diagnose(model, x, y)
     model.compile("sgd", loss=kl.losses.NormalLoss())
-    with pytest.raises(ValueError, match="Received: 10 targets for 384"):
+    with pytest.raises(
+        ValueError, match="targets of 384 examples. Received: 10"
+    ):
         diagnose(model, x, y[:10])
 
 

@@ -35,11 +35,8 @@ def as_arrays(x, y, missing: bool = False):
         raise ValueError(
             "An audit judges labels: give arrays `x` and `y`. Received: y=None"
         )
-    if hasattr(x, "element_spec") or hasattr(x, "__next__"):
-        raise ValueError(
-            "`x` must be an array, or several of one length. "
-            f"Received: {type(x).__name__}"
-        )
+    fits = not hasattr(x, "element_spec") and not hasattr(x, "__next__")
+    check_argument("x", x, fits, "an array, or several of one length")
     parts = x.values() if isinstance(x, dict) else x
     several = isinstance(x, dict | tuple | list) and any(
         hasattr(part, "shape") for part in parts
@@ -111,10 +108,8 @@ def as_inputs(x, y) -> tuple[np.ndarray, np.ndarray]:
 def as_classes(y, classes: int | None = None) -> tuple[np.ndarray, int]:
     """Returns class numbers `(n,)` and the number of classes."""
     if y.ndim == 2 and y.shape[1] > 1:
-        if classes not in (None, y.shape[1]):
-            raise ValueError(
-                f"`label_names` must be {y.shape[1]} names. Received: {classes}"
-            )
+        fits, allowed = classes in (None, y.shape[1]), f"{y.shape[1]} names"
+        check_argument("label_names", classes, fits, allowed)
         classes = y.shape[1]
     elif classes is None:
         highest = y.max() if y.dtype.kind in "biuf" else 1

@@ -3,12 +3,12 @@
 import dataclasses
 import os
 
-import keras
 import numpy as np
 
 from keras_likelihood.auditing import label_issues
 from keras_likelihood.backend.csv_files import write_csv
 from keras_likelihood.data_parameters import DataParameter
+from keras_likelihood.likelihoods.checks import check_argument, to_float64
 from keras_likelihood.reading.reading import per_example
 from keras_likelihood.reading.targets import as_labels, as_targets
 
@@ -129,11 +129,9 @@ def learned_values(reading, data_parameter, n):
     may_be_memory = not reading.is_real
     if isinstance(data_parameter, DataParameter):
         may_be_memory = may_be_memory and data_parameter.name == "memory"
-        if data_parameter.name not in (None, name) and not may_be_memory:
-            raise ValueError(
-                f"`data_parameter` must be of the {name}. "
-                f"Received: one of the {data_parameter.name}"
-            )
+        given = data_parameter.name
+        fits = may_be_memory or given in (None, name)
+        check_argument("data_parameter", given, fits, f"one of the {name}")
         data_parameter = data_parameter.values()
     values = np.asarray(data_parameter, "float64")
     if may_be_memory and values.shape == (n, reading.prediction.shape[1]):
@@ -179,7 +177,6 @@ def _judge_by_memory(y, nll, memory):
     rows = np.arange(len(y))
     quality = truth[rows, y]
     found = truth.argmax(axis=1)
-    issues = label_issues.issue_columns(quality < 0.5, quality, y, found)
     wrong = label_issues.expected_wrong(y, truth)
     overlapping = label_issues.true_class_probabilities(y, memory, power=1.0)
     fewer = min(label_issues.expected_wrong(y, overlapping), wrong)
@@ -190,7 +187,7 @@ def _judge_by_memory(y, nll, memory):
         "Minus the logarithm of two probabilities of the given label: the one "
         "that the network gives it now, and the one that it gave it on "
         "average while it trained.",
-        issues,
+        label_issues.issue_columns(quality < 0.5, quality, y, found),
         nll,
         {"p(given)": np.exp(-nll), "p(label is right)": quality},
         "A label is suspected if it is more likely wrong than right, judged "
@@ -223,9 +220,9 @@ def judge_targets(reading, y, data_parameter) -> AuditReport:
         **{k: np.asarray(v, "float32") for k, v in parameters.items()},
     )
     error = residual.astype("float32")
-    nll = _numpy(around_zero.nll(error)).reshape(n, -1).mean(axis=1)
+    nll = to_float64(around_zero.nll(error)).reshape(n, -1).mean(axis=1)
     # The probability of a larger error.
-    tail = 2 * _numpy(around_zero.cdf(-np.abs(error))).reshape(n, -1)
+    tail = 2 * to_float64(around_zero.cdf(-np.abs(error))).reshape(n, -1)
     if tail.shape[1] > 1:
         rule += " Of several targets the least probable one is shown."
     # The least of several probabilities is small by chance.
@@ -255,11 +252,7 @@ def typical_scale(reading, residual) -> float:
     others = {p.name: float(np.median(p.values)) for p in reading.parameters}
     others.pop("scale", None)
     unit = reading.likelihood(np.zeros((1, 1), "float32"), **others)
-    middle = _numpy(unit.quantile(0.75)).item()
+    middle = to_float64(unit.quantile(0.75)).item()
     size = np.abs(residual)
     # Half of the errors or more may be exactly zero.
     return float(np.median(size) / middle or size.mean() or 1.0)
-
-
-def _numpy(tensor):
-    return keras.ops.convert_to_numpy(tensor).astype("float64")

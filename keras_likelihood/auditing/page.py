@@ -83,8 +83,7 @@ def _key(mark, shown):
         content = repr(some.tolist()).encode("utf-8", errors="replace")
     else:
         content = np.ascontiguousarray(some).tobytes()
-    digest = hashlib.sha256(mark.encode("ascii") + content)
-    return digest.hexdigest()[:24]
+    return hashlib.sha256(mark.encode("ascii") + content).hexdigest()[:24]
 
 
 def _page_data(report, shown, top) -> dict:

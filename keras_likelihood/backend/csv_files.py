@@ -49,8 +49,7 @@ class CsvFile:
                         f"Received in row {at}: {len(row)}"
                     )
             begin += len(rows)
-            columns = zip(*rows, strict=True)
-            yield self._names, list(map(self._cells, columns))
+            yield self._names, list(map(self._cells, zip(*rows, strict=True)))
         with open(self._path, "rb") as file:
             file.seek(-1, 2)
             is_whole = file.read(1) in b"\r\n"

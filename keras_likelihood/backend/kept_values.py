@@ -18,9 +18,8 @@ def keeping_values(model):
     if keras.backend.backend() != "jax":
         yield
         return
-    optimizer = getattr(model, "optimizer", None)
     held = [*model.trainable_variables, *model.non_trainable_variables]
-    held += getattr(optimizer, "variables", [])
+    held += getattr(getattr(model, "optimizer", None), "variables", [])
     saved = [(variable, variable.value) for variable in held]
     try:
         yield

@@ -100,8 +100,7 @@ def scatter_rows(variable, index, rows, layout=None):
         rows_at = variable.value.at[index]
         variable.assign(rows_at.set(rows, mode="promise_in_bounds"))
     elif keras.backend.backend() == "torch":
-        table = variable.value.detach()
-        table.index_copy_(0, index.long(), rows.detach())
+        variable.value.detach().index_copy_(0, index.long(), rows.detach())
     else:
         import tensorflow as tf
 

@@ -78,8 +78,7 @@ class Rows:
 
 def split_rows(nest, share: float):
     """The first rows of arrays and the last, which are `share` of all."""
-    count = len(keras.tree.flatten(nest)[0])
-    first = int(math.floor(count * (1.0 - share)))
+    first = int(math.floor(len(keras.tree.flatten(nest)[0]) * (1.0 - share)))
 
     def rows(part):
         return keras.tree.map_structure(

@@ -63,8 +63,7 @@ def task_of_model(model, val, test, args):
         return ClassifierTask(fitted_to, judged_on, graph.extend)
 
     def calibrated_model(recalibrator):
-        features = args.features
-        recalibrator.fit(model, val["x"], val["y"], features=features)
+        recalibrator.fit(model, val["x"], val["y"], features=args.features)
         return recalibrator.model
 
     return RegressorTask(fitted_to, judged_on, calibrated_model)

@@ -306,12 +306,10 @@ def _uncertain_numbers(task, recalibrator, x, judged, args):
     order = np.argsort(-width, kind="stable")[:_MOST]
     narrow, middle, wide = np.quantile(width, [0.05, 0.5, 0.95])
     title = "Five groups of equal size, by prediction"
-    columns = ["prediction from", "to", "mean width", "RMSE"]
-    groups = Table(columns, [], title)
+    groups = Table(["prediction from", "to", "mean width", "RMSE"], [], title)
     for rows in np.array_split(np.argsort(prediction, kind="stable"), 5):
         error = np.sqrt(np.mean((y - prediction)[rows] ** 2))
-        ends = prediction[rows[[0, -1]]]
-        cells = *ends, width[rows].mean(), error
+        cells = *prediction[rows[[0, -1]]], width[rows].mean(), error
         groups.rows.append([f"{value:.4g}" for value in cells])
     examples = _examples_table(
         "The widest intervals",

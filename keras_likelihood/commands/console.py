@@ -56,9 +56,8 @@ class Console:
         table = Table(box=frame, pad_edge=False, header_style="bold")
         rows = [[printable(cell) for cell in row] for row in rows]
         for at, name in enumerate(columns):
-            is_number = all(_NUMBER.fullmatch(row[at]) for row in rows)
             table.add_column(Text(printable(name)))
-            if is_number and rows:
+            if all(_NUMBER.fullmatch(row[at]) for row in rows) and rows:
                 table.columns[-1].justify = "right"
         if best is not None:
             table.add_column("")

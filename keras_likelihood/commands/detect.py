@@ -63,8 +63,7 @@ def run(args) -> None:
         console.say(f"{note}.")
     name = DETECTORS[args.detector]
     options = {"contamination": args.contamination, "random_state": args.seed}
-    random = np.random.default_rng(args.seed)
-    x, count = table.sample(FIT_ROWS, random)
+    x, count = table.sample(FIT_ROWS, np.random.default_rng(args.seed))
     with console.progress("fitting the detector") as on_round:
         detector = fit_detector(x, on_round, name, **options)
     scores, rows, places = detector.decision_scores_, x, np.arange(count)

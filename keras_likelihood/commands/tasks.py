@@ -206,8 +206,7 @@ class RegressorTask(_Task):
         return as_targets(y, tuple(distribution.prediction.shape))
 
     def _fit(self, kind, data):
-        recalibrator = getattr(recalibration.regression, kind)()
-        return recalibrator.fit_distribution(
+        return getattr(recalibration.regression, kind)().fit_distribution(
             data["own"], data["y"], features=data["features"]
         )
 

@@ -139,11 +139,8 @@ def compare(
         compares with others, and targets that are known by bounds only have an
         NLL and a width. Models without an NLL follow by their CRPS.
     """
-    if not isinstance(models, dict) or not models:
-        raise ValueError(
-            "`models` must be a dict of models or functions by name. "
-            f"Received: {type(models).__name__}"
-        )
+    fits = isinstance(models, dict) and models
+    check_argument("models", models, fits, "a dict of models or functions")
     kinds = keras.Model | str | os.PathLike
     is_fitted = [isinstance(model, kinds) for model in models.values()]
     are_functions = not any(is_fitted) and all(map(callable, models.values()))

@@ -1,9 +1,9 @@
 """The scores of one model on held-out data."""
 
-import keras
 import numpy as np
 
 from keras_likelihood.likelihoods import Multivariate, Normal, Quantiles
+from keras_likelihood.likelihoods.checks import to_float64
 from keras_likelihood.likelihoods.output import match_target
 from keras_likelihood.metrics import functions
 from keras_likelihood.models import ConformalRegressor
@@ -44,16 +44,16 @@ def _of_numbers(distribution, y, known, interval):
     if known and not is_quantiles:
         # The composite likelihood of quantiles compares with no other.
         target = match_target(np.asarray(y, prediction.dtype), prediction)
-        found["nll"] = _rows(_numpy(distribution.nll(target)))
+        found["nll"] = _rows(to_float64(distribution.nll(target)))
     y = _exact_targets(distribution, y)
     if interval is not None:
-        lower, upper = map(_numpy, interval)
+        lower, upper = map(to_float64, interval)
         found["width"] = _rows(upper - lower)
         if y is not None:
             found["coverage"] = _rows((y >= lower) & (y <= upper))
     if y is not None:
         centre = distribution.mean() if is_quantiles else prediction
-        found["rmse"] = _rows((y - _numpy(centre)) ** 2)
+        found["rmse"] = _rows((y - to_float64(centre)) ** 2)
         if known:
             found["crps"] = _rows(crps(distribution, y))
     return found
@@ -78,21 +78,19 @@ def _interval(distribution, coverage):
     units = range(distribution.prediction.shape[-1])
     each = [distribution.marginal(i).interval(coverage) for i in units]
     ends = zip(*each, strict=True)
-    return [np.concatenate(list(map(_numpy, end)), axis=-1) for end in ends]
+    return [np.concatenate(list(map(to_float64, end)), axis=-1) for end in ends]
 
 
 def _of_classes(distribution, y):
-    p = _numpy(distribution.class_probabilities())
+    p = to_float64(distribution.class_probabilities())
     p = p.reshape(-1, p.shape[-1])
-    nll = _numpy(distribution.nll(match_target(y, distribution.prediction)))
-    is_one_hot = y.size == p.size and y.ndim > 1
-    labels = y.argmax(axis=-1) if is_one_hot else y
+    nll = to_float64(distribution.nll(match_target(y, distribution.prediction)))
+    labels = y.argmax(axis=-1) if y.size == p.size and y.ndim > 1 else y
     labels = labels.reshape(-1).astype(int)
-    one_hot = np.eye(p.shape[-1])[labels]
     right, confidence = p.argmax(axis=-1) == labels, p.max(axis=-1)
     return {
         "nll": nll.reshape(-1),
-        "brier": np.sum((p - one_hot) ** 2, axis=-1),
+        "brier": np.sum((p - np.eye(p.shape[-1])[labels]) ** 2, axis=-1),
         "ece": np.stack([right, confidence], axis=-1),
         "accuracy": right.astype("float64"),
     }
@@ -101,15 +99,14 @@ def _of_classes(distribution, y):
 def crps(distribution, y):
     """`E|X - y| - E|X - X'| / 2`, in closed form or from draws."""
     if isinstance(distribution, Normal):
-        scale = _numpy(distribution.scale)
-        z = (y - _numpy(distribution.prediction)) / scale
+        scale = to_float64(distribution.scale)
+        z = (y - to_float64(distribution.prediction)) / scale
         return scale * functions.standard_normal_crps(z)
-    draws = np.sort(_numpy(distribution.sample(_DRAWS, seed=0)), axis=0)
+    draws = np.sort(to_float64(distribution.sample(_DRAWS, seed=0)), axis=0)
     rank = np.arange(1, _DRAWS + 1).reshape(-1, *(1,) * y.ndim)
     # The sum is over all pairs of two different draws.
     pairs = np.sum((2 * rank - _DRAWS - 1) * draws, axis=0)
-    half_distance = pairs / (_DRAWS * (_DRAWS - 1))
-    return np.abs(draws - y).mean(axis=0) - half_distance
+    return np.abs(draws - y).mean(axis=0) - pairs / (_DRAWS * (_DRAWS - 1))
 
 
 def average(values: dict) -> dict:
@@ -140,7 +137,3 @@ def error_of_average(values: dict) -> dict:
 
 def _rows(values):
     return values.reshape(len(values), -1).mean(axis=1)
-
-
-def _numpy(values):
-    return keras.ops.convert_to_numpy(values).astype("float64")

@@ -234,8 +234,7 @@ class DataParameter(FromArguments, keras.callbacks.Callback):
             # shows the model the mean of a batch over the replicas.
             index = ops.cast(index, "int32")
         inside = ops.clip(index, 0, self.num_examples - 1)
-        known = ops.equal(inside, index)
-        return Rows(inside, known, self.table.read(inside))
+        return Rows(inside, ops.equal(inside, index), self.table.read(inside))
 
     def value_at(self, displacement):
         """Values `(batch, *row_shape)` for displacements `(batch, size)`."""
@@ -280,8 +279,7 @@ class DataParameter(FromArguments, keras.callbacks.Callback):
                 gradient = gradient / joint_count()
             state = self.table.read(index)
         if self.prior:
-            rate = self._rule.learning_rate
-            move_center(self._center, rate, gradient, known)
+            move_center(self._center, self._rule.learning_rate, gradient, known)
             pull = self.prior.gradient(state[:, 0], index)
             gradient = gradient + (pull if weight is None else pull * weight)
         state, refused = self._rule.step(state, gradient, index, known)
@@ -394,11 +392,9 @@ class DataParameter(FromArguments, keras.callbacks.Callback):
                 "A table can be replaced between trainings only. "
                 "Received: a change while `fit` runs"
             )
-        if prior and not (self.prior and isinstance(prior, RowPrior)):
-            raise ValueError(
-                "`prior` must be a `RowPrior` in place of another one, or "
-                f"None. Received: {prior} in place of {self.prior}"
-            )
+        fits = not prior or (self.prior and isinstance(prior, RowPrior))
+        allowed = "None, or a `RowPrior` if there was one before"
+        check_argument("prior", prior, fits, allowed)
         prior = prior or self.prior
         if prior:
             prior.check(count)
@@ -549,8 +545,7 @@ def _fixed(value, name):
 
 
 def _check_count(name, value):
-    is_whole = value == int(value) > 0
-    check_argument(name, value, is_whole, "a whole number > 0")
+    check_argument(name, value, value == int(value) > 0, "a whole number > 0")
 
 
 def _as_index(index):

@@ -121,8 +121,7 @@ class MemoryTable(FromArguments):
 
     def resized(self, count: int, parts) -> "MemoryTable":
         """A table of `count` rows: those of the arrays `parts`, then zeros."""
-        shape = (count, *self.shape[1:])
-        table = self.build(shape, self._name, {})
+        table = self.build((count, *self.shape[1:]), self._name, {})
         rows = np.concatenate([*parts], dtype="float32")
         table._rows.assign(rows.reshape(len(rows), -1))
         return table

@@ -24,8 +24,7 @@ class Counts(keras.Variable):
 
     def count(self, outside, not_finite, index):
         """Adds the entries `(batch,)` without a row or with one not finite."""
-        before = ops.convert_to_tensor(self)
-        steps, *totals, first, row = ops.unstack(before, 5)
+        steps, *totals, first, row = ops.unstack(ops.convert_to_tensor(self), 5)
         marks = ops.cast(ops.stack([outside, not_finite]), "int32")
         added = ops.sum(marks, axis=1)
         is_first = ops.logical_and(first == 0, ops.any(added > 0))

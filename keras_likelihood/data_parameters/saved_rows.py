@@ -120,8 +120,7 @@ def load(path: str | os.PathLike, shape: tuple, about: dict) -> np.ndarray:
         rows, found = _read_version_2(path)
     else:
         rows, found = open_rows(path, shape, about), about
-    expected = {**about, "shape": shape}
-    check_about(expected, {**found, "shape": rows.shape}, path)
+    check_about({**about, "shape": shape}, {**found, "shape": rows.shape}, path)
     bad = sum(
         int((~np.isfinite(part)).any(axis=(1, 2)).sum())
         for part in in_parts(rows)

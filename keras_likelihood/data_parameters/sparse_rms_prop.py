@@ -50,11 +50,8 @@ class RunningMean(RowRule):
     rate: float
 
     def __post_init__(self):
-        if not 0 < self.rate <= 1:
-            raise ValueError(
-                "`learning_rate` of a running mean must be in (0, 1]. "
-                f"Received: {self.rate}"
-            )
+        allowed = "in (0, 1] for a running mean"
+        check_argument("learning_rate", self.rate, 0 < self.rate <= 1, allowed)
 
     def _move(self, state, gradient, visits):
         distance = gradient / ops.maximum(visits, 1.0)[:, None]

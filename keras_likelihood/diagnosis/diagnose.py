@@ -14,6 +14,7 @@ from keras_likelihood.diagnosis.data_checks import (
 from keras_likelihood.diagnosis.diagnosis import Diagnosis
 from keras_likelihood.diagnosis.range_checks import check_mean, check_ranges
 from keras_likelihood.diagnosis.training_checks import check_training
+from keras_likelihood.likelihoods.checks import check_argument
 from keras_likelihood.losses.likelihood_loss import LikelihoodLoss
 from keras_likelihood.reading import load_model, read_model
 
@@ -88,9 +89,6 @@ def _with_targets(model, x, y, batch_size):
         shape = output.prediction.shape
         if output.y.shape == shape[:-1] and shape[-1] == 1:
             output.y = output.y[..., None]
-        if len(output.y) != shape[0] or len(output.y) == 0:
-            raise ValueError(
-                "`y` must have a target for every example. "
-                f"Received: {len(output.y)} targets for {shape[0]} examples"
-            )
+        count, allowed = len(output.y), f"targets of {shape[0]} examples"
+        check_argument("y", count, 0 < count == shape[0], allowed)
     return outputs

@@ -89,8 +89,7 @@ def _never_moved(name, evidence):
 def _check_rows(name, data, steps):
     values = data.values().reshape(data.num_examples, -1)
     start = np.resize(data.start, values.shape[1:])
-    still = np.all(np.isclose(values, start, rtol=1e-6), axis=1)
-    share = float(still.mean())
+    share = float(np.all(np.isclose(values, start, rtol=1e-6), axis=1).mean())
     evidence = {"steps": steps, "rows": data.num_examples, "share": share}
     if share == 1 and steps == 0:
         yield _never_moved(f"data {name}", evidence)

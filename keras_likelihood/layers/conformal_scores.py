@@ -54,12 +54,10 @@ class CalibrationScores:
         """
         check_coverage(coverage)
         labels = self.labels
-        if (groups is None) != (labels is None):
-            allowed = f"labels among {labels[:10]}" if labels else "None"
-            raise ValueError(
-                f"`groups` must be {allowed}, as in the calibration. "
-                f"Received: groups={groups}"
-            )
+        allowed = f"labels among {labels[:10]}" if labels else "None"
+        fits = (groups is None) == (labels is None)
+        allowed += ", as in the calibration"
+        check_argument("groups", groups, fits, allowed)
         if labels is None:
             return self._of_group(0, coverage)[None]
         groups = as_groups(groups, count)

@@ -19,6 +19,7 @@ from keras_likelihood.layers.target_units import (
     centre_and_spread,
     collect_targets,
 )
+from keras_likelihood.likelihoods.checks import check_argument
 from keras_likelihood.likelihoods.location_scale import LocationScale
 
 
@@ -214,11 +215,10 @@ class LikelihoodHead(keras.Layer):
         if not isinstance(value, dict) or "class_name" in value:
             return value
         known = [p.name for p in self.likelihood.parameters]
-        if unknown := sorted(set(value) - set(known)):
-            raise ValueError(
-                f"`{option}` may name the parameters {known}. "
-                f"Received: {unknown}"
-            )
+        unknown = sorted(set(value) - set(known))
+        check_argument(
+            option, unknown, not unknown, f"for parameters in {known}"
+        )
         signature = inspect.signature(LikelihoodHead.__init__)
         return value.get(name, signature.parameters[option].default)
 

@@ -76,10 +76,9 @@ class MemberNetworks(keras.Layer):
         outputs = self.classes or 1 + len(self._constraints)
         if self._is_ordered:
             outputs -= 1
-        sizes = [input_shape[-1], *self.hidden, outputs]
         names = [f"hidden_{i}" for i in range(len(self.hidden))] + ["head"]
         self._dense = []
-        pairs = itertools.pairwise(sizes)
+        pairs = itertools.pairwise([input_shape[-1], *self.hidden, outputs])
         for name, (size, units) in zip(names, pairs, strict=True):
             normal = keras.initializers.RandomNormal(
                 stddev=0.02 if name == "head" else math.sqrt(2 / size),

@@ -193,9 +193,8 @@ class GlobalParameter(ParameterLayer):
     def call(self, prediction):
         """The value once per example: `(batch, 1 or dim, ...)`."""
         value = self.value()
-        batch = ops.shape(prediction)[0]
         shape = tuple(value.shape) or (1,) * (len(prediction.shape) - 1)
-        return ops.broadcast_to(value, (batch, *shape))
+        return ops.broadcast_to(value, (ops.shape(prediction)[0], *shape))
 
     def get_build_config(self):
         # The loss or head that owns this layer builds it.
@@ -334,6 +333,5 @@ def _normalization(kind, dtype):
         "layer": keras.layers.LayerNormalization,
         "batch": keras.layers.BatchNormalization,
     }
-    allowed = "'layer', 'batch' or None"
-    check_argument("normalize", kind, kind in kinds, allowed)
+    check_argument("normalize", kind, kind in kinds, "'layer', 'batch' or None")
     return kinds[kind](center=False, scale=False, dtype=dtype)

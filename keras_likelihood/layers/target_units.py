@@ -93,8 +93,7 @@ def centre_and_spread(y, units: int, weight=None, *, one_spread=False):
 
 def _spread(errors, weight):
     robust = _NORMAL * _median(errors, weight)
-    root = np.sqrt(np.average(errors**2, weights=weight))
-    return robust or root or 1.0
+    return robust or np.sqrt(np.average(errors**2, weights=weight)) or 1.0
 
 
 def _median(values, weight):

@@ -77,8 +77,7 @@ class Beta(Likelihood):
         below, above = beta_tails(*self._shapes(), inside, 1 - inside)
         found = ops.where(upper, above, below)
         end = ops.where(ops.logical_xor(upper, y <= 0), EMPTY, 0.0)
-        is_end = ops.logical_or(y <= 0, y >= 1)
-        return ops.where(is_end, end, found)
+        return ops.where(ops.logical_or(y <= 0, y >= 1), end, found)
 
     def _solve(self, log_p, upper):
         a, b = self._shapes()
@@ -116,8 +115,7 @@ class Beta(Likelihood):
     def information(self):
         """`concentration^2 (psi'(a) + psi'(b))`, psi' the trigamma."""
         a, b = self._shapes()
-        total = trigamma(a) + trigamma(b)
-        return ops.square(self.concentration) * total
+        return ops.square(self.concentration) * (trigamma(a) + trigamma(b))
 
     def _as_tfp(self, tfp):
         return tfp.Beta(*self._shapes())

@@ -63,9 +63,8 @@ class Censored(Wrapper):
         exact = low == high
         finite = ops.logical_and(exact, ops.isfinite(low))
         inner = self.inner
-        between = -log_probability(inner, low, high)
         density = inner.nll(ops.where(finite, low, inner.typical_outcome()))
-        nll = ops.where(exact, density, between)
+        nll = ops.where(exact, density, -log_probability(inner, low, high))
         return self._or_nan(nll, ops.logical_or(finite, low < high))
 
     def _bounds(self, y):

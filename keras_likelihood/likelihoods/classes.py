@@ -365,5 +365,4 @@ class Ordinal(Parametrized):
         # d nll / d score of each class.
         slopes = ops.concatenate([above, none], axis=-1)
         slopes = slopes - ops.concatenate([none, 1 - above], axis=-1)
-        weighted = self.class_probabilities() * ops.square(slopes)
-        return ops.sum(weighted, axis=-1)
+        return ops.sum(self.class_probabilities() * ops.square(slopes), axis=-1)

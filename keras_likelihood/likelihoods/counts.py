@@ -228,10 +228,9 @@ class ZeroInflated(Wrapper, CountLikelihood):
     def count_nll(self, y):
         inner, zero = self.inner, self._zero
         p = ops.exp(-inner.count_nll(ops.zeros_like(y)))
-        at_zero = -ops.log(zero + (1 - zero) * p)
         positive = ops.where(y > 0, y, ops.ones_like(y))
         above_zero = inner.count_nll(positive) - ops.log1p(-zero)
-        return ops.where(y > 0, above_zero, at_zero)
+        return ops.where(y > 0, above_zero, -ops.log(zero + (1 - zero) * p))
 
     def count_log_tails(self, y):
         below, above = self.inner.count_log_tails(y)
@@ -258,5 +257,4 @@ class ZeroInflated(Wrapper, CountLikelihood):
     def sample(self, count=None, seed=None):
         seed = seed_generator(seed)
         drawn = self.inner.sample(count, seed=seed)
-        is_zero = self._uniform(count, seed) < self._zero
-        return ops.where(is_zero, 0.0, drawn)
+        return ops.where(self._uniform(count, seed) < self._zero, 0.0, drawn)

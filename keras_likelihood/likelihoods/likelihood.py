@@ -17,6 +17,7 @@ from keras_likelihood.constraints import Constraint
 from keras_likelihood.likelihoods import expectations
 from keras_likelihood.likelihoods.checks import (
     as_numbers,
+    check_argument,
     check_coverage,
     matched,
 )
@@ -179,11 +180,8 @@ class Likelihood:
         shapes = {"scalar": ones, "channel": channel, "element": inner}
         if cls.event_rank:
             shapes = {"scalar": ones, "element": inner[:-1] + (1,)}
-        if dimension not in shapes:
-            raise ValueError(
-                f"`dimension` of a {cls.__name__} parameter must be one of "
-                f"{[*shapes]}. Received: {dimension!r}"
-            )
+        allowed = f"one of {[*shapes]} for a {cls.__name__} parameter"
+        check_argument("dimension", dimension, dimension in shapes, allowed)
         shape, size = shapes[dimension], cls.parameter(name).size_for(inner[-1])
         return shape if size is None else (*shape[:-1], shape[-1] * size)
 

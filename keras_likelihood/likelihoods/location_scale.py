@@ -193,9 +193,8 @@ class Laplace(LocationScale):
     def standard_log_cdf(self, z):
         # No selected value equals the bound, because a tie would halve its
         # gradient.
-        lower = clip(z, -math.inf, 1.0) - math.log(2.0)
         upper = ops.log1p(-0.5 * ops.exp(-clip(z, -0.5, math.inf)))
-        return ops.where(z < 0, lower, upper)
+        return ops.where(z < 0, clip(z, -math.inf, 1.0) - math.log(2.0), upper)
 
     def standard_log_quantile(self, log_p):
         return log_p + math.log(2.0)

@@ -71,9 +71,8 @@ def value_and_slope(shape):
     # A zero or infinite gap has no logarithm.
     gap = clip(ops.abs(shape - 2), math.exp(lowest), math.exp(highest + 1))
     base = clip(shape, 0.0, 2.0) + MARGIN
-    w = clip(ops.log(gap / base), lowest, highest)
     rows, count_below = _table(dtype)
-    position = w * PIECES
+    position = clip(ops.log(gap / base), lowest, highest) * PIECES
     piece = ops.floor(position)
     t = position - piece
     row = piece - round(lowest * PIECES) + count_below * (1 - below)

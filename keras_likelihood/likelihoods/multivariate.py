@@ -57,11 +57,9 @@ class Multivariate(Parametrized):
         check_argument("covariance", covariance, known, allowed)
         if covariance == "low_rank":
             check_size("rank", rank, 1)
-        elif rank is not None:
-            raise ValueError(
-                "`rank` is for covariance='low_rank'. "
-                f"Received: covariance={covariance!r}, rank={rank!r}"
-            )
+        else:
+            allowed = f"None for {covariance=}, which is not 'low_rank'"
+            check_argument("rank", rank, rank is None, allowed)
         parameters = _SHAPES[covariance].parameters(rank)
         return {
             "covariance": covariance,
@@ -82,9 +80,8 @@ class Multivariate(Parametrized):
 
         It is the covariance of a normal distribution.
         """
-        matrix = self.scale_matrix.matrix()
         shape = tuple(ops.shape(self.prediction))
-        return ops.broadcast_to(matrix, (*shape, shape[-1]))
+        return ops.broadcast_to(self.scale_matrix.matrix(), (*shape, shape[-1]))
 
     def marginal(self, index):
         """The distribution of some coordinates alone.
@@ -109,18 +106,11 @@ class Multivariate(Parametrized):
             values: what was seen, `(batch, ..., number of coordinates)`.
         """
         seen, rest = self._coordinates(index)
-        if not rest:
-            raise ValueError(
-                "`index` must leave out at least one coordinate. "
-                f"Received: {index}"
-            )
+        check_argument("index", index, rest, "some coordinates, but not all")
         values = ops.convert_to_tensor(values, dtype=self.prediction.dtype)
         expected = (*self.prediction.shape[:-1], len(seen))
-        if tuple(values.shape) != expected:
-            raise ValueError(
-                f"`values` must have the shape {expected}. "
-                f"Received: {tuple(values.shape)}"
-            )
+        shape, allowed = tuple(values.shape), f"of shape {expected}"
+        check_argument("values", shape, shape == expected, allowed)
         matrix = self.scale_squared()
         root = ops.cholesky(_block(matrix, seen, seen))
         residual = values - ops.take(self.prediction, seen, axis=-1)
@@ -138,12 +128,9 @@ class Multivariate(Parametrized):
     def _coordinates(self, index):
         d = self.prediction.shape[-1]
         chosen = [int(i) for i in np.atleast_1d(index)]
-        different = set(chosen) & set(range(d))
-        if not chosen or len(different) < len(chosen):
-            raise ValueError(
-                f"`index` must name different coordinates from 0 to {d - 1}. "
-                f"Received: {index}"
-            )
+        fits = chosen and len(set(chosen) & set(range(d))) == len(chosen)
+        allowed = f"different coordinates from 0 to {d - 1}"
+        check_argument("index", index, fits, allowed)
         return chosen, [i for i in range(d) if i not in chosen]
 
     def _vector(self, mean, matrix, own):

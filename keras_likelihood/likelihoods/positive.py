@@ -102,8 +102,7 @@ class PositiveLikelihood(MeanLikelihood):
         y = self._check_target(y)
         tail = self.ratio_log_tail(self._log_ratio(y, ~(y <= 0)), upper)
         # These are the tails of outcomes at most 0 and above 0.
-        end = ops.where(upper, 0.0, EMPTY)
-        return ops.where(y <= 0, end, tail)
+        return ops.where(y <= 0, ops.where(upper, 0.0, EMPTY), tail)
 
     def tail_quantile(self, log_p, upper):
         log_p, upper = smaller_tail(log_p, upper)
@@ -152,14 +151,13 @@ class Gamma(PositiveLikelihood):
     def _solve_ratio(self, log_p, upper):
         # Markov's inequality bounds the upper tail.
         zeros = ops.zeros_like(log_p + self.shape)
-        low = math.log(smallest(log_p)) + zeros
         spread = ops.log1p(clip(-log_p / self.shape, 0.0, 1e30))
         return solve(
             lambda v: self.ratio_log_tail(v, upper),
             lambda v: self.ratio_nll(v) - v,
             log_p,
             upper,
-            low,
+            math.log(smallest(log_p)) + zeros,
             2.0 + 2 * spread + zeros,
             start=ops.where(upper, spread, -spread) + zeros,
         )
@@ -185,8 +183,7 @@ def _excess(v):
     series = 0.0
     for k in range(12, 1, -1):
         series = (series * u + 1) / k
-    near = u * u * series
-    return ops.where(ops.abs(v) < 0.25, near, bounded_exp(v) - 1 - v)
+    return ops.where(ops.abs(v) < 0.25, u * u * series, bounded_exp(v) - 1 - v)
 
 
 class LogNormal(PositiveLikelihood):

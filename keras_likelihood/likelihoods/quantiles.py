@@ -99,10 +99,9 @@ class Quantiles(Parametrized):
             inside = inside + (next_t - t) * clip(share, 0.0, 1.0)
         left = ops.relu(knots[0] - y) * (1 - first) / self._scale
         right = ops.relu(y - knots[-1]) * last / self._scale
-        below = first * ops.exp(-left)
         above = 1 - (1 - last) * ops.exp(-right)
         found = ops.where(y > knots[-1], above, inside)
-        return ops.where(y < knots[0], below, found)
+        return ops.where(y < knots[0], first * ops.exp(-left), found)
 
     def quantile(self, p):
         knots = self._knots()

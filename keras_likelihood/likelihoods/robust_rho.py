@@ -144,8 +144,7 @@ def evaluate(x, shape, scale):
     b_over_a = b * inverse_a
     ks = (k * inverse_a) * s
     value = ks + (ks + b_over_a) * e
-    first_form = (1 - k) * inverse_b
-    of_shape = (shape, a, k, inverse_a, b_over_a, first_form)
+    of_shape = (shape, a, k, inverse_a, b_over_a, (1 - k) * inverse_b)
     h = exponent + k * log_u
     return value, (inverse_scale, *of_shape, z, s, h, e, value)
 

@@ -10,15 +10,13 @@ import numpy as np
 from keras import ops
 
 from keras_likelihood.constraints import Identity, ShiftedSoftplus
+from keras_likelihood.likelihoods.checks import check_argument
 from keras_likelihood.likelihoods.parameter import Parameter
 
 
 def _below_the_diagonal(units):
-    if units < 2:
-        raise ValueError(
-            "covariance='full' needs at least 2 units. For one use 'diagonal'. "
-            f"Received: {units}"
-        )
+    allowed = "at least 2 for covariance='full'; for one use 'diagonal'"
+    check_argument("units", units, units >= 2, allowed)
     return units * (units - 1) // 2
 
 
@@ -83,15 +81,13 @@ class LowRank(Diagonal):
         stretched = self.factor / self.scale[..., None]
         products = stretched[..., :, None] * stretched[..., None, :]
         inner = ops.sum(products, axis=-3)
-        rank = self.factor.shape[-1]
-        inner = inner + ops.eye(rank, dtype=inner.dtype)
+        inner = inner + ops.eye(self.factor.shape[-1], dtype=inner.dtype)
         return stretched, ops.cholesky(inner)
 
     def log_determinant(self):
         _, small = self._small()
         diagonal = ops.diagonal(small, axis1=-2, axis2=-1)
-        added = ops.sum(ops.log(diagonal), axis=-1)
-        return super().log_determinant() + added
+        return super().log_determinant() + ops.sum(ops.log(diagonal), axis=-1)
 
     def squared_distance(self, residual):
         # This is a sum of squares: the part that the factors do not explain,
@@ -101,8 +97,7 @@ class LowRank(Diagonal):
         seen = ops.sum(stretched * white[..., None], axis=-2)
         half = _solve(small, seen[..., None])
         moved = _solve(ops.swapaxes(small, -1, -2), half, lower=False)[..., 0]
-        rest = white - _times(stretched, moved)
-        squares = ops.sum(ops.square(rest), axis=-1)
+        squares = ops.sum(ops.square(white - _times(stretched, moved)), axis=-1)
         return squares + ops.sum(ops.square(moved), axis=-1)
 
     def noise(self, shape, seed):
@@ -121,8 +116,7 @@ class LowRank(Diagonal):
     def precision_diagonal(self):
         stretched, small = self._small()
         part = _solve(small, ops.swapaxes(stretched, -1, -2))
-        share = 1 - ops.sum(ops.square(part), axis=-2)
-        return share / ops.square(self.scale)
+        return (1 - ops.sum(ops.square(part), axis=-2)) / ops.square(self.scale)
 
 
 class Cholesky(Diagonal):
@@ -153,16 +147,14 @@ class Cholesky(Diagonal):
         return ops.sum(ops.square(white), axis=(-2, -1))
 
     def noise(self, shape, seed):
-        dtype = self.scale.dtype
-        normal = keras.random.normal(shape, dtype=dtype, seed=seed)
+        normal = keras.random.normal(shape, dtype=self.scale.dtype, seed=seed)
         return _times(self.root, normal)
 
     def matrix(self):
         return ops.matmul(self.root, ops.swapaxes(self.root, -1, -2))
 
     def precision_diagonal(self):
-        inverse = _solve(self.root, _eye(self.scale))
-        return ops.sum(ops.square(inverse), axis=-2)
+        return ops.sum(ops.square(_solve(self.root, _eye(self.scale))), axis=-2)
 
 
 def cholesky_parameters(covariance) -> dict:

@@ -69,8 +69,7 @@ def log_one_minus_exp(gap):
 
 def log_add(x, y):
     """`log(exp(x) + exp(y))`. On PyTorch `ops.logaddexp` is float32."""
-    larger = ops.where(x > y, x, y)
-    return larger + ops.log1p(ops.exp(-ops.abs(x - y)))
+    return ops.where(x > y, x, y) + ops.log1p(ops.exp(-ops.abs(x - y)))
 
 
 def both_tails(is_below, log_tail):

@@ -110,9 +110,8 @@ class Truncated(Wrapper):
         # The tails of the likelihood that end at both ends of the range.
         near = ops.where(side, above_low, below_high)
         beyond = _tail(inner, high, True), _tail(inner, low, False)
-        far = ops.where(side, *beyond)
         share = log_p + mass
-        added = log_add(far, share)
+        added = log_add(ops.where(side, *beyond), share)
         rest = near + ops.log1p(-ops.exp(clip(share - near, -math.inf, -1e-7)))
         is_same = ops.logical_not(ops.logical_xor(upper, side))
         found = inner.tail_quantile(ops.where(is_same, added, rest), side)
@@ -139,10 +138,9 @@ class Truncated(Wrapper):
         nll, (slope,) = value_and_gradient(inner.nll, [end])
         rate = clip(sign * slope, smallest(end), 1e30)
         # The probability of an exponential tail, up to rounding.
-        rest = ops.abs(mass + nll + ops.log(rate))
         is_far = rate * ops.abs(end - centre) > 1e4
         is_far &= rate * (high - low) > 30
-        is_far &= rest < 0.01 + 1e-6 * nll
+        is_far &= ops.abs(mass + nll + ops.log(rate)) < 0.01 + 1e-6 * nll
         return is_far, end, sign, ops.where(is_far, rate, ops.ones_like(rate))
 
     def _moments(self):
@@ -213,8 +211,7 @@ class Rounded(Wrapper):
     @classmethod
     def is_possible(cls, y):
         steps = abs(y / cls.step)
-        off = abs((steps + 0.5) % 1 - 0.5)
-        return off < 1e-3 + 1e-6 * steps
+        return abs((steps + 0.5) % 1 - 0.5) < 1e-3 + 1e-6 * steps
 
     def cdf_below(self, y):
         y = self._on_grid(self._check_target(y))

@@ -188,8 +188,7 @@ class LikelihoodLoss(keras.losses.Loss):
         return Batch(y_pred, y_true, sample_weight, self.ignore_class)
 
     def __call__(self, y_true, y_pred, sample_weight=None):
-        count = len(split_output(y_pred)[1])
-        self._refuse_untrained_parameters(count)
+        self._refuse_untrained_parameters(len(split_output(y_pred)[1]))
         batch = self.batch(y_true, y_pred, sample_weight)
         return self.of(self.distribution(y_pred), batch)
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from keras_likelihood import likelihoods
 from keras_likelihood.backend.registration import serializable
+from keras_likelihood.likelihoods.checks import check_argument
 from keras_likelihood.losses.likelihood_loss import (
     LikelihoodLoss,
     LocationScaleLoss,
@@ -441,11 +442,9 @@ class NoisyLabelsLoss(LikelihoodLoss):
 
     def __init__(self, memory, temperature=1.0, **options):
         super().__init__(temperature=temperature, memory=memory, **options)
-        if "memory" not in self.data_parameters:
-            raise ValueError(
-                "`memory` must be a `DataParameter` with one row for each "
-                f"training example. Received: {memory!r}"
-            )
+        allowed = "a `DataParameter` with one row for each training example"
+        fits = "memory" in self.data_parameters
+        check_argument("memory", memory, fits, allowed)
 
     def build(self, prediction_shape, count=0):
         memory = self.data_parameters["memory"]

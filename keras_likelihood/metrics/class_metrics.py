@@ -124,10 +124,8 @@ class ExpectedCalibrationError(ClassMetric):
     ):
         super().__init__(**options)
         check_argument("bins", bins, bins >= 1, ">= 1")
-        if classwise and not classes:
-            raise ValueError(
-                "`classwise=True` needs `classes`. Received: classes=None"
-            )
+        fits = classes or not classwise
+        check_argument("classes", classes, fits, "a number if `classwise=True`")
         self.bins, self.classwise, self.classes = bins, classwise, classes
         rows = classes if classwise and classes else 1
         self.size, self.hits, self.belief = (

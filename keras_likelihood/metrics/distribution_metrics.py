@@ -155,11 +155,9 @@ class NegativeLogLikelihood(MeanOverOutcomes):
     def __init__(self, likelihood=None, *, from_logits: bool = True, **options):
         super().__init__(likelihood, **options)
         self.from_logits = from_logits
-        if not from_logits and self.likelihood not in (Softmax, Bernoulli):
-            raise ValueError(
-                "`from_logits=False` is for softmax and bernoulli. "
-                f"Received: likelihood={self.likelihood.name()!r}"
-            )
+        fits = from_logits or self.likelihood in (Softmax, Bernoulli)
+        allowed = "softmax or bernoulli with `from_logits=False`"
+        check_argument("likelihood", self.likelihood.name(), fits, allowed)
 
     def read(self, y_pred) -> Likelihood:
         if not self.from_logits and not isinstance(y_pred, Likelihood):
@@ -284,11 +282,8 @@ class NormalCRPS(MeanOverOutcomes):
 
     def __init__(self, likelihood="normal", **options):
         super().__init__(likelihood, **options)
-        if self.likelihood is not Normal:
-            raise ValueError(
-                "NormalCRPS is for the likelihood 'normal'. "
-                f"Received: {self.likelihood.name()!r}"
-            )
+        fits = self.likelihood is Normal
+        check_argument("likelihood", self.likelihood.name(), fits, "'normal'")
 
     def values(self, distribution, y_true):
         z = distribution.standardize(y_true)

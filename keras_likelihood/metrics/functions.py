@@ -69,13 +69,9 @@ def binned_error(
 
     The options are those of `expected_calibration_error`.
     """
-    known, allowed = scheme in _SCHEMES, f"one of {_SCHEMES}"
-    check_argument("scheme", scheme, known, allowed)
-    if norm not in (1, 2) or (debiased and norm != 2):
-        raise ValueError(
-            "`norm` must be 1 or 2, and 2 if `debiased`. "
-            f"Received: norm={norm}, debiased={debiased}"
-        )
+    check_argument("scheme", scheme, scheme in _SCHEMES, f"one of {_SCHEMES}")
+    fits = norm == 2 or (norm == 1 and not debiased)
+    check_argument("norm", norm, fits, "1 or 2, and 2 if `debiased`")
     confidence = np.asarray(confidence)
     weight = as_weight(weight, confidence.shape)
     if scheme == "uniform":
@@ -109,8 +105,7 @@ def negative_log_likelihood(y_true, probabilities, sample_weight=None):
     outcome, p = _outcomes(y_true, probabilities)
     chosen = p[np.arange(len(p)), outcome]
     nll = -np.log(np.maximum(chosen, np.finfo(p.dtype).tiny))
-    weight = as_weight(sample_weight, nll.shape)
-    return float(np.average(nll, weights=weight))
+    return float(np.average(nll, weights=as_weight(sample_weight, nll.shape)))
 
 
 def brier_score(y_true, probabilities, sample_weight=None) -> float:

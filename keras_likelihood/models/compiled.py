@@ -240,8 +240,7 @@ def _accuracy(y_true, y_pred):
     """Accuracy of classes, by number or one-hot, or of one answer."""
     if y_pred.shape[-1] == 1:
         return keras.metrics.binary_accuracy(y_true, y_pred)
-    fewer = len(y_true.shape) < len(y_pred.shape)
-    if fewer or y_true.shape[-1] == 1:
+    if len(y_true.shape) < len(y_pred.shape) or y_true.shape[-1] == 1:
         return keras.metrics.sparse_categorical_accuracy(y_true, y_pred)
     return keras.metrics.categorical_accuracy(y_true, y_pred)
 

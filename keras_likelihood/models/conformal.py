@@ -103,8 +103,7 @@ def prediction_sets(
     """
     p, random = both_answers(np.asarray(probabilities, dtype="float64")), None
     if settings["randomized"]:
-        uniform = np.random.default_rng(seed).uniform
-        random = uniform(size=(*p.shape[:-1], 1))
+        random = np.random.default_rng(seed).uniform(size=(*p.shape[:-1], 1))
     bound = set_bound(scores, settings, coverage, p.shape, groups)
     return sets_within(p, bound, settings, random)
 
@@ -198,8 +197,7 @@ def interval_scores(distribution: Likelihood, y) -> np.ndarray:
     inner = np.clip(np.maximum(1 - 2 * at_most, 2 * less - 1), 0, LEVEL)
     # The interval of counts that are nearly always equal may have width 0.
     spread = np.where(upper > lower, upper - lower, 1.0)
-    further = LEVEL + outside / spread
-    return np.where(outside > 0, further, inner)
+    return np.where(outside > 0, LEVEL + outside / spread, inner)
 
 
 def predicted(output, settings: dict) -> Likelihood:

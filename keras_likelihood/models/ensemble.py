@@ -106,10 +106,11 @@ class EnsembleLoss(LikelihoodLoss):
         return mean + (self.members - 1) * (mean - ops.stop_gradient(mean))
 
     def get_config(self):
+        config = super().get_config()
         return {
             "loss": keras.saving.serialize_keras_object(self.loss),
             "members": self.members,
-            **self._parameter_config(),
+            **{name: config[name] for name in self._parameters.given},
         }
 
 
@@ -248,10 +249,8 @@ def _graph_of(build, members: int = 5, *, inputs=None, name=None):
     check_argument("members", members, is_count, "a whole number >= 2")
     models = [build() for _ in range(members)]
     kinds = sorted({type(model).__name__ for model in models})
-    if not all(isinstance(model, keras.Model) for model in models):
-        raise ValueError(
-            f"`build` must return a Keras model. Received: {kinds}"
-        )
+    fits = all(isinstance(model, keras.Model) for model in models)
+    check_argument("build", kinds, fits, "a function that returns Keras models")
     if len(set(map(id, models))) < members:
         raise ValueError(
             "`build` must make a new model with every call. "

@@ -159,8 +159,7 @@ class LikelihoodModel(LikelihoodStep):
 
     def __call__(self, *args, **kwargs):
         outputs = super().__call__(*args, **kwargs)
-        is_subclass = not getattr(self, "outputs", None)
-        if is_subclass and self._called_outputs is None:
+        if not getattr(self, "outputs", None) and self._called_outputs is None:
             called = keras.tree.map_structure(
                 lambda x: keras.KerasTensor((None, *x.shape[1:])), outputs
             )
@@ -334,8 +333,7 @@ def _functional_class(cls: Any) -> Any:
     functional = functional_model_class()
     if issubclass(cls, functional):
         return cls
-    body = {"__module__": cls.__module__}
-    made = type(cls.__name__, (cls, functional), body)
+    made = type(cls.__name__, (cls, functional), {"__module__": cls.__module__})
     package, _, name = keras.saving.get_registered_name(cls).rpartition(">")
     if package:
         keras.saving.register_keras_serializable(package, name)(made)

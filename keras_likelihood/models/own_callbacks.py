@@ -80,8 +80,7 @@ class LearnedValues(keras.callbacks.Callback):
     def on_epoch_end(self, epoch, logs=None):
         if logs is not None:
             # On JAX, reading `self.model` updates the variables of the model.
-            learned = self.model.loss_parameters.learned()
-            for name, parameter in learned.items():
+            for name, parameter in self.model.loss_parameters.learned().items():
                 logs[name] = float(np.mean(parameter.latest))
 
 

@@ -197,8 +197,7 @@ class Auto(AutoencoderScale):
     def _kinds(self, z):
         deep = super()._predict(z)
         z, rows = z.astype("float64"), len(self.decision_scores_)
-        parts = self._parts(z, self._linear(z), deep, rows)
-        return self._combine(parts, rows)
+        return self._combine(self._parts(z, self._linear(z), deep, rows), rows)
 
     def _linear(self, z):
         return linear_scores(z, self.moments_mean_, self.moments_scatter_)
@@ -216,7 +215,6 @@ class Auto(AutoencoderScale):
 
     def _combine(self, parts, rows):
         """Tails of the four kinds, `(n, 4)`."""
-        tails = log_tails(parts, self.part_tails_, rows)
         ends = len(LEVELS), 3 * len(LEVELS), -1
-        kinds = np.split(tails, ends, axis=1)
+        kinds = np.split(log_tails(parts, self.part_tails_, rows), ends, axis=1)
         return np.stack([kind.mean(axis=1) for kind in kinds], axis=1)

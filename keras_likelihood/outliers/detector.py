@@ -38,8 +38,7 @@ class OutlierDetector(BaseEstimator):
         """Fits the detector to rows without labels; `y` is ignored."""
         share = self.contamination
         check_argument("contamination", share, 0 < share <= 0.5, "in (0, 0.5]")
-        x = self._check(X, reset=True)
-        self.decision_scores_ = self._fit(x)
+        self.decision_scores_ = self._fit(self._check(X, reset=True))
         self._set_threshold(self.decision_scores_)
         return self
 

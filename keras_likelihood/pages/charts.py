@@ -156,8 +156,7 @@ def reliability(curves, expected: str, observed: str, names=None) -> Markup:
             for row in curve
         ]
         chart.line(css, points)
-        radii = 2.5 + 4 * (counts / counts.max()) ** 0.5
-        chart.dots(css, points, radii, texts)
+        chart.dots(css, points, 2.5 + 4 * (counts / counts.max()) ** 0.5, texts)
     legend = names or dict(zip(curves, curves, strict=True))
     legend = legend if len(curves) > 1 else {}
     text = "A calibrated model is on the diagonal."

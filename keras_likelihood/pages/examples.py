@@ -6,6 +6,8 @@ import math
 
 import numpy as np
 
+from keras_likelihood.likelihoods.checks import check_argument
+
 SHOWN_FEATURES = 6
 """Columns in the page's table; a single example is shown with more."""
 HELD_FEATURES = 60
@@ -54,8 +56,7 @@ class Images(Unseen):
     def describe(self, index: int) -> dict:
         image, file = self.thumbnail(index), io.BytesIO()
         # A photograph is much smaller as JPEG. Few pixels stay exact.
-        is_photograph = image.mode == "RGB" and self.x.shape[2] > 48
-        kind = "jpeg" if is_photograph else "png"
+        kind = "jpeg" if image.mode == "RGB" and self.x.shape[2] > 48 else "png"
         image.save(file, kind, quality=85, optimize=True)
         code = base64.b64encode(file.getvalue()).decode("ascii")
         return {"image": f"data:image/{kind};base64,{code}"}
@@ -198,9 +199,6 @@ def as_names(names, argument: str, count: int | None) -> list[str] | None:
     """Returns `count` names as strings, or `None` for none."""
     if names is None or count is None:
         return None
-    if isinstance(names, str) or len(names) != count:
-        raise ValueError(
-            f"`{argument}` must be {count} names. "
-            f"Received: {names if isinstance(names, str) else len(names)}"
-        )
+    received = names if isinstance(names, str) else len(names)
+    check_argument(argument, received, received == count, f"{count} names")
     return [str(name) for name in names]

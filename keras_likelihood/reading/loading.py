@@ -8,6 +8,7 @@ import warnings
 import keras
 import numpy as np
 
+from keras_likelihood.likelihoods.checks import check_argument
 from keras_likelihood.models import LikelihoodModel
 
 
@@ -15,11 +16,9 @@ def load_model(model) -> keras.Model:
     """The model itself, or loaded in safe mode, so that no code of it runs."""
     if isinstance(model, keras.Model):
         return model
-    if not isinstance(model, str | os.PathLike):
-        raise ValueError(
-            "`model` must be a `keras.Model` or the path of a `.keras` file. "
-            f"Received: {type(model).__name__}"
-        )
+    allowed = "a `keras.Model` or the path of a `.keras` file"
+    fits = isinstance(model, str | os.PathLike)
+    check_argument("model", model, fits, allowed)
     path = os.fspath(model)
     if not os.path.exists(path):
         raise ValueError(f"There is no such file. Received: {path!r}")

@@ -32,8 +32,7 @@ class ModelGraph:
         self.loss = getattr(model, "loss", None)
         if batched:
             # An iterator would lose the batch that is read here.
-            lost = isinstance(x, Iterator)
-            x = None if lost else next(numpy_batches(x))[0]
+            x = None if isinstance(x, Iterator) else next(numpy_batches(x))[0]
         copy, self._is_copy = copy_model(model, x)
         self.graph = endings.open_models(copy, features)
         self._feature_layer = features

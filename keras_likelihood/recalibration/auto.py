@@ -162,8 +162,7 @@ class Auto(ClassifierRecalibrator):
             submodel(member._graph, logits, features, f"member_{number}")
             for number, member in enumerate(self.members_)
         ]
-        weights = list(self.weights_.values())
-        return LinearPool(weights, name="pool")(outputs)
+        return LinearPool(list(self.weights_.values()), name="pool")(outputs)
 
 
 def _name(scaling):
@@ -194,8 +193,7 @@ def pool_weights(losses, weight=1.0):
     found = np.full(candidates, 1 / candidates)
     for _ in range(2000):
         before = found
-        mixture = likelihood @ found
-        found = found * (likelihood.T @ (weight / mixture)) + prior
+        found = found * (likelihood.T @ (weight / (likelihood @ found))) + prior
         found /= weight.sum() + 1
         if np.abs(found - before).max() < 1e-5:
             break

@@ -8,7 +8,7 @@ import keras
 import numpy as np
 from scipy.special import log_softmax
 
-from keras_likelihood.likelihoods.checks import as_weight
+from keras_likelihood.likelihoods.checks import as_weight, check_argument
 from keras_likelihood.metrics.functions import binned_error
 from keras_likelihood.reading.targets import as_labels
 from keras_likelihood.recalibration import inputs
@@ -168,11 +168,9 @@ class ClassifierRecalibrator:
         """
         inputs.check_fitted(self, "parameters_", "calibrate")
         if out is not None:
-            if out.shape != np.shape(logits):
-                raise ValueError(
-                    "`out` must have the shape of `logits`, "
-                    f"{np.shape(logits)}. Received: {out.shape}"
-                )
+            allowed = f"of the shape of `logits`, {np.shape(logits)}"
+            fits = out.shape == np.shape(logits)
+            check_argument("out", out.shape, fits, allowed)
             for part in inputs.blocks(out):
                 found = None if features is None else features[part]
                 out[part] = self.calibrate(

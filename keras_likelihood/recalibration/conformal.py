@@ -74,18 +74,15 @@ class Conformal:
     seed: int = 0
 
     def __post_init__(self):
+        sorts = not self.randomized or self.score != "lac"
         for name, fits, allowed in (
             ("score", self.score in SCORES, f"one of {SCORES}"),
             ("penalty", self.penalty >= 0, ">= 0"),
             ("free_classes", self.free_classes >= 0, ">= 0"),
+            ("score", sorts, "'aps' or 'raps' if `randomized`"),
         ):
             check_argument(name, getattr(self, name), fits, allowed)
         self.free_classes = int(self.free_classes)
-        if self.randomized and self.score == "lac":
-            raise ValueError(
-                "`randomized` is for the scores 'aps' and 'raps'. "
-                "Received: 'lac'"
-            )
 
     def fit(
         self,

@@ -43,8 +43,7 @@ class FeatureBasis:
         """`(kernel, shift)` with `self(x) @ weights == x @ kernel + shift`."""
         if self.directions is not None:
             weights = self.directions @ weights
-        scale = self.scale.reshape((-1,) + (1,) * (weights.ndim - 1))
-        kernel = weights / scale
+        kernel = weights / self.scale.reshape((-1,) + (1,) * (weights.ndim - 1))
         return kernel, -(self.mean @ kernel)
 
 

@@ -113,9 +113,8 @@ class JointScaling(ClassifierRecalibrator):
         return p.get("network") or [p["kernel"][:, None], p["intercept"]]
 
     def _graph(self, logits, features=None):
-        p = self.parameters_
         z = keras.layers.Rescaling(
-            1 / p["temperature"], name="global_temperature"
+            1 / self.parameters_["temperature"], name="global_temperature"
         )(logits)
         if self.temperature is not None:
             temperature = network.predicted_parameter(

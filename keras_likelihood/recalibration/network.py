@@ -101,8 +101,7 @@ class SmallNetwork:
     def unpack(self, packed):
         """Returns `[kernel, bias, kernel, bias, ...]`."""
         ends = np.cumsum([int(np.prod(shape)) for shape in self.shapes])
-        parts = np.split(packed, ends[:-1])
-        return list(map(np.reshape, parts, self.shapes))
+        return list(map(np.reshape, np.split(packed, ends[:-1]), self.shapes))
 
     def backward(self, packed, activations, slope):
         """Gradient of a loss whose derivative by the output is `slope`."""
@@ -120,8 +119,7 @@ def run_network(parts, x):
     activations = [x]
     for kernel, bias in zip(parts[:-2:2], parts[1:-2:2], strict=True):
         activations.append(np.tanh(activations[-1] @ kernel + bias))
-    output = activations[-1] @ parts[-2] + parts[-1]
-    return output[:, 0], activations
+    return (activations[-1] @ parts[-2] + parts[-1])[:, 0], activations
 
 
 def fit_network(objective, raw, hidden, seed):

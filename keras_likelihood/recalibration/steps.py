@@ -58,8 +58,7 @@ class FittedSteps:
         if scaling.logit_map is not None:
             weights = self._map(scaling)
             z = softmax.map_logits(for_map(z), weights, columns.get("features"))
-        logs = log_softmax(z, axis=1)
-        return -logs[range(len(labels)), labels]
+        return -log_softmax(z, axis=1)[range(len(labels)), labels]
 
     def weights(self, scaling):
         """The `EvidenceFit` of the temperature or `None`, and the map."""

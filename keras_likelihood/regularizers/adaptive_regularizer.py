@@ -9,6 +9,7 @@ import numpy as np
 from keras import ops
 
 from keras_likelihood.backend.custom_gradient import scale_step
+from keras_likelihood.likelihoods.checks import check_argument
 from keras_likelihood.regularizers.one_per_weight import OnePerWeight
 
 _CHOICES = {
@@ -83,21 +84,16 @@ class AdaptiveRegularizer(OnePerWeight, keras.regularizers.Regularizer):
         super().__init__(name=name, **kwargs)
         self.group, self.loss, self.objective = group, loss, objective
         for name, allowed in _CHOICES.items():
-            if (value := getattr(self, name)) not in allowed:
-                raise ValueError(
-                    f"`{name}` must be one of {allowed}. Received: {value!r}"
-                )
+            value = getattr(self, name)
+            check_argument(name, value, value in allowed, f"one of {allowed}")
         self.num_examples = float(num_examples)
         self.initial_scale = initial_scale and float(initial_scale)
         self.noise = float(noise)
         self.learning_rate_multiplier = float(learning_rate_multiplier)
         for name, least in _LEAST.items():
             value = getattr(self, name)
-            if value is not None and not least < value < math.inf:
-                raise ValueError(
-                    f"`{name}` must be a finite number > {least}. "
-                    f"Received: {value}"
-                )
+            fits = value is None or least < value < math.inf
+            check_argument(name, value, fits, f"a finite number > {least}")
         self.factor = 2.0 * noise**2 if loss == "mse" else 1.0
         """Factor of the negative log-likelihood in the penalty."""
 
@@ -201,8 +197,7 @@ class AdaptiveRegularizer(OnePerWeight, keras.regularizers.Regularizer):
         log_scale = np.log(scale) / self.learning_rate_multiplier
         shape = tuple(self.log_scale.shape)
         log_scale = np.broadcast_to(log_scale, shape).astype("float32")
-        if not np.all(np.isfinite(log_scale)):
-            raise ValueError(f"`scale` must be > 0. Received: {scale}")
+        check_argument("scale", scale, np.isfinite(log_scale).all(), "> 0")
         self.log_scale.assign(log_scale)
 
     def strength(self):

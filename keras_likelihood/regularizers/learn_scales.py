@@ -11,6 +11,7 @@ from keras import ops
 from keras_likelihood import likelihoods
 from keras_likelihood.backend.training_rows import Rows
 from keras_likelihood.evidence.fisher import outcomes_of
+from keras_likelihood.likelihoods.checks import check_argument
 from keras_likelihood.regularizers.measurements import Measurements
 from keras_likelihood.regularizers.noise_prior import attach_noise_prior
 from keras_likelihood.regularizers.report import adaptive_weights
@@ -72,11 +73,8 @@ class LearnScales(keras.callbacks.Callback):
     ):
         super().__init__()
         self.rules = [HeldOut(), Evidence()] if rules is None else list(rules)
-        if isinstance(held_out, float | int) and not 0 < held_out < 1:
-            raise ValueError(
-                "`held_out` must be rows or a share in (0, 1). "
-                f"Received: {held_out}"
-            )
+        fits = not isinstance(held_out, float | int) or 0 < held_out < 1
+        check_argument("held_out", held_out, fits, "rows or a share in (0, 1)")
         self.share = held_out if isinstance(held_out, float) else None
         """Share of the training rows to hold back, or `None`."""
         self._held_out = None if self.share else held_out

@@ -64,12 +64,11 @@ class Measurements:
         count = len(keras.tree.flatten(drawn)[0])
         order = np.random.default_rng(self._seed).permutation(count)
         size = min(count, _BATCH)
-        batches = order[: count - count % size].reshape(-1, 1, size)
         return [
             keras.tree.map_structure(
                 lambda a, rows=rows: ops.convert_to_tensor(a[rows]), drawn
             )
-            for rows in batches
+            for rows in order[: count - count % size].reshape(-1, 1, size)
         ]
 
     def prepare(self, rules: list):

@@ -98,5 +98,4 @@ def _in_one_layer(first, weight):
     (*one, _), (*two, name) = first.path.split("/"), weight.path.split("/")
     if one == two:
         return name.startswith("lora_")
-    parts = {one[-1], two[-1]}
-    return one[:-1] == two[:-1] and parts <= _ATTENTION_PARTS
+    return one[:-1] == two[:-1] and {one[-1], two[-1]} <= _ATTENTION_PARTS

@@ -1,7 +1,8 @@
 """What a rule can ask about one regularized weight."""
 
-import keras
 import numpy as np
+
+from keras_likelihood.likelihoods.checks import to_float64
 
 
 class Site:
@@ -31,8 +32,7 @@ class Site:
     @property
     def weight(self):
         """The weight as a float64 array."""
-        value = keras.ops.convert_to_numpy(self.variable)
-        return value.astype("float64")
+        return to_float64(self.variable)
 
     @property
     def scale(self):

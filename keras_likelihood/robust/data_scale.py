@@ -163,7 +163,6 @@ def _polish(problem, start: Solution) -> Solution:
         return value / problem.total, gradient / problem.total
 
     free, fixed = (None, None), (0.0, 0.0)
-    slope = fixed if problem.decay is None else free
     is_learned = problem.restraint is None
     change = np.subtract(RANGE, start.restraint) if is_learned else fixed
     result = optimize.minimize(
@@ -173,7 +172,7 @@ def _polish(problem, start: Solution) -> Solution:
         method="L-BFGS-B",
         bounds=[
             *[free] * p,
-            *[slope] * (p - 1),
+            *[fixed if problem.decay is None else free] * (p - 1),
             (problem.lowest, None),
             change,
         ],

@@ -38,9 +38,8 @@ class Gated:
 
     def log_odds(self, squares, distance, y):
         """Log-odds of being an outlier, `(..., n)`."""
-        away = (y - self.middle) ** 2 / self.width2
         gain = np.log(2 * self.variance / (np.pi * self.width2)) / 2
-        outlier = gain - np.log1p(away)
+        outlier = gain - np.log1p((y - self.middle) ** 2 / self.width2)
         gate = self.level + self.slope * distance
         return gate + outlier + squares / (2 * self.variance)
 
@@ -75,8 +74,7 @@ class PlanesAndOutliers(starts.Rows):
         return found
 
     def _step(self, found, squares):
-        odds = found.log_odds(squares, self.distance, self.y)
-        outlier = special.expit(odds)
+        outlier = special.expit(found.log_odds(squares, self.distance, self.y))
         inlier = self.weight * (1 - outlier)
         outlier = self.weight * outlier
         level, slope = self._gate(found, outlier)
@@ -116,12 +114,11 @@ class PlanesAndOutliers(starts.Rows):
         gate = found.level + found.slope * self.distance
         normal = squares / (2 * found.variance) + np.log(found.variance) / 2
         cost = normal + np.logaddexp(0, gate) - np.logaddexp(0, odds)
-        inlier = special.expit(-odds)
         lost = self.total - self.freedom
         return dataclasses.replace(
             found,
             cost=cost @ self.weight - lost * np.log(found.variance[:, 0]) / 2,
-            inliers=inlier @ self.weight / self.total,
+            inliers=special.expit(-odds) @ self.weight / self.total,
         )
 
     def plain(self) -> Gated:

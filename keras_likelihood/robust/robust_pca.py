@@ -24,8 +24,7 @@ _SUBSETS, _SCREENING_ROWS, _KEEP = 100, 300, 3
 def squared_distances(x, mean, basis):
     """Squared distances of the rows of x to the subspace, `(n,)`."""
     centred = x - mean
-    across = centred - centred @ basis.T @ basis
-    return (across**2).sum(axis=1)
+    return ((centred - centred @ basis.T @ basis) ** 2).sum(axis=1)
 
 
 def solve_subspace(x, components, restraint, floor, rng) -> tuple:

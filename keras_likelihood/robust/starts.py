@@ -154,8 +154,7 @@ def concentrated(x, y, weight, rng):
 
 def _subsets_needed(p):
     """Subsets of p rows, almost surely one without any of 45 % outliers."""
-    share = max(0.55**p, 1e-9)
-    return int(np.ceil(np.log(1e-6) / np.log1p(-share)))
+    return int(np.ceil(np.log(1e-6) / np.log1p(-max(0.55**p, 1e-9))))
 
 
 def _least_absolute(x, y, weight, steps=10):

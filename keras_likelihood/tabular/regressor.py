@@ -171,12 +171,10 @@ def calibrated_intervals(by_member, held, y, members: int) -> Conformal:
 
 def _tail(score):
     """Scores on a scale that is linear in the target's distance."""
-    inner = -np.log1p(-np.minimum(score, LEVEL))
-    return inner + np.maximum(score - LEVEL, 0.0)
+    return -np.log1p(-np.minimum(score, LEVEL)) + np.maximum(score - LEVEL, 0.0)
 
 
 def _score(tail):
     """The inverse of `_tail`."""
     most = -np.log1p(-LEVEL)
-    inner = -np.expm1(-np.minimum(tail, most))
-    return inner + np.maximum(tail - most, 0.0)
+    return -np.expm1(-np.minimum(tail, most)) + np.maximum(tail - most, 0.0)

@@ -120,8 +120,7 @@ def _columns(estimator):
         if column.kind != "ignored":
             shuffled = x.copy()
             shuffled[:, at] = x[order, at]
-            change = np.abs(_predict(estimator, shuffled) - before)
-            effects[at] = change.mean()
+            effects[at] = np.abs(_predict(estimator, shuffled) - before).mean()
     effects /= max(effects.max(), 1e-30)
     strongest = np.argsort(-effects, kind="stable")
     missing = np.isnan(x).mean(axis=0)

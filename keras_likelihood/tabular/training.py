@@ -46,8 +46,7 @@ def deal_rows(rows: int, members: int, random, labels=None) -> np.ndarray:
         order = order[np.argsort(labels[order], kind="stable")]
     fold = np.empty(rows, int)
     fold[order] = np.arange(rows) % members
-    count = 2 if members >= 6 else 1
-    return (fold[:, None] - np.arange(count)) % members
+    return (fold[:, None] - np.arange(2 if members >= 6 else 1)) % members
 
 
 def build(features, networks, budget: Budget, loss=None) -> LikelihoodModel:
@@ -157,8 +156,7 @@ def out_of_fold(likelihood, outputs, chosen: np.ndarray) -> Any:
     if len(members) == 1:
         return loss.distribution(members[0]).as_numpy()
     together = MemberOutputs(loss.likelihood)(members)
-    joint = EnsembleLoss(loss, len(members)).distribution(together)
-    return joint.as_numpy()
+    return EnsembleLoss(loss, len(members)).distribution(together).as_numpy()
 
 
 def joined(model, likelihood) -> LikelihoodModel:

@@ -146,7 +146,7 @@ def test_a_prior_grows_with_its_rows():
     fit(model)
     scale.keep(slice(3), prior=RowPrior(0.5, row_sizes=1))
     assert scale.get_config()["prior"]["config"]["row_sizes"] == 1
-    with pytest.raises(ValueError, match="in place of None"):
+    with pytest.raises(ValueError, match="if there was one before"):
         make()[1].append(1, prior=prior)
 
 

@@ -135,5 +135,5 @@ def test_wrong_shapes_and_options_are_errors():
         functions.expected_calibration_error(y[:5], p)
     with pytest.raises(ValueError, match="scheme"):
         functions.expected_calibration_error(y, p, scheme="equal")
-    with pytest.raises(ValueError, match="debiased=True"):
+    with pytest.raises(ValueError, match="and 2 if `debiased`. Received: 1"):
         functions.expected_calibration_error(y, p, debiased=True)

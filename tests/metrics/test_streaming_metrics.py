@@ -41,7 +41,7 @@ def test_nll_of_probabilities_is_that_of_their_logits():
     binary.update_state(label, share)
     expected = -(np.log(0.8) + np.log(0.7)) / 2
     assert float(binary.result()) == pytest.approx(expected, rel=1e-5)
-    with pytest.raises(ValueError, match="Received: likelihood='normal'"):
+    with pytest.raises(ValueError, match="softmax or .* Received: 'normal'"):
         metrics.NegativeLogLikelihood("normal", from_logits=False)
 
 

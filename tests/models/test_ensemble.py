@@ -359,7 +359,9 @@ def test_refusals(rng):
     same = with_scale()
     with pytest.raises(ValueError, match="the same model twice"):
         kl.Ensemble(lambda: same)
-    with pytest.raises(ValueError, match="must return a Keras model"):
+    with pytest.raises(
+        ValueError, match="a function that returns Keras models"
+    ):
         kl.Ensemble(lambda: None)
 
     def seeded():

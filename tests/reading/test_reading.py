@@ -238,7 +238,7 @@ def test_files_run_no_code_and_errors_are_plain(tmp_path):
         load_model(tmp_path / "model.keras")
     with pytest.raises(ValueError, match="no such file"):
         load_model(tmp_path / "none.keras")
-    with pytest.raises(ValueError, match="Received: int"):
+    with pytest.raises(ValueError, match="path of .* Received: 3"):
         load_model(3)
     two = keras.Model(given, {"a": given, "b": given})
     with pytest.raises(ValueError, match="Received: 2 outputs"):

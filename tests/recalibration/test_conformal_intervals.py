@@ -130,7 +130,9 @@ def test_groups_have_widths_of_their_own(rng):
         assert lower[row] == pytest.approx(-found[rank - 1], rel=1e-3)
     with pytest.raises(ValueError, match=r"'calm', 'wild'.*\['mild'\]"):
         fitted.calibrate(np.zeros(1), groups=["mild"]).interval(0.8)
-    with pytest.raises(ValueError, match="groups=None"):
+    with pytest.raises(
+        ValueError, match="`groups` must be labels .* Received: None"
+    ):
         fitted.calibrate(np.zeros(1)).interval(0.8)
     with pytest.raises(ValueError, match=r"at least 199 .*'wild'.*: 100"):
         fitted.calibrate(np.zeros(1), groups=["wild"]).interval(0.995)

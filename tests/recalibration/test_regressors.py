@@ -172,7 +172,7 @@ def test_errors_say_what_was_received():
     scaling = regression.GlobalScaling()
     with pytest.raises(ValueError, match="must be fitted"):
         scaling.calibrate(prediction)
-    with pytest.raises(ValueError, match="Received: 20 and 19"):
+    with pytest.raises(ValueError, match="must be 20 targets.* Received: 19"):
         scaling.fit_arrays(prediction, y[:19])
     with pytest.raises(ValueError, match="`scale` must be > 0"):
         scaling.fit_arrays(prediction, y, scale=np.zeros(20))

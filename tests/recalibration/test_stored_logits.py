@@ -69,7 +69,7 @@ def test_probabilities_go_to_a_file(stored, tmp_path, monkeypatch):
         again, labels, from_logits=False
     )
     assert other.parameters_["temperature"] == pytest.approx(1, abs=0.01)
-    with pytest.raises(ValueError, match=r"`out` must have .* \(5000, 6\)"):
+    with pytest.raises(ValueError, match=r"`out` must be of .* \(5000, 6\)"):
         fitted.calibrate(on_disk, out=np.zeros((2, 6)))
 
 

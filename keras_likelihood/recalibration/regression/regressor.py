@@ -115,11 +115,8 @@ class RegressorRecalibrator:
         """
         started = time.perf_counter()
         location, base, own = _parts_of(prediction, scale)
-        if len(y) != len(location):
-            raise ValueError(
-                "`prediction` and `y` must be of equal length. "
-                f"Received: {len(location)} and {len(y)}"
-            )
+        fits, allowed = len(y) == len(location), f"{len(location)} targets"
+        check_argument("y", len(y), fits, f"{allowed}, one per prediction")
         weight = as_weight(sample_weight, location.shape)
         x = self._columns(location, features)
         kept = weight > 0

@@ -86,9 +86,8 @@ class ResidualShape:
             name: widest(value) if np.ndim(value) else float(value)
             for name, value in self.parameters.items()
         }
-        kind = likelihoods.get(self.likelihood)
         z = keras.ops.convert_to_tensor(widest(z))
-        return kind(0 * z, scale=1.0, **values), z
+        return likelihoods.get(self.likelihood)(0 * z, scale=1.0, **values), z
 
 
 def fit_shape(
