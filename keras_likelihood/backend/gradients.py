@@ -111,7 +111,7 @@ class GradientFold:
         pool.shutdown(wait=False)
 
     def _arguments(self, total, batches):
-        # A tree of variables would be copied before each is read.
+        # An operation on each variable would take longer than the call.
         held = self._seed.state, *self._weights, *self._state
         return total, [ops.convert_to_tensor(v) for v in held], batches
 

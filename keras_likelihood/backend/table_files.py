@@ -1,8 +1,8 @@
 """Tables in files, read part by part as columns or as numbers."""
 
-import functools
+import itertools
 import pathlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -26,12 +26,18 @@ def is_text_table(path) -> bool:
     return pathlib.Path(path).suffix.lower() in (".csv", ".tsv", ".txt")
 
 
-def pieces_of(path) -> Iterator[tuple[list[str], list[np.ndarray]]]:
-    """Names and cells of the columns of a .csv or .parquet, part by part."""
+def reader_of(path) -> Callable[[], Iterator]:
+    """A function that reads a .csv or .parquet: names and cells, in parts."""
     if is_text_table(path):
-        yield from csv_files.CsvFile(path).pieces()
-    elif pathlib.Path(path).suffix.lower() == ".parquet":
-        for batch in open_parquet(path).iter_batches(csv_files.PART_ROWS):
+        return csv_files.CsvFile(path).pieces
+    if pathlib.Path(path).suffix.lower() != ".parquet":
+        raise ValueError(
+            f"The table must be a .csv or a .parquet. Received: {path}"
+        )
+    file = open_parquet(path)
+
+    def pieces():
+        for batch in file.iter_batches(csv_files.PART_ROWS):
             names = batch.schema.names
             plain = (
                 c.dictionary_decode() if hasattr(c, "dictionary") else c
@@ -39,10 +45,8 @@ def pieces_of(path) -> Iterator[tuple[list[str], list[np.ndarray]]]:
             )
             cells = (column.to_numpy(zero_copy_only=False) for column in plain)
             yield names, list(map(checked_cells, cells, names))
-    else:
-        raise ValueError(
-            f"The table must be a .csv or a .parquet. Received: {path}"
-        )
+
+    return pieces
 
 
 def is_index(name: str, cells) -> bool:
@@ -83,13 +87,16 @@ class NumberTable:
     The column `target` is kept as it is, "" means the last. `notes` say what
     was encoded, filled or left out. `names` are those of the columns of `read`.
     `filled_names`, those of `chunks`, has also columns that say that a value
-    is missing. `pieces` is called instead of `pieces_of` the path.
+    is missing. `pieces` is called instead of the reader of the path.
     """
 
     def __init__(self, path, target: str | None = None, pieces=None):
-        self._pieces = pieces or functools.partial(pieces_of, path)
+        self._pieces = pieces or reader_of(path)
         self.notes: list[str] = []
-        names, cells = next(self._pieces())
+        begun = self._pieces()
+        names, cells = first = next(begun)
+        # The first reading goes on from here.
+        self._begun: Iterator | None = itertools.chain([first], begun)
         self.target: Any = names[-1] if target == "" else target
         if target is not None and names.count(str(self.target)) != 1:
             raise ValueError(
@@ -126,7 +133,7 @@ class NumberTable:
         """
         middle = [self._middles.get(name, 0.0) for name in self.names]
         gaps = [self.names.index(name) for name in self._middles]
-        for _, cells in self._pieces():
+        for cells in self._parts():
             values = self._encode(cells)
             gap = np.isnan(values)
             values = np.where(gap, middle, values)
@@ -135,10 +142,14 @@ class NumberTable:
     def read(self) -> tuple[np.ndarray, np.ndarray]:
         """The whole table, NaN where missing, and the cells of the target."""
         tables, targets = [], []
-        for _, cells in self._pieces():
+        for cells in self._parts():
             tables.append(self._encode(cells))
             targets.append(cells[self._target_at])
         return np.concatenate(tables), np.concatenate(targets)
+
+    def _parts(self):
+        begun, self._begun = self._begun or self._pieces(), None
+        return (cells for _, cells in begun)
 
     def _encode(self, cells):
         found = [_values(c, cells[at]) for at, c in self._columns.items()]

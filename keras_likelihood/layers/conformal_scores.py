@@ -56,8 +56,9 @@ class CalibrationScores:
         labels = self.labels
         allowed = f"labels among {labels[:10]}" if labels else "None"
         fits = (groups is None) == (labels is None)
-        allowed += ", as in the calibration"
-        check_argument("groups", groups, fits, allowed)
+        check_argument(
+            "groups", groups, fits, f"{allowed}, as in the calibration"
+        )
         if labels is None:
             return self._of_group(0, coverage)[None]
         groups = as_groups(groups, count)

@@ -74,7 +74,8 @@ def sets_within(p, bound, settings: dict, random=None):
     found, order, penalties = _falling(p, **used, random=random)
     is_log = settings["score"] == "lac"
     found = found - _ROUNDED if is_log else (1 + _ROUNDED) * found
-    # In float64, as penalties are far larger than some differences.
+    # In float64, as penalties are far larger than some differences, whose
+    # rounding the small number takes up.
     limits = np.asarray(bound, "float64")[..., None] + 1e-15 - penalties
     limits = limits.astype(keras.backend.standardize_dtype(p.dtype))
     if settings["by_class"]:
@@ -192,8 +193,9 @@ def interval_scores(distribution: Likelihood, y) -> np.ndarray:
     lower, upper = map(to_float64, distribution.interval(LEVEL))
     outside = np.maximum(lower - y, y - upper)
     within = np.clip(y, lower, upper).astype(dtype)
-    at_most = to_float64(distribution.cdf(within))
-    less = to_float64(distribution.cdf_below(within))
+    less = at_most = to_float64(distribution.cdf(within))
+    if distribution.is_discrete:
+        less = to_float64(distribution.cdf_below(within))
     inner = np.clip(np.maximum(1 - 2 * at_most, 2 * less - 1), 0, LEVEL)
     # The interval of counts that are nearly always equal may have width 0.
     spread = np.where(upper > lower, upper - lower, 1.0)

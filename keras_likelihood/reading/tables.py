@@ -11,7 +11,7 @@ from keras_likelihood.backend.columns import as_texts, has_value
 from keras_likelihood.backend.table_files import (
     checked_cells,
     is_index,
-    pieces_of,
+    reader_of,
 )
 from keras_likelihood.likelihoods.checks import as_weight
 
@@ -29,7 +29,7 @@ def read_columns(table) -> tuple[list[str] | None, list[np.ndarray]]:
 
 def read_file(path) -> dict[str, np.ndarray]:
     """The columns of a .csv or .parquet file by name, equal texts kept once."""
-    names, cells = _join(pieces_of(path))
+    names, cells = _join(reader_of(path)())
     _refuse_twins(names)
     first = int(is_index(names[0], cells[0]))
     return dict(zip(names[first:], cells[first:], strict=True))

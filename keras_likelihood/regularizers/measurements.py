@@ -10,6 +10,7 @@ from keras import ops
 
 from keras_likelihood.backend.gradients import GradientFold, zeros
 from keras_likelihood.evidence.fisher import FisherInformation
+from keras_likelihood.likelihoods.checks import to_float64
 from keras_likelihood.regularizers.noise_prior import learned_noise
 from keras_likelihood.regularizers.rules import Evidence, HeldOut
 
@@ -90,9 +91,7 @@ class Measurements:
                 self._start, next(self._batches)
             )
             self._start = self._start[0], gradients
-            self._found = before and [
-                ops.convert_to_numpy(s).astype("float64") for s in before
-            ]
+            self._found = before and list(map(to_float64, before))
         if self._found is None:
             return None, None
         noise = self._found[-1].item() if self._noise else None
