@@ -15,16 +15,17 @@ from keras_likelihood.regularizers.noise_prior import learned_noise
 from keras_likelihood.regularizers.rules import Evidence, HeldOut
 
 _BATCH, _MOST_ROWS = 128, 2048
+_DECAY = 0.8
 
 
 class Measurements:
     """Curvature and held-out slopes of the weights of a model.
 
     A held-out slope is `sum g * pull` over the entries of a scale, and `sum g`
-    for a noise scale that the loss learns. `g` is the gradient of the loss of
-    held-out rows without penalties, the mean of this measurement and the one
-    before, and `pull` that of the prior (see `HeldOut`). The loss is the
-    model's own, with its weights and masks, so any loss will do.
+    for a noise scale that the loss learns. `g` is a running mean of the
+    gradient of the loss of held-out rows without penalties, and `pull` that of
+    the prior (see `HeldOut`). The loss is the model's own, with its weights
+    and masks, so any loss will do.
     """
 
     def __init__(self, model, weights, outcomes, *, examples: int, seed: int):
@@ -42,8 +43,8 @@ class Measurements:
         )
         shapes = [tuple(w.regularizer.log_scale.shape) for w in weights]
         shapes += [(1,) * len(v.shape) for v in self._noise]
-        # Slopes of zero, and the gradients of the measurement before.
-        self._start = [*map(zeros, shapes)], [zeros(w.shape) for w in weights]
+        # Slopes, and the running means of the gradients.
+        self._start = [*map(zeros, shapes)], [zeros(v.shape) for v in measured]
         self._rows: Any = None
         self._batches: Any = None
         self._latest: Any = None
@@ -87,10 +88,10 @@ class Measurements:
         """
         if self._found_at != step:
             self._found_at, before = step, self._latest
-            self._latest, gradients = self._slopes(
+            self._latest, means = self._slopes(
                 self._start, next(self._batches)
             )
-            self._start = self._start[0], gradients
+            self._start = self._start[0], means
             self._found = before and list(map(to_float64, before))
         if self._found is None:
             return None, None
@@ -109,23 +110,28 @@ class Measurements:
 
     def _held_out_loss(self, rows):
         model, x = self._model, rows["x"]
-        given = rows.get("y"), model(x, training=False), rows.get("weight")
+        # In front of batch normalisation the size of a weight has no effect
+        # in training. With moving averages it would seem to have one.
+        given = rows.get("y"), model(x, training=True), rows.get("weight")
         if hasattr(model, "data_loss"):
             return model.data_loss(*given)
         loss = model.compute_loss(x, *given, training=False)
         return loss - sum(ops.cast(a, loss.dtype) for a in model.losses)
 
     def _add_slopes(self, total, gradients, values):
-        slopes, before = total
-        gradients = [ops.cast(g, "float32") for g in gradients]
-        products, found = list(gradients), []
+        slopes, means = total
+        means = [
+            _DECAY * mean + (1 - _DECAY) * ops.cast(g, "float32")
+            for mean, g in zip(means, gradients, strict=True)
+        ]
+        products, found = list(means), []
         for i, weight in enumerate(self._weights):
             pull = weight.regularizer.pull(ops.cast(values[i], "float32"))
-            products[i] = 0.5 * (before[i] + gradients[i]) * pull
+            products[i] = means[i] * pull
         for slope, product in zip(slopes, products, strict=True):
             axes = [i for i, n in enumerate(slope.shape) if n == 1]
             found.append(slope + ops.sum(product, axis=axes, keepdims=True))
-        return found, gradients[: len(before)]
+        return found, means
 
     def _noise_scale(self):
         noise = learned_noise(self._model)

@@ -7,7 +7,7 @@ import numpy as np
 from keras_likelihood.evidence.curvature import LARGEST_MATRIX
 
 _FIRST_STEP, _LARGEST_MOVE = 16, 0.5
-_DECAY, _SQUARE_DECAY, _START = 0.9, 0.99, 1.4
+_SQUARE_DECAY, _START = 0.99, 1.4
 
 
 class ScaleRule:
@@ -106,14 +106,16 @@ class HeldOut(ScaleRule):
 
         d NLL / d log(lambda) = -rate * lambda * (g . p)
 
-    (Luketina et al., 2016). So the logarithm of the strength follows Adam on
-    `-(g . p)`: it grows where the held-out rows would like smaller weights.
+    (Luketina et al., 2016). So the logarithm of the strength follows RMSProp
+    on `-(g . p)`: it grows where the held-out rows would like smaller weights.
 
     Looking one step ahead regularizes deep networks too strongly. So `g` is
-    the mean of the last two measurements. At the earlier one the weight was
-    `w - change`, so this adds half of `g . change`: what training has done to
-    the held-out NLL since then. While training improves it, the strength
-    falls.
+    a running mean over about five measurements. At an earlier one the weight
+    was `w - change`, so this adds `g . change`: what training has done to the
+    held-out NLL since then. While training improves it, the strength falls.
+    In front of batch normalisation, where the size of a weight has no effect
+    and `g . w` is zero, this is all that counts. So `g` is taken with the
+    statistics of the batch, as in training.
 
     There is one strength for each scale of a prior. A prior without an
     `initial_scale` starts from 1.4 times the root mean square of the initial
@@ -159,18 +161,16 @@ class HeldOut(ScaleRule):
         if site.noise_slope is not None:
             # It counts more degrees of freedom while the noise is too small.
             left = site.memory[self].get("left", 1.0)
-            left *= np.exp(self._adam(site, "noise", site.noise_slope))
+            left *= np.exp(self._step(site, "noise", site.noise_slope))
             left = site.memory[self]["left"] = float(np.clip(left, 0.05, 1.0))
             site.record(freedom=(1.0 - left) * prior.num_examples * site.share)
-        move = self._adam(site, "scale", slope)
+        move = self._step(site, "scale", slope)
         return site.scale * np.exp(-move / prior.order)
 
-    def _adam(self, site, name, slope):
-        count, mean, square = site.memory[self].get(name, (0, 0.0, 0.0))
-        mean = _DECAY * mean + (1 - _DECAY) * slope
+    def _step(self, site, name, slope):
+        count, square = site.memory[self].get(name, (0, 0.0))
         square = _SQUARE_DECAY * square + (1 - _SQUARE_DECAY) * slope**2
         count += 1
-        site.memory[self][name] = count, mean, square
-        mean = mean / (1 - _DECAY**count)
-        square = square / (1 - _SQUARE_DECAY**count)
-        return self.rate * mean / (np.sqrt(square) + 1e-30)
+        site.memory[self][name] = count, square
+        size = np.sqrt(square / (1 - _SQUARE_DECAY**count))
+        return self.rate * slope / (size + 1e-30)

@@ -71,7 +71,7 @@ class Site:
         """`g . pull` for each scale, or `None` before the first result.
 
         `g` is the gradient of the NLL of held-out rows with respect to the
-        weight, the mean of two measurements, and `pull` that of the prior.
+        weight, a running mean, and `pull` that of the prior.
         The result is that of the move before this one, so that an
         accelerator need not wait.
         """
