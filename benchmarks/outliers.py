@@ -8,24 +8,23 @@
     python benchmarks/outliers.py --sets hard --only Auto IForest ECOD
     python benchmarks/outliers.py --page
 
-Every detector is fitted, at its defaults, to the standardised rows of each
-set without their labels; its scores of the same rows are then judged by the
-labels. Detectors that draw random numbers run with `--seeds` seeds, ours and
-the others alike, and their mean counts. Printed are mean ranks over the sets
-with their critical difference (Friedman, Nemenyi), medians and means. A
-network of ours is scored by its reconstruction error too, to show what the
-scale adds. `Auto` holds an `AutoencoderScale` of the same seed, so its fit
-gives that detector's rows as well. With `--json`, results are kept and
-continued there, seed by seed. `--page` writes the tables of
-`docs/studies/outliers.md` from `docs/results/outliers.json` and
-`docs/results/outliers_unseen.json`.
+Every detector is fitted, at its defaults, to the standardised rows of each set
+without labels. Its scores of the same rows are then evaluated with the labels.
+Random detectors run with `--seeds` seeds, and their mean is used. The script
+prints mean ranks over the sets with their critical difference (Friedman,
+Nemenyi), medians and means. One of our networks is also scored by its
+reconstruction error, to show the effect of the scale. `Auto` contains an
+`AutoencoderScale` with the same seed, so its fit also gives the results of that
+detector. With `--json`, results are stored seed by seed, and a new run
+continues from them. `--page` writes the tables of `docs/studies/outliers.md`
+from `docs/results/outliers.json` and `docs/results/outliers_unseen.json`.
 
-Of `Auto` nothing was chosen on sets with labels but those of `--sets
-generated`. The defaults of `PCAScale` and `AutoencoderScale` were chosen on
-the ODDS sets. `--sets sklearn` takes sets that come with scikit-learn: the
-digits with one of the ten classes cut to 30 rows as outliers, and breast
-cancer with 20 malignant cases; `--sets unseen` scikit-learn's wines and
-irises, each class in turn cut to 10 rows as outliers.
+The settings of `Auto` were chosen with labels only on `--sets generated`. The
+defaults of `PCAScale` and `AutoencoderScale` were chosen on the ODDS sets.
+`--sets sklearn` takes sets that come with scikit-learn: the digits with one of
+the ten classes cut to 30 rows as outliers, and breast cancer with 20 malignant
+cases; `--sets unseen` scikit-learn's wines and irises, each class in turn cut
+to 10 rows as outliers.
 """
 
 import argparse
