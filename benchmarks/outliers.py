@@ -288,25 +288,25 @@ def rank_table(results):
 
 
 def seeds_line(results):
-    """What is missing: seeds of detectors that draw random numbers, AUPR."""
+    """The numbers of seeds of random detectors, and missing AUPR."""
     few = [
         f"{name} on `{key}` ({len(row['auc'])})"
         for name in (*OURS, *RANDOM)
         for key, row in results[name].items()
         if len(row["auc"]) < SEEDS
     ]
-    line = f"Detectors that draw random numbers have {SEEDS} seeds on every set"
-    line += ", but for " + ", ".join(few) if few else ""
+    line = f"Random detectors have {SEEDS} seeds on every set"
+    line += ", except " + ", ".join(few) if few else ""
     for name, rows in results.items():
         bare = [f"`{key}`" for key, row in rows.items() if not row["aupr"]]
         if bare:
             line += f". {name} has no AUPR on {', '.join(bare)}: these runs "
-            line += "are of a version that kept the AUC alone"
+            line += "are from a version that stored only the AUC"
     return f"{line}."
 
 
 def beside_peers(results):
-    """Markdown: mean ranks of each of ours beside the peers alone."""
+    """Markdown: mean rank of each of our detectors among the peers."""
     lines = ["| detector | AUC | first peer | AUPR | first peer |"]
     lines.append("|---|---:|---:|---:|---:|")
     for name in [*OURS, SHALLOW]:
@@ -336,7 +336,7 @@ def words(results, unseen):
     return {
         "scale": f"`{mine}` has a mean rank of {rank[mine]:.1f}. The same "
         f"network scored by its\nreconstruction error has {rank[error]:.1f}.",
-        "places": "By mean rank of the AUC `Auto` is in place "
+        "places": "By mean rank of the AUC, `Auto` is in place "
         f"{place['Auto']}, "
         f"`PCAScale` in place\n{place['PCAScale']} and `AutoencoderScale` in "
         f"place {place[mine]} of {len(order)}; the first is {order[0]}.",

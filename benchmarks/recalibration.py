@@ -225,7 +225,7 @@ def summary(part):
     level = len(intervals) - below - above
     return (
         f"`Auto` has the lowest NLL of all methods measured on {first} of "
-        f"{len(intervals)}\nnetworks. Its difference to SMS is below zero on "
+        f"{len(intervals)}\nnetworks. Its difference from SMS is below zero on "
         f"{below}, above zero on {above} and\nindistinguishable from zero on "
         f"{level}."
     )
@@ -252,7 +252,7 @@ def speed_words():
         f"{times['probmetrics TS']} times, scikit-learn "
         f"{times['scikit-learn TS']} times and an L-BFGS loop in PyTorch "
         f"{times['torch LBFGS loop']} times; that loop ends {late:.4f} nats "
-        "above the least NLL. `LinearScaling` takes "
+        "above the lowest NLL. `LinearScaling` takes "
         f"{times['LinearScaling']} times as long as `GlobalScaling`.",
         80,
     )

@@ -246,14 +246,14 @@ def report(backend: str, measured: dict, show_passes: bool) -> None:
 
 
 def arrays_line(counted: dict) -> str:
-    """How many large arrays the step touches, from `(kernels, arrays)`."""
+    """How many large arrays the step accesses, from `(kernels, arrays)`."""
     ours, normal = (
         [counted[f"{name}, {kind}"][1] for kind in ("scalar", "element-wise")]
         for name in ("ours", "normal")
     )
     return (
-        f"With scalar parameters it touches {ours[0]} arrays of the residuals' "
-        f"size, and the Normal NLL {normal[0]}; element-wise it touches "
+        f"With scalar parameters it accesses {ours[0]} arrays of the "
+        f"residuals' size, and the Normal NLL {normal[0]}; element-wise it accesses "
         f"{ours[1]} and the Normal NLL {normal[1]}."
     )
 
