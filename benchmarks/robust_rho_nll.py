@@ -253,8 +253,8 @@ def arrays_line(counted: dict) -> str:
     )
     return (
         f"With scalar parameters it accesses {ours[0]} arrays of the "
-        f"residuals' size, and the Normal NLL {normal[0]}; element-wise it accesses "
-        f"{ours[1]} and the Normal NLL {normal[1]}."
+        f"residuals' size, and the Normal NLL {normal[0]}; element-wise it "
+        f"accesses {ours[1]} and the Normal NLL {normal[1]}."
     )
 
 
