@@ -1,17 +1,18 @@
 """Learned regularization against searched regularization.
 
-500 examples in 500 dimensions, weights uniform on [1, 2] on a share of the
-inputs and zero elsewhere, noise of standard deviation 1. Printed are the mean
-squared error of the weights, its ratio to a reference, and the seconds of one
-fit, compilation included. The reference of a family is its oracle: the
-strength that the true weights choose. That of the rest is least squares on
-the true support, which no method can know.
+The data have 500 examples and 500 inputs. The weights are uniform on [1, 2] for
+a share of the inputs and zero elsewhere, and the noise has standard deviation
+1. The script prints the mean squared error of the weights, its ratio to a
+reference, and the seconds of one fit, including compilation. The reference of a
+family is its oracle: the best strength for the true weights. The reference of
+the others is least squares on the true support, which is not known in practice.
 
     python benchmarks/adaptive_regularization.py
     python benchmarks/adaptive_regularization.py --seeds 1 --sparsities 0.1
     python benchmarks/adaptive_regularization.py --json errors.json
 
-With `--json` the errors of every seed are kept and continued there.
+With `--json`, the errors of every seed are stored in this file, and a new run
+continues from it.
 """
 
 import argparse

@@ -14,11 +14,11 @@ class AffineScaleRegressor(RegressorMixin, BaseEstimator):
         y_i ~ Normal(x_i . b + a, scale_i)
         scale_i = softplus([x_i, y_i] . w + c), shifted to be at least 0.01
 
-    Units are standardised. The start is b = w = 0 and a scale of one, and Adam
-    trains all together. It is not a
-    robust estimator. The scale grows along one direction of x and y, so it
-    cannot be large on both sides of the plane. A scale that depends on y can
-    become small for some targets, and the mean then follows these targets. Use
+    Inputs and targets are standardised. The initial values are b = w = 0 and a
+    scale of one, and Adam trains all parameters together. This is not a robust
+    estimator. The scale grows along one direction of x and y, so it cannot be
+    large on both sides of the plane. A scale that depends on y can become small
+    for some targets, and the mean then follows these targets. Use
     `keras_likelihood.robust.PredictedScaleRegressor` instead.
 
     Args:

@@ -1,12 +1,12 @@
-"""Runs the commands on files and options that are bad.
+"""Runs the commands on invalid files and options.
 
     KERAS_BACKEND=torch python benchmarks/bad_files.py
     KERAS_BACKEND=torch python benchmarks/bad_files.py --every 15
 
-Every case of `bad_file_cases` runs in a folder of its own, in this
-process. A case passes if the exit status is right, if a refusal is one line
-on stderr, and if no file but the named outputs was made or changed; after a
-refusal, none at all. The table counts, for each kind of case, those that
+Every case of `bad_file_cases` runs in its own folder, in this process. A case
+passes if the exit status is right, if an error is one line on stderr, and if no
+file except the named outputs was created or changed. After an error, no file
+may be changed at all. For each kind of case, the table counts the cases that
 ended in a traceback and those that failed in another way. The last column
 counts damaged archives that were accepted and gave another result.
 """

@@ -1,4 +1,4 @@
-"""Censored likelihoods beside lifelines, on the data sets of lifelines.
+"""Compares censored likelihoods with lifelines, on lifelines' data sets.
 
     pip install lifelines
     KERAS_BACKEND=jax python benchmarks/censored.py

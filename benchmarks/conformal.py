@@ -1,13 +1,13 @@
-"""Conformal intervals and sets beside those of MAPIE.
+"""Compares conformal intervals and sets with MAPIE.
 
     KERAS_BACKEND=jax KERAS_LIKELIHOOD_DATA=... python benchmarks/conformal.py
 
 needs `pip install mapie`. On each regression set a network of 50 hidden units
-with a normal head is fitted to 60 % of the rows (at most 3,000),
-calibrated on 20 % (at most 1,000) and judged on the rest (at most 2,000), on
-ten random splits; both packages get the same network. Logits are recalibrated
-by `GlobalScaling` on a half of `val`, calibrated on the other half and judged
-on `test`: once as the files have them, and on ten random splits of both.
+with a normal head is fitted to 60 % of the rows (at most 3,000), calibrated on
+20 % (at most 1,000) and evaluated on the rest (at most 2,000), on ten random
+splits; both packages get the same network. Logits are recalibrated by
+`GlobalScaling` on one half of `val`, calibrated on the other half and evaluated
+on `test`: once as in the files, and on ten random splits of both.
 """
 
 import argparse

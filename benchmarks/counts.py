@@ -1,12 +1,13 @@
-"""Likelihoods of counts beside Poisson regression, on generated sets.
+"""Compares count likelihoods with Poisson regression, on synthetic data.
 
     KERAS_BACKEND=jax python benchmarks/counts.py
 
 Each set has 1,000 rows for training and 2,000 for testing, five inputs and a
-mean that is log-linear in them. The counts are Poisson, more spread (negative
+mean that is log-linear in them. The counts are Poisson, overdispersed (negative
 binomial with dispersion 0.5) or have 30 % more zeros. Ours are linear models
-with an exponential mean. NLL of the test counts in nats, mean and standard
-error over ten sets, less that of the true distribution: 0 is perfect.
+with an exponential mean. The script prints the NLL of the test counts in nats
+minus the NLL of the true distribution, as mean and standard error over ten
+sets: 0 is perfect.
 """
 
 import keras

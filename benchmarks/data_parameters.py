@@ -1,22 +1,21 @@
-"""Cost of a training step with data parameters, beside one without.
+"""Cost of a training step with and without data parameters.
 
     python benchmarks/data_parameters.py
     python benchmarks/data_parameters.py --quick --backends jax
     python benchmarks/data_parameters.py --backends jax --batch-size 512
 
-A small autoencoder of 32x32x3 images is trained by `fit` with a normal
-likelihood: at scale 1, with a scale per image, with a scale per pixel
-and channel, with either in a file, and, for comparison, with a scale per image
-from a stock `Embedding` and RMSprop, which moves all rows each step. Every
-backend that is installed runs in a process of its own. All variants train in
-turn, round after round, on fresh random rows; the fastest round of each counts.
-Beside the ratio of the time that passed stands that of the time the processors
-computed, which other work on the machine disturbs less (and which means nothing
-on a GPU).
+A small autoencoder for 32x32x3 images is trained by `fit` with a normal
+likelihood: with scale 1, with a scale per image, with a scale per pixel and
+channel, and with both in a file. For comparison, it is trained with a scale per
+image from a stock `Embedding` and RMSprop, which updates all rows in each step.
+Every installed backend runs in its own process. All variants alternate, round
+after round, on new random rows, and the fastest round of each is reported. The
+script prints the ratio of the elapsed times and of the processor times. The
+latter are less affected by other programs, but are meaningless on a GPU.
 
-The model without data parameters is timed twice, as two variants. How far
-the ratio of these twins is from 1 is what the machine cannot tell apart: a
-bar that a ratio passes or misses by less than that is called undecided.
+The model without data parameters is timed twice, as two variants. The
+difference of their ratio from 1 is the noise of the measurement: if a ratio
+differs from its limit by less than that, the result is called undecided.
 """
 
 import argparse

@@ -1,13 +1,14 @@
-"""A scale for every example: does its learning rate fit any length of training?
+"""Learning rate of a scale per example, for short and long training.
 
     KERAS_BACKEND=jax python benchmarks/data_scales.py --json found.json
     python benchmarks/data_scales.py --page found.json
 
 A table has 1,000 rows with two inputs. The target is a smooth function of
-these and noise of deviation 0.2. In 15 % of the rows the noise is 20 times as
-large. A network with two hidden layers is trained with squared error, and with
-`NormalLoss(scale=DataParameter(1000, learning_rate=...))`. The error is the
-root mean square distance from the noise-free function on 2,000 new rows.
+these, plus noise with standard deviation 0.2. In 15 % of the rows the noise is
+20 times as large. A network with two hidden layers is trained with squared
+error, and with `NormalLoss(scale=DataParameter(1000, learning_rate=...))`. The
+error is the root mean square distance from the noise-free function on 2,000 new
+rows.
 """
 
 import argparse

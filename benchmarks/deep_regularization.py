@@ -1,10 +1,10 @@
 """A deep network that learns how strongly to regularize each layer.
 
-Learned regularization, trained once, against a grid of fixed L1 and L2
-strengths from which a validation set chooses. The grid is given either as
-many steps for each of its members as the learned model has ("full"), or as
-many for all of them together ("equal"). The winner of the grid is trained
-again on all training data, free of charge.
+Learned regularization, trained once, is compared with a grid search over fixed
+L1 and L2 strengths on a validation set. Either each model of the grid gets as
+many steps as the learned model ("full"), or all of them together do ("equal").
+The best model of the grid is retrained on all training data, and these steps
+are not counted.
 
     python benchmarks/deep_regularization.py
     python benchmarks/deep_regularization.py --quick

@@ -1,9 +1,9 @@
 """One fit of an ensemble against as many separate fits.
 
-A regressor with one hidden layer of 50 units and a predicted scale, on
-generated data. Printed are the seconds of everything from building to the
-end of `fit`, compilation included, and the seconds of an epoch after the
-first one. A single run: expect some ten per cent of noise.
+The model is a regressor with one hidden layer of 50 units and a predicted
+scale, on synthetic data. The script prints the seconds from building the model
+to the end of `fit`, including compilation, and the seconds of an epoch after
+the first one. This is a single run: expect some ten per cent of noise.
 
     KERAS_BACKEND=jax python benchmarks/ensembles.py
     KERAS_BACKEND=jax python benchmarks/ensembles.py --members 5 --hidden 200
@@ -26,7 +26,7 @@ def network(columns, hidden):
 
 
 class Epochs(keras.callbacks.Callback):
-    """Notes the seconds of every epoch but the first."""
+    """Records the seconds of every epoch except the first."""
 
     def on_train_begin(self, logs=None):
         self.seconds = []

@@ -1,13 +1,13 @@
-"""Counts what is lost if trainings with a table in a file go wrong.
+"""Counts lost rows when training with a table in a file is interrupted.
 
     KERAS_BACKEND=jax python benchmarks/faults.py
     python benchmarks/faults.py --parts kills pairs --kills 20
 
 `kills` ends a training with SIGKILL or SIGTERM at random moments. `fit` saves a
-checkpoint after every batch. Each checkpoint must hold a model and rows of the
-same step, and each value in the table must be that of the last step or of the
-step before. `disks` fills small disks (as root; otherwise it limits the size
-of files). `pairs` starts second writers and readers while a training runs.
+checkpoint after every batch. Each checkpoint must contain a model and rows of
+the same step, and each value in the table must be from the last step or the
+step before. `disks` fills small disks (as root; otherwise it limits the size of
+files). `pairs` starts second writers and readers while a training runs.
 `positions` ends trainings before every batch and inside of it, by an error, by
 Ctrl-C and by a wrong batch, with another thread that reads, on every backend;
 each row must be that of a table in memory. `files` gives the commands bad

@@ -1,4 +1,4 @@
-"""What `fit` of a `LikelihoodModel` costs beside a stock model's.
+"""Cost of `fit` of a `LikelihoodModel`, relative to a stock model.
 
     KERAS_BACKEND=jax python benchmarks/fit_overhead.py steps
     KERAS_BACKEND=jax python benchmarks/fit_overhead.py steps --count --profile
@@ -8,17 +8,17 @@
 
 `steps` times a step of `fit` with a data parameter, relative to the same model
 without. A multilayer perceptron with small inputs keeps the device busy; an
-autoencoder of 32x32x3 images has large ones. Its rivals are a stock model with
-the squared error, and a scale from a stock `Embedding`, which moves all rows
-each step. `file` has its table on disk. Variants take turns, round after
-round; the fastest round counts.
-`--steps-per-execution` lets Keras call its callbacks less often. `--count`
-counts the kernels of a compiled step (JAX), and `--profile` lists where Python
-spends its time.
+autoencoder of 32x32x3 images has large ones. It is compared with a stock model
+with squared error, and with a scale from a stock `Embedding`, which updates all
+rows in each step. `file` has its table on disk. The variants alternate, round
+after round, and the fastest round is reported. `--steps-per-execution` lets
+Keras call its callbacks less often. `--count` counts the kernels of a compiled
+step (JAX), and `--profile` lists where Python spends its time.
 
 `first` times the first `fit` of new models, in which a step is traced and
-compiled, and the second. A stock model with the same likelihood written by
-hand shows what the arithmetic itself takes to compile. Medians over the rounds.
+compiled, and the second. A stock model with a hand-written version of the same
+likelihood shows the compilation time of the arithmetic itself. The script
+prints medians over the rounds.
 """
 
 import argparse

@@ -7,11 +7,10 @@
     column      one or two columns far out, the others as usual
     rare        a small group like the others, in a place of its own
 
-The first four are those of ADBench (Han and others, 2022); classes that are
-rare are what most public sets call outliers. Rows that are no outliers come
-from a few groups, each on a plane of fewer dimensions, bent, and with columns
-that are skewed or rounded. The detectors' choices that need labels were made
-on these tables alone.
+The first four are from ADBench (Han and others, 2022). In most public sets, the
+outliers are rare classes. Inliers come from a few groups, each on a curved
+surface of lower dimension, with skewed or rounded columns. Choices for the
+detectors that need labels were made only on these tables.
 
 A table may have a shape that is harder (`make_table(kind, seed, shape)`):
 

@@ -1,10 +1,11 @@
 """How many wrong labels does an audit of a table suspect?
 
-The network that `keras-likelihood audit --data` trains learns tables of
-scikit-learn and generated ones, of which a part of the labels is moved to
-another class at random. Printed are the wrong labels, the suspected ones, how
-many of these are wrong, and the two numbers that the page of the audit names:
-expected if every input shows its class, and if classes overlap.
+The network of `keras-likelihood audit --data` is trained on tables from
+scikit-learn and on synthetic tables, with a share of the labels changed to a
+random other class. The script prints the number of wrong labels, of suspected
+labels, and of suspected labels that are wrong, and the two expected numbers on
+the audit page: one for inputs that determine their class, and one for
+overlapping classes.
 
     python benchmarks/label_counts.py --json docs/results/label_counts.json
 """

@@ -1,24 +1,25 @@
-"""Wrong labels: which training survives them, and which finds them?
+"""Compares ways to train on wrong labels and to find them.
 
-Every method trains the same network with the same schedule and is judged at
-its last epoch, without knowing how many labels are wrong: cross-entropy, the
-same stopped by held-out labels, the same on labels that an early network
-agrees with, label smoothing, GCE, data temperatures and `NoisyLabelsLoss`,
-which is ELR. cleanlab ranks labels by five out-of-fold networks.
+Every method trains the same network with the same schedule and is evaluated at
+its last epoch, without using the share of wrong labels. The methods are
+cross-entropy, also with early stopping on held-out labels and on labels that an
+early network agrees with, label smoothing, GCE, data temperatures and
+`NoisyLabelsLoss`, which is ELR. cleanlab ranks labels with five out-of-fold
+networks.
 
     python benchmarks/label_noise.py
     KERAS_BACKEND=jax KERAS_LIKELIHOOD_DATA=... \\
         python benchmarks/label_noise.py --data cifar10 --json found.json \\
         --labels clean aggre random1 worse
 
-The first uses the digits of scikit-learn with labels moved at random, and runs
-on any backend. The second uses CIFAR-10N, whose wrong labels are people's
-mistakes, from `images/cifar10_jpeg90.npz` and `labels/cifar10n.npz` of that
-folder; it wants a GPU. `--data cifar100 --labels 0.4` moves labels of the
-hundred classes. Runs that the JSON file holds already are not repeated.
+The first command uses the digits of scikit-learn with randomly changed labels,
+and runs on any backend. The second uses CIFAR-10N, whose wrong labels are human
+mistakes, from `images/cifar10_jpeg90.npz` and `labels/cifar10n.npz` in that
+folder, and needs a GPU. `--data cifar100 --labels 0.4` changes labels of the
+hundred classes. Runs that are already in the JSON file are not repeated.
 
-Printed are the accuracy on clean test labels, the average precision of the
-ranking of the training labels, and how many labels each method suspects.
+The script prints the accuracy on clean test labels, the average precision of
+the ranking of the training labels, and how many labels each method suspects.
 """
 
 import argparse

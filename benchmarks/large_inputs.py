@@ -1,11 +1,11 @@
-r"""Time and peak memory of the tools, as their inputs grow.
+r"""Time and peak memory of the tools for inputs of growing size.
 
     python benchmarks/large_inputs.py
     python benchmarks/large_inputs.py --tools temperature vector --sizes 1e6
     python benchmarks/large_inputs.py --tools parquet csv --sizes 1e7
 
-Each measurement is a process of its own. Its peak memory is the largest
-resident set, the libraries and mapped files included. The tools are
+Each measurement runs in its own process. Its peak memory is the largest
+resident set, including libraries and mapped files. The tools are
 
 - `temperature` and `vector`: GlobalScaling and VectorScaling of `n x 1,000`
   float32 logits in a memory-mapped .npy file;

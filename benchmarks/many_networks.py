@@ -1,8 +1,8 @@
-"""Networks of equal shape, trained side by side in one Keras model.
+"""Networks of equal shape, trained together in one Keras model.
 
-Each network has rows of its own: inputs are `(rows, networks, columns)`.
-Nothing is shared, so every network ends where it would end alone; only the
-overhead of a step is paid once for all of them.
+Each network has its own rows: inputs are `(rows, networks, columns)`. The
+networks share no weights, so each gives the same result as if it were trained
+separately, but the overhead of a step occurs only once.
 """
 
 import keras

@@ -3,12 +3,12 @@
     KERAS_BACKEND=jax python benchmarks/network_regularization.py \
         --data cifar10.npz --seeds 3 --json images.jsonl
 
-The file has arrays `x`, `y` of at least 5,000 training images of 32 x 32
-pixels in three colours and `xt`, `yt` of test images. The first 5,000 images
-are used, of which the last 500 are held out for `HeldOut`; every method trains
-with the same 4,500. Each network trains for 40 epochs of Adam at 1e-3 with
-batches of 128, with each of eight L2 strengths, with the default of AdamW and
-with `DRidge` and `HeldOut`. A run that the file has is left out.
+The file has arrays `x`, `y` of at least 5,000 training images of 32 x 32 pixels
+in three colours and `xt`, `yt` of test images. The first 5,000 images are used,
+of which the last 500 are held out for `HeldOut`; every method trains with the
+same 4,500. Each network trains for 40 epochs of Adam at 1e-3 with batches of
+128, with each of eight L2 strengths, with the default of AdamW and with
+`DRidge` and `HeldOut`. Runs that are already in the file are skipped.
 """
 
 import argparse

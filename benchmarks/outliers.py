@@ -8,24 +8,23 @@
     python benchmarks/outliers.py --sets hard --only Auto IForest ECOD
     python benchmarks/outliers.py --page
 
-Every detector is fitted, at its defaults, to the standardised rows of each
-set without their labels; its scores of the same rows are then judged by the
-labels. Detectors that draw random numbers run with `--seeds` seeds, ours and
-the others alike, and their mean counts. Printed are mean ranks over the sets
-with their critical difference (Friedman, Nemenyi), medians and means. A
-network of ours is scored by its reconstruction error too, to show what the
-scale adds. `Auto` holds an `AutoencoderScale` of the same seed, so its fit
-gives that detector's rows as well. With `--json`, results are kept and
-continued there, seed by seed. `--page` writes the tables of
-`docs/studies/outliers.md` from `docs/results/outliers.json` and
-`docs/results/outliers_unseen.json`.
+Every detector is fitted, at its defaults, to the standardised rows of each set
+without labels. Its scores of the same rows are then evaluated with the labels.
+Random detectors run with `--seeds` seeds, and their mean is used. The script
+prints mean ranks over the sets with their critical difference (Friedman,
+Nemenyi), medians and means. One of our networks is also scored by its
+reconstruction error, to show the effect of the scale. `Auto` contains an
+`AutoencoderScale` with the same seed, so its fit also gives the results of that
+detector. With `--json`, results are stored seed by seed, and a new run
+continues from them. `--page` writes the tables of `docs/studies/outliers.md`
+from `docs/results/outliers.json` and `docs/results/outliers_unseen.json`.
 
-Of `Auto` nothing was chosen on sets with labels but those of `--sets
-generated`. The defaults of `PCAScale` and `AutoencoderScale` were chosen on
-the ODDS sets. `--sets sklearn` takes sets that come with scikit-learn: the
-digits with one of the ten classes cut to 30 rows as outliers, and breast
-cancer with 20 malignant cases; `--sets unseen` scikit-learn's wines and
-irises, each class in turn cut to 10 rows as outliers.
+The settings of `Auto` were chosen with labels only on `--sets generated`. The
+defaults of `PCAScale` and `AutoencoderScale` were chosen on the ODDS sets.
+`--sets sklearn` takes sets that come with scikit-learn: the digits with one of
+the ten classes cut to 30 rows as outliers, and breast cancer with 20 malignant
+cases; `--sets unseen` scikit-learn's wines and irises, each class in turn cut
+to 10 rows as outliers.
 """
 
 import argparse
@@ -289,25 +288,25 @@ def rank_table(results):
 
 
 def seeds_line(results):
-    """What is missing: seeds of detectors that draw random numbers, AUPR."""
+    """The numbers of seeds of random detectors, and missing AUPR."""
     few = [
         f"{name} on `{key}` ({len(row['auc'])})"
         for name in (*OURS, *RANDOM)
         for key, row in results[name].items()
         if len(row["auc"]) < SEEDS
     ]
-    line = f"Detectors that draw random numbers have {SEEDS} seeds on every set"
-    line += ", but for " + ", ".join(few) if few else ""
+    line = f"Random detectors have {SEEDS} seeds on every set"
+    line += ", except " + ", ".join(few) if few else ""
     for name, rows in results.items():
         bare = [f"`{key}`" for key, row in rows.items() if not row["aupr"]]
         if bare:
             line += f". {name} has no AUPR on {', '.join(bare)}: these runs "
-            line += "are of a version that kept the AUC alone"
+            line += "are from a version that stored only the AUC"
     return f"{line}."
 
 
 def beside_peers(results):
-    """Markdown: mean ranks of each of ours beside the peers alone."""
+    """Markdown: mean rank of each of our detectors among the peers."""
     lines = ["| detector | AUC | first peer | AUPR | first peer |"]
     lines.append("|---|---:|---:|---:|---:|")
     for name in [*OURS, SHALLOW]:
@@ -337,7 +336,7 @@ def words(results, unseen):
     return {
         "scale": f"`{mine}` has a mean rank of {rank[mine]:.1f}. The same "
         f"network scored by its\nreconstruction error has {rank[error]:.1f}.",
-        "places": "By mean rank of the AUC `Auto` is in place "
+        "places": "By mean rank of the AUC, `Auto` is in place "
         f"{place['Auto']}, "
         f"`PCAScale` in place\n{place['PCAScale']} and `AutoencoderScale` in "
         f"place {place[mine]} of {len(order)}; the first is {order[0]}.",

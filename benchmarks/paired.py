@@ -1,4 +1,4 @@
-"""Paired comparisons and mean ranks, as `docs/protocol.md` asks for them."""
+"""Paired comparisons and mean ranks, as required by `docs/protocol.md`."""
 
 import numpy as np
 from scipy import stats

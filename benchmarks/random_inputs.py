@@ -1,4 +1,4 @@
-"""Random and extreme inputs of every likelihood: how many numbers are wrong?
+"""Counts wrong numbers for random and extreme inputs of every likelihood.
 
     KERAS_BACKEND=torch python benchmarks/random_inputs.py [--count 100000]
 

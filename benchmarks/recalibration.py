@@ -5,21 +5,21 @@
     python benchmarks/recalibration.py --page
     KERAS_LIKELIHOOD_DATA=... python benchmarks/recalibration.py --speed
 
-Every method is fitted to the validation logits of each file and judged on
-the test logits, beside the peers of `recalibration_peers.py` whose packages
-are installed. Differences to `Auto` have 95 % intervals by a paired
-bootstrap of the test rows. `floor` is the ECE that labels drawn from the
-calibrated probabilities themselves would have: an ECE of that size is what a
-perfect calibration shows on so few rows. The results are
-added to those in `docs/results/recalibration.json`, and `--page` writes the
-tables of `docs/studies/recalibration.md` from there.
+Every method is fitted to the validation logits of each file and evaluated on
+the test logits, together with the peers of `recalibration_peers.py` whose
+packages are installed. Differences from `Auto` have 95 % intervals from a
+paired bootstrap of the test rows. `floor` is the ECE of labels drawn from the
+calibrated probabilities themselves: the ECE of a perfectly calibrated model on
+the same number of rows. The results are added to
+`docs/results/recalibration.json`, and `--page` writes the tables of
+`docs/studies/recalibration.md` from this file.
 
-`--development` never reads the test logits: five folds of the validation
-logits take turns as the test set. The candidates and the pool of `Auto` were
-chosen there.
+`--development` never reads the test logits: each of five folds of the
+validation logits is the test set in turn. The candidates and the pool of `Auto`
+were chosen in this way.
 
-`--speed` times temperature scaling on random logits of 50,000 x 1,000, the
-methods taking turns.
+`--speed` times temperature scaling on random logits of 50,000 x 1,000, with the
+methods alternating.
 """
 
 import argparse
@@ -225,7 +225,7 @@ def summary(part):
     level = len(intervals) - below - above
     return (
         f"`Auto` has the lowest NLL of all methods measured on {first} of "
-        f"{len(intervals)}\nnetworks. Its difference to SMS is below zero on "
+        f"{len(intervals)}\nnetworks. Its difference from SMS is below zero on "
         f"{below}, above zero on {above} and\nindistinguishable from zero on "
         f"{level}."
     )
@@ -252,7 +252,7 @@ def speed_words():
         f"{times['probmetrics TS']} times, scikit-learn "
         f"{times['scikit-learn TS']} times and an L-BFGS loop in PyTorch "
         f"{times['torch LBFGS loop']} times; that loop ends {late:.4f} nats "
-        "above the least NLL. `LinearScaling` takes "
+        "above the lowest NLL. `LinearScaling` takes "
         f"{times['LinearScaling']} times as long as `GlobalScaling`.",
         80,
     )

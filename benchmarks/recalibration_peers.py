@@ -1,11 +1,11 @@
 """Other recalibrators, for `benchmarks/recalibration.py`.
 
-Each is a generator function of (validation, test): up to its first `yield`
-it fits, then it yields calibrated test probabilities. Those that no
-installed package has are written out here: ensemble temperature scaling
-(Zhang and others, 2020), Dirichlet calibration with its off-diagonal and
-intercept penalty (Kull and others, 2019), and isotonic curves mixed with
-temperature scaling.
+Each is a generator function of (validation, test): it fits up to its first
+`yield`, and then yields calibrated test probabilities. Methods that are not in
+an installed package are implemented here: ensemble temperature scaling (Zhang
+and others, 2020), Dirichlet calibration with its off-diagonal and intercept
+penalty (Kull and others, 2019), and isotonic curves mixed with temperature
+scaling.
 """
 
 import numpy as np
@@ -177,7 +177,7 @@ def dirichlet(val, test):
 
 
 def isotonic_mix(val, test):
-    """One curve a class, normalised, mixed with temperature scaling."""
+    """One curve per class, normalised, mixed with temperature scaling."""
     from sklearn.isotonic import IsotonicRegression
 
     from keras_likelihood.recalibration import GlobalScaling

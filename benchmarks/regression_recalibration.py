@@ -2,8 +2,8 @@
 
     KERAS_LIKELIHOOD_DATA=... python benchmarks/regression_recalibration.py
 
-A network of 10 hidden units is fitted to 60 % of each set, recalibrated on
-20 % and judged on the last 20 %; medians over seeds.
+A network of 10 hidden units is fitted to 60 % of each set, recalibrated on 20 %
+and evaluated on the last 20 %. The script prints medians over seeds.
 """
 
 import argparse

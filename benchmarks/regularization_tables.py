@@ -13,12 +13,13 @@ and Multi-LASSO by `ARDRegression`.
 
 **Networks** of two hidden layers with 64 units are fitted to half of the table
 (at most 1000 rows): once with D-Ridge on each kernel; once by AdamW at its
-default; and nine times with an L2 penalty: eight strengths on 80 % of the
-rows, and the one with the lowest NLL on the other 20 % again on all rows. All
-eight are judged on the test rows too, because `HeldOut` trains with the same
-80 % of the rows.
+default; and nine times with an L2 penalty: eight strengths on 80 % of the rows,
+and the one with the lowest NLL on the other 20 % again on all rows. All eight
+are also evaluated on the test rows, because `HeldOut` trains with the same 80 %
+of the rows.
 
-Every seed is another split. A set and seed that the file has is left out.
+Every seed is another split. Sets and seeds that are already in the file are
+skipped.
 """
 
 import argparse

@@ -1,4 +1,4 @@
-"""Robust regressions of the textbooks, short and in NumPy.
+"""Textbook robust regression estimators, in NumPy.
 
     LTS  least trimmed squares by FAST-LTS, one reweighting step
          (Rousseeuw and Van Driessen, 2006)

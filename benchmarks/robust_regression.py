@@ -1,12 +1,12 @@
-"""Robust linear regression against scikit-learn's and the textbooks'.
+"""Compares robust linear regression with scikit-learn and textbook methods.
 
 Lines and planes of many slopes, noise levels and sizes, with outliers (a)
 spread at large x, (b) in one cluster at large x, (c) at random x, or none.
-Every method fits every data set in turn, with its defaults. The error is that
-of the slopes (the length of the error vector, inputs of unit spread, in units
-of the noise). A RANSAC that finds no model counts as least squares. Printed
-are median, root mean square and 90th percentile over data sets, and the
-median processor time of a fit on one thread.
+Every method is fitted to every data set in turn, with its defaults. The error
+is the length of the error vector of the slopes (for inputs of unit spread, in
+units of the noise). If RANSAC finds no model, least squares is used instead.
+The script prints the median, root mean square and 90th percentile over data
+sets, and the median processor time of a fit on one thread.
 
 Choices were made on seeds below 1000 (`--first 0`); the report is on seeds
 from 1000 on.
@@ -184,7 +184,7 @@ def study_times(seeds, kinds, results):
 
 
 def times_line(found):
-    """The time of MPLS-XY beside those of its rivals."""
+    """The time of MPLS-XY compared with its peers."""
 
     def ratios(rival):
         return {
@@ -226,7 +226,7 @@ def table(found):
 
 
 def gaps_table(found):
-    """How far the rivals are behind, with bootstrapped intervals."""
+    """How far the peers are behind, with bootstrap intervals."""
     lines = ["| | median | root mean square |", "|---|---|---|"]
     for kind, rows in found.items():
         for name in RIVALS:

@@ -1,18 +1,18 @@
-r"""Cost of a robust rho NLL and its gradients, beside the plain formula.
+r"""Cost of the RobustRho NLL and its gradients, relative to the plain formula.
 
     python benchmarks/robust_rho_nll.py
     KERAS_BACKEND=jax python benchmarks/robust_rho_nll.py \
         --residuals 100000000 --passes
     KERAS_BACKEND=jax python benchmarks/robust_rho_nll.py --rounds 1 --page
 
-Prints the time of one forward and backward pass (gradients by prediction,
-shape and scale of the mean NLL, float32) as users of each backend would run
-it: `tf.function`, `jax.jit`, PyTorch eager. The plain formula is the power
+Prints the time of one forward and backward pass (gradients of the mean NLL with
+respect to prediction, shape and scale, float32) as users of each backend would
+run it: `tf.function`, `jax.jit`, PyTorch eager. The plain formula is the power
 written out, with its special cases selected by `where`, and a cubic Hermite
 spline for the normalizer; gradients are left to automatic differentiation.
-Variants are timed in turn, round after round; the fastest round counts. The
-last two ratios are of the time that the processors computed, which other work
-on the machine disturbs less (`taskset -c 0` for one core).
+Variants are timed alternately, round after round, and the fastest round is
+reported. The last two ratios are of the processor time, which is less affected
+by other programs (`taskset -c 0` for one core).
 
 `--passes` prints, for JAX, how many kernels the compiled step has and how many
 bytes they read and write, in arrays of the residuals' size. `--page` writes
@@ -246,15 +246,15 @@ def report(backend: str, measured: dict, show_passes: bool) -> None:
 
 
 def arrays_line(counted: dict) -> str:
-    """How many large arrays the step touches, from `(kernels, arrays)`."""
+    """How many large arrays the step accesses, from `(kernels, arrays)`."""
     ours, normal = (
         [counted[f"{name}, {kind}"][1] for kind in ("scalar", "element-wise")]
         for name in ("ours", "normal")
     )
     return (
-        f"With scalar parameters it touches {ours[0]} arrays of the residuals' "
-        f"size, and the Normal NLL {normal[0]}; element-wise it touches "
-        f"{ours[1]} and the Normal NLL {normal[1]}."
+        f"With scalar parameters it accesses {ours[0]} arrays of the "
+        f"residuals' size, and the Normal NLL {normal[0]}; element-wise it "
+        f"accesses {ours[1]} and the Normal NLL {normal[1]}."
     )
 
 

@@ -1,23 +1,23 @@
-"""How a data parameter's table grows: over devices, in memory and in a file.
+"""Cost of a large data parameter: over devices, in memory and in a file.
 
     python benchmarks/scaling.py
     python benchmarks/scaling.py --parts devices rows
     python benchmarks/scaling.py --parts file --folder /mnt/disk
     python benchmarks/scaling.py --plan 1e9 --devices 8 --disk-rate 1e9
 
-It runs on JAX. `devices` lays a table out over 1, 2, 4 and 8 simulated devices
-of the CPU. They share the cores, so that a step over more devices takes longer
-by itself; a table of 100,000 rows that trains in turns with the large one shows
-what the rows add, as a ratio of the time that the processors computed. `rows`
-lets a table on one device grow, and `file` one on disk. The network is small: a
-step costs little beside its table. Tables of a line or a part take turns, round
-after round; the fastest round counts.
+It runs on JAX. `devices` shards a table over 1, 2, 4 and 8 simulated CPU
+devices. They share the cores, so a step on more devices takes longer for any
+table. A table of 100,000 rows, which is trained alternately with the large one,
+shows the effect of the number of rows, as a ratio of processor times. `rows`
+measures tables of growing size on one device, and `file` on disk. The network
+is small, so most of a step is the cost of the table. Tables of one line or part
+alternate, round after round, and the fastest round is reported.
 
-The second half of an epoch visits the rows of the first half again. In the
-first half a step meets pages of the disk that this process has not touched
-before (`first ms`); in the second half it meets none (`ms a step`). A whole
-epoch of a large table is nearly all like the second half: a page has some 250
-rows, and only the first visit to one of them is a first touch.
+The second half of an epoch accesses the rows of the first half again. In the
+first half, a step accesses pages of the file that this process has not used
+before (`first ms`). In the second half it does not (`ms a step`). In a whole
+epoch of a large table nearly all accesses are like the second half: a page has
+some 250 rows, and only the first access to one of them is slow.
 
 `--plan` computes what a table needs, from its rows and the rate of the disk.
 """

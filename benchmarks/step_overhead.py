@@ -1,10 +1,10 @@
-"""What a likelihood parameter costs in a training step.
+"""Cost of likelihood parameters in a training step.
 
-A convolutional decoder with 64x64x3 targets is trained inside `fit` with a
-loss whose parameters are fixed numbers, and with learned ones: global or
-predicted, one per image or one per element. Times are taken in turns, so that
-a busy machine slows all of them alike, and given relative to the fixed ones.
-The likelihood itself, on a million residuals, follows.
+A convolutional decoder with 64x64x3 targets is trained inside `fit` with a loss
+whose parameters are fixed numbers, and with learned ones: global or predicted,
+one per image or one per element. Variants are timed alternately, so that a busy
+machine slows down all of them equally. Times are relative to fixed parameters.
+The script also times the likelihood itself, on a million residuals.
 
     python benchmarks/step_overhead.py [--backends tensorflow jax torch]
 """

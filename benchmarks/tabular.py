@@ -2,14 +2,14 @@
 
     KERAS_BACKEND=jax KERAS_LIKELIHOOD_DATA=... python benchmarks/tabular.py
 
-Random 90/10 splits, as in `benchmarks/uncertainty.py`: 20 of tables with less
-than 5,000 rows, else 10. Each method gets the 90 % and does with them what it
-wants. The peers hold out a tenth of them to choose the number of trees, and
-conformalise with it. The kernel of the Gaussian process (Matern 1.5, 2.5 or
-RBF) was chosen on five splits of the development tables. `--classes` runs
-tables with classes. `--peers` needs `pip install ngboost catboost lightgbm
-mapie`. Results are written after each split, and a run goes on where the last
-one stopped. `--page` writes the tables of `docs/studies/tables.md` from
+There are 20 random 90/10 splits for tables with less than 5,000 rows, else 10,
+as in `benchmarks/uncertainty.py`. Each method may use the 90 % in any way. The
+peers hold out a tenth of them to choose the number of trees and for conformal
+calibration. The kernel of the Gaussian process (Matern 1.5, 2.5 or RBF) was
+chosen on five splits of the development tables. `--classes` runs tables with
+classes. `--peers` needs `pip install ngboost catboost lightgbm mapie`. Results
+are written after each split, and a run continues where the last one stopped.
+`--page` writes the tables of `docs/studies/tables.md` from
 `docs/results/tabular.json` and `tabular_classes.json`.
 """
 

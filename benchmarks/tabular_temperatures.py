@@ -1,11 +1,12 @@
-"""Which temperature the probabilities of `kl.tabular.Classifier` need.
+"""Measures the best temperature for `kl.tabular.Classifier`.
 
     KERAS_LIKELIHOOD_DATA=data python benchmarks/tabular_temperatures.py
 
-Each row was left out by two of eight members. The temperature that suits one of
-them, and that of both together, are extrapolated to all members, as intervals
-are. The script prints the logarithms of the temperatures, and the test NLL
-without and with the extrapolated one. It feeds `docs/studies/tables.md`.
+Each row is held out from two of eight members. The best temperatures for one of
+them and for both together are extrapolated to all members, as for the
+intervals. The script prints the logarithms of the temperatures, and the test
+NLL with and without the extrapolated temperature. The results are on
+`docs/studies/tables.md`.
 """
 
 import argparse

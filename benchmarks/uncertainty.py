@@ -1,14 +1,14 @@
-"""Predicted distributions on real tables, beside boosting and dropout.
+"""Compares predicted distributions with boosting and dropout, on real tables.
 
     KERAS_BACKEND=jax KERAS_LIKELIHOOD_DATA=... python benchmarks/uncertainty.py
 
-In the usual way of the field (Hernandez-Lobato and Adams 2015): random 90/10
-splits, one hidden layer of 50 units, NLL and RMSE in the units of the target,
-mean and standard error over the splits. A tenth of the training rows chooses
-the epoch (the number of trees for boosting), recalibrates and conformalises;
-all methods get the same rows. `pip install ngboost catboost` adds the peers.
-Results are written to `docs/results/uncertainty.json` after each method, and a
-run goes on where the last one stopped.
+The protocol is common (Hernandez-Lobato and Adams 2015): random 90/10 splits,
+one hidden layer of 50 units, NLL and RMSE in the units of the target, mean and
+standard error over the splits. A tenth of the training rows is used to choose
+the epoch (the number of trees for boosting), and for recalibration and
+conformal calibration. All methods get the same rows. `pip install ngboost
+catboost` adds the peers. Results are written to `docs/results/uncertainty.json`
+after each method, and a run continues where the last one stopped.
 """
 
 import argparse

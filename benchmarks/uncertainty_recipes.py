@@ -1,11 +1,12 @@
-"""How to train a predicted scale, so that neither NLL nor RMSE suffers.
+"""Compares recipes for training a predicted scale, by NLL and RMSE.
 
     KERAS_BACKEND=jax KERAS_LIKELIHOOD_DATA=... \
         python benchmarks/uncertainty_recipes.py \
         --json docs/results/recipes.json
 
-The networks, splits and scores are those of `benchmarks/uncertainty.py`, one
-network a split, or five that are averaged. Recipes for the same network are:
+The networks, splits and scores are the same as in `benchmarks/uncertainty.py`,
+with one network per split, or five that are averaged. Recipes for the same
+network are:
 
 - `squared error`: a constant scale;
 - `t`: Student's t with a predicted scale;

@@ -1,12 +1,12 @@
-"""See the wrong labels of a data set on a page.
+"""Shows the wrong labels of a data set on a page.
 
     python examples/audit_labels.py
 
-Four in ten labels of scikit-learn's digits are moved to another class. A
-network with a temperature for every training image is trained on them, and
-the page `audit.html` shows the images it could not agree with. Beside it the
-same network is trained as long by plain cross-entropy, and its loss ranks the
-images. Printed for each seed and both rankings:
+Four in ten labels of scikit-learn's digits are changed to another class. A
+network with a temperature for every training image is trained on them, and the
+page `audit.html` shows the most suspicious images. For comparison, the same
+network is trained equally long with plain cross-entropy, and its loss ranks the
+images. For each seed and both rankings, the script prints:
 
 - the share of wrong labels among the first 100 images, and among as many
   images as there are wrong labels;
@@ -22,7 +22,7 @@ import keras_likelihood as kl
 
 
 def digits(noise, rng):
-    """8x8 digits; a share `noise` of the labels moved to another class."""
+    """8x8 digits; a share `noise` of the labels is changed."""
     from sklearn.datasets import load_digits
 
     x, y = load_digits(return_X_y=True)
@@ -34,7 +34,7 @@ def digits(noise, rng):
 
 
 def train(x, y, temperature, epochs):
-    """A small convolutional network fitted to labels, right and wrong."""
+    """Trains a small convolutional network on right and wrong labels."""
     inputs = keras.Input(x.shape[1:])
     h = keras.layers.Conv2D(16, 3, padding="same", activation="relu")(inputs)
     h = keras.layers.MaxPooling2D()(h)

@@ -2,9 +2,9 @@
 
     python examples/recalibrate_classifier.py --output report
 
-A small network is trained for too long on noisy labels, as overconfident
-networks are. The calibrated model predicts the same classes with honest
-probabilities; the figure shows both.
+A small network is trained for too long on noisy labels, so it becomes
+overconfident. The calibrated model predicts the same classes with calibrated
+probabilities. The figure shows both.
 """
 
 import argparse
@@ -19,7 +19,7 @@ from keras_likelihood.recalibration import LinearFeatureScaling
 
 
 def make_data(rows, seed):
-    """Three overlapping clouds in ten dimensions."""
+    """Three overlapping clusters in ten dimensions."""
     random = np.random.default_rng(seed)
     y = random.integers(0, 3, rows)
     centres = np.random.default_rng(0).standard_normal((3, 10))

@@ -202,7 +202,7 @@ def test_conformal_classes_page():
         assert one["sizes"][0] == 2500 and band == [".894", ".906"]
     given = found["classification"]["cifar100_resnet50"]["as_given"].values()
     low, high = (f"{f(v[0] for v in given):.3f}"[1:] for f in (min, max))
-    assert f"are from {low} to {high}, of both" in " ".join(page.split())
+    assert f"is from {low} to {high} for both" in " ".join(page.split())
 
 
 def test_label_noise_page(benchmarks):

@@ -1,4 +1,4 @@
-"""The claims of the paper, and whether our results bear them out.
+"""The claims of the paper, and whether our results confirm them.
 
 A claim is a function of the facts of a study (`facts.py`) that returns a
 verdict, the numbers of the paper's settings, ours and the paper's, and one line

@@ -79,7 +79,7 @@ def _(data, found):
         verdict(all(fails), any(fails)),
         f"error {literal}; least squares {plain}",
         f"error {ours}",
-        why="Ours searches many starts, which protects it.",
+        why="Ours is robust because it searches many starts.",
     )
 
 
@@ -190,7 +190,7 @@ def _(data, found):
         told.format(*literal, t=total),
         told.format(*zero, t=total),
         shown,
-        "Ours starts the weights of the scale at zero, the paper's not.",
+        "We initialize the weights of the scale at zero, unlike the paper.",
     )
 
 

@@ -27,7 +27,7 @@ def _(data, found):
         OPEN if few else verdict(ahead == kinds, ahead > 0),
         "not rerun",
         f"ahead on {ahead} of {kinds} corruptions",
-        why=f"Seeds: {data['seeds']}. They see the image and not its label.",
+        why=f"Seeds: {data['seeds']}. They do not depend on the label.",
     )
 
 

@@ -1,4 +1,4 @@
-"""Wider networks know themselves less well.
+"""Wider networks are less well calibrated.
 
     KERAS_BACKEND=jax python benchmarks/paper/layer_width.py
 

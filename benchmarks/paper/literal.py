@@ -5,9 +5,9 @@ standardised, Adam has a constant rate of 1e-3 and takes 3,000 steps on all
 rows, scales are a softplus with an offset of 0.01 and start at 1, and a network
 has hidden layers of 10 ReLU units.
 
-Networks of one shape are trained side by side: arrays are `(networks, rows,
-columns)`. They share nothing and Adam steps every weight by itself, so each
-ends where it would end alone.
+Networks of one shape are trained together: arrays are `(networks, rows,
+columns)`. They share no weights and Adam updates every weight separately, so
+each gives the same result as if it were trained separately.
 """
 
 import keras

@@ -1,9 +1,9 @@
-"""The normal and the softmax likelihood as their parameter moves.
+"""The normal and the softmax likelihood as functions of their parameter.
 
     python benchmarks/paper/nll_curves.py
 
-A likelihood pays for certainty: its loss has one best scale (temperature) for
-every size of error (every margin of the logits).
+A likelihood penalises overconfidence: its loss has one optimal scale
+(temperature) for every size of the error (every margin of the logits).
 """
 
 import keras

@@ -1,11 +1,12 @@
-"""A classifier that learns which examples not to trust.
+"""A classifier that is robust to mislabeled examples.
 
     python benchmarks/paper/robust_classification.py
 
-Two overlapping clouds in the plane and, far from the boundary, a cluster of
-mislabelled points. Logistic regression bends to them; with a temperature
-predicted from the input, it raises the temperature there instead. In the
-second study a straight line can take the cluster's side at little cost.
+The data are two overlapping clusters in the plane and, far from the boundary, a
+cluster of mislabeled points, which changes the boundary of logistic regression.
+With a temperature predicted from the input, the temperature increases there
+instead. In the second study, a linear boundary can fit the cluster at little
+cost.
 """
 
 import keras

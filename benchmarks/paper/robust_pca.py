@@ -1,4 +1,4 @@
-"""A subspace that outliers do not turn.
+"""Robust principal components.
 
     python benchmarks/paper/robust_pca.py
 

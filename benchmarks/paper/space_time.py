@@ -1,4 +1,4 @@
-"""What each type of likelihood parameter costs, in space and in time.
+"""Cost of each type of likelihood parameter, in space and time.
 
     KERAS_BACKEND=jax python benchmarks/paper/space_time.py
 

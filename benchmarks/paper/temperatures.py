@@ -1,4 +1,4 @@
-"""Temperatures find the bad examples.
+"""Finds corrupted examples by their temperatures.
 
     KERAS_BACKEND=jax python benchmarks/paper/temperatures.py
 

@@ -1,4 +1,4 @@
-"""Temperatures find the bad images of CIFAR-10.
+"""Finds corrupted images of CIFAR-10 by their temperatures.
 
     KERAS_BACKEND=jax python benchmarks/paper/temperatures_cifar10.py
 

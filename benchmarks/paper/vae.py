@@ -4,15 +4,15 @@
     python benchmarks/paper/vae.py --runs RUNS.jsonl --only "data HxWxC"
     python benchmarks/paper/vae.py --size 32 --images 2000 --epochs 5
 
-A convolutional VAE of CelebA faces, trained with shape and scale of the
-robust likelihood that are global, learned for each training image, or
-predicted by a 1x1 convolution of the decoder's last features; one pair for
-an image, or one for every pixel and channel. `weighted` is the last of these
-with `RobustRhoLoss(beta=1, balanced=True)`, so that pixels of large scale
-train the reconstruction as much as the others. The error is the squared error
-of a held-out face's reconstruction, summed over pixels in [0, 1]. Times and
-bytes are those beside a normal likelihood of scale 1; a time is measured by
-itself, over a few epochs. Meant for a GPU; the last command is for a CPU.
+A convolutional VAE of CelebA faces, trained with shape and scale of the robust
+likelihood that are global, learned for each training image, or predicted by a
+1x1 convolution of the decoder's last features; one pair for an image, or one
+for every pixel and channel. `weighted` is the last of these with
+`RobustRhoLoss(beta=1, balanced=True)`, so that pixels of large scale train the
+reconstruction as much as the others. The error is the squared error of a
+held-out face's reconstruction, summed over pixels in [0, 1]. Times and bytes
+are relative to a normal likelihood with scale 1. Each time is measured
+separately, over a few epochs. Meant for a GPU; the last command is for a CPU.
 
 With `--runs`, every training is a line of that file and is not done again, so
 several processes, each with `--only` a few variants, may fill it side by side.

@@ -2,8 +2,8 @@
 One network, three losses
 =========================
 
-The noise of this curve grows to the right, and one target in ten is grossly
-wrong. The same small network is trained three times; only its last layer and
+The noise of this curve increases to the right, and one target in ten is grossly
+wrong. The same small network is trained three times. Only its last layer and
 its loss differ.
 """
 
@@ -27,9 +27,9 @@ wrong = rng.random(x.shape) < 0.1
 y = np.where(wrong, y + rng.uniform(2, 5, size=x.shape), y).astype("float32")
 
 # %%
-# A head says what is predicted besides the value; a loss says how likely the
-# target is under it. ``keras.layers.Dense`` with a normal loss whose scale is
-# one learned number is squared error that knows its noise.
+# The head predicts the value and the parameters of the distribution, and the
+# loss is the NLL of the target. ``keras.layers.Dense`` with a normal loss and
+# one learned scale is squared error with an estimate of the noise.
 
 variants = {
     "squared error": (keras.layers.Dense(1), kl.losses.NormalLoss()),
@@ -57,7 +57,7 @@ def train(head, loss):
 models = {name: train(*variant) for name, variant in variants.items()}
 
 # %%
-# ``predict_distribution`` gives the whole likelihood around each prediction.
+# ``predict_distribution`` returns the whole distribution for each prediction.
 
 figure, axes = plt.subplots(
     1, 3, figsize=(10, 3.4), sharey=True, layout="constrained"
@@ -86,8 +86,9 @@ for name, value in distance.items():
     print(f"{name:20} mean distance to the truth {value:.3f}")
 
 # %%
-# Squared error is drawn upwards by the wrong targets and has one width for
-# all. A predicted scale alone does not help: wrong targets are everywhere,
-# and a normal distribution can explain them only by being wide everywhere. A
-# learned shape can do more: its tails take the outliers, so that the middle
-# follows the truth and the interval widens where the noise does.
+# With squared error, the wrong targets shift the prediction upwards, and all
+# intervals have the same width. A predicted scale on its own does not help:
+# wrong targets are everywhere, and a normal distribution can explain them only
+# with a large scale everywhere. With a learned shape, the heavy tails explain
+# the outliers. The prediction then follows the true curve, and the interval
+# widens where the noise increases.

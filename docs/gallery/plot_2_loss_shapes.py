@@ -2,7 +2,7 @@
 One loss from Cauchy to normal
 ==============================
 
-The shape of the robust likelihood slides between the losses that are usually
+The shape of the robust likelihood interpolates between losses that are usually
 chosen by hand.
 """
 
@@ -30,11 +30,12 @@ left.legend(frameon=False)
 right.set(xlabel="residual / scale", ylabel="pull on the prediction")
 
 # %%
-# On the left, all curves are complete likelihoods, so they may be compared:
-# the normal one is the lowest for small residuals and the dearest for large
-# ones. That is why the shape can be *learned*: without its normaliser the
-# flattest loss would always win.
+# On the left, all curves are complete likelihoods, so they can be compared: the
+# normal NLL is the lowest for small residuals and the highest for large ones.
+# This is why the shape can be *learned*: without its normaliser, the flattest
+# loss would always be the lowest.
 #
-# On the right is the slope, the pull of an example on the prediction. Under
-# the normal it grows without end. Under the Cauchy it falls again: the
-# further off a target is, the less it is believed.
+# On the right is the slope, which is the influence of an example on the
+# prediction. For the normal distribution it grows without bound. For the Cauchy
+# distribution it decreases again: the further away a target is, the less
+# influence it has.

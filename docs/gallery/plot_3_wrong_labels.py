@@ -2,8 +2,8 @@
 Which labels are wrong?
 =======================
 
-Three labels in ten are moved to another class. Every training example learns
-its own temperature. The temperatures of wrong labels become high.
+Three labels in ten are changed to another class. A temperature is learned for
+every training example. The temperatures of wrong labels become high.
 """
 
 import keras
@@ -21,8 +21,8 @@ moved = rng.random(len(truth)) < 0.3
 y = np.where(moved, (truth + rng.integers(1, 10, len(truth))) % 10, truth)
 
 # %%
-# The temperature is given to the loss in place of a number. ``kl.indexed``
-# says which example is which.
+# The data parameter is passed to the loss as its temperature. ``kl.indexed``
+# numbers the examples.
 
 temperature = kl.DataParameter(len(x))
 model = kl.LikelihoodModel.from_model(
@@ -58,8 +58,8 @@ for ax, i in zip(right.subplots(2, 5).flat, worst[:10], strict=True):
 print(f"wrong among the 100 highest: {moved[worst[:100]].sum()}")
 
 # %%
-# A wrong label does not fit what the model learns from the other examples. Its
-# loss falls if its temperature rises, and then the label has little influence.
-# Most wrong labels get a higher temperature than nearly all right ones. The
-# ten examples with the highest temperature are shown with the labels that
-# they were given. :doc:`/audit` makes a page of such examples for a person.
+# A wrong label contradicts what the model learns from the other examples. A
+# higher temperature reduces its loss, and then the label has little influence.
+# Most wrong labels get a higher temperature than nearly all right ones. The ten
+# examples with the highest temperature are shown with the labels that they were
+# given. :doc:`/audit` describes a page for reviewing such examples.

@@ -2,8 +2,9 @@
 A calibrated classifier from an overconfident one
 =================================================
 
-A network is trained for too long on little data. Its classes are usable, its
-probabilities are not, until a temperature is fitted to validation data.
+A network is trained for too long on a small data set. Its predicted classes are
+usable, but its probabilities are not. Fitting a temperature to validation data
+corrects them.
 """
 
 import keras
@@ -35,8 +36,8 @@ network.compile("adam", "sparse_categorical_crossentropy")
 network.fit(x, y, epochs=60, verbose=0)
 
 # %%
-# The network stays as it is. What is fitted is a temperature, linear in the
-# features of its last hidden layer; the result is a Keras model again.
+# The network does not change. A temperature is fitted that is linear in the
+# features of its last hidden layer. The result is a Keras model again.
 
 scaling = kl.recalibration.LinearFeatureScaling()
 scaling.fit(network, *clouds(1000, seed=2))
@@ -50,8 +51,9 @@ figure = kl.plots.compare_reliability(
 )
 
 # %%
-# Points below the diagonal mean that the network is too sure of itself: of the
-# predictions made with 90 % confidence far fewer than 90 % were right. After
-# recalibration the points lie on the diagonal within their bars. The accuracy
-# does not change, because dividing by a temperature changes no order. The
-# histogram shows the difference: fewer answers are given with 100 %.
+# Points below the diagonal mean that the network is overconfident: of the
+# predictions with 90 % confidence, far fewer than 90 % are right. After
+# recalibration, the points lie on the diagonal within their error bars. The
+# accuracy does not change, because dividing by a temperature does not change
+# the order of the classes. The histogram shows the difference: fewer
+# predictions have a confidence of 100 %.

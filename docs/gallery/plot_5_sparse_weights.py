@@ -2,7 +2,7 @@
 L1 that finds its own strength
 ==============================
 
-Fifty inputs, five of which matter. One prior scale per weight is learned along
+Only five of fifty inputs matter. One prior scale per weight is learned together
 with the weights, in one run and without a validation set.
 """
 
@@ -54,8 +54,9 @@ for name, weights in {"none": plain, "MultiLasso": sparse}.items():
     print(f"{name:10} mean square error {error:.5f}")
 
 # %%
-# On the left the grey bars are the truth. Without regularization the
-# forty-five idle weights (dots) scatter around zero; with ``MultiLasso``
-# (circles) they are switched off, and the five that matter are not shrunk as
-# one common L1 would do. The right panel shows why: each weight has a prior
-# of its own, wide for those that are on, narrow for those that are off.
+# On the left, the grey bars are the true weights. Without regularization, the
+# forty-five irrelevant weights (dots) scatter around zero. With ``MultiLasso``
+# (circles) they are switched off, and the five relevant weights are not shrunk
+# as they would be with a common L1 penalty. The right panel shows why: each
+# weight has its own prior, which is wide for relevant weights and narrow for
+# the others.

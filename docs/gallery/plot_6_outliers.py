@@ -2,8 +2,8 @@
 Outliers by predicted scale
 ===========================
 
-An auto-encoder predicts, besides its reconstruction, how far off that will
-be. Where it expects to be far off, there is an outlier.
+An auto-encoder predicts its reconstruction and the scale of its error. A large
+predicted scale indicates an outlier.
 """
 
 import matplotlib.pyplot as plt
@@ -20,8 +20,8 @@ x = np.concatenate([zeros, strange])
 is_strange = np.arange(len(x)) >= len(zeros)
 
 # %%
-# Among 178 zeros are ten other digits. The detector sees pixels and nothing
-# else; ``contamination`` only sets its threshold.
+# The data are 178 zeros and ten other digits. The detector uses only the
+# pixels, and ``contamination`` only sets the threshold.
 
 detector = kl.outliers.PCAScale(
     contamination=10 / 188, steps=600, random_state=0
@@ -47,7 +47,7 @@ for ax, i in zip(right.subplots(2, 6).flat, worst, strict=True):
 print(f"others among the ten highest: {is_strange[worst[:10]].sum()}")
 
 # %%
-# The zeros have low scales: the linear code reconstructs them, and the scale
-# knows it. Nearly all the other digits lie to the right of the threshold. The
-# twelve images of highest score are on the right, the highest first; a zero
-# among them is one that is written in an unusual way.
+# The zeros have small scales, because the linear auto-encoder reconstructs them
+# well. Nearly all other digits lie to the right of the threshold. The twelve
+# images with the highest scores are on the right, the highest first. A zero
+# among them is written in an unusual way.

@@ -2,8 +2,9 @@
 Which likelihood do I need?
 ===========================
 
-From the kind of target to the likelihood that fits it. The table on the page
-*Which likelihood do I need?* has the losses, heads and parameters of all.
+This chart leads from the kind of target to a suitable likelihood. The table on
+the page *Which likelihood do I need?* lists the loss, head and parameters of
+each.
 """
 
 import matplotlib.pyplot as plt
@@ -16,8 +17,8 @@ chart = {
         "the median matters": "Laplace",
         "tails a little heavier than normal": "Logistic",
         "normal errors and a few large ones": "Huber",
-        "the data shall choose the tails": "RobustRho",
-        "only some quantiles are wanted": "Quantiles",
+        "learn the tails from the data": "RobustRho",
+        "you want certain quantiles": "Quantiles",
         "several answers may be right": "Mixture",
     },
     "a count": {
@@ -29,7 +30,7 @@ chart = {
         "the spread grows with the mean": "Gamma",
         "a long tail: incomes": "LogNormal",
         "a lifetime, the risk changes": "Weibull",
-        "a waiting time, the risk is steady": "Exponential",
+        "a waiting time, constant risk": "Exponential",
         "its logarithm or root is well-behaved": "Transformed",
     },
     "a share": {"strictly between 0 and 1": "Beta"},
@@ -40,14 +41,14 @@ chart = {
         "one of several in an order: grades": "Ordinal",
     },
     "a vector": {
-        "its entries err together": "MultivariateNormal",
+        "its errors are correlated": "MultivariateNormal",
         "and some vectors are wrong": "MultivariateStudentT",
     },
 }
 around = {
-    "not seen\nas it is": {
+    "not fully\nobserved": {
         "known by bounds: survival times": "Censored",
-        "others never entered the data": "Truncated",
+        "values outside are missing": "Truncated",
         "rounded to a grid": "Rounded",
     }
 }
@@ -133,9 +134,9 @@ axes.set(xlim=(-0.1, 10.1), ylim=(end + 0.6, 1.6))
 axes.axis("off")
 
 # %%
-# Follow a line from the left to the right. Names on the right are classes of
-# ``kl.likelihoods``; each has a loss, such as ``kl.losses.NormalLoss``.
+# Follow a line from left to right. The names on the right are classes of
+# ``kl.likelihoods``. Each has a loss, such as ``kl.losses.NormalLoss``.
 #
-# All of them but quantiles are complete likelihoods: where two seem possible,
-# train both and keep the one with the lower loss on held-out data, or let
-# ``kl.compare`` do it.
+# All of them except quantiles are complete likelihoods. If two seem suitable,
+# train both and keep the one with the lower loss on held-out data, or use
+# ``kl.compare``.
