@@ -252,7 +252,7 @@ def test_a_missing_parameter_is_an_error():
         metrics.Sharpness(),
         metrics.NormalCRPS(),
     ):
-        with pytest.raises(ValueError, match="`scale`.*prediction alone"):
+        with pytest.raises(ValueError, match="`scale`.*only a prediction"):
             metric.update_state(y, y)
 
 
@@ -265,7 +265,7 @@ def test_a_missing_parameter_is_an_error():
         (
             "normal",
             lambda: metrics.IntervalCoverage(likelihood="laplace"),
-            "Leave out `likelihood`.*'laplace'",
+            "Omit `likelihood`.*'laplace'",
         ),
         (
             "softmax",
