@@ -149,7 +149,7 @@ def test_adapt_says_what_it_is_for(rng):
         kl.layers.ScaleHead(1, activation="sigmoid").adapt(y)
     inputs = keras.Input((3,))
     plain = kl.LikelihoodModel(inputs, keras.layers.Dense(1)(inputs))
-    with pytest.raises(ValueError, match="ends in a head"):
+    with pytest.raises(ValueError, match="needs a model with a head"):
         plain.adapt(y)
 
 

@@ -207,7 +207,7 @@ def on_torch(process, ports, folder):
         models = train(part(process), PROCESSES)
         made = finish(models, process, folder)
         model, _ = models["data"]
-        with pytest.raises(ValueError, match="train by `fit`"):
+        with pytest.raises(ValueError, match="must train with `fit`"):
             model.train_on_batch(*data()[:2])
         table = kl.data_parameters.FileTable(folder / "table.npy")
         scale = kl.DataParameter(4, table=table)
