@@ -313,7 +313,10 @@ class TestNotFinite:
             "sgd", loss=kl.losses.NormalLoss(scale=scale), jit_compile=JIT
         )
         # Whichever of the two checks comes first.
-        with pytest.raises(ValueError, match="finite rows|loss is NaN"):
+        with pytest.raises(
+            ValueError,
+            match="rows of the data scale must be finite|loss is NaN",
+        ):
             fit(model, x, kl.indexed(y), [scale], shuffle=False)
         state = scale.state()
         assert np.isfinite(state).all()
