@@ -171,7 +171,7 @@ def refuse_workers(model):
 
 
 @contextlib.contextmanager
-def alone():
+def single_process():
     """A context in which one of several JAX processes can save a model.
 
     Keras creates variables to save a model. Under a distribution this would

@@ -67,7 +67,7 @@ def check_about(expected: dict, found: dict, path: str):
     ]
     if differing:
         raise ValueError(
-            f"{path} belongs to another parameter. Expected: "
+            f"{path} does not match this table. Expected: "
             f"{ {n: expected.get(n) for n in differing} }. "
             f"Received: { {n: found.get(n) for n in differing} }"
         )

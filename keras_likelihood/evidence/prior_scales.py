@@ -141,8 +141,8 @@ def _schur(whole, on):
     inside = whole[np.ix_(on, on)]
     jitter = 1e-7 * np.trace(inside) / len(inside)
     inverse = np.linalg.inv(inside + jitter * np.eye(len(inside)))
-    beside = whole[np.ix_(~on, on)]
-    found[~on] -= np.sum((beside @ inverse) * beside, axis=1)
+    cross = whole[np.ix_(~on, on)]
+    found[~on] -= np.sum((cross @ inverse) * cross, axis=1)
     found[on] = 1.0 / np.maximum(np.diagonal(inverse), _SMALLEST)
     return found
 

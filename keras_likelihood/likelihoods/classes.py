@@ -308,14 +308,14 @@ class Ordinal(Parametrized):
     def _nll_of_classes(self):
         """NLL of every class, `(batch, ..., units, classes)`."""
         logits, gaps = self._logits(), self._gaps()
-        none = ops.zeros_like(logits[..., :1])
+        zero = ops.zeros_like(logits[..., :1])
         # P = sigmoid(a) sigmoid(-b) (1 - exp(b - a)) between two cut points.
         width = -ops.log(-ops.expm1(-clip(gaps, 1e-30, math.inf)))
         width = width + ops.zeros_like(logits[..., 1:])
         parts = [
-            [ops.softplus(-logits), none],
-            [none, ops.softplus(logits)],
-            [none, width, none],
+            [ops.softplus(-logits), zero],
+            [zero, ops.softplus(logits)],
+            [zero, width, zero],
         ]
         return sum(ops.concatenate(part, axis=-1) for part in parts)
 
@@ -360,8 +360,8 @@ class Ordinal(Parametrized):
 
     def information(self):
         above = ops.sigmoid(-self._logits())
-        none = ops.zeros_like(above[..., :1])
+        zero = ops.zeros_like(above[..., :1])
         # d nll / d score, per class.
-        slopes = ops.concatenate([above, none], axis=-1)
-        slopes = slopes - ops.concatenate([none, 1 - above], axis=-1)
+        slopes = ops.concatenate([above, zero], axis=-1)
+        slopes = slopes - ops.concatenate([zero, 1 - above], axis=-1)
         return ops.sum(self.class_probabilities() * ops.square(slopes), axis=-1)

@@ -245,9 +245,9 @@ class ZeroInflated(Wrapper, CountLikelihood):
     def information(self):
         """Information of the counts, minus the loss by additional zeros."""
         inner, rest = self.inner, 1 - self._zero
-        none = ops.zeros_like(self.prediction)
+        zero = ops.zeros_like(self.prediction)
         nll, (slope,) = value_and_gradient(
-            lambda mean: self._around(mean).count_nll(none), [inner.prediction]
+            lambda mean: self._around(mean).count_nll(zero), [inner.prediction]
         )
         p = ops.exp(-nll)
         square = ops.square(slope) * p

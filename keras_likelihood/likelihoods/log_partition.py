@@ -77,11 +77,11 @@ def value_and_slope(shape):
     t = position - piece
     row = piece - round(lowest * PIECES) + count_below * (1 - below)
     *lower, below_top, top = lookup(rows, ops.cast(row, "int32"))
-    by_w, value = top, top * t + below_top
+    slope_w, value = top, top * t + below_top
     for coefficient in reversed(lower):
-        by_w = by_w * t + value
+        slope_w = slope_w * t + value
         value = value * t + coefficient
-    return value, PIECES * by_w * ((1 - 2 * below) / gap - below / base)
+    return value, PIECES * slope_w * ((1 - 2 * below) / gap - below / base)
 
 
 def _forward(shape):

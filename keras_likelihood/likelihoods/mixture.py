@@ -91,8 +91,8 @@ class Mixed(Wrapper):
         if len(chosen.shape) < len(drawn.shape):
             # Outcomes are vectors. Their entries share a component.
             chosen, axis = ops.expand_dims(chosen, -1), axis - 1
-        none = ops.zeros_like(drawn)
-        return ops.sum(ops.where(chosen, drawn, none), axis=axis)
+        zero = ops.zeros_like(drawn)
+        return ops.sum(ops.where(chosen, drawn, zero), axis=axis)
 
     def _solve(self, log_p, upper):
         # The quantile lies between the quantiles of the components.

@@ -170,19 +170,19 @@ def _backward(residuals, upstream):
     weight = upstream * ((1 + e) * (1 / (1 + first_form * s)))
     weight_s = weight * s
 
-    def by_x():
+    def gradient_x():
         return weight * z * inverse_scale
 
-    def by_shape():
+    def gradient_shape():
         slope = ops.sign(shape - 2) * e + _second_order(value, h, b_over_a)
         share = 0.5 * (first_form * a - k)
         total = _sum_to(upstream * slope + share * weight_s, shape)
         return inverse_a * total + normalizer_slope * _sum_to(upstream, shape)
 
-    def by_scale():
+    def gradient_scale():
         return _sum_to(upstream - weight_s, inverse_scale) * inverse_scale
 
-    return by_x, by_shape, by_scale
+    return gradient_x, gradient_shape, gradient_scale
 
 
 def _sum_to(x, like):

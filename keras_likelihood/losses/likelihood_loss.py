@@ -165,9 +165,9 @@ class LikelihoodLoss(keras.losses.Loss):
         `rows` maps the names of data parameters to their values for these
         examples. Missing data parameters take their fallback values.
         """
-        prediction, beside = split_output(y_pred)
+        prediction, predicted = split_output(y_pred)
         known = dict(rows or {})
-        for name, source in self.sources(len(beside)).items():
+        for name, source in self.sources(len(predicted)).items():
             given = self._parameters.given[name]
             if source == "fixed":
                 known[name] = given

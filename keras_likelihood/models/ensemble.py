@@ -34,19 +34,19 @@ class MemberOutputs(keras.Layer):
     def call(self, outputs):
         members = [split_output(output) for output in outputs]
         predictions = [prediction for prediction, _ in members]
-        beside = list(zip(*(values for _, values in members), strict=True))
+        parameters = list(zip(*(values for _, values in members), strict=True))
         return (
-            self._pooled(predictions, beside),
-            *(ops.concatenate(v, axis=-1) for v in (predictions, *beside)),
+            self._pooled(predictions, parameters),
+            *(ops.concatenate(v, axis=-1) for v in (predictions, *parameters)),
         )
 
-    def _pooled(self, predictions, beside):
+    def _pooled(self, predictions, parameters):
         if not hasattr(self.likelihood, "pooled_prediction"):
             return sum(predictions) / len(predictions)
-        names = names_in_output(self.likelihood, (), len(beside))
+        names = names_in_output(self.likelihood, (), len(parameters))
         values = {
             name: ops.stack(value, axis=-2)
-            for name, value in zip(names, beside, strict=True)
+            for name, value in zip(names, parameters, strict=True)
         }
         logits = ops.stack(predictions, axis=-2)
         return self.likelihood(logits, **values).pooled_prediction(axis=-2)
@@ -56,8 +56,8 @@ class MemberOutputs(keras.Layer):
         mask = previous_mask[0]
         if mask is not None:
             mask, _ = split_output(mask)
-        _, beside = split_output(inputs[0])
-        return (mask, None, *(None for _ in beside))
+        _, parameters = split_output(inputs[0])
+        return (mask, None, *(None for _ in parameters))
 
     def get_config(self):
         name = self.likelihood and self.likelihood.name()

@@ -11,7 +11,11 @@ from keras import ops
 from keras_likelihood.backend.gradients import value_gradient_and_others
 from keras_likelihood.backend.kept_values import forget_gradients
 from keras_likelihood.backend.private import UNTRACKED
-from keras_likelihood.backend.processes import alone, replicas_that_add, summed
+from keras_likelihood.backend.processes import (
+    replicas_that_add,
+    single_process,
+    summed,
+)
 from keras_likelihood.backend.whole_files import replacing
 from keras_likelihood.data_parameters.indexed import split_index
 from keras_likelihood.losses.batch import Batch
@@ -135,12 +139,12 @@ class LikelihoodStep(keras.Model):
                 "contain the learned parameters of the loss. "
                 f"Received: {os.fspath(filepath)!r}"
             )
-        with alone(), _whole_file(filepath, **kwargs) as target:
+        with single_process(), _whole_file(filepath, **kwargs) as target:
             return super().save(target, *args, **kwargs)
 
     def save_weights(self, filepath, *args, **kwargs):
         """As `keras.Model.save_weights`, but replaces the file atomically."""
-        with alone(), _whole_file(filepath, **kwargs) as target:
+        with single_process(), _whole_file(filepath, **kwargs) as target:
             return super().save_weights(target, *args, **kwargs)
 
     def summary(self, *args, **kwargs):

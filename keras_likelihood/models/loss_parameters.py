@@ -92,7 +92,7 @@ class LossParameters(keras.Layer):
             text = f"{value:.4g}" if value.ndim == 0 else f"shape {value.shape}"
             lines.append(f"{name}: {text}, learned by the loss")
         return lines + [
-            f"{name}: one per example, for {parameter.num_examples} examples"
+            f"{name}: one for each of {parameter.num_examples} examples"
             for name, parameter in self._current.data_parameters.items()
         ]
 

@@ -249,7 +249,9 @@ class TestPyDataset:
         ],
     )
     def test_refuses_other_orders(self, kind, named):
-        with pytest.raises(ValueError, match=f"same in every epoch.*{named}"):
+        with pytest.raises(
+            ValueError, match=f"same batches in every epoch.*{named}"
+        ):
             kl.indexed(kind(self.y))
 
     def test_notices_an_order_that_changes_unseen(self):

@@ -259,7 +259,7 @@ def test_a_missing_parameter_is_an_error():
 @pytest.mark.parametrize(
     "loss, metric, message",
     [
-        ("normal", metrics.BrierScore, "for classes.*normal"),
+        ("normal", metrics.BrierScore, "likelihood of classes.*normal"),
         ("laplace", metrics.NormalCRPS, "laplace.*Received"),
         ("softmax", metrics.Sharpness, "temperature.*Received: 'scale'"),
         (
