@@ -119,8 +119,8 @@ class FisherInformation:
         total, batches = self._arguments(rows)
         sides = keras.tree.flatten(batches)[0].shape[:2]
         share = max(1.0 / (self._count + 1), 1.0 / _MEMORY)
-        # The curvature is proportional to 1 / noise^2. Without this factor,
-        # averages over steps do not depend on the noise of earlier steps.
+        # The curvature is proportional to 1 / noise^2. Removing this factor
+        # makes averages over steps independent of earlier noise.
         factor = self._noise() ** 2 / math.prod(sides)
         for i, pair in enumerate(self._sums(total, batches)):
             left, right = (

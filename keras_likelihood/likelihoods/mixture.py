@@ -77,7 +77,7 @@ class Mixed(Wrapper):
     def sample(self, count=None, seed=None):
         axis = self.mixed_axis
         drawn = self.inner.sample(count, seed)
-        # Each component gets its own seed.
+        # The choice of the component needs another seed.
         other = seed + 1 if isinstance(seed, int) else seed
         uniform = self._uniform(count, other)
         # Each component owns a part of (0, 1), as long as its weight.

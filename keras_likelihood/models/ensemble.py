@@ -22,8 +22,7 @@ from keras_likelihood.models.likelihood_model import LikelihoodModel
 class MemberOutputs(keras.Layer):
     """Joins the outputs of the members to the output of an `Ensemble`.
 
-    If the likelihood has classes, the logits of the mean probabilities are used
-    instead of the mean prediction.
+    For softmax and Bernoulli the mean is over probabilities, not over logits.
     """
 
     def __init__(self, likelihood=None, **kwargs):
