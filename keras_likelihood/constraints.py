@@ -26,7 +26,7 @@ class Constraint(FromArguments):
     high: float = math.inf
 
     def __call__(self, x):
-        """Maps unconstrained `x` into the domain; same shape and dtype."""
+        """Maps unconstrained `x` to the domain, in the same shape and dtype."""
         raise NotImplementedError
 
     def inverse(self, y):
@@ -39,8 +39,8 @@ class Constraint(FromArguments):
             y = np.asarray(y, dtype="float64")
             if not (np.all(y > self.low) and np.all(y < self.high)):
                 raise ValueError(
-                    f"{self!r} reaches values strictly between {self.low} and "
-                    f"{self.high}. Received: {y}"
+                    f"Values of {self!r} must be strictly between {self.low} "
+                    f"and {self.high}. Received: {y}"
                 )
             return self._inverse(y, np)
         return self._inverse(y, ops)
@@ -68,13 +68,13 @@ def _not_negative(value, name):
 
 
 def _softplus_inverse(y, xp):
-    # log(exp(y) - 1), in a form that is exact for tiny and for large y.
+    # log(exp(y) - 1), in a form that is accurate for tiny and for large y.
     return y + xp.log(-xp.expm1(-y))
 
 
 @serializable
 class Identity(Constraint):
-    """The identity, for a parameter that may be any number."""
+    """The identity, for unconstrained parameters."""
 
     low = -math.inf
 
@@ -105,7 +105,7 @@ class Softplus(Constraint):
     """`ln(1 + e^x) + floor`, onto (floor, inf).
 
     Args:
-        floor: smallest value approached, `>= 0`. Defaults to 0.
+        floor: lower bound of the values, `>= 0`. Defaults to 0.
     """
 
     def __init__(self, floor: float = 0.0):
@@ -122,8 +122,8 @@ class Softplus(Constraint):
 class ShiftedSoftplus(Constraint):
     """`(ln(1 + e^x) + s) / (ln 2 + s)`, which is 1 at x = 0.
 
-    It grows linearly for large x. For small x it approaches `s / (ln 2 + s)`
-    and not zero. So the gradient stays useful for very large and very small
+    It grows linearly for large x and approaches `s / (ln 2 + s)` instead of
+    zero for small x. So gradients stay useful for very large and very small
     values.
 
     Args:
@@ -169,17 +169,18 @@ class AffineSigmoid(Constraint):
 
 @serializable
 class Increasing(Constraint):
-    """Rows that increase: each entry is the one before plus a softplus.
+    """Increasing rows: each entry is the previous one plus a softplus.
 
         y_0 = x_0,    y_k = y_(k-1) + ln(1 + e^x_k)
 
-    Unlike the other constraints it works along the last axis.
+    Unlike the other constraints, it is not elementwise: rows are on the last
+    axis.
     """
 
     low = -math.inf
 
     def __call__(self, x):
-        # On PyTorch `ops.cumsum` turns float64 into float32.
+        # On PyTorch `ops.cumsum` casts float64 to float32.
         first, *others = ops.unstack(x, axis=-1)
         rows = [first]
         for other in others:
@@ -192,7 +193,7 @@ class Increasing(Constraint):
 
 
 def get(identifier) -> Constraint:
-    """Returns a constraint from an instance, a class, a name or a config.
+    """Returns a constraint, given an instance, a class, a name or a config.
 
     >>> get("shifted_softplus")
     ShiftedSoftplus(offset=0.01)

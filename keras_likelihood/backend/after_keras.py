@@ -1,10 +1,9 @@
 """Imports the core of the package as soon as Keras is imported.
 
-Importing Keras and its backend takes seconds, so `import keras_likelihood`
-does not do it: `keras-likelihood --help` answers at once. Yet
-`keras.saving.load_model` must know the classes of this package, even if
-nothing of it was used before. So the core is imported right after Keras, or
-at once if Keras is there already.
+Importing Keras and its backend takes seconds. `import keras_likelihood` avoids
+it, so `keras-likelihood --help` is fast. But `keras.saving.load_model` must
+know the classes of this package, even if they have not been used before. So the
+core is imported right after Keras, or now if Keras is already imported.
 """
 
 import importlib
@@ -26,13 +25,13 @@ CORE = (
 
 
 def import_core() -> None:
-    """Imports the subpackages whose classes may be in a saved model."""
+    """Imports the subpackages with classes that saved models may contain."""
     for name in CORE:
         importlib.import_module(f"keras_likelihood.{name}")
 
 
 def import_core_after_keras() -> None:
-    """Calls `import_core` now, or once Keras or a part of the core is there."""
+    """Calls `import_core` as soon as Keras or a part of it is imported."""
     if "keras" in sys.modules:
         import_core()
     else:
@@ -40,7 +39,7 @@ def import_core_after_keras() -> None:
 
 
 class _Finder(importlib.abc.MetaPathFinder):
-    """Finds modules where they are; the first one brings the core along."""
+    """Finds modules as usual, and imports the core after the first one."""
 
     _names = {"keras", *(f"keras_likelihood.{name}" for name in CORE)}
 

@@ -1,4 +1,4 @@
-"""The columns of a table: what kind each is, and its cells as numbers."""
+"""Kinds of the columns of a table, and conversion of cells to numbers."""
 
 import collections
 import dataclasses
@@ -11,20 +11,20 @@ import numpy as np
 
 MOST_COLUMNS = 10_000
 MOST_LEVELS = 250
-"""Categories beyond the most frequent ones count as unseen."""
+"""Maximum number of categories. Less frequent ones are treated as unseen."""
 _LARGEST = 1e37
-"""Numbers are cut here, because Keras computes in float32."""
+"""Numbers are clipped here, because Keras computes in float32."""
 _MISSING = {"", "na", "n/a", "#n/a", "nan", "null", "none", "-", "?"}
 _MISSING |= {"<na>", "nat"}  # as pandas writes it
 _ENOUGH = 0.95
-"""Share of readable cells from which a column holds numbers or dates."""
+"""Minimum fraction of readable cells in a column of numbers or dates."""
 _DAY_FIRST = re.compile(r"\s*(\d{1,2})\.(\d{1,2})\.(\d{4})\b")
 _FIRST = 1000
-"""Dates must be among the first texts, because reading texts is slow."""
+"""Number of texts that are tested for dates, because parsing is slow."""
 
 
 def kind_of(cells: np.ndarray) -> str:
-    """What a column holds: `"number"`, `"date"`, `"text"` or `"nothing"`."""
+    """Kind of a column: `"number"`, `"date"`, `"text"` or `"nothing"`."""
     if cells.dtype.kind == "M":
         return "nothing" if np.isnat(cells).all() else "date"
     held = has_value(cells)
@@ -42,19 +42,19 @@ def kind_of(cells: np.ndarray) -> str:
 
 
 def is_missing(cell: str) -> bool:
-    """Whether a text says that there is no value."""
+    """Whether a text means a missing value."""
     return cell.strip().lower() in _MISSING
 
 
 def has_value(cells: np.ndarray) -> np.ndarray:
-    """Which cells have a value, bool `(n,)`."""
+    """Mask `(n,)` of the cells that have a value."""
     if cells.dtype.kind in "biuf":
         return ~np.isnan(cells)
     return np.array([text is not None for text in as_texts(cells)], bool)
 
 
 def as_words(cells) -> list[str]:
-    """Cells as texts, whole numbers without decimals."""
+    """Cells as texts, with whole numbers without decimals."""
     words = []
     for cell in np.asarray(cells).tolist():
         if isinstance(cell, float) and cell.is_integer():
@@ -64,12 +64,12 @@ def as_words(cells) -> list[str]:
 
 
 def as_texts(cells) -> list[str | None]:
-    """Cells as texts, as `as_words`, but `None` where missing."""
+    """As `as_words`, but `None` for missing cells."""
     return [None if is_missing(word) else word for word in as_words(cells)]
 
 
 def as_numbers(cells) -> np.ndarray:
-    """Cells as float64; NaN where a cell is not a number."""
+    """Cells as float64, NaN for cells that are not numbers."""
     try:
         return np.asarray(cells, "float64")
     except (TypeError, ValueError):
@@ -77,7 +77,7 @@ def as_numbers(cells) -> np.ndarray:
 
 
 def as_number(cell) -> float:
-    """A cell as a number; NaN if it is not one."""
+    """A cell as a number, or NaN."""
     try:
         return float(cell)
     except (TypeError, ValueError):
@@ -85,10 +85,10 @@ def as_number(cell) -> float:
 
 
 def refuse_nan(values: np.ndarray, name: str) -> None:
-    """Raises an error if rows `(n, ...)` have NaN."""
+    """Raises an error if rows `(n, ...)` have NaN or infinite values."""
     if values.dtype.kind != "f":
         return
-    # Minimum and maximum are enough, and need no mask.
+    # Minimum and maximum suffice and avoid a mask.
     ends = values.min(initial=0), values.max(initial=0)
     if not np.isfinite(ends).all():
         bad = ~np.isfinite(values.reshape(len(values), -1)).all(axis=1)
@@ -99,10 +99,10 @@ def refuse_nan(values: np.ndarray, name: str) -> None:
 
 
 def as_days(cells) -> np.ndarray:
-    """Cells as days since 1970, `1.2.2024` in February; NaN without a date."""
+    """Cells as days since 1970, with the day first in `1.2.2024`, or NaN."""
     cells = np.asarray(cells)
     if cells.dtype.kind == "M":
-        # Numbers of nanoseconds since 1970.
+        # Nanoseconds since 1970.
         days = cells.astype("datetime64[ns]").astype("float64") / 86_400e9
         return np.where(np.isnat(cells), np.nan, days)
     texts = as_texts(cells)
@@ -121,7 +121,7 @@ def _dates(texts):
     except ModuleNotFoundError:
         return days
     with warnings.catch_warnings():
-        # The first text decides the format, or none does.
+        # pandas warns if it cannot infer one format from the first text.
         warnings.simplefilter("ignore")
         found = pandas.to_datetime(
             pandas.Series(np.array(texts, object)[unread], dtype=object),
@@ -147,11 +147,11 @@ def _iso_days(text):
 
 @dataclasses.dataclass
 class Column:
-    """How one column of a table is read.
+    """Encoding of one column of a table.
 
-    `kind` is "number", "date" (read as days since 1970), "category", or
-    "ignored": constant, empty, or a text that differs in nearly every row. The
-    code of the first of the `levels` is 1, and 0 is for all others.
+    `kind` is "number", "date" (encoded as days since 1970), "category", or
+    "ignored": constant, empty, or texts that differ in nearly every row. The
+    codes of `levels` are 1, 2, ..., and 0 is the code of unseen levels.
     """
 
     name: str
@@ -163,7 +163,7 @@ class Column:
         return self.kind in ("number", "date")
 
     def encode(self, cells: np.ndarray) -> np.ndarray:
-        """Cells as float64 `(n,)`: numbers or codes; NaN where missing."""
+        """Cells as float64 `(n,)`: numbers or codes, NaN if missing."""
         if self.kind == "ignored":
             return np.zeros(len(cells))
         if self.kind == "category":
@@ -178,7 +178,7 @@ class Column:
 
 
 def learn_column(name: str, cells: np.ndarray) -> Column:
-    """Finds out of which kind a column is."""
+    """Infers the encoding of a column."""
     kind = kind_of(cells)
     if kind in ("number", "date"):
         column = Column(name, kind)

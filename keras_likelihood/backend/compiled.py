@@ -1,22 +1,21 @@
-"""Functions handed to a backend: compiled, or called on the host in a step."""
+"""Compiled functions, and host callbacks in compiled steps."""
 
 import keras
 import numpy as np
 
 
 def compiled(function):
-    """`function` of tensors alone, compiled once per shape of its arguments.
+    """Compiles a function of tensors, once per shape of its arguments.
 
-    Eager JAX compiles a loop anew whenever its body is a new closure, and
-    eager TensorFlow runs a loop one small operation after the other. Inside
-    this function a loop is compiled with the rest, and found again. PyTorch
-    runs a loop as it is.
+    Eager JAX compiles a loop again whenever its body is a new closure, and
+    eager TensorFlow runs a loop as many small operations. Inside a compiled
+    function the loop is compiled once. PyTorch runs the function as it is.
     """
     if keras.backend.backend() == "tensorflow":
         import tensorflow as tf
 
-        # The loops are written for graphs; there is nothing to convert. They
-        # keep the shapes of their tensors, so each shape is traced apart.
+        # The loops need no conversion by autograph. They fix the shapes of
+        # their tensors, so each shape is traced separately.
         return tf.function(function, autograph=False)
     if keras.backend.backend() == "jax":
         import jax
@@ -26,7 +25,7 @@ def compiled(function):
 
 
 def is_known(tensor):
-    """Whether a tensor has values now: it is not part of a compiled step."""
+    """Whether a tensor has values, that is, is not being traced."""
     if isinstance(tensor, keras.KerasTensor):
         return False
     if keras.backend.backend() == "tensorflow":
@@ -41,10 +40,10 @@ def is_known(tensor):
 def call_host(function, arguments: list, *, shape: tuple, dtype: str):
     """Runs `function` on the host, once per step and in program order.
 
-    It maps NumPy arrays to one array of the given static shape, in which an
-    axis may be `None` on TensorFlow. There the step must not be compiled by
-    XLA, which cannot leave the device. On JAX a call waits only for what it
-    gets as arguments.
+    `function` maps NumPy arrays to one array of the given static shape, in
+    which an axis may be `None` on TensorFlow. On TensorFlow the step must not
+    be compiled by XLA, which does not support host calls. On JAX a call is
+    only ordered by its arguments.
     """
     if keras.backend.backend() == "torch":
         result = function(*(a.detach().cpu().numpy() for a in arguments))

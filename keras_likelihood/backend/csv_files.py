@@ -1,4 +1,4 @@
-"""Files of the kind .csv as people have them, read as columns or numbers."""
+"""Reads and writes .csv files of various dialects."""
 
 import codecs
 import csv
@@ -13,14 +13,14 @@ from keras_likelihood.backend.columns import as_numbers, has_value, is_missing
 from keras_likelihood.backend.whole_files import replacing
 
 PART_ROWS, _PART_CELLS = 2**16, 2**23
-"""Files are read in parts of at most so many rows and cells."""
+"""Maximum numbers of rows and cells per part."""
 INDEX = ("", "index", "Unnamed: 0")
-"""Names under which pandas saves the index of a table."""
+"""Names of the column in which pandas saves the index."""
 _DECIMAL_COMMA = re.compile(r"\s*[-+]?[\d.]*,\d+\s*")
 
 
 class CsvFile:
-    """A .csv file in UTF-8 or Latin-1, with or without names of columns."""
+    """A .csv file in UTF-8 or Latin-1, with or without a header."""
 
     def __init__(self, path):
         self._path = path
@@ -29,13 +29,16 @@ class CsvFile:
         head = list(itertools.islice(self._lines(), 100))
         self._has_names = bool(head) and _has_names(head)
         if len(head) <= self._has_names:
-            raise ValueError(f"{path}: the file holds no rows")
+            raise ValueError(f"{path}: the file contains no rows")
         self._names = [f"column {i}" for i in range(len(head[0]))]
         if self._has_names:
             self._names = [cell.strip("# ") for cell in head[0]]
 
     def pieces(self) -> Iterator[tuple[list[str], list[np.ndarray]]]:
-        """Names and cells, part by part: numbers if all cells are, or mixed."""
+        """Yields the names and the cells of each part.
+
+        Columns are float64 if all cells are numbers, otherwise objects.
+        """
         lines = self._lines()
         if self._has_names:
             next(lines)
@@ -45,7 +48,7 @@ class CsvFile:
             for at, row in enumerate(rows, start=begin):
                 if len(row) != width:
                     raise ValueError(
-                        f"{self._path}: every row must hold {width} cells. "
+                        f"{self._path}: every row must have {width} cells. "
                         f"Received in row {at}: {len(row)}"
                     )
             begin += len(rows)
@@ -71,13 +74,13 @@ class CsvFile:
         is_text = np.isnan(numbers)
         if not has_value(cells[is_text]).any():
             return numbers
-        # A category may be a number, too.
+        # Categories may be numbers.
         return np.where(is_text, cells, numbers)
 
     def write(self, path, target: str, changes: dict, keep) -> None:
-        """Writes the rows of `keep` again.
+        """Writes a copy with the rows of the mask `keep`.
 
-        `changes` has new cells of the column `target`, by row.
+        `changes` maps row numbers to new cells of the column `target`.
         """
         lines = self._lines()
         place = self._names.index(target)
@@ -97,7 +100,7 @@ class CsvFile:
             for block in iter(lambda: file.read(2**24), b""):
                 if re.search(rb"[\x00-\x08\x0e-\x1f]", block):
                     raise ValueError(
-                        f"{self._path}: the file is not a .csv of plain text. "
+                        f"{self._path}: the file must be plain text. "
                         "Received: bytes that are not text"
                     )
                 try:
@@ -129,7 +132,7 @@ class CsvFile:
 
 
 def write_csv(path, columns: dict) -> None:
-    """Writes a table of columns by name, whole or not at all."""
+    """Writes a table, given as columns by name, atomically."""
     with replacing(path) as temporary:
         with open(temporary, "w", newline="", encoding="utf-8") as file:
             writer = csv.writer(file)
@@ -138,11 +141,11 @@ def write_csv(path, columns: dict) -> None:
 
 
 def _has_names(head):
-    """Whether the first row has names, and not the first values.
+    """Whether the first row is a header.
 
-    Names begin with `#`, are no numbers, count the columns from 0 as pandas
-    does, or stand above numbers. Otherwise they are new texts beside different
-    whole numbers, such as years.
+    A header starts with `#`, has no numbers, numbers the columns from 0 as
+    pandas does, or has a text above a column of numbers. It may also mix texts
+    that do not occur below with distinct whole numbers, such as years.
     """
     first, *rows = head
     numbers = [cell for cell in first if _is_number(cell)]
@@ -166,7 +169,7 @@ def _has_names(head):
 
 
 def _with_point(cell):
-    """A number with a decimal comma as one with a point."""
+    """Replaces a decimal comma by a point."""
     if _DECIMAL_COMMA.fullmatch(cell):
         return cell.replace(".", "").replace(",", ".")
     return cell

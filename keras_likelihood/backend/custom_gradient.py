@@ -1,4 +1,4 @@
-"""Functions with a gradient of their own, on each backend."""
+"""Functions with custom gradients, on each backend."""
 
 import keras
 from keras import ops
@@ -7,14 +7,14 @@ from keras import ops
 def with_gradient(forward, backward):
     """A function of tensors with a hand-written first derivative.
 
-    Forward and backward share intermediate results, which automatic
-    differentiation op by op does not. The gradient itself cannot be
-    differentiated: PyTorch and TensorFlow raise when asked to.
+    Forward and backward share intermediate results, unlike in automatic
+    differentiation. The gradient cannot be differentiated again: PyTorch and
+    TensorFlow raise an error.
 
     `forward` maps the inputs to `(output, residuals)`, and `backward` maps
     `(residuals, upstream)` to a tuple of functions without arguments, which
-    return the gradients by each input. Only those that are wanted are called,
-    where the backend knows which.
+    return the gradients with respect to each input. PyTorch only calls those
+    that it needs.
     """
     builders = {"tensorflow": _tensorflow, "jax": _jax, "torch": _torch}
     return builders[keras.backend.backend()](forward, backward)
@@ -28,8 +28,8 @@ def _tensorflow(forward, backward):
         output, residuals = forward(*inputs)
 
         def gradient(upstream):
-            # The tape holds the residuals as constants. A second derivative
-            # would be wrong without a warning.
+            # The tape treats the residuals as constants, so a second
+            # derivative would be silently wrong.
             return [
                 tf.raw_ops.PreventGradient(
                     input=part(), message="The gradient is of first order only."
@@ -80,10 +80,10 @@ def _torch(forward, backward):
 
 
 def scale_step(weight, multiplier: float):
-    """`multiplier * weight`, with the gradient of `weight` left as it is.
+    """`multiplier * weight`, with the gradient of `weight` itself.
 
-    With any optimizer, such as SGD or Adam, the product then moves by
-    `multiplier` times the usual step.
+    With any optimizer, such as SGD or Adam, a step of the product is then
+    `multiplier` times as large.
     """
     if multiplier == 1.0:
         return weight
@@ -100,6 +100,6 @@ def clip_gradient(x, norm: float):
         length = ops.sqrt(ops.sum(ops.square(gradient)))
         return (lambda: gradient * (norm / ops.maximum(length, norm)),)
 
-    # TensorFlow takes a tensor here, and no variable.
+    # TensorFlow needs a tensor here, not a variable.
     x = ops.convert_to_tensor(x) + 0
     return with_gradient(lambda x: (x, ()), clipped)(x)

@@ -1,4 +1,4 @@
-"""Packages that only some parts need, and the extra that installs each."""
+"""Optional packages, and the extras that install them."""
 
 import contextlib
 
@@ -13,7 +13,7 @@ EXTRAS = {
 
 
 def how_to_install(error: ModuleNotFoundError) -> str | None:
-    """Says which extra brings the module that is missing, or `None`."""
+    """Install command for a missing optional module, or `None`."""
     module = (error.name or "").partition(".")[0]
     if module not in EXTRAS:
         return None
@@ -25,7 +25,7 @@ def how_to_install(error: ModuleNotFoundError) -> str | None:
 
 @contextlib.contextmanager
 def extras_for(user: str):
-    """A context of imports that says which extra `user` lacks."""
+    """A context for imports, whose errors name the extra that `user` needs."""
     try:
         yield
     except ModuleNotFoundError as error:
@@ -62,5 +62,5 @@ def open_parquet(path):
             f"{path}: the file is not a .parquet ({error})"
         ) from error
     if not file.metadata.num_rows:
-        raise ValueError(f"{path}: the file holds no rows")
+        raise ValueError(f"{path}: the file contains no rows")
     return file

@@ -1,4 +1,4 @@
-"""Derivatives of functions, on each backend, and sums over gradients."""
+"""Gradients of functions, and sums over gradients, on each backend."""
 
 import concurrent.futures
 
@@ -10,16 +10,16 @@ from keras_likelihood.backend.compiled import compiled
 
 
 def value_and_gradient(function, inputs: list) -> tuple:
-    """A function of tensors, and the derivatives of its sum by the inputs.
+    """The value of a function, and the gradient of its sum for each input.
 
-    The value can still be differentiated by everything else that `function`
-    depends on. The derivatives, a list like `inputs`, are constants.
+    The value is still differentiable with respect to everything else that
+    `function` depends on. The gradients, a list like `inputs`, are constants.
     """
     return value_gradient_and_others(lambda *x: (function(*x), {}), inputs)[:2]
 
 
 def value_gradient_and_others(function, inputs: list) -> tuple:
-    """As `value_and_gradient`, for a function that returns a dict as well."""
+    """As `value_and_gradient`, for a function that also returns a dict."""
     if not inputs:
         value, others = function()
         return value, [], others
@@ -33,11 +33,11 @@ def _tensorflow(function, inputs):
     with tf.GradientTape(watch_accessed_variables=False) as tape:
         tape.watch(inputs)
         value, others = function(*inputs)
-    by_inputs = tape.gradient(
+    gradients = tape.gradient(
         value, inputs, unconnected_gradients=tf.UnconnectedGradients.ZERO
     )
-    # The gradient of an embedding has only the rows that were read.
-    return value, [tf.convert_to_tensor(g) for g in by_inputs], others
+    # The gradient of an embedding is sparse.
+    return value, [tf.convert_to_tensor(g) for g in gradients], others
 
 
 def _jax(function, inputs):
@@ -47,12 +47,12 @@ def _jax(function, inputs):
         value, others = function(*inputs)
         return value.sum(), (value, others)
 
-    by_inputs, (value, others) = jax.grad(
+    gradients, (value, others) = jax.grad(
         total, argnums=tuple(range(len(inputs))), has_aux=True
     )(*inputs)
-    # The step itself is differentiated. Without `stop_gradient` the
-    # derivatives would reach the table.
-    return value, [jax.lax.stop_gradient(g) for g in by_inputs], others
+    # The training step is differentiated too. Without `stop_gradient` its
+    # gradient would include the update of the table.
+    return value, [jax.lax.stop_gradient(g) for g in gradients], others
 
 
 def _torch(function, inputs):
@@ -61,34 +61,34 @@ def _torch(function, inputs):
     with torch.enable_grad():
         leaves = [x.detach().requires_grad_() for x in inputs]
         value, others = function(*leaves)
-        # The graph is needed again when the model is trained.
-        by_inputs = torch.autograd.grad(
+        # The gradient of the model needs the graph again.
+        gradients = torch.autograd.grad(
             value.sum(), leaves, retain_graph=True, materialize_grads=True
         )
-    return value, list(by_inputs), others
+    return value, list(gradients), others
 
 
 class GradientFold:
     """Compiles a sum over the gradients of a scalar function.
 
     `function` maps a nest of tensors to a scalar. It reads the variables of
-    `model` and may draw from `seed`, and nothing that it assigns is kept.
-    `fold` maps `(total, gradients, values)` by the `weights` to the next
-    total.
+    `model` and may draw from `seed`; its assignments are discarded. `fold` maps
+    `(total, gradients, values)`, with gradients and values of the `weights`, to
+    the next total.
     """
 
     def __init__(self, function, model, weights: list, seed, fold):
         self._function, self._fold = function, fold
         self._weights, self._seed = weights, seed
         known = {id(w) for w in weights}
-        # What a loss learns is not among `model.variables`.
+        # `model.variables` does not include the losses' parameters.
         held = [*model.trainable_variables, *model.non_trainable_variables]
         self._state = [v for v in held if id(v) not in known]
         self._programs: dict = {}
         self._run = compiled(self._fold_batches)
 
     def __call__(self, total, batches):
-        """The last total, for batches `(count, ...)`."""
+        """The total over batches `(count, ...)`."""
         begun = self._programs.get(_shapes(batches))
         run = begun.result() if begun is not None else self._run
         total, draws = run(*self._arguments(total, batches))
@@ -96,9 +96,9 @@ class GradientFold:
         return total
 
     def prepare(self, total, batches):
-        """Begins to compile for arguments of these shapes, in a thread.
+        """Starts to compile for arguments of these shapes, in a thread.
 
-        Only JAX compiles ahead. Keras' layers are traced in this thread.
+        Only JAX compiles ahead. Keras layers are traced in the current thread.
         """
         if keras.backend.backend() != "jax":
             return
@@ -111,7 +111,7 @@ class GradientFold:
         pool.shutdown(wait=False)
 
     def _arguments(self, total, batches):
-        # An operation on each variable would take longer than the call.
+        # Operations on each variable would take longer than the call.
         held = self._seed.state, *self._weights, *self._state
         return total, [ops.convert_to_tensor(v) for v in held], batches
 
@@ -145,7 +145,7 @@ class GradientFold:
 
 
 def zeros(shape):
-    """A total to begin with. JAX compiles `ops.zeros` for each shape."""
+    """Initial total. JAX would compile `ops.zeros` for each shape."""
     return ops.convert_to_tensor(np.zeros(shape, "float32"))
 
 

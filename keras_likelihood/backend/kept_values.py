@@ -1,4 +1,4 @@
-"""The values of a model that trains: after an error, and in other threads."""
+"""Access to a model's values after an error and from other threads."""
 
 import concurrent.futures
 import contextlib
@@ -13,7 +13,7 @@ from keras_likelihood.backend.private import has_values, say_has_values
 def keeping_values(model):
     """A context that restores the values of a model after an error.
 
-    JAX takes them out of the variables, which an error would leave empty.
+    On JAX Keras moves them out of the variables during training.
     """
     if keras.backend.backend() != "jax":
         yield
@@ -34,22 +34,21 @@ def keeping_values(model):
 
 
 def forget_gradients(variables):
-    """Clears what PyTorch keeps of the last gradient of `variables`."""
+    """Clears the PyTorch gradients of `variables`."""
     if keras.backend.backend() == "torch":
         for variable in variables:
             variable.value.grad = None
 
 
 _GATE = threading.Lock()
-"""Held while a training begins or ends, and by readers outside of it."""
+"""Held while a training starts or ends, and by readers between trainings."""
 
 
 class BetweenSteps:
-    """Runs functions while no step of a training runs.
+    """Runs functions while no training step runs.
 
-    On JAX a step takes over the arrays of the model, so that another thread
-    finds none. The thread that trains then calls the functions of others
-    between two steps.
+    On JAX a step donates the arrays of the model, so other threads cannot read
+    them. The training thread calls their functions between two steps.
     """
 
     def __init__(self):
@@ -57,7 +56,7 @@ class BetweenSteps:
         self._requests = []
 
     def begin(self):
-        """Says that this thread trains, until `end`."""
+        """Marks this thread as the training thread, until `end`."""
         with _GATE:
             self.thread = threading.get_ident()
 
@@ -67,7 +66,7 @@ class BetweenSteps:
         self.answer()
 
     def run(self, function):
-        """The result of `function`, which waits for a step of JAX to end."""
+        """The result of `function`, after the current JAX step."""
         is_own = self.thread == threading.get_ident()
         if keras.backend.backend() != "jax" or is_own:
             return function()
@@ -79,7 +78,7 @@ class BetweenSteps:
         return future.result()
 
     def answer(self):
-        """Runs what other threads asked for; called between two steps."""
+        """Runs the functions of other threads; called between two steps."""
         while self._requests:
             function, future = self._requests.pop()
             try:

@@ -5,11 +5,11 @@ from keras import ops
 
 
 def clip(x, low, high):
-    """`x` held between two numbers or two tensors; same dtype.
+    """`x` clipped to two numbers or two tensors, in the same dtype.
 
-    On PyTorch `ops.clip` turns numbers into float32 tensors. This is several
+    On PyTorch `ops.clip` converts numbers to float32 tensors. This is several
     times slower, and bounds beyond the range of float32 become 0 or infinity.
-    `ops.minimum` and `ops.maximum` there turn float64 into float32.
+    `ops.minimum` and `ops.maximum` cast float64 to float32 there.
     """
     if keras.backend.backend() == "torch":
         return x.clamp(low, high)
@@ -33,7 +33,7 @@ def bessel(order: int, x):
 
 
 def trigonometric(name: str, x):
-    """`sin(x)` or another. On JAX `ops.sin` turns float64 into float32."""
+    """`sin(x)` or another; on JAX `ops.sin` casts float64 to float32."""
     if keras.backend.backend() != "jax":
         return getattr(ops, name)(x)
     import jax
@@ -42,12 +42,12 @@ def trigonometric(name: str, x):
 
 
 def sums_of_equal(values: list, index) -> list:
-    """For each entry `(batch, ...)`, its sum over entries of equal index."""
+    """For each entry `(batch, ...)`, the sum over entries of equal index."""
     ordered = ops.sort(index)
     if keras.backend.backend() == "jax":
         import jax.numpy as jnp
 
-        # The default method is a loop, and a GPU waits for each round of it.
+        # The default method is a loop, which is slow on a GPU.
         place = jnp.searchsorted(ordered, index, method="sort")
     else:
         place = ops.cast(ops.searchsorted(ordered, index), "int32")
@@ -63,8 +63,8 @@ def sums_of_equal(values: list, index) -> list:
 def lookup(rows, index):
     """The columns of an array `(count, width)` at the given row numbers.
 
-    `ops.take` corrects negative and too large indices in several passes, which
-    takes longer than the reading itself.
+    `ops.take` handles negative and too large indices in several passes, which
+    take longer than the lookup.
     """
     if keras.backend.backend() == "tensorflow":
         import tensorflow as tf
@@ -82,16 +82,16 @@ def lookup(rows, index):
 
 
 def seed_generator(seed):
-    """A `SeedGenerator` from itself, an integer or `None`."""
+    """Returns a `SeedGenerator`, given itself, an integer or `None`."""
     if isinstance(seed, keras.random.SeedGenerator):
         return seed
     return keras.random.SeedGenerator(seed)
 
 
 def draw_poisson(mean, seed=None):
-    """Draws one Poisson number for every mean `>= 0`; same shape and dtype.
+    """Draws a Poisson number for every mean `>= 0`, in its shape and dtype.
 
-    Above 1e9 the normal distribution is used. Its error is below the precision
+    Above 1e9 the normal distribution is used, with an error below the precision
     of float32.
     """
     seed = seed_generator(seed)

@@ -1,7 +1,7 @@
-"""What other libraries keep private and this package cannot do without.
+"""Access to private attributes of other libraries.
 
-Nothing else in the package names a private attribute of another library. Each
-function here has a test, so that a new version of a library breaks one file.
+No other module uses private attributes of another library. Each function here
+has a test, so a new version of a library can only break this file.
 """
 
 import functools
@@ -10,7 +10,7 @@ from typing import Any
 import keras
 
 UNTRACKED = ("_jax_state",)
-"""Attributes of a Keras model that hold arrays of JAX, and no layers."""
+"""Attributes of a Keras model that contain JAX arrays instead of layers."""
 
 
 @functools.cache
@@ -21,35 +21,35 @@ def functional_model_class() -> type:
 
 
 def become(instance: Any, cls: type):
-    """Changes the class of an object, as Keras does with its own models."""
+    """Changes the class of an object, as Keras does with its models."""
     instance.__class__ = cls
 
 
 def producer(tensor) -> tuple:
-    """The layer that made a symbolic tensor, its inputs and its position.
+    """The layer of a symbolic tensor, the layer's inputs and the position.
 
-    `layer.output` is the output of the first call only, but a layer may be
-    called twice, and a model inside a model always is.
+    `layer.output` is only the output of the first call, but a layer may be
+    called twice, and a nested model always is.
     """
     layer, node, position = tensor._keras_history
     return layer, list(layer._inbound_nodes[node].input_tensors), position
 
 
 def has_values(model) -> bool:
-    """Whether variables hold values, which JAX takes out in a training."""
+    """Whether variables have values, which Keras moves out on JAX."""
     return getattr(model, "_jax_state_synced", True)
 
 
 def say_has_values(model):
-    """Tells Keras that the variables hold their values again."""
+    """Marks the variables as having values again."""
     model._jax_state_synced = True
 
 
 def why_not_numbered(dataset) -> str | None:
-    """The step of a `tf.data.Dataset` without fixed numbers, or `None`.
+    """The step of a `tf.data.Dataset` that prevents numbering, or `None`.
 
-    Every epoch must give single examples in the same order. All steps that
-    lead to `dataset` are looked at, and the functions inside of them.
+    Every epoch must yield single examples in the same order. All steps before
+    `dataset` are checked, and the functions inside them.
     """
     free = ["false"]
     if dataset.options().deterministic is False:
@@ -79,14 +79,14 @@ def why_not_numbered(dataset) -> str | None:
 
 
 def _shuffle_repeats(step):
-    """Whether a shuffle of `tf.data` has one order in all epochs and runs."""
+    """Whether a shuffle of `tf.data` repeats its order in all epochs."""
     again = getattr(step, "_reshuffle_each_iteration", None)
     seeds = [getattr(step, name, 0) for name in ("_seed", "_seed2")]
     return again is False and any(int(seed) for seed in seeds)
 
 
 def _order_of_step(step):
-    """Whether a parallel step of `tf.data` keeps order, or `"default"`."""
+    """The option `deterministic` of a parallel step, or `"default"`."""
     given = getattr(step, "_deterministic", None)
     if given:
         return given

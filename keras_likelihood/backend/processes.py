@@ -1,8 +1,8 @@
-"""Several processes that train one model.
+"""Training of one model in several processes.
 
-JAX and TensorFlow do this by themselves: a value of JAX may lie in several
-processes, and TensorFlow keeps its copies in step. With PyTorch the training
-loop of Keras must do it, and lacks the parts that are here.
+JAX and TensorFlow support this natively: JAX arrays may span several processes,
+and TensorFlow synchronizes its copies. For PyTorch the training loop of Keras
+lacks the parts in this module.
 """
 
 import contextlib
@@ -16,33 +16,33 @@ _state = {"joint": False}
 
 @contextlib.contextmanager
 def joint_training() -> Iterator[None]:
-    """Lets the processes of `torch.distributed` train one `LikelihoodModel`.
+    """Trains one `LikelihoodModel` in the processes of `torch.distributed`.
 
-    Keras has no `fit` over several PyTorch processes. Within this context
+    Keras has no `fit` for several PyTorch processes. Within this context
     `LikelihoodModel.fit` starts from the values of process 0, averages the
-    gradients over the processes after every batch and lets data parameters
-    take the step of the joint batch. `fit` and `evaluate` report metrics of
-    all examples. The numbers are those of one process with the joint batch.
+    gradients over the processes after every batch and updates data parameters
+    with the joint batch. `fit` and `evaluate` report metrics of all examples.
+    The results equal those of one process with the joint batch.
 
     ```python
-    torch.distributed.init_process_group("gloo")  # by `torchrun`
+    torch.distributed.init_process_group("gloo")  # run with `torchrun`
     with kl.models.joint_training():
         model.fit(x_part, y_part, batch_size=32)
     if torch.distributed.get_rank() == 0:
         model.save("model.keras")
     ```
 
-    Every process gives `fit` its own part of the examples. All parts and
-    batches must have the same size. Each process waits for the others, so all
-    must call `fit` and `evaluate`. Normalisation layers keep the statistics of
-    process 0. A `FileTable` and `train_on_batch` work with one process only.
+    Every process calls `fit` with its own part of the examples. All parts and
+    batches must have the same size. Processes wait for each other, so all must
+    call `fit` and `evaluate`. Normalisation layers use the statistics of
+    process 0. `FileTable` and `train_on_batch` only work with one process.
     """
     backend = keras.backend.backend()
     if backend != "torch":
         own = "tf.distribute.MultiWorkerMirroredStrategy"
         own = "keras.distribution" if backend == "jax" else own
         raise ValueError(
-            f"`joint_training` is for PyTorch; use `{own}` here. "
+            f"`joint_training` needs PyTorch. Use `{own}` here. "
             f"Received: backend {backend!r}"
         )
     import torch
@@ -72,7 +72,7 @@ def joint_count() -> int:
 
 @contextlib.contextmanager
 def in_step(model):
-    """Starts all processes from the first and averages their gradients."""
+    """Synchronizes all processes and averages their gradients."""
     count = joint_count()
     if count == 1:
         yield
@@ -93,8 +93,8 @@ def in_step(model):
     finally:
         for hook in hooks:
             hook.remove()
-    # These are, for example, the statistics of a normalisation, which each
-    # process computes from its own examples.
+    # Each process computes the statistics of normalisation layers, for
+    # example, from its own examples.
     _copy_from_first(model.non_trainable_variables)
 
 
@@ -108,7 +108,7 @@ def _copy_from_first(variables):
 
 
 def replicas_that_add() -> int:
-    """Number of replicas whose losses are added: those of `tf.distribute`."""
+    """Number of `tf.distribute` replicas, whose losses are summed."""
     if keras.backend.backend() != "tensorflow":
         return 1
     import tensorflow as tf
@@ -122,7 +122,7 @@ def replica_count() -> int:
 
 
 def gather_replicas(x):
-    """Joins the batches `(batch, ...)` of all replicas, in their order."""
+    """Concatenates the batches `(batch, ...)` of all replicas."""
     if keras.backend.backend() == "tensorflow":
         import tensorflow as tf
 
@@ -136,7 +136,7 @@ def gather_replicas(x):
 
 @contextlib.contextmanager
 def summed(variables: list):
-    """A context in which variables are sums over all processes."""
+    """A context in which variables are summed over all processes."""
     if joint_count() == 1 or not variables:
         yield
         return
@@ -156,25 +156,26 @@ def summed(variables: list):
 
 
 def refuse_workers(model):
-    """Refuses several workers, as Keras 3 cannot reduce what they return."""
+    """Raises an error for several workers, which Keras 3 does not support."""
     strategy = getattr(model, "distribute_strategy", None)
     resolver = getattr(strategy, "cluster_resolver", None)
     workers = resolver.cluster_spec().as_dict() if resolver else {}
     if sum(map(len, workers.values())) > 1:
         raise ValueError(
-            "`fit` of Keras 3 does not work with several workers of "
+            "`fit` of Keras 3 does not support several workers of "
             "`tf.distribute.MultiWorkerMirroredStrategy`. Run "
-            "`model.train_step` by `strategy.run`, as the guide to "
-            "distributed training shows, or use JAX. "
+            "`model.train_step` with `strategy.run`, see the guide to "
+            "distributed training, or use JAX. "
             f"Received: workers {workers}"
         )
 
 
 @contextlib.contextmanager
-def alone():
-    """Lets one of several JAX processes make variables, as Keras does to save.
+def single_process():
+    """A context in which one of several JAX processes can save a model.
 
-    Under a distribution this would wait for the other processes.
+    Keras creates variables to save a model. Under a distribution this would
+    wait for the other processes.
     """
     distribution = keras.distribution.distribution()
     if distribution is None or distribution.num_processes == 1:
@@ -188,7 +189,7 @@ def alone():
 
 
 def from_first_process(arrays):
-    """The NumPy arrays of the first process, for all to use the same."""
+    """The NumPy arrays of the first process, in all processes."""
     if joint_count() > 1:
         import torch
 

@@ -1,4 +1,4 @@
-"""Registers the classes of the package, so that saved files can be loaded."""
+"""Registers the classes of the package for saving and loading."""
 
 import inspect
 import re
@@ -11,15 +11,15 @@ serializable = keras.saving.register_keras_serializable(
 
 
 def snake_case(cls: type) -> str:
-    """The name of a class as Keras writes it: `normal_crps`."""
+    """The name of a class in snake case, such as `normal_crps`."""
     parts = r"(?<=[a-z])(?=[A-Z])|(?<=.)(?=[A-Z][a-z])"
     return re.sub(parts, "_", cls.__name__).lower()
 
 
 class FromArguments:
-    """A class that stores the arguments of its constructor by their names.
+    """A class whose config consists of its constructor arguments.
 
-    Its config is made from these.
+    It stores the arguments under their own names.
     """
 
     def get_config(self) -> dict:

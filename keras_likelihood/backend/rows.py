@@ -1,12 +1,12 @@
 """Reads and writes a few rows of a large variable.
 
-Reading a variable as a tensor copies all of it. These functions read and write
-only the rows of an index: through the resource on TensorFlow, in the donated
+Reading a variable as a tensor copies all of it. These functions only read and
+write the indexed rows: through the resource on TensorFlow, in the donated
 buffer of the compiled step on JAX and in place on PyTorch.
 
-Several devices of JAX may each have a share of the rows. Each reads and writes
-its own rows of the batch, so that only these are sent. The partitioner of XLA
-might copy the whole table instead.
+On JAX the rows may be sharded over several devices. Each device reads and
+writes its own rows of the batch, so only these are transferred. The XLA
+partitioner might copy the whole table instead.
 """
 
 import types
@@ -18,16 +18,17 @@ from keras_likelihood.backend.processes import replicas_that_add
 
 
 def row_layout(name: str, axis: str | None):
-    """The `TensorLayout` of a table's rows, `None` if every device has all.
+    """The `TensorLayout` of a table's rows, or `None` for full copies.
 
-    Without an axis of the device mesh, a `LayoutMap` decides by the name.
+    Without an `axis` of the device mesh, the layout for `name` in the
+    `LayoutMap` is used.
     """
     distribution = keras.distribution.distribution()
     if distribution is None:
         if axis is not None and replicas_that_add() > 1:
             raise ValueError(
                 "`shard` must be None with `tf.distribute`, where every "
-                "replica has a copy of the table. It is for "
+                "replica has a copy of the table. Sharding needs "
                 "`keras.distribution` on JAX. "
                 f"Received: shard={axis!r}"
             )
@@ -46,7 +47,7 @@ def row_layout(name: str, axis: str | None):
 
 
 def parts_of(layout) -> tuple:
-    """`(parts, processes)` a table of this layout is laid out over."""
+    """Numbers of shards and processes of a layout, `(parts, processes)`."""
     if layout is None:
         return 1, 1
     parts = layout.backend_layout.mesh.shape[layout.axes[0]]
@@ -56,7 +57,7 @@ def parts_of(layout) -> tuple:
 def whole_table(variable) -> np.ndarray:
     """The values of a variable on the host.
 
-    If the rows lie in several processes, each process must call this.
+    If the rows are spread over several processes, each must call this.
     """
     value = variable.value
     is_here = getattr(value, "is_fully_addressable", True)
@@ -68,7 +69,7 @@ def whole_table(variable) -> np.ndarray:
 
 
 def gather_rows(variable, index, layout=None):
-    """Rows `variable[index]` as a tensor `(batch, ...)`, all in range."""
+    """Rows `variable[index]` as a tensor `(batch, ...)`, without checks."""
     if layout is not None:
         import jax
 
@@ -89,7 +90,7 @@ def gather_rows(variable, index, layout=None):
 
 
 def scatter_rows(variable, index, rows, layout=None):
-    """Writes `variable[index] = rows`, in place; equal rows for equal index."""
+    """`variable[index] = rows` in place; equal indices must have equal rows."""
     if layout is not None:
 
         def write(own_rows, rows):
@@ -120,10 +121,10 @@ def _resource(variable):
 
 
 def _on_each_device(function, layout, variable, index, *rows):
-    """Calls a function of the rows of `index` that a device has.
+    """Calls a function of the indexed rows on each device.
 
-    It returns rows `(batch, ...)` if it is given none, else the share of the
-    device.
+    The function returns rows `(batch, ...)`, or the new shard of the device if
+    `rows` are given.
     """
     import jax
     from jax.sharding import PartitionSpec
@@ -132,7 +133,7 @@ def _on_each_device(function, layout, variable, index, *rows):
         size = share.shape[0]
         place = index - jax.lax.axis_index(layout.axes[0]) * size
         is_here = (place >= 0) & (place < size)
-        # Rows of other devices get a place behind the end.
+        # Rows of other devices get an index beyond the end.
         return function(share.at[jax.numpy.where(is_here, place, size)], *rows)
 
     table = layout.backend_layout.spec
@@ -143,5 +144,5 @@ def _on_each_device(function, layout, variable, index, *rows):
         in_specs=(table, PartitionSpec(), *(batch for _ in rows)),
         out_specs=table if rows else batch,
     )
-    # Outside of a compiled step one batch of rows is read at a time.
+    # Compiles even outside a compiled step, one batch at a time.
     return jax.jit(mapped)(variable.value, index, *rows)

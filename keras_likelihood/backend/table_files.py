@@ -1,4 +1,4 @@
-"""Tables in files, read part by part as columns or as numbers."""
+"""Reads tables in files part by part, as columns or as numbers."""
 
 import itertools
 import pathlib
@@ -18,16 +18,16 @@ from keras_likelihood.backend.columns import (
 from keras_likelihood.backend.extras import open_parquet
 
 _MOST_LEVELS = 20
-"""Largest number of different texts that become columns of numbers."""
+"""Maximum number of distinct texts in a column that is one-hot encoded."""
 
 
 def is_text_table(path) -> bool:
-    """Whether a file is a .csv, by its name."""
+    """Whether the suffix of a file is .csv, .tsv or .txt."""
     return pathlib.Path(path).suffix.lower() in (".csv", ".tsv", ".txt")
 
 
 def reader_of(path) -> Callable[[], Iterator]:
-    """A function that reads a .csv or .parquet: names and cells, in parts."""
+    """A function that yields names and cells of a .csv or .parquet in parts."""
     if is_text_table(path):
         return csv_files.CsvFile(path).pieces
     if pathlib.Path(path).suffix.lower() != ".parquet":
@@ -56,7 +56,7 @@ def is_index(name: str, cells) -> bool:
 
 
 def checked_cells(cells, name: str) -> np.ndarray:
-    """The cells of a column, one value each."""
+    """The cells of a column, checked to have one value each."""
     cells = np.asarray(cells)
     if cells.dtype.kind == "m":
         return cells / np.timedelta64(1, "D")
@@ -71,7 +71,7 @@ def checked_cells(cells, name: str) -> np.ndarray:
         bad = bad or next(found, "")
     if bad:
         raise ValueError(
-            f"The column `{name}` must hold one finite number, date or text "
+            f"The column `{name}` must have one finite number, date or text "
             f"per row. Received: {bad}"
         )
     return cells
@@ -80,14 +80,14 @@ def checked_cells(cells, name: str) -> np.ndarray:
 class NumberTable:
     """A table as numbers, read part by part.
 
-    Dates become days since 1970, and a text with at most 20 different values a
-    column of zeros and ones for each. A saved index, empty columns and other
-    texts are left out. The first part, of up to 65,536 rows, decides.
+    Dates are encoded as days since 1970. Texts with at most 20 distinct values
+    are one-hot encoded. A saved index, empty columns and other texts are
+    omitted. The encoding is chosen from the first part, of up to 65,536 rows.
 
-    The column `target` is kept as it is, "" means the last. `notes` say what
-    was encoded, filled or left out. `names` are those of the columns of `read`.
-    `filled_names`, those of `chunks`, has also columns that say that a value
-    is missing. `pieces` is called instead of the reader of the path.
+    The column `target` is not encoded; "" means the last column. `notes` list
+    the columns that were encoded, filled or omitted. `names` are the columns of
+    `read`. `filled_names` are the columns of `chunks`, which include indicators
+    of missing values. `pieces` replaces the reader of the path.
     """
 
     def __init__(self, path, target: str | None = None, pieces=None):
@@ -95,7 +95,7 @@ class NumberTable:
         self.notes: list[str] = []
         begun = self._pieces()
         names, cells = first = next(begun)
-        # The first reading goes on from here.
+        # The first pass continues from here.
         self._begun: Iterator | None = itertools.chain([first], begun)
         self.target: Any = names[-1] if target == "" else target
         if target is not None and names.count(str(self.target)) != 1:
@@ -129,7 +129,7 @@ class NumberTable:
     def chunks(self) -> Iterator[np.ndarray]:
         """Parts of the table, float64 `(rows, filled_names)`.
 
-        A missing number is the median of its column.
+        Missing numbers are replaced by the median of their column.
         """
         middle = [self._middles.get(name, 0.0) for name in self.names]
         gaps = [self.names.index(name) for name in self._middles]
@@ -140,7 +140,7 @@ class NumberTable:
             yield np.concatenate([values, gap[:, gaps]], axis=1)
 
     def read(self) -> tuple[np.ndarray, np.ndarray]:
-        """The whole table, NaN where missing, and the cells of the target."""
+        """The whole table, with NaN for missing cells, and the target."""
         tables, targets = [], []
         for cells in self._parts():
             tables.append(self._encode(cells))
@@ -156,7 +156,7 @@ class NumberTable:
         return np.column_stack(found).astype("float64", copy=False)
 
     def _learn(self, names, cells):
-        """Finds the columns to read, as those of the first part suggest."""
+        """Chooses the columns and their encoding from the first part."""
         said: dict = {"Encoded": [], "Left out": [], "With missing values": []}
         for at, (name, values) in enumerate(zip(names, cells, strict=True)):
             if name == self.target:

@@ -1,4 +1,4 @@
-"""How many threads a backend or BLAS works with."""
+"""Limits the number of threads of PyTorch and BLAS."""
 
 import contextlib
 import functools
@@ -10,7 +10,7 @@ import keras
 def _controller():
     import threadpoolctl
 
-    # Looking for the loaded libraries takes longer than a fit.
+    # Cached, because finding the loaded libraries takes longer than a fit.
     return threadpoolctl.ThreadpoolController()
 
 
@@ -23,7 +23,7 @@ def one_blas_thread():
 def one_thread():
     """A context in which PyTorch computes on one thread.
 
-    For small matrices the exchange between threads takes longer than the
+    For small matrices the synchronization of threads takes longer than the
     arithmetic. The other backends handle this themselves.
     """
     if keras.backend.backend() != "torch":

@@ -1,4 +1,4 @@
-"""Reads batches and draws rows from training data of any kind."""
+"""Reads batches and samples rows from training data of any kind."""
 
 import math
 import sys
@@ -12,7 +12,7 @@ from keras_likelihood.backend.processes import from_first_process
 
 
 def numpy_batches(data) -> Iterator:
-    """Batches of a data set, a `tf.data` one included, as NumPy arrays."""
+    """Batches of a dataset, such as `tf.data.Dataset`, as NumPy arrays."""
     indexable = hasattr(data, "__len__") and hasattr(data, "__getitem__")
     batches = map(data.__getitem__, range(len(data))) if indexable else data
     yield from map(_to_numpy, batches)
@@ -26,10 +26,11 @@ _MOST_READ = 1024
 
 
 class Rows:
-    """Draws rows of weight above zero from what is given to `fit`.
+    """Samples rows of positive weight from the data of `fit`.
 
-    From arrays new rows are drawn each time. Of a data set (`tf.data.Dataset`,
-    `PyDataset`, PyTorch `DataLoader`) the first batches are read once.
+    From arrays new rows are sampled each time. From a dataset
+    (`tf.data.Dataset`, `PyDataset`, PyTorch `DataLoader`) the first batches are
+    read once.
     """
 
     def __init__(self, x, y=None, sample_weight=None, *, seed: int = 0):
@@ -40,12 +41,12 @@ class Rows:
 
     @property
     def can_be_read(self) -> bool:
-        """Whether reading leaves the data to training as they were."""
+        """Whether the data can be read without consuming them."""
         return not isinstance(self._set, types.GeneratorType)
 
     @property
     def terms(self) -> int | None:
-        """Number of targets in arrays, `None` if it is not known."""
+        """Number of targets in arrays, or `None` for datasets."""
         if self._set is not None or "y" not in self._rows:
             return None
         return max(a.size for a in keras.tree.flatten(self._rows["y"]))
@@ -53,7 +54,7 @@ class Rows:
     def draw(self, most: int) -> dict:
         """At most `most` rows, `{"x": ..., "y": ..., "weight": ...}`.
 
-        Processes that train one model all get what the first one draws.
+        Processes that train one model all get the rows of the first process.
         """
         if not self._rows:
             self._rows = _first_batches(self._set, min(most, _MOST_READ))
@@ -69,7 +70,7 @@ class Rows:
             lambda a: _as_fit_does(a[counted]), self._rows
         )
         if share < 1:
-            # Keras divides by the number of rows, with those of weight 0.
+            # Keras divides by the number of rows, including weight 0.
             chosen["weight"] = keras.tree.map_structure(
                 lambda a: (a * share).astype("float32"), chosen["weight"]
             )
@@ -77,7 +78,7 @@ class Rows:
 
 
 def split_rows(nest, share: float):
-    """The first rows of arrays and the last, which are `share` of all."""
+    """Splits arrays; the second part has the last fraction `share` of rows."""
     first = int(math.floor(len(keras.tree.flatten(nest)[0]) * (1.0 - share)))
 
     def rows(part):
@@ -89,7 +90,7 @@ def split_rows(nest, share: float):
 
 
 def is_arrays(x) -> bool:
-    """Whether `x` is a nest of arrays with rows, not a data set."""
+    """Whether `x` is a nest of arrays and not a dataset."""
     leaves = keras.tree.flatten(x)
     return bool(leaves) and all(
         hasattr(leaf, "shape") and hasattr(leaf, "__getitem__")
@@ -98,21 +99,21 @@ def is_arrays(x) -> bool:
 
 
 def is_of_torch(data, *names: str) -> bool:
-    """Whether `data` is of one of these classes of `torch.utils.data`."""
+    """Whether `data` is an instance of these `torch.utils.data` classes."""
     torch = sys.modules.get("torch.utils.data")
     kinds = [getattr(torch, name) for name in names] if torch else []
     return isinstance(data, tuple(kinds))
 
 
 def _counts(weight, count):
-    """Which rows have a weight above zero anywhere."""
+    """Mask of the rows with a positive weight; all rows if there is none."""
     leaves = [a.reshape(count, -1) for a in keras.tree.flatten(weight)]
     found = np.any(np.hstack(leaves) > 0, axis=1)
     return found if found.any() else ~found
 
 
 def _as_fit_does(array):
-    # Keras trains with floats of its own precision.
+    # Keras casts float64 to its default precision.
     is_double = array.dtype == "float64"
     return array.astype(keras.config.floatx()) if is_double else array
 

@@ -1,4 +1,4 @@
-"""Files that are written whole or not at all."""
+"""Atomic replacement of files."""
 
 import contextlib
 import os
@@ -11,11 +11,11 @@ import shutil
 def replacing(path, temporary=None):
     """Yields the path of a temporary file, which then replaces `path`.
 
-    The temporary file lies in the same folder and has the same suffix. If
-    the block fails, by a full disk or by Ctrl-C, the temporary file is
-    removed and `path` stays as it was. A symbolic link stays a link: the
-    file it names is replaced. The default name of the temporary file is new,
-    so that other processes do not use it at the same time.
+    The temporary file is in the same folder and has the same suffix. If the
+    block fails, for example by a full disk or Ctrl-C, the temporary file is
+    removed and `path` is not changed. If `path` is a symbolic link, its target
+    is replaced. The default name of the temporary file is random, so processes
+    do not interfere.
     """
     target = pathlib.Path(os.path.realpath(path))
     suffix = "".join(target.suffixes)
@@ -33,7 +33,6 @@ def replacing(path, temporary=None):
     except BaseException as error:
         temporary.unlink(missing_ok=True)
         if isinstance(error, OSError):
-            # The error of a full disk names no file. Other errors name the
-            # temporary file.
+            # The error would name the temporary file, or no file.
             error.filename = os.fspath(path)
         raise

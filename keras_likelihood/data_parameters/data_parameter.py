@@ -30,7 +30,7 @@ from keras_likelihood.likelihoods.checks import check_argument
 
 
 class Rows(NamedTuple):
-    """Row numbers within the table, whether it has them, and their state."""
+    """Clipped row numbers, whether they are in the table, and row states."""
 
     index: Any
     known: Any
@@ -38,18 +38,17 @@ class Rows(NamedTuple):
 
     @property
     def displacement(self):
-        """Distance from the initial value, which an unknown row has."""
+        """Distance from the initial value, 0 for unknown rows."""
         return ops.where(self.known[:, None], self.state[:, 0], 0.0)
 
 
 @serializable
 class DataParameter(FromArguments, keras.callbacks.Callback):
-    """One learned value of a likelihood parameter per training example.
+    """A likelihood parameter with one learned value per training example.
 
         value[i] = constraint(constraint^-1(initial) + d[i]),    d[i] learned
 
-    Pass it to a loss as the parameter, and give `fit` targets that carry the
-    number of their example:
+    Pass it to a loss as the parameter, and call `fit` with indexed targets:
 
     ```python
     scale = kl.DataParameter(num_examples=len(x))
@@ -59,25 +58,25 @@ class DataParameter(FromArguments, keras.callbacks.Callback):
     ```
 
     A step reads and writes only the rows of its batch. Training without an
-    index is an error. `evaluate` and `predict` without one use `fallback`. The
-    rows are saved and loaded with the model, also by `save_weights`,
+    index is an error. `evaluate` and `predict` without an index use `fallback`.
+    The rows are saved and loaded with the model, also by `save_weights`,
     `ModelCheckpoint` and `BackupAndRestore`.
 
     Args:
-        num_examples: rows of the table; indices are in [0, num_examples).
-        learning_rate: step size. Defaults to what suits the parameter, such
+        num_examples: number of rows; indices are in [0, num_examples).
+        learning_rate: step size. Defaults to the rate of the parameter, such
             as 0.05 for a scale.
-        initial: value to start from. Defaults to the likelihood's own.
+        initial: initial value. Defaults to the likelihood's initial value.
         constraint: map from the reals to the domain. Defaults to the
-            likelihood's own.
+            constraint of the likelihood.
         dimension: `"scalar"` (one value per example, default), `"channel"`
             or `"element"`.
         fallback: value without an index: `"initial"` (default), or `"mean"`
-            of the table as of the end of training or the last validation.
+            of the table at the end of training or at the last validation.
         optimizer: a `SparseRMSProp` with other options, or `None`.
-        prior: a `RowPrior`, which keeps rows with few examples near the
-            others, or `None`. Not with a `FileTable`.
-        table: where the rows are: a `MemoryTable` (default) or a `FileTable`.
+        prior: a `RowPrior`, which shrinks rows with few examples towards the
+            center, or `None`. Not supported with a `FileTable`.
+        table: storage of the rows, a `MemoryTable` (default) or a `FileTable`.
     """
 
     row_shape: tuple[int, ...]
@@ -105,8 +104,8 @@ class DataParameter(FromArguments, keras.callbacks.Callback):
         SparseRMSProp(learning_rate)
         if learning_rate and optimizer and optimizer.learning_rate:
             raise ValueError(
-                "Give `learning_rate` to the parameter or to its optimizer. "
-                f"Received: {learning_rate} and {optimizer}"
+                "Pass `learning_rate` either to the parameter or to its "
+                f"optimizer. Received: {learning_rate} and {optimizer}"
             )
         if prior:
             prior.check(num_examples)
@@ -123,20 +122,20 @@ class DataParameter(FromArguments, keras.callbacks.Callback):
         self.name: str | None = None
         self.built = False
         self._likelihood: Any = None
-        # Version 0.2 kept the rows of a table on disk out of the model file.
-        # They are not known until `load` reads that table.
+        # Model files of version 0.2 do not contain the rows of a table on
+        # disk. They are unknown until `load` reads the table.
         self.is_open = True
         self._turns = BetweenSteps()
 
     def bind(self, likelihood, name: str) -> "DataParameter":
-        """Says which parameter of which likelihood this is; returns self."""
+        """Assigns it to a parameter of a likelihood; returns self."""
         likelihood = likelihoods.get(likelihood)
         known = self._likelihood
         if known is not None and (likelihood, name) != (known, self.name):
             raise ValueError(
-                "A DataParameter stands for one parameter of one likelihood. "
-                f"Received: {name!r} of {likelihood.name()} for the "
-                f"{self.name!r} of {known.name()}"
+                "A DataParameter must not be used for two parameters. It is "
+                f"{self.name!r} of {known.name()}. "
+                f"Received: {name!r} of {likelihood.name()}"
             )
         self._likelihood, self.name = likelihood, name
         declared = likelihood.parameter(name)
@@ -146,8 +145,8 @@ class DataParameter(FromArguments, keras.callbacks.Callback):
         self._constraint.inverse(self.start)
         if self.follows and (self.prior or self.optimizer):
             raise ValueError(
-                f"The {name} of {likelihood.name()} is a running mean, which "
-                "has a `learning_rate` alone. "
+                f"`prior` and `optimizer` must be None, because the {name} of "
+                f"{likelihood.name()} is a running mean. "
                 f"Received: prior={self.prior}, optimizer={self.optimizer}"
             )
         optimizer = self.optimizer or SparseRMSProp()
@@ -158,21 +157,21 @@ class DataParameter(FromArguments, keras.callbacks.Callback):
         return self
 
     def build(self, prediction_shape):
-        """Makes the table for predictions of this shape, batch included."""
+        """Creates the table for predictions of shape `(batch, ...)`."""
         given = self.name, prediction_shape, self.dimension
         shape = self._likelihood.shape_of(*given)
         if None in shape or (self.built and shape != self.row_shape):
             rows = self.row_shape if self.built else "a fixed shape"
             raise ValueError(
-                f"The data {self.name} of dimension {self.dimension!r} has "
-                f"rows of {rows}, which the prediction must fit. "
+                f"The data {self.name} of dimension {self.dimension!r} needs "
+                f"predictions that fit rows of {rows}. "
                 f"Received: prediction of shape {tuple(prediction_shape)}"
             )
         if self.built:
             return
         name, size = f"data_{self.name}", int(np.prod(shape))
         rows = (self.num_examples, len(self._rule.columns), size)
-        # A vector repeats: its entries are next to each other in a row.
+        # The entries of a vector are adjacent in a row, so vectors repeat.
         self._origin = np.resize(self._constraint.inverse(self.start), shape)
         self.table = self.table.build(rows, name, self._about())
         mean = np.resize(np.float32(self.start), (size,))
@@ -195,14 +194,14 @@ class DataParameter(FromArguments, keras.callbacks.Callback):
     def _require_built(self):
         if not self.built:
             raise ValueError(
-                "A DataParameter gets its table from the model it is compiled "
-                "with. If it is subclassed, call `loss.build(shape)` first. "
-                "Received: one that no compiled loss has"
+                "A DataParameter has no table until a model is compiled with "
+                "it. For a subclassed model, call `loss.build(shape)` first. "
+                "Received: a DataParameter without a table"
             )
 
     @property
     def variables(self) -> list:
-        """What a model saves: the table, its mean and counters."""
+        """The saved variables: the table, its mean and counters."""
         self._require_built()
         own = self._mean, self._refusals, self._center
         return [*self.table.variables, *(v for v in own if v is not None)]
@@ -211,27 +210,28 @@ class DataParameter(FromArguments, keras.callbacks.Callback):
         self._require_built()
         if not self.is_open:
             raise ValueError(
-                "In version 0.2 the rows of a table on disk were in a file of "
-                "their own: `model.data_parameters[name].load('scale.rows')`. "
+                "Version 0.2 stored the rows of a table on disk in a separate "
+                "file. Load it with "
+                "`model.data_parameters[name].load('scale.rows')`. "
                 "Received: a table without rows"
             )
 
     def require_rows(self, index):
-        """Raises an error if a batch that trains has no index."""
+        """Raises an error if a training batch has no index."""
         if index is None:
             raise ValueError(
-                f"A data {self.name} must know which example is which: give "
-                "`fit` the targets as `kl.indexed(y)`, or the dataset, before "
-                "it is shuffled, as `kl.indexed(dataset)`. "
+                f"A data {self.name} needs the index of each example. Call "
+                "`fit` with `kl.indexed(y)` or, before it is shuffled, with "
+                "`kl.indexed(dataset)`. "
                 "Received: targets without an index"
             )
 
     def read(self, index) -> Rows:
-        """The rows of a batch of integers, `(batch,)`."""
+        """The rows with the given numbers, integers `(batch,)`."""
         self._require_known()
         if not keras.backend.is_int_dtype(index.dtype):
-            # When Keras builds a model that tf.distribute replicates, it
-            # shows the model the mean of a batch over the replicas.
+            # When Keras builds a model under tf.distribute, it passes the
+            # mean of a batch over the replicas.
             index = ops.cast(index, "int32")
         inside = ops.clip(index, 0, self.num_examples - 1)
         return Rows(inside, ops.equal(inside, index), self.table.read(inside))
@@ -255,7 +255,7 @@ class DataParameter(FromArguments, keras.callbacks.Callback):
         return ops.reshape(value, (1, *self.row_shape))
 
     def distance(self, rows: Rows, distribution):
-        """How far rows are from what they follow, `(batch, size)`."""
+        """Distance of rows from the followed values, `(batch, size)`."""
         own = rows.displacement
         aim = ops.stop_gradient(distribution.followed(self.name))
         return own - ops.cast(ops.reshape(aim, ops.shape(own)), own.dtype)
@@ -263,19 +263,19 @@ class DataParameter(FromArguments, keras.callbacks.Callback):
     def move(self, rows: Rows, gradient, weight=None):
         """Updates the rows of a batch and writes them to the table.
 
-        The gradient, `(batch, size)`, is by the displacements, or the
-        `distance` of rows that follow something. `weight` is that of the loss
-        in the total, `None` for 1.
+        The gradient, `(batch, size)`, is with respect to the displacements. For
+        running means it is the `distance`. `weight` is the loss weight, `None`
+        for 1.
         """
         index, known, state = rows
         if replica_count() > 1:
-            # Every replica keeps a copy of the table and makes the same step
-            # on it, that of the joint batch.
+            # Every replica has a copy of the table and applies the step of
+            # the joint batch to it.
             given = index, gradient, ops.cast(known, "int32")
             index, gradient, flags = map(gather_replicas, given)
             known = ops.cast(flags, "bool")
             if not self.follows:
-                # TensorFlow has divided the loss by their number already.
+                # TensorFlow has already divided the loss by their number.
                 gradient = gradient / joint_count()
             state = self.table.read(index)
         if self.prior:
@@ -287,10 +287,10 @@ class DataParameter(FromArguments, keras.callbacks.Callback):
         self._refusals.count(ops.logical_not(known), refused, index)
 
     def values(self, index=None) -> np.ndarray:
-        """The learned values, NumPy `(rows,)` for a scalar, else `(rows, ...)`.
+        """The learned values, `(rows,)` for scalars, otherwise `(rows, ...)`.
 
-        While `fit` runs, another thread may call this. On JAX it then waits
-        for the end of the current batch or validation.
+        Another thread may call this while `fit` runs. On JAX it then waits
+        until the current batch or validation ends.
 
         Args:
             index: row numbers, a mask or a slice, as for `values()[index]`.
@@ -306,7 +306,7 @@ class DataParameter(FromArguments, keras.callbacks.Callback):
         return self._between_steps(read)
 
     def state(self, index=None) -> np.ndarray:
-        """Rows of the table as they are, `(rows, columns, size)`.
+        """The stored rows of the table, `(rows, columns, size)`.
 
         The columns are the displacement from the initial value, before the
         constraint, and the state of the optimizer. See `values` for `index`.
@@ -318,23 +318,23 @@ class DataParameter(FromArguments, keras.callbacks.Callback):
         return np.array(rows if index is None else rows[_as_index(index)])
 
     def _to_values(self, state):
-        # A copy, as PyTorch warns of arrays that cannot be written.
+        # A copy, because PyTorch warns about read-only arrays.
         rows = ops.convert_to_tensor(np.array(state[..., 0, :]))
         return ops.convert_to_numpy(self.value_at(rows))
 
     def _between_steps(self, function):
-        """The result of `function`, computed while no step of JAX runs."""
+        """Runs `function` while no JAX step runs."""
         self._require_known()
 
         def up_to_date():
-            # Reading `model` brings the variables up to date on JAX.
+            # On JAX reading `model` updates the variables.
             _ = self.model
             return function()
 
         return self._turns.run(up_to_date)
 
     def update_mean(self):
-        """Brings the mean up to date, in one pass, if it is the fallback."""
+        """Updates the mean, in one pass, if it is the fallback."""
         if self.fallback == "mean" and self.is_open:
             parts = map(self._to_values, saved_rows.in_parts(self._view()))
             total = sum(values.sum(0, "float64") for values in parts)
@@ -346,9 +346,9 @@ class DataParameter(FromArguments, keras.callbacks.Callback):
         """Adds rows for new examples at the end; returns self.
 
         Args:
-            count: how many rows. They start from the initial value.
-            prior: a `RowPrior` with the sizes of all rows, if the prior
-                before has one size per row.
+            count: number of new rows, which start at the initial value.
+            prior: a `RowPrior` with the sizes of all rows, if the current
+                prior has one size per row.
         """
         _check_count("count", count)
         rows = self._view()
@@ -364,7 +364,7 @@ class DataParameter(FromArguments, keras.callbacks.Callback):
         numbers = np.arange(self.num_examples)[_as_index(index)]
         if numbers.ndim != 1 or not len(numbers):
             raise ValueError(
-                "`index` must name at least one row, in one dimension. "
+                "`index` must be one-dimensional and select at least one row. "
                 f"Received: rows of shape {numbers.shape}"
             )
         parts = saved_rows.in_parts(self._view(), numbers)
@@ -386,10 +386,10 @@ class DataParameter(FromArguments, keras.callbacks.Callback):
         return self._replace_table(sum(map(len, parts)), parts)
 
     def _replace_table(self, count, parts, *, prior=None, table=None):
-        """Fills a table, by default one like this, with `parts` and zeros."""
+        """Fills a table, by default of this kind, with `parts` and zeros."""
         if self._turns.thread is not None:
             raise ValueError(
-                "A table can be replaced between trainings only. "
+                "The table must not be changed while `fit` runs. "
                 "Received: a change while `fit` runs"
             )
         fits = not prior or (self.prior and isinstance(prior, RowPrior))
@@ -403,7 +403,7 @@ class DataParameter(FromArguments, keras.callbacks.Callback):
         self.num_examples, self.prior = count, prior
         self.update_mean()
         if (model := self.model) is not None:
-            # Compiled steps refer to the table before.
+            # Compiled steps refer to the old table.
             model.train_function = model.test_function = None
             model.predict_function = None
         return self
@@ -414,11 +414,11 @@ class DataParameter(FromArguments, keras.callbacks.Callback):
     def to_file(self, path: str | os.PathLike) -> "DataParameter":
         """Moves the rows to the file of a `FileTable`; returns self.
 
-        The table of a loaded model is in memory, whatever it was before.
+        The table of a loaded model is always in memory.
 
         Args:
-            path: of the `.npy`. A table of this parameter that is there is
-                replaced; any other file is an error.
+            path: path of the `.npy` file. An existing table of this parameter
+                is replaced. Any other existing file is an error.
         """
         self._refuse_prior()
         rows = self._view()
@@ -428,17 +428,17 @@ class DataParameter(FromArguments, keras.callbacks.Callback):
     def save(self, path: str | os.PathLike):
         """Writes the rows and the state of their optimizer to an `.npz`.
 
-        A file at `path` is replaced when the new one is complete. A table
-        with a prior is saved with its model only.
+        An existing file is replaced atomically. A table with a prior can only
+        be saved with its model.
         """
         self._refuse_prior()
         saved_rows.save(os.fspath(path), self._view(), self._about())
 
     def load(self, path: str | os.PathLike):
-        """Reads the rows from a file that `save` or a `FileTable` wrote.
+        """Reads the rows from a file of `save` or of a `FileTable`.
 
-        It reads tables on disk of version 0.2 too. A file of another
-        parameter or with NaN is refused before anything changes.
+        It also reads tables on disk of version 0.2. A file of another
+        parameter or with NaN raises an error and changes nothing.
         """
         self._refuse_prior()
         self._require_built()
@@ -450,22 +450,22 @@ class DataParameter(FromArguments, keras.callbacks.Callback):
     def _refuse_prior(self):
         if self.prior is not None:
             raise ValueError(
-                "Rows with a prior are saved and loaded with their model, "
-                f"which has their center. Received: prior={self.prior}"
+                "Rows with a prior can only be saved and loaded with their "
+                f"model, which has the center. Received: prior={self.prior}"
             )
 
     def check(self):
-        """Raises an error if steps since the last `check` refused something.
+        """Raises an error if steps since the last `check` had invalid rows.
 
-        A compiled step cannot raise. `fit` checks by itself; call this now
-        and then in a training loop of your own.
+        A compiled step cannot raise. `fit` calls this regularly. Call it from
+        time to time in your own training loop.
         """
         self._require_built()
         self.table.raise_error()
         self._refusals.raise_any(self.name, self.num_examples)
 
     def close(self):
-        """Closes the file of a table on disk, as `fit` does at its end."""
+        """Closes the file of a table on disk. `fit` does this at its end."""
         self._turns.end()
         if self.built:
             self.table.close()
@@ -474,8 +474,8 @@ class DataParameter(FromArguments, keras.callbacks.Callback):
         self._require_known()
         if self not in getattr(self.model, "data_parameters", {}).values():
             raise ValueError(
-                f"This data {self.name} is not in the loss of the model that "
-                "trains; compile a `LikelihoodModel` with it. "
+                f"This data {self.name} is not in the loss of the trained "
+                "model. Compile a `LikelihoodModel` with it. "
                 f"Received: {type(self.model).__name__}"
             )
         self._refusals.reset()
@@ -486,7 +486,7 @@ class DataParameter(FromArguments, keras.callbacks.Callback):
     def on_train_batch_begin(self, batch, logs=None):
         self.table.raise_error()
         self._turns.answer()
-        # Early and seldom: on JAX a look at the state waits for the device.
+        # Checks become rarer, because on JAX they wait for the device.
         if self._steps == self._next_check:
             self._between_steps(self.check)
             self._next_check *= 8
@@ -506,7 +506,7 @@ class DataParameter(FromArguments, keras.callbacks.Callback):
         config = super().get_config()
         config["initial"] = np.asarray(self.initial).tolist()
         if isinstance(self.table, FileTable):
-            # A loaded model must not touch a file that its own file names.
+            # Loading a model must not access files named in the model file.
             config["table"] = MemoryTable()
         return keras.saving.serialize_keras_object(config)
 
@@ -523,10 +523,7 @@ class DataParameter(FromArguments, keras.callbacks.Callback):
 
 
 def _from_version_2(config):
-    """Arguments that had other names in version 0.2.
-
-    A table on disk, its `store`, was not in the model file.
-    """
+    """Arguments that had other names in version 0.2."""
     options = ("rho", "epsilon", "momentum", "weight_decay", "clipnorm")
     optimizer = SparseRMSProp(**{k: config[k] for k in options if k in config})
     shard, prior = config.get("shard"), None
@@ -540,7 +537,7 @@ def _from_version_2(config):
 
 
 def _fixed(value, name):
-    """A variable that no optimizer of Keras trains."""
+    """A non-trainable variable."""
     return keras.Variable(value, trainable=False, autocast=False, name=name)
 
 

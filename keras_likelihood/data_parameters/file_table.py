@@ -1,4 +1,4 @@
-"""A table of rows in a file, for tables that do not fit in memory."""
+"""Tables of rows in a file, which need not fit in memory."""
 
 import copy
 import os
@@ -20,9 +20,9 @@ from keras_likelihood.data_parameters.saved_rows import (
 
 
 class _Writes(keras.Variable):
-    """Counts the writes, which orders each read after the write before it.
+    """Counts the writes, so each read depends on the previous write.
 
-    In the files of a model, its place is taken by the rows themselves.
+    Model files contain the rows instead of the count.
     """
 
     table: "FileTable"
@@ -46,7 +46,7 @@ class _Writes(keras.Variable):
 
 
 class FileTable:
-    """Keeps the rows of a `DataParameter` in a file.
+    """Stores the rows of a `DataParameter` in a file.
 
     ```python
     table = kl.data_parameters.FileTable("scale.npy")
@@ -54,16 +54,17 @@ class FileTable:
     ```
 
     The file is an ordinary `.npy` of `DataParameter.state`, of shape
-    `(rows, columns, size)`. `scale.npy.json` beside it says what the rows are.
-    `fit` makes the file if there is none and goes on with it otherwise.
+    `(rows, columns, size)`. The file `scale.npy.json` next to it describes the
+    rows. `fit` creates the file if it does not exist, and continues from it
+    otherwise.
 
-    One training at a time can write to the file, which needs the package
-    `filelock`; reading is possible at any time. Model files and checkpoints
-    contain a copy of the rows, and not the path. The table of a loaded model
-    is in memory; `DataParameter.to_file` moves it to a file.
+    Only one training at a time can write to the file, which needs the package
+    `filelock`. Reading is always possible. Model files and checkpoints contain
+    a copy of the rows instead of the path. The table of a loaded model is in
+    memory; `DataParameter.to_file` moves it to a file.
 
     Args:
-        path: of the `.npy` file.
+        path: path of the `.npy` file.
     """
 
     shape: tuple
@@ -77,7 +78,7 @@ class FileTable:
         self._error: Exception | None = None
 
     def build(self, shape: tuple, name: str, about: dict) -> "FileTable":
-        """A table of shape `(rows, columns, size)`; touches no file."""
+        """A table of shape `(rows, columns, size)`, without file access."""
         table = copy.copy(self)
         table._refuse_several_devices()
         table.shape, table._about = shape, about
@@ -90,7 +91,7 @@ class FileTable:
     def _refuse_several_devices(self):
         if keras.distribution.distribution() or replica_count() > 1:
             raise ValueError(
-                "A `FileTable` serves one device; use a `MemoryTable` to "
+                "A `FileTable` needs a single device. Use a `MemoryTable` to "
                 f"train on several. Received: FileTable({self.path!r})"
             )
 
@@ -99,20 +100,20 @@ class FileTable:
         return [self._writes]
 
     def read(self, index):
-        """State `(batch, columns, size)` of the rows `index`, in a step."""
+        """State `(batch, columns, size)` of the rows `index`."""
         shape = (index.shape[0], *self.shape[1:])
         given = [index, ops.convert_to_tensor(self._writes)]
         return call_host(self._read, given, shape=shape, dtype="float32")
 
     def write(self, index, state):
-        """Replaces the state of the rows `index`, in a step."""
+        """Replaces the state of the rows `index`."""
         given = [index, state, ops.convert_to_tensor(self._writes)]
         count = call_host(self._write, given, shape=(), dtype="int32")
         self._writes.assign(count)
 
     def _read(self, index, _):
-        # An error inside of a compiled step loses its type, and the model on
-        # JAX its variables. It is raised between two steps instead.
+        # An error inside a compiled step would lose its type and, on JAX, the
+        # variables of the model. So it is raised between two steps.
         try:
             self._refuse_changed_file()
             return np.asarray(self._current()[index], "float32")
@@ -124,7 +125,7 @@ class FileTable:
 
     def _write(self, index, state, count):
         try:
-            # What was computed from rows that could not be read is nothing.
+            # A state that was computed without reading the rows is invalid.
             if self._error is None:
                 self._writer()[index] = state
         except Exception as error:
@@ -132,7 +133,7 @@ class FileTable:
         return np.asarray(count + 1, "int32")
 
     def raise_error(self):
-        """Raises what went wrong on the host since the last call."""
+        """Raises an error that occurred on the host since the last call."""
         error, self._error = self._error, None
         if error is not None:
             raise error
@@ -145,7 +146,7 @@ class FileTable:
         return np.broadcast_to(np.float32(0), self.shape)
 
     def view(self) -> np.ndarray:
-        """The rows after the steps that are under way, without a copy."""
+        """The rows after all pending steps, without a copy."""
         ops.convert_to_numpy(self._writes)
         return self._current()
 
@@ -157,7 +158,7 @@ class FileTable:
             self.close()
 
     def resized(self, count: int, parts) -> "FileTable":
-        """A table of `count` rows: those of the arrays `parts`, then zeros."""
+        """A table of `count` rows, filled with the arrays `parts` and zeros."""
         table = copy.copy(self)
         table.shape = (count, *self.shape[1:])
         table._take_lock()
@@ -171,7 +172,7 @@ class FileTable:
         return table
 
     def open_for_training(self):
-        """Takes the lock; makes the file if there is none."""
+        """Acquires the lock and creates the file if it does not exist."""
         self._refuse_several_devices()
         self._error = None
         self._writer()
@@ -191,11 +192,11 @@ class FileTable:
         return self._rows
 
     def _refuse_changed_file(self):
-        # Reading behind the end of a file that was cut ends the process.
+        # Reading beyond the end of a truncated file kills the process.
         if self._lock is not None and self._identity != _identity(self.path):
             raise OSError(
-                f"{self.path} was deleted, replaced or cut while it was in "
-                "use. Restore the model and its rows from a checkpoint."
+                f"{self.path} was deleted, replaced or truncated while it was "
+                "in use. Restore the model and its rows from a checkpoint."
             )
 
     def _take_lock(self):
@@ -207,23 +208,23 @@ class FileTable:
             lock.acquire(timeout=0)
         except filelock.Timeout:
             raise BlockingIOError(
-                "A table has one writer at a time. End the other training, or "
-                "call `close` on its DataParameter. Reading with `values()` is "
-                f"possible. Received: {self.path!r}, which has a writer"
+                "Only one training can write to a table. Stop the other "
+                "training, or call `close` on its DataParameter. `values()` "
+                f"can still read it. Received: {self.path!r}, which is locked"
             ) from None
         self._lock = lock
 
     def _make_file(self, parts):
         header = {"descr": "<f4", "fortran_order": False, "shape": self.shape}
-        # The writer alone uses this name, so that a process that was killed
-        # leaves at most one such file.
+        # The name is fixed, so killed processes leave at most one file.
         with replacing(self.path, f"{os.path.basename(self.path)}.new") as new:
             with open(new, "wb") as file:
                 np.lib.format.write_array_header_1_0(file, header)
                 end = file.tell() + 4 * int(np.prod(self.shape, dtype="int64"))
                 for part in parts:
                     file.write(np.ascontiguousarray(part, "<f4").data)
-                # A full disk is an error now. Later it would end the process.
+                # A full disk raises an error here. Later it would kill the
+                # process.
                 while (left := end - file.tell()) > 0:
                     file.write(bytes(min(left, 2**20)))
             write_about(self.path, self._about)
@@ -234,14 +235,14 @@ class FileTable:
             self._rows.flush()
 
     def close(self):
-        """Closes the file and gives the lock back."""
+        """Closes the file and releases the lock."""
         lock, self._rows, self._lock = self._lock, None, None
         if lock is not None:
             lock.release()
 
 
 def _identity(path):
-    """What changes if another file takes the place of this one."""
+    """Identity of a file, which changes if it is replaced or truncated."""
     try:
         found = os.stat(path)
     except FileNotFoundError:

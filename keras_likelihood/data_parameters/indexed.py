@@ -1,4 +1,4 @@
-"""Targets that know which training example they belong to."""
+"""Targets with the index of their training example."""
 
 import zlib
 
@@ -13,25 +13,27 @@ TARGET = "keras_likelihood/target"
 
 
 def indexed(y, *, index=None):
-    """Targets, or a dataset, with the number of each training example.
+    """Adds the index of each training example to targets or a dataset.
 
-    The number travels with the target through Keras' shuffling and batching
-    and tells a `DataParameter` which of its rows to use.
+    Keras shuffles and batches the index with the targets, and a
+    `DataParameter` selects its rows by the index.
 
     ```python
     model.fit(x, kl.indexed(y))
     dataset = kl.indexed(tfds.load("mnist", split="train", as_supervised=True))
     model.fit(dataset.shuffle(1000).batch(64))
-    model.fit(x, kl.indexed(y, index=y))  # one a class
+    model.fit(x, kl.indexed(y, index=y))  # one row per class
     ```
 
     Args:
-        y: target array `(examples, ...)`, or a structure of such arrays; or
-            a `tf.data.Dataset` of single examples `(x, y)` or
-            `(x, y, sample_weight)` in an order that every epoch repeats, so
-            before `shuffle` and `batch`; or a `torch.utils.data.Dataset` of
-            such examples, before its `DataLoader`; or a
-            `keras.utils.PyDataset` whose batches stay the same.
+        y: one of
+
+            - an array of targets `(examples, ...)`, or a structure of arrays;
+            - a `tf.data.Dataset` of single examples `(x, y)` or
+              `(x, y, sample_weight)`, before `shuffle` and `batch`, because
+              every epoch must have the same order;
+            - a `torch.utils.data.Dataset` of examples, before its `DataLoader`;
+            - a `keras.utils.PyDataset` with the same batches in every epoch.
         index: row numbers `(examples,)`, integers `>= 0`. Defaults to
             0, 1, 2, ...
     """
@@ -54,27 +56,27 @@ def indexed(y, *, index=None):
             f"{index.dtype} of shape {index.shape}, {index.size} entries for "
             f"{count} targets"
         )
-    # JAX has no 64-bit integers by default; every table that fits a device
-    # has row numbers within 32.
+    # JAX has no 64-bit integers by default. 32 bits are enough for any table
+    # that fits on a device.
     is_small = not count or index.max() <= np.iinfo("int32").max
     return {INDEX: index.astype("int32" if is_small else "int64"), TARGET: y}
 
 
 def split_index(y, sample_weight=None):
-    """`(y, sample_weight, index)`; the last is `None` for plain targets."""
+    """`(y, sample_weight, index)`; `index` is `None` for plain targets."""
     if not _has_index(y):
         return y, sample_weight, None
     if isinstance(sample_weight, dict) and TARGET in sample_weight:
-        # Weights have the structure of `y`: Keras asks for it, and repeats
-        # one array over it.
+        # Keras requires weights in the structure of `y`, and repeats a single
+        # array over it.
         sample_weight = sample_weight[TARGET]
     return y[TARGET], sample_weight, y[INDEX]
 
 
 def carries_index(x, y=None) -> bool | None:
-    """Whether the targets of `fit(x, y)` carry the numbers of their rows.
+    """Whether the targets of `fit(x, y)` contain an index.
 
-    It is `None` for data that must be read to know, such as a generator.
+    It is `None` if only reading the data would tell, as for a generator.
     """
     if y is None:
         is_batches = isinstance(x, keras.utils.PyDataset)
@@ -91,16 +93,16 @@ def _has_index(y):
 def _indexed_dataset(dataset, index):
     if index is not None:
         raise ValueError(
-            "A dataset is numbered in its own order; map it to "
-            "`(x, kl.indexed(...))` yourself for other numbers. "
+            "`index` must be None for a dataset, which is numbered in its own "
+            "order. For other numbers, map it to `(x, kl.indexed(...))`. "
             "Received: `index` with a dataset"
         )
     if isinstance(dataset, keras.utils.PyDataset):
         return _NumberedBatches(dataset)
     if is_of_torch(dataset, "DataLoader", "IterableDataset"):
         raise ValueError(
-            "`indexed` numbers the examples of a `Dataset` with `__len__` and "
-            "`__getitem__`: call it before the `DataLoader`, "
+            "`indexed` needs a `Dataset` with `__len__` and `__getitem__`. "
+            "Call it before the `DataLoader`: "
             "`DataLoader(kl.indexed(dataset), shuffle=True)`. "
             f"Received: {type(dataset).__name__}"
         )
@@ -108,27 +110,27 @@ def _indexed_dataset(dataset, index):
         return _NumberedExamples(dataset)
     if reason := why_not_numbered(dataset):
         raise ValueError(
-            "`indexed` numbers single examples in a fixed order: call it "
+            "`indexed` needs single examples in a fixed order. Call it "
             f"before `shuffle` and `batch`. Received: {reason}"
         )
     spec = dataset.element_spec
     if not isinstance(spec, tuple) or len(spec) not in (2, 3):
         raise ValueError(
-            "`indexed` needs a dataset of (x, y) or (x, y, sample_weight); "
-            "with TFDS pass `split=...` and `as_supervised=True` to `load`. "
+            "`indexed` needs a dataset of (x, y) or (x, y, sample_weight). "
+            "With TFDS, pass `split=...` and `as_supervised=True` to `load`. "
             f"Received: elements {spec}"
         )
     return dataset.enumerate().map(_numbered)
 
 
 def _numbered(number, element):
-    """An example or a batch, `(x, y, ...)`, whose targets carry a number."""
+    """Adds a number to the targets of an example or batch `(x, y, ...)`."""
     x, y, *weight = element
     return (x, {INDEX: number, TARGET: y}, *weight)
 
 
 class _NumberedExamples:
-    """A `torch.utils.data.Dataset` with numbered targets."""
+    """A `torch.utils.data.Dataset` with indexed targets."""
 
     def __init__(self, dataset):
         self._dataset = dataset
@@ -141,11 +143,11 @@ class _NumberedExamples:
 
 
 class _NumberedBatches(keras.utils.PyDataset):
-    """A `PyDataset` whose batches stay the same, with numbered targets.
+    """A `PyDataset` with indexed targets.
 
-    Batch `i` has the rows from `i * batch_size` on. A dataset that may change
-    its order between epochs is refused; one that does so unseen is noticed by
-    its targets when a batch comes back with others.
+    Batch `i` contains the rows from `i * batch_size` on. Datasets with hooks
+    that may change the order between epochs raise an error. Other changes are
+    detected by checksums of the targets.
     """
 
     def __init__(self, dataset: keras.utils.PyDataset):
@@ -158,17 +160,16 @@ class _NumberedBatches(keras.utils.PyDataset):
         self._marks: dict = {}
         kind = type(dataset)
         reasons = [
-            f"one with `{name}`"
+            f"a dataset with `{name}`"
             for name in ("on_epoch_begin", "on_epoch_end")
             if getattr(kind, name) is not getattr(keras.utils.PyDataset, name)
         ]
         if dataset.num_batches is None:
-            reasons.append("an endless one")
+            reasons.append("an infinite dataset")
         if reasons:
             raise ValueError(
-                "`indexed` numbers a `PyDataset` whose batches are the same in "
-                "every epoch. Let the batches of others carry the numbers of "
-                "their rows: return `x, kl.indexed(y, index=rows)` from "
+                "`indexed` needs a `PyDataset` with the same batches in every "
+                "epoch. Otherwise return `x, kl.indexed(y, index=rows)` from "
                 f"`__getitem__`. Received: {reasons[0]}, {kind.__name__}"
             )
         self.batch_size = len(keras.tree.flatten(self._batch(0)[1])[0])
@@ -186,7 +187,7 @@ class _NumberedBatches(keras.utils.PyDataset):
         if _has_index(batch[1]):
             kind = type(self._dataset).__name__
             raise ValueError(
-                f"The batches carry numbers already. Received: {kind}"
+                f"The batches are already indexed. Received: {kind}"
             )
         return batch
 
@@ -196,7 +197,7 @@ class _NumberedBatches(keras.utils.PyDataset):
         size, last = len(leaves[0]), number == len(self) - 1
         if size > self.batch_size or (size < self.batch_size and not last):
             raise ValueError(
-                "`indexed` needs batches of one size, but for the last. "
+                "`indexed` needs batches of equal size, except for the last. "
                 f"Expected: {self.batch_size}. Received: {size} in {number}"
             )
         mark = 0

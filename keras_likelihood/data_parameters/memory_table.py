@@ -1,4 +1,4 @@
-"""A table of rows in the memory of the device."""
+"""Tables of rows in device memory."""
 
 import copy
 import os
@@ -18,13 +18,13 @@ from keras_likelihood.backend.rows import (
 )
 
 LARGEST_IN_MODEL = 2**30
-"""Bytes of a table that a model file may ask for."""
+"""Maximum size in bytes of a table in a model file."""
 
 
 class _Rows(keras.Variable):
-    """Rows that devices may share, the last of them padding for equal shares.
+    """Rows that may be sharded, padded at the end for shards of equal size.
 
-    No file has the padding, so a file fits any number of devices.
+    Files do not contain the padding, so they fit any number of devices.
     """
 
     saved_shape: tuple[int, int]
@@ -41,17 +41,17 @@ class _Rows(keras.Variable):
 
 @serializable
 class MemoryTable(FromArguments):
-    """Keeps the rows of a `DataParameter` in a variable on the device.
+    """Stores the rows of a `DataParameter` in a variable on the device.
 
-    The numbers of a row lie side by side, so that a step reads and writes one
-    piece of memory per example.
+    The numbers of a row are contiguous, so a step reads and writes one piece of
+    memory per example.
 
     Args:
-        shard: axis of the device mesh of `keras.distribution` (JAX) over
-            which the rows are laid out, such as `"batch"`: each device then
-            has its share of the table. Defaults to `None`: what the
-            `LayoutMap` says about `data_` and the parameter's name, else a
-            copy on every device. On a single device it changes nothing.
+        shard: axis of the device mesh of `keras.distribution` (JAX) along
+            which the rows are sharded, such as `"batch"`. Defaults to `None`:
+            the layout of the `LayoutMap` for `data_` and the parameter's
+            name, otherwise a copy on every device. It has no effect on a
+            single device.
     """
 
     shape: tuple
@@ -78,11 +78,11 @@ class MemoryTable(FromArguments):
         needed = 4 * rows * columns * size // processes
         if needed > self._largest:
             raise ValueError(
-                f"A table may take up to {self._largest / 1e9:,.1f} GB here. "
-                "Keep a larger one in a file with `table=FileTable(path)`, or "
-                "check `num_examples`. Load a model file that you trust with "
-                "`compile=False`, and compile it with a `DataParameter` of "
-                f"your own. Received: a table of {needed / 1e9:,.1f} GB"
+                f"A table must take at most {self._largest / 1e9:,.1f} GB. "
+                "Use `table=FileTable(path)` for a larger table, or check "
+                "`num_examples`. Load a trusted model file with "
+                "`compile=False`, and compile it with your own "
+                f"`DataParameter`. Received: a table of {needed / 1e9:,.1f} GB"
             )
         table._largest = _memory()
         table._rows = _Rows(
@@ -120,20 +120,20 @@ class MemoryTable(FromArguments):
         self._rows.assign(np.reshape(state, self._rows.saved_shape))
 
     def resized(self, count: int, parts) -> "MemoryTable":
-        """A table of `count` rows: those of the arrays `parts`, then zeros."""
+        """A table of `count` rows, filled with the arrays `parts` and zeros."""
         table = self.build((count, *self.shape[1:]), self._name, {})
         rows = np.concatenate([*parts], dtype="float32")
         table._rows.assign(rows.reshape(len(rows), -1))
         return table
 
     def flush(self):
-        """Nothing to write, and below nothing to open, raise or close."""
+        """Does nothing, like the other methods that a `FileTable` needs."""
 
     open_for_training = raise_error = close = flush
 
 
 def _memory() -> float:
-    """Bytes of memory of this machine; infinite where unknown."""
+    """Memory of this machine in bytes, infinite if unknown."""
     try:
         return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     except (AttributeError, ValueError, OSError):

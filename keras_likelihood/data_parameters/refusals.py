@@ -1,4 +1,4 @@
-"""What the steps of a training refused, counted inside of them."""
+"""Counts invalid rows inside compiled training steps."""
 
 import keras
 import numpy as np
@@ -8,8 +8,8 @@ from keras import ops
 class Counts(keras.Variable):
     """Counts of entries that a data parameter could not use.
 
-    A compiled step cannot raise an error. It counts, and `raise_any` reports
-    between two steps. Files of version 0.1 have another shape.
+    A compiled step cannot raise an error. It counts, and `raise_any` raises
+    between two steps. In files of version 0.1 it has another shape.
     """
 
     def __init__(self, name: str):
@@ -17,13 +17,13 @@ class Counts(keras.Variable):
             np.zeros(5, "int32"),
             dtype="int32",
             trainable=False,
-            # Replicas count the joint batch, each the same.
+            # All replicas count the same joint batch.
             aggregation="only_first_replica",
             name=name,
         )
 
     def count(self, outside, not_finite, index):
-        """Adds the entries `(batch,)` without a row or with one not finite."""
+        """Adds the masks `(batch,)` of unknown rows and non-finite updates."""
         steps, *totals, first, row = ops.unstack(ops.convert_to_tensor(self), 5)
         marks = ops.cast(ops.stack([outside, not_finite]), "int32")
         added = ops.sum(marks, axis=1)
@@ -39,11 +39,11 @@ class Counts(keras.Variable):
         self.assign(ops.stack(after))
 
     def reset(self):
-        """Forgets what was counted."""
+        """Resets all counts."""
         self.assign(np.zeros(5, "int32"))
 
     def raise_any(self, name: str | None, num_rows: int):
-        """Raises if something was refused since `reset`, and resets."""
+        """Resets, and raises an error if there were invalid entries."""
         _, outside, not_finite, batch, row = ops.convert_to_numpy(self)
         if not outside and not not_finite:
             return
@@ -51,15 +51,15 @@ class Counts(keras.Variable):
         where = f"first in batch {batch} since training began"
         if outside:
             raise ValueError(
-                f"The data {name} has rows 0 to {num_rows - 1}; "
-                "set `num_examples` to the size of the whole training set, or "
-                "number the examples from 0. No row was moved by the others. "
+                f"The data {name} has rows 0 to {num_rows - 1}. "
+                "Set `num_examples` to the size of the whole training set, or "
+                "number the examples from 0. Other indices were ignored. "
                 f"Received: {outside} index(es) outside, {where}"
             )
         raise ValueError(
-            f"The data {name} keeps only finite rows. Look for NaN and "
-            "infinity in the inputs and targets, or lower the learning rate "
-            "of the model; the rows are as they were before. "
+            f"The rows of the data {name} must be finite. Check the inputs and "
+            "targets for NaN and infinity, or lower the learning rate of the "
+            "model. The affected rows were not changed. "
             f"Received: {not_finite} row(s) that would not be finite, "
             f"{where}, such as row {row}"
         )

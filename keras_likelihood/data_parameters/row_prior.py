@@ -1,4 +1,4 @@
-"""A prior that keeps rows with few examples near the others."""
+"""A prior that shrinks rows with few examples towards the others."""
 
 import numpy as np
 from keras import ops
@@ -15,9 +15,9 @@ class RowPrior(FromArguments):
         value[i] = constraint(constraint^-1(initial) + center + d[i])
         penalty of row r = d[r]^2 / (2 scale^2)
 
-    Use it if one row stands for many examples, such as those of one
-    annotator. The penalty counts once per row, so a row with few examples
-    stays near the center, which is learned from all examples.
+    Use it if many examples share a row, such as all examples of one annotator.
+    The penalty is applied once per row, so a row with few examples stays near
+    the center, which is learned from all examples.
 
     ```python
     prior = kl.data_parameters.RowPrior(0.5, row_sizes=np.bincount(annotator))
@@ -45,7 +45,7 @@ class RowPrior(FromArguments):
             )
 
     def check(self, rows: int):
-        """Raises an error if this prior is for another number of rows."""
+        """Raises an error if `row_sizes` has another number of rows."""
         if self.row_sizes.shape not in ((), (rows,)):
             raise ValueError(
                 f"`row_sizes` must be a number or {rows} numbers, one per "
@@ -55,7 +55,7 @@ class RowPrior(FromArguments):
             )
 
     def gradient(self, displacement, index):
-        """Each example's share of the gradient, `(batch, size)`."""
+        """Gradient of the penalty per example, `(batch, size)`."""
         batch = ops.cast(ops.shape(index)[0], "float32")
         share = 1.0 / np.maximum(self.row_sizes, np.float32(1))
         if share.ndim:
@@ -67,7 +67,7 @@ class RowPrior(FromArguments):
 
 
 def move_center(center, rate: float, gradient, known):
-    """Moves the center, `(columns, size)`, of the rows down the gradient."""
+    """Updates the center `(columns, size)` of the rows."""
     gradient = ops.where(known[:, None], gradient, 0.0)
     state, _ = SparseRMSProp(rate).step(
         ops.convert_to_tensor(center)[None],

@@ -1,4 +1,4 @@
-"""Files of rows: what they say about themselves, and how they are read."""
+"""Files of rows and their descriptions."""
 
 import json
 import os
@@ -17,7 +17,7 @@ _HEADER = struct.Struct("<8sIIII")
 
 
 def write_about(path: str, about: dict):
-    """Writes `path.json`, unless a JSON file of someone else is there."""
+    """Writes `path.json`, unless it exists in another format."""
     if os.path.exists(f"{path}.json"):
         _read_json(path)
     with replacing(f"{path}.json") as temporary:
@@ -34,14 +34,14 @@ def _read_json(path):
     except (OSError, ValueError, KeyError, AttributeError, TypeError):
         pass
     raise ValueError(
-        f"{path} is not a table of data parameters. Version 0.2 can load and "
-        "save one of version 0.1. "
-        f"Received: {path}.json, which is missing or of another format"
+        f"{path} is not a table of data parameters. Convert tables of version "
+        "0.1 by loading and saving them with version 0.2. "
+        f"Received: {path}.json, which is missing or has another format"
     )
 
 
 def check_file(about: dict, path: str):
-    """Raises an error if the file at `path` is not a table of such rows."""
+    """Raises an error if the file at `path` is not a table of these rows."""
     start = _first_bytes(path) if os.path.isfile(path) else b""
     if start == _MAGIC:
         raise ValueError(
@@ -67,7 +67,7 @@ def check_about(expected: dict, found: dict, path: str):
     ]
     if differing:
         raise ValueError(
-            f"{path} is another table. Expected: "
+            f"{path} does not match this table. Expected: "
             f"{ {n: expected.get(n) for n in differing} }. "
             f"Received: { {n: found.get(n) for n in differing} }"
         )
@@ -76,18 +76,18 @@ def check_about(expected: dict, found: dict, path: str):
 def open_rows(
     path: str, shape: tuple, about: dict, mode: Literal["r", "r+"] = "r"
 ) -> np.ndarray:
-    """The table at `path` as a memory map, if it is the expected one."""
+    """Opens the table at `path` as a memory map, after checking it."""
     check_file(about, path)
     try:
         rows = np.load(path, mmap_mode=mode)
     except (ValueError, EOFError) as error:
         raise ValueError(
-            f"{path} is damaged or was cut. Restore it from a checkpoint. "
+            f"{path} is damaged or truncated. Restore it from a checkpoint. "
             f"Received: {error}"
         ) from error
     if rows.shape != shape or rows.dtype != np.dtype("<f4"):
         raise ValueError(
-            f"{path} has another size. If there are new examples, set "
+            f"{path} has a wrong size. If there are new examples, set "
             "`num_examples` to the number of rows and call `append`. "
             f"Expected: float32 of shape {shape}. "
             f"Received: {rows.dtype} of shape {rows.shape}"
@@ -96,7 +96,7 @@ def open_rows(
 
 
 def in_parts(rows: np.ndarray, numbers=None) -> Iterator[np.ndarray]:
-    """All rows, or those of `numbers`, in parts that fit in memory."""
+    """Yields all rows, or the rows `numbers`, in parts that fit in memory."""
     count = max(1, 2**22 // rows[:1].size)
     for start in range(0, len(rows if numbers is None else numbers), count):
         part = slice(start, start + count)
@@ -104,14 +104,14 @@ def in_parts(rows: np.ndarray, numbers=None) -> Iterator[np.ndarray]:
 
 
 def save(path: str, rows: np.ndarray, about: dict):
-    """Writes rows and their description to an `.npz`, whole or not at all."""
+    """Writes rows and their description to an `.npz`, atomically."""
     text = np.frombuffer(json.dumps(about).encode(), "uint8")
     with replacing(path) as temporary, open(temporary, "wb") as file:
         np.savez(file, state=rows, about=text)
 
 
 def load(path: str | os.PathLike, shape: tuple, about: dict) -> np.ndarray:
-    """The rows of a file of any kind and version, if they fit."""
+    """The rows of a file of any format and version, after checking them."""
     path = os.fspath(path)
     start = _first_bytes(path)
     if start.startswith(b"PK"):
@@ -145,7 +145,7 @@ def _read_archive(path, about):
                 f"{path} is not a table of data parameters. "
                 f"Received: an archive of {archive.files}"
             )
-        # Version 0.2 did not write what the rows are.
+        # Files of version 0.2 have no description.
         if "about" in archive:
             about = json.loads(archive["about"].tobytes())
         return archive["state"], about
@@ -154,14 +154,14 @@ def _read_archive(path, about):
 def _read_version_2(path):
     """Rows and description of a table on disk of version 0.2.
 
-    It has a header of 4096 bytes, then the rows with a check number each.
+    The file has a header of 4096 bytes, then the rows with a checksum each.
     """
     with open(path, "rb") as file:
         *_, length, checksum = _HEADER.unpack(file.read(_HEADER.size))
         text = file.read(length)
     if zlib.crc32(text) != checksum:
         raise ValueError(
-            f"{path} is damaged. Received: a header of another checksum"
+            f"{path} is damaged. Received: a header with a wrong checksum"
         )
     header = json.loads(text)
     shape = header["num_rows"], header["width"] + 1

@@ -1,4 +1,4 @@
-"""How the few rows of a table that a batch visits are updated."""
+"""Update rules for the rows of a batch."""
 
 import dataclasses
 from typing import Any
@@ -11,24 +11,25 @@ from keras_likelihood.likelihoods.checks import check_argument
 
 
 class RowRule:
-    """An update rule of the rows of a batch and of their state.
+    """An update rule for the rows of a batch and their state.
 
-    A row that occurs several times moves once, by the sum of its gradients.
+    A row that occurs several times is updated once, with the sum of its
+    gradients.
     """
 
     columns: tuple[str, ...] = ("displacement",)
 
     def step(self, state, gradient, index, counts):
-        """The new state `(batch, columns, size)` of the rows of a batch.
+        """The new state `(batch, columns, size)`, and a mask of skipped rows.
 
-        Entries that do not count add nothing. The second result says of each
-        whether its row stays as it was because it would not be finite.
+        Entries with `counts` False are ignored. A row is skipped if its new
+        state would not be finite.
         """
         counted = ops.where(counts[:, None], gradient, 0.0)
         summed = [counted, ops.cast(counts, "float32")]
         total, visits = sums_of_equal(summed, index)
         visited = visits > 0
-        # Not finite either where the mean square would overflow.
+        # The square also catches overflows of the mean square.
         finite = ops.isfinite(ops.sum(ops.square(total), axis=1))
         moves = ops.logical_and(visited, finite)
         moved = self._move(state, total, visits)
@@ -41,10 +42,10 @@ class RowRule:
 
 @dataclasses.dataclass(frozen=True)
 class RunningMean(RowRule):
-    """Moves a row by a share of its distance from what it follows.
+    """Exponential moving average of the values that a row follows.
 
-    The gradient that it is given is that distance. A row that occurs several
-    times in a batch follows their mean.
+    The `gradient` is the distance of the row from its value. If a row occurs
+    several times in a batch, it follows their mean.
     """
 
     rate: float
@@ -73,12 +74,12 @@ class SparseRMSProp(FromArguments, RowRule):
         learning_rate: step size, `> 0`. Defaults to `None`: the default of
             the parameter, such as 0.05 for a scale.
         rho: decay of the mean square `s`, in [0, 1). Defaults to 0.9.
-        epsilon: added to the mean square, `> 0`. Defaults to 1e-16: the loss
-            is a mean, so the gradient of one value of a row is small and the
-            usual 1e-7 would be larger than its square.
+        epsilon: added to the mean square, `> 0`. Defaults to 1e-16, because
+            the loss is a mean. The squared gradient of a single row is small
+            compared to the usual 1e-7.
         momentum: in [0, 1). Defaults to 0, which needs no state.
-        weight_decay: pull towards the initial value, `>= 0`. Defaults to 0.
-        clipnorm: largest 2-norm of a batch's whole gradient, or `None`.
+        weight_decay: decay towards the initial value, `>= 0`. Defaults to 0.
+        clipnorm: maximum 2-norm of the gradient of a batch, or `None`.
     """
 
     learning_rate: float | None = None
@@ -102,7 +103,7 @@ class SparseRMSProp(FromArguments, RowRule):
 
     @property
     def columns(self) -> tuple[str, ...]:  # type: ignore[override]
-        """What a row keeps for each of its values."""
+        """Names of the numbers that are stored for each value of a row."""
         momentum = ("momentum",) if self.momentum else ()
         return ("displacement", "mean_square", *momentum)
 
@@ -110,8 +111,8 @@ class SparseRMSProp(FromArguments, RowRule):
         rate: Any = self.learning_rate
         if self.clipnorm is not None:
             energy = ops.sum(ops.square(gradient), axis=1)
-            # One row that is not finite must not affect the others, and a row
-            # counts once, however often it occurs.
+            # Rows that are not finite must not affect the others, and repeated
+            # rows count once.
             known = ops.logical_and(visits > 0, ops.isfinite(energy))
             shares = ops.where(known, energy, 0.0) / ops.maximum(visits, 1.0)
             norm = ops.maximum(ops.sqrt(ops.sum(shares)), self.clipnorm)

@@ -1,13 +1,13 @@
-"""Strengths of penalties that maximise the evidence of the data.
+"""Penalty strengths that maximise the evidence.
 
-A group of weights has a normal prior of precision alpha around zero. In
-Laplace's approximation the evidence has its maximum at MacKay's fixed point
+A group of weights has a normal prior of precision alpha around zero. In the
+Laplace approximation the evidence has its maximum at MacKay's fixed point
 
     gamma = sum_j lambda_j / (lambda_j + alpha),    alpha = gamma / |theta|^2
 
-where lambda_j are the eigenvalues of the curvature of the group. `gamma`
-counts the weights that the data determine. Regularizers and recalibrators use
-the same curvature and the same fixed point. All is NumPy in float64.
+where lambda_j are the eigenvalues of the curvature of the group and gamma is
+the effective number of weights. Regularizers and recalibrators use the same
+curvature and the same fixed point. All arrays are float64 NumPy.
 """
 
 from keras_likelihood.evidence.curvature import Curvature

@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 LARGEST_MATRIX = 640
-"""Of a matrix with more rows than this the diagonal is used."""
+"""Maximum number of rows. Of larger matrices only the diagonal is used."""
 
 _outer = functools.partial(functools.reduce, np.multiply.outer)
 
@@ -16,14 +16,14 @@ _outer = functools.partial(functools.reduce, np.multiply.outer)
 class Curvature:
     """A Gauss-Newton matrix, `factor * left` or `factor * (left x right)`.
 
-    Both sides of the Kronecker product, those of the rows and the columns of
-    the weights, are matrices or their diagonals.
+    `left` and `right` belong to the rows and the columns of the weights. Each
+    is a matrix or its diagonal.
     """
 
     left: np.ndarray
     right: np.ndarray | None = None
     factor: float = 1.0
-    # Scaled copies have the same eigenvectors, and finding them is the work.
+    # Scaled copies share the eigenvectors, which are expensive to compute.
     _known: list = dataclasses.field(default_factory=list, repr=False)
 
     def scaled(self, factor: float) -> "Curvature":
@@ -36,7 +36,7 @@ class Curvature:
 
     @property
     def _eigen(self):
-        """Eigenvalues and vectors of each side; no vectors of a diagonal."""
+        """Eigenvalues and eigenvectors of each side; `None` for a diagonal."""
         if not self._known:
             for side in self._sides:
                 found = (side, None) if side.ndim == 1 else np.linalg.eigh(side)
@@ -49,12 +49,12 @@ class Curvature:
         return _outer([values for values, _ in self._eigen]) * self.factor
 
     def diagonal(self):
-        """Curvature of every entry by itself, of the shape of `values`."""
+        """Diagonal of the matrix, in the shape of `values`."""
         return _outer(map(diagonal_of, self._sides)) * self.factor
 
     @property
     def is_small(self) -> bool:
-        """Whether `matrix` can be written out."""
+        """Whether the whole `matrix` is small enough to compute."""
         size = math.prod(map(len, self._sides))
         return size <= LARGEST_MATRIX and all(s.ndim == 2 for s in self._sides)
 
@@ -81,5 +81,5 @@ class Curvature:
 
 
 def diagonal_of(matrix):
-    """The diagonal of a matrix, which may be given as its diagonal."""
+    """The diagonal of a matrix, or the argument if it is a diagonal."""
     return matrix if matrix.ndim == 1 else np.diagonal(matrix)

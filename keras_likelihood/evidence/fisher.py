@@ -1,4 +1,4 @@
-"""Measures curvature by gradients at targets that the model would draw."""
+"""Fisher information, estimated from gradients at sampled targets."""
 
 import functools
 import math
@@ -22,17 +22,16 @@ class Outcome(NamedTuple):
     """One output of a model, and its weight in the loss."""
 
     distribution: Any
-    prediction: Any  # with the mask that Keras gave it
-    is_prediction_alone: bool
+    prediction: Any  # with its Keras mask
+    is_only_prediction: bool
     loss_weight: float
 
 
 def outcomes_of(model, likelihood=None, parameters=None):
-    """A function from the output of a model to its `Outcome`s.
+    """Returns a function that maps the output of a model to `Outcome`s.
 
-    A stock model needs the class of its likelihood, and its parameters. It is
-    `None` if a part of the loss is not a likelihood, or needs the index of
-    each example.
+    A plain Keras model needs a likelihood class and its parameters. The result
+    is `None` if a part of the loss is not a likelihood or has data parameters.
     """
     distributions: dict = {}
     weight_of = getattr(model, "loss_weight", lambda key: None)
@@ -64,19 +63,19 @@ _MEMORY = 8
 
 
 class FisherInformation:
-    """Running estimate of the curvature by several weights of a model.
+    """Running estimate of the curvature with respect to several weights.
 
         H = num_examples * (left x right) / trace(left)
 
-    The gradient `g` of the log-likelihood at a drawn target, written as a
-    matrix, has mean zero and the Fisher information as its covariance. So a
-    few small batches suffice, whatever the layer: `left = E[g g']` and
+    The gradient `g` of the log-likelihood at a sampled target, written as a
+    matrix, has mean zero and the Fisher information as its covariance. So a few
+    small batches suffice for any layer: `left = E[g g']` and
     `right = E[g' g]`. For one output this is the Gauss-Newton matrix, for
-    several its Kronecker approximation (Martens and Grosse, 2015).
+    several outputs its Kronecker approximation (Martens and Grosse, 2015).
 
-    It is measured after 16, 32, 64, ... steps, and later so rarely that it
-    costs about a tenth of the training. `outcomes` maps the model's output to
-    `Outcome`s, and `noise` returns the scale of the likelihood.
+    It is measured after 16, 32, 64, ... steps, and later at intervals that
+    limit the cost to about a tenth of the training. `outcomes` maps the model's
+    output to `Outcome`s, and `noise` returns the scale of the likelihood.
     """
 
     def __init__(self, model, weights, outcomes, noise, seed: int = 0):
@@ -90,25 +89,25 @@ class FisherInformation:
         self._count = self._next = 0
 
     def measure_if_due(self, step: int, draw):
-        """Measures with the rows of `draw()`, unless it is too early."""
+        """Measures with the rows of `draw()` if the next step is reached."""
         if step < self._next:
             return
         self._measure(draw())
         sides = [n for w in self._weights for n in matrix_shape(w.shape)]
         cubes = sum(n**3 for n in sides if n <= LARGEST_MATRIX)
-        # So many steps are worth ten measurements. On an accelerator a small
+        # This many steps cost ten measurements. On an accelerator a small
         # batch takes as long as a large one.
         pause = int(10 * (self._batches + cubes / 1e8)) + 32
         self._next = step + min(max(step, 16), pause)
 
     def prepare(self, rows):
-        """Begins to compile for rows of this shape, beside other work."""
+        """Starts to compile for rows of this shape, in the background."""
         self._sums.prepare(*self._arguments(rows))
 
     def curvature_of(self, i: int, num_examples: float):
-        """`Curvature` of `num_examples` terms by the weight of number `i`.
+        """`Curvature` of `num_examples` terms with respect to weight `i`.
 
-        `None` if it is zero or was never finite.
+        It is `None` if the curvature is zero or was never finite.
         """
         found = self._found[i]
         size = 0.0 if found is None else np.sum(diagonal_of(found.left))
@@ -120,8 +119,8 @@ class FisherInformation:
         total, batches = self._arguments(rows)
         sides = keras.tree.flatten(batches)[0].shape[:2]
         share = max(1.0 / (self._count + 1), 1.0 / _MEMORY)
-        # A likelihood with a scale has a curvature proportional to its
-        # inverse square, which is known better than that of some steps ago.
+        # The curvature is proportional to 1 / noise^2. Removing this factor
+        # makes averages over steps independent of earlier noise.
         factor = self._noise() ** 2 / math.prod(sides)
         for i, pair in enumerate(self._sums(total, batches)):
             left, right = (
@@ -137,12 +136,12 @@ class FisherInformation:
 
     @property
     def _batches(self):
-        """Number of gradients with which the factors have full rank."""
+        """Number of gradients for which the factors have full rank."""
         most = _LEAST_BATCHES
         for weight in self._weights:
             small, large = sorted(matrix_shape(weight.shape))
             large = min(large, LARGEST_MATRIX)
-            # The joint curvature of a small weight is used as it is.
+            # The whole matrix of a small weight is used.
             times = 4 if math.prod(weight.shape) <= LARGEST_MATRIX else 1
             most = max(most, math.ceil(times * large / min(small, large)))
         return min(most, _MOST_BATCHES)
@@ -152,7 +151,7 @@ class FisherInformation:
         batches = min(self._batches, count)
         size = count // batches
         if size < 4:
-            # One by one no products of two examples blur the sum.
+            # Single examples avoid the noise of cross terms.
             batches, size = count, 1
         total = [_no_products(w.shape) for w in self._weights]
         return total, stacked(rows, batches, size)
@@ -163,7 +162,7 @@ class FisherInformation:
             math.sqrt(outcome.loss_weight)
             * _score(member, outcome, rows.get("weight"), self._seed)
             for outcome in self._outcomes(output)
-            # Each member of an ensemble has a curvature of its own.
+            # Each member of an ensemble has its own curvature.
             for member in getattr(
                 outcome.distribution, "members", [outcome.distribution]
             )
@@ -172,7 +171,7 @@ class FisherInformation:
 
 def _score(distribution, outcome: Outcome, sample_weight, seed):
     """A scalar whose gradients have the Fisher information as covariance."""
-    if outcome.is_prediction_alone and not distribution.event_rank:
+    if outcome.is_only_prediction and not distribution.event_rank:
         prediction = distribution.prediction
         size = ops.sqrt(ops.stop_gradient(distribution.information()))
         coin = keras.random.uniform(ops.shape(prediction), seed=seed) > 0.5
@@ -185,14 +184,14 @@ def _score(distribution, outcome: Outcome, sample_weight, seed):
     terms = ops.cast(terms, "float32")
     weights = ops.broadcast_to(ops.cast(weights, "float32"), ops.shape(terms))
     counted = ops.cast(weights > 0, "float32")
-    # Keras averages over the terms of an example that are not masked.
+    # Keras averages over the unmasked terms of an example.
     each = ops.maximum(ops.sum(counted) / terms.shape[0], 1e-6)
     root = ops.sqrt(ops.where(weights > 0, weights, 1.0)) * counted
     return ops.sum(root * terms) / ops.sqrt(each)
 
 
 def matrix_shape(shape) -> tuple[int, int]:
-    """Splits the axes of a weight in two, so that the longer side is short.
+    """Splits the axes of a weight in two to make the longer side short.
 
     >>> matrix_shape((3, 3, 64, 32))
     (576, 32)
@@ -201,12 +200,12 @@ def matrix_shape(shape) -> tuple[int, int]:
     splits = [
         (math.prod(shape[:i]), math.prod(shape[i:])) for i in range(len(shape))
     ]
-    # Of equal ones the last: the inputs of a kernel come first.
+    # The last of equal splits, because the inputs of a kernel come first.
     return min(reversed(splits), key=max)
 
 
 def stacked(rows, batches: int, size: int):
-    """The first `batches * size` rows of a nest of arrays, by batch."""
+    """The first `batches * size` rows of a nest of arrays, in batches."""
     return keras.tree.map_structure(
         lambda a: a[: batches * size].reshape((batches, size, *a.shape[1:])),
         rows,

@@ -1,4 +1,4 @@
-"""Penalised fits, whose strengths follow from the data (MacKay, 1992)."""
+"""Penalised fits with strengths estimated by evidence (MacKay, 1992)."""
 
 import dataclasses
 
@@ -11,12 +11,12 @@ _MOST_DIRECTIONS = 5000
 def updated_strength(curvature, weights, alpha, largest_move=100.0, lean=None):
     """The new prior precision, and the effective number of weights.
 
-    It is the fixed point of the quadratic model around the present fit under
-    `alpha`, where a precision of `alpha'` multiplies the weights of eigenvalue
-    lambda by (lambda + alpha) / (lambda + alpha'). So it needs no new fit. Far
-    from the present one, beyond a factor `largest_move`, the model does not
-    hold. `lean`, a function of the precision, is what a hyper-prior adds to
-    the effective number.
+    It is the fixed point of the quadratic model around the current fit under
+    `alpha`, in which a precision of `alpha'` multiplies the weights of
+    eigenvalue lambda by (lambda + alpha) / (lambda + alpha'). So it does not
+    need a new fit. The change is limited to a factor `largest_move`, beyond
+    which the quadratic model is not valid. `lean` maps the precision to the
+    term that a hyper-prior adds to the effective number.
     """
     values, squares, counts = _binned(
         curvature.values.ravel(), curvature.to_coordinates(weights).ravel() ** 2
@@ -38,11 +38,11 @@ def updated_strength(curvature, weights, alpha, largest_move=100.0, lean=None):
 
 
 def _binned(values, squares):
-    """Eigenvalues, squared coordinates and counts, of many in few sums."""
+    """Mean eigenvalues, sums of squared coordinates, and counts per bin."""
     if values.size <= _MOST_DIRECTIONS:
         return values, squares, np.ones_like(values)
     largest = max(values.max(), 1e-300)
-    # Two hundred bins a decade; what is below 1e-10 of the largest is zero.
+    # 200 bins per decade, down to 1e-10 of the largest eigenvalue.
     bins = np.log10(np.maximum(values / largest, 1e-10)) * 200.0
     bins = np.round(bins).astype(int) + 2000
     counts = np.bincount(bins)
@@ -53,7 +53,7 @@ def _binned(values, squares):
 
 @dataclasses.dataclass
 class EvidenceFit:
-    """Weights and prior precisions, both by name of the group."""
+    """Weights and prior precisions, both by group name."""
 
     weights: dict
     strengths: dict
@@ -62,7 +62,7 @@ class EvidenceFit:
 def fit_by_evidence(objective, rounds=12) -> EvidenceFit:
     """Fits all groups of an objective and the strengths of their priors.
 
-    An objective has `shapes` (group name to shape, ungrouped free weights
+    An objective has `shapes` (group name to shape, with unpenalised weights
     under `"free"`), `evaluate(weights) -> (nll, gradients)` summed over rows,
     and `curvature(name)` at the last evaluation.
     """
@@ -73,7 +73,7 @@ def fit_by_evidence(objective, rounds=12) -> EvidenceFit:
     for index in range(rounds):
         curvatures = _curvatures(objective, weights)
         if index == 0:
-            # A tenth of the directions can change.
+            # Start with about a tenth of the directions unpenalised.
             for g in groups:
                 values = np.sort(curvatures[g].values.ravel())[::-1]
                 strengths[g] = float(max(values[len(values) // 10], 1e-3))
@@ -112,7 +112,7 @@ def _curvatures(objective, weights):
 
 
 def minimise(objective, weights, curvatures, strengths, iterations):
-    """L-BFGS on the penalised NLL, in coordinates of unit curvature."""
+    """Minimises the penalised NLL by L-BFGS, preconditioned by curvature."""
     from scipy.optimize import minimize
 
     scales = {

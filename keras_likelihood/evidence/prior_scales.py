@@ -1,8 +1,8 @@
 """Scales of normal and Laplace priors, from the curvature of the likelihood.
 
 Each function returns `(scale, freedom, precision)`: the new scales, the
-degrees of freedom that the weights use (for a Laplace prior, how many are on),
-and the inverse variance of a weight, seen alone.
+effective degrees of freedom of the weights (for a Laplace prior, the number of
+active weights), and the marginal precision of a weight.
 """
 
 import math
@@ -12,7 +12,7 @@ import numpy as np
 from keras_likelihood.evidence.penalised_fit import updated_strength
 
 RESOLUTION = 0.1
-"""A weight below this share of its own uncertainty counts as zero."""
+"""Weights below this fraction of their standard error count as zero."""
 
 _ROUNDS = 3
 _SMALLEST = 1e-30
@@ -20,16 +20,16 @@ _ERF = np.vectorize(math.erf, otypes=["float64"])
 
 
 def lasso_scale(weight, scale, curvature, num_examples):
-    """The scale `b` of a Laplace prior with the least squared error.
+    """The scale `b` of a Laplace prior with the smallest squared error.
 
-    `1 / (b h)` is the soft threshold with the least squared error of the
+    `1 / (b h)` is the soft threshold with the smallest squared error of the
     weights, by Stein's (1981) unbiased estimate (see `best_threshold`). `b` is
-    never above the mean size of the weights that are on, and never below the
-    scale at which pure noise is switched off (Donoho and Johnstone, 1995).
+    at most the mean size of the active weights, and at least the scale at which
+    pure noise is switched off (Donoho and Johnstone, 1995).
     """
-    on, seen, precision = _on(weight, curvature, num_examples)
-    # Weights on but too small to be seen: their density at zero is that of
-    # the Laplace prior.
+    on, seen, precision = _active(weight, curvature, num_examples)
+    # Correct for active weights that are too small to detect. Their density
+    # at zero is the density of the Laplace prior.
     root = np.mean(np.sqrt(precision))
     unseen = RESOLUTION / (root * np.max(scale))
     freedom = min(seen * (1.0 + min(unseen, 0.5)), num_examples - 1.0)
@@ -39,10 +39,10 @@ def lasso_scale(weight, scale, curvature, num_examples):
     members = weight.size / scale.size
     counts = np.sum(on, axis=axes, keepdims=True)
     ratio = max(freedom / max(np.sum(on), 1.0), 1.0)
-    # A small group leans on the whole tensor as one more weight would.
+    # The fraction of the whole tensor counts as one more weight of a group.
     share = (counts * ratio + freedom / weight.size) / (members + 1.0)
     share = np.clip(share, 0.5 / weight.size, 1.0 - 0.5 / weight.size)
-    # The largest of so many standard normals, nearly.
+    # Approximate maximum of `weight.size` standard normals.
     highest = math.sqrt(2.0 * math.log(max(weight.size, 2)))
     threshold = np.minimum(best_threshold(share), highest)
     size = np.sum(on * np.abs(weight), axis=axes, keepdims=True)
@@ -56,25 +56,25 @@ def multi_lasso_scale(weight, scale, curvature, num_examples):
 
         b_j = (|w_j| + c) / A,    A = T^2,    c = T / sqrt(h)
 
-    `T^2` is the gain in log-likelihood that a weight needs to be on (see
-    `price_of_a_weight`). With this `c` a weight can leave zero without a
-    jump, so the result does not depend on the start of the training.
+    `T^2` is the gain in log-likelihood that a weight needs to be active (see
+    `price_of_a_weight`). With this `c` weights leave zero continuously, so the
+    result does not depend on the initial weights.
     """
-    on, freedom, precision = _on(weight, curvature, num_examples)
+    on, freedom, precision = _active(weight, curvature, num_examples)
     price = price_of_a_weight(weight, on, precision)
     least = np.sqrt(price / precision)
     return (np.abs(weight) + least) / price, freedom, precision
 
 
 def price_of_a_weight(weight, on, precision) -> float:
-    """Gain `T^2` in 2 log-likelihood that a weight needs to be on.
+    """Gain `T^2` in 2 log-likelihood that a weight needs to be active.
 
         T^2 = 2 log((P - K) / K) + 2 log(B sqrt(h)),    at least 1
 
-    for `K` of `P` weights on, of mean size `B`: the prior odds of being off,
-    and the Occam factor of a slab `B` wide known to a width `1/sqrt(h)`. While
-    nothing is known yet the price is low, so that training starts with weak
-    regularization whatever the initial weights and noise.
+    for `K` of `P` weights active, of mean size `B`. The first term is the prior
+    odds of being inactive, the second the Occam factor of a slab of width `B`
+    and a posterior width `1/sqrt(h)`. Early in training the price is low, so
+    training starts with weak regularization for any initial weights and noise.
     """
     count = float(np.sum(on))
     size = np.sum(on * np.abs(weight)) / max(count, 1.0)
@@ -85,17 +85,17 @@ def price_of_a_weight(weight, on, precision) -> float:
 
 
 def best_threshold(share_on):
-    """Soft threshold, in units of `1/sqrt(h)`, of the least squared error.
+    """Soft threshold, in units of `1/sqrt(h)`, of the smallest squared error.
 
     Stein's unbiased estimate of the error of soft thresholding is stationary
     where `threshold * (number on) = density of measurements at the threshold`.
-    The weights that are off determine that density: a Gaussian puts them
-    between the two thresholds, so that
+    The inactive weights determine this density. If they are Gaussian and lie
+    between the two thresholds,
 
         t (1 - 2 Phi(-t)) / (2 phi(t)) = (1 - share_on) / share_on
 
-    For weights that do follow a Laplace prior wider than the noise this is
-    `t / sqrt(h) = 1 / (h b)`, their own scale. Solved by Newton's method for
+    For weights that follow a Laplace prior of scale b, wider than the noise,
+    this is `t / sqrt(h) = 1 / (h b)`. It is solved by Newton's method for
     log t.
     """
     odds = (1.0 - share_on) / share_on
@@ -109,12 +109,11 @@ def best_threshold(share_on):
     return t
 
 
-def _on(weight, curvature, num_examples):
-    """Which weights are on, how many, and the precision `h` of each.
+def _active(weight, curvature, num_examples):
+    """Mask and number of the active weights, and the precision `h` of each.
 
-    `h_j` is the curvature that is left when the weights that are on may move
-    as well: a Schur complement. For independent inputs it is
-    `(n - df) / noise^2`.
+    `h_j` is the curvature of a weight if the active weights may move as well (a
+    Schur complement). For independent inputs it is `(n - df) / noise^2`.
     """
     diagonal = curvature.diagonal().reshape(weight.shape)
     diagonal = np.maximum(diagonal, _SMALLEST)
@@ -129,21 +128,21 @@ def _on(weight, curvature, num_examples):
         if whole is None:
             precision = diagonal * (1.0 - freedom / num_examples)
         else:
-            precision = _left_over(whole, on.ravel()).reshape(weight.shape)
+            precision = _schur(whole, on.ravel()).reshape(weight.shape)
         precision = np.maximum(precision, diagonal / num_examples)
     return on, freedom, precision
 
 
-def _left_over(whole, on):
-    """Curvature of each entry when the entries `on` are free to move."""
+def _schur(whole, on):
+    """Curvature of each entry if the entries `on` may move as well."""
     found = np.diagonal(whole).copy()
     if not np.any(on):
         return found
     inside = whole[np.ix_(on, on)]
     jitter = 1e-7 * np.trace(inside) / len(inside)
     inverse = np.linalg.inv(inside + jitter * np.eye(len(inside)))
-    beside = whole[np.ix_(~on, on)]
-    found[~on] -= np.sum((beside @ inverse) * beside, axis=1)
+    cross = whole[np.ix_(~on, on)]
+    found[~on] -= np.sum((cross @ inverse) * cross, axis=1)
     found[on] = 1.0 / np.maximum(np.diagonal(inverse), _SMALLEST)
     return found
 
@@ -153,11 +152,11 @@ def ridge_scale(weight, scale, curvature, num_examples):
 
         s^2 = sum_j w_j^2 / df,    df = sum_i l_i / (l_i + 1 / s^2)
 
-    over the eigenvalues `l_i` of the curvature. It counts only the weights
-    that the data determine. With fewer examples than weights the evidence can
-    hardly separate signal from noise. A weak hyper-prior then decides:
-    `log(s)` is normal with deviation 1 around the scale at which the weights
-    explain as much as the noise. It counts as one observation.
+    over the eigenvalues `l_i` of the curvature. `df` is the effective number of
+    weights. With fewer examples than weights the evidence can hardly separate
+    signal from noise, so there is a weak hyper-prior: `log(s)` is normal with
+    standard deviation 1 around the scale at which the weights explain as much
+    variance as the noise. It counts as one observation.
     """
     if scale.size > 1:
         known, precision = _known(weight, scale, curvature, num_examples)
@@ -177,7 +176,7 @@ def ridge_scale(weight, scale, curvature, num_examples):
     )
     known = np.clip(freedom / weight.size, 1e-12, 1 - 1e-9)
     precision = known / (1 - known) * alpha
-    # With a stronger prior all weights together use one degree of freedom.
+    # At this bound all weights together use one degree of freedom.
     alpha = min(alpha, precision * weight.size)
     return np.full(scale.shape, alpha**-0.5), freedom, precision
 
@@ -187,10 +186,10 @@ def multi_ridge_scale(weight, scale, curvature, num_examples):
 
         s_j^2 = (w_j^2 + c^2) / A,    A = T^2 / 4,    c^2 = A / (8 h)
 
-    `T^2` is the gain in log-likelihood that a weight needs to be on (see
-    `price_of_a_weight`). This `c` is the smallest with which a weight can
-    leave zero without a jump. Weights that the data do not need are shrunk by
-    a factor of nine.
+    `T^2` is the gain in log-likelihood that a weight needs to be active (see
+    `price_of_a_weight`). This is the smallest `c` for which weights leave zero
+    continuously. Weights that the data do not need are shrunk by a factor of
+    nine.
     """
     known, precision = _known(weight, scale, curvature, num_examples)
     price = price_of_a_weight(weight, known > 0.2, precision)
@@ -200,7 +199,7 @@ def multi_ridge_scale(weight, scale, curvature, num_examples):
 
 
 def _known(weight, scale, curvature, num_examples):
-    """Share of each weight that the data determine, and its precision."""
+    """Effective degrees of freedom of each weight, and its precision."""
     prior = np.broadcast_to(scale**-2.0, weight.shape)
     if curvature.is_small:
         whole = curvature.matrix() + np.diag(prior.ravel())

@@ -1,4 +1,4 @@
-"""Heads and the learned parameters they are made of.
+"""Heads and their parameter layers.
 
 The layers of calibrated models are in `keras_likelihood.layers.serving`.
 """

@@ -1,4 +1,4 @@
-"""Scores of calibration examples, and the bound that follows from them."""
+"""Conformity scores of calibration examples, and their thresholds."""
 
 import dataclasses
 import math
@@ -16,12 +16,12 @@ class CalibrationScores:
 
         threshold = the k-th smallest score,    k = ceil((n + 1) coverage)
 
-    A new example that is exchangeable with the n calibration examples keeps
-    the threshold with a probability of at least `coverage`. Every entry of the
-    last axes has a threshold of its own, and so has every group.
+    If a new example is exchangeable with the n calibration examples, its score
+    is at most the threshold with a probability of at least `coverage`. Every
+    group and every entry of the last axes has its own threshold.
 
-    The values `(n, ...)` are sorted along the first axis within every group,
-    one group of the rising `labels` after the other.
+    The values `(n, ...)` are grouped by increasing `labels` and sorted along
+    the first axis within each group.
     """
 
     values: np.ndarray
@@ -34,7 +34,7 @@ class CalibrationScores:
         scores = np.asarray(scores, dtype="float64")
         if not len(scores) or np.isnan(scores).any():
             raise ValueError(
-                "Calibration needs at least one example, and a model and "
+                "Calibration needs at least one example, and predictions and "
                 "targets without NaN. Received: "
                 f"{len(scores)} scores, {np.isnan(scores).sum()} of them NaN"
             )
@@ -47,10 +47,10 @@ class CalibrationScores:
         return cls(np.concatenate(parts), labels.tolist(), sizes)
 
     def threshold(self, coverage: float, groups=None, count: int = 1):
-        """The bound that a new score keeps with the given probability.
+        """Upper bound of a new score with the given probability.
 
-        It is `(count, ...)` with `groups`, the label of every new example,
-        else `(1, ...)`.
+        With `groups`, the labels of the new examples, it has the shape
+        `(count, ...)`, otherwise `(1, ...)`.
         """
         check_coverage(coverage)
         labels = self.labels
@@ -63,7 +63,7 @@ class CalibrationScores:
             return self._of_group(0, coverage)[None]
         groups = as_groups(groups, count)
         unknown = np.setdiff1d(groups, labels)[:5].tolist()
-        allowed = f"among those of the calibration, {labels[:10]}"
+        allowed = f"among the labels of the calibration, {labels[:10]}"
         check_argument("groups", unknown, not unknown, allowed)
         present, index = np.unique(groups, return_inverse=True)
         places = map(labels.index, present.tolist())
@@ -71,8 +71,7 @@ class CalibrationScores:
 
     def _of_group(self, position, coverage):
         count = self.sizes[position]
-        # A tiny amount is subtracted, because rounding may lift (n + 1)
-        # coverage above a whole number.
+        # Rounding may lift (n + 1) coverage slightly above an integer.
         rank = math.ceil((count + 1) * coverage - 1e-9)
         if rank > count:
             labels = self.labels
@@ -86,7 +85,7 @@ class CalibrationScores:
 
 
 def as_groups(groups, count: int) -> np.ndarray:
-    """Returns group labels `(count,)`, whole numbers or strings."""
+    """Group labels `(count,)` as an array of whole numbers or strings."""
     groups = np.asarray(groups)
     if groups.ndim == 2 and groups.shape[1] == 1:
         groups = groups[:, 0]
@@ -94,8 +93,8 @@ def as_groups(groups, count: int) -> np.ndarray:
         groups = groups.astype(str)
     if groups.shape != (count,) or groups.dtype.kind not in "biuU":
         raise ValueError(
-            "`groups` must be whole numbers or strings, one for each of the "
-            f"{count} examples. Received: {groups.dtype} of shape "
+            "`groups` must be whole numbers or strings, one per example, of "
+            f"shape {(count,)}. Received: {groups.dtype} of shape "
             f"{groups.shape}"
         )
     return groups
@@ -103,10 +102,10 @@ def as_groups(groups, count: int) -> np.ndarray:
 
 @serializable
 class ConformalScores(keras.Layer):
-    """Returns its input and keeps the scores of a conformal calibration.
+    """Identity layer that stores the scores of a conformal calibration.
 
-    The scores are weights, so that they are saved and loaded with the model.
-    `settings` are the other values that sets or intervals need.
+    The scores are weights, so they are saved and loaded with the model.
+    `settings` contains the other settings of the sets or intervals.
     """
 
     def __init__(self, shape, settings: dict, labels, sizes, **kwargs):
@@ -114,7 +113,7 @@ class ConformalScores(keras.Layer):
         self.settings = dict(settings)
         self._labels = None if labels is None else list(labels)
         self._sizes = list(sizes)
-        # A score is stored as two float32 numbers, 48 bits on every backend.
+        # Two float32 numbers store a score with 48 bits on every backend.
         self.parts = self.add_weight(
             name="scores",
             shape=(2, *shape),
@@ -127,7 +126,7 @@ class ConformalScores(keras.Layer):
     def holding(
         cls, scores: CalibrationScores, settings: dict, **kwargs
     ) -> "ConformalScores":
-        """A layer that keeps these scores."""
+        """Creates a layer with these scores."""
         shape, labels = scores.values.shape, scores.labels
         layer = cls(shape, settings, labels, scores.sizes, **kwargs)
         layer.parts.assign(split(scores.values))
@@ -143,9 +142,9 @@ class ConformalScores(keras.Layer):
 
 
 def split(values) -> np.ndarray:
-    """`(2, ...)` float32 numbers whose sum is at least the values.
+    """Float32 numbers `(2, ...)` whose sum is `values`, rounded up.
 
-    Rounding is upwards, so that a bound never gets smaller.
+    Rounding up never decreases a bound.
     """
     with np.errstate(over="ignore", invalid="ignore"):
         high = np.asarray(values, "float64").astype("float32")
@@ -157,5 +156,5 @@ def split(values) -> np.ndarray:
 
 
 def scores_layer(model) -> ConformalScores:
-    """The layer that keeps the scores of a model's last calibration."""
+    """The layer with the scores of a model's last calibration."""
     return [v for v in model.layers if isinstance(v, ConformalScores)][-1]

@@ -1,4 +1,4 @@
-"""A layer that makes a prediction and likelihood parameters from features."""
+"""Heads, which map features to a prediction and likelihood parameters."""
 
 import inspect
 from typing import Any
@@ -29,7 +29,7 @@ class LikelihoodHead(keras.Layer):
 
     Its output is `(prediction, parameter, ...)`, with the parameters in the
     order of the likelihood. If the likelihood has no parameters, the output is
-    the prediction alone.
+    only the prediction.
 
     ```python
     outputs = LikelihoodHead("normal", units=1)(features)
@@ -37,10 +37,10 @@ class LikelihoodHead(keras.Layer):
     model.compile("adam", loss=kl.losses.NormalLoss())
     ```
 
-    An option about parameters is one value for all of them, or a dict by
-    parameter name such as `conditioning={"shape": "global"}`. A name that is
-    not in the dict keeps the default. Targets need not be standardised if
-    `adapt(y)` is called before `fit`.
+    An option for parameters is one value for all of them, or a dict by
+    parameter name such as `conditioning={"shape": "global"}`. Parameters that
+    are not in the dict use the default. If `adapt(y)` is called before `fit`,
+    targets need not be standardised.
 
     Args:
         likelihood: a `Likelihood` or its name.
@@ -49,34 +49,33 @@ class LikelihoodHead(keras.Layer):
         dimension: `"scalar"` (one per example), `"channel"` (one per unit)
             or `"element"` (one per outcome, default).
         isolated: whether to stop the gradient of the parameters at the
-            features. The parameters then do not change the model below.
-            Defaults to False.
+            features. The parameters then do not train the layers before the
+            head. Defaults to False.
         normalize: `"layer"` or `"batch"` normalises the features before the
             parameter layers. Defaults to `None`: no normalisation.
-        hidden_units: size of a hidden layer of its own for each predicted
-            parameter. Defaults to `None`: none. With `isolated=True` and
-            `beta=1` in the loss, the scale can then fit the noise without a
-            worse prediction.
+        hidden_units: size of a separate hidden layer for each predicted
+            parameter. Defaults to `None`: no hidden layer. With
+            `isolated=True` and `beta=1` in the loss, the scale can then fit
+            the noise without affecting the prediction.
         constraint: map from the reals to the domain. Defaults to
             `ShiftedSoftplus(0.001)` for the scale of a likelihood with a
-            location and a scale, whose least value is then 0.0014, or 0.0014
-            of the targets' spread after `adapt`. For other parameters it
-            defaults to the likelihood's own. It is saved with the head.
-        initial: value to start from. Defaults to the likelihood's own.
-        learning_rate_multiplier: factor on the optimizer's steps for the
-            parameters alone. Defaults to 1.
+            location and a scale. Its lower bound is then 0.0014, in units of
+            the targets' spread after `adapt`. Other parameters default to the
+            constraint of the likelihood. It is saved with the head.
+        initial: initial value. Defaults to the likelihood's initial value.
+        learning_rate_multiplier: factor on the learning rate of the
+            parameters. Defaults to 1.
         weight_decay: strength of an L2 penalty on the distance of the
-            parameters' weights from their start. Defaults to 0.
-        clipnorm: largest norm of the gradient of each of the parameters'
-            weights, or `None`. It cannot be used with an optimizer that scales
-            the loss.
-        activation: applied to the prediction. Defaults to the likelihood's
+            parameters' weights from their initial values. Defaults to 0.
+        clipnorm: maximum norm of the gradient of each weight of the
+            parameters, or `None`. It cannot be used with loss scaling.
+        activation: activation of the prediction. Defaults to the likelihood's
             `prediction_constraint`: softplus for the mean of counts and of
-            positive numbers, sigmoid for that of shares, else none.
-        kernel_initializer: the initializer of the prediction's kernel.
-            Defaults to `"glorot_uniform"`.
-        kernel_regularizer: the regularizer of the prediction's kernel.
-            Defaults to none.
+            positive numbers, sigmoid for proportions, otherwise linear.
+        kernel_initializer: initializer of the prediction's kernel. Defaults
+            to `"glorot_uniform"`.
+        kernel_regularizer: regularizer of the prediction's kernel. Defaults
+            to `None`.
 
     Input: `(batch, features)` or feature maps `(batch, ..., features)`.
     Output: prediction `(batch, ..., units)` and parameters that broadcast
@@ -145,25 +144,25 @@ class LikelihoodHead(keras.Layer):
         self.supports_masking = True
 
     def adapt(self, y, *, sample_weight=None):
-        """Takes the units of the targets; call it before `fit`.
+        """Adapts the head to the units of the targets. Call it before `fit`.
 
             prediction = centre + spread * prediction'
             scale = spread * scale'
 
-        The network then learns the primed numbers, as if the targets were
-        standardised. Predictions, scales and the loss are in the units of `y`,
-        and the `initial` value and the constraint of the scale in units of the
+        The network then learns the primed values, as if the targets were
+        standardised. Predictions, scales and the loss are in the units of `y`.
+        The `initial` value and the constraint of the scale are in units of the
         spread. Without `adapt` the head starts at prediction 0 and scale 1.
 
         For each channel, the centre is the median and the spread is 1.4826
         times the median absolute deviation, or the standard deviation if more
         than half of the targets are equal. A scale of dimension `"scalar"` has
         one spread for all channels. A likelihood without a location and a
-        scale starts at the mean of `y`, if it has a `prediction_constraint`.
+        scale starts at the mean of `y` if it has a `prediction_constraint`.
 
         Args:
             y: targets `(n, ..., units)`, or `(n, ...)` for one unit; or a
-                data set of batches `y`, `(x, y)` or `(x, y, sample_weight)`.
+                dataset with batches `y`, `(x, y)` or `(x, y, sample_weight)`.
             sample_weight: weights `>= 0`, `(n,)` or `(n, ...)`, or `None`.
         """
         y, weight = collect_targets(y, sample_weight)
@@ -174,16 +173,16 @@ class LikelihoodHead(keras.Layer):
         )
         if not linear or not has_start:
             raise ValueError(
-                "`adapt` is for likelihoods with a location and a scale, "
-                "such as 'normal', and heads without an activation. Received: "
+                "`adapt` needs a likelihood with a location and a scale, "
+                "such as 'normal', and a head without an activation. Received: "
                 f"{self.likelihood.name()!r} and "
                 f"{keras.activations.serialize(self.prediction.activation)}"
             )
         if self.target_units is None:
             if not self.prediction.built:
                 raise ValueError(
-                    "`adapt` of this likelihood needs a head that has been "
-                    "called. Received: a head that is not built"
+                    "Call the head before `adapt` for this likelihood. "
+                    "Received: a head that is not built"
                 )
             mean = np.average(y, axis=0, weights=weight)
             mean = np.reshape(mean, (-1, self.units)).mean(0)
@@ -205,7 +204,7 @@ class LikelihoodHead(keras.Layer):
                 del options[option]
             return GlobalParameter(**options).bind(self.likelihood, name)
         raise ValueError(
-            "`conditioning` must be 'predicted' or 'global'. Give data "
+            "`conditioning` must be 'predicted' or 'global'. Pass data "
             f"parameters to the loss. Received: {conditioning!r}"
         )
 
@@ -270,8 +269,8 @@ class LikelihoodHead(keras.Layer):
     def from_config(cls, config):
         given = config.get("constraint") or {}
         if "likelihood" in config and "class_name" not in given:
-            # Versions 0.1 and 0.2 did not save the constraints of their
-            # heads, which were those of the likelihood.
+            # Versions 0.1 and 0.2 always used the constraints of the
+            # likelihood and did not save them.
             likelihood = likelihoods.get(config["likelihood"])
             declared = {p.name: p.constraint for p in likelihood.parameters}
             config = {**config, "constraint": {**declared, **given}}
@@ -300,7 +299,7 @@ class ScaleHead(LikelihoodHead):
         units: size of the prediction's last axis.
         likelihood: `"normal"` (default), `"laplace"` or another likelihood
             whose only parameter is a scale.
-        **options: those of `LikelihoodHead`.
+        **options: options of `LikelihoodHead`.
     """
 
     def __init__(self, units: int, *, likelihood="normal", **options):
@@ -319,9 +318,9 @@ class TemperatureHead(LikelihoodHead):
     ```
 
     Args:
-        units: number of classes (softmax) or of yes/no outcomes (Bernoulli).
+        units: number of classes (softmax) or of binary outcomes (Bernoulli).
         likelihood: `"softmax"` (default) or `"bernoulli"`.
-        **options: those of `LikelihoodHead`.
+        **options: options of `LikelihoodHead`.
     """
 
     def __init__(self, units: int, *, likelihood="softmax", **options):
@@ -343,7 +342,7 @@ class RobustRhoHead(LikelihoodHead):
         units: size of the prediction's last axis.
         likelihood: `"robust_rho"` (default) or another likelihood with a shape
             and a scale.
-        **options: those of `LikelihoodHead`.
+        **options: options of `LikelihoodHead`.
     """
 
     def __init__(self, units: int, *, likelihood="robust_rho", **options):
@@ -355,7 +354,7 @@ class RobustRhoHead(LikelihoodHead):
 class QuantilesHead(LikelihoodHead):
     """Maps features to `(quantiles, scale)`, for `QuantilesLoss`.
 
-    Each quantile is the one before plus a softplus, so that they increase.
+    Each quantile is the previous one plus a softplus, so they never cross.
 
     ```python
     levels = (0.05, 0.5, 0.95)
@@ -367,7 +366,7 @@ class QuantilesHead(LikelihoodHead):
 
     Args:
         levels: increasing, each in (0, 1).
-        **options: those of `LikelihoodHead`.
+        **options: options of `LikelihoodHead`.
     """
 
     def __init__(self, levels, **options):
@@ -384,7 +383,7 @@ def _require_parameters(head, *names):
     received = [p.name for p in head.likelihood.parameters]
     if received != list(names):
         raise ValueError(
-            f"`{type(head).__name__}` is for likelihoods with the parameters "
-            f"{list(names)} alone. Received: {head.likelihood.name()!r}, which "
-            f"has {received}; use `LikelihoodHead`"
+            f"`{type(head).__name__}` needs a likelihood with the parameters "
+            f"{list(names)}. For others, use `LikelihoodHead`. Received: "
+            f"{head.likelihood.name()!r} with the parameters {received}"
         )

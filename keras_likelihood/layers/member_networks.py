@@ -1,4 +1,4 @@
-"""Several networks for one table, side by side in one layer."""
+"""An ensemble of networks for tables in one layer."""
 
 import itertools
 import math
@@ -14,29 +14,29 @@ from keras_likelihood.layers.serving import ClassLogits
 from keras_likelihood.layers.target_units import centre_and_spread
 
 _SCALE = Softplus(floor=1e-3)
-"""A target may be known to a thousandth of its spread."""
+"""The scale is at least a thousandth of the targets' spread."""
 
 
 @serializable
 class MemberNetworks(keras.Layer):
-    """Equal networks with weights of their own: hidden layers and a head.
+    """Independent networks of equal architecture: hidden layers and a head.
 
-    The members share nothing but the batch, so each ends where it would end
-    alone. A step of all of them takes a few large products of matrices, as in
-    TabM (Gorishniy, Kotelnikov and Babenko 2024), which also shares weights.
+    The members only share the batch, so each trains as it would on its own. A
+    step of all members takes a few large matrix products, as in TabM
+    (Gorishniy, Kotelnikov and Babenko 2024), which also shares weights.
 
     Args:
         likelihood: a `Likelihood` of one number or of classes, or its name.
         members: number of networks.
         classes: number of classes, or `None` for a number.
         hidden: width of each hidden layer.
-        dropout: share of the hidden units left out in training.
-        seed: the random seed of the weights and of the dropout.
+        dropout: fraction of hidden units to drop in training.
+        seed: random seed of the weights and of the dropout.
 
     Input: `(batch, features)`.
     Output: prediction and parameters, each `(batch, members)`; for classes
-    the logits `(batch, members, classes)`. Those of an ordinal likelihood are
-    made from a score, and from gaps that are the same for all rows.
+    the logits `(batch, members, classes)`. The logits of an ordinal likelihood
+    are computed from a score and from gaps that all rows share.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class MemberNetworks(keras.Layer):
         self._generator = keras.random.SeedGenerator(seed)
         self._in_units = issubclass(self.likelihood, likelihoods.LocationScale)
         self._is_ordered = issubclass(self.likelihood, likelihoods.Ordinal)
-        # A head of classes has logits alone, or a score and the gaps.
+        # A head for classes has only logits, or a score and the gaps.
         has_parameters = self._is_ordered or not classes
         self._constraints = {
             p.name: p.constraint
@@ -91,7 +91,7 @@ class MemberNetworks(keras.Layer):
         self._start = np.zeros(outputs)
         for at, (name, constraint) in enumerate(self._constraints.items(), 1):
             initial = self.likelihood.parameter(name).initial
-            # The gaps are the last parameter, and several.
+            # The gaps are the last parameter and fill the rest.
             self._start[at:] = constraint.inverse(initial)
         self._start_head()
         self.centre, self.spread = (
@@ -104,10 +104,10 @@ class MemberNetworks(keras.Layer):
         bias.assign(np.broadcast_to(self._start, bias.shape))
 
     def adapt(self, y, sample_weight=None):
-        """Lets the head start in the units of the targets `(n,)`."""
+        """Initializes the head in the units of the targets `(n,)`."""
         constraint = self.likelihood.prediction_constraint
         if self._is_ordered:
-            # The start has the shares of the classes.
+            # Start at the frequencies of the classes.
             counts = np.bincount(y, sample_weight, len(self._start) + 1)
             below = np.cumsum(counts / counts.sum())[:-1]
             cuts = np.log(below / (1 - below))
@@ -136,8 +136,7 @@ class MemberNetworks(keras.Layer):
             if training and self.dropout:
                 x = keras.random.dropout(x, self.dropout, seed=self._generator)
         if self._constraints:
-            # The tails are the same for all rows, because few rows show them.
-            # The gaps between classes are so by definition.
+            # All rows share `df`, which few rows determine, and the gaps.
             names = ["prediction", *self._constraints]
             used = [float(name not in ("df", "gaps")) for name in names]
             used += used[-1:] * (kernel.shape[-1] - len(used))

@@ -1,4 +1,4 @@
-"""Likelihood parameters as layers: one value for all examples, or predicted."""
+"""Layers for likelihood parameters, either global or predicted."""
 
 from typing import Any
 
@@ -13,19 +13,19 @@ from keras_likelihood.likelihoods.checks import check_argument
 
 
 class ParameterLayer(keras.Layer):
-    """A layer of one parameter of a likelihood.
+    """Base class of the layers for one parameter of a likelihood.
 
     Args:
-        initial: value to start from. Defaults to the likelihood's own.
+        initial: initial value. Defaults to the likelihood's initial value.
         constraint: map from the reals to the domain. Defaults to the
-            likelihood's own.
+            constraint of the likelihood.
         dimension: `"scalar"`, `"channel"` or `"element"`.
-        learning_rate_multiplier: factor on the optimizer's steps for this
-            parameter alone. Defaults to 1.
+        learning_rate_multiplier: factor on the learning rate of this
+            parameter. Defaults to 1.
         weight_decay: strength of an L2 penalty on the distance of each weight
-            from its start. Defaults to 0.
-        clipnorm: largest norm of the gradient of each weight, or `None`. It
-            cannot be used with an optimizer that scales the loss.
+            from its initial value. Defaults to 0.
+        clipnorm: maximum norm of the gradient of each weight, or `None`. It
+            cannot be used with loss scaling.
     """
 
     def __init__(
@@ -54,15 +54,15 @@ class ParameterLayer(keras.Layer):
         self.supports_masking = True
 
     def add_controlled_weight(self, name, shape, start=0.0):
-        """Adds a weight that is `start` when it is `read`."""
+        """Adds a weight for which `read` initially returns `start`."""
         if self.clipnorm is not None and "mixed_float16" in (
             self.dtype_policy.name,
             keras.config.dtype_policy().name,
         ):
             raise ValueError(
-                "`clipnorm` cannot be used with 'mixed_float16', which scales "
-                "the loss. Use 'mixed_bfloat16' or the optimizer's own "
-                f"clipping. Received: clipnorm={self.clipnorm}"
+                "`clipnorm` must be None with 'mixed_float16', which scales "
+                "the loss. Use 'mixed_bfloat16' or the clipping of the "
+                f"optimizer. Received: clipnorm={self.clipnorm}"
             )
         start = np.broadcast_to(np.asarray(start, "float64"), shape)
         stored = start / self.learning_rate_multiplier
@@ -80,7 +80,7 @@ class ParameterLayer(keras.Layer):
         )
 
     def read(self, weight):
-        """The value of a weight made by `add_controlled_weight`."""
+        """The value of a weight created by `add_controlled_weight`."""
         weight = scale_step(weight, self.learning_rate_multiplier)
         if self.clipnorm is None:
             return weight
@@ -100,11 +100,11 @@ class ParameterLayer(keras.Layer):
 
 @serializable
 class GlobalParameter(ParameterLayer):
-    """One learned value of a likelihood parameter, independent of the input.
+    """A learned likelihood parameter that does not depend on the input.
 
         value = constraint(u),    u learned, constraint(u at start) = initial
 
-    Give it to a loss in place of `"global"` to say how the value is learned:
+    Pass it to a loss instead of `"global"` to set how the value is learned:
 
     ```python
     scale = kl.layers.GlobalParameter(initial=0.1, dimension="channel")
@@ -125,15 +125,15 @@ class GlobalParameter(ParameterLayer):
         self.parameter: str | None = None
 
     def bind(self, likelihood, name: str) -> "GlobalParameter":
-        """Says which parameter of which likelihood this is; returns self."""
+        """Assigns the layer to a parameter of a likelihood; returns self."""
         likelihood = likelihoods.get(likelihood)
         if (self.likelihood, self.parameter) == (likelihood, name):
             return self
         if self.likelihood is not None:
             raise ValueError(
-                "A GlobalParameter stands for one parameter of one likelihood. "
-                f"Received: {name!r} of {likelihood.name()} for the "
-                f"{self.parameter!r} of {self.likelihood.name()}"
+                "A GlobalParameter must not be used for two parameters. It is "
+                f"{self.parameter!r} of {self.likelihood.name()}. "
+                f"Received: {name!r} of {likelihood.name()}"
             )
         self.likelihood, self.parameter = likelihood, name
         declared = likelihood.parameter(name)
@@ -146,8 +146,8 @@ class GlobalParameter(ParameterLayer):
     def build(self, input_shape):
         if self.likelihood is None:
             raise ValueError(
-                "A GlobalParameter must be given to a loss or a head before "
-                "it is called. Received: a call of a parameter without one"
+                "A GlobalParameter must be passed to a loss or a head before "
+                "it is called. Received: a call without a loss or head"
             )
         if not self.built:
             shape_of = self.likelihood.shape_of
@@ -162,14 +162,15 @@ class GlobalParameter(ParameterLayer):
         self.built = True
 
     def value(self):
-        """The current value: `()`, or the shape of one example's parameter."""
+        """The current value, a scalar or the parameter of one example."""
         return self._constraint(self.read(self.unconstrained))
 
     @property
     def latest(self) -> float | tuple[float, ...] | np.ndarray:
-        """The current value as a number or NumPy array, or the initial value.
+        """The current value as a number or NumPy array.
 
-        Assign a value of the domain to set the parameter.
+        Before the layer is built it is the initial value. Assign a value to
+        set the parameter.
         """
         if not self.built:
             return self.start
@@ -184,14 +185,14 @@ class GlobalParameter(ParameterLayer):
 
     @property
     def is_fresh(self) -> bool:
-        """Whether the value is still the initial one of the likelihood."""
+        """Whether the value is still the likelihood's initial value."""
         latest = self.latest
         return self.initial is None and np.allclose(
             latest, np.resize(self.start, np.shape(latest)), rtol=1e-6
         )
 
     def call(self, prediction):
-        """The value once per example: `(batch, 1 or dim, ...)`."""
+        """The value, repeated for each example: `(batch, 1 or dim, ...)`."""
         value = self.value()
         shape = tuple(value.shape) or (1,) * (len(prediction.shape) - 1)
         return ops.broadcast_to(value, (ops.shape(prediction)[0], *shape))
@@ -207,15 +208,15 @@ class PredictedParameter(ParameterLayer):
 
         value = constraint(features @ kernel + bias)
 
-    With `hidden_units` the features are `relu(features @ W + b)` instead. The
-    kernel starts at zero and the bias at `constraint^-1(initial)`, so that
+    With `hidden_units` the features are replaced by `relu(features @ W + b)`.
+    The kernel starts at zero and the bias at `constraint^-1(initial)`, so
     training starts from the ordinary loss. On feature maps the product is a
-    1x1 convolution. With the dimensions `"scalar"` and `"channel"` it is
-    averaged over the positions that are not masked.
+    1x1 convolution. For the dimensions `"scalar"` and `"channel"` it is
+    averaged over the unmasked positions.
 
-    Heads consist of such layers. Use one by itself if a parameter should
-    depend on other features than the prediction. Its output broadcasts with
-    the prediction `(batch, ..., units)`.
+    Heads consist of these layers. Use the layer on its own if a parameter
+    should depend on other features than the prediction. Its output broadcasts
+    with the prediction `(batch, ..., units)`.
 
     ```python
     scale = kl.layers.PredictedParameter("normal", "scale", units=1)(inputs)
@@ -229,8 +230,8 @@ class PredictedParameter(ParameterLayer):
         dimension: `"scalar"`, `"channel"` or `"element"` (default).
         isolated: whether to stop the gradient at the features. Defaults to
             False.
-        normalize: `"layer"` or `"batch"` normalises the features first;
-            `None` (default) takes them as they are.
+        normalize: `"layer"` or `"batch"` normalises the features first.
+            Defaults to `None`: no normalisation.
         hidden_units: size of a hidden layer between the features and the
             parameter, or `None` (default).
         **options: `initial`, `constraint`, `learning_rate_multiplier`,

@@ -1,6 +1,6 @@
-"""The layers of calibrated models. They can be saved and exported.
+"""Layers of calibrated models, which can be saved and exported.
 
-Their arguments are numbers, which Keras saves without a `get_config`.
+Their arguments are plain values, which Keras saves without a `get_config`.
 """
 
 from typing import Any
@@ -18,7 +18,7 @@ from keras_likelihood.likelihoods.output import distribution_of
 
 @serializable
 class PairedLogits(keras.Layer):
-    """Turns the logit `z` of a yes/no question into two: `(-z/2, z/2)`.
+    """Maps a binary logit `z` to the two logits `(-z/2, z/2)`.
 
     Input `(batch, ..., 1)`, output `(batch, ..., 2)`.
     """
@@ -29,7 +29,7 @@ class PairedLogits(keras.Layer):
 
 @serializable
 class SecondClass(keras.Layer):
-    """Takes the probability of yes, from `(batch, ..., 2)`."""
+    """Selects the probability of class 1 from `(batch, ..., 2)`."""
 
     def call(self, probabilities):
         return probabilities[..., 1:]
@@ -49,9 +49,9 @@ class _Bounded(keras.Layer):
 
 @serializable
 class BoundedLogits(_Bounded):
-    """Raises logits to at most `bound` below the largest of their row.
+    """Clips logits to at most `bound` below the largest of their row.
 
-    The logit of a yes/no question is clipped to `[-bound, bound]`.
+    A binary logit is clipped to `[-bound, bound]`.
     """
 
     def call(self, logits):
@@ -63,7 +63,7 @@ class BoundedLogits(_Bounded):
 
 @serializable
 class LogSoftmax(keras.Layer):
-    """Turns logits into log-probabilities."""
+    """Maps logits to log-probabilities."""
 
     def call(self, logits):
         return ops.log_softmax(logits, axis=-1)
@@ -81,7 +81,7 @@ class SortedColumns(keras.Layer):
 class LinearPool(keras.Layer):
     """Weighted mean of a list of probabilities `(batch, ..., classes)`.
 
-    The weights, one number `>= 0` for each classifier, sum to 1.
+    The weights, one number `>= 0` per classifier, sum to 1.
     """
 
     def __init__(self, weights, **kwargs):
@@ -95,7 +95,7 @@ class LinearPool(keras.Layer):
 
 @serializable
 class LikelihoodPrediction(keras.Layer):
-    """Returns its input, a prediction, and keeps the name of its likelihood."""
+    """Identity layer that stores the name of the prediction's likelihood."""
 
     def __init__(self, likelihood: str, **kwargs):
         super().__init__(**kwargs)
@@ -107,7 +107,7 @@ class LikelihoodPrediction(keras.Layer):
 
 @serializable
 class LogProbabilities(_Bounded):
-    """`log p` of class probabilities, `-log p` at most `2 bound`."""
+    """`log p` of class probabilities, at least `-2 bound`."""
 
     def call(self, probabilities):
         return ops.log(ops.maximum(probabilities, np.exp(-2 * self.bound)))
@@ -115,7 +115,7 @@ class LogProbabilities(_Bounded):
 
 @serializable
 class LogOdds(_Bounded):
-    """`log p - log(1 - p)` of yes/no probabilities, in `[-bound, bound]`."""
+    """`log p - log(1 - p)` of binary probabilities, in `[-bound, bound]`."""
 
     def __init__(self, bound: float = 16.0, **kwargs):
         super().__init__(bound, **kwargs)
@@ -137,7 +137,7 @@ class TemperedLogits(keras.Layer):
 
 @serializable
 class TemperedProbabilities(TemperedLogits):
-    """Softmax of logits over a temperature. Input: `(logits, temperature)`."""
+    """Softmax with a temperature. Input: `(logits, temperature)`."""
 
     def call(self, inputs):
         return ops.softmax(super().call(inputs))
@@ -145,12 +145,12 @@ class TemperedProbabilities(TemperedLogits):
 
 @serializable
 class PooledLogits(keras.Layer):
-    """Turns the outputs of an ensemble's members into logits.
+    """Pools the outputs of an ensemble's members.
 
     Args:
-        likelihood: name of the members' likelihood: softmax or bernoulli.
+        likelihood: name of the members' likelihood, softmax or bernoulli.
         components: number of members.
-        temperature: the temperature of the members, where it is not predicted.
+        temperature: temperature of the members, if it is not predicted.
 
     Input: `[member]` or `[member, temperature]`, see `EnsembleDistribution`.
     Output: logits of the mean probabilities.
@@ -175,7 +175,7 @@ class PooledLogits(keras.Layer):
 
 @serializable
 class ClassLogits(keras.Layer):
-    """Logits of the classes of a likelihood of one unit, such as ordinal.
+    """Logits of a likelihood of classes with one unit, such as ordinal.
 
     Args:
         likelihood: name of the likelihood.
@@ -199,16 +199,16 @@ class ClassLogits(keras.Layer):
 
 @serializable
 class OneVsRestTable(keras.Layer):
-    """Piecewise linear map of each class's log-odds, read from a table.
+    """Piecewise linear map of each class's log-odds, from a table.
 
-    Bisection finds the interval of every score. Outside of the table the value
-    at its end is used. The results are normalised over the classes and mixed
-    with the softmax of the logits.
+    Bisection finds the interval of each score. Outside of the table, the map is
+    constant. The results are normalised over the classes and mixed with the
+    softmax of the logits.
 
     Args:
         classes: number of classes.
         knots: length of each class's table, `>= 2`.
-        bound: largest size of the log-odds.
+        bound: maximum absolute value of the log-odds.
         mixture: weight of the softmax, in [0, 1].
     """
 
@@ -253,9 +253,9 @@ class OneVsRestTable(keras.Layer):
 def log_odds(logits, bound, xp: Any = ops):
     """`z_c - logsumexp(z without c)`, in `[-bound, bound]`.
 
-    The largest exponential is left out of the sum of the others. Subtracting
-    it from the whole sum would leave only rounding errors. `xp` is `keras.ops`
-    or NumPy.
+    The sum over the other classes omits the largest exponential. Subtracting it
+    from the whole sum would leave only rounding errors. `xp` is `keras.ops` or
+    NumPy.
     """
     shifted = logits - xp.max(logits, axis=-1, keepdims=True)
     size, top = xp.exp(shifted), xp.where(shifted >= 0, 1.0, 0.0)
@@ -266,5 +266,5 @@ def log_odds(logits, bound, xp: Any = ops):
 
 
 def _at(table, index):
-    # PyTorch can export a lookup in a table of one column to ONNX.
+    # PyTorch can export lookups in a table with one column to ONNX.
     return ops.take(ops.reshape(table, (-1, 1)), index, axis=0)[..., 0]

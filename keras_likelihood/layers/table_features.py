@@ -1,4 +1,4 @@
-"""The first layer of a network for tables."""
+"""Feature layer of networks for tables."""
 
 import keras
 import numpy as np
@@ -9,36 +9,36 @@ from keras_likelihood.backend.registration import serializable
 
 MOST_BINS = 32
 _ALL_BINS = 1024
-"""Bins of all columns together. Tables with many columns get fewer each."""
+"""Maximum number of bins of all columns together."""
 _SAMPLE = 200_000
 _UNITS = ("least", "most", "centre", "spread")
 
 
 @serializable
 class TableFeatures(keras.Layer):
-    """Turns the rows of a table into the features of a network.
+    """Maps the rows of a table to features of a network.
 
-    A number `x` becomes several features:
+    A number `x` is mapped to several features:
 
-    - `z / sqrt(1 + (z / 3)^2)` with `z = (x - median) / spread`, which cuts
+    - `z / sqrt(1 + (z / 3)^2)` with `z = (x - median) / spread`, which clips
       outliers smoothly (RealMLP, Holzmüller et al. 2024);
     - `clip((x - low) / (high - low), 0, 1)` for each bin between quantiles, a
       piecewise-linear encoding (Gorishniy, Rubachev and Babenko 2022);
-    - whether it is missing, if values were missing in training. The other
-      features are then those of the median.
+    - an indicator of missing values, if values were missing in training. The
+      other features are then computed from the median.
 
-    A category becomes an indicator for each level, and one for unseen levels.
+    A category is mapped to one indicator per level and one for unseen levels.
 
-    The layer holds how columns are read, so that the file of a model is
-    complete: `kl.tabular.load` makes an estimator for raw rows from it.
+    The layer stores the encoding of the columns, so the file of a model is
+    complete: `kl.tabular.load` restores an estimator for raw rows from it.
 
     Args:
         columns: list of dicts with the fields of `columns.Column`.
-        gaps: for each column, whether values were missing in training.
-        bins: for each column, its number of bins.
-        about: dict of what the estimator needs, in JSON types.
+        gaps: whether values were missing in training, per column.
+        bins: number of bins per column.
+        about: dict with the settings of the estimator, in JSON types.
 
-    Input: `(batch, columns)`, as `estimator.encode` makes it.
+    Input: `(batch, columns)`, as returned by `estimator.encode`.
     Output: `(batch, features)`.
     """
 
@@ -61,11 +61,10 @@ class TableFeatures(keras.Layer):
 
     @classmethod
     def learn(cls, columns, matrix, random) -> "TableFeatures":
-        """A layer for encoded training rows `(n, columns)`."""
+        """Creates a layer from encoded training rows `(n, columns)`."""
         if len(matrix) > _SAMPLE:
             matrix = matrix[random.choice(len(matrix), _SAMPLE, replace=False)]
         count = sum(column.is_number for column in columns)
-        # Few rows cannot tell many bins apart.
         most = min(MOST_BINS, int(len(matrix) ** 0.5 / 2))
         most = min(most, _ALL_BINS // max(count, 1))
         units, edges = [], []
@@ -89,7 +88,7 @@ class TableFeatures(keras.Layer):
         return layer
 
     def outside(self, x) -> np.ndarray:
-        """Where numbers are out of range and categories new, as bool."""
+        """Mask of numbers out of the training range and unseen categories."""
         least = np.full(len(self.columns), 0.0)
         most = np.full(len(self.columns), np.inf)
         least[self._numbers] = ops.convert_to_numpy(self.least)
@@ -134,30 +133,30 @@ class TableFeatures(keras.Layer):
 
 
 def _take_columns(x, places):
-    # PyTorch exports to ONNX what takes rows, but not what takes columns.
+    # PyTorch can export `take` of rows to ONNX, but not of columns.
     return ops.transpose(ops.take(ops.transpose(x), places, axis=0))
 
 
 def takes_missing(model) -> bool:
-    """Whether NaN in the input of a model is a missing value."""
+    """Whether a model treats NaN in its input as a missing value."""
     layers = getattr(model, "layers", ())
     return any(isinstance(layer, TableFeatures) for layer in layers)
 
 
 def features_of(model) -> TableFeatures:
-    """The first layer of a model that an estimator made."""
+    """The `TableFeatures` layer of an estimator's model."""
     found = [v for v in model.layers if isinstance(v, TableFeatures)]
     if len(found) != 1:
         raise ValueError(
-            "The model must be one that `kl.tabular.Regressor` or "
-            "`kl.tabular.Classifier` saved. Received: a "
-            f"{type(model).__name__} of another kind"
+            "The model must be saved by `kl.tabular.Regressor` or "
+            "`kl.tabular.Classifier`. Received: a "
+            f"{type(model).__name__} with {len(found)} `TableFeatures` layers"
         )
     return found[0]
 
 
 def _edges(values, most):
-    """Ends of the bins of a column; only one if it has two values."""
+    """Edges of the bins of a column. Up to two values need no bins."""
     found = np.unique(values.astype("float32"))
     if len(found) > most + 1:
         found = np.quantile(values, np.linspace(0, 1, most + 1))
@@ -167,6 +166,6 @@ def _edges(values, most):
 
 def _units(values):
     low, middle, high = np.quantile(values, [0.25, 0.5, 0.75])
-    # Most of the values may be equal. Then all of them count.
+    # The quartiles are equal if most of the values are.
     spread = (high - low) / 1.349 or values.std() or 1.0
     return values.min(), values.max(), middle, max(spread, 1e-30)

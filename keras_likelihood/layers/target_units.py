@@ -1,4 +1,4 @@
-"""The units in which targets are measured."""
+"""Units of the targets."""
 
 import keras
 import numpy as np
@@ -9,12 +9,12 @@ from keras_likelihood.backend.training_rows import numpy_batches
 from keras_likelihood.likelihoods.checks import as_numbers, as_weight
 
 _NORMAL = 1.482602218505602
-"""Standard deviation of a normal distribution over its median deviation."""
+"""Ratio of standard deviation to median deviation of a normal."""
 
 
 @serializable
 class TargetUnits(keras.Layer):
-    """Centre and spread of targets, by channel; see `LikelihoodHead.adapt`."""
+    """Centre and spread of each channel; see `LikelihoodHead.adapt`."""
 
     def __init__(self, units: int, **kwargs):
         super().__init__(autocast=False, **kwargs)
@@ -41,13 +41,13 @@ class TargetUnits(keras.Layer):
         return scale * (self.spread[:1] if one_for_all else self.spread)
 
     def load_own_variables(self, store):
-        # Files of version 0.1 have no such weights.
+        # Files of version 0.1 do not contain these weights.
         if len(store.keys()):
             super().load_own_variables(store)
 
 
 def collect_targets(y, sample_weight=None):
-    """Targets and weights of arrays, or of all batches of a data set.
+    """Targets and weights of arrays, or of all batches of a dataset.
 
     Batches are `y`, `(x, y)` or `(x, y, sample_weight)`.
     """
@@ -62,10 +62,11 @@ def collect_targets(y, sample_weight=None):
 
 
 def centre_and_spread(y, units: int, weight=None, *, one_spread=False):
-    """Those of every channel, `(units,)`; see `LikelihoodHead.adapt`.
+    """Centre and spread of each channel, `(units,)`.
 
-    If all targets are equal, the spread is 1. Targets of weight 0 may have any
-    value. With `one_spread` all channels share a spread.
+    See `LikelihoodHead.adapt`. If all targets are equal, the spread is 1.
+    Targets of weight 0 may have any value. With `one_spread` all channels
+    share one spread.
     """
     y = as_numbers(y)
     if units != 1 and y.shape[-1:] != (units,):
@@ -79,7 +80,7 @@ def centre_and_spread(y, units: int, weight=None, *, one_spread=False):
     rows, weight = rows[weight > 0], weight[weight > 0]
     if not len(rows) or not np.isfinite(rows).all():
         raise ValueError(
-            "Targets must be finite, and at least one must count. Received: "
+            "Targets must be finite, with at least one weight > 0. Received: "
             f"{len(rows)} rows, {(~np.isfinite(rows)).sum()} values not finite"
         )
     centre = np.array([_median(column, weight) for column in rows.T])

@@ -1,4 +1,4 @@
-"""Distributions of the target, one family in each file."""
+"""Distributions of the target."""
 
 from keras_likelihood.likelihoods.beta import Beta
 from keras_likelihood.likelihoods.censored import Censored

@@ -1,4 +1,4 @@
-"""The beta likelihood: shares between 0 and 1."""
+"""The beta likelihood of proportions between 0 and 1."""
 
 import math
 
@@ -19,22 +19,22 @@ _NEAREST = 2.0**-24
 
 
 class Beta(Likelihood):
-    """Beta distribution of shares, by its mean and its concentration.
+    """Beta distribution of proportions, with a mean and a concentration.
 
         nll(y) = log B(a, b) - (a - 1) log(y) - (b - 1) log(1 - y)
         a = prediction * concentration,    b = concentration - a
 
     B is the beta function. The variance is
-    `prediction (1 - prediction) / (1 + concentration)`. Targets of exactly 0
-    or 1 are not possible. Move them inwards, or use `Bernoulli`, which accepts
-    shares too.
+    `prediction (1 - prediction) / (1 + concentration)`. Targets must not be
+    exactly 0 or 1. Move them inwards, or use `Bernoulli`, which also accepts
+    proportions.
 
     Args:
-        prediction: mean, in [0, 1], `(batch, ..., units)`. Heads make sure of
-            it. A stock model needs the activation `"sigmoid"`. For any other
-            prediction the NLL is NaN.
-        concentration: `> 0`. Defaults to 2, which is the uniform distribution
-            for the mean 1/2.
+        prediction: mean, in [0, 1], `(batch, ..., units)`. Heads map their
+            output to this range. A plain Keras model needs the activation
+            `"sigmoid"`. Outside of [0, 1] the NLL is NaN.
+        concentration: `> 0`. Defaults to 2, the uniform distribution if the
+            mean is 1/2.
     """
 
     parameters = (
@@ -52,7 +52,7 @@ class Beta(Likelihood):
         return mean * self.concentration, rest * self.concentration
 
     def nll(self, y):
-        """Negative log-likelihood of shares in (0, 1), and NaN for others."""
+        """Negative log-likelihood of `y` in (0, 1), NaN for other values."""
         y = self._check_target(y)
         possible = self.is_possible(y)
         y = ops.where(possible, y, 0.5)
@@ -63,7 +63,7 @@ class Beta(Likelihood):
     def _log_odds_nll(self, y, rest):
         """NLL of the log-odds of y, given y and 1 - y."""
         a, b = self._shapes()
-        # From the shapes it would not be exact near the mean.
+        # The difference `b y - a (1 - y)` would be inaccurate near the mean.
         distance = self.concentration * (y - self._means()[0])
         return -log_beta_density(a, b, y, rest, distance)
 

@@ -1,4 +1,4 @@
-"""Targets of which only bounds are known."""
+"""Likelihoods of censored targets."""
 
 import numpy as np
 from keras import ops
@@ -9,7 +9,7 @@ from keras_likelihood.likelihoods.tails import log_probability
 
 
 def _passed_on(name):
-    """The method of the wrapped distribution."""
+    """Returns a method that calls the wrapped distribution."""
 
     def call(self, *args, **kwargs):
         return getattr(self.inner, name)(*args, **kwargs)
@@ -19,7 +19,7 @@ def _passed_on(name):
 
 
 class Censored(Wrapper):
-    """Any likelihood, if only bounds are known of some targets.
+    """A likelihood for targets of which some are only known by bounds.
 
     A target is a pair `(lower, upper)`. With F the cdf of the likelihood:
 
@@ -28,7 +28,7 @@ class Censored(Wrapper):
         upper == inf                above lower      -log (1 - F(lower))
         otherwise                   between          -log (F(upper) - F(lower))
 
-    `kl.censored` makes such targets from survival times and their events, from
+    `kl.censored` creates these targets from survival times and events, from
     detection limits or from bounds. If outcomes are counts, an outcome may
     equal `upper` but not `lower`.
 
@@ -40,8 +40,8 @@ class Censored(Wrapper):
     model.fit(x, kl.censored(time, event=event))
     ```
 
-    `mean`, `quantile`, `interval`, `sample` and `information` are those of the
-    likelihood. They are about the outcome itself and not about its bounds.
+    `mean`, `quantile`, `interval`, `sample` and `information` are the methods
+    of the likelihood. They refer to the outcome and not to its bounds.
 
     Args:
         likelihood: a `Likelihood` of numbers or its name. It needs a `cdf`.
@@ -56,8 +56,9 @@ class Censored(Wrapper):
     def nll(self, y):
         """Negative log-likelihood of the targets; NaN where `lower > upper`.
 
-        Bounds have the prediction's shape and a last axis of 2, and one unit
-        may leave out its axis. Targets of the prediction's shape are exact.
+        Bounds have the prediction's shape with an additional last axis of 2. A
+        unit axis of length 1 may be omitted. Targets of the prediction's shape
+        are exact.
         """
         low, high = self._bounds(y)
         exact = low == high
@@ -86,7 +87,7 @@ class Censored(Wrapper):
     @classmethod
     def check_targets(cls, y, prediction_shape):
         y = cls._as_numbers(y)
-        # One unit may leave out its axis.
+        # A unit axis of length 1 may be omitted.
         least = len(prediction_shape) + (prediction_shape[-1] != 1)
         if y.ndim < least or y.shape[-1] != 2:
             cls.likelihood.check_targets(y, prediction_shape)
@@ -99,7 +100,7 @@ class Censored(Wrapper):
         cls.likelihood.check_targets(low[exact], prediction_shape)
 
     def cdf(self, y):
-        """Probability of an outcome at most `y`, or at most its upper bound."""
+        """Probability of an outcome up to `y`, or up to its upper bound."""
         return _at_bound(self.inner.cdf, self._bounds(y)[1])
 
     def cdf_below(self, y):
@@ -127,7 +128,7 @@ def is_exact(y, prediction):
 
 
 def _with_units(y, shape):
-    """Adds the axis of one unit, which pairs of bounds may leave out."""
+    """Adds a unit axis of length 1, which pairs of bounds may omit."""
     if len(y.shape) == len(shape) and (*shape[-1:], *y.shape[-1:]) == (1, 2):
         return ops.expand_dims(y, axis=-2)
     return y
@@ -146,26 +147,25 @@ def censored(
     """Targets for a `Censored` likelihood: pairs of bounds.
 
     ```python
-    kl.censored(time, event=event)        # survival: event 0 means "later"
+    kl.censored(time, event=event)        # survival: event 0 is censored
     kl.censored(y, below=0.1)             # a detection limit
-    kl.censored(y, below=0.0, above=1.0)  # an instrument of that range
-    kl.censored(lower=a, upper=b)         # somewhere between
+    kl.censored(y, below=0.0, above=1.0)  # the range of an instrument
+    kl.censored(lower=a, upper=b)         # interval-censored
     ```
 
     Args:
         y: values, `(examples, ...)`.
-        event: array of the shape of `y`. It is 1 or True if `y` is the outcome
-            itself. It is 0 or False if nothing happened up to the time `y`.
-        below: a lower limit. A value at or below the limit only says that the
-            outcome is at most the limit. A number, or an array that broadcasts
-            with `y`.
-        above: an upper limit. A value at or above the limit only says that the
-            outcome is at least the limit.
-        lower, upper: bounds of every outcome, in place of `y`. Equal bounds
+        event: array of the shape of `y`. It is 1 or True if the event occurred
+            at time `y`, and 0 or False if it had not occurred by then.
+        below: lower limit, a number or an array that broadcasts with `y`. For
+            values at or below the limit, the outcome is at most the limit.
+        above: upper limit, a number or an array that broadcasts with `y`. For
+            values at or above the limit, the outcome is at least the limit.
+        lower, upper: bounds of every outcome, instead of `y`. Equal bounds
             mean an exact outcome. `-inf` and `inf` mean no bound.
 
     Returns:
-        Float32 array of the shape of `y` and a last axis of 2, which holds
+        Float32 array of the shape of `y` with an additional last axis of 2,
         the lower and the upper bound.
 
     >>> censored([3.0, 5.0], event=[1, 0])

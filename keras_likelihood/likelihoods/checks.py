@@ -5,7 +5,7 @@ from keras import ops
 
 
 def as_numbers(values, name="Targets") -> np.ndarray:
-    """An array of numbers; raises an error for anything else."""
+    """Converts to an array of numbers, or raises an error."""
     values = np.asarray(values)
     if values.dtype.kind in "biuf":
         return values
@@ -13,12 +13,12 @@ def as_numbers(values, name="Targets") -> np.ndarray:
 
 
 def to_float64(values) -> np.ndarray:
-    """The NumPy array of a tensor or array."""
+    """Converts a tensor or array to a float64 NumPy array."""
     return ops.convert_to_numpy(values).astype("float64")
 
 
 def as_weight(weight, shape) -> np.ndarray:
-    """Weights `(rows,)`, which may leave out trailing axes of `shape`."""
+    """Flattened weights. The input may omit trailing axes of `shape`."""
     weight = np.asarray(1.0 if weight is None else weight, dtype="float64")
     if weight.shape == shape[: weight.ndim]:
         extra = (1,) * (len(shape) - weight.ndim)
@@ -31,7 +31,7 @@ def as_weight(weight, shape) -> np.ndarray:
             "negative or NaN values"
         )
     if not weight.any():
-        # These are the words that scikit-learn's own checks look for.
+        # scikit-learn's estimator checks expect this message.
         raise ValueError(
             "Sample weights must contain at least one non-zero number. "
             f"Received: sample_weight={weight.ravel()[:5]}"
@@ -48,12 +48,12 @@ def fits(received, expected):
 
 
 def matched(y, like, without=""):
-    """Targets as a tensor, which must have the shape of `like`."""
+    """Targets as a tensor, checked to have the shape of `like`."""
     y = ops.convert_to_tensor(y, dtype=like.dtype)
     if not len(y.shape):
         return y + ops.zeros_like(like)
     expected, received = tuple(like.shape), tuple(y.shape)
-    # Axes in front are those of several draws.
+    # Additional first axes are draws.
     draws = max(len(received) - len(expected), 0)
     if not fits(received[draws:], expected):
         raise ValueError(
@@ -64,7 +64,7 @@ def matched(y, like, without=""):
 
 
 def check_argument(name: str, value, fits, allowed):
-    """Raises an error that says what is allowed, unless an argument fits."""
+    """Raises an error with the allowed values, unless `fits` is true."""
     if not fits:
         raise ValueError(f"`{name}` must be {allowed}. Received: {value!r}")
 
@@ -74,7 +74,7 @@ def check_coverage(value: float):
 
 
 def check_size(name: str, value, least: int, note=""):
-    """Raises an error if a number that a file may ask for is not sensible."""
+    """Raises an error for sizes out of range, which a file may contain."""
     fits = isinstance(value, int) and least <= value <= 1000
     allowed = f"a whole number from {least} to 1000{note}"
     check_argument(name, value, fits, allowed)

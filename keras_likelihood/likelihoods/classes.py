@@ -1,4 +1,4 @@
-"""Likelihoods of classes: yes or no, one of several, in an order."""
+"""Likelihoods of binary, categorical and ordinal targets."""
 
 import math
 from typing import ClassVar
@@ -17,7 +17,7 @@ from keras_likelihood.likelihoods.special import floor
 
 
 class Bernoulli(Likelihood):
-    """Independent yes/no outcomes from logits.
+    """Independent binary outcomes from logits.
 
         nll(y) = log(1 + exp(l)) - y l,    l = prediction / temperature
 
@@ -38,7 +38,7 @@ class Bernoulli(Likelihood):
         return self.prediction / self.temperature
 
     def nll(self, y):
-        """Negative log-likelihood of `y` in [0, 1], and NaN for others."""
+        """Negative log-likelihood of `y` in [0, 1], NaN for other values."""
         y = self._check_target(y)
         nll = ops.softplus(self.logits) - y * self.logits
         return self._or_nan(nll, self.is_possible(y))
@@ -56,7 +56,7 @@ class Bernoulli(Likelihood):
         return ops.cast(p > ops.sigmoid(-self.logits), self.prediction.dtype)
 
     def mean(self):
-        """Probability of a yes, of the logits' shape."""
+        """Probability of class 1, in the logits' shape."""
         return ops.sigmoid(self.logits)
 
     def variance(self):
@@ -68,7 +68,7 @@ class Bernoulli(Likelihood):
         return yes - ops.logsumexp(-ops.softplus(self.logits), axis=axis)
 
     def class_probabilities(self):
-        """Probabilities of no and yes, `(batch, ..., units, 2)`."""
+        """Probabilities of classes 0 and 1, `(batch, ..., units, 2)`."""
         yes = self.mean()
         return ops.stack([1 - yes, yes], axis=-1)
 
@@ -84,9 +84,8 @@ class Softmax(Likelihood):
 
         nll(y) = log sum_c exp(logits_c / temperature) - logits_y / temperature
 
-    At `temperature = 1` it is the cross-entropy. The logits are divided by the
-    temperature, so a high temperature means uncertain. The literature also
-    uses its inverse, tau = 1 / temperature.
+    At `temperature = 1` it is the cross-entropy. A high temperature means high
+    uncertainty. The literature also uses the inverse, tau = 1 / temperature.
 
     Args:
         prediction: logits, `(batch, ..., classes)`.
@@ -113,15 +112,16 @@ class Softmax(Likelihood):
     def nll(self, y):
         """Negative log-likelihood of the classes `y`, `(batch, ...)`.
 
-        They are numbers `(batch, ...)` or `(batch, ..., 1)`, or one-hot or
-        soft labels of the logits' shape. It is NaN if one is not a class.
+        `y` contains class numbers `(batch, ...)` or `(batch, ..., 1)`, or
+        one-hot or soft labels in the logits' shape. The NLL of a number that is
+        not a class is NaN.
         """
         y = ops.convert_to_tensor(y)
         shape, received = tuple(self.prediction.shape), tuple(y.shape)
         if len(shape) < 2 or shape[-1] == 1:
             raise ValueError(
                 "Softmax needs logits (batch, ..., classes) with at least two "
-                f"classes. For one logit use Bernoulli. Received: {shape}"
+                f"classes. For one logit, use Bernoulli. Received: {shape}"
             )
         logits = self._bounded_logits()
         if fits(received, shape):
@@ -150,25 +150,25 @@ class Softmax(Likelihood):
         y, classes = cls._as_numbers(y), prediction_shape[-1]
         if classes == 1:
             raise ValueError(
-                f"{cls.__name__} needs a logit for each of two or more "
-                "classes. For yes or no with one logit use Bernoulli. "
+                f"{cls.__name__} needs one logit per class, for at least two "
+                "classes. For binary targets with one logit, use Bernoulli. "
                 f"Received: predictions of shape {tuple(prediction_shape)}"
             )
         if y.shape[-1:] == (classes,) and y.ndim == len(prediction_shape):
             off = ~(np.abs(y.sum(axis=-1, dtype="float64") - 1) <= 1e-3)
             bad = ~(y >= 0) | off[..., None]
-            allowed = "rows of shares >= 0 that sum to 1"
+            allowed = "rows of probabilities >= 0 that sum to 1"
         else:
             bad = ~((y >= 0) & (y < classes) & (np.floor(y) == y))
             allowed = f"whole numbers from 0 to {classes - 1}"
         cls._refuse_targets(y, bad, allowed)
 
     def mean(self):
-        """Class probabilities, of the logits' shape."""
+        """Class probabilities, in the logits' shape."""
         return ops.softmax(self._bounded_logits())
 
     def information(self):
-        """Diagonal of `(diag(p) - p p^T) / temperature^2`, p probabilities."""
+        """Diagonal of `(diag(p) - p p^T) / temperature^2`, `p = mean()`."""
         return self.variance() / ops.square(self.temperature)
 
     def variance(self):
@@ -197,32 +197,31 @@ class Softmax(Likelihood):
 
 
 FORGETTING = 0.3
-"""Share of the present prediction in the memory."""
+"""Weight of the current prediction in the memory."""
 AGREEMENT = 3.0
-"""How much agreement with the memory counts beside the label."""
+"""Weight of the term that rewards agreement with the memory."""
 _LEAST = 1e-4
 
 
 class NoisyLabels(Softmax, registered=False):
-    """Softmax that remembers what it believed of each example.
+    """Softmax with early-learning regularization for noisy labels.
 
-    A network learns right labels before it learns wrong ones by heart. So
-    every example keeps a memory m: the running mean of the probabilities p
-    that the network gave it. The network is rewarded for agreeing with it:
+    A network learns correct labels before it memorizes wrong ones. So every
+    example has a memory m, the running mean of its predicted probabilities p,
+    and the network is rewarded for agreeing with the memory:
 
         nll(y) = -log p_y + 3 log(1 - sum_k p_k m_k)
 
-    Without a memory it is the cross-entropy. This is early-learning
-    regularization (Liu, Niles-Weed, Razavian and Fernandez-Granda, 2020) with
-    their numbers for CIFAR-10. As the second term is a prior on predictions,
-    the density does not sum to one over the labels. `mean`, `sample` and all
-    others are those of the softmax.
+    Without a memory it is the cross-entropy. The method and its constants (for
+    CIFAR-10) are from Liu, Niles-Weed, Razavian and Fernandez-Granda (2020).
+    The second term is a prior on predictions, so the probabilities `exp(-nll)`
+    do not sum to one. All other methods are inherited from `Softmax`.
 
     Args:
         prediction: logits, `(batch, ..., classes)`.
         temperature: divides the logits. Defaults to 1.
-        memory: `(batch, ..., classes)`. Its sum is below one for an example
-            that was seen a few times only, and the reward is smaller then.
+        memory: `(batch, ..., classes)`. Early in training its sum is below one
+            and the reward is smaller.
     """
 
     parameters = (
@@ -240,7 +239,7 @@ class NoisyLabels(Softmax, registered=False):
 
     def nll(self, y):
         p = clip(self.mean(), _LEAST, 1 - _LEAST)
-        # The memory as it will be after this step; none without one.
+        # The memory after this step, or 0 if the example has no memory.
         known = ops.cast(self.memory > 0, p.dtype)
         memory = (1 - FORGETTING) * self.memory + FORGETTING * known * p
         agreement = 1 - ops.sum(p * ops.stop_gradient(memory), axis=-1)
@@ -251,13 +250,13 @@ class NoisyLabels(Softmax, registered=False):
 
 
 class Ordinal(Parametrized):
-    """Classes 0, 1, ... in an order, such as grades or numbers of stars.
+    """Ordered classes 0, 1, ..., such as grades or star ratings.
 
         P(y <= k) = 1 / (1 + exp(prediction - cut_k))
 
-    The prediction is a score on a hidden scale, which increasing cut points
-    divide into classes (proportional odds, McCullagh 1980). The parameter
-    `gaps` holds the distances between the cut points. Their middle is 0,
+    The prediction is a latent score, which increasing cut points divide into
+    classes (proportional odds, McCullagh 1980). The parameter `gaps` contains
+    the distances between the cut points. The cut points are centered at 0,
     because the bias of the score already shifts them.
 
     ```python
@@ -265,14 +264,14 @@ class Ordinal(Parametrized):
     ```
 
     Args:
-        classes: number of classes, from 3 to 1000. For two use `Bernoulli`.
+        classes: number of classes, from 3 to 1000. For two, use `Bernoulli`.
 
-    A call on the class that this makes takes
+    The resulting class takes
 
-        prediction: scores, `(batch, ..., units)`; targets are class numbers
+        prediction: scores, `(batch, ..., units)`. Targets are class numbers
             of the same shape.
-        gaps: distances of the cut points, `> 0`, `classes - 2` of them for
-            all units or for each. Defaults to 1.
+        gaps: distances between the cut points, `> 0`: `classes - 2` values,
+            shared by all units or one set per unit. Defaults to 1.
     """
 
     example = "4"
@@ -288,7 +287,7 @@ class Ordinal(Parametrized):
         return {"classes": classes, "parameters": (gaps,), "allowed": allowed}
 
     def _gaps(self):
-        """Distances of the cut points, `(batch, ..., 1 or units, gaps)`."""
+        """Gaps between cut points, `(batch, ..., 1 or units, classes - 2)`."""
         count = self.classes - 2
         shape = ops.shape(self.gaps)[:-1]
         units = self.gaps.shape[-1] // count
@@ -307,27 +306,27 @@ class Ordinal(Parametrized):
         return self.cut_points() - ops.expand_dims(self.prediction, axis=-1)
 
     def _nll_of_classes(self):
-        """`(batch, ..., units, classes)`."""
+        """NLL of every class, `(batch, ..., units, classes)`."""
         logits, gaps = self._logits(), self._gaps()
-        none = ops.zeros_like(logits[..., :1])
+        zero = ops.zeros_like(logits[..., :1])
         # P = sigmoid(a) sigmoid(-b) (1 - exp(b - a)) between two cut points.
         width = -ops.log(-ops.expm1(-clip(gaps, 1e-30, math.inf)))
         width = width + ops.zeros_like(logits[..., 1:])
         parts = [
-            [ops.softplus(-logits), none],
-            [none, ops.softplus(logits)],
-            [none, width, none],
+            [ops.softplus(-logits), zero],
+            [zero, ops.softplus(logits)],
+            [zero, width, zero],
         ]
         return sum(ops.concatenate(part, axis=-1) for part in parts)
 
     def _pick(self, values, classes):
-        """The entries of the last axis of `values` at these class numbers."""
+        """Selects entries of the last axis of `values` by class number."""
         numbers = ops.arange(self.classes, dtype=values.dtype)
         chosen = ops.expand_dims(classes, axis=-1) == numbers
         return ops.sum(ops.where(chosen, values, 0.0), axis=-1)
 
     def nll(self, y):
-        """Negative log-likelihood of class numbers, and NaN for others."""
+        """Negative log-likelihood of class numbers, NaN for other values."""
         y = self._check_target(y)
         nll = self._pick(self._nll_of_classes(), y)
         return self._or_nan(nll, self.is_possible(y))
@@ -361,8 +360,8 @@ class Ordinal(Parametrized):
 
     def information(self):
         above = ops.sigmoid(-self._logits())
-        none = ops.zeros_like(above[..., :1])
-        # d nll / d score of each class.
-        slopes = ops.concatenate([above, none], axis=-1)
-        slopes = slopes - ops.concatenate([none, 1 - above], axis=-1)
+        zero = ops.zeros_like(above[..., :1])
+        # d nll / d score, per class.
+        slopes = ops.concatenate([above, zero], axis=-1)
+        slopes = slopes - ops.concatenate([zero, 1 - above], axis=-1)
         return ops.sum(self.class_probabilities() * ops.square(slopes), axis=-1)

@@ -46,7 +46,7 @@ class CountLikelihood(MeanLikelihood):
         raise NotImplementedError
 
     def nll(self, y):
-        """Negative log-likelihood of counts, and NaN for any other `y`."""
+        """Negative log-likelihood of counts, NaN for other values."""
         y = self._check_target(y)
         possible = self.is_possible(y)
         nll = self.count_nll(ops.where(possible, y, ops.zeros_like(y)))
@@ -132,7 +132,7 @@ class NegativeBinomial(CountLikelihood):
 
     Args:
         prediction: mean, `>= 0`, `(batch, ..., units)`.
-        dispersion: `> 0`. Values below 1e-12 count as 1e-12. Defaults to 1.
+        dispersion: `> 0`. Values below 1e-12 are raised to it. Defaults to 1.
     """
 
     parameters = (Parameter("dispersion", Softplus(floor=1e-6), initial=1.0),)
@@ -180,13 +180,13 @@ _ZERO = Parameter(
 
 
 class ZeroInflated(Wrapper, CountLikelihood):
-    """Any likelihood of counts, with additional zeros.
+    """Zero-inflated version of a likelihood of counts.
 
         P(0) = zero_probability + (1 - zero_probability) P_count(0)
         P(y) = (1 - zero_probability) P_count(y)    for y > 0
 
-    The prediction is the mean of all outcomes. The mean of the counts alone is
-    `prediction / (1 - zero_probability)`.
+    The prediction is the mean of all outcomes. The mean without the additional
+    zeros is `prediction / (1 - zero_probability)`.
 
     ```python
     ZeroInflated(Poisson)
@@ -196,7 +196,7 @@ class ZeroInflated(Wrapper, CountLikelihood):
     Args:
         likelihood: a `CountLikelihood` or its name.
 
-    A call on the class that this makes takes
+    The resulting class takes
 
         prediction: mean, `>= 0`, `(batch, ..., units)`.
         **parameters: parameters of the likelihood, and `zero_probability` in
@@ -222,7 +222,7 @@ class ZeroInflated(Wrapper, CountLikelihood):
 
     @property
     def inner(self):
-        """The distribution of the counts, around their own mean."""
+        """The distribution of the counts without the additional zeros."""
         return self._around(self._mean / (1 - self._zero))
 
     def count_nll(self, y):
@@ -243,11 +243,11 @@ class ZeroInflated(Wrapper, CountLikelihood):
         return (1 - self._zero) * given
 
     def information(self):
-        """That of the counts alone, minus what the additional zeros hide."""
+        """Information of the counts, minus the loss by additional zeros."""
         inner, rest = self.inner, 1 - self._zero
-        none = ops.zeros_like(self.prediction)
+        zero = ops.zeros_like(self.prediction)
         nll, (slope,) = value_and_gradient(
-            lambda mean: self._around(mean).count_nll(none), [inner.prediction]
+            lambda mean: self._around(mean).count_nll(zero), [inner.prediction]
         )
         p = ops.exp(-nll)
         square = ops.square(slope) * p

@@ -1,13 +1,13 @@
 """Moments and information, by sums over cells between quantiles.
 
-The outcomes are cut into cells at quantiles of both tails, down to a
-probability of e^-64. A mixture has the cells of all its parts. Inside of a
-cell the density is integrated by Gauss and Legendre's rule, or its values at
+The outcomes are divided into cells at quantiles of both tails, down to a
+probability of e^-64. A mixture has the cells of all its components. Within a
+cell the density is integrated by Gauss-Legendre quadrature, or its values at
 whole numbers are summed. The sums are divided by the total probability.
 
-A moment converges if what the cells of a tail add to it decreases. The rest of
-the tail is added as a geometric series. Otherwise the moment is infinite, or
-NaN if both tails diverge.
+A moment converges if the contributions of the cells decrease along a tail. The
+rest of the tail is added as a geometric series. Otherwise the moment is
+infinite, or NaN if both tails diverge.
 """
 
 import math
@@ -28,13 +28,13 @@ _DEPTHS = np.concatenate(
         np.arange(24, 65, 4.0),
     ]
 )
-"""Logarithms of 1/2 divided by the probability of a tail."""
+"""Values of `log(0.5 / probability of a tail)`."""
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(4)
 _BLOCKS = 4
 
 
 def quantile_edges(distribution):
-    """Quantiles of both tails, in order, on an axis before all others."""
+    """Quantiles of both tails in increasing order, on a new first axis."""
     like = distribution.prediction
     shape = (-1,) + (1,) * len(like.shape)
     depths = np.concatenate([_DEPTHS[::-1], [0.0], _DEPTHS]).reshape(shape)
@@ -60,8 +60,8 @@ def _cells(distribution):
             for v in (0.5 + 0.5 * _NODES, 0.5 * _WEIGHTS)
         )
         return low + x * (high - low), w * (high - low)
-    # The whole numbers of (low, high] in blocks, each known by its middle.
-    # If the middle is not a whole number, both neighbours are used.
+    # Each block of whole numbers in (low, high] is represented by its middle,
+    # or by both neighbours if the middle is not a whole number.
     low, high = ops.round(low / step), ops.round(high / step)
     size = -floor(-(high - low) / _BLOCKS)
     block = np.arange(2 * _BLOCKS).reshape(shape)
@@ -76,12 +76,12 @@ def _cells(distribution):
 
 
 def _shares(distribution):
-    """Outcomes, and shares of the probability that sum to 1."""
+    """Outcomes, and their probabilities, which sum to 1."""
     y, weights = (ops.stop_gradient(x) for x in _cells(distribution))
     is_used = weights > 0
     y = ops.where(is_used, y, distribution.typical_outcome())
     log_share = ops.log(ops.where(is_used, weights, 1.0)) - distribution.nll(y)
-    # An outcome that is rounded to the end of its range may be impossible.
+    # Outcomes may be rounded to an impossible value at the end of the range.
     is_used = ops.logical_and(is_used, ~ops.isnan(log_share))
     log_share = ops.where(is_used, log_share, -math.inf)
     largest = ops.max(log_share, axis=(0, 1), keepdims=True)
@@ -94,11 +94,10 @@ def moments(distribution, function=None):
     y, shares = _shares(distribution)
     y = y if function is None else function(y)
     start = ops.stop_gradient(y[y.shape[0] // 2, 0])
-    # A value that overflows may have no share at all.
+    # Values of probability 0 may have overflowed.
     y = ops.where(shares > 0, y, start)
     below, above = _sums(shares * (y - start))
     mean = start + below + above
-    # Beyond an infinite mean nothing is left to compare.
     finite = ops.where(ops.isfinite(mean), mean, start)
     variance = sum(_sums(shares * ops.square(y - finite)))
     variance = ops.where(ops.abs(mean) == math.inf, math.inf, variance)
@@ -106,7 +105,7 @@ def moments(distribution, function=None):
 
 
 def _sums(terms):
-    """Sums over the lower and over the upper cells, tails included."""
+    """Sums over the lower and over the upper cells, including tails."""
     cells = ops.sum(terms, axis=1)
     size = ops.stop_gradient(ops.sum(ops.abs(cells), axis=0))
     half = cells.shape[0] // 2
@@ -127,12 +126,12 @@ def _sums(terms):
 
 
 def information(distribution):
-    """Fisher information of the prediction, by its definition; a constant."""
+    """Fisher information of the prediction, without gradient."""
     y, shares = _shares(distribution)
     every = ops.broadcast_to(distribution.prediction, ops.shape(y))
 
     def fixed(value):
-        # The axes of cells and of their outcomes are in front.
+        # The first two axes are the cells and their outcomes.
         value = value[None, None] if len(value.shape) else value
         return ops.stop_gradient(value)
 

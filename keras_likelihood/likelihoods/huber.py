@@ -1,4 +1,4 @@
-"""The Huber likelihood: a normal centre with Laplace tails."""
+"""The Huber likelihood, with a normal centre and Laplace tails."""
 
 import math
 
@@ -22,7 +22,7 @@ class Huber(LocationScale):
                  threshold |z| - threshold^2 / 2      otherwise
 
     with `z = (y - prediction) / scale` and Z the integral of `exp(-rho)`. At
-    `scale = 1` its gradient is that of Keras' `"huber"` with
+    `scale = 1` its gradient equals the gradient of Keras' `"huber"` loss with
     `delta = threshold`.
 
     Args:
@@ -39,11 +39,11 @@ class Huber(LocationScale):
 
     @property
     def _threshold(self):
-        # Beyond it the centre is a normal density to float64 precision.
+        # Above 30 the density is normal to float64 precision.
         return clip(self.threshold, 1e-15, 30.0)
 
     def _masses(self):
-        """Integrals of `exp(-rho)`: over the centre, over a tail, over all."""
+        """Integrals of `exp(-rho)` over the centre, one tail, and all reals."""
         k = self._threshold
         centre = _ROOT * ops.erf(k * _ROOT_HALF)
         tail = ops.exp(-0.5 * k * k) / k
@@ -94,7 +94,7 @@ class Huber(LocationScale):
         return moment / total
 
     def standard_information(self):
-        """The probability of the centre, where the score has slope 1."""
+        """Probability of the centre, in which the score has slope 1."""
         centre, _, total = self._masses()
         return centre / total
 

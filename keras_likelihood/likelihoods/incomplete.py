@@ -1,9 +1,9 @@
-"""The incomplete gamma and beta functions, with all their gradients.
+"""The incomplete gamma and beta functions, differentiable in all arguments.
 
-Both are tails of a density with one mode. The tail on the other side of the
-mode is integrated by quadrature, in a coordinate in which it decreases
-smoothly. So small tails are exact, and so are the gradients by all arguments,
-the shapes included. Backends lack some of these functions, and most of these
+Both are tails of a unimodal density. The tail that does not contain the mode is
+integrated by quadrature, in a coordinate in which it decreases smoothly. This
+makes small tails accurate, and the gradients with respect to all arguments,
+including the shapes. Backends lack some of these functions and most of these
 gradients.
 """
 
@@ -30,7 +30,7 @@ def log_gamma_density(a, x):
 def log_beta_density(a, b, x, rest, distance):
     """Log of the density of the log-odds of X at x, X as in `beta_tails`.
 
-    The `distance` is `b x - a rest`, which may be known more exactly.
+    The `distance` is `b x - a rest`, which callers may know more accurately.
     """
     n = a + b
     entropy = relative_entropy(a, n * x, distance)
@@ -51,7 +51,7 @@ def gamma_tails(a, x):
     log_density = log_gamma_density(a, x)
     # Below the mode in log(x), where the tail is exponential ...
     at, upper = ops.where(x < a, x, a), ops.where(x < a, a, x)
-    # The curvature `at exp(-s)` ends at s of about 1.
+    # The curvature `at exp(-s)` vanishes beyond s of about 1.
     step = 1 / (a - at + at / ops.sqrt(1 + at))
 
     def falls(t):
@@ -80,13 +80,13 @@ def beta_tails(a, b, x, rest):
     a, b, x, rest = a + zeros, b + zeros, x + zeros, rest + zeros
     n, distance = a + b, b * x - a * rest
     log_density = log_beta_density(a, b, x, rest, distance)
-    # The sign of `distance` depends on how a compiler fuses it.
+    # The sign of `distance` depends on compiler fusion.
     left = b * x < a * rest
     # By symmetry only the tail to the left is needed.
     a, b = ops.where(left, a, b), ops.where(left, b, a)
     x, rest = ops.where(left, x, rest), ops.where(left, rest, x)
-    # About the s at which the density has fallen to 1/e, or more. Few outcomes
-    # (a small `n x rest`) have tails that are exponential in s, or flat first.
+    # At least the s at which the density has fallen to 1/e, approximately. If
+    # `n x rest` is small, tails are exponential in s, or flat at first.
     distance, curvature = ops.abs(distance), n * x * rest
     step = ops.where(
         curvature > 6,

@@ -1,4 +1,4 @@
-"""Quantiles of distributions whose tails have no inverse in closed form."""
+"""Numerical quantiles, for tails without a closed-form inverse."""
 
 import math
 
@@ -11,14 +11,13 @@ _MOST_STEPS = 60
 
 
 def solve(log_tail, nll, log_p, upper, low, high, start=None):
-    """The place v at which a tail has the probability `exp(log_p)`.
+    """The value v at which a tail has the probability `exp(log_p)`.
 
-    Newton's method on the logarithm of the tail, inside of a bracket that
-    shrinks. The bracket is halved instead where a step would leave it, or
-    where the last step did not halve the error: far out, where the tail
-    underflows, the steps may be tiny. It ends when all entries are exact. The
-    last step gives the gradient with respect to `log_p` and everything else
-    that `log_tail` depends on.
+    Newton's method on the logarithm of the tail, inside a shrinking bracket.
+    The bracket is bisected if a step would leave it, or if the last step did
+    not halve the error: where the tail underflows, Newton steps may be tiny.
+    The loop stops when all entries have converged. The last step provides the
+    gradient with respect to `log_p` and everything that `log_tail` depends on.
 
     `log_tail` and `nll` map v to the logarithm of the tail, and to the
     negative logarithm of the density. `low` and `high` are bounds of v.
@@ -60,15 +59,15 @@ def solve(log_tail, nll, log_p, upper, low, high, start=None):
     v = ops.stop_gradient(ops.while_loop(is_open, advance, state)[1])
     excess, slope = step(v)
     change = excess / slope
-    # Where the density underflows, the bracket is all there is.
+    # Where the density underflows, keep the result of the bisection.
     far = ops.stop_gradient(ops.abs(change)) > 0.1 * (1 + ops.abs(v))
     return v - ops.where(far, ops.zeros_like(change), change)
 
 
 def solve_count(log_tail, log_p, upper, low, high):
-    """The smallest whole number whose tail is at least as far out.
+    """The smallest whole number with `P(Y <= y)` of at least the given value.
 
-    `low` is a whole number that is too small, and `high` one that is not.
+    `low` is a whole number that is too small, `high` one that is large enough.
     """
     zeros = ops.zeros_like(ops.stop_gradient(low + high))
     low, high = (ops.stop_gradient(end + zeros) for end in (low, high))
@@ -81,7 +80,7 @@ def solve_count(log_tail, log_p, upper, low, high):
         return count + 1, low, ops.where(enough, middle, high)
 
     def is_open(count, low, high):
-        # Beyond the whole numbers of the dtype the middle is an end.
+        # Beyond the integers that the dtype can represent, middle is an end.
         middle = floor(0.5 * (low + high))
         apart = ops.logical_and(middle > low, middle < high)
         return ops.logical_and(ops.any(apart), count < 2 * _MOST_STEPS)

@@ -1,4 +1,4 @@
-"""What every likelihood has in common."""
+"""Base class and registry of the likelihoods."""
 
 import copy
 import functools
@@ -43,12 +43,12 @@ class Likelihood:
     Args:
         prediction: what the model predicts, `(batch, ..., units)`.
         **parameters: one value per entry of `parameters`, each a number or a
-            tensor that broadcasts against `prediction` without enlarging it. A
-            parameter that is left out has its initial value.
+            tensor that broadcasts against `prediction` without enlarging it.
+            Omitted parameters take their initial values.
 
-    A distribution can be sliced like its predictions, all axes but the last:
-    `distribution[:10]`. Methods of targets also take one number for all, and
-    draws `(count, ...)` such as those of `sample`.
+    A distribution can be sliced along all axes but the last:
+    `distribution[:10]`. Methods of targets also accept one number for all
+    outcomes, and draws `(count, ...)` such as the result of `sample`.
 
     >>> y = np.array([0.0, 3.0])
     >>> Normal(prediction=y, scale=2.0).cdf(y)
@@ -63,13 +63,13 @@ class Likelihood:
     takes_bounds: ClassVar[bool] = False
     """Whether a target may be a pair of bounds, see `Censored`."""
     prediction_constraint: ClassVar[Constraint | None] = None
-    """Map from the reals to the predictions that are allowed, or `None`.
+    """Map from the reals to the allowed predictions, or `None`.
 
-    A head applies this map unless it has an `activation`. A stock model needs
-    an activation of that range.
+    A head applies this map unless it has an `activation`. A plain Keras model
+    needs an activation with this range.
     """
     allowed: ClassVar[str] = "finite numbers"
-    """The targets that `is_possible`, in words."""
+    """The possible targets in words, for error messages."""
     prediction: Any
 
     if TYPE_CHECKING:
@@ -80,7 +80,7 @@ class Likelihood:
         super().__init_subclass__(**kwargs)
         prepare_methods(cls)
         if registered:
-            _refuse_our_names(cls)
+            _check_name(cls)
             _REGISTRY[cls.name()] = cls
 
     def __init__(self, prediction, **parameters):
@@ -93,16 +93,16 @@ class Likelihood:
             setattr(self, p.name, value)
 
     def values(self) -> dict:
-        """The prediction and the parameters, by name."""
+        """Dictionary of the prediction and the parameters."""
         names = ["prediction", *(p.name for p in self.parameters)]
         return {name: getattr(self, name) for name in names}
 
     def as_numpy(self):
-        """The same distribution, whose attributes and results are NumPy."""
+        """The same distribution with NumPy attributes and results."""
         return self.map_values(ops.convert_to_numpy)
 
     def map_values(self, function, **replaced):
-        """A copy with `function` of each value that is not in `replaced`."""
+        """Copy with `function` applied to each value not in `replaced`."""
         other = copy.copy(self)
         for name, value in self.values().items():
             known = name in replaced
@@ -122,8 +122,9 @@ class Likelihood:
         found = self.map_values(chosen)
         if tuple(found.prediction.shape)[-1:] != shape[-1:]:
             raise IndexError(
-                "A distribution is sliced along all axes but the last of its "
-                f"predictions of shape {shape}. Received: {index!r}"
+                "A distribution with predictions of shape "
+                f"{shape} must be sliced along all axes but the last. "
+                f"Received: {index!r}"
             )
         return found
 
@@ -142,7 +143,7 @@ class Likelihood:
 
     @classmethod
     def from_arguments(cls, text: str) -> type["Likelihood"]:
-        """The class whose name is this class's name followed by `text`."""
+        """Returns the class whose name is this class's name plus `text`."""
         if text:
             raise ValueError(
                 f"{cls.__name__} takes no arguments. "
@@ -162,9 +163,9 @@ class Likelihood:
 
     @classmethod
     def shape_of(cls, name: str, prediction_shape, dimension: str) -> tuple:
-        """Shape of the parameter called `name`, without batch.
+        """Shape of the parameter called `name`, without the batch axis.
 
-        It is as long as `prediction_shape[1:]` and broadcasts with it. For a
+        It has the rank of `prediction_shape[1:]` and broadcasts with it. For a
         vector the last axis is longer. The `dimension` is `"scalar"` (one per
         example), `"channel"` (one per entry of the last axis) or `"element"`
         (one per outcome).
@@ -186,9 +187,9 @@ class Likelihood:
         return shape if size is None else (*shape[:-1], shape[-1] * size)
 
     def nll(self, y):
-        """Complete negative log-likelihood of `y`, constants included.
+        """Complete negative log-likelihood of `y`, including constants.
 
-        Targets have the prediction's shape. There is one value per outcome.
+        Targets have the prediction's shape. There is one NLL per outcome.
         """
         raise NotImplementedError
 
@@ -197,12 +198,12 @@ class Likelihood:
         return -self.nll(y)
 
     def cdf(self, y):
-        """Probability of an outcome at most `y`; shape of `y`."""
+        """Probability of an outcome of at most `y`, in the shape of `y`."""
         self._require("log_tail", "cdf")
         return ops.exp(self.log_cdf(y))
 
     def cdf_below(self, y):
-        """Probability of an outcome less than `y`; shape of `y`.
+        """Probability of an outcome below `y`, in the shape of `y`.
 
         It differs from `cdf` if outcomes are whole numbers.
         """
@@ -212,20 +213,20 @@ class Likelihood:
         """Logarithm of the probability of a tail that ends at `y`.
 
         It has the shape of `y` and is finite even if the tail is empty.
-        `upper`, booleans that broadcast with `y`, says whether the tail holds
-        the outcomes above `y`, or those at most `y`.
+        `upper` contains booleans that broadcast with `y`: True for outcomes
+        above `y`, False for outcomes of at most `y`.
         """
         self._require("cdf", "cdf")
         cdf = self.cdf(y)
         return safe_log(ops.where(upper, 1 - cdf, cdf))
 
     def log_cdf(self, y):
-        """Logarithm of `cdf(y)`, exact in the lower tail."""
+        """Logarithm of `cdf(y)`, accurate in the lower tail."""
         y = self._check_target(y)
         return self.log_tail(y, ops.zeros_like(y, dtype="bool"))
 
     def log_survival(self, y):
-        """Logarithm of `1 - cdf(y)`, exact in the upper tail."""
+        """Logarithm of `1 - cdf(y)`, accurate in the upper tail."""
         y = self._check_target(y)
         return self.log_tail(y, ops.ones_like(y, dtype="bool"))
 
@@ -233,9 +234,9 @@ class Likelihood:
         """The value below which a fraction `p` of outcomes falls.
 
         Args:
-            p: in (0, 1): a number, or a tensor that broadcasts against the
-                outcomes. A list or vector of levels, such as `[0.1, 0.9]`,
-                gives the result a leading axis of levels.
+            p: probability in (0, 1), a number or a tensor that broadcasts
+                against the outcomes. For a list or vector of levels, such as
+                `[0.1, 0.9]`, the levels are the first axis of the result.
         """
         if not self._overrides("_solve"):
             self._require("tail_quantile", "quantile")
@@ -248,8 +249,8 @@ class Likelihood:
     def tail_quantile(self, log_p, upper):
         """The value at which a tail has the probability `exp(log_p)`.
 
-        It is the inverse of `log_tail`. So it is exact in both tails. `log_p`
-        and the booleans `upper` are tensors that broadcast with the outcomes.
+        This is the inverse of `log_tail` and is accurate in both tails.
+        `log_p` and the booleans `upper` broadcast with the outcomes.
         """
         if self._overrides("_solve"):
             return self._compiled("_solve", *smaller_tail(log_p, upper))
@@ -258,11 +259,11 @@ class Likelihood:
         return self.quantile(ops.where(upper, 1 - p, p))
 
     def _solve(self, log_p, upper):
-        """`tail_quantile` of a tail of at most 1/2, in a compiled function."""
+        """Compiled `tail_quantile` for tail probabilities of at most 1/2."""
         raise NotImplementedError
 
     def interval(self, coverage: float = 0.9):
-        """Ends `(lower, upper)` of the central interval of this coverage."""
+        """Bounds `(lower, upper)` of the central interval of this coverage."""
         check_coverage(coverage)
         zeros = ops.zeros_like(self._first_entries())
         log_p = math.log((1 - coverage) / 2) + zeros
@@ -272,11 +273,11 @@ class Likelihood:
         )
 
     def _first_entries(self):
-        """A tensor of the shape of the outcomes."""
+        """A tensor in the shape of the outcomes."""
         return self.prediction[..., 0] if self.event_rank else self.prediction
 
     def sample(self, count: int | None = None, seed=None):
-        """Draws outcomes: of the prediction's shape, or `(count, ...)`."""
+        """Draws outcomes, in the prediction's shape or `(count, ...)`."""
         return self.quantile(self._uniform(count, seed))
 
     def _uniform(self, count, seed):
@@ -293,7 +294,7 @@ class Likelihood:
         return self._integrated("_moments", "mean")[0]
 
     def variance(self):
-        """Variance of the outcome, of the shape of `mean()`.
+        """Variance of the outcome, in the shape of `mean()`.
 
         It is infinite or NaN if the distribution has no variance.
         """
@@ -306,10 +307,10 @@ class Likelihood:
         """Fisher information of the prediction.
 
         It is `E[(d nll / d prediction)^2]` over outcomes that follow this
-        distribution, and says how precisely one outcome determines the
+        distribution and measures how precisely one outcome determines the
         prediction. If several entries form one outcome, it is the diagonal of
-        the information matrix, the covariance of `d nll(y) / d prediction`
-        over `y = sample()`.
+        the information matrix, which is the covariance of
+        `d nll(y) / d prediction` over `y = sample()`.
         """
         return self._integrated("_information", "information")
 
@@ -317,17 +318,17 @@ class Likelihood:
         return expectations.information(self)
 
     def followed(self, name: str):
-        """The values whose mean the parameter `name` with `is_followed` keeps.
+        """Values whose running mean a parameter with `is_followed` stores.
 
-        They have the parameter's shape, batch axis included.
+        They have the shape of the parameter `name`, including the batch axis.
         """
         raise self._undefined("followed")
 
     @classmethod
     def check_targets(cls, y, prediction_shape):
-        """Raises a ValueError if the array `y` has targets that cannot occur.
+        """Raises a ValueError if the array `y` has impossible targets.
 
-        The shape of the predictions includes the batch axis.
+        `prediction_shape` includes the batch axis.
         """
         y = cls._as_numbers(y)
         with np.errstate(invalid="ignore"):
@@ -336,13 +337,13 @@ class Likelihood:
 
     @classmethod
     def is_possible(cls, y):
-        """Whether each target can occur, for tensors and NumPy arrays."""
+        """Whether each target is possible, for tensors and NumPy arrays."""
         return y - y == 0
 
     @classmethod
     def _as_numbers(cls, y):
         y = as_numbers(y, f"Targets of {cls.__name__}")
-        # NumPy subtracts no booleans.
+        # NumPy cannot subtract booleans.
         return y.astype("uint8") if y.dtype.kind == "b" else y
 
     @classmethod
@@ -355,9 +356,9 @@ class Likelihood:
 
     @staticmethod
     def _or_nan(nll, possible):
-        """`nll`, and NaN for targets that are not possible.
+        """`nll`, or NaN for impossible targets.
 
-        Compiled code cannot raise an error, and a finite value would hide it.
+        Compiled code cannot raise, and a finite value would hide the error.
         """
         return nll * ops.where(possible, ops.ones_like(nll), float("nan"))
 
@@ -370,21 +371,21 @@ class Likelihood:
         raise NotImplementedError
 
     def typical_outcome(self):
-        """A possible outcome, as a constant of the prediction's shape."""
+        """A possible outcome in the prediction's shape, without gradient."""
         outcome = ops.stop_gradient(self.prediction)
         return floor(outcome) if self.is_discrete else outcome
 
     def edges(self):
-        """Outcomes between which the density is smooth, on an axis in front."""
+        """Outcomes between which the density is smooth, on the first axis."""
         return expectations.quantile_edges(self)
 
     def _compiled(self, method, *args):
-        """The result of a method of tensors, compiled once per shape."""
+        """Runs a method of tensors, compiled once per shape."""
         kind: Any = type(self)
         return _compiled_method(kind, method)(self.values(), *args)
 
     def _integrated(self, method, name):
-        """The result of a method that integrates between quantiles."""
+        """Runs a method that integrates between quantiles."""
         known = ("quantile", "tail_quantile", "_solve")
         if self.event_rank or not any(map(self._overrides, known)):
             raise self._undefined(name)
@@ -394,7 +395,7 @@ class Likelihood:
         return getattr(type(self), name) is not getattr(Likelihood, name)
 
     def _require(self, name, method):
-        """Raises an error if neither of two methods is defined."""
+        """Raises an error if the class does not override `name`."""
         if not self._overrides(name):
             raise self._undefined(method)
 
@@ -402,7 +403,7 @@ class Likelihood:
         return NotImplementedError(f"{type(self).__name__} has no `{method}`.")
 
     def _draw(self, random, count, *arguments, seed):
-        """Samples of a function of `keras.random`, in the own precision."""
+        """Samples from a `keras.random` function, in the prediction's dtype."""
         shape = self._sample_shape(count)
         each = (ops.broadcast_to(a, shape) for a in arguments)
         return random(shape, *each, dtype=self.prediction.dtype, seed=seed)
@@ -428,7 +429,7 @@ def _compiled_method(likelihood, method):
 prepare_methods(Likelihood)
 
 
-def _refuse_our_names(cls):
+def _check_name(cls):
     """Raises an error if a class has the name of a class of this package."""
     ours = {
         name: (known.__module__, known.__qualname__)
@@ -438,26 +439,26 @@ def _refuse_our_names(cls):
     me = (cls.__module__, cls.__qualname__)
     if ours.get(cls.name(), me) != me:
         raise ValueError(
-            f"A likelihood must not be called one of {sorted(ours)}, which "
-            "are names of keras_likelihood. Rename the class, for example "
+            f"A likelihood must not have one of the names {sorted(ours)}, "
+            "which keras_likelihood uses. Rename the class, for example to "
             f"My{cls.__name__}, or override its `name()`. "
             f"Received: {'.'.join(me)} with the name {cls.name()!r}"
         )
 
 
 _DEEPEST = 20
-"""Likelihoods inside of each other that a name may have."""
+"""Maximum depth of nested likelihoods in a name."""
 
 
 def get(identifier) -> type[Likelihood]:
-    """Returns a likelihood class from itself or its snake-case name."""
+    """Returns a likelihood class, given the class or its snake-case name."""
     if isinstance(identifier, type) and issubclass(identifier, Likelihood):
         return identifier.from_arguments("")
     if isinstance(identifier, str) and identifier.count("(") <= _DEEPEST:
         name, bracket, arguments = identifier.partition("(")
         if name in _REGISTRY:
             return _REGISTRY[name].from_arguments(bracket + arguments)
-    # A base class does not define its parameters.
+    # Base classes do not define `parameters`.
     known = sorted(k for k, v in _REGISTRY.items() if "parameters" in vars(v))
     raise ValueError(
         "A likelihood must be a `Likelihood` subclass or one of "

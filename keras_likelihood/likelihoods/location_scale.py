@@ -29,9 +29,9 @@ class LocationScale(Likelihood):
         cdf(y)      = standard_cdf(z)
         quantile(p) = prediction + scale * standard_log_quantile(log(p))
 
-    A subclass only needs `standard_nll`. The rest is then computed from it by
-    numerical quadrature. A subclass may have closed forms instead, such as
-    `standard_log_cdf` and `standard_log_quantile`.
+    A subclass must define `standard_nll`. The other methods are computed from
+    it by numerical quadrature, unless the subclass overrides them with closed
+    forms, such as `standard_log_cdf` and `standard_log_quantile`.
     """
 
     def standard_nll(self, z):
@@ -39,9 +39,9 @@ class LocationScale(Likelihood):
         raise NotImplementedError
 
     def prepared_nll(self):
-        """`standard_nll` as a function for many z.
+        """`standard_nll` as a function that is called for many z.
 
-        Override it if a large part of the work does not depend on z.
+        Override it to compute once what does not depend on z.
         """
         return self.standard_nll
 
@@ -49,7 +49,7 @@ class LocationScale(Likelihood):
         return ops.exp(self.standard_log_cdf(z))
 
     def standard_log_cdf(self, z):
-        """Logarithm of the lower tail, exact at any distance."""
+        """Logarithm of the lower tail, accurate at any distance."""
         return self._compiled("_log_cdf", z)
 
     def standard_log_quantile(self, log_p):
@@ -68,7 +68,7 @@ class LocationScale(Likelihood):
     def score_moments(self):
         """`E[psi^2]`, `E[z psi^3]` and `E[z^2]`, psi = d standard_nll / dz.
 
-        The last is infinite if the integral does not converge.
+        The last one is infinite if the integral does not converge.
         """
         return self._compiled("_score_moments")
 
@@ -85,7 +85,7 @@ class LocationScale(Likelihood):
         return None
 
     def scale_exponent(self):
-        """The power of the scale that cancels it in the gradients.
+        """The power of the scale that makes gradients independent of it.
 
         The gradient of a residual r with respect to the prediction is
         `psi(r / scale) / scale` with `psi = d standard_nll / dz`. For
@@ -102,8 +102,8 @@ class LocationScale(Likelihood):
 
     def standardize(self, y):
         """`(y - prediction) / scale`."""
-        # One scale may serve many outcomes, and gradients of a product are
-        # cheaper than those of a quotient.
+        # Many outcomes may share one scale, and the gradient of a product is
+        # cheaper than the gradient of a quotient.
         return (self._check_target(y) - self.prediction) * (1 / self.scale)
 
     def nll(self, y):
@@ -125,12 +125,12 @@ class LocationScale(Likelihood):
         return self.prediction
 
     def variance(self):
-        """`standard_variance() * scale^2`, of the prediction's shape."""
+        """`standard_variance() * scale^2`, in the prediction's shape."""
         each = self.standard_variance() * ops.square(self.scale)
         return ops.broadcast_to(each, ops.shape(self.prediction))
 
     def information(self):
-        """`standard_information() / scale^2`, of the prediction's shape."""
+        """`standard_information() / scale^2`, in the prediction's shape."""
         each = self.standard_information() / ops.square(self.scale)
         return ops.broadcast_to(each, ops.shape(self.prediction))
 
@@ -140,7 +140,7 @@ class Normal(LocationScale):
 
         nll(y) = (y - prediction)^2 / (2 scale^2) + log(scale) + log(2 pi) / 2
 
-    At `scale = 1` its gradient is that of half the squared error.
+    At `scale = 1` its gradient equals the gradient of half the squared error.
 
     Args:
         prediction: mean, `(batch, ..., units)`.
@@ -177,7 +177,7 @@ class Laplace(LocationScale):
 
         nll(y) = |y - prediction| / scale + log(2 scale)
 
-    At `scale = 1` its gradient is that of the absolute error.
+    At `scale = 1` its gradient equals the gradient of the absolute error.
 
     Args:
         prediction: mean and median, `(batch, ..., units)`.
@@ -191,8 +191,8 @@ class Laplace(LocationScale):
         return z * ops.stop_gradient(ops.sign(z)) + math.log(2.0)
 
     def standard_log_cdf(self, z):
-        # No selected value equals the bound, because a tie would halve its
-        # gradient.
+        # The bounds lie outside of the selected range, because clipping halves
+        # the gradient at a bound.
         upper = ops.log1p(-0.5 * ops.exp(-clip(z, -0.5, math.inf)))
         return ops.where(z < 0, clip(z, -math.inf, 1.0) - math.log(2.0), upper)
 

@@ -1,8 +1,8 @@
-"""The logarithm of the normalizer of the rho density, and its slope.
+"""The log-normalizer of the rho density, and its slope.
 
 The slope of log Z is unbounded at shape 2, where log Z behaves like
 `(shape - 2) log|shape - 2|`, and log Z is smooth but not analytic at 0. Both
-ends are stretched out by the variable
+points are resolved by the variable
 
     w = log(|shape - 2| / (min(shape, 2) + MARGIN))
 
@@ -35,21 +35,21 @@ MARGIN = 2 * math.exp(-POSITIONS["below"][1])
 def log_partition(shape):
     """`log Z(shape)`, with Z the integral of `exp(-rho(x, shape, 1))`.
 
-    The absolute error is below 1e-12 in float64 for every shape from 0 to
-    infinity and of the order of rounding in float32. Gradients are tabulated
-    too: in float64 within 1e-9 of the true slope for `|shape - 2| >= 1e-3`,
-    within a relative 1e-9 closer to 2, and finite at 2 itself where the true
-    slope is not.
+    For every shape from 0 to infinity the absolute error is below 1e-12 in
+    float64 and of the order of rounding in float32. The gradients in float64
+    have an absolute error below 1e-9 for `|shape - 2| >= 1e-3` and a relative
+    error below 1e-9 closer to 2. At 2, where the slope is infinite, they are
+    finite.
     """
     return _log_partition(ops.convert_to_tensor(shape))
 
 
 @functools.cache
 def _table(dtype):
-    """Power coefficients of log Z on the pieces of w, below 2 and above 2.
+    """Polynomial coefficients of log Z on the pieces of w, below and above 2.
 
-    Each side has its last row again, expanded at the end of its piece, so that
-    the end of the range is inside a piece like any other value.
+    The last row of each side is repeated, expanded at the end of its piece, so
+    the end of the range needs no special case.
     """
     sides = []
     with np.load(TABLE_PATH) as stored:
@@ -63,7 +63,7 @@ def _table(dtype):
 
 
 def value_and_slope(shape):
-    """`(log Z, d log Z / d shape)`, without automatic gradient."""
+    """`(log Z, d log Z / d shape)`, without automatic differentiation."""
     dtype = ops.dtype(shape)
     # Arithmetic with zeros and ones is much faster than a selection.
     below = ops.cast(shape < 2, dtype)
@@ -77,11 +77,11 @@ def value_and_slope(shape):
     t = position - piece
     row = piece - round(lowest * PIECES) + count_below * (1 - below)
     *lower, below_top, top = lookup(rows, ops.cast(row, "int32"))
-    by_w, value = top, top * t + below_top
+    slope_w, value = top, top * t + below_top
     for coefficient in reversed(lower):
-        by_w = by_w * t + value
+        slope_w = slope_w * t + value
         value = value * t + coefficient
-    return value, PIECES * by_w * ((1 - 2 * below) / gap - below / base)
+    return value, PIECES * slope_w * ((1 - 2 * below) / gap - below / base)
 
 
 def _forward(shape):

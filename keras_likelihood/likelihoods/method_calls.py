@@ -1,4 +1,4 @@
-"""How methods are called: half precision, NumPy, NaN, levels of quantiles."""
+"""Wraps methods for half precision, NumPy, NaN and lists of quantile levels."""
 
 import functools
 
@@ -24,11 +24,11 @@ _ON_PADDED_ROWS = (
     *("mean", "variance", "information"),
 )
 _FEWEST_ROWS = 256
-"""Fewer rows are padded to this number."""
+"""Smallest number of rows after padding."""
 
 
 def as_floating(x):
-    """A tensor of real numbers, in the default precision unless it has one."""
+    """A floating-point tensor; integers are cast to the default precision."""
     x = ops.convert_to_tensor(x)
     if keras.backend.is_float_dtype(x.dtype):
         return x
@@ -38,10 +38,10 @@ def as_floating(x):
 def prepare_methods(likelihood):
     """Makes the methods that a likelihood class defines work for all inputs.
 
-    Half precision is not enough for tails, logarithms and random numbers. If
-    the prediction has half precision, a method runs on a float32 copy, and its
-    result is cast back. If the prediction is a NumPy array, the results are
-    NumPy arrays too. Methods that backends compile run on padded rows.
+    Half precision is not accurate enough for tails, logarithms and random
+    numbers. If the prediction has half precision, a method runs on a float32
+    copy and its result is cast back. If the prediction is a NumPy array, so are
+    the results. Methods that backends compile run on padded rows.
     """
     for name in METHODS:
         found = vars(likelihood).get(name)
@@ -55,7 +55,7 @@ def _prepared(name, method):
     @functools.wraps(method)
     def call(self, *args, **kwargs):
         if name == "inner" and not isinstance(self.prediction, np.ndarray):
-            # A distribution, whose own methods do the rest.
+            # The result is a distribution, whose methods are wrapped too.
             return method(self)
         plain, convert = _plain(self)
         if name == "quantile":
@@ -80,7 +80,7 @@ def _prepared(name, method):
 
 
 def _plain(likelihood):
-    """A distribution of wide tensors, and what its results become."""
+    """A float32 or float64 copy, and a function that converts its results."""
     given = likelihood.prediction
     dtype = keras.backend.standardize_dtype(given.dtype)
     is_array = isinstance(given, np.ndarray)
@@ -103,7 +103,7 @@ def _plain(likelihood):
 
 
 def _levels(likelihood, p):
-    """Probabilities as a tensor. A list of levels gets an axis of its own."""
+    """Probabilities as a tensor, with a new first axis for a list of levels."""
     is_list = isinstance(p, list | tuple)
     p = ops.convert_to_tensor(p, dtype=likelihood.prediction.dtype)
     shape = tuple(likelihood.prediction.shape)
@@ -123,11 +123,11 @@ def _nan_where_nan(result, given):
 
 
 def _padding(name, likelihood, arguments):
-    """Functions that pad rows and cut results, or `None` to do neither.
+    """Functions that pad rows and cut results, or `None` for no padding.
 
     JAX and TensorFlow compile a method for each number of rows, which may take
-    seconds. So a call outside of a compiled step repeats the last row up to
-    256 rows, or adds at most a quarter, and the results are cut.
+    seconds. So a call outside of a compiled step repeats the last row, up to
+    256 rows or at most a quarter more, and the results are cut.
     """
     shape = tuple(likelihood.prediction.shape)
     values = likelihood.values().values()
@@ -146,14 +146,14 @@ def _padding(name, likelihood, arguments):
         fits = own == shape or (
             name not in _OF_TARGETS and all(a in (1, b) for a, b in pairs)
         )
-        # Others are refused by the method itself.
+        # The method itself raises an error for arguments that do not fit.
         if len(own) and not (is_known(x) and fits):
             return None
     step = max(_FEWEST_ROWS, 2 ** (rows.bit_length() - 3))
     padded = -(-rows // step) * step
 
     def count(x):
-        """The number of rows, or `None` without such an axis."""
+        """The number of rows, or `None` if there is no axis of rows."""
         return np.shape(x)[-rank] if len(np.shape(x)) >= rank else None
 
     def pad(x):
@@ -170,14 +170,14 @@ def _padding(name, likelihood, arguments):
         kept = _without_compiling(x)[(*in_front, slice(rows))]
         return ops.convert_to_tensor(kept)
 
-    # One row alone may have vectors of parameters in place of the rows.
+    # With a single row, vectors of parameters may look like rows.
     if padded == rows or {count(x) for x in values} - {1, rows, None}:
         return None
     return pad, cut
 
 
 def _without_compiling(x):
-    """`x` such that taking rows compiles nothing: JAX compiles every shape."""
+    """`x` as NumPy on JAX, which would compile the indexing per shape."""
     if keras.backend.backend() == "jax" or not ops.is_tensor(x):
         return np.asarray(x)
     return x

@@ -1,4 +1,4 @@
-"""Mixtures of distributions: of several answers, and of several models."""
+"""Mixture densities, and mixtures of the predictions of an ensemble."""
 
 import dataclasses
 import math
@@ -24,14 +24,14 @@ class Mixed(Wrapper):
         nll(y) = -log sum_j weight_j exp(-nll_j(y))
         cdf(y) = sum_j weight_j cdf_j(y)
 
-    A subclass defines `define`, `inner` (the components, on one more axis than
-    the prediction has), `log_weights`, which broadcast with the components,
-    and `repeated_target`, targets once for every component.
+    A subclass defines `define`, `inner` (the components, with one axis more
+    than the prediction), `log_weights`, which broadcast with the components,
+    and `repeated_target` (the targets, repeated for every component).
     """
 
     components: int
     mixed_axis: ClassVar[int] = -1
-    """The axis of the components among those of their outcomes."""
+    """The axis of the components in their outcomes."""
 
     def _pooled(self, values, keepdims=False):
         """The weighted mean of values of the components."""
@@ -65,7 +65,7 @@ class Mixed(Wrapper):
         return self.averaged(self.inner.mean())
 
     def variance(self):
-        """The mean of the variances, and the variance of the means."""
+        """The mean of the variances plus the variance of the means."""
         return self.averaged(self.inner.variance()) + self.variance_of_means()
 
     def variance_of_means(self):
@@ -77,10 +77,10 @@ class Mixed(Wrapper):
     def sample(self, count=None, seed=None):
         axis = self.mixed_axis
         drawn = self.inner.sample(count, seed)
-        # Each component gets its own seed.
+        # The choice of the component needs another seed.
         other = seed + 1 if isinstance(seed, int) else seed
         uniform = self._uniform(count, other)
-        # The component in whose part of (0, 1) the uniform number falls.
+        # Each component owns a part of (0, 1), as long as its weight.
         ends = ops.cumsum(ops.exp(self.log_weights()), axis=axis)
         passed = ops.cast(ops.expand_dims(uniform, axis) > ends, "int32")
         index = ops.sum(passed, axis=axis, keepdims=True)
@@ -89,13 +89,13 @@ class Mixed(Wrapper):
         numbers = ops.reshape(numbers, (-1,) + (1,) * (-1 - axis))
         chosen = index == numbers
         if len(chosen.shape) < len(drawn.shape):
-            # Outcomes are vectors, which are chosen as a whole.
+            # Outcomes are vectors. Their entries share a component.
             chosen, axis = ops.expand_dims(chosen, -1), axis - 1
-        none = ops.zeros_like(drawn)
-        return ops.sum(ops.where(chosen, drawn, none), axis=axis)
+        zero = ops.zeros_like(drawn)
+        return ops.sum(ops.where(chosen, drawn, zero), axis=axis)
 
     def _solve(self, log_p, upper):
-        # It lies between the same quantiles of the components.
+        # The quantile lies between the quantiles of the components.
         log_p = log_p + ops.zeros_like(self._first_entries())
         upper = ops.logical_and(upper, ops.ones_like(log_p, dtype="bool"))
         axis = self.mixed_axis
@@ -112,7 +112,7 @@ class Mixed(Wrapper):
         low, high = (ops.where(is_end, 0.0, end) for end in (low, high))
         found = solve(
             lambda y: self.log_tail(y, upper),
-            # Joined quantiles have no density, so that brackets are halved.
+            # Interpolated quantiles have no density, so bisection is used.
             self.nll if not self.event_rank else ops.zeros_like,
             ops.where(is_end, math.log(0.5), log_p),
             upper,
@@ -137,8 +137,8 @@ class Mixture(Mixed):
 
         nll(y) = -log sum_j weight_j exp(-nll_j(y))
 
-    With a head that predicts its parameters it is a mixture density network
-    (Bishop 1994). It can represent several possible answers.
+    With a head that predicts the parameters it is a mixture density network
+    (Bishop 1994), which can predict multimodal distributions.
 
     ```python
     several = kl.likelihoods.Mixture("normal", components=3)
@@ -156,13 +156,13 @@ class Mixture(Mixed):
         likelihood: a `Likelihood` of numbers or its name.
         components: number of distributions, from 2 to 1000. Defaults to 2.
 
-    The parameters of the class that this makes are vectors, of `components`
-    values for every outcome. With one unit they have the shape
-    `(batch, ..., components)`, else `(batch, ..., units * components)`.
+    The parameters of the resulting class are vectors with `components` values
+    per outcome. With one unit they have the shape `(batch, ..., components)`,
+    otherwise `(batch, ..., units * components)`.
 
-    - `logit`: the weights are the softmax of these. They start equal.
-    - `offset`: the places of the components. They start at different values
-      from -1 to 1.
+    - `logit`: the weights are the softmax of the logits. They start equal.
+    - `offset`: the locations of the components. They start at equally spaced
+      values from -1 to 1.
     - the parameters of the likelihood, such as `scale`.
     """
 
@@ -173,8 +173,8 @@ class Mixture(Mixed):
         vector = any(p.size is not None for p in inner.parameters)
         if vector or (constraint is not None and constraint.high < math.inf):
             raise ValueError(
-                "Mixture needs a likelihood of real or of positive numbers, "
-                "each with parameters that are numbers. "
+                "Mixture needs a likelihood of real or of positive numbers "
+                "with scalar parameters. "
                 f"Received: {inner.name()!r}"
             )
         check_size("components", components, 2)
@@ -203,7 +203,7 @@ class Mixture(Mixed):
 
     @property
     def inner(self):
-        """The components, on an axis behind that of the units."""
+        """The components, on an axis after the units."""
         offset, weights = self._value("offset"), self.log_weights()
         mean = self.prediction[..., None]
         if self.prediction_constraint is None:
@@ -220,30 +220,29 @@ class Mixture(Mixed):
 
 
 class EnsembleDistribution(Mixed):
-    """The mixture, in equal shares, of the predictions of several models.
+    """The equally weighted mixture of the predictions of several models.
 
         nll(y) = -log mean_j exp(-nll_j(y))
 
     `predict_distribution` of a `kl.Ensemble` returns it. It has the methods of
-    every likelihood, and for classes `class_probabilities`, which are the mean
+    every likelihood, and `class_probabilities` for classes, which are the mean
     of the members' probabilities (Lakshminarayanan et al. 2017).
 
-    The uncertainty has two parts, whose sum is `total`. The part `aleatoric`
-    is the noise in the targets. More data do not reduce it. The part
-    `epistemic` is what the model does not know. It is large where the members
-    disagree.
+    The `total` uncertainty is the sum of two parts. The `aleatoric` part is the
+    noise in the targets, which more data do not reduce. The `epistemic` part is
+    the uncertainty of the model, which is large where the members disagree.
 
     Args:
         likelihood: the likelihood of the members, or its name. Angles are not
             allowed, because their cdf depends on where the circle is cut.
         components: number of members, from 2 to 1000. Defaults to 5.
 
-    A call on the class that this makes takes
+    The resulting class takes
 
         prediction: mean of the members' predictions, `(batch, ..., units)`.
-            For classes it is computed again from the mean probability.
-        member: predictions of the members, one member after the other on the
-            last axis, `(batch, ..., components * units)`.
+            For classes it is recomputed from the mean probability.
+        member: predictions of the members, concatenated along the last axis,
+            `(batch, ..., components * units)`.
         **parameters: parameters of the members, in the same order.
     """
 
@@ -253,11 +252,11 @@ class EnsembleDistribution(Mixed):
         if issubclass(inner, VonMises | EnsembleDistribution):
             raise ValueError(
                 "The members of an ensemble must have a likelihood of "
-                "numbers, vectors or classes, and not be ensembles. "
+                "numbers, vectors or classes, and must not be ensembles. "
                 f"Received: {inner.name()!r}"
             )
         check_size("components", components, 2)
-        # The vector of one outcome is as long as the prediction's last axis.
+        # If an outcome is a vector, its length is the prediction's last axis.
         length = (lambda units: units) if inner.event_rank else None
         own = Parameter("member", Identity(), initial=0.0, size=length)
 
@@ -299,14 +298,14 @@ class EnsembleDistribution(Mixed):
 
     @property
     def inner(self):
-        """The members, on an axis in front of that of the units."""
+        """The members, on an axis before the units."""
         *batch, units = tuple(ops.shape(self.prediction))
         shape = (*batch, self.components, units)
         return self._around(ops.broadcast_to(self._value("member"), shape))
 
     @property
     def members(self) -> list:
-        """The distribution that each member predicts."""
+        """The predicted distribution of each member."""
         values = self.inner.values().items()
         return [
             self.likelihood(**{name: v[..., j, :] for name, v in values})
@@ -322,14 +321,14 @@ class EnsembleDistribution(Mixed):
         y = ops.convert_to_tensor(y)
         if not len(y.shape):
             y = self._check_target(y)
-        # Axes in front are those of several draws.
+        # Additional first axes are draws.
         is_number = not (self.event_rank or self.takes_bounds)
         axis = len(y.shape if is_number else self.prediction.shape) - 1
         y = ops.expand_dims(y, axis)
         return ops.repeat(y, self.components, axis=axis)
 
     def averaged(self, values, keepdims=False):
-        # Values such as probabilities of classes may have axes behind.
+        # Values such as class probabilities may have further axes at the end.
         axis = len(self.prediction.shape) - 1
         return ops.sum(values, axis=axis, keepdims=keepdims) / self.components
 
@@ -339,10 +338,10 @@ class EnsembleDistribution(Mixed):
 
     @property
     def aleatoric(self):
-        """The part of the uncertainty that is noise in the targets.
+        """Uncertainty due to noise in the targets.
 
-        It is the mean of the members' variances. For classes it is the mean of
-        their entropies.
+        It is the mean of the members' variances, or of their entropies for
+        classes.
         """
         if hasattr(self, "class_probabilities"):
             return self.averaged(_entropy(self.inner.class_probabilities()))
@@ -350,10 +349,10 @@ class EnsembleDistribution(Mixed):
 
     @property
     def epistemic(self):
-        """The part of the uncertainty that is lack of knowledge.
+        """Uncertainty of the model.
 
-        It is the variance of the members' means. For classes it is the mutual
-        information of class and member.
+        It is the variance of the members' means, or the mutual information of
+        class and member for classes.
         """
         if hasattr(self, "class_probabilities"):
             return ops.relu(self.total - self.aleatoric)
@@ -361,7 +360,7 @@ class EnsembleDistribution(Mixed):
 
     @property
     def total(self):
-        """The whole uncertainty: the variance, or the entropy of classes."""
+        """Total uncertainty: the variance, or the entropy for classes."""
         if hasattr(self, "class_probabilities"):
             return _entropy(self.class_probabilities())
         return self.variance()

@@ -1,4 +1,4 @@
-"""Likelihoods of vectors."""
+"""Multivariate likelihoods."""
 
 import math
 from typing import Any, ClassVar
@@ -30,26 +30,26 @@ _SHAPES: dict[str, Any] = {
 
 
 class Multivariate(Parametrized):
-    """A distribution of vectors, the last axis of the prediction.
+    """A distribution of vectors, which lie on the last axis of the prediction.
 
-    The argument `covariance` says how the entries of a vector depend on each
-    other:
+    The argument `covariance` is the structure of the covariance:
 
-    - `"diagonal"`: they are independent. `scale` has an entry per coordinate.
-    - `"low_rank"`: by `diag(scale)^2 + W W^T`. W has `rank` columns, which are
+    - `"diagonal"`: independent coordinates, with one `scale` each.
+    - `"low_rank"`: `diag(scale)^2 + W W^T`. W has `rank` columns and is stored
       in `factor`. Use it for long vectors.
-    - `"full"`: in any way, by the Cholesky factor `diag(scale) (1 + A)` with A
-      below the diagonal in `lower`.
+    - `"full"`: any covariance, with the Cholesky factor `diag(scale) (1 + A)`.
+      `lower` contains the entries of A below the diagonal.
 
     A subclass defines `own_parameters`, `nll`, `sample`, `_one_coordinate`
-    (the distribution of a coordinate from its mean and scale) and
-    `_after_seeing` (the factor on the matrix and the own parameters, given so
-    many coordinates at this squared distance).
+    (the distribution of a coordinate with a given mean and scale) and
+    `_after_seeing` (the factor on the conditional matrix and the conditional
+    own parameters, given the number of observed coordinates and their squared
+    distance).
     """
 
     example = "covariance=full"
     own_parameters: ClassVar[tuple[Parameter, ...]] = ()
-    """Parameters in front of those of the covariance."""
+    """Parameters that precede the parameters of the covariance."""
 
     @classmethod
     def define(cls, *, covariance="full", rank=None):
@@ -70,24 +70,24 @@ class Multivariate(Parametrized):
 
     @property
     def scale_matrix(self):
-        """The matrix of the scale, one of `scale_matrices`."""
+        """The scale matrix, an object of `scale_matrices`."""
         own = len(self.own_parameters)
         values = [getattr(self, p.name) for p in self.parameters[own:]]
         return _SHAPES[self.covariance](*values)
 
     def scale_squared(self):
-        """The matrix of the scale, `(batch, ..., d, d)`.
+        """The squared scale, `(batch, ..., d, d)`.
 
-        It is the covariance of a normal distribution.
+        For a normal distribution it is the covariance.
         """
         shape = tuple(ops.shape(self.prediction))
         return ops.broadcast_to(self.scale_matrix.matrix(), (*shape, shape[-1]))
 
     def marginal(self, index):
-        """The distribution of some coordinates alone.
+        """The marginal distribution of some coordinates.
 
-        It is one of single numbers `(batch, ..., 1)` if `index` is a
-        coordinate, and one of vectors if it is a list.
+        If `index` is one coordinate, the result is a distribution of numbers
+        `(batch, ..., 1)`. If it is a list, the outcomes are vectors.
         """
         chosen, _ = self._coordinates(index)
         matrix = self.scale_squared()
@@ -102,8 +102,8 @@ class Multivariate(Parametrized):
         """The distribution of the other coordinates, in their order.
 
         Args:
-            index: the coordinate that was seen, or a list of several.
-            values: what was seen, `(batch, ..., number of coordinates)`.
+            index: the observed coordinate, or a list of several.
+            values: observed values, `(batch, ..., number of coordinates)`.
         """
         seen, rest = self._coordinates(index)
         check_argument("index", index, rest, "some coordinates, but not all")
@@ -144,7 +144,7 @@ def _block(matrix, rows, columns):
 
 
 class MultivariateNormal(Multivariate):
-    """Normal distribution of vectors: boxes, key points, joint forecasts.
+    """Multivariate normal, for boxes, key points or joint forecasts.
 
         nll(y) = r^T C^-1 r / 2 + log det(C) / 2 + d log(2 pi) / 2
 
@@ -162,9 +162,9 @@ class MultivariateNormal(Multivariate):
 
     Args:
         covariance: `"full"` (default), `"low_rank"` or `"diagonal"`.
-        rank: columns of the low-rank part, for `"low_rank"` only.
+        rank: number of columns of the low-rank part, only for `"low_rank"`.
 
-    A call on the class that this makes takes the `prediction`, the mean
+    The resulting class takes the `prediction`, which is the mean
     `(batch, ..., d)`, and the parameters `scale` `(batch, ..., d)`, and
     `lower` `(batch, ..., d (d - 1) / 2)` or `factor`
     `(batch, ..., d * rank)`.
@@ -199,20 +199,20 @@ class MultivariateNormal(Multivariate):
 
 
 class MultivariateStudentT(Multivariate):
-    """Student's t distribution of vectors, with one `df` for all entries.
+    """Multivariate Student's t, with one `df` for all entries.
 
         nll(y) = (df + d) / 2 * log(1 + r^T S^-1 r / df) + log det(S) / 2
                  + d log(df pi) / 2 + log G(df / 2) - log G((df + d) / 2)
 
     Here `r = y - prediction`, S is the squared scale and G the gamma function.
-    If one entry of a vector is wrong, the whole vector counts less.
+    If one entry of a vector is an outlier, the whole vector has less weight.
 
     Args:
-        covariance: `"full"` (default), `"low_rank"` or `"diagonal"`: the
-            shape of the scale, see `Multivariate`.
-        rank: columns of the low-rank part, for `"low_rank"` only.
+        covariance: structure of the scale matrix, `"full"` (default),
+            `"low_rank"` or `"diagonal"`, see `Multivariate`.
+        rank: number of columns of the low-rank part, only for `"low_rank"`.
 
-    A call on the class that this makes takes the `prediction`, the median
+    The resulting class takes the `prediction`, which is the median
     `(batch, ..., d)`, `df` `(batch, ..., 1)`, and the parameters of
     `MultivariateNormal`.
     """
@@ -245,7 +245,7 @@ class MultivariateStudentT(Multivariate):
         return ops.where(self.df > 1, self.prediction, float("nan"))
 
     def variance(self):
-        """Variances of the entries. They are infinite up to `df = 2`."""
+        """Variances of the entries, infinite up to `df = 2`."""
         square = ops.diagonal(self.scale_squared(), axis1=-2, axis2=-1)
         return square * StudentT(self.df, df=self.df).standard_variance()
 

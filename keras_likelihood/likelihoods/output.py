@@ -1,4 +1,4 @@
-"""The only place that takes `(prediction, parameter, ...)` apart."""
+"""Splits model outputs `(prediction, parameter, ...)` into distributions."""
 
 from keras import ops
 
@@ -11,7 +11,7 @@ def split_output(output) -> tuple:
         return output, []
     if not output:
         raise ValueError(
-            "An output is a prediction, alone or with its parameters. "
+            "An output must be a prediction, or (prediction, parameter, ...). "
             f"Received: {output!r}"
         )
     return output[0], list(output[1:])
@@ -24,11 +24,11 @@ def distribution_of(
     known: dict | None = None,
     dtype=None,
 ) -> Likelihood:
-    """The distribution that the output of a model describes.
+    """The distribution described by the output of a model.
 
     The output is a prediction, or `(prediction, parameter, ...)` with the
-    parameters that are not in `known`, in the likelihood's order. Beside a
-    prediction alone others take their neutral values, or an error is raised.
+    parameters that are not in `known`, in the likelihood's order. If it is only
+    a prediction, the parameters must be in `known` or have a neutral value.
     """
     known = known or {}
     prediction, rest = split_output(output)
@@ -47,28 +47,28 @@ def distribution_of(
             values[name] = parameter.initial
         else:
             raise ValueError(
-                f"{likelihood.__name__} needs a value for `{name}`: give "
+                f"{likelihood.__name__} needs a value for `{name}`. Pass "
                 f"(prediction, {name}), or {name}=... as a number. "
-                "Received: a prediction alone"
+                "Received: only a prediction"
             )
     return likelihood(prediction, **values)
 
 
 def names_in_output(likelihood, known, count: int) -> list[str]:
-    """Names of `count` parameters in an output, which never holds `known`."""
+    """Names of the `count` parameters in an output, which excludes `known`."""
     free = [p.name for p in likelihood.parameters if p.name not in known]
     if count in (0, len(free)):
         return free[:count]
     raise ValueError(
-        f"The output for {likelihood.__name__} must be a prediction, alone or "
-        f"with the {len(free)} parameter(s) {free}. Give the others to the "
-        "loss, as numbers or as 'global'. "
+        f"The output for {likelihood.__name__} must be only a prediction, or a "
+        f"prediction with the {len(free)} parameter(s) {free}. Pass the others "
+        "to the loss, as numbers or as 'global'. "
         f"Received: a prediction and {count} parameter(s)"
     )
 
 
 def match_target(y, prediction):
-    """Adds the unit axis that targets `(batch, ...)` may leave out."""
+    """Adds the unit axis, which targets `(batch, ...)` may omit."""
     y = ops.convert_to_tensor(y)
     if len(y.shape) == len(prediction.shape) - 1 and prediction.shape[-1] == 1:
         return ops.expand_dims(y, axis=-1)

@@ -1,4 +1,4 @@
-"""What a likelihood says about each of its parameters."""
+"""Declarations of the parameters of a likelihood."""
 
 import dataclasses
 import math
@@ -13,27 +13,27 @@ from keras_likelihood.constraints import Constraint
 
 @dataclasses.dataclass(frozen=True)
 class Parameter:
-    """One parameter of a likelihood: its name, domain and start.
+    """One parameter of a likelihood: its name, domain and initial value.
 
     Args:
-        name: the name of the argument, such as `"scale"`.
+        name: name of the argument, such as `"scale"`.
         constraint: map from the reals to the domain.
-        initial: value at which learning starts. A vector may have a tuple,
-            which is repeated or cut to its length.
+        initial: initial value. For a vector it may be a tuple, which is
+            repeated or cut to the length of the vector.
         includes_zero: whether a fixed value may be 0. Negative values are
             never allowed.
-        neutral: whether a prediction alone means the initial value. Logits
-            alone have the temperature 1. There is no such default for a scale.
-        size: length of a vector, or a function of the prediction's units
-            that gives it; `None` (default) for a number. A vector takes the
-            place of one number on the last axis: with one per unit that
-            axis has length `units * size`.
+        neutral: whether the initial value is used if the model only outputs
+            a prediction. Logits then have temperature 1. A scale has no
+            neutral value.
+        size: length of a vector, or a function that maps the number of units
+            to it. `None` (default) for a number. With one vector per unit,
+            the last axis has length `units * size`.
         below: upper bound of fixed values. Defaults to no bound.
         rate: default learning rate of a `DataParameter`. A row is updated once
-            in an epoch, so the rate is far higher than that of a network.
+            per epoch, so its rate is far higher than the rate of a network.
         is_followed: whether each row of a `DataParameter` is a running mean
-            of what `Likelihood.followed` gives, instead of a value that
-            descends the gradient. The constraint is then the identity.
+            of the values of `Likelihood.followed`, instead of a value learned
+            by gradient descent. The constraint is then the identity.
     """
 
     name: str
@@ -47,13 +47,13 @@ class Parameter:
     is_followed: bool = False
 
     def size_for(self, units: int) -> int | None:
-        """Length of the vector for a prediction with so many units."""
+        """Length of the vector, given the number of units."""
         return self.size(units) if callable(self.size) else self.size
 
     def check(self, value):
         """Returns a fixed `value` as a float if the domain contains it.
 
-        For a vector it may be a list. The result is then a tuple.
+        For a vector `value` may be a list. The result is then a tuple.
         """
         if self.size is not None and isinstance(value, list | tuple):
             return tuple(self.check(v) for v in value)
@@ -72,7 +72,7 @@ class Parameter:
 
 
 def fitted(parameter, value, prediction, event_rank):
-    """A parameter as a number, or a tensor that fits the prediction."""
+    """A parameter as a scalar or a tensor that broadcasts to the prediction."""
     shape = tuple(prediction.shape)
     size = parameter.size_for(shape[-1]) if parameter.size is not None else None
     if value is parameter.initial and isinstance(value, tuple):
@@ -99,8 +99,8 @@ def fitted(parameter, value, prediction, event_rank):
     ):
         last = f", the last {one} or" if one != 1 else " or"
         raise ValueError(
-            f"`{parameter.name}` must be a scalar or have the rank of the "
-            f"prediction with each axis 1{last} equal to that of "
+            f"`{parameter.name}` must be a scalar, or have the rank of the "
+            f"prediction with each axis of length 1{last} as in "
             f"{outcome}. Received: shape {received}"
         )
     return value

@@ -1,4 +1,4 @@
-"""Likelihood classes that are made from arguments: `Censored(Normal)`."""
+"""Likelihood classes created from arguments, such as `Censored(Normal)`."""
 
 import ast
 import copyreg
@@ -11,7 +11,7 @@ _MADE: dict[tuple, type["Parametrized"]] = {}
 
 
 class _Family(type):
-    """A call on a family makes a class, and this class can be pickled."""
+    """Metaclass: calling a family creates a class, which can be pickled."""
 
     arguments: Any
     _make: Any
@@ -23,10 +23,10 @@ class _Family(type):
 
 
 class Parametrized(Likelihood, metaclass=_Family):
-    """A family of likelihoods: calling it with arguments makes a class.
+    """A family of likelihoods: calling it with arguments creates a class.
 
-    The same arguments give the same class, and its name says how it was made,
-    so that heads, losses and saved files can find it:
+    The same arguments give the same class. Its name contains the arguments, so
+    heads, losses and saved files can find it:
 
     ```python
     Censored(Normal) is Censored("normal")      # True
@@ -34,8 +34,8 @@ class Parametrized(Likelihood, metaclass=_Family):
     likelihoods.get("mixture(normal,components=3)")
     ```
 
-    A family of your own must define `define`. Its arguments are likelihoods,
-    numbers, words and tuples of these.
+    Your own family must define `define`. The arguments may be likelihoods,
+    numbers, strings and tuples of these.
 
     ```python
     class Shifted(kl.likelihoods.Parametrized):
@@ -52,20 +52,20 @@ class Parametrized(Likelihood, metaclass=_Family):
     """
 
     arguments: ClassVar[tuple | None] = None
-    """Arguments that a class was made from, as pairs of name and value."""
+    """Arguments of the class, as pairs of name and value."""
     example: ClassVar[str] = "normal"
-    """Arguments that make a class, for messages of errors."""
+    """Example of arguments, for error messages."""
     family: ClassVar[type["Parametrized"]]
-    """The family that made a class."""
+    """The family that created the class."""
 
     @classmethod
     def define(cls, *args, **kwargs) -> dict[str, Any]:
         """Checks the arguments and returns the attributes of a class.
 
         These are `parameters`, `event_rank`, and each argument under its own
-        name as a plain number, word, tuple, `Likelihood` class or `None`. In
-        the name of the class, a positional argument has no keyword, and one
-        that is `None` is left out.
+        name as a plain number, string, tuple, `Likelihood` class or `None`. In
+        the name of the class, positional arguments have no keyword, and `None`
+        is omitted.
         """
         raise NotImplementedError(f"{cls.__name__} must define `define`.")
 
@@ -111,7 +111,7 @@ class Parametrized(Likelihood, metaclass=_Family):
         if not (text.startswith("(") and text.endswith(")")):
             parameters = list(inspect.signature(cls.define).parameters)
             raise ValueError(
-                f"{cls.__name__} is made from the arguments {parameters}, "
+                f"{cls.__name__} needs the arguments {parameters}, "
                 f"such as '{cls.name()}({cls.example})'. "
                 f"Received: {cls.name() + text!r}"
             )
@@ -120,14 +120,14 @@ class Parametrized(Likelihood, metaclass=_Family):
             inspect.signature(cls.define).bind(*args, **kwargs)
         except (SyntaxError, TypeError) as error:
             raise ValueError(
-                f"{cls.__name__} cannot be made: {error}. "
+                f"Cannot create {cls.__name__}: {error}. "
                 f"Received: {cls.name() + text!r}"
             ) from None
         return cls(*args, **kwargs)
 
 
 def _text(value: Any) -> str:
-    """An argument as text in a name. `_read` reads it."""
+    """An argument as text in a name, the inverse of `_read`."""
     if isinstance(value, tuple):
         return f"[{','.join(_text(v) for v in value)}]"
     is_likelihood = isinstance(value, type) and issubclass(value, Likelihood)
@@ -135,14 +135,14 @@ def _text(value: Any) -> str:
 
 
 def _read(text: str) -> tuple[list, dict]:
-    """The arguments in a name, from their brackets on."""
+    """Parses the arguments in a name, including their parentheses."""
     text = "_" + text
     call = ast.parse(text, mode="eval").body
     if not isinstance(call, ast.Call):
         raise SyntaxError("one pair of brackets is needed")
 
     def value(node):
-        """The number, word or tuple that a part of a name stands for."""
+        """The number, string or tuple of a syntax node."""
         if isinstance(node, ast.List):
             return tuple(map(value, node.elts))
         try:
@@ -162,7 +162,7 @@ copyreg.pickle(_Family, _reduce)
 
 
 class Wrapper(Parametrized):
-    """A family whose first argument is the likelihood that it changes.
+    """A family whose first argument is the likelihood that it modifies.
 
     A subclass defines `define`, which returns `likelihood`, and overrides the
     methods that change. The wrapped distribution is `self.inner`.
@@ -172,7 +172,7 @@ class Wrapper(Parametrized):
 
     @classmethod
     def attributes_of(cls, likelihood: type[Likelihood]) -> dict[str, Any]:
-        """Attributes that a wrapped class takes from the likelihood."""
+        """Attributes that a class takes from its wrapped likelihood."""
         own = ("parameters", "event_rank", "is_discrete")
         names = (*own, "prediction_constraint")
         taken = {name: getattr(likelihood, name) for name in names}
@@ -180,7 +180,7 @@ class Wrapper(Parametrized):
 
     @classmethod
     def require_numbers(cls, likelihood) -> type[Likelihood]:
-        """The class of a likelihood, which must be one of single numbers.
+        """Returns the class of a likelihood of single numbers.
 
         Raises an error for classes, vectors and targets that are bounds.
         """
@@ -199,11 +199,11 @@ class Wrapper(Parametrized):
 
     @property
     def inner(self) -> Likelihood:
-        """The wrapped distribution, around the same prediction."""
+        """The wrapped distribution with the same prediction."""
         return self._around(self.prediction)
 
     def _around(self, prediction):
-        """The wrapped distribution around a prediction."""
+        """The wrapped distribution with another prediction."""
         names = [p.name for p in self.likelihood.parameters]
         values = {name: self._value(name) for name in names}
         return self.likelihood(prediction, **values)

@@ -33,15 +33,15 @@ from keras_likelihood.likelihoods.tails import (
 class MeanLikelihood(Likelihood, registered=False):
     """A distribution whose mean is the prediction, `>= 0`.
 
-    A stock model needs an activation such as `"softplus"`. The NLL of a
-    negative prediction is NaN, and one below 1e-15 counts as 1e-15.
+    A plain Keras model needs an activation such as `"softplus"`. The NLL of a
+    negative prediction is NaN. A prediction below 1e-15 is treated as 1e-15.
     """
 
     prediction_constraint = Softplus(floor=1e-8)
 
     @property
     def _mean(self):
-        # In this range no gradient overflows in float32.
+        # Gradients do not overflow in float32 in this range.
         return clip(self.prediction, 1e-15, 1e30)
 
     def mean(self):
@@ -51,14 +51,13 @@ class MeanLikelihood(Likelihood, registered=False):
 class PositiveLikelihood(MeanLikelihood):
     """A distribution of positive numbers whose mean is the prediction.
 
-    With `r = y / prediction`, the target in units of its mean:
+    With the ratio to the mean `r = y / prediction`:
 
         nll(y)            = ratio_nll(log r) + log(prediction)
         log_tail(y, ...)  = ratio_log_tail(log r, ...)
         tail_quantile(..) = prediction * exp(log_ratio_tail_quantile(..))
 
-    The NLL of a negative prediction is NaN. A subclass defines the three
-    functions of the ratio and `information`.
+    A subclass defines the three functions of the ratio and `information`.
     """
 
     allowed = "finite numbers > 0"
@@ -72,7 +71,7 @@ class PositiveLikelihood(MeanLikelihood):
         raise NotImplementedError
 
     def log_ratio_tail_quantile(self, log_p, upper):
-        """Logarithm of the ratio at which a tail of at most 1/2 ends."""
+        """Logarithm of the ratio at which a tail ends, `exp(log_p) <= 1/2`."""
         raise NotImplementedError
 
     def _log_ratio(self, y, possible):
@@ -80,14 +79,14 @@ class PositiveLikelihood(MeanLikelihood):
         positive = clip(positive, smallest(y), math.inf)
         mean = self._mean
         log_ratio = ops.log(positive) - ops.log(mean)
-        # A difference of two logarithms is not exact near y = mean.
+        # A difference of two logarithms loses digits near y = mean.
         is_near = ops.abs(positive - mean) < 0.5 * mean
         apart = ops.where(is_near, positive, mean) - mean
         digits = ops.where(is_near, ops.log1p(apart / mean) - log_ratio, 0.0)
         return log_ratio + ops.stop_gradient(digits)
 
     def nll(self, y):
-        """Negative log-likelihood of numbers `> 0`, and NaN for others."""
+        """Negative log-likelihood of `y > 0`, NaN for other values."""
         y = self._check_target(y)
         possible = self.is_possible(y)
         nll = self.ratio_nll(self._log_ratio(y, possible))
@@ -101,7 +100,6 @@ class PositiveLikelihood(MeanLikelihood):
     def log_tail(self, y, upper):
         y = self._check_target(y)
         tail = self.ratio_log_tail(self._log_ratio(y, ~(y <= 0)), upper)
-        # These are the tails of outcomes at most 0 and above 0.
         return ops.where(y <= 0, ops.where(upper, 0.0, EMPTY), tail)
 
     def tail_quantile(self, log_p, upper):
@@ -117,14 +115,14 @@ class PositiveLikelihood(MeanLikelihood):
 
 
 class Gamma(PositiveLikelihood):
-    """Gamma distribution of positive numbers, by its mean and its shape.
+    """Gamma distribution of positive numbers, with a mean and a shape.
 
         nll(y) = shape (r - log(r)) + log(y) - shape log(shape)
                  + log G(shape),    r = y / prediction
 
     G is the gamma function. The standard deviation is
     `prediction / sqrt(shape)`. At shape 1 it is the exponential distribution.
-    Beyond `y = e^40 prediction` the NLL grows with `log(y)` only, to avoid an
+    Beyond `y = e^40 prediction` the NLL only grows with `log(y)`, to avoid
     overflow.
 
     Args:
@@ -235,14 +233,14 @@ class LogNormal(PositiveLikelihood):
 
 
 class Weibull(PositiveLikelihood):
-    """Weibull distribution of positive numbers, by its mean and its shape.
+    """Weibull distribution of positive numbers, with a mean and a shape.
 
         nll(y) = z^shape - shape log(z) + log(y) - log(shape)
 
     with `z = y G(1 + 1 / shape) / prediction` and G the gamma function. The
-    hazard falls with time if the shape is below 1, and rises if it is above 1.
-    At 1 it is the exponential distribution. Beyond `z^shape = e^40` the NLL
-    grows with `log(y)` only, to avoid an overflow.
+    hazard decreases with time for shapes below 1 and increases above 1. At
+    shape 1 it is the exponential distribution. Beyond `z^shape = e^40` the NLL
+    only grows with `log(y)`, to avoid overflow.
 
     Args:
         prediction: mean, `>= 0`, `(batch, ..., units)`.
@@ -290,7 +288,7 @@ class Exponential(Weibull):
         nll(y) = y / prediction + log(prediction)
 
     It is the Weibull distribution of shape 1. Beyond `y = e^40 prediction` the
-    NLL grows with `log(y)` only, to avoid an overflow.
+    NLL only grows with `log(y)`, to avoid overflow.
 
     Args:
         prediction: mean, `>= 0`, `(batch, ..., units)`.
@@ -316,9 +314,9 @@ class Exponential(Weibull):
 
 
 def _log_gap(x):
-    """`log G(1 + 2 x) - 2 log G(1 + x)`, exact for small x too.
+    """`log G(1 + 2 x) - 2 log G(1 + x)`, accurate for small x too.
 
-    There it is a series whose coefficients are `(-1)^k zeta(k) (2^k - 2) / k`.
+    For small x it is a series with coefficients `(-1)^k zeta(k) (2^k - 2) / k`.
     """
     near = clip(x, 0.0, 0.2)
     series = 0.0

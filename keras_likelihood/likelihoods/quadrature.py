@@ -1,17 +1,17 @@
-"""Tails of a symmetric density known by its NLL alone.
+"""Tails of a symmetric density, computed from its NLL.
 
 The survival function is integrated by the trapezoidal rule in u after the
 substitution
 
     S(x) = integral of p(x + t) dt over t > 0,    t = max(x, 1) exp(C sinh(u))
 
-With it algebraic tails (Cauchy), exponential tails and tails that end almost
-abruptly all decrease doubly exponentially, so that one fixed set of nodes is
-enough. Densities are divided by that at x, so that the logarithm of S is exact
-at any distance. A loop visits a few nodes at a time, which saves memory.
+After the substitution, algebraic (Cauchy), exponential and almost compact tails
+all decrease doubly exponentially, so one fixed set of nodes is enough. All
+densities are divided by the density at x, so the logarithm of S is accurate at
+any distance. A loop evaluates a few nodes at a time to save memory.
 
-An NLL is a function of a tensor, elementwise. Its result may broadcast the
-argument against parameters of its own.
+An NLL is an elementwise function of a tensor. Its result may broadcast the
+argument against the parameters of the density.
 """
 
 import functools
@@ -34,8 +34,8 @@ def log_cdf(standard_nll, z):
 
     The absolute error of the cdf is below 1e-6 in float32 and 1e-9 in float64
     for densities of about unit width that decrease from 0 on, with tails no
-    heavier than those of a Student's t with half a degree of freedom. For one
-    that ends almost abruptly, such as `exp(-z^32)`, it is below 1e-3 and 1e-4.
+    heavier than the tails of a Student's t with half a degree of freedom. For
+    almost compact densities, such as `exp(-z^32)`, it is below 1e-3 and 1e-4.
     """
     # The gradient of `ops.abs` at 0 is 0, or 1 on JAX.
     size = ops.where(z < 0, -z, z)
@@ -43,10 +43,10 @@ def log_cdf(standard_nll, z):
 
 
 def log_quantile(standard_nll, log_p):
-    """The `z <= 0` whose lower tail has the logarithm `log_p <= log(1/2)`.
+    """The `z <= 0` whose `log_cdf` is `log_p <= log(1/2)`.
 
-    The logarithm of S is solved for `log(1 + x)`, of which it is a nearly
-    linear function for heavy tails and a concave one for light tails.
+    The unknown is `log(1 + x)`. As a function of it, log S is nearly linear
+    for heavy tails and concave for light tails.
     """
     log_p = log_p + ops.zeros_like(standard_nll(ops.zeros_like(log_p)))
     finite = ops.where(log_p == -math.inf, ops.zeros_like(log_p), log_p)
@@ -67,8 +67,8 @@ def log_quantile(standard_nll, log_p):
 def score_moments(standard_nll, like):
     """`(E[psi^2], E[z psi^3], E[z^2])`, with the score `psi = d nll / dz`.
 
-    They are constants of the shape of the density's parameters, which have the
-    rank of `like`. The last is infinite if it does not converge.
+    They have no gradient and the shape of the density's parameters, which have
+    the rank of `like`. The last is infinite if it does not converge.
     """
     z, log_weights, _ = _nodes(like, (-1,))
     z = z + ops.zeros_like(standard_nll(z))
@@ -88,7 +88,7 @@ def score_moments(standard_nll, like):
 
 @functools.cache
 def _rule(dtype):
-    """Nodes from the far end inwards, logarithms of weights, and the end."""
+    """Nodes in decreasing order, logarithms of weights, and the largest x."""
     wide = dtype == "float64"
     step = 1 / 14 if wide else 1 / 7
     below, above = (-36.0, 42.0) if wide else (-17.0, 28.0)
@@ -100,7 +100,7 @@ def _rule(dtype):
 
 
 def _nodes(like, leading):
-    """The rule, with nodes and weights shaped to go before `like`."""
+    """The rule, with the axes of nodes and weights before those of `like`."""
     *pair, farthest = _rule(ops.dtype(like))
     shape = leading + (1,) * len(like.shape)
     tensors = (
@@ -112,8 +112,8 @@ def _nodes(like, leading):
 def log_survival(standard_nll, x):
     """Logarithm of the integral of `exp(-standard_nll)` beyond `x >= 0`.
 
-    The integrand must decrease from 0 on, over a width of about 1. The
-    accuracy is that of `log_cdf`.
+    The integrand must decrease from 0 on, over a width of about 1. The result
+    is as accurate as `log_cdf`.
     """
     here = clip(standard_nll(x), -math.inf, 1e30)
     zeros = ops.zeros_like(here)
@@ -124,7 +124,7 @@ def log_survival(standard_nll, x):
     def add(i, total):
         at = x + length * nodes[i]
         nll = standard_nll(clip(at, 0.0, farthest))
-        # The density decreases, but rounding of a large NLL may hide it.
+        # The density decreases, but a large NLL has rounding errors.
         terms = ops.exp(log_weights[i] + clip(here - nll, -math.inf, 0.0))
         terms = ops.where(at >= farthest, 0.0, terms)
         return total + ops.sum(terms, axis=0)

@@ -1,4 +1,4 @@
-"""The quantile likelihood: several quantiles of one target at once."""
+"""The quantile likelihood, for several quantiles of one target."""
 
 import math
 
@@ -19,12 +19,12 @@ class Quantiles(Parametrized):
                  pinball_t(y - q_t) / scale + log(scale) - log(t (1 - t))
 
     with `pinball_t(r) = max(t r, (t - 1) r)` and q_t the prediction for level
-    t. Each term is the NLL of an asymmetric Laplace distribution, whose
-    minimum has a share t of the targets below q_t. The mean is a composite
-    likelihood: compare it between models with the same levels only.
+    t. Each term is the NLL of an asymmetric Laplace distribution. At its
+    minimum a fraction t of the targets lies below q_t. The mean is a composite
+    likelihood: only compare models with the same levels.
 
-    `cdf` and `quantile` join the sorted predictions by straight lines. Beyond
-    the outer levels they follow the tails of the asymmetric Laplace.
+    `cdf` and `quantile` interpolate linearly between the sorted predictions.
+    Beyond the outer levels they use the tails of the asymmetric Laplace.
 
     ```python
     Quantiles(levels=(0.05, 0.5, 0.95))
@@ -33,7 +33,7 @@ class Quantiles(Parametrized):
     Args:
         levels: increasing, each in (0, 1).
 
-    A call on the class that this makes takes
+    The resulting class takes
 
         prediction: the quantiles, `(batch, ..., levels)`, for targets
             `(batch, ...)` or `(batch, ..., 1)`.
@@ -61,8 +61,8 @@ class Quantiles(Parametrized):
         super().__init__(prediction, **parameters)
         if self.prediction.shape[-1] != len(self.levels):
             raise ValueError(
-                f"{type(self).__name__} needs one prediction for each of its "
-                f"{len(self.levels)} levels on the last axis. "
+                f"{type(self).__name__} needs predictions with a last axis of "
+                f"length {len(self.levels)}, one per level. "
                 f"Received: {tuple(self.prediction.shape)}"
             )
 
@@ -71,7 +71,7 @@ class Quantiles(Parametrized):
         levels = ops.convert_to_tensor(self.levels, dtype=error.dtype)
         loss = ops.where(error < 0, levels - 1, levels) * error
         constant = -np.mean([math.log(t * (1 - t)) for t in self.levels])
-        # `ops.mean` on PyTorch turns float64 into float32.
+        # `ops.mean` on PyTorch casts float64 to float32.
         nll = ops.sum(loss / self.scale, axis=-1) / len(self.levels)
         return nll + float(constant) + ops.log(self._scale)
 
@@ -87,7 +87,7 @@ class Quantiles(Parametrized):
         return matched(y, self.prediction[..., 0], " without its last axis")
 
     def _knots(self):
-        """The sorted quantiles one by one, each `(batch, ...)`."""
+        """List of the sorted quantiles, each `(batch, ...)`."""
         return ops.unstack(ops.sort(self.prediction, axis=-1), axis=-1)
 
     def cdf(self, y):
@@ -116,12 +116,12 @@ class Quantiles(Parametrized):
         return found - self._scale / last * right
 
     def _pieces(self, knots):
-        """Levels and quantiles of neighbours."""
+        """Pairs of neighbouring levels, and of their quantiles."""
         levels = self.levels
         return zip(levels, levels[1:], knots, knots[1:], strict=False)
 
     def _segments(self):
-        """Share, mean and variance of the tails and of the pieces between."""
+        """Probability, mean and variance of each tail and each piece."""
         knots, first, last = self._knots(), self.levels[0], self.levels[-1]
         below, above = self._scale / (1 - first), self._scale / last
         yield first, knots[0] - below, ops.square(below)
@@ -130,11 +130,11 @@ class Quantiles(Parametrized):
             yield next_t - t, 0.5 * (q + next_q), ops.square(next_q - q) / 12
 
     def mean(self):
-        """Expected outcome of the joined quantiles, `(batch, ...)`."""
+        """Mean of the interpolated distribution, `(batch, ...)`."""
         return sum(share * mean for share, mean, _ in self._segments())
 
     def variance(self):
-        """Variance of the joined quantiles, `(batch, ...)`."""
+        """Variance of the interpolated distribution, `(batch, ...)`."""
         centre = self.mean()
         return sum(
             share * (variance + ops.square(mean - centre))
@@ -142,7 +142,7 @@ class Quantiles(Parametrized):
         )
 
     def information(self):
-        """`t (1 - t) / (scale * number of levels)^2`, of the levels t."""
+        """`t (1 - t) / (scale * number of levels)^2`, for each level t."""
         share = [t * (1 - t) for t in self.levels]
         share = ops.convert_to_tensor(share, dtype=self.prediction.dtype)
         each = share / ops.square(self.scale * len(self.levels))

@@ -1,15 +1,15 @@
-"""The robust rho likelihood: the shape of the loss is learned too.
+"""The general robust loss as a likelihood with a learned shape.
 
 With `s = (x / scale)^2`, `b = |shape - 2|`, `L = log(1 + s / b)` and `E` as
-given, rho is either of
+given, rho has two equal forms:
 
     (b / shape) E                 E = expm1(shape / 2 * L)
     (s + (s + b) E) / shape       E = expm1((shape / 2 - 1) L)
 
-They are equal, but the first is not exact near shape 2 and the second near
-shape 0. Both are `(k s + (k s + b) E) / shape` with k = 0 or 1, so the choice
-of form is a choice of two coefficients that depend on the shape alone: it
-costs nothing per residual when the shape is a scalar.
+The first form is inaccurate near shape 2, the second near shape 0. Both are
+`(k s + (k s + b) E) / shape` with k = 0 or 1. Choosing a form means choosing
+two coefficients that depend only on the shape, which costs nothing per residual
+if the shape is a scalar.
 """
 
 import functools
@@ -27,7 +27,7 @@ from keras_likelihood.likelihoods.location_scale import LocationScale
 from keras_likelihood.likelihoods.parameter import Parameter
 
 _FORM_CHANGE = 1.7
-"""Shape above which the second form is the more accurate one."""
+"""Shape above which the second form is more accurate."""
 
 
 class RobustRho(LocationScale):
@@ -36,7 +36,7 @@ class RobustRho(LocationScale):
         nll(y) = rho(y - prediction, shape, scale) + log(scale) + log Z(shape)
 
     Shape 2 is the normal distribution with standard deviation `scale`, shape 1
-    has the tails of a Laplace, shape 0 is a Cauchy of scale `sqrt(2) * scale`.
+    has Laplace tails, and shape 0 is a Cauchy of scale `sqrt(2) * scale`.
     Learned shapes stay between 0 and 3. Fixed shapes may be any number from 0
     to infinity.
 
@@ -71,20 +71,20 @@ class RobustRho(LocationScale):
         return ops.where(self.shape > 0, self.prediction, float("nan"))
 
     def standard_variance(self):
-        """It is read from a table, with a relative error below 1e-4."""
+        """Variance for scale 1, from a table with relative error below 1e-4."""
         share = self._tabulated(1) * (1 + 1 / clip(self.shape, 1e-9, 1e9))
         return ops.where(self.shape > 0, ops.exp(share), math.inf)
 
     def standard_log_mgf(self, t):
-        """Infinite if it does not exist, and NaN (unknown) otherwise."""
+        """Infinite if it does not exist, otherwise NaN (unknown)."""
         exists = (self.shape > 1) | ((self.shape == 1) & (ops.abs(t) < 1))
         return ops.where(exists, float("nan"), math.inf)
 
     def scale_exponent(self):
-        """From 1 at shape 0 over 2 at shape 2 to 3.92 at infinity.
+        """It is 1 at shape 0, 2 at shape 2 and 3.92 at infinity.
 
-        It is read from a table, with an error below 1e-4. If every pixel has
-        its own shape, the integrals would take longer than the loss.
+        The values come from a table with an error below 1e-4. If every pixel
+        has its own shape, the integrals would take longer than the loss.
         """
         return self._tabulated(0)
 
@@ -99,7 +99,7 @@ class RobustRho(LocationScale):
     def prepared_nll(self):
         constant = log_partition.log_partition(self.shape)
         unit = ops.ones((), dtype=self.scale.dtype)
-        # Beyond it rho is constant, which would look like a heavy tail.
+        # Beyond this limit rho is constant, which would look like a heavy tail.
         end = limits(self.scale).ratio
 
         def nll(z):
@@ -111,23 +111,23 @@ class RobustRho(LocationScale):
 
 @functools.cache
 def _table(dtype):
-    """Two values and their rises at equally spaced `shape / (shape + 2)`.
+    """Two columns at equally spaced `shape / (shape + 2)`, with increments.
 
-    The first is the exponent of the scale, the second the logarithm of the
-    variance times `shape / (1 + shape)`.
+    The first column is the exponent of the scale, the second is the logarithm
+    of the variance times `shape / (1 + shape)`.
     """
     with np.load(log_partition.TABLE_PATH) as stored:
         values = stored["moments"]
-    rises = np.diff(values, axis=0, append=values[-1:])
-    return np.hstack([values, rises]).astype(dtype)
+    increments = np.diff(values, axis=0, append=values[-1:])
+    return np.hstack([values, increments]).astype(dtype)
 
 
 def evaluate(x, shape, scale):
-    """Rho, and the values that its gradients need.
+    """Rho, and the intermediate values for its gradients.
 
         rho = (b / shape) ((s / b + 1)^(shape / 2) - 1)
 
-    It is half the square at shape 2, pseudo-Huber at 1, Cauchy at 0 and
+    It is half the squared error at shape 2, pseudo-Huber at 1, Cauchy at 0 and
     `exp(s / 2) - 1` at infinity. Beyond the range of the dtype rho stays at
     its largest value.
     """
@@ -156,9 +156,9 @@ def _forward(x, shape, scale):
 
 
 def _backward(residuals, upstream):
-    """Functions of no arguments that give the gradients of the NLL.
+    """Functions without arguments that return the gradients of the NLL.
 
-    The gradient of rho by shape is, with `h = shape / 2 * L`,
+    With `h = shape / 2 * L`, the gradient of rho with respect to shape is
 
         (sign(shape - 2) E + (rho + b / shape) h - rho + r s v / 2) / shape
 
@@ -170,19 +170,19 @@ def _backward(residuals, upstream):
     weight = upstream * ((1 + e) * (1 / (1 + first_form * s)))
     weight_s = weight * s
 
-    def by_x():
+    def gradient_x():
         return weight * z * inverse_scale
 
-    def by_shape():
+    def gradient_shape():
         slope = ops.sign(shape - 2) * e + _second_order(value, h, b_over_a)
         share = 0.5 * (first_form * a - k)
         total = _sum_to(upstream * slope + share * weight_s, shape)
         return inverse_a * total + normalizer_slope * _sum_to(upstream, shape)
 
-    def by_scale():
+    def gradient_scale():
         return _sum_to(upstream - weight_s, inverse_scale) * inverse_scale
 
-    return by_x, by_shape, by_scale
+    return gradient_x, gradient_shape, gradient_scale
 
 
 def _sum_to(x, like):
@@ -198,16 +198,16 @@ def _sum_to(x, like):
 
 
 def _second_order(value, h, b_over_a):
-    """`(rho + b / a) h - rho`, by a series if the difference is not exact.
+    """`(rho + b / a) h - rho`, by a series where the difference loses digits.
 
-    It equals `(b / a) (h e^h - expm1(h))`, of second order in h.
+    It equals `(b / a) (h e^h - expm1(h))`, which is of second order in h.
     """
     direct = (value + b_over_a) * h - value
     h2 = h * h
     series = h2 * (0.5 + h * (1 / 3 + h * 0.125)) * b_over_a
     threshold = 1e-4 if ops.dtype(h) == "float64" else 0.03
-    # The term that is not selected must be zero, because fused multiply-adds
-    # round `direct` differently on different machines.
+    # Fused multiply-adds round `direct` differently on different machines, so
+    # its weight must be exactly zero.
     return ops.where(h2 < threshold**2, series, direct)
 
 
@@ -222,8 +222,8 @@ def _coefficients(shape):
 def _farthest(a, b):
     """The `|x / scale|` above which rho would exceed the dtype's range.
 
-    There `(1 + s / b)^(a / 2) min(b, 1) = exp(exponent)`. Both rho and its
-    derivatives are at most a few hundred times that.
+    At this limit `(1 + s / b)^(a / 2) min(b, 1) = exp(exponent)`. Rho and its
+    derivatives are at most a few hundred times larger.
     """
     tiny, huge, ratio, largest = limits(a)
     exponent = largest - 5 - ops.log(clip(b, tiny, 1.0))
@@ -236,9 +236,9 @@ class _Limits(NamedTuple):
     """Limits that keep every intermediate result finite.
 
     `tiny` replaces the shape 0. It is far below the spacing of floats near 1,
-    so that adding it changes nothing else. `huge` replaces an infinite shape.
-    Ratios of residual to scale are at most `ratio`, and rho itself is at most
-    about `exp(exponent)`.
+    so adding it does not change other shapes. `huge` replaces an infinite
+    shape. The ratio of residual to scale is at most `ratio`, and rho is at
+    most about `exp(exponent)`.
     """
 
     tiny: float
@@ -248,7 +248,7 @@ class _Limits(NamedTuple):
 
 
 def limits(x):
-    """The limits of the dtype of a tensor."""
+    """The limits for the dtype of a tensor."""
     if ops.dtype(x) == "float64":
         return _Limits(3e-32, 1e20, 3e18, 690.0)
     return _Limits(1.3e-13, 1e12, 3e12, 80.0)

@@ -1,6 +1,6 @@
-"""Matrices of the scale of vectors, in three shapes.
+"""Scale matrices of vectors: diagonal, low-rank and full.
 
-With noise of covariance 1, `matrix` is the covariance of the result.
+If the noise has unit covariance, `matrix` is the covariance of the outcome.
 """
 
 import math
@@ -24,7 +24,7 @@ _SCALE = Parameter("scale", ShiftedSoftplus(0.01), size=lambda units: units)
 
 
 class Diagonal:
-    """`diag(scale)^2`, scale `(..., d)`: the coordinates are independent."""
+    """`diag(scale)^2` for independent coordinates, scale `(..., d)`."""
 
     @staticmethod
     def parameters(rank) -> tuple[Parameter, ...]:
@@ -42,7 +42,7 @@ class Diagonal:
         return ops.sum(ops.square(residual / self.scale), axis=-1)
 
     def noise(self, shape, seed):
-        """Normal noise of this covariance, of the given shape."""
+        """Normal noise with this covariance, in the given shape."""
         dtype = self.scale.dtype
         return self.scale * keras.random.normal(shape, dtype=dtype, seed=seed)
 
@@ -55,9 +55,9 @@ class Diagonal:
 
 
 class LowRank(Diagonal):
-    """`diag(scale)^2 + W W^T`: a few directions that move together.
+    """`diag(scale)^2 + W W^T`, with a few directions of correlation.
 
-    `factor` holds the rows of W one after the other, `(..., d * rank)`.
+    `factor` contains the concatenated rows of W, `(..., d * rank)`.
     """
 
     def __init__(self, scale, factor):
@@ -68,8 +68,7 @@ class LowRank(Diagonal):
 
     @staticmethod
     def parameters(rank):
-        # The start is small and irregular, because equal columns would stay
-        # equal.
+        # Small and irregular, because equal columns would stay equal.
         start = tuple(0.2 * math.sin(1 + k * k) for k in range(61))
         factor = Parameter(
             "factor", Identity(), initial=start, size=lambda d: d * rank
@@ -90,8 +89,8 @@ class LowRank(Diagonal):
         return super().log_determinant() + ops.sum(ops.log(diagonal), axis=-1)
 
     def squared_distance(self, residual):
-        # This is a sum of squares: the part that the factors do not explain,
-        # and the size of the factors. The shorter formula is a difference.
+        # Sum of the squares of the residual that the factors do not explain,
+        # and of the factors. The shorter formula is a difference.
         stretched, small = self._small()
         white = residual / self.scale
         seen = ops.sum(stretched * white[..., None], axis=-2)
@@ -122,8 +121,8 @@ class LowRank(Diagonal):
 class Cholesky(Diagonal):
     """`L L^T` with `L = diag(scale) (1 + A)`, A below the diagonal.
 
-    The scale of each coordinate is the one given those before. `lower` holds
-    the rows of A one after the other, `(..., d (d - 1) / 2)`.
+    The scale of each coordinate is conditional on the coordinates before it.
+    `lower` contains the concatenated rows of A, `(..., d (d - 1) / 2)`.
     """
 
     @staticmethod
@@ -171,7 +170,7 @@ def cholesky_parameters(covariance) -> dict:
 
 
 def _times(matrix, vector):
-    """The product. On PyTorch `ops.matmul` turns float64 into float32."""
+    """The product; on PyTorch `ops.matmul` casts float64 to float32."""
     return ops.sum(matrix * vector[..., None, :], axis=-1)
 
 
@@ -180,9 +179,6 @@ def _eye(like):
 
 
 def _solve(root, right, lower=True):
-    """`root^-1 right`, for a root that is zero above its diagonal, or below.
-
-    Both are repeated to the same leading axes.
-    """
+    """`root^-1 right` for a triangular root, after broadcasting both."""
     zeros = ops.zeros_like(root[..., :1, :1] + right[..., :1, :1])
     return ops.solve_triangular(root + zeros, right + zeros, lower=lower)

@@ -1,9 +1,9 @@
-"""Functions of statistics that `keras.ops` lacks, exact in float32.
+"""Special functions that `keras.ops` lacks, accurate in float32.
 
-They are differentiable by every argument on every backend. None uses a
-difference of two large numbers. Log-gammas are computed by Stirling's formula
-and its remainder, as in Loader, "Fast and accurate computation of binomial
-probabilities" (2000).
+They are differentiable with respect to every argument on every backend and
+avoid differences of large numbers. Log-gammas are computed by Stirling's
+formula and its remainder, as in Loader, "Fast and accurate computation of
+binomial probabilities" (2000).
 """
 
 import math
@@ -25,8 +25,8 @@ def relative_entropy(x, y, difference=None):
     """`x log(x / y) - x + y`, which is 0 at `x = y` and positive elsewhere.
 
     Near `x = y`, where the three terms cancel, it is computed by a series in
-    `(y - x) / (y + x)`. The `difference` is `y - x`, if it is known more
-    exactly than from `x >= 0` and `y > 0`.
+    `(y - x) / (y + x)`. The `difference` is `y - x`, if the caller knows it
+    more accurately than from `x >= 0` and `y > 0`.
     """
     if difference is None:
         difference = y - x
@@ -36,7 +36,7 @@ def relative_entropy(x, y, difference=None):
     t = clip(t, -0.6, 0.6)
     v = t / (2 + t)
     v2 = ops.square(v)
-    # As many terms as the dtype can resolve: `v2` is below 1 / 9.
+    # More terms would be below the dtype's precision: `v2` is below 1 / 9.
     last = 13 if ops.dtype(t) == "float64" else 7
     series = 1 / (2 * last + 3)
     for k in range(last - 1, -1, -1):
@@ -49,8 +49,8 @@ def relative_entropy(x, y, difference=None):
 def stirling_remainder(a):
     """`log G(a) - (a - 1/2) log(a) + a - log(2 pi) / 2`, for `a > 0`.
 
-    It falls from infinity at 0 to 0 as `a` grows. Below 8 the argument is
-    moved up by 8 through `G(a + 1) = a G(a)`.
+    It decreases from infinity at 0 to 0 as `a` grows. Arguments below 8 are
+    moved up by 8 with `G(a + 1) = a G(a)`.
     """
     small = clip(a, 1e-37, 9.0)
     up = small + 8
@@ -88,12 +88,12 @@ def trigamma(a):
 
 
 def bounded_exp(x):
-    """`exp(x)` up to 40, and its tangent beyond, which does not overflow."""
+    """`exp(x)` up to 40 and its tangent beyond, to avoid overflow."""
     low = clip(x, -math.inf, _LARGEST_EXPONENT)
     return ops.exp(low) * (1 + ops.relu(x - _LARGEST_EXPONENT))
 
 
 def floor(x):
-    """The floor. On PyTorch and JAX `ops.floor` turns float64 into float32."""
+    """Floor; on PyTorch and JAX `ops.floor` casts float64 to float32."""
     nearest = ops.round(x)
     return ops.where(nearest > x, nearest - 1, nearest)

@@ -1,4 +1,4 @@
-"""Student's t likelihood, with learned tails."""
+"""Student's t likelihood."""
 
 import math
 
@@ -23,8 +23,8 @@ class StudentT(LocationScale):
 
     Args:
         prediction: median, `(batch, ..., units)`.
-        df: degrees of freedom, `> 0`. Learned ones stay above 1. Defaults to
-            4.
+        df: degrees of freedom, `> 0`. Learned values stay above 1. Defaults
+            to 4.
         scale: `> 0`. Defaults to 1.
     """
 
@@ -39,7 +39,7 @@ class StudentT(LocationScale):
 
     def sample(self, count=None, seed=None):
         seed = seed_generator(seed)
-        # In float32 more degrees of freedom than this are like infinity.
+        # Larger degrees of freedom are equivalent to infinity in float32.
         half_df = clip(0.5 * self.df, 0.0, 1e14)
         normal = self._draw(keras.random.normal, count, seed=seed)
         gamma = self._draw(keras.random.gamma, count, half_df, seed=seed)
@@ -47,7 +47,7 @@ class StudentT(LocationScale):
         return self.prediction + self.scale * draw
 
     def standard_variance(self):
-        """`df / (df - 2)`. It is infinite for df in (1, 2], and NaN up to 1."""
+        """`df / (df - 2)`, infinite for df in (1, 2] and NaN up to 1."""
         finite = 1 + 2 / clip(self.df - 2, 1e-30, math.inf)
         variance = ops.where(self.df > 2, finite, math.inf)
         return ops.where(self.df > 1, variance, float("nan"))
@@ -71,14 +71,14 @@ class StudentT(LocationScale):
 def _loss(z, df):
     """`(df + 1) / 2 * log(1 + z^2 / df)`, for df up to infinity.
 
-    A small ratio `z^2 / df` may underflow. A series then gives the factor by
-    which the loss differs from `z^2 / 2`.
+    Small ratios `z^2 / df` may underflow. For these a series corrects
+    `z^2 / 2`.
     """
     far = 1e7 if ops.dtype(z) == "float64" else 1e4
     finite_df = clip(df, 0.0, 1e36)
     x = z / ops.sqrt(finite_df)
     logarithm = ops.log1p(ops.square(clip(x, -far, far)))
-    # Beyond it, where a square could overflow, 1 + x^2 equals x^2.
+    # Beyond `far` a square could overflow, and 1 + x^2 equals x^2.
     logarithm = logarithm + 2 * ops.log(clip(ops.abs(x) / far, 1.0, math.inf))
     direct = 0.5 * (finite_df + 1) * logarithm
 
@@ -92,16 +92,16 @@ def _loss(z, df):
 
 
 _SMALL = 0.03
-"""The `|z| / sqrt(df)` up to which five terms of the series are exact."""
+"""The `|z| / sqrt(df)` up to which five terms of the series suffice."""
 
 
 def normalizer_excess(a):
     """`log(a) / 2 + log G(a) - log G(a + 1/2)` for a > 0, to full precision.
 
-    It falls to 0 as `a` grows. Taking the difference of two log-gammas loses
-    all digits of a float32 once `a` is large. Instead `a` is moved up by eight
-    through `G(a + 1) = a G(a)`, where an asymptotic series in 1/a is exact to
-    1e-11. Every term is a function of 1/a, so that none overflows.
+    It decreases to 0 as `a` grows. For large `a` a difference of two log-gammas
+    would lose all digits of a float32. Instead `G(a + 1) = a G(a)` moves `a` up
+    by eight, where an asymptotic series in 1/a is accurate to 1e-11. All terms
+    are functions of 1/a and cannot overflow.
     """
     product = 1.0
     for k in range(8):

@@ -1,4 +1,4 @@
-"""Logarithms of probabilities, exact far out in the tails."""
+"""Logarithms of probabilities, accurate far out in the tails."""
 
 import math
 
@@ -9,12 +9,12 @@ from keras_likelihood.backend.operations import clip
 _SMALLEST = 1e-37
 """Replaces a probability of 0, which has no logarithm."""
 EMPTY = -1e30
-"""Logarithm of the probability of an empty tail. It has a gradient."""
+"""Logarithm of the probability of an empty tail, finite for gradients."""
 _ROOT = math.sqrt(0.5)
 
 
 def safe_log(p):
-    """`log(p)` of a probability. It is finite even if p is 0."""
+    """`log(p)` of a probability, finite even if p is 0."""
     return ops.log(clip(p, _SMALLEST, math.inf))
 
 
@@ -25,10 +25,10 @@ def log_normal_cdf(z):
 
 
 def _log_left_tail(z):
-    """The same for `z <= 0`: far out an asymptotic series in `1 / z^2`."""
+    """The same for `z <= 0`, by an asymptotic series in `1 / z^2` far out."""
     far = -20.0 if ops.dtype(z) == "float64" else -10.0
-    # No selected value equals the bound, because a tie would halve its
-    # gradient.
+    # The bounds lie outside of the selected range, because clipping halves
+    # the gradient at a bound.
     near = ops.log(0.5 * ops.erfc(-_ROOT * clip(z, far - 1, 1.0)))
     x = clip(z, -1e15, far + 1)
     u = 1 / ops.square(x)
@@ -40,11 +40,11 @@ def _log_left_tail(z):
 
 
 def normal_log_quantile(log_p):
-    """The `z <= 0` whose lower tail has the logarithm `log_p <= log(1/2)`.
+    """The `z <= 0` with `log_normal_cdf(z) = log_p <= log(1/2)`.
 
     Newton's method starts from formula 26.2.23 of Abramowitz and Stegun, whose
-    error is below 5e-4. It is below 1e-6 after a step and below 1e-12 after
-    two. The last step gives the gradient.
+    error is below 5e-4. The error is below 1e-6 after one step and below 1e-12
+    after two. The gradient comes from the last step.
     """
     is_end = log_p == -math.inf
     log_p = ops.where(is_end, math.log(0.25), log_p)
@@ -68,7 +68,7 @@ def log_one_minus_exp(gap):
 
 
 def log_add(x, y):
-    """`log(exp(x) + exp(y))`. On PyTorch `ops.logaddexp` is float32."""
+    """`log(exp(x) + exp(y))`; `ops.logaddexp` is float32 on PyTorch."""
     return ops.where(x > y, x, y) + ops.log1p(ops.exp(-ops.abs(x - y)))
 
 
@@ -82,7 +82,7 @@ def both_tails(is_below, log_tail):
 
 
 def smaller_tail(log_p, upper):
-    """`(log_p, upper)` of the tail of at most 1/2 that ends at the same y."""
+    """`(log_p, upper)` of the smaller of the two tails that end at one y."""
     is_large = log_p > math.log(0.5) + 1e-6
     rest = log_one_minus_exp(clip(-log_p, _SMALLEST, math.inf))
     rest = ops.where(log_p < 0, rest, -math.inf)
@@ -90,7 +90,7 @@ def smaller_tail(log_p, upper):
 
 
 def log_hazard(log_p, upper):
-    """Logarithm of the h with `exp(-h)` above it and `1 - exp(-h)` below."""
+    """`log(h)` for a tail of probability `exp(-h)` (upper) or `1 - exp(-h)`."""
     lower = -log_one_minus_exp(clip(-log_p, _SMALLEST, 80.0))
     # A small probability equals its hazard.
     lower = ops.where(log_p < -20, log_p, ops.log(lower))
@@ -98,16 +98,16 @@ def log_hazard(log_p, upper):
 
 
 def log_probability(distribution, low, high):
-    """`log P(low < Y <= high)`, exact in both tails.
+    """`log P(low < Y <= high)`, accurate in both tails.
 
     If the range is narrow compared to the distribution, the result is density
-    times width. A difference of two probabilities would not be exact. If not
-    `low < high`, the result has no meaning, but its gradient is finite.
+    times width, because a difference of two probabilities would lose digits.
+    Unless `low < high`, the result is meaningless, but its gradient is finite.
     """
     has_low, has_high = low != -math.inf, high != math.inf
     both = ops.logical_and(has_low, has_high)
     is_range = ops.logical_and(both, low < high)
-    # Values that are not selected must be finite, or the gradient is NaN.
+    # Unselected values must be finite, or the gradient is NaN.
     typical = distribution.typical_outcome()
     finite = ops.where(has_low, low, ops.where(has_high, high, typical))
     low = ops.where(has_low, low, finite)
@@ -119,13 +119,12 @@ def log_probability(distribution, low, high):
     at_high = distribution.log_tail(high, upper)
     wide = ops.where(upper, at_low, at_high)
     gap = wide - ops.where(upper, at_high, at_low)
-    # A bound that is NaN stays NaN.
+    # NaN bounds give NaN.
     gap = ops.where(low >= high, ops.ones_like(gap), gap)
     found = wide + log_one_minus_exp(gap)
     if not distribution.is_discrete:
-        # The difference of two logarithms has a rounding error. Below a limit
-        # it is larger than the error of density times width, if the density
-        # is about constant.
+        # Below this limit the rounding error of the gap exceeds the error of
+        # density times width, if the density is about constant.
         digits = 1e-15 if ops.dtype(gap) == "float64" else 1e-6
         limit = (digits * (1 + ops.abs(ops.stop_gradient(wide)))) ** (1 / 3)
         narrow = ops.logical_and(is_range, gap < limit)

@@ -1,4 +1,4 @@
-"""Targets whose logarithm, root or log-odds follows a likelihood."""
+"""Likelihoods of transformed targets: logarithm, power or log-odds."""
 
 import dataclasses
 import math
@@ -25,15 +25,15 @@ class Bijector:
     """A smooth, increasing map `u = map(y)` of targets in (low, high).
 
     A subclass is a frozen dataclass whose fields are numbers. It defines
-    `__call__`, `inverse` and `log_slope`. Files refer to it by its snake-case
-    name with these numbers, such as `box_cox(0.5)`.
+    `__call__`, `inverse` and `log_slope`. Saved files refer to it by its
+    snake-case name with these numbers, such as `box_cox(0.5)`.
     """
 
     name: ClassVar[str]
     low: ClassVar[float] = -math.inf
     high: ClassVar[float] = math.inf
     prediction_constraint: ClassVar[Constraint | None] = None
-    """Map from the reals to predictions in the range of the targets."""
+    """Map from the reals to the range of the targets."""
 
     def __init_subclass__(cls, **kwargs):
         super().__init_subclass__(**kwargs)
@@ -41,7 +41,7 @@ class Bijector:
         _REGISTRY[cls.name] = cls
 
     def __call__(self, y):
-        """The map, for targets strictly inside of (low, high)."""
+        """The map, for targets strictly inside (low, high)."""
         raise NotImplementedError
 
     def inverse(self, u):
@@ -54,11 +54,11 @@ class Bijector:
 
     @property
     def image(self) -> tuple[float, float]:
-        """Ends of the values that the map has."""
+        """Ends of the range of the map."""
         return -math.inf, math.inf
 
     def inside(self, y):
-        """`y`, moved away from the ends of the range of the map."""
+        """`y`, moved away from the ends of (low, high)."""
         if self.low == -math.inf and self.high == math.inf:
             return y
         width = min(self.high - self.low, 1.0)
@@ -149,7 +149,7 @@ class Log(BoxCox):
 
 
 def _get_bijector(identifier) -> Bijector:
-    """Returns a bijector from itself or its name, as `"box_cox(0.5)"`."""
+    """Returns a `Bijector`, given itself or a name such as `"box_cox(0.5)"`."""
     if isinstance(identifier, Bijector):
         return identifier
     found = re.fullmatch(r"(\w+)(?:\((.*)\))?", str(identifier))
@@ -159,8 +159,7 @@ def _get_bijector(identifier) -> Bijector:
             return _REGISTRY[found[1]](*numbers)
         except (TypeError, ValueError) as error:
             raise ValueError(
-                f"The bijector cannot be made: {error}. "
-                f"Received: {identifier!r}"
+                f"Cannot create the bijector: {error}. Received: {identifier!r}"
             ) from None
     raise ValueError(
         "A bijector must be a `Bijector` or the name of one of "
@@ -169,12 +168,12 @@ def _get_bijector(identifier) -> Bijector:
 
 
 class Transformed(Wrapper):
-    """A target that follows a likelihood once it is mapped.
+    """A likelihood of the target after a transformation.
 
         nll(y) = nll of map(y) - log map'(y)
 
-    The NLL and the prediction are in the units of the target, so that other
-    likelihoods can be compared. If the likelihood is symmetric about its
+    The NLL and the prediction are in the units of the target, so the NLL can be
+    compared with other likelihoods. If the likelihood is symmetric about its
     prediction, the prediction is the median.
 
     ```python
@@ -182,13 +181,13 @@ class Transformed(Wrapper):
     Transformed("normal", kl.likelihoods.BoxCox(0.5))
     ```
 
-    The parameters, such as the scale, are those of the mapped target. The
-    likelihood is truncated to the numbers that a Box-Cox map reaches.
+    The parameters, such as the scale, refer to the transformed target. With a
+    Box-Cox map the likelihood is truncated to the range of the map.
 
     Args:
         likelihood: a `Likelihood` of real numbers or its name.
-        bijector: `"log"`, `"logit"`, a `BoxCox`, or a `Bijector` of your
-            own or its name.
+        bijector: `"log"`, `"logit"`, a `BoxCox`, or your own `Bijector` or
+            its name.
     """
 
     example = "normal,log"
@@ -217,7 +216,7 @@ class Transformed(Wrapper):
 
     @property
     def inner(self) -> Likelihood:
-        """The distribution of the mapped target."""
+        """The distribution of the transformed target."""
         location = self.bijector(self.bijector.inside(self.prediction))
         values = {**self.values(), "prediction": location}
         return self.mapped_likelihood(**values)
@@ -249,7 +248,7 @@ class Transformed(Wrapper):
         return self.bijector.inside(drawn)
 
     def _moments(self):
-        """By the moment function of the logarithm, or by quadrature."""
+        """By the moment-generating function of `log(y)`, or by quadrature."""
         inner, map_ = self.inner, self.bijector
         is_log = getattr(map_, "power", None) == 0
         known = is_log and isinstance(inner, LocationScale)
@@ -262,7 +261,7 @@ class Transformed(Wrapper):
         variance = ops.where(mean == math.inf, mean, variance)
         if not isinstance(inner, RobustRho):
             return mean, variance
-        # Its moments are known where they are infinite.
+        # Only its infinite moments have a closed form.
         numeric = expectations.moments(inner, map_.inverse)
         return tuple(
             ops.where(known == math.inf, known, found)
@@ -270,7 +269,7 @@ class Transformed(Wrapper):
         )
 
     def information(self):
-        """That of the mapped target times the squared slope of the map."""
+        """Information of the transformed target times `map'(prediction)^2`."""
         inside = self.bijector.inside(self.prediction)
         slope = ops.exp(self.bijector.log_slope(inside))
         return self.inner.information() * ops.square(slope)

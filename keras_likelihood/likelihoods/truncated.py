@@ -1,4 +1,4 @@
-"""Targets that can only be seen inside of a range, or on a grid."""
+"""Likelihoods of truncated and of rounded targets."""
 
 import math
 from typing import ClassVar
@@ -19,23 +19,23 @@ from keras_likelihood.likelihoods.tails import (
 
 
 class Truncated(Wrapper):
-    """Any likelihood, given that the outcome lies in `[low, high]`.
+    """A likelihood truncated to outcomes in `[low, high]`.
 
         nll(y) = nll of the likelihood + log P(low <= Y <= high)
 
-    Outcomes outside of the range are never in the data. If they are in the
-    data, as values at the limit, use `Censored`.
+    The data contain no outcomes outside of the range. If they contain such
+    outcomes as values at the limit, use `Censored`.
 
     ```python
     loss = kl.losses.LikelihoodLoss(Truncated("normal", low=0.0))
     ```
 
-    The prediction is the prediction of the likelihood without the range.
+    The prediction is the prediction of the likelihood before truncation.
     `mean` is the mean of the outcomes inside the range.
 
     Args:
         likelihood: a `Likelihood` of numbers or its name. It needs a `cdf`.
-        low, high: ends of the range. `None` (default) means no end.
+        low, high: ends of the range. `None` (default) means no limit.
     """
 
     example = "normal,low=0"
@@ -62,7 +62,7 @@ class Truncated(Wrapper):
         }
 
     def _ends(self):
-        """The ends as tensors like the prediction, the lower one excluded."""
+        """Ends in the prediction's shape, such that outcomes exceed `low`."""
         low, high = self._range
         ones = ops.ones_like(self.prediction)
         return (low - self.is_discrete) * ones, high * ones
@@ -98,8 +98,8 @@ class Truncated(Wrapper):
         return ops.where(empty, EMPTY, clip(share, -math.inf, 0.0))
 
     def _solve(self, log_p, upper):
-        # It works with the tails of the likelihood in which the range lies. If
-        # the range contains the median, this is the tail that is asked for.
+        # Use the tail of the likelihood in which the range lies, or the given
+        # tail if the range contains the median.
         inner = self.inner
         low, high = self._ends()
         mass = log_probability(inner, low, high)
@@ -123,13 +123,13 @@ class Truncated(Wrapper):
         return clip(found, *self._range)
 
     def _exponential(self, mass):
-        """What is left of a distribution whose range is far from its centre.
+        """Exponential approximation for a range far from the centre.
 
-        There it is exponential to four digits, next to an end of the range.
-        Numbers that are not relative to this end have too few digits. `mass`
-        is the logarithm of the probability of the range. The result is
-        `(is_far, end, sign, rate)`: whether this holds, and the density
-        `rate exp(-rate t)` of outcomes `end + sign t`, `t > 0`.
+        Next to an end of the range it is accurate to four digits, while numbers
+        that are not relative to this end lose digits. `mass` is the logarithm
+        of the probability of the range. Returns `(is_far, end, sign, rate)`:
+        whether the approximation holds, and the density `rate exp(-rate t)` of
+        outcomes `end + sign t`, `t > 0`.
         """
         inner, (low, high) = self.inner, self._range
         centre = inner.typical_outcome()
@@ -166,24 +166,24 @@ class Truncated(Wrapper):
 
 
 class Rounded(Wrapper):
-    """Any likelihood, for targets rounded to a multiple of `step`.
+    """A likelihood for targets rounded to a multiple of `step`.
 
         nll(y) = -log P(y - step / 2 < Y <= y + step / 2)
 
     If targets repeat, the scale may shrink to fit them exactly, and the NLL of
-    a density falls without end. The NLL of a bin is never below 0.
+    a density is unbounded below. The NLL of a bin is never below 0.
 
     ```python
     loss = kl.losses.LikelihoodLoss(Rounded("normal", step=0.5))
     ```
 
-    `quantile` and `sample` are on the grid, and `mean`, `variance` and
-    `information` are those of the rounded target.
+    `quantile` and `sample` return grid points. `mean`, `variance` and
+    `information` refer to the rounded target.
 
     Args:
-        likelihood: a `Likelihood` of numbers that are not whole, or its
-            name; it needs a `cdf`.
-        step: distance of two grid points, `> 0`. Defaults to 1.
+        likelihood: a continuous `Likelihood` of numbers or its name. It needs
+            a `cdf`.
+        step: distance between grid points, `> 0`. Defaults to 1.
     """
 
     step: ClassVar[float]
@@ -193,8 +193,7 @@ class Rounded(Wrapper):
         inner = cls.require_numbers(likelihood)
         if inner.is_discrete or not 0 < step < float("inf"):
             raise ValueError(
-                "Rounded needs a likelihood of numbers that are not whole, "
-                "and a finite step > 0. "
+                "Rounded needs a continuous likelihood and a finite step > 0. "
                 f"Received: {inner.name()!r}, step={step}"
             )
         own = {"step": float(step), "allowed": f"multiples of {float(step)}"}

@@ -1,4 +1,4 @@
-"""The von Mises likelihood: angles."""
+"""The von Mises likelihood of angles."""
 
 import math
 
@@ -12,9 +12,9 @@ from keras_likelihood.likelihoods.parameter import Parameter
 from keras_likelihood.likelihoods.special import floor
 
 _TURN = 6.28125
-"""The first eight binary digits of 2 pi, so that products are exact."""
+"""The first eight binary digits of 2 pi, for exact products."""
 _FAR = 1e15
-"""Beyond it, where a square could overflow, `1 + t^2` equals `t^2`."""
+"""Limit above which a square could overflow, and `1 + t^2` equals `t^2`."""
 
 
 class VonMises(Likelihood):
@@ -23,14 +23,14 @@ class VonMises(Likelihood):
         nll(y) = concentration (1 - cos(y - prediction))
                  + log(2 pi exp(-concentration) I0(concentration))
 
-    with I0 the modified Bessel function. It is like a normal distribution on
-    the circle. For a high concentration its standard deviation is
-    `1 / sqrt(concentration)`. Any real number is an angle, in targets and in
-    predictions. Whole turns do not matter.
+    with I0 the modified Bessel function. It resembles a normal distribution on
+    the circle. For high concentrations its standard deviation is
+    `1 / sqrt(concentration)`. Targets and predictions may be any real numbers,
+    which are taken modulo 2 pi.
 
     `cdf` and `quantile` cut the circle opposite to the prediction. Quantiles
-    lie within half a turn of the prediction, so that `lower < upper` in
-    every interval, and may pass pi.
+    lie within half a turn of the prediction and may exceed pi, so
+    `lower < upper` in every interval.
 
     Args:
         prediction: mean direction in radians, `(batch, ..., units)`.
@@ -47,7 +47,7 @@ class VonMises(Likelihood):
 
     def _angle(self, y):
         """The angle from the prediction, in [-2 pi, 2 pi]."""
-        # A difference of many turns would have few digits.
+        # The difference of two large angles would lose digits.
         return wrapped(self._check_target(y)) - wrapped(self.prediction)
 
     def _partition(self):
@@ -56,8 +56,8 @@ class VonMises(Likelihood):
     def _line(self):
         """`width`, and the NLL of `z = width tan(angle / 2)`.
 
-        Its density decreases from 0 on and has about unit width. It is close
-        to a normal density, or to a Cauchy density at low concentration.
+        The density of z decreases from 0 on and has about unit width. It is
+        close to normal, or to Cauchy at low concentration.
         """
         width = ops.sqrt(1 + 4 * self.concentration)
         constant = self._partition() + ops.log(0.5 * width)
@@ -75,7 +75,7 @@ class VonMises(Likelihood):
         return self._compiled("_log_tail", wrapped(self._angle(y)), upper)
 
     def _log_tail(self, angle, upper):
-        """The tail of an angle in [-pi, pi] from the prediction."""
+        """`log_tail` of an angle in [-pi, pi] relative to the prediction."""
         width, nll = self._line()
         cosine = trigonometric("sin", 0.5 * (math.pi - ops.abs(angle)))
         tangent = trigonometric("sin", 0.5 * angle) / clip(cosine, 1e-25, 1.0)
@@ -96,7 +96,7 @@ class VonMises(Likelihood):
         return wrapped(self.prediction)
 
     def information(self):
-        """`concentration I1 / I0`, Bessel functions of the concentration."""
+        """`concentration I1(concentration) / I0(concentration)`."""
         kappa = self.concentration
         each = kappa * bessel(1, kappa) / bessel(0, kappa)
         return ops.broadcast_to(each, ops.shape(self.prediction))

@@ -1,4 +1,4 @@
-"""One output of a batch: what was predicted, what came, and what counts."""
+"""One output of a batch with its targets, weights and mask."""
 
 import dataclasses
 from typing import Any
@@ -13,8 +13,9 @@ from keras_likelihood.likelihoods.output import match_target, split_output
 class Batch:
     """One output of a model for one batch, with its targets and weights.
 
-    Weights have the shape `(batch,)`, up to that of the prediction, to which
-    Keras may have attached a mask. The class `ignored_label` does not count.
+    Weights have the shape `(batch,)` or further axes of the prediction, to
+    which Keras may have attached a mask. Outcomes with the class
+    `ignored_label` have weight 0.
     """
 
     output: Any
@@ -29,8 +30,8 @@ class Batch:
     def weights(self, event_rank: int):
         """Sample weights of the outcomes, 0 where masked or ignored.
 
-        They broadcast with the outcomes: `(batch, ...)` if several entries of
-        the prediction form one outcome, else `(batch, ..., 1 or units)`.
+        They have the shape `(batch, ...)` if several entries of the prediction
+        form one outcome, otherwise `(batch, ..., 1 or units)`.
         """
         whole = self.weighs_units(event_rank)
         like = self.prediction if whole else self.prediction[..., 0]
@@ -41,19 +42,19 @@ class Batch:
         return weights * ops.cast(self._keep(weights), weights.dtype)
 
     def counted_target(self, distribution, weights):
-        """Targets with the rank of the prediction, all of which count.
+        """Targets with the rank of the prediction, all of them possible.
 
-        An outcome of weight 0 may have any target, such as -1 or NaN. It is
-        replaced by a possible one, because the gradient of a term that is
-        multiplied by 0 could still be NaN.
+        An outcome of weight 0 may have any target, such as -1 or NaN. Its
+        target is replaced by a possible one, because the gradient of a term
+        with weight 0 could still be NaN.
         """
         y, counts = self._matched_target(distribution, weights)
         return ops.where(counts, y, _possible_target(distribution, y))
 
     def finite_target(self, distribution, weights):
-        """As `counted_target`, with possible targets in place of NaN too.
+        """As `counted_target`, but NaN and infinite targets are replaced too.
 
-        Returns also where a target counts and is finite.
+        Also returns a mask of the targets that were kept.
         """
         y, counts = self._matched_target(distribution, weights)
         if keras.backend.is_float_dtype(y.dtype):
@@ -61,13 +62,13 @@ class Batch:
             has_bounds = distribution.takes_bounds
             known = ~ops.isnan(y) if has_bounds else ops.isfinite(y)
             if counts.shape[-1] == 1:
-                # An example counts as a whole.
+                # All units of an example share one weight.
                 known = ops.all(known, axis=-1, keepdims=True)
             counts = ops.logical_and(counts, known)
         return ops.where(counts, y, _possible_target(distribution, y)), counts
 
     def _matched_target(self, distribution, weights):
-        """Targets with the rank of the prediction, and which of them count."""
+        """Targets with the rank of the prediction, and where weights > 0."""
         y = _as_tensor(self.target, distribution.prediction.dtype)
         y = match_target(y, distribution.prediction)
         counts = weights > 0
@@ -76,7 +77,7 @@ class Batch:
         return y, counts
 
     def reduce(self, values, reduction: str | None, dtype=None):
-        """Weights, masks and reduces values as Keras does for a loss."""
+        """Weights, masks and reduces values like a Keras loss."""
         weight = self.sample_weight
         if weight is not None:
             weight = ops.convert_to_tensor(weight)
@@ -93,7 +94,7 @@ class Batch:
         return given(values, self.prediction, weight)
 
     def without_ignored(self, values, reduction: str | None):
-        """Makes a mean over all outcomes one over those not ignored."""
+        """Rescales a mean over all outcomes to a mean without the ignored."""
         means = ("sum_over_batch_size", "mean")
         if self.ignored_label is None or reduction not in means:
             return values
@@ -107,16 +108,16 @@ class Batch:
         return values * ops.divide_no_nan(valid, kept)
 
     def _keep(self, weights):
-        """Which outcomes have another label than the ignored one."""
+        """Mask of the outcomes whose label is not the ignored one."""
         y = _as_tensor(self.target, weights.dtype)
         keep = ops.not_equal(y, ops.cast(self.ignored_label, y.dtype))
-        # Labels may have an axis of length 1 more than outcomes, or less.
+        # Labels may have one axis of length 1 more or less than outcomes.
         if len(y.shape) > len(weights.shape):
             return ops.any(keep, axis=-1)
         return keep[..., None] if len(y.shape) < len(weights.shape) else keep
 
     def weighs_units(self, event_rank: int) -> bool:
-        """Whether each unit of an outcome has its own weight."""
+        """Whether each unit has its own weight."""
         if event_rank or self.sample_weight is None:
             return False
         shape = ops.convert_to_tensor(self.sample_weight).shape
@@ -125,32 +126,32 @@ class Batch:
 
 
 class FunctionLoss(keras.losses.Loss):
-    """A function whose values Keras weights, masks and reduces.
+    """A Keras loss from a function.
 
-    Only Keras' own code finds the mask of a tensor.
+    Only Keras' own code can find the mask of a tensor.
     """
 
     def __init__(self, function, reduction="sum_over_batch_size", dtype=None):
-        # TensorFlow takes no brackets, as of a lambda, in names.
+        # TensorFlow does not allow brackets, as in "<lambda>", in names.
         name = getattr(function, "__name__", "loss").strip("<>_")
         super().__init__(name, reduction, dtype)
         self.call = function
 
 
 def _as_tensor(y, dtype):
-    """Targets as a tensor: numbers in `dtype`, and labels as they are."""
+    """Targets as a tensor; floating-point targets are cast to `dtype`."""
     known = keras.backend.standardize_dtype(getattr(y, "dtype", dtype))
     is_float = keras.backend.is_float_dtype(known)
     return ops.convert_to_tensor(y, dtype=dtype if is_float else None)
 
 
 def _possible_target(distribution, y):
-    """A constant that broadcasts with `y` and is a possible target."""
+    """Possible targets, without gradient, that broadcast with `y`."""
     shape = distribution.prediction.shape
     if hasattr(distribution, "class_probabilities"):
         return ops.zeros_like(y)
     if len(y.shape) > len(shape):
-        # The last axis holds two bounds.
+        # The last axis contains two bounds.
         return distribution.typical_outcome()[..., None]
     if len(y.shape) == len(shape) and y.shape[-1] == shape[-1]:
         return ops.cast(distribution.typical_outcome(), y.dtype)

@@ -1,4 +1,4 @@
-"""The loss that is the negative log-likelihood of any likelihood."""
+"""Negative log-likelihood losses."""
 
 import math
 import numbers
@@ -31,27 +31,25 @@ class LikelihoodLoss(keras.losses.Loss):
 
     - a number: fixed;
     - `"global"` or a `GlobalParameter`: learned by the loss;
-    - a `DataParameter`: learned with a value per training example;
-    - left out: taken from the model's output `(prediction, parameter, ...)`
-      if that has parameters, else learned by the loss.
+    - a `DataParameter`: learned, with one value per training example;
+    - omitted: taken from the model's output `(prediction, parameter, ...)` if
+      the output has parameters, otherwise learned by the loss.
 
-    Something must train what the loss learns. `LikelihoodModel` does. In a
-    training loop of your own, call `adopt()` once and then train
-    `trainable_variables`. A stock Keras model does not train it: parameters
-    that were left out keep their values, one warning says so, and `"global"`
-    is an error.
+    `LikelihoodModel` trains the parameters that the loss learns. In your own
+    training loop, call `adopt()` once and then train `trainable_variables`. A
+    plain Keras model does not train them: omitted parameters keep their values
+    with a warning, and `"global"` raises an error.
 
     Like Keras' regression losses, this loss averages over the last axis and
-    then reduces over the batch. The log-likelihood is complete: no constant is
-    dropped.
+    then reduces over the batch. The log-likelihood includes all constants.
 
     Args:
         likelihood: a `Likelihood` or its name.
-        dimension: the dimension of the parameters the loss learns: `"scalar"`
-            (default), `"channel"` or `"element"`.
-        ignore_class: a label, such as -1 or 255, of outcomes that do not
-            count, as in `keras.losses.SparseCategoricalCrossentropy`. For
-            likelihoods of classes. Defaults to `None`: all outcomes count.
+        dimension: dimension of the learned parameters, `"scalar"` (default),
+            `"channel"` or `"element"`.
+        ignore_class: label of outcomes to ignore, such as -1 or 255, as in
+            `keras.losses.SparseCategoricalCrossentropy`. Only for likelihoods
+            of classes. Defaults to `None`: no outcome is ignored.
         reduction: as in `keras.losses.Loss`.
         name: name of the loss.
         dtype: the dtype of the computation. Defaults to
@@ -60,7 +58,7 @@ class LikelihoodLoss(keras.losses.Loss):
     """
 
     likelihood: Any = None
-    """Set by a subclass that stands for one likelihood."""
+    """Set by a subclass for one likelihood."""
 
     def __init__(
         self,
@@ -92,7 +90,7 @@ class LikelihoodLoss(keras.losses.Loss):
                 learned[key] = value.bind(self.likelihood, key)
             elif isinstance(value, DataParameter):
                 data[key] = value.bind(self.likelihood, key)
-        # Keras would save the layers in a dict of the loss once more.
+        # Keras would save layers in a plain dict a second time.
         self._parameters = types.SimpleNamespace(
             given=given, learned=learned, data=data
         )
@@ -102,36 +100,38 @@ class LikelihoodLoss(keras.losses.Loss):
 
     @property
     def trainable_variables(self) -> list:
-        """Variables behind the learned parameters that are built."""
+        """Variables of the learned parameters that are built."""
         learned = self._parameters.learned.values()
         return [v for parameter in learned for v in parameter.variables]
 
     @property
     def data_parameters(self) -> dict:
-        """The `DataParameter`s among the parameters, by name."""
+        """Dictionary of the `DataParameter`s."""
         return dict(self._parameters.data)
 
     def adopt(self, trainer: str = "loop") -> list:
-        """Says that the caller trains `trainable_variables`; returns them.
+        """Declares that the caller trains `trainable_variables`.
 
-        Call it once in a training loop of your own. A `LikelihoodModel` is the
-        trainer `"model"`: it does not call the loss, so that a call comes from
-        another model, which gets a warning.
+        Call it once in your own training loop. A `LikelihoodModel` is the
+        trainer `"model"`. It never calls the loss, so a call comes from another
+        model and raises a warning.
+
+        Returns:
+            The `trainable_variables`.
         """
         self._trainer = trainer
         return self.trainable_variables
 
     def predicted(self, count: int) -> list[str]:
-        """Names of the parameters in an output that holds `count` of them."""
+        """Names of the parameters in an output with `count` parameters."""
         given = self._parameters.given.items()
         known = [name for name, value in given if value is not None]
         return names_in_output(self.likelihood, known, count)
 
     def sources(self, count: int = 0) -> dict[str, str]:
-        """Where the value of each parameter comes from, by name.
+        """Source of each parameter if the output has `count` parameters.
 
-        It is `"fixed"`, `"global"`, `"data"` or `"predicted"`, if the model's
-        output has `count` parameters.
+        It is `"fixed"`, `"global"`, `"data"` or `"predicted"`.
         """
         found = dict.fromkeys(self._parameters.given, "fixed")
         found |= dict.fromkeys(self.data_parameters, "data")
@@ -139,19 +139,19 @@ class LikelihoodLoss(keras.losses.Loss):
         return found | dict.fromkeys(self.predicted(count), "predicted")
 
     def learned_beside(self, count: int = 0) -> dict:
-        """The `GlobalParameter`s that are used if `count` are predicted."""
+        """The `GlobalParameter`s in use if `count` parameters are predicted."""
         sources = self.sources(count)
         learned = self._parameters.learned.items()
         return {n: p for n, p in learned if sources[n] == "global"}
 
     def build(self, prediction_shape, count: int = 0):
-        """Makes the parameters that are learned beside `count` predicted."""
+        """Builds the learned parameters if `count` others are predicted."""
         learned, data = self.learned_beside(count), self.data_parameters
         for parameter in (*learned.values(), *data.values()):
             parameter.build(prediction_shape)
 
     def parameter_values(self) -> dict:
-        """Values of the fixed and the learned parameters, as NumPy."""
+        """Values of the fixed and learned parameters, as NumPy arrays."""
         learned, data = self._parameters.learned, self._parameters.data
         return {
             name: learned[name].latest if name in learned else given
@@ -160,14 +160,14 @@ class LikelihoodLoss(keras.losses.Loss):
         }
 
     def distribution(self, y_pred, rows: dict | None = None):
-        """The likelihood object around `y_pred`, the output of a model.
+        """The distribution for `y_pred`, the output of a model.
 
-        `rows` are values of the data parameters for its examples, by name.
-        Without them each has its fallback.
+        `rows` maps the names of data parameters to their values for these
+        examples. Missing data parameters take their fallback values.
         """
-        prediction, beside = split_output(y_pred)
+        prediction, predicted = split_output(y_pred)
         known = dict(rows or {})
-        for name, source in self.sources(len(beside)).items():
+        for name, source in self.sources(len(predicted)).items():
             given = self._parameters.given[name]
             if source == "fixed":
                 known[name] = given
@@ -184,19 +184,19 @@ class LikelihoodLoss(keras.losses.Loss):
         )
 
     def batch(self, y_true, y_pred, sample_weight=None) -> Batch:
-        """The output of a model with its targets and weights."""
+        """The `Batch` of an output with its targets and weights."""
         return Batch(y_pred, y_true, sample_weight, self.ignore_class)
 
     def __call__(self, y_true, y_pred, sample_weight=None):
-        self._refuse_untrained_parameters(len(split_output(y_pred)[1]))
+        self._check_is_trained(len(split_output(y_pred)[1]))
         batch = self.batch(y_true, y_pred, sample_weight)
         return self.of(self.distribution(y_pred), batch)
 
     def of(self, distribution, batch: Batch):
-        """The loss of a batch whose distribution is known.
+        """The loss of a batch, given its distribution.
 
         It is a number, or one value per example if `reduction` is `"none"`. It
-        is NaN if a target that counts is not finite.
+        is NaN if a target with weight > 0 is not finite.
         """
         rank = distribution.event_rank
         weights = batch.weights(rank)
@@ -205,7 +205,7 @@ class LikelihoodLoss(keras.losses.Loss):
         if len(is_given.shape) > len(values.shape):
             is_given = ops.all(is_given, axis=-1)
         if not rank and weights.shape[-1] == 1:
-            # An example counts as a whole: there are fewer values to look at.
+            # All units of an example share one weight.
             values = ops.mean(values, axis=-1, keepdims=True)
             is_given = ops.all(is_given, axis=-1, keepdims=True)
         other = ops.cast(ops.where(weights > 0, math.nan, 0.0), values.dtype)
@@ -218,16 +218,16 @@ class LikelihoodLoss(keras.losses.Loss):
     def outcome_losses(self, distribution, y_true, weights):
         """Loss of every outcome, for possible targets.
 
-        A subclass may use the weights, which are 0 where an outcome does not
-        count. The loss is multiplied by them later.
+        A subclass may use the sample weights, by which the loss is multiplied
+        later.
         """
         return self.elementwise(distribution, y_true)
 
     def elementwise(self, distribution, y_true):
-        """Loss of every outcome; a subclass may define it."""
+        """Loss of every outcome, which a subclass may override."""
         return distribution.nll(y_true)
 
-    def _refuse_untrained_parameters(self, count):
+    def _check_is_trained(self, count):
         if self._trainer == "loop" or self._has_warned:
             return
         given = self._parameters.given
@@ -238,18 +238,18 @@ class LikelihoodLoss(keras.losses.Loss):
             raise ValueError(
                 f"{self.name}: {asked} should be learned, but this model does "
                 "not train its loss. Use `keras_likelihood.LikelihoodModel` "
-                "(or `LikelihoodModel.from_model(model)`), give numbers "
-                "instead, or call `loss.adopt()` in a training loop of your "
-                f"own. Received: {_describe(given, asked)}"
+                "(or `LikelihoodModel.from_model(model)`), pass numbers "
+                "instead, or call `loss.adopt()` in your own training loop. "
+                f"Received: {_describe(given, asked)}"
             )
         if unused:
             start = {n: p.start for n, p in unused.items()}
             kept = f"{_describe(start, unused)} stay at their initial values"
             if self._trainer is not None:
-                kept = f"{list(unused)} stay as another model left them"
+                kept = f"{list(unused)} keep their values from another model"
             warnings.warn(
                 f"{self.name}: this model does not train its loss, so {kept}. "
-                "Use `keras_likelihood.LikelihoodModel` to learn them, or give "
+                "Use `keras_likelihood.LikelihoodModel` to learn them, or pass "
                 "them as numbers to avoid this warning.",
                 stacklevel=3,
             )
@@ -275,28 +275,27 @@ class LikelihoodLoss(keras.losses.Loss):
 class LocationScaleLoss(LikelihoodLoss):
     """Negative log-likelihood with terms weighted by their scale.
 
-        weight nll(y),    weight = scale^(beta k), held constant
+        weight nll(y),    weight = scale^(beta k), without gradient
 
-    If the scale is predicted, the model may explain large errors as noise
-    early in the training. It then neglects these outcomes. `beta` corrects
-    this. With 0 the loss is the plain likelihood. 0.5 is the usual compromise
-    (beta-NLL, Seitzer et al. 2022, for the normal). With 1 the scale does not
-    change how much an outcome trains the prediction.
+    If the scale is predicted, the model may explain large errors as noise early
+    in training and then neglect these outcomes. `beta` corrects this. With 0
+    the loss is the plain negative log-likelihood. 0.5 is the usual compromise
+    (beta-NLL, Seitzer et al. 2022, for the normal). With 1 the weight of an
+    outcome in training the prediction does not depend on its scale.
 
     The power k is `scale_exponent()` of the likelihood. At `beta=1` it makes
-    the gradient with respect to the prediction independent of the scale: for
-    the normal (k = 2) the gradient of squared error, for the Laplace
-    distribution (k = 1) that of absolute error. For other likelihoods this
-    holds on average over residuals that follow the likelihood.
+    the gradient with respect to the prediction independent of the scale. For
+    the normal (k = 2) this is the gradient of the squared error, for the
+    Laplace (k = 1) of the absolute error. For other likelihoods it holds on
+    average over residuals that follow the likelihood.
 
     Args:
-        likelihood: one with a `scale`, or its name.
-        beta: how much outcomes with a large scale are weighted up, from 0
-            (default, the likelihood itself) to 1.
+        likelihood: a `Likelihood` with a `scale`, or its name.
+        beta: strength of the weighting, from 0 (default, no weighting) to 1.
         balanced: whether to divide the weights by their weighted mean over the
-            outcomes of the batch that count. The loss then keeps its size
-            relative to regularizers and other losses. Defaults to False.
-        **options: those of `LikelihoodLoss`.
+            batch. The loss then keeps its size relative to regularizers and
+            other losses. Defaults to False.
+        **options: options of `LikelihoodLoss`.
     """
 
     def __init__(
@@ -314,7 +313,7 @@ class LocationScaleLoss(LikelihoodLoss):
         self.balanced = bool(balanced)
 
     def prediction_weight(self, distribution):
-        """The constant weight of each outcome, before any balancing."""
+        """Weight of each outcome before balancing, without gradient."""
         power = self.beta * distribution.scale_exponent()
         return ops.stop_gradient(distribution.scale**power)
 
@@ -342,8 +341,8 @@ def _checked_label(label, likelihood):
         return None
     if not hasattr(likelihood, "class_probabilities") or label != int(label):
         raise ValueError(
-            "`ignore_class` must be a whole number, for a likelihood of "
-            f"classes. Received: {label!r} for {likelihood.name()!r}"
+            "`ignore_class` must be a whole number, and the likelihood must be "
+            f"one of classes. Received: {label!r} for {likelihood.name()!r}"
         )
     return int(label)
 

@@ -1,8 +1,8 @@
 """One loss for each likelihood.
 
-The parameters of each are given as in `LikelihoodLoss`: a number, `"global"`,
-a `GlobalParameter`, a `DataParameter`, or `None` (default), with which the
-head predicts the parameter, or else the loss learns it.
+Parameters are passed as in `LikelihoodLoss`: a number, `"global"`, a
+`GlobalParameter`, a `DataParameter`, or `None` (default). With `None` the
+head predicts the parameter, or the loss learns it if there is no head.
 """
 
 from typing import Any
@@ -59,7 +59,7 @@ class NormalLoss(LocationScaleLoss):
 
     Args:
         scale: standard deviation, given as in `LikelihoodLoss`.
-        **options: those of `LocationScaleLoss`.
+        **options: options of `LocationScaleLoss`.
     """
 
     likelihood = likelihoods.Normal
@@ -79,7 +79,7 @@ class LaplaceLoss(LocationScaleLoss):
 
     Args:
         scale: mean absolute deviation, given as in `LikelihoodLoss`.
-        **options: those of `LocationScaleLoss`.
+        **options: options of `LocationScaleLoss`.
     """
 
     likelihood = likelihoods.Laplace
@@ -98,7 +98,7 @@ class LogisticLoss(LocationScaleLoss):
 
     Args:
         scale: the scale, given as in `LikelihoodLoss`.
-        **options: those of `LocationScaleLoss`.
+        **options: options of `LocationScaleLoss`.
     """
 
     likelihood = likelihoods.Logistic
@@ -122,7 +122,7 @@ class StudentTLoss(LocationScaleLoss):
     Args:
         df: degrees of freedom, given as in `LikelihoodLoss`.
         scale: the scale, given in the same ways.
-        **options: those of `LocationScaleLoss`.
+        **options: options of `LocationScaleLoss`.
     """
 
     likelihood = likelihoods.StudentT
@@ -137,13 +137,13 @@ class HuberLoss(LocationScaleLoss):
 
         rho(z) + log(scale) + log Z(threshold),  z = (y - prediction) / scale
 
-    rho is half the square up to the threshold and a straight line beyond it.
+    rho is quadratic up to the threshold and linear beyond it.
 
     Args:
         threshold: where the tails begin, in multiples of the scale, given as
             in `LikelihoodLoss`.
         scale: the scale, given in the same ways.
-        **options: those of `LocationScaleLoss`.
+        **options: options of `LocationScaleLoss`.
     """
 
     likelihood = likelihoods.Huber
@@ -164,10 +164,10 @@ class RobustRhoLoss(LocationScaleLoss):
     ```
 
     Args:
-        shape: the tails: 2 is normal, 1 a smooth absolute error, 0 Cauchy;
-            given as in `LikelihoodLoss`. A learned one stays in (0, 3).
+        shape: 2 is normal, 1 a smooth absolute error and 0 Cauchy, given as
+            in `LikelihoodLoss`. A learned shape stays in (0, 3).
         scale: the scale, given in the same ways.
-        **options: those of `LocationScaleLoss`.
+        **options: options of `LocationScaleLoss`.
     """
 
     likelihood = likelihoods.RobustRho
@@ -182,12 +182,12 @@ class ExponentialLoss(LikelihoodLoss):
 
         y / prediction + log(prediction)
 
-    The prediction is the mean, of `LikelihoodHead("exponential", units)` or
-    an activation such as `"softplus"`. There are no parameters to learn, so
-    that any Keras model can be trained with it. Targets are `>= 0`.
+    The prediction is the mean. Use `LikelihoodHead("exponential", units)` or an
+    activation such as `"softplus"`. There are no parameters to learn, so any
+    Keras model can be trained with this loss. Targets are `>= 0`.
 
     Args:
-        **options: those of `LikelihoodLoss`.
+        **options: options of `LikelihoodLoss`.
     """
 
     likelihood = likelihoods.Exponential
@@ -199,12 +199,12 @@ class GammaLoss(LikelihoodLoss):
 
         standard deviation = prediction / sqrt(shape)
 
-    The prediction is the mean, of `LikelihoodHead("gamma", units)` or an
+    The prediction is the mean. Use `LikelihoodHead("gamma", units)` or an
     activation such as `"softplus"`. Targets are `> 0`.
 
     Args:
         shape: `(mean / standard deviation)^2`, given as in `LikelihoodLoss`.
-        **options: those of `LikelihoodLoss`.
+        **options: options of `LikelihoodLoss`.
     """
 
     likelihood = likelihoods.Gamma
@@ -219,13 +219,13 @@ class WeibullLoss(LikelihoodLoss):
 
         z^shape - shape log(z) + log(y) - log(shape),    z = y / scale
 
-    The prediction is the mean, of `LikelihoodHead("weibull", units)` or an
+    The prediction is the mean. Use `LikelihoodHead("weibull", units)` or an
     activation such as `"softplus"`. Targets are `> 0`.
 
     Args:
-        shape: below 1 the hazard falls with time, above 1 it rises; given as
-            in `LikelihoodLoss`.
-        **options: those of `LikelihoodLoss`.
+        shape: the hazard decreases with time below 1 and increases above 1;
+            given as in `LikelihoodLoss`.
+        **options: options of `LikelihoodLoss`.
     """
 
     likelihood = likelihoods.Weibull
@@ -240,12 +240,12 @@ class LogNormalLoss(LikelihoodLoss):
 
         log(y) is normal around log(prediction) - scale^2 / 2
 
-    The prediction is the mean, of `LikelihoodHead("log_normal", units)` or an
+    The prediction is the mean. Use `LikelihoodHead("log_normal", units)` or an
     activation such as `"softplus"`. Targets are `> 0`.
 
     Args:
         scale: standard deviation of `log(y)`, given as in `LikelihoodLoss`.
-        **options: those of `LikelihoodLoss`.
+        **options: options of `LikelihoodLoss`.
     """
 
     likelihood = likelihoods.LogNormal
@@ -260,12 +260,12 @@ class BetaLoss(LikelihoodLoss):
 
         variance = prediction (1 - prediction) / (1 + concentration)
 
-    The prediction is the mean share: use `LikelihoodHead("beta", units)`, or
-    the activation `"sigmoid"`. Targets lie strictly between 0 and 1.
+    The prediction is the mean. Use `LikelihoodHead("beta", units)` or the
+    activation `"sigmoid"`. Targets lie strictly between 0 and 1.
 
     Args:
         concentration: the higher, the narrower; given as in `LikelihoodLoss`.
-        **options: those of `LikelihoodLoss`.
+        **options: options of `LikelihoodLoss`.
     """
 
     likelihood = likelihoods.Beta
@@ -280,11 +280,11 @@ class VonMisesLoss(LikelihoodLoss):
 
         concentration (1 - cos(y - prediction)) + log Z(concentration)
 
-    Angles are in radians, and whole turns do not matter.
+    Angles are in radians and taken modulo 2 pi.
 
     Args:
         concentration: the higher, the narrower; given as in `LikelihoodLoss`.
-        **options: those of `LikelihoodLoss`.
+        **options: options of `LikelihoodLoss`.
     """
 
     likelihood = likelihoods.VonMises
@@ -295,13 +295,13 @@ class VonMisesLoss(LikelihoodLoss):
 
 @serializable
 class PoissonLoss(LikelihoodLoss):
-    """Negative log-likelihood of counts under the Poisson distribution.
+    """Negative log-likelihood of the Poisson distribution of counts.
 
         prediction - y log(prediction) + log(y!)
 
-    The prediction is the mean count, of `LikelihoodHead("poisson", units)` or
-    an activation such as `"softplus"`. There are no parameters to learn, so
-    that any Keras model can be trained with it.
+    The prediction is the mean. Use `LikelihoodHead("poisson", units)` or an
+    activation such as `"softplus"`. There are no parameters to learn, so any
+    Keras model can be trained with this loss.
 
     ```python
     outputs = keras.layers.Dense(1, activation="softplus")(features)
@@ -310,7 +310,7 @@ class PoissonLoss(LikelihoodLoss):
     ```
 
     Args:
-        **options: those of `LikelihoodLoss`.
+        **options: options of `LikelihoodLoss`.
     """
 
     likelihood = likelihoods.Poisson
@@ -322,12 +322,12 @@ class NegativeBinomialLoss(LikelihoodLoss):
 
         variance = prediction + dispersion * prediction^2
 
-    The prediction is the mean count, of an activation such as `"softplus"` or
-    of `LikelihoodHead("negative_binomial", units)`.
+    The prediction is the mean. Use `LikelihoodHead("negative_binomial", units)`
+    or an activation such as `"softplus"`.
 
     Args:
         dispersion: (variance - mean) / mean^2, given as in `LikelihoodLoss`.
-        **options: those of `LikelihoodLoss`.
+        **options: options of `LikelihoodLoss`.
     """
 
     likelihood = likelihoods.NegativeBinomial
@@ -354,7 +354,7 @@ class ZeroInflatedLoss(LikelihoodLoss):
     Args:
         likelihood: a `CountLikelihood` or its name. Defaults to
             `"poisson"`.
-        zero_probability: share of additional zeros, in (0, 1), given as in
+        zero_probability: fraction of additional zeros, in (0, 1), given as in
             `LikelihoodLoss`.
         **options: further parameters of the likelihood, and the options of
             `LikelihoodLoss`.
@@ -374,12 +374,12 @@ class ZeroInflatedLoss(LikelihoodLoss):
 
 @serializable
 class SoftmaxLoss(LikelihoodLoss):
-    """Negative log-likelihood of classes under a tempered softmax.
+    """Negative log-likelihood of classes: cross-entropy with a temperature.
 
         log sum_c exp(logits_c / temperature) - logits_y / temperature
 
-    Targets are class numbers or one-hot (or soft) labels. Their shape says
-    which. The model must give logits, not probabilities.
+    Targets are class numbers, or one-hot or soft labels, depending on their
+    shape. The model must output logits, not probabilities.
 
     ```python
     model.compile("adam", loss=kl.losses.SoftmaxLoss(), metrics=["accuracy"])
@@ -387,7 +387,7 @@ class SoftmaxLoss(LikelihoodLoss):
 
     Args:
         temperature: divides the logits; given as in `LikelihoodLoss`.
-        **options: those of `LikelihoodLoss`.
+        **options: options of `LikelihoodLoss`.
     """
 
     likelihood = likelihoods.Softmax
@@ -398,13 +398,13 @@ class SoftmaxLoss(LikelihoodLoss):
 
 @serializable
 class BernoulliLoss(LikelihoodLoss):
-    """Negative log-likelihood of yes/no targets under tempered logits.
+    """Negative log-likelihood of binary targets, with a temperature.
 
         log(1 + exp(l)) - y l,    l = logits / temperature
 
     Args:
         temperature: divides the logits; given as in `LikelihoodLoss`.
-        **options: those of `LikelihoodLoss`.
+        **options: options of `LikelihoodLoss`.
     """
 
     likelihood = likelihoods.Bernoulli
@@ -415,12 +415,12 @@ class BernoulliLoss(LikelihoodLoss):
 
 @serializable
 class NoisyLabelsLoss(LikelihoodLoss):
-    """Loss of a classifier whose training labels are partly wrong.
+    """Classification loss for partly mislabeled training data.
 
-    Every training example keeps a memory of what the network believed of it,
-    and the network is rewarded for agreeing with it; see
-    `likelihoods.NoisyLabels` and Liu et al. (2020). Wrong labels are then
-    hardly memorized, and `kl.audit` finds them and counts them.
+    Every training example has a memory of its past predictions, and the network
+    is rewarded for agreeing with it, see `likelihoods.NoisyLabels` and Liu et
+    al. (2020). The network then memorizes few wrong labels. `kl.audit` finds
+    and counts the wrong labels.
 
     ```python
     memory = kl.DataParameter(len(x))
@@ -433,9 +433,9 @@ class NoisyLabelsLoss(LikelihoodLoss):
 
     Args:
         memory: a `DataParameter` with one row per training example. For
-            sequences of labels give it `dimension="element"`.
+            sequences of labels it needs `dimension="element"`.
         temperature: divides the logits, as in `SoftmaxLoss`. Defaults to 1.
-        **options: those of `LikelihoodLoss`.
+        **options: options of `LikelihoodLoss`.
     """
 
     likelihood = likelihoods.NoisyLabels
@@ -459,7 +459,7 @@ class NoisyLabelsLoss(LikelihoodLoss):
 
 
 class _FamilyLoss(LikelihoodLoss):
-    """A loss that takes the arguments of its family of likelihoods."""
+    """A loss with the arguments of its family of likelihoods."""
 
     def get_config(self):
         config = super().get_config()
@@ -469,11 +469,11 @@ class _FamilyLoss(LikelihoodLoss):
 
 @serializable
 class OrdinalLoss(_FamilyLoss):
-    """Negative log-likelihood of ordered classes under a hidden score.
+    """Negative log-likelihood of ordered classes with a latent score.
 
         P(y <= k) = 1 / (1 + exp(prediction - cut_k))
 
-    The model predicts one score for each target, by `Dense(1)`. The loss
+    The model predicts one score per target, such as with `Dense(1)`. The loss
     learns the cut points between the classes.
 
     ```python
@@ -483,10 +483,10 @@ class OrdinalLoss(_FamilyLoss):
     ```
 
     Args:
-        classes: how many there are, at least 3.
+        classes: number of classes, at least 3.
         gaps: distances between the cut points, given as in `LikelihoodLoss`:
             a number, or a tuple of `classes - 2` numbers.
-        **options: those of `LikelihoodLoss`.
+        **options: options of `LikelihoodLoss`.
     """
 
     def __init__(self, classes: int, gaps=None, **options):
@@ -500,9 +500,9 @@ class QuantilesLoss(_FamilyLoss):
         mean over levels t of
         pinball_t(y - q_t) / scale + log(scale) - log(t (1 - t))
 
-    `QuantilesHead` predicts quantiles that do not cross. Those of a stock
-    layer `Dense(len(levels))` may cross, and `predict_distribution` sorts
-    them.
+    `QuantilesHead` predicts quantiles that do not cross. The quantiles of a
+    plain `Dense(len(levels))` layer may cross, and `predict_distribution`
+    sorts them.
 
     ```python
     levels = (0.05, 0.5, 0.95)
@@ -515,7 +515,7 @@ class QuantilesLoss(_FamilyLoss):
     Args:
         levels: increasing, each in (0, 1).
         scale: the scale, given as in `LikelihoodLoss`.
-        **options: those of `LikelihoodLoss`.
+        **options: options of `LikelihoodLoss`.
     """
 
     def __init__(self, levels, scale=None, **options):
@@ -543,7 +543,7 @@ class MultivariateNormalLoss(_MultivariateLoss):
 
     Args:
         covariance: `"full"` (default), `"low_rank"` or `"diagonal"`.
-        rank: columns of the low-rank part, for `"low_rank"` only.
+        rank: number of columns of the low-rank part, only for `"low_rank"`.
         **options: the parameters of the likelihood, such as `scale`, and the
             options of `LikelihoodLoss`.
     """
@@ -557,7 +557,7 @@ class MultivariateStudentTLoss(_MultivariateLoss):
 
     Args:
         covariance: `"full"` (default), `"low_rank"` or `"diagonal"`.
-        rank: columns of the low-rank part, for `"low_rank"` only.
+        rank: number of columns of the low-rank part, only for `"low_rank"`.
         **options: the parameters of the likelihood, such as `scale`, and the
             options of `LikelihoodLoss`.
     """

@@ -1,8 +1,8 @@
 """Metrics of calibration and sharpness.
 
-The classes are Keras metrics, which take batches one by one; see
+The classes are Keras metrics, which are updated by batches, see
 `DistributionMetric`. The NumPy functions in
-`keras_likelihood.metrics.functions` take whole data sets.
+`keras_likelihood.metrics.functions` take whole datasets.
 """
 
 from keras_likelihood.metrics import functions

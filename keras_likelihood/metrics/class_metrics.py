@@ -16,14 +16,14 @@ from keras_likelihood.metrics.distribution_metrics import (
 class ClassMetric(DistributionMetric):
     """A metric of class probabilities.
 
-    In the `compile` of a `LikelihoodModel` the loss says what the output
-    means. A `Likelihood` and `(logits, temperature)` can be given too. For a
-    single output `from_logits` says what it means, as in Keras' own metrics.
-    One column is the answer to a yes/no question.
+    In the `compile` of a `LikelihoodModel` the loss determines the meaning of
+    the output. Otherwise the metric accepts a `Likelihood`,
+    `(logits, temperature)`, or a single output of logits or probabilities. One
+    column is a binary outcome.
 
     Args:
-        from_logits: whether a single output holds logits. `None` (default) and
-            `False` mean probabilities.
+        from_logits: whether a single output contains logits, as in Keras'
+            metrics. `None` (default) and `False` mean probabilities.
         name, dtype: as in `keras.metrics.Metric`.
     """
 
@@ -37,8 +37,8 @@ class ClassMetric(DistributionMetric):
         super().bind(loss)
         if not hasattr(loss.likelihood, "class_probabilities"):
             raise ValueError(
-                f"The metric {self.name} is for classes: softmax or "
-                f"bernoulli. Received: {loss.likelihood.name()}"
+                f"The metric {self.name} needs a likelihood of classes, such "
+                f"as softmax or bernoulli. Received: {loss.likelihood.name()}"
             )
 
     def read(self, y_pred) -> Likelihood:
@@ -73,7 +73,7 @@ class ClassMetric(DistributionMetric):
 
 @serializable
 class BrierScore(ClassMetric, MeanOverOutcomes):
-    """Mean squared distance of the probabilities to the one-hot outcome.
+    """Mean squared distance of the probabilities from the one-hot outcome.
 
         Brier = mean_i sum_c (p_ic - [y_i = c])^2
 
@@ -94,8 +94,8 @@ class ExpectedCalibrationError(ClassMetric):
 
         ECE = sum_b n_b / n |accuracy_b - confidence_b|
 
-    The metric keeps three numbers for each bin, whatever the amount of data.
-    Adaptive bins and debiasing need all data at once; see
+    The metric stores three numbers per bin, independent of the amount of data.
+    Adaptive bins and debiasing need all data at once, see
     `keras_likelihood.metrics.functions.expected_calibration_error`.
 
     ```python
@@ -104,9 +104,9 @@ class ExpectedCalibrationError(ClassMetric):
 
     Args:
         bins: number of bins of [0, 1]. Defaults to 15.
-        classwise: whether to average the errors of the probabilities of all
-            classes. The default is the error of the most probable class. Needs
-            `classes`.
+        classwise: whether to average the errors over the probabilities of all
+            classes. Needs `classes`. Defaults to False: only the most
+            probable class.
         classes: number of classes, for `classwise`.
         from_logits: as in `ClassMetric`.
         name, dtype: as in `keras.metrics.Metric`.

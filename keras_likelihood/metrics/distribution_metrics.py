@@ -15,31 +15,30 @@ from keras_likelihood.losses.batch import Batch
 
 
 class DistributionMetric(keras.metrics.Metric):
-    """A metric that judges a predicted distribution by its targets.
+    """A metric of predicted distributions and their targets.
 
-    In the `compile` of a `LikelihoodModel` it gets the distribution that the
-    loss makes from the model's output, with all its parameters. Elsewhere it
-    takes one of
+    In the `compile` of a `LikelihoodModel` it gets the predicted distribution
+    of the loss, with all its parameters. Otherwise it accepts one of
 
     - a `Likelihood`, such as the result of `predict_distribution`;
     - `(prediction, parameter, ...)`, in the likelihood's order;
-    - a prediction alone, if the missing parameters are given as numbers.
+    - only a prediction, if the missing parameters are passed as numbers.
 
-    A missing parameter is an error. Masked outcomes do not count.
+    A missing parameter is an error. Masked outcomes are ignored.
 
     A subclass defines `update_from(distribution, y_true, weights)`.
 
     Args:
-        likelihood: a `Likelihood` or its name; `None` (default) for that of
-            the model's loss, and elsewhere `default_likelihood`.
-        name: defaults to that of the class in snake case.
+        likelihood: a `Likelihood` or its name. Defaults to `None`: the
+            likelihood of the model's loss, otherwise `default_likelihood`.
+        name: defaults to the class name in snake case.
         dtype: as in `keras.metrics.Metric`.
         **parameters: fixed values of parameters that the output lacks.
     """
 
     default_likelihood = "normal"
     from_logits: bool | None = None
-    """Whether an output holds logits, for a metric that takes both."""
+    """Whether an output contains logits, for metrics that accept both."""
 
     def __init__(self, likelihood=None, *, name=None, dtype=None, **parameters):
         super().__init__(name=name or snake_case(type(self)), dtype=dtype)
@@ -50,36 +49,37 @@ class DistributionMetric(keras.metrics.Metric):
         self.parameters = parameters
 
     def bind(self, loss):
-        """Checks that this metric can judge what a loss predicts."""
+        """Checks that this metric fits the likelihood of a loss."""
         if self._named not in (None, loss.likelihood) or self.parameters:
             named = self._named and self._named.name()
             raise ValueError(
                 f"The metric {self.name} uses the distribution of the "
                 f"model's loss, which is {loss.likelihood.name()} with its "
-                "own parameters. Leave out `likelihood` and the parameters. "
+                "own parameters. Omit `likelihood` and the parameters. "
                 f"Received: likelihood={named!r}, parameters={self.parameters}"
             )
         if self.from_logits is False:
             raise ValueError(
-                "The loss says what the model gives. Leave out `from_logits` "
-                f"of {self.name}. Received: from_logits=False"
+                f"Omit `from_logits` of {self.name}, because the loss "
+                "determines the meaning of the output. "
+                "Received: from_logits=False"
             )
 
     def update_state(self, y_true, y_pred, sample_weight=None):
-        """Counts a batch of targets and outputs, or a `Likelihood` of them."""
+        """Adds a batch of targets, and outputs or a `Likelihood`."""
         distribution = self.read(y_pred)
         if isinstance(y_pred, Likelihood):
             y_pred = y_pred.prediction
         self.judge(distribution, Batch(y_pred, y_true, sample_weight))
 
     def judge(self, distribution: Likelihood, batch: Batch):
-        """Counts a batch whose distribution is known."""
+        """Adds a batch, given its distribution."""
         weights = batch.weights(distribution.event_rank)
         y_true = batch.counted_target(distribution, weights)
         self.update_from(distribution, y_true, ops.cast(weights, self.dtype))
 
     def read(self, y_pred) -> Likelihood:
-        """The distribution that is made from an output without a loss."""
+        """The distribution for an output, without a loss."""
         if isinstance(y_pred, Likelihood):
             return y_pred.map_values(ops.convert_to_tensor)
         return distribution_of(
@@ -87,10 +87,10 @@ class DistributionMetric(keras.metrics.Metric):
         )
 
     def update_from(self, distribution: Likelihood, y_true, weights):
-        """Counts a batch of targets of a distribution.
+        """Adds a batch of targets of a distribution.
 
-        Targets have the rank of the prediction or of classes. The weights
-        broadcast with the outcomes.
+        Targets have the rank of the prediction or of class numbers. The
+        weights broadcast with the outcomes.
         """
         raise NotImplementedError
 
@@ -103,7 +103,7 @@ class DistributionMetric(keras.metrics.Metric):
 
 
 class MeanOverOutcomes(DistributionMetric):
-    """The weighted mean over outcomes of what a subclass computes.
+    """The weighted mean of `values` over outcomes.
 
     A subclass defines `values(distribution, y_true)`.
     """
@@ -114,7 +114,7 @@ class MeanOverOutcomes(DistributionMetric):
         self.count = self.add_variable((), "zeros", name="count")
 
     def values(self, distribution: Likelihood, y_true):
-        """One value per outcome, or a tensor that broadcasts with them."""
+        """Values that broadcast with the outcomes."""
         raise NotImplementedError
 
     def update_from(self, distribution, y_true, weights):
@@ -123,7 +123,7 @@ class MeanOverOutcomes(DistributionMetric):
         shape = shape[:-1] if distribution.event_rank else shape
         values = ops.broadcast_to(values, shape)
         weights = ops.broadcast_to(weights, shape)
-        # A target of weight 0 may be anything, even NaN.
+        # Targets of weight 0 may be NaN.
         values = ops.where(weights > 0, values, ops.zeros_like(values))
         self.total.assign_add(ops.sum(weights * values))
         self.count.assign_add(ops.sum(weights))
@@ -134,7 +134,7 @@ class MeanOverOutcomes(DistributionMetric):
 
 @serializable
 class NegativeLogLikelihood(MeanOverOutcomes):
-    """Mean negative log-likelihood, constants included.
+    """Mean negative log-likelihood, including constants.
 
     ```python
     nll = kl.metrics.NegativeLogLikelihood("normal")
@@ -142,12 +142,12 @@ class NegativeLogLikelihood(MeanOverOutcomes):
     ```
 
     Args:
-        likelihood: as in `DistributionMetric`. It is `"softmax"` if no loss of
-            a model says which.
-        from_logits: whether a single prediction of softmax and Bernoulli holds
-            logits (default) or probabilities. A recalibrated model gives
-            probabilities.
-        **options: those of `DistributionMetric`.
+        likelihood: as in `DistributionMetric`. Without a model's loss it
+            defaults to `"softmax"`.
+        from_logits: whether a single prediction of softmax or Bernoulli
+            contains logits (default) or probabilities. Recalibrated models
+            output probabilities.
+        **options: options of `DistributionMetric`.
     """
 
     default_likelihood = "softmax"
@@ -175,12 +175,12 @@ class NegativeLogLikelihood(MeanOverOutcomes):
 class CalibrationError(DistributionMetric):
     """Calibration error (CAL) of the intervals of a regressor.
 
-        CAL = sum_j (p_j - share of targets with F(y) <= p_j)^2
+        CAL = sum_j (p_j - fraction of targets with F(y) <= p_j)^2
 
     over the levels p_j = j / levels, j = 1 .. levels - 1. F is the cdf of the
-    likelihood. If outcomes are whole numbers, F jumps at the target, which
-    then counts by the part of the jump below p_j (Czado et al. 2009). A target
-    that is known by bounds counts in the same way, from F(lower) to F(upper)
+    likelihood. If outcomes are whole numbers, F jumps at the target, which is
+    then weighted by the part of the jump below p_j (Czado et al. 2009). A
+    censored target is treated in the same way, from F(lower) to F(upper)
     (Haider et al. 2020).
 
     ```python
@@ -190,8 +190,8 @@ class CalibrationError(DistributionMetric):
 
     Args:
         likelihood: as in `DistributionMetric`.
-        levels: number of equal steps of p. Defaults to 20.
-        **options: those of `DistributionMetric`.
+        levels: number of equal steps in p. Defaults to 20.
+        **options: options of `DistributionMetric`.
     """
 
     def __init__(self, likelihood=None, *, levels: int = 20, **options):
@@ -229,17 +229,16 @@ class CalibrationError(DistributionMetric):
 
 @serializable
 class IntervalCoverage(MeanOverOutcomes):
-    """Share of targets inside the central interval of a given coverage.
+    """Fraction of targets inside the central interval of a given coverage.
 
-    The interval includes both of its ends, which matters where outcomes are
-    whole numbers. A target that is known by bounds counts by the part of the
-    probability between the bounds that lies inside.
+    The interval includes both of its ends, which matters if outcomes are whole
+    numbers. A censored target is weighted by the part of the probability
+    between its bounds that lies inside.
 
     Args:
-        coverage: the probability that the interval should contain the target,
-            in (0, 1). Defaults to 0.9.
+        coverage: nominal coverage of the interval, in (0, 1). Defaults to 0.9.
         likelihood: as in `DistributionMetric`.
-        **options: those of `DistributionMetric`.
+        **options: options of `DistributionMetric`.
     """
 
     def __init__(self, coverage: float = 0.9, *, likelihood=None, **options):
@@ -253,8 +252,7 @@ class IntervalCoverage(MeanOverOutcomes):
         below, within = cdf, cdf <= 1 - tail
         if distribution.is_discrete or distribution.takes_bounds:
             below = distribution.cdf_below(y_true)
-            # The target is at most the upper quantile if the probability
-            # below the target is less than that of the quantile.
+            # `P(Y < y) < 1 - tail` means that y is at most the upper quantile.
             within = below < 1 - tail
         inside = ops.cast(ops.logical_and(cdf >= tail, within), cdf.dtype)
         inside = ops.where(ops.isnan(cdf), cdf, inside)
@@ -277,7 +275,7 @@ class NormalCRPS(MeanOverOutcomes):
         CRPS = s (z (2 Phi(z) - 1) + 2 phi(z) - 1 / sqrt(pi)),
         z = (y - prediction) / s
 
-    Predictions: those of a `Normal`.
+    Predictions must be `Normal`.
     """
 
     def __init__(self, likelihood="normal", **options):
@@ -294,16 +292,16 @@ class NormalCRPS(MeanOverOutcomes):
 
 @serializable
 class Sharpness(MeanOverOutcomes):
-    """Mean predicted scale. A small value is sharp.
+    """Mean predicted scale. Smaller values are sharper.
 
-    Predictions: those of a likelihood with a `scale`.
+    The likelihood must have a `scale`.
     """
 
     def bind(self, loss):
         super().bind(loss)
         if loss.likelihood.parameter("scale").size is not None:
             raise ValueError(
-                "Sharpness is for a likelihood with one scale per outcome. "
+                "Sharpness needs a likelihood with one scale per outcome. "
                 f"Received: {loss.likelihood.name()}"
             )
 
@@ -312,7 +310,7 @@ class Sharpness(MeanOverOutcomes):
 
 
 def as_logits(p, likelihood):
-    """Logits of probabilities. They are finite even for 0 and 1."""
+    """Logits of probabilities, finite even for 0 and 1."""
     tiny = keras.config.epsilon()
     logs = ops.log(ops.maximum(p, tiny))
     if issubclass(likelihood, Softmax):

@@ -1,4 +1,4 @@
-"""The metrics as plain NumPy functions of whole data sets."""
+"""The metrics as NumPy functions of whole datasets."""
 
 import math
 
@@ -30,14 +30,14 @@ def expected_calibration_error(
 
     Args:
         y_true: class numbers `(n, ...)`, or 0/1 for one column.
-        probabilities: `(n, ..., classes)`, or `(n, ...)` of yes.
+        probabilities: `(n, ..., classes)`, or `(n, ...)` of class 1.
         bins: number of bins. Defaults to 15.
-        scheme: `"uniform"` (equal widths of [0, 1], default) or
-            `"adaptive"` (equal numbers of examples).
-        classwise: whether to average the errors of the probabilities of all
-            classes. The default is the error of the most probable class.
-        debiased: whether to subtract from each squared gap the variance that
-            it has by chance alone (needs `norm=2`).
+        scheme: `"uniform"` (bins of equal width, default) or `"adaptive"`
+            (bins with equal numbers of examples).
+        classwise: whether to average the errors over the probabilities of all
+            classes. Defaults to False: only the most probable class.
+        debiased: whether to subtract the sampling variance from each squared
+            gap (needs `norm=2`). Defaults to False.
         norm: 1 (default), or 2 for the root of the mean squared gap.
         sample_weight: `(n, ...)`, or `None`.
 
@@ -65,9 +65,9 @@ def binned_error(
     debiased=False,
     norm=1,
 ) -> float:
-    """Calibration error of predicted chances `(n,)` of yes/no events.
+    """Calibration error of predicted probabilities `(n,)` of binary events.
 
-    The options are those of `expected_calibration_error`.
+    The options are as in `expected_calibration_error`.
     """
     check_argument("scheme", scheme, scheme in _SCHEMES, f"one of {_SCHEMES}")
     fits = norm == 2 or (norm == 1 and not debiased)
@@ -95,7 +95,7 @@ def binned_error(
 
 
 def top_class(y_true, probabilities):
-    """Whether the most probable class is right, and its probability, `(n,)`."""
+    """Whether the top class is correct, and its probability, `(n,)`."""
     outcome, p = _outcomes(y_true, probabilities)
     return p.argmax(axis=1) == outcome, p.max(axis=1)
 
@@ -109,7 +109,7 @@ def negative_log_likelihood(y_true, probabilities, sample_weight=None):
 
 
 def brier_score(y_true, probabilities, sample_weight=None) -> float:
-    """Mean squared distance of the probabilities to the one-hot outcome.
+    """Mean squared distance of the probabilities from the one-hot outcome.
 
     Brier = mean_i sum_c (p_ic - [y_i = c])^2
     """
@@ -133,7 +133,7 @@ def calibration_error(
 
     Args:
         cdf_values: the predicted cdf at the target, F_i(y_i), in [0, 1].
-        levels: number of equal steps of p. Defaults to 20.
+        levels: number of equal steps in p. Defaults to 20.
         sample_weight: weights of the values, or `None`.
 
     >>> calibration_error(np.linspace(0, 1, 1001)) < 1e-5
@@ -149,7 +149,7 @@ def calibration_error(
 
 
 def interval_coverage(cdf_values, coverage: float = 0.9) -> float:
-    """Share of targets inside the central interval of that coverage."""
+    """Fraction of targets inside the central interval of this coverage."""
     check_coverage(coverage)
     tail = (1 - coverage) / 2
     values = _checked_cdf(cdf_values)
@@ -200,13 +200,13 @@ def _outcomes(y_true, probabilities):
         p = np.concatenate([1 - p, p], axis=-1)
     if p.shape[:-1] != y_true.shape:
         raise ValueError(
-            "`y_true` must have the shape of `probabilities` without the "
-            f"classes. Received: {y_true.shape} and {p.shape}"
+            "`y_true` must have the shape of `probabilities` without the last "
+            f"axis. Received: {y_true.shape} and {p.shape}"
         )
     if not (np.isfinite(y_true).all() and np.isfinite(p).all()):
         raise ValueError(
             "`y_true` and `probabilities` must be finite. Received: "
             f"{(~np.isfinite(y_true)).sum()} and {(~np.isfinite(p)).sum()} "
-            "values that are not"
+            "values that are not finite"
         )
     return y_true.ravel().astype(int), p.reshape(-1, p.shape[-1])

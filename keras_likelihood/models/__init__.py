@@ -1,4 +1,4 @@
-"""Models that train their likelihoods, and models made from them."""
+"""Likelihood models, ensembles and calibrated models."""
 
 from keras_likelihood.backend.processes import joint_training
 from keras_likelihood.likelihoods.mixture import EnsembleDistribution

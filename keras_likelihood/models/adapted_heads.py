@@ -1,4 +1,4 @@
-"""Which head of a model belongs to which targets."""
+"""Matches the heads of a model with targets and losses."""
 
 from keras_likelihood.backend.private import producer
 from keras_likelihood.data_parameters.indexed import split_index
@@ -18,14 +18,14 @@ def adapt_heads(model, y, sample_weight=None):
     heads = {key: head for key, head in found.items() if head is not None}
     if not heads:
         raise ValueError(
-            "`adapt` is for a model that ends in a head, such as "
+            "`adapt` needs a model with a head, such as "
             "`kl.layers.ScaleHead`. Received: "
-            f"{type(model).__name__} {model.name!r} without one"
+            f"{type(model).__name__} {model.name!r} without a head"
         )
     targets = y if isinstance(y, dict) else {"": y}
     if set(targets) - set(heads):
         raise ValueError(
-            "`adapt` needs the targets of the outputs that are heads, "
+            "`adapt` needs the targets of the heads "
             f"{sorted(heads)}, in the structure of the outputs. "
             f"Received: {sorted(y) if isinstance(y, dict) else type(y)}"
         )
@@ -34,7 +34,7 @@ def adapt_heads(model, y, sample_weight=None):
 
 
 def refuse_other_head(model, key, loss, parameters):
-    """Raises if an output has other parameters than its loss expects."""
+    """Raises an error if a head does not fit the loss of its output."""
     head = _head_behind(model, key)
     if head is None:
         return
@@ -44,14 +44,14 @@ def refuse_other_head(model, key, loss, parameters):
         head.likelihood, loss.likelihood
     ):
         raise ValueError(
-            f"{loss.name} needs an output with the parameters {expected}, as "
-            f"from a head for {loss.likelihood.name()!r}. Received: a head "
+            f"{loss.name} needs an output with the parameters {expected}, such "
+            f"as a head for {loss.likelihood.name()!r}. Received: a head "
             f"for {head.likelihood.name()!r}, with {received}"
         )
 
 
 def _predicts_alike(one, other) -> bool:
-    """Whether the predictions of two likelihoods mean the same."""
+    """Whether the predictions of two likelihoods have the same meaning."""
     family = getattr(one, "family", None)
     if family is not None and family is getattr(other, "family", None):
         return one is other
@@ -59,7 +59,7 @@ def _predicts_alike(one, other) -> bool:
 
 
 def _head_behind(model, key) -> LikelihoodHead | None:
-    """The head that makes an output, or `None`."""
+    """The head of an output, or `None`."""
     if key == "":
         return only_head(model)
     if not getattr(model, "outputs", None):
@@ -69,7 +69,7 @@ def _head_behind(model, key) -> LikelihoodHead | None:
 
 
 def only_head(layer) -> LikelihoodHead | None:
-    """The one head inside of a layer or model, or `None`."""
+    """The head inside a layer or model, or `None` unless there is just one."""
     heads = list(_heads_within(layer))
     return heads[0] if len(heads) == 1 else None
 

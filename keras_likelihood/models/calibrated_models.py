@@ -1,4 +1,4 @@
-"""Models that recalibration makes, with their intervals and sets."""
+"""Recalibrated models, with prediction intervals and sets."""
 
 from typing import Any
 
@@ -15,7 +15,7 @@ from keras_likelihood.models import conformal
 
 
 class _AtBound(keras.Layer):
-    """What a calibration says for one coverage, whose bound is given."""
+    """Intervals or sets of one coverage, given the bound of the scores."""
 
     def __init__(self, bound, settings: dict, **kwargs):
         super().__init__(**kwargs)
@@ -36,7 +36,7 @@ class ConformalInterval(_AtBound):
 class ConformalSet(_AtBound):
     """Calibrated sets of one coverage; see `class_scores`.
 
-    Input: probabilities `(batch, ..., classes)`, or those of yes.
+    Input: probabilities `(batch, ..., classes)`, or of class 1.
     """
 
     def call(self, inputs):
@@ -49,8 +49,8 @@ class ConformalSet(_AtBound):
 class ConformalClassifier(keras.Model):
     """A Keras model with calibrated prediction sets.
 
-    `kl.recalibration.Conformal` makes it. Its outputs are probabilities. It is
-    saved and loaded like any Keras model.
+    `kl.recalibration.Conformal` creates it. Its outputs are probabilities. It
+    is saved and loaded like any Keras model.
 
     ```python
     model = keras.saving.load_model("conformal.keras")
@@ -63,15 +63,15 @@ class ConformalClassifier(keras.Model):
     ) -> np.ndarray:
         """Sets that contain the true class with the given probability.
 
-        They are booleans `(n, ..., classes)`, two for a yes/no question.
+        They are booleans `(n, ..., classes)`, with two classes for binary
+        targets.
 
         Args:
             x: inputs `(n, ...)`, as for `predict`.
             coverage: in (0, 1). Defaults to 0.9.
-            groups: label of every example, `(n,)`, if the model was
-                calibrated by groups of examples.
-            seed: the random seed of randomised sets. Defaults to a new one.
-            **kwargs: passed on to `predict`.
+            groups: group labels `(n,)`, if the model was calibrated by groups.
+            seed: random seed of randomised sets. Defaults to `None`: random.
+            **kwargs: passed to `predict`.
         """
         layer = scores_layer(self)
         probabilities = self.predict(x, **{"verbose": 0, **kwargs})
@@ -83,13 +83,13 @@ class ConformalClassifier(keras.Model):
         """A Keras model with the outputs `probabilities` and `set`.
 
         Sets are booleans `(n, ..., classes)`. The calibration is part of the
-        graph, so that `export` keeps it.
+        graph and is exported with it.
         """
         layer = scores_layer(self)
         if layer.settings["randomized"]:
             raise ValueError(
-                "`at_coverage` needs sets that are not randomised. "
-                "Received: a calibration with randomized=True"
+                "`at_coverage` needs a calibration with randomized=False. "
+                "Received: randomized=True"
             )
         shape = conformal.both_answers(self.output).shape
         bound = conformal.set_bound(
@@ -103,8 +103,8 @@ class ConformalClassifier(keras.Model):
 class RecalibratedRegressor(keras.Model):
     """A Keras model whose outputs are the parameters of a distribution.
 
-    The recalibrators of `kl.recalibration.regression` make it. It is saved and
-    loaded like any Keras model.
+    The recalibrators of `kl.recalibration.regression` create it. It is saved
+    and loaded like any Keras model.
 
     ```python
     model = keras.saving.load_model("calibrated.keras")
@@ -113,7 +113,7 @@ class RecalibratedRegressor(keras.Model):
     """
 
     def predict_distribution(self, x, **kwargs) -> Any:
-        """The distribution of the targets of `x`, given as for `predict`."""
+        """The predicted distribution for inputs `x`, as for `predict`."""
         output = self.predict(x, **{"verbose": 0, **kwargs})
         found = [v for v in self.layers if isinstance(v, LikelihoodPrediction)]
         likelihood = likelihoods.get(found[-1].likelihood)
@@ -122,14 +122,14 @@ class RecalibratedRegressor(keras.Model):
     def interval(self, x, coverage: float = 0.9, **kwargs):
         """Intervals that contain new targets with the given probability.
 
-        Their ends `(lower, upper)` are NumPy, of the prediction's shape.
+        The bounds `(lower, upper)` are NumPy arrays of the prediction's shape.
 
         Args:
             x: inputs `(n, ...)`, as for `predict`.
             coverage: in (0, 1). Defaults to 0.9.
-            **kwargs: passed on to `predict`. A `ConformalRegressor` that was
-                calibrated by groups also needs `groups`, the label of every
-                example, `(n,)`.
+            **kwargs: passed to `predict`. A `ConformalRegressor` that was
+                calibrated by groups also needs `groups`, the group labels
+                `(n,)`.
         """
         return self.predict_distribution(x, **kwargs).interval(coverage)
 
@@ -138,9 +138,9 @@ class RecalibratedRegressor(keras.Model):
 class ConformalRegressor(RecalibratedRegressor):
     """A Keras model with calibrated intervals.
 
-    `kl.recalibration.regression.Conformal` makes it. Its outputs are those of
-    the model that was calibrated: the prediction and the parameters of its
-    likelihood. It is saved and loaded like any Keras model.
+    `kl.recalibration.regression.Conformal` creates it. It has the outputs of
+    the calibrated model: the prediction and the parameters of its likelihood.
+    It is saved and loaded like any Keras model.
 
     ```python
     model = keras.saving.load_model("conformal.keras")
@@ -151,7 +151,7 @@ class ConformalRegressor(RecalibratedRegressor):
     def predict_distribution(
         self, x, *, groups=None, **kwargs
     ) -> conformal.ConformalDistribution:
-        """The distribution of the targets of `x`, with its `interval`."""
+        """The predicted distribution for `x`, with a calibrated `interval`."""
         layer = scores_layer(self)
         output = self.predict(x, **{"verbose": 0, **kwargs})
         found = conformal.predicted(output, layer.settings).as_numpy()
@@ -160,7 +160,7 @@ class ConformalRegressor(RecalibratedRegressor):
     def at_coverage(self, coverage: float = 0.9) -> keras.Model:
         """A Keras model with the outputs `prediction`, `lower` and `upper`.
 
-        The calibration is part of its graph, so that `export` keeps it:
+        The calibration is part of the graph and is exported with it:
         `model.at_coverage(0.9).export("served")`.
         """
         layer = scores_layer(self)

@@ -1,7 +1,7 @@
-"""The losses and metrics that a model is compiled with, by output.
+"""The losses and metrics of a compiled model, by output.
 
-Only where the loss is computed can a learned parameter be read on every
-backend. So the metrics of a likelihood model are counted there.
+On some backends learned parameters can only be read while the loss is computed.
+So the metrics of a likelihood model are updated there.
 """
 
 import contextlib
@@ -26,7 +26,7 @@ from keras_likelihood.metrics.distribution_metrics import (
 def with_instances(loss):
     """Replaces names and classes of likelihood losses by instances.
 
-    A name that Keras knows, such as `"poisson"`, is left to Keras.
+    Names of Keras losses, such as `"poisson"`, are not replaced.
     """
     return keras.tree.map_structure(_with_instance, loss)
 
@@ -40,7 +40,7 @@ def _with_instance(loss):
             return loss
         with contextlib.suppress(ValueError):
             return LikelihoodLoss(likelihoods.get(loss))
-    # Keras says what it knows.
+    # Keras raises an error that lists its losses.
     return loss
 
 
@@ -56,9 +56,9 @@ def entry(structure, key):
 class Compiled:
     """Losses and metrics of a model with at least one likelihood, by output.
 
-    The key of a single output is `""`. Those of several outputs are their
-    names or, for a list of outputs, their positions. Without any likelihood
-    loss there are no keys, and Keras itself computes the loss and the metrics.
+    The key of a single output is `""`. The keys of several outputs are their
+    names or, for a list of outputs, their positions. Without a likelihood loss
+    there are no keys, and Keras computes the loss and the metrics.
     """
 
     def __init__(
@@ -73,8 +73,8 @@ class Compiled:
             nested = isinstance(value, dict | list | tuple)
             if nested and any(map(_is_ours, keras.tree.flatten(value))):
                 raise ValueError(
-                    "Likelihood losses need a dict or a list of outputs with "
-                    f"one level. Received: {value!r} inside of `loss`"
+                    "`loss` must be a flat dict or list if it contains "
+                    f"likelihood losses. Received: {value!r} inside `loss`"
                 )
         self.by_key = {k: v for k, v in given.items() if _is_ours(v)}
         self.is_one = list(self.by_key) == [""]
@@ -110,7 +110,7 @@ class Compiled:
             metrics = dict(zip(sorted(keys, key=str), metrics, strict=False))
         if unknown := sorted(set(metrics or {}) - set(keys), key=str):
             raise ValueError(
-                f"Metrics are given by output, one of {keys}. "
+                f"The keys of `metrics` must be outputs, {keys}. "
                 f"Received: {unknown}"
             )
         return metrics or {}
@@ -130,7 +130,7 @@ class Compiled:
         self.metrics.append(CountedMetric(metric, key, is_weighted, name))
 
     def refuse_other_structure(self, outputs):
-        """Raises if a loss has no output, a tensor or its shape."""
+        """Raises an error if a loss has no output (tensors or shapes)."""
         if self.is_one and not isinstance(outputs, dict):
             return
         known: Any = outputs if isinstance(outputs, dict) else ()
@@ -146,7 +146,7 @@ class Compiled:
             )
 
     def count(self, key, value, batch, distribution=None):
-        """Counts the loss and the batch of one output in the metrics."""
+        """Updates the metrics of one output with its loss and batch."""
         if key in self.loss_means:
             rows = ops.shape(batch.prediction)[0]
             self.loss_means[key].update_state(
@@ -158,11 +158,11 @@ class Compiled:
 
 
 class CountedMetric(keras.metrics.Metric):
-    """A metric of one output under the name that Keras would give it.
+    """A metric of one output under the name that Keras would use.
 
     Metrics of this package get the distribution. Metrics of Keras get class
-    probabilities if the likelihood has classes (logits, if they are made with
-    `from_logits=True`), and else the prediction.
+    probabilities if the likelihood has classes (logits, if they have
+    `from_logits=True`), otherwise the prediction.
     """
 
     def __init__(self, metric, key, is_weighted: bool, name: str):
@@ -170,9 +170,9 @@ class CountedMetric(keras.metrics.Metric):
         self.metric, self.key, self.is_weighted = metric, key, is_weighted
 
     def count(self, batch, distribution=None):
-        """Counts the `Batch` of the output, with its distribution if any."""
+        """Updates with the `Batch` of the output and its distribution."""
         if not self.is_weighted:
-            # Masks still count.
+            # Masks still apply.
             batch = dataclasses.replace(batch, sample_weight=None)
         if isinstance(self.metric, DistributionMetric):
             self.metric.judge(distribution, batch)
@@ -185,16 +185,16 @@ class CountedMetric(keras.metrics.Metric):
         self.metric.update_state(y, y_pred, sample_weight=weights)
 
     def _classes_of(self, distribution):
-        # One column of probabilities is the answer to a yes/no question.
-        is_answer = _is_answer(distribution)
-        p = distribution.mean() if is_answer else None
+        # For binary targets Keras expects one column of probabilities.
+        is_binary = _is_binary(distribution)
+        p = distribution.mean() if is_binary else None
         p = distribution.class_probabilities() if p is None else p
         if not self.metric.get_config().get("from_logits"):
             return p
-        return as_logits(p, Bernoulli) if is_answer else ops.log(p)
+        return as_logits(p, Bernoulli) if is_binary else ops.log(p)
 
     def update_state(self, *args, **kwargs):
-        """Leaves the counting to `compute_loss` of the model."""
+        """Does nothing, because `compute_loss` of the model updates it."""
 
     def result(self):
         return self.metric.result()
@@ -208,7 +208,7 @@ def _is_ours(loss):
 
 
 def _as_loss(loss):
-    """A loss of Keras for an output beside those with a likelihood."""
+    """A Keras loss for an output without a likelihood."""
     loss = keras.losses.get(loss)
     return loss if isinstance(loss, keras.losses.Loss) else FunctionLoss(loss)
 
@@ -216,7 +216,7 @@ def _as_loss(loss):
 def _as_metric(given, likelihood):
     if str(given).lower() in ("accuracy", "acc"):
         binary = keras.metrics.binary_accuracy
-        function = binary if _is_answer(likelihood) else _accuracy
+        function = binary if _is_binary(likelihood) else _accuracy
         metric = keras.metrics.MeanMetricWrapper(function, name=str(given))
     else:
         metric = keras.metrics.get(given)
@@ -229,15 +229,15 @@ def _as_metric(given, likelihood):
     takes_bounds = getattr(likelihood, "takes_bounds", False)
     if takes_bounds and not isinstance(metric, DistributionMetric):
         raise ValueError(
-            f"Targets of {likelihood.__name__} may be bounds, which only the "
-            "metrics of `keras_likelihood.metrics` understand, such as "
+            f"Targets of {likelihood.__name__} may be bounds, which need a "
+            "metric of `keras_likelihood.metrics`, such as "
             f"NegativeLogLikelihood. Received: metric {given!r}"
         )
     return metric
 
 
 def _accuracy(y_true, y_pred):
-    """Accuracy of classes, by number or one-hot, or of one answer."""
+    """Accuracy of class numbers, one-hot labels or binary labels."""
     if y_pred.shape[-1] == 1:
         return keras.metrics.binary_accuracy(y_true, y_pred)
     if len(y_true.shape) < len(y_pred.shape) or y_true.shape[-1] == 1:
@@ -245,8 +245,8 @@ def _accuracy(y_true, y_pred):
     return keras.metrics.categorical_accuracy(y_true, y_pred)
 
 
-def _is_answer(likelihood):
-    """Whether outcomes are yes or no, for the members if it is an ensemble."""
+def _is_binary(likelihood):
+    """Whether outcomes are binary, of the members if it is an ensemble."""
     kind = likelihood if isinstance(likelihood, type) else type(likelihood)
     return issubclass(getattr(kind, "likelihood", kind), Bernoulli)
 

@@ -1,4 +1,4 @@
-"""Conformal sets and intervals, and the scores that calibrate them."""
+"""Conformal sets and intervals, and their conformity scores."""
 
 import dataclasses
 from typing import Any
@@ -15,7 +15,7 @@ from keras_likelihood.likelihoods.output import distribution_of
 SCORES = ("aps", "raps", "lac")
 
 _ROUNDED = 1e-5
-"""Largest relative rounding error of a probability on any backend."""
+"""Maximum relative rounding error of a probability on any backend."""
 
 
 def class_scores(
@@ -28,13 +28,14 @@ def class_scores(
 ) -> np.ndarray:
     """Scores of all classes. A larger score is a worse fit.
 
-        aps:  probability of the classes likelier than c, less 1
+        aps:  probability of the classes likelier than c, minus 1
         raps: aps + penalty * max(0, rank of c - free_classes)
         lac:  -log(probability of c)
 
-    The score `aps` adds probabilities from the least probable class up. So it
-    is exact even if the most probable class has probability 1. With `random`,
-    uniform numbers `(n, ..., 1)`, only a part of the probability of c counts.
+    The score `aps` sums probabilities from the least probable class up, so it
+    is accurate even if the most probable class has probability 1. With
+    `random`, uniform numbers `(n, ..., 1)`, only a random part of the
+    probability of c is included.
     """
     p = np.asarray(probabilities, dtype="float64")
     found, order, penalties = _falling(p, score, penalty, free_classes, random)
@@ -43,7 +44,7 @@ def class_scores(
 
 
 def _falling(p, score, penalty, free_classes, random=None):
-    """Scores, the most probable class first, their order and penalties.
+    """Scores by decreasing probability, the order of classes and penalties.
 
     `p` is a NumPy array or a tensor.
     """
@@ -64,18 +65,18 @@ def _falling(p, score, penalty, free_classes, random=None):
 
 
 def sets_within(p, bound, settings: dict, random=None):
-    """Which classes have a score of at most `bound`, `(n, ..., classes)`.
+    """Mask of the classes with scores up to `bound`, `(n, ..., classes)`.
 
-    `p` is a NumPy array or a tensor of this shape. Scores are lower by the
-    rounding error of the probabilities, so that equal inputs get equal sets.
+    `p` is a NumPy array or a tensor of this shape. Scores are reduced by the
+    rounding error of the probabilities, so equal inputs get equal sets.
     """
     xp, classes = np if isinstance(p, np.ndarray) else keras.ops, p.shape[-1]
     used = {n: settings[n] for n in ("score", "penalty", "free_classes")}
     found, order, penalties = _falling(p, **used, random=random)
     is_log = settings["score"] == "lac"
     found = found - _ROUNDED if is_log else (1 + _ROUNDED) * found
-    # In float64, as penalties are far larger than some differences, whose
-    # rounding the small number takes up.
+    # In float64, because penalties are far larger than some differences. The
+    # small number covers the rounding of these differences.
     limits = np.asarray(bound, "float64")[..., None] + 1e-15 - penalties
     limits = limits.astype(keras.backend.standardize_dtype(p.dtype))
     if settings["by_class"]:
@@ -89,7 +90,7 @@ def sets_within(p, bound, settings: dict, random=None):
 
 
 def both_answers(p):
-    """Probabilities of all classes, also if only those of yes are given."""
+    """Probabilities of all classes, even if `p` only contains class 1."""
     xp = np if isinstance(p, np.ndarray) else keras.ops
     p = p[:, None] if len(p.shape) == 1 else p
     return xp.concatenate([1 - p, p], axis=-1) if p.shape[-1] == 1 else p
@@ -98,9 +99,9 @@ def both_answers(p):
 def prediction_sets(
     probabilities, scores, settings: dict, coverage, groups=None, seed=None
 ) -> np.ndarray:
-    """Which classes belong to the sets of a coverage, `(n, ..., classes)`.
+    """Prediction sets of a coverage, booleans `(n, ..., classes)`.
 
-    The probabilities may be those of yes, `(n,)` or `(n, ..., 1)`.
+    The probabilities may be of class 1 only, `(n,)` or `(n, ..., 1)`.
     """
     p, random = both_answers(np.asarray(probabilities, dtype="float64")), None
     if settings["randomized"]:
@@ -115,26 +116,26 @@ def set_bound(scores, settings: dict, coverage, shape, groups=None):
         return scores.threshold(coverage, groups, shape[0])
     if groups is not None:
         raise ValueError(
-            "The groups of this calibration are the classes. "
-            "Leave out `groups`. Received: groups"
+            "`groups` must be None, because the groups of this calibration are "
+            f"the classes. Received: {type(groups).__name__}"
         )
     return scores.threshold(coverage, np.arange(shape[-1]), shape[-1])
 
 
 LEVEL = 0.998
 """Up to this coverage intervals end at quantiles. Beyond it they are widened
-in proportion, because a cdf in float32 no longer separates such targets.
+in proportion, because a float32 cdf cannot separate targets this far out.
 """
 
 _ROUNDING = 1e-3
-"""Relative reduction of the tail probabilities. It makes sure that the
-rounding of a quantile does not exclude a target of the same score.
+"""Relative reduction of the tail probabilities, so that the rounding of a
+quantile does not exclude a target of the same score.
 """
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class ConformalDistribution:
-    """A distribution whose intervals were calibrated on held-out examples."""
+    """A distribution with intervals calibrated on held-out examples."""
 
     distribution: Likelihood
     scores: CalibrationScores
@@ -144,8 +145,8 @@ class ConformalDistribution:
         """Interval that contains a new target with the given probability.
 
         The guarantee holds on average over calibration sets and examples (of
-        each group), and not for every single example. `(lower, upper)` are
-        NumPy arrays of the targets' shape.
+        each group), not for every single example. `(lower, upper)` are NumPy
+        arrays of the targets' shape.
         """
         shape = _targets_shape(self.distribution)
         bound = self.scores.threshold(coverage, self.groups, shape[0])
@@ -154,9 +155,9 @@ class ConformalDistribution:
 
 
 def interval_within(distribution: Likelihood, bound, xp: Any = np):
-    """Ends of the interval of all targets with a score of at most `bound`.
+    """Bounds of the interval of all targets with scores up to `bound`.
 
-    They are NumPy in float64 or, if `xp` is `keras.ops`, tensors.
+    They are float64 NumPy arrays, or tensors if `xp` is `keras.ops`.
     """
     as_values = to_float64 if xp is np else xp.convert_to_tensor
     lower, upper = map(as_values, _inner_interval(distribution, bound))
@@ -174,7 +175,7 @@ def _inner_interval(distribution, bound):
     """The central interval of coverage `bound`, at most 0.998."""
     tail = 0.5 * (1 - np.minimum(bound, LEVEL)) * (1 - _ROUNDING)
     if tail.size == 1:
-        # If the density is symmetric, one quantile is enough.
+        # `interval` computes only one quantile of a symmetric density.
         return distribution.interval(1 - 2 * tail.item())
     dtype = keras.backend.standardize_dtype(distribution.prediction.dtype)
     tail = tail.astype(dtype)
@@ -185,8 +186,8 @@ def interval_scores(distribution: Likelihood, y) -> np.ndarray:
     """The smallest coverage whose central interval contains each target.
 
     Beyond a coverage of 0.998 the score grows with the distance from the
-    interval of that coverage, in widths of this interval. So different
-    outliers have different scores.
+    interval of that coverage, in units of its width, so different outliers
+    have different scores.
     """
     y = checked_targets(y, distribution)
     dtype = keras.backend.standardize_dtype(distribution.prediction.dtype)
@@ -197,24 +198,22 @@ def interval_scores(distribution: Likelihood, y) -> np.ndarray:
     if distribution.is_discrete:
         less = to_float64(distribution.cdf_below(within))
     inner = np.clip(np.maximum(1 - 2 * at_most, 2 * less - 1), 0, LEVEL)
-    # The interval of counts that are nearly always equal may have width 0.
+    # The interval of nearly constant counts may have width 0.
     spread = np.where(upper > lower, upper - lower, 1.0)
     return np.where(outside > 0, LEVEL + outside / spread, inner)
 
 
 def predicted(output, settings: dict) -> Likelihood:
-    """The tempered distribution of the output of a calibrated model."""
+    """The tempered distribution for the output of a calibrated model."""
     found = distribution_of(likelihoods.get(settings["likelihood"]), output)
     return tempered(found, settings["trust"], settings["units"])
 
 
 def tempered(distribution: Likelihood, trust, units: dict) -> Likelihood:
-    """The distribution with parameters that vary less, for `trust` below 1.
+    """The distribution with parameters shrunk towards `units` by `trust`.
 
-        scale' = unit * (scale / unit)^trust
-        other' = unit + trust * (other - unit)
-
-    `units` are the values that do not change, by parameter.
+    scale' = unit * (scale / unit)^trust
+    other' = unit + trust * (other - unit)
     """
     if np.all(np.asarray(trust) == 1):
         return distribution
@@ -231,24 +230,24 @@ def tempered(distribution: Likelihood, trust, units: dict) -> Likelihood:
 
 
 def checked_targets(y, distribution: Likelihood) -> np.ndarray:
-    """Returns finite targets, as float64, one per interval."""
+    """Returns finite float64 targets, one per interval."""
     shape = _targets_shape(distribution)
     if distribution.event_rank and not isinstance(distribution, Quantiles):
         raise ValueError(
-            "Intervals are for targets that are numbers; for classes there "
-            "is `keras_likelihood.recalibration.Conformal`. Received: "
+            "Intervals need numeric targets. For classes, use "
+            "`keras_likelihood.recalibration.Conformal`. Received: "
             f"{type(distribution).__name__}"
         )
     y = as_numbers(y).astype("float64")
     given = y.shape
-    # An output of one unit may have an axis for it or not.
+    # The axis of a single unit may be omitted.
     if y.shape in {shape[:-1], (*shape, 1)} and y.size == np.prod(shape):
         y = y.reshape(shape)
     if y.shape != shape or not np.isfinite(y).all():
         raise ValueError(
             f"Targets must be finite and of shape {shape}. "
-            f"Received: shape {given}, {(~np.isfinite(y)).sum()} values not "
-            "finite"
+            f"Received: shape {given} with {(~np.isfinite(y)).sum()} values "
+            "that are not finite"
         )
     return y
 

@@ -1,4 +1,4 @@
-"""Several networks that are trained and used as one model."""
+"""Deep ensembles, trained and used as one model."""
 
 import warnings
 
@@ -20,9 +20,9 @@ from keras_likelihood.models.likelihood_model import LikelihoodModel
 
 @serializable
 class MemberOutputs(keras.Layer):
-    """Joins the outputs of the members to that of an `Ensemble`.
+    """Joins the outputs of the members to the output of an `Ensemble`.
 
-    The mean of logits is that of the probabilities, if the likelihood is given.
+    For softmax and Bernoulli the mean is over probabilities, not over logits.
     """
 
     def __init__(self, likelihood=None, **kwargs):
@@ -33,30 +33,30 @@ class MemberOutputs(keras.Layer):
     def call(self, outputs):
         members = [split_output(output) for output in outputs]
         predictions = [prediction for prediction, _ in members]
-        beside = list(zip(*(values for _, values in members), strict=True))
+        parameters = list(zip(*(values for _, values in members), strict=True))
         return (
-            self._pooled(predictions, beside),
-            *(ops.concatenate(v, axis=-1) for v in (predictions, *beside)),
+            self._pooled(predictions, parameters),
+            *(ops.concatenate(v, axis=-1) for v in (predictions, *parameters)),
         )
 
-    def _pooled(self, predictions, beside):
+    def _pooled(self, predictions, parameters):
         if not hasattr(self.likelihood, "pooled_prediction"):
             return sum(predictions) / len(predictions)
-        names = names_in_output(self.likelihood, (), len(beside))
+        names = names_in_output(self.likelihood, (), len(parameters))
         values = {
             name: ops.stack(value, axis=-2)
-            for name, value in zip(names, beside, strict=True)
+            for name, value in zip(names, parameters, strict=True)
         }
         logits = ops.stack(predictions, axis=-2)
         return self.likelihood(logits, **values).pooled_prediction(axis=-2)
 
     def compute_mask(self, inputs, previous_mask):
-        """The mask of the first member, for the prediction alone."""
+        """The mask of the first member, only for the prediction."""
         mask = previous_mask[0]
         if mask is not None:
             mask, _ = split_output(mask)
-        _, beside = split_output(inputs[0])
-        return (mask, None, *(None for _ in beside))
+        _, parameters = split_output(inputs[0])
+        return (mask, None, *(None for _ in parameters))
 
     def get_config(self):
         name = self.likelihood and self.likelihood.name()
@@ -65,14 +65,14 @@ class MemberOutputs(keras.Layer):
 
 @serializable
 class EnsembleLoss(LikelihoodLoss):
-    """Trains every member of an ensemble by its own loss.
+    """Trains every member of an ensemble with its own loss.
 
         value    = mean over members of loss_j
         gradient = sum over members of the gradient of loss_j
 
-    So each member is trained as if it were alone. The value is not the NLL of
-    the mixture, which is lower. The parameters of the loss are given by name,
-    for all members. By default they are those of `loss`.
+    So each member is trained independently. The value is not the NLL of the
+    mixture, which is lower. `parameters` are the parameters of the loss for all
+    members, by name. By default they are taken from `loss`.
     """
 
     def __init__(self, loss, members: int, **parameters):
@@ -81,8 +81,8 @@ class EnsembleLoss(LikelihoodLoss):
         if loss.data_parameters:
             raise ValueError(
                 "The members of an ensemble cannot share a DataParameter. "
-                "Train them one by one as `LikelihoodModel`s and join them by "
-                "`kl.Ensemble.from_members`. "
+                "Train them one by one as `LikelihoodModel`s and join them "
+                "with `kl.Ensemble.from_members`. "
                 f"Received: {sorted(loss.data_parameters)} as data parameters"
             )
         parameters = parameters or _given_parameters(loss, members)
@@ -102,7 +102,7 @@ class EnsembleLoss(LikelihoodLoss):
         losses_of, members = self.loss.outcome_losses, distribution.members
         mean = sum(losses_of(m, y_true, weights) for m in members)
         mean = mean / self.members
-        # This adds the gradient of the other members, and 0 to the value.
+        # The gradient is a sum, not a mean. This adds 0 to the value.
         return mean + (self.members - 1) * (mean - ops.stop_gradient(mean))
 
     def get_config(self):
@@ -114,16 +114,16 @@ class EnsembleLoss(LikelihoodLoss):
         }
 
 
-def _given_parameters(loss, members: int, alone: bool = False) -> dict:
-    """Parameters of the loss of one member, made for all members.
+def _given_parameters(loss, members: int, learn_omitted=False) -> dict:
+    """Parameters of the loss of one member, repeated for all members.
 
-    If the members predict no parameters (`alone`), the loss learns those that
-    were left out.
+    If the members do not predict parameters, the loss must learn the omitted
+    ones.
     """
     config = loss.get_config()
     given = {p.name: config[p.name] for p in loss.likelihood.parameters}
     for name, value in given.items():
-        if value is None and alone:
+        if value is None and learn_omitted:
             given[name] = "global"
         elif isinstance(value, list | tuple):
             given[name] = tuple(value) * members
@@ -132,10 +132,10 @@ def _given_parameters(loss, members: int, alone: bool = False) -> dict:
 
 @serializable
 class Ensemble(LikelihoodModel):
-    """Several networks with different starts, trained in one `fit`.
+    """Several networks with different initial weights, trained in one `fit`.
 
-    The members disagree where there are few data. So the ensemble shows what
-    it does not know (Lakshminarayanan et al. 2017).
+    The members disagree where there are few data, which shows the epistemic
+    uncertainty (Lakshminarayanan et al. 2017).
 
     ```python
     def build():
@@ -152,22 +152,22 @@ class Ensemble(LikelihoodModel):
     found.interval(0.9), found.aleatoric, found.epistemic
     ```
 
-    Each member trains exactly as it would alone on the same batches, and the
-    loss learns for each member. The loss that `fit` shows is the mean of the
-    members' losses. Metrics of this package use the mixture, and ordinary ones
+    Each member trains exactly as it would on its own with the same batches, and
+    the loss has separate parameters for each member. `fit` reports the mean of
+    the members' losses. Metrics of this package use the mixture, Keras metrics
     the mean prediction. `predict` returns
-    `(prediction, member, parameter, ...)`: the mean, then what the members
-    predict, one after the other on the last axis.
+    `(prediction, member, parameter, ...)`: the mean, then the outputs of the
+    members, concatenated along the last axis.
 
     Args:
         build: function without arguments that returns a new Keras model, whose
             output is a prediction or the output of a head. It must not set the
-            random seed: all members would be equal.
+            random seed, or all members are equal.
         members: number of models. Defaults to 5.
         inputs: `keras.Input`, or a structure of them. Only needed if the
-            models do not know the shape of their inputs, as with subclassed
+            models do not know the shape of their inputs, such as subclassed
             models.
-        name: the name of the model.
+        name: name of the model.
     """
 
     # Keras saves the graph of a model only if it has this signature.
@@ -178,11 +178,11 @@ class Ensemble(LikelihoodModel):
 
     @classmethod
     def from_members(cls, models, *, inputs=None, name=None) -> "Ensemble":
-        """Joins given models, trained or not.
+        """Joins existing models, trained or not.
 
         The models become part of the ensemble: training the ensemble trains
-        them. The parameters of a head are part of a model. What a *loss*
-        learned for a model is not, and the ensemble does not have it.
+        them. The parameters of heads are included. Parameters learned by the
+        *loss* of a model are not.
 
         Args:
             models: list of Keras models of the same kind.
@@ -198,7 +198,7 @@ class Ensemble(LikelihoodModel):
         return [v for v in self.layers if v.name.startswith(_NAME)]
 
     def adapt(self, y, *, sample_weight=None):
-        """Lets the heads of all members start in the units of the targets."""
+        """Adapts the heads of all members to the units of the targets."""
         y, sample_weight = collect_targets(y, sample_weight)
         for member in self.members:
             adapted_heads.adapt_heads(member, y, sample_weight)
@@ -207,11 +207,11 @@ class Ensemble(LikelihoodModel):
         """As `LikelihoodModel.compile`, with the loss of one member."""
         loss = with_instances(loss)
         if isinstance(loss, LikelihoodLoss):
-            # Behind the prediction and those of the members.
+            # The output is (prediction, member, parameter, ...).
             parameters = split_output(self.output)[1][1:]
             if not isinstance(loss, EnsembleLoss):
                 count = len(self.members)
-                given = _given_parameters(loss, count, alone=not parameters)
+                given = _given_parameters(loss, count, not parameters)
                 loss = EnsembleLoss(loss, count, **given)
             self.get_layer(_JOINT).likelihood = loss.loss.likelihood
             adapted_heads.refuse_other_head(
@@ -220,8 +220,8 @@ class Ensemble(LikelihoodModel):
         elif loss is not None:
             raise ValueError(
                 "An ensemble needs a loss of `keras_likelihood.losses`, such "
-                "as NormalLoss(scale=1.0) in place of 'mse' and "
-                "SoftmaxLoss(temperature=1.0) in place of the cross-entropy. "
+                "as NormalLoss(scale=1.0) instead of 'mse' and "
+                "SoftmaxLoss(temperature=1.0) instead of the cross-entropy. "
                 f"Received: loss={loss!r}"
             )
         super().compile(optimizer=optimizer, loss=loss, **kwargs)
@@ -232,7 +232,7 @@ _JOINT = "joint_output"
 
 
 def _is_loaded(args, kwargs):
-    """Whether Keras loads an ensemble, from its inputs and outputs."""
+    """Whether Keras loads an ensemble, with inputs and outputs."""
     is_graph = len(args) == 2 and not isinstance(args[1], (int, float))
     return is_graph or "outputs" in kwargs
 
@@ -242,7 +242,7 @@ def _graph_of(build, members: int = 5, *, inputs=None, name=None):
     if not callable(build) or isinstance(build, keras.Model):
         raise ValueError(
             "`build` must be a function without arguments that returns a new "
-            "Keras model; `Ensemble.from_members` takes models. "
+            "Keras model. For models, use `Ensemble.from_members`. "
             f"Received: {type(build).__name__}"
         )
     is_count = isinstance(members, int) and members >= 2
@@ -253,7 +253,7 @@ def _graph_of(build, members: int = 5, *, inputs=None, name=None):
     check_argument("build", kinds, fits, "a function that returns Keras models")
     if len(set(map(id, models))) < members:
         raise ValueError(
-            "`build` must make a new model with every call. "
+            "`build` must return a new model in every call. "
             "Received: the same model twice"
         )
     inputs = _inputs_like(models[0]) if inputs is None else inputs
@@ -264,10 +264,10 @@ def _graph_of(build, members: int = 5, *, inputs=None, name=None):
         if isinstance(outputs[-1], dict):
             raise ValueError(
                 "The members of an ensemble must have one output, a "
-                "prediction or that of a head. "
+                "prediction or the output of a head. "
                 f"Received: outputs {sorted(outputs[-1])}"
             )
-    _warn_of_twins(models)
+    _warn_if_equal(models)
     head = adapted_heads.only_head(models[0])
     joint = MemberOutputs(head and head.likelihood, name=_JOINT)
     return (inputs, joint(outputs)), {"name": name or "ensemble"}
@@ -276,7 +276,7 @@ def _graph_of(build, members: int = 5, *, inputs=None, name=None):
 def _inputs_like(model):
     if not getattr(model, "inputs", None):
         raise ValueError(
-            "The members do not know the shape of their inputs; give "
+            "The members do not know the shape of their inputs. Pass "
             "`inputs=keras.Input(shape)`. Received: "
             f"{type(model).__name__} without inputs"
         )
@@ -291,7 +291,7 @@ def _inputs_like(model):
     )
 
 
-def _warn_of_twins(models):
+def _warn_if_equal(models):
     first, second = (
         list(map(ops.convert_to_numpy, model.trainable_variables))
         for model in models[:2]
@@ -299,6 +299,6 @@ def _warn_of_twins(models):
     if first and all(map(np.array_equal, first, second)):
         warnings.warn(
             "The members start from the same weights, so they will stay "
-            "equal. Do not set a random seed inside of `build`.",
+            "equal. Do not set a random seed inside `build`.",
             stacklevel=4,
         )

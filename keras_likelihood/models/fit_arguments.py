@@ -1,4 +1,4 @@
-"""Checks and standardizes what `fit` is given, and builds what it needs."""
+"""Checks and standardizes the arguments of `fit`, and builds the model."""
 
 import contextlib
 
@@ -19,8 +19,8 @@ from keras_likelihood.models.compiled import entry
 def check_targets(losses: dict, outputs, y, sample_weight=None):
     """Raises an error for impossible targets before the first step.
 
-    Arrays are checked as a whole, in one pass over the labels. Errors in other
-    kinds of data, and in sequences that may be masked, show in the loss.
+    Only arrays are checked, in one pass over the labels. In other data, and in
+    sequences that may be masked, impossible targets make the loss NaN.
     """
     if y is None:
         return
@@ -42,7 +42,7 @@ def _check_labels(loss, shape, y, weight):
         weight = np.asarray(weight)
         if weight.shape[:1] != y.shape[:1]:
             return
-        # A row of several numbers is checked if any of them counts.
+        # A row is checked if any of its weights is not 0.
         counts = (weight.reshape(len(y), -1) != 0).any(axis=1)
     if loss.ignore_class is not None:
         counts &= (y.reshape(len(y), -1) != loss.ignore_class).any(axis=1)
@@ -55,52 +55,51 @@ def _check_labels(loss, shape, y, weight):
             row = np.flatnonzero(counts)[bad.nonzero()[0][0]]
             raise ValueError(
                 f"Targets of {likelihood.__name__} must be finite numbers, "
-                f"except those of weight 0. Received: {y[bad][0]} in row {row}"
+                f"except at weight 0. Received: {y[bad][0]} in row {row}"
             )
     if len(y):
         likelihood.check_targets(y, shape)
 
 
 def standardize_weights(x, y, sample_weight=None, class_weight=None) -> tuple:
-    """`(x, y, sample_weight, class_weight)` as Keras understands them.
+    """`(x, y, sample_weight, class_weight)` in the form that Keras expects.
 
-    Keras gives weights the structure of the targets and takes classes from
-    targets that are one array. Targets of `kl.indexed` are neither, so that
-    class weights become sample weights here, and sample weights by output take
-    the structure of the targets. Anything else is passed on.
+    Keras needs weights in the structure of the targets, and a single array of
+    targets for class weights. Targets of `kl.indexed` are dicts, so class
+    weights are converted to sample weights, and sample weights by output to the
+    structure of the targets. Other arguments do not change.
     """
     if class_weight is not None and carries_index(x, y):
         if sample_weight is not None:
             raise ValueError(
-                "Give `class_weight` or `sample_weight`, not both. "
-                "Received: both"
+                "Pass either `class_weight` or `sample_weight`. Received: both"
             )
         if y is None:
             raise ValueError(
-                "`class_weight` beside `kl.indexed` is for arrays. Give a "
-                "data set of `(x, y, sample_weight)` to `kl.indexed`. "
+                "`class_weight` with `kl.indexed` needs arrays. Pass a "
+                "dataset of `(x, y, sample_weight)` to `kl.indexed` instead. "
                 f"Received: class_weight with {type(x).__name__}"
             )
         sample_weight = _class_weights(y[TARGET], class_weight)
         class_weight = None
-    # Keras repeats an array over the structure if it has one axis only.
+    # Keras only repeats an array over the structure if it has one axis.
     by_output = isinstance(sample_weight, dict | list | tuple) or (
         len(getattr(sample_weight, "shape", ())) > 1
     )
     if by_output and carries_index(None, y):
-        # Those of the index are for the structure alone.
-        none = np.zeros(len(y[INDEX]), "float32")
-        sample_weight = {INDEX: none, TARGET: sample_weight}
+        # The weights of the index are unused.
+        unused = np.zeros(len(y[INDEX]), "float32")
+        sample_weight = {INDEX: unused, TARGET: sample_weight}
     return x, y, sample_weight, class_weight
 
 
 def _class_weights(y, class_weight):
-    """One weight `(n,)` for labels `(n,)`, `(n, 1)` or one-hot `(n, k)`."""
+    """Weights `(n,)` for labels `(n,)`, `(n, 1)` or one-hot `(n, k)`."""
     if isinstance(y, dict | list | tuple):
         raise ValueError(
-            "`class_weight` is for models with one output; give "
-            f"`sample_weight` by output. Received: {type(y).__name__} of "
-            "targets"
+            "`class_weight` needs a model with one output. Pass "
+            f"`sample_weight` by output instead. Received: {type(y).__name__} "
+            "of targets"
         )
     y = keras.ops.convert_to_numpy(y)
     if y.ndim > 1:
@@ -115,7 +114,8 @@ def build_model(model, x):
     """Builds a model that has not been called, from the inputs of `fit`.
 
     TensorFlow would build it inside the first step, after the callbacks have
-    looked for its weights. A generator is left alone, as it is read once.
+    looked for its weights. Generators are not read, because reading them would
+    consume their rows.
     """
     if model.built or x is None:
         return
@@ -128,7 +128,7 @@ def build_model(model, x):
 def build_optimizer(model):
     """Builds the optimizer of a built model, unless it is built already.
 
-    TensorFlow traces a step twice if the step makes variables. With a built
+    TensorFlow traces a step twice if the step creates variables. With a built
     optimizer it traces once, and the first `fit` starts in half the time.
     """
     optimizer = getattr(model, "optimizer", None)

@@ -1,4 +1,4 @@
-"""A Keras model whose loss is a likelihood."""
+"""A Keras model that is trained with likelihood losses."""
 
 import collections
 import functools
@@ -26,10 +26,10 @@ from keras_likelihood.models.likelihood_step import LikelihoodStep
 class LikelihoodModel(LikelihoodStep):
     """A `keras.Model` that trains the parameters of its likelihood.
 
-    It differs from a stock model in three ways. The loss gets the whole output
-    `(prediction, parameter, ...)` of a head. What the loss learns is trained,
-    logged by `fit` and saved with the model. Metrics of this package get the
-    distribution, and ordinary metrics the prediction alone.
+    It differs from a `keras.Model` in three ways. The loss gets the whole
+    output `(prediction, parameter, ...)` of a head. Parameters of the loss are
+    trained, logged by `fit` and saved with the model. Metrics of this package
+    get the distribution, and Keras metrics only the prediction.
 
     ```python
     inputs = keras.Input((13,))
@@ -41,13 +41,14 @@ class LikelihoodModel(LikelihoodStep):
     lower, upper = model.predict_distribution(x).interval(0.9)
     ```
 
-    For several outputs, give a dict of predictions or heads, and a dict of
+    For several outputs, pass a dict of predictions or heads, and a dict of
     losses with the same keys. Each loss then weights its task by its own
     scale.
 
-    The model keeps what a loss has learned. After `compile` with a new loss of
-    the same likelihood, and after `load_model(compile=False)`, training
-    continues from these values, until `model.loss_parameters.forget()`.
+    The model stores the learned parameters of its losses. After `compile` with
+    a new loss of the same likelihood, or after `load_model(compile=False)`,
+    training continues from these values. `model.loss_parameters.forget()`
+    resets them.
 
     Args:
         inputs: as in `keras.Model`.
@@ -56,21 +57,20 @@ class LikelihoodModel(LikelihoodStep):
 
     def __init__(self, *args, **kwargs):
         if len(args) + ("inputs" in kwargs) + ("outputs" in kwargs) >= 2:
-            # It is made from inputs and outputs.
             kind: Any = type(self)
             become(self, _functional_class(kind))
         super().__init__(*args, **kwargs)
 
     @classmethod
     def from_model(cls, model: keras.Model) -> "LikelihoodModel":
-        """Wraps the graph of a functional or sequential model.
+        """Creates a likelihood model from a functional or sequential model.
 
-        Both models share the layers: training one trains the other.
+        Both models share their layers: training one trains the other.
         """
         if not getattr(model, "inputs", None):
             raise ValueError(
-                "`from_model` needs a functional model or a built Sequential; "
-                "a subclassed model can subclass `LikelihoodModel` itself. "
+                "`from_model` needs a functional model or a built Sequential. "
+                "A subclassed model should subclass `LikelihoodModel`. "
                 f"Received: {type(model).__name__} without inputs"
             )
         if isinstance(model, keras.Sequential):
@@ -80,14 +80,14 @@ class LikelihoodModel(LikelihoodStep):
         return cls(model.input, model.output, name=model.name)
 
     def adapt(self, y, *, sample_weight=None):
-        """Lets the heads start in the units of the targets, before `fit`.
+        """Adapts the heads to the units of the targets, before `fit`.
 
         See `LikelihoodHead.adapt`.
 
         Args:
-            y: targets, or a data set of batches `(x, y)` or
+            y: targets, or a dataset of batches `(x, y)` or
                 `(x, y, sample_weight)`; for a dict of outputs, a dict of
-                targets. Leave out the outputs that are classes.
+                targets without the outputs that are classes.
             sample_weight: weights `>= 0`, or `None`.
         """
         adapt_heads(self, y, sample_weight)
@@ -102,7 +102,7 @@ class LikelihoodModel(LikelihoodStep):
         weighted_metrics=None,
         **kwargs,
     ):
-        """Like `keras.Model.compile`. The model trains what losses learn.
+        """As `keras.Model.compile`; the model trains the losses' parameters.
 
         Args:
             optimizer: as in Keras.
@@ -110,13 +110,13 @@ class LikelihoodModel(LikelihoodStep):
                 such as `"student_t"`, or a loss of Keras. For several outputs,
                 a dict or list of them.
             loss_weights: a number, or one per output.
-            metrics, weighted_metrics: metrics of this package judge the
+            metrics, weighted_metrics: metrics of this package get the
                 distribution. Metrics of Keras get class probabilities if the
-                likelihood has classes, else the prediction.
+                likelihood has classes, otherwise the prediction.
             **kwargs: as in Keras.
         """
         loss = with_instances(loss)
-        self._refuse_loss_of_lone_prediction(loss)
+        self._refuse_loss_without_parameters(loss)
         given = {
             "loss": loss,
             "loss_weights": loss_weights,
@@ -144,7 +144,7 @@ class LikelihoodModel(LikelihoodStep):
         return {**super().get_compile_config(), **given}
 
     def compile_from_config(self, config):
-        """Compiles as saved, which Keras leaves to this class."""
+        """As `keras.Model.compile_from_config`."""
         self.compile(**keras.saving.deserialize_keras_object(config))
         fit_arguments.build_optimizer(self)
 
@@ -168,7 +168,7 @@ class LikelihoodModel(LikelihoodStep):
         return outputs
 
     def _adopt(self, outputs):
-        """Makes and keeps what the losses learn for these outputs."""
+        """Builds the parameters of the losses for these outputs."""
         learned = {}
         self._compiled.refuse_other_structure(outputs)
         for key, loss in self._compiled.by_key.items():
@@ -184,7 +184,7 @@ class LikelihoodModel(LikelihoodStep):
             parameter.set_model(self)
         self.loss_parameters.replace(learned, self.data_parameters)
 
-    def _refuse_loss_of_lone_prediction(self, loss):
+    def _refuse_loss_without_parameters(self, loss):
         if isinstance(loss, LikelihoodLoss) or not (
             isinstance(loss, str) or callable(loss)
         ):
@@ -201,11 +201,11 @@ class LikelihoodModel(LikelihoodStep):
         fit_arguments.check_targets(losses, outputs, y, sample_weight)
 
     def fit(self, *args, **kwargs):
-        """Like `keras.Model.fit`. It trains the data parameters too.
+        """As `keras.Model.fit`; it also trains the data parameters.
 
         Targets that are impossible under the likelihood raise an error before
-        the training. If an error stops the training, the model keeps the
-        values of the last good step.
+        training starts. If an error stops the training, the model keeps the
+        values of the last successful step.
         """
         processes.refuse_workers(self)
         bound = inspect.signature(super().fit).bind(*args, **kwargs)
@@ -231,10 +231,10 @@ class LikelihoodModel(LikelihoodStep):
     def train_on_batch(
         self, x, y=None, sample_weight=None, class_weight=None, **kwargs
     ):
-        """Like `keras.Model.train_on_batch`, with the same checks as `fit`."""
+        """As `keras.Model.train_on_batch`, with the same checks as `fit`."""
         if processes.joint_count() > 1:
             raise ValueError(
-                "Within `joint_training` the processes train by `fit`. "
+                "Processes within `joint_training` must train with `fit`. "
                 "Received: `train_on_batch`"
             )
         given = (x, y, sample_weight, class_weight)
@@ -261,10 +261,10 @@ class LikelihoodModel(LikelihoodStep):
             return super().evaluate(*args, **kwargs)
 
     def predict(self, *args, **kwargs):
-        """As `keras.Model.predict`; `(prediction, parameter, ...)` has names.
+        """As `keras.Model.predict`.
 
-        Such a tuple unpacks like any other. Converted to one array, as NumPy
-        and scikit-learn do, it is the prediction.
+        `(prediction, parameter, ...)` is a named tuple. NumPy and scikit-learn
+        convert it to an array of the prediction.
         """
         with keeping_values(self):
             output = super().predict(*args, **kwargs)
@@ -278,10 +278,10 @@ class LikelihoodModel(LikelihoodStep):
         return [_named(losses.get(i), v) for i, v in enumerate(output)]
 
     def predict_distribution(self, x, **kwargs):
-        """The fitted likelihood of the targets of `x`.
+        """The predicted distribution for inputs `x`.
 
         It is a `Likelihood` of NumPy arrays, whose methods return NumPy
-        arrays, or a dict of them for several outputs.
+        arrays, or a dict of likelihoods for several outputs.
 
         ```python
         distribution = model.predict_distribution(x)
@@ -291,7 +291,7 @@ class LikelihoodModel(LikelihoodStep):
 
         Args:
             x: inputs, as for `predict`.
-            **kwargs: passed on to `predict`.
+            **kwargs: passed to `predict`.
         """
         losses = self._compiled.by_key
         if not losses:
@@ -308,7 +308,7 @@ class LikelihoodModel(LikelihoodStep):
         }
 
     def __reduce__(self):
-        """Pickles as this class, as the functional class is in no module."""
+        """Pickles this class, because no module has the functional class."""
         unpickle, arguments = super().__reduce__()
         return getattr(LikelihoodModel, unpickle.__name__), arguments
 
@@ -321,15 +321,14 @@ def _refuse_jit_with_file(losses):
     )
     if has_file and keras.backend.backend() == "tensorflow":
         raise ValueError(
-            "A data parameter with a `FileTable` needs a step that is not "
-            "compiled by XLA on TensorFlow; leave `jit_compile` at 'auto'. "
-            "Received: jit_compile=True"
+            "`jit_compile` must be False or 'auto' on TensorFlow if a data "
+            "parameter has a `FileTable`. Received: jit_compile=True"
         )
 
 
 @functools.cache
 def _functional_class(cls: Any) -> Any:
-    """`cls` as a class of functional models, with the same saved name."""
+    """`cls` as a class of functional models, saved under the same name."""
     functional = functional_model_class()
     if issubclass(cls, functional):
         return cls
@@ -337,13 +336,13 @@ def _functional_class(cls: Any) -> Any:
     package, _, name = keras.saving.get_registered_name(cls).rpartition(">")
     if package:
         keras.saving.register_keras_serializable(package, name)(made)
-        # A file in the old .h5 format names the class alone.
+        # Files in the old .h5 format contain the class name only.
         keras.saving.get_custom_objects().setdefault(name, made)
     return made
 
 
 def _named(loss, output):
-    """`(prediction, parameter, ...)` as a tuple whose entries have names."""
+    """`(prediction, parameter, ...)` as a named tuple."""
     _, parameters = split_output(output)
     if loss is None or not parameters:
         return output
@@ -359,6 +358,6 @@ def _named_tuple(*fields):
     made.__array__ = lambda self, dtype=None, copy=None: np.array(
         self[0], dtype=dtype, copy=copy
     )
-    # Pickles as a plain tuple.
+    # The class cannot be imported, so it is pickled as a plain tuple.
     made.__reduce__ = lambda self: (tuple, (tuple(self),))
     return made

@@ -1,4 +1,4 @@
-"""What a model of a likelihood holds, and computes for one batch."""
+"""Variables and training step of a likelihood model."""
 
 import contextlib
 import inspect
@@ -11,7 +11,11 @@ from keras import ops
 from keras_likelihood.backend.gradients import value_gradient_and_others
 from keras_likelihood.backend.kept_values import forget_gradients
 from keras_likelihood.backend.private import UNTRACKED
-from keras_likelihood.backend.processes import alone, replicas_that_add, summed
+from keras_likelihood.backend.processes import (
+    replicas_that_add,
+    single_process,
+    summed,
+)
 from keras_likelihood.backend.whole_files import replacing
 from keras_likelihood.data_parameters.indexed import split_index
 from keras_likelihood.losses.batch import Batch
@@ -21,10 +25,10 @@ from keras_likelihood.models.loss_parameters import LossParameters
 
 
 def _whole_file(filepath, overwrite=True, max_shard_size=None, **_):
-    """A context of where to save, for `filepath` to be replaced in one move.
+    """A context with the path to write, to replace `filepath` atomically.
 
-    Folders, remote paths, shards and files that must not be replaced are left
-    to Keras.
+    Keras itself writes folders, remote paths, shards and files that must not be
+    replaced.
     """
     path = str(filepath)
     one_file = path.endswith((".keras", ".weights.h5")) and "://" not in path
@@ -35,15 +39,15 @@ def _whole_file(filepath, overwrite=True, max_shard_size=None, **_):
 
 
 class LikelihoodStep(keras.Model):
-    """The loss of a batch, the step of its data parameters, and its metrics.
+    """A model that computes its loss and metrics and trains data parameters.
 
-    It also holds the variables of its losses, which are trained and saved.
+    It also contains the variables of its losses, which are trained and saved.
     Keras does not track them, because a model that contains this model must
     not find them.
     """
 
     loss_parameters: LossParameters
-    """What the losses learn, and what earlier losses have learned."""
+    """Learned parameters of the current and of earlier losses."""
 
     def __new__(cls, *args, **kwargs):
         model = super().__new__(cls)
@@ -66,7 +70,7 @@ class LikelihoodStep(keras.Model):
         return super().metrics + [*own.loss_means.values(), *own.metrics]
 
     def get_metrics_result(self):
-        """As `keras.Model.get_metrics_result`, over all joint processes."""
+        """As `keras.Model.get_metrics_result`, summed over joint processes."""
         with summed([v for m in self.metrics for v in m.variables]):
             return super().get_metrics_result()
 
@@ -94,12 +98,12 @@ class LikelihoodStep(keras.Model):
         ]
 
     def get_weights(self):
-        """Values of the layers' weights, then of what the losses learn."""
+        """Values of the layers' weights, then of the losses' parameters."""
         held = self.loss_parameters.variables
         return super().get_weights() + [v.numpy() for v in held]
 
     def set_weights(self, weights):
-        """Takes what `get_weights` returns, or the layers' weights alone."""
+        """Sets the result of `get_weights`, or only the layers' weights."""
         held = self.loss_parameters.variables
         count = len(self.weights)
         if held and len(weights) == count + len(held):
@@ -111,39 +115,40 @@ class LikelihoodStep(keras.Model):
     def zero_grad(self, *args, **kwargs):
         """Clears the gradients of all variables, for PyTorch.
 
-        Keras' own method does not find the variables of the losses, and only
-        one of several variables with the same path.
+        Keras' method misses the variables of the losses, and all but one of
+        several variables with the same path.
         """
         super().zero_grad(*args, **kwargs)
         forget_gradients(self.trainable_variables)
 
     def named_parameters(self, *args, **kwargs):
-        """Those of PyTorch's modules, and what the losses learn."""
+        """Parameters of PyTorch's modules and of the losses."""
         yield from super().named_parameters(*args, **kwargs)
         for variable in self._loss_variables(True):
             yield variable.path, variable.value
 
     def save(self, filepath, *args, **kwargs):
-        """Like `keras.Model.save`; writes a whole file or none.
+        """As `keras.Model.save`, but replaces the file atomically.
 
-        An `.h5` file cannot hold what the loss has learned.
+        An `.h5` file cannot contain the learned parameters of a loss.
         """
         legacy = str(filepath).endswith((".h5", ".hdf5"))
         if legacy and self.loss_parameters.variables:
             raise ValueError(
-                "An .h5 file cannot hold what the loss has learned; save as "
-                f"'.keras'. Received: {os.fspath(filepath)!r}"
+                "`filepath` must end in '.keras', because an .h5 file cannot "
+                "contain the learned parameters of the loss. "
+                f"Received: {os.fspath(filepath)!r}"
             )
-        with alone(), _whole_file(filepath, **kwargs) as target:
+        with single_process(), _whole_file(filepath, **kwargs) as target:
             return super().save(target, *args, **kwargs)
 
     def save_weights(self, filepath, *args, **kwargs):
-        """Like `keras.Model.save_weights`; writes a whole file or none."""
-        with alone(), _whole_file(filepath, **kwargs) as target:
+        """As `keras.Model.save_weights`, but replaces the file atomically."""
+        with single_process(), _whole_file(filepath, **kwargs) as target:
             return super().save_weights(target, *args, **kwargs)
 
     def summary(self, *args, **kwargs):
-        """As `keras.Model.summary`, with what the losses learn."""
+        """As `keras.Model.summary`, with the losses' parameters."""
         bound = inspect.signature(super().summary).bind(*args, **kwargs)
         super().summary(*args, **kwargs)
         show = bound.arguments.get("print_fn") or print
@@ -160,18 +165,17 @@ class LikelihoodStep(keras.Model):
         }
 
     def loss_weight(self, key="") -> float | None:
-        """The weight of the loss of the output `key`, `None` for 1."""
+        """Loss weight of the output `key`, or `None` for 1."""
         return entry(self._compiled.loss_weights, key)
 
     def compute_loss(
         self, x=None, y=None, y_pred=None, sample_weight=None, training=True
     ):
-        """The negative log-likelihood and the losses that layers add.
+        """The negative log-likelihood plus the losses added by layers.
 
-        Each output becomes a distribution once, which the loss, the metrics
-        and the data parameters use. The metrics are counted and the data
-        parameters are trained here: a training step of your own must call
-        this method.
+        The loss, the metrics and the data parameters share the distribution of
+        each output. This method updates the metrics and trains the data
+        parameters, so your own training step must call it.
         """
         if not self._compiled.by_key:
             return super().compute_loss(
@@ -183,16 +187,16 @@ class LikelihoodStep(keras.Model):
         ):
             self._compiled.count(key, value, batch, distribution)
             total = total + self._weighted(key, value)
-        # Each replica has a share of the losses that layers add.
+        # The losses of all replicas are summed.
         count = replicas_that_add()
         for added in self.losses:
             total = total + ops.cast(ops.sum(added), total.dtype) / count
         return total
 
     def data_loss(self, y, y_pred, sample_weight=None):
-        """The loss of the outputs alone.
+        """The loss of the outputs, without the losses added by layers.
 
-        Nothing is counted or trained, and losses that layers add are left out.
+        It does not update metrics or train data parameters.
         """
         if not self._compiled.by_key:
             loss = super().compute_loss(None, y, y_pred, sample_weight)
@@ -205,7 +209,7 @@ class LikelihoodStep(keras.Model):
         return value if weight is None else value * weight
 
     def _each_output(self, y, y_pred, sample_weight, training):
-        """Key, `Batch`, loss and distribution of each output in turn."""
+        """Yields the key, `Batch`, loss and distribution of each output."""
         y, sample_weight, index = split_index(y, sample_weight)
         self._compiled.refuse_other_structure(y_pred)
         for key, loss in self._compiled.losses.items():
@@ -222,7 +226,7 @@ class LikelihoodStep(keras.Model):
             yield key, batch, *found
 
     def compute_metrics(self, x, y, y_pred, sample_weight=None):
-        """The results of the metrics, which `compute_loss` has counted."""
+        """The results of the metrics, which `compute_loss` has updated."""
         if not self._compiled.by_key:
             return super().compute_metrics(x, y, y_pred, sample_weight)
         return self.get_metrics_result()
@@ -231,7 +235,8 @@ class LikelihoodStep(keras.Model):
 def _loss_and_distribution(loss, batch: Batch, index, training, weight):
     """Computes the loss of one output and trains its data parameters.
 
-    The loss is that before the rows move and without its weight in the total.
+    The loss is computed before the rows move and is not multiplied by its
+    weight.
     """
     data = loss.data_parameters
     if training:
@@ -244,7 +249,7 @@ def _loss_and_distribution(loss, batch: Batch, index, training, weight):
     moving = [n for n, p in data.items() if not p.follows] if training else []
 
     def objective(*displacements):
-        """The loss, and the distribution as its prediction and parameters."""
+        """The loss, and the prediction and parameters of the distribution."""
         values = {name: r.displacement for name, r in rows.items()}
         values |= dict(zip(moving, displacements, strict=True))
         distribution = loss.distribution(

@@ -1,4 +1,4 @@
-"""Where a model keeps what its losses learn."""
+"""Stores the learned parameters of the losses of a model."""
 
 import types
 import warnings
@@ -13,11 +13,11 @@ from keras_likelihood.data_parameters.refusals import Counts
 
 @serializable
 class LossParameters(keras.Layer):
-    """Holds the learned parameters of the losses a model is compiled with.
+    """Contains the learned parameters of the losses of a compiled model.
 
-    It also keeps the values of earlier losses and of a file, as a model may be
-    loaded before it is compiled. A new loss of the same likelihood takes these
-    values if its parameters have the default initial value.
+    It also stores the values of earlier losses and of a file, because a model
+    may be loaded before it is compiled. A new loss of the same likelihood takes
+    these values if its parameters have the default initial value.
     """
 
     def __init__(self, **kwargs):
@@ -29,9 +29,9 @@ class LossParameters(keras.Layer):
         self.built = True
 
     def replace(self, parameters: dict, data_parameters: dict):
-        """Holds these parameters, by name, instead of those before.
+        """Replaces the parameters, given as dicts by name.
 
-        The optimizer trains the first. Data parameters train themselves.
+        The optimizer trains `parameters`. Data parameters train themselves.
         """
         self._current.remembered |= {
             _key(name, parameter): np.asarray(parameter.latest)
@@ -61,13 +61,13 @@ class LossParameters(keras.Layer):
             parameter.latest = value
             return
         warnings.warn(
-            f"The {name} starts anew: it had the shape {np.shape(value)} and "
-            f"now has {np.shape(parameter.latest)}.",
+            f"The {name} starts from its initial value, because its shape "
+            f"changed from {np.shape(value)} to {np.shape(parameter.latest)}.",
             stacklevel=5,
         )
 
     def forget(self):
-        """Removes the kept values, so that the next loss starts again."""
+        """Removes the stored values, so the next loss starts afresh."""
         self.replace({}, {})
         self._current.remembered = {}
 
@@ -85,7 +85,7 @@ class LossParameters(keras.Layer):
         return dict(self._current.parameters)
 
     def describe(self) -> list[str]:
-        """One line about each parameter."""
+        """One line per parameter, for `summary`."""
         lines = []
         for name, parameter in self._current.parameters.items():
             value = np.asarray(parameter.latest)
@@ -123,7 +123,7 @@ class LossParameters(keras.Layer):
                 continue
             if tuple(store[key].shape) != tuple(variable.shape):
                 raise ValueError(
-                    f"The saved {name} has another shape. Expected: "
+                    f"The saved {name} must have the shape "
                     f"{tuple(variable.shape)}. "
                     f"Received: {tuple(store[key].shape)}"
                 )
@@ -144,7 +144,7 @@ class LossParameters(keras.Layer):
 
 
 _NUMBERED = "numbered"
-"""Key of the variables of a file of version 0.1, which have no names."""
+"""Key of the variables in a file of version 0.1, which have no names."""
 
 
 def _key(name, parameter):
@@ -155,17 +155,17 @@ def _assign_all(variables, values, name):
     shapes = [tuple(getattr(v, "saved_shape", v.shape)) for v in variables]
     received = [np.shape(v) for v in values]
     fits = [a == b for a, b in zip(shapes, received, strict=False)]
-    # Version 0.2 kept the rows of a table on disk apart.
+    # Version 0.2 stored the rows of a table on disk in a separate file.
     needed = slice(1 if received and received[0] == () else 0, None)
     if len(shapes) != len(received) or not all(
         fit or isinstance(variable, Counts)
         for fit, variable in zip(fits[needed], variables[needed], strict=True)
     ):
         raise ValueError(
-            f"The saved {name} is of another model, or of another number of "
-            "examples. If there are new examples, load it with the old number "
-            "first, and then call `append`. Expected: variables of shapes "
-            f"{shapes}. Received: {received}"
+            f"The saved {name} belongs to another model or to another number "
+            "of examples. If there are new examples, load it with the old "
+            "number first and then call `append`. Expected: variables of "
+            f"shapes {shapes}. Received: {received}"
         )
     for fit, variable, value in zip(fits, variables, values, strict=True):
         if fit:

@@ -1,4 +1,4 @@
-"""Callbacks that a model adds to those of the user at the start of `fit`."""
+"""Callbacks that a model adds at the start of `fit`."""
 
 from typing import Any
 
@@ -12,10 +12,10 @@ from keras_likelihood.regularizers.report import adaptive_weights
 
 
 def add_own_callbacks(model, given: dict):
-    """Adds those that the model needs to the arguments of `fit`.
+    """Adds the callbacks of the model to the arguments of `fit`.
 
-    A `CallbackList` is changed in place. If `LearnScales` holds a share of the
-    rows back, the other rows remain.
+    A `CallbackList` is changed in place. If `LearnScales` holds out a fraction
+    of the rows, these rows are removed.
     """
     expect_learned_scales(model)
     callbacks: Any = given.get("callbacks")
@@ -26,12 +26,12 @@ def add_own_callbacks(model, given: dict):
     own += [LearnedValues(), FiniteLoss()]
     learners = [c for c in listed if isinstance(c, LearnScales)]
     if not learners and (not model.built or adaptive_weights(model)):
-        # The model keeps it, with what it has compiled, for the next `fit`.
+        # Kept for the next `fit`, which can reuse its compiled functions.
         learners = [model.__dict__.setdefault("_learn_scales", LearnScales())]
         own += learners
     for learner in learners:
         _give_rows(learner, given)
-    # Later callbacks see the values that an earlier one adds to the logs.
+    # Callbacks only see log values that earlier callbacks added.
     given["callbacks"] = callbacks if is_list else [*own, *listed]
     for callback in own if is_list else ():
         callback.set_model(model)
@@ -45,8 +45,8 @@ def _give_rows(learner, given):
     if share is not None:
         if not is_arrays(rows[0]):
             raise ValueError(
-                "`LearnScales(held_out=share)` takes rows off arrays. For a "
-                "data set give held-out rows. "
+                "`LearnScales(held_out=...)` with a fraction needs arrays. For "
+                "a dataset, pass held-out rows. "
                 f"Received: held_out={share} and {type(rows[0]).__name__}"
             )
         rows, held_out = split_rows(rows, share)
@@ -57,10 +57,10 @@ def _give_rows(learner, given):
 
 
 def expect_learned_scales(model):
-    """Makes the scales, and says that `fit` of this model learns them.
+    """Builds the scales, and registers that `fit` of this model learns them.
 
-    A learned noise gets its prior here, so that the loss of a loaded model is
-    the loss of the saved one.
+    A learned noise gets its prior here, so a loaded model has the same loss as
+    the saved one.
     """
     evidence = []
     for weight in adaptive_weights(model) if model.built else []:
@@ -74,7 +74,7 @@ def expect_learned_scales(model):
 class LearnedValues(keras.callbacks.Callback):
     """Adds the learned parameters of the losses to the logs of every epoch.
 
-    A parameter with several values is shown by their mean.
+    For a parameter with several values, the mean is logged.
     """
 
     def on_epoch_end(self, epoch, logs=None):
@@ -85,11 +85,10 @@ class LearnedValues(keras.callbacks.Callback):
 
 
 class FiniteLoss(keras.callbacks.Callback):
-    """Raises an error if the loss is NaN, as compiled code cannot.
+    """Raises an error if the loss is NaN, which compiled code cannot do.
 
-    The loss is looked at before batches 1, 8, 64, ... of a training, counted
-    from 0, and after every epoch. Looking at it more often would make Keras
-    wait for the device each time.
+    The loss is checked before batches 1, 8, 64, ... of a training, counted from
+    0, and after every epoch. Each check makes Keras wait for the device.
     """
 
     def on_train_begin(self, logs=None):
@@ -109,8 +108,8 @@ class FiniteLoss(keras.callbacks.Callback):
     def _check(self, values):
         if any(np.isnan(value).any() for value in values):
             raise ValueError(
-                "The loss is NaN. Look for NaN among inputs and targets, for "
-                "labels outside of their range, and for predictions outside "
-                "of theirs: a mean that must be positive needs a head or an "
+                "The loss is NaN. Check the inputs and targets for NaN, the "
+                "labels for values out of range, and the range of the "
+                "predictions: a mean that must be positive needs a head or an "
                 "activation such as 'softplus'. Received: loss=nan"
             )

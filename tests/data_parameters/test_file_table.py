@@ -147,9 +147,11 @@ class TestRefusals:
         path = tmp_path / "scale.npy"
         fit(make(path)[0])
         other, scale = make(path, initial=2.0)
-        with pytest.raises(ValueError, match="another table.*'initial': 2.0"):
+        with pytest.raises(
+            ValueError, match="does not match this table.*'initial': 2.0"
+        ):
             fit(other)
-        with pytest.raises(ValueError, match="another table"):
+        with pytest.raises(ValueError, match="does not match this table"):
             scale.values()
         more = kl.DataParameter(
             50, dimension="element", table=FileTable(path)
@@ -158,7 +160,7 @@ class TestRefusals:
         with pytest.raises(ValueError, match="call `append`"):
             more.values()
         os.truncate(path, 300)
-        with pytest.raises(ValueError, match="was cut"):
+        with pytest.raises(ValueError, match="truncated"):
             make(path)[1].values()
 
     def test_second_writers(self, tmp_path):
@@ -167,7 +169,7 @@ class TestRefusals:
 
         def meanwhile():
             assert np.isfinite(second.values()).all()
-            with pytest.raises(BlockingIOError, match="has a writer"):
+            with pytest.raises(BlockingIOError, match="is locked"):
                 fit(other)
 
         fit(model, At(1, meanwhile))
@@ -187,7 +189,7 @@ class TestRefusals:
             if how == "replaced":
                 path.write_bytes(b"mine")
 
-        with pytest.raises(OSError, match="deleted, replaced or cut"):
+        with pytest.raises(OSError, match="deleted, replaced or truncated"):
             fit(model, At(2, change))
         assert how != "replaced" or path.read_bytes() == b"mine"
         assert np.isfinite(model.layers[-1].get_weights()[0]).all()
@@ -461,7 +463,11 @@ class TestFilesOfRows:
         content["state"][3] = np.nan
         np.savez(tmp_path / "bad.npz", **content)
         for other, path, words in (
-            (make(initial=10.0)[1], "rows.npz", "another table.*'initial': 10"),
+            (
+                make(initial=10.0)[1],
+                "rows.npz",
+                "does not match this table.*'initial': 10",
+            ),
             (make(tmp_path / "new.npy")[1], "bad.npz", "1 of 40 rows with NaN"),
             (make()[1], "mine.npz", r"not a table.*an archive of \['x'\]"),
         ):
@@ -482,7 +488,7 @@ class TestFilesOfRows:
         found = scale.state().reshape(ROWS, 4)
         np.testing.assert_array_equal(found, rows)
         assert path.read_bytes() == version_2(rows)
-        with pytest.raises(ValueError, match="another table"):
+        with pytest.raises(ValueError, match="does not match this table"):
             make(initial=2.0)[1].load(path)
 
 

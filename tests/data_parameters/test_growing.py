@@ -68,7 +68,7 @@ def test_growing_data(tmp_path, kind):
     loaded = keras.saving.load_model(tmp_path / "model.keras")
     again = loaded.data_parameters["scale"]
     np.testing.assert_array_equal(again.state(), scale.state())
-    with pytest.raises(ValueError, match="another table"):
+    with pytest.raises(ValueError, match="does not match this table"):
         scale.join(make(initial=3.0)[1])
     with pytest.raises(ValueError, match="a `DataParameter`. Received: None"):
         scale.join(None)
@@ -127,7 +127,7 @@ def test_a_file_of_another_size_is_replaced_by_a_loaded_table(tmp_path):
     scale.append(2).to_file(path)
     np.testing.assert_array_equal(np.load(path), scale.state())
     before = path.read_bytes()
-    with pytest.raises(ValueError, match="another table"):
+    with pytest.raises(ValueError, match="does not match this table"):
         make(initial=3.0)[1].to_file(path)
     assert path.read_bytes() == before
 

@@ -243,10 +243,15 @@ class TestPyDataset:
 
     @pytest.mark.parametrize(
         ("kind", "named"),
-        [(Shuffling, "`on_epoch_end`, Shuffling"), (Endless, "endless")],
+        [
+            (Shuffling, "`on_epoch_end`, Shuffling"),
+            (Endless, "an infinite dataset"),
+        ],
     )
     def test_refuses_other_orders(self, kind, named):
-        with pytest.raises(ValueError, match=f"same in every epoch.*{named}"):
+        with pytest.raises(
+            ValueError, match=f"same batches in every epoch.*{named}"
+        ):
             kl.indexed(kind(self.y))
 
     def test_notices_an_order_that_changes_unseen(self):
@@ -264,7 +269,7 @@ class TestPyDataset:
             dataset[1]
 
     def test_refuses_batches_with_numbers(self):
-        with pytest.raises(ValueError, match="carry numbers already"):
+        with pytest.raises(ValueError, match="are already indexed"):
             kl.indexed(kl.indexed(Batches(self.y)))
 
 

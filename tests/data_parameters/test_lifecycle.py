@@ -118,7 +118,7 @@ def test_configs_of_version_2():
     assert stored.prior is None
     assert not stored.is_open
     stored.bind(kl.likelihoods.Normal, "scale").build((None, 2))
-    with pytest.raises(ValueError, match=r"version 0.2.*load\('scale.rows'\)"):
+    with pytest.raises(ValueError, match=r"Version 0.2.*load\('scale.rows'\)"):
         stored.values()
 
 
@@ -160,7 +160,7 @@ def test_refuses_the_file_of_another_table(data, tmp_path):
     _, scale = make()
     scale.save(tmp_path / "scale.npz")
     _, other = make(dimension="element")
-    with pytest.raises(ValueError, match="another table"):
+    with pytest.raises(ValueError, match="does not match this table"):
         other.load(tmp_path / "scale.npz")
 
 

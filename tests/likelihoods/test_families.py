@@ -76,7 +76,7 @@ def test_quantiles_are_checked():
     for bad in ((), (0.5, 0.5), (0.9, 0.1), (0.0, 0.5), (0.5, 1.0)):
         with pytest.raises(ValueError, match="`levels`.*Received"):
             likelihoods.Quantiles(bad)
-    with pytest.raises(ValueError, match="3 levels.*Received"):
+    with pytest.raises(ValueError, match="length 3, one per level.*Received"):
         QUANTILES(np.zeros((4, 2), "float32"))
 
 

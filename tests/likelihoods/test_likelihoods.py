@@ -275,7 +275,7 @@ def test_softmax_refuses_labels_of_another_shape():
     softmax = likelihoods.Softmax(np.zeros((4, 3), "float32"))
     with pytest.raises(ValueError, match="class numbers.*Received"):
         softmax.nll(np.zeros((4, 2)))
-    with pytest.raises(ValueError, match="one logit use Bernoulli"):
+    with pytest.raises(ValueError, match="one logit, use Bernoulli"):
         likelihoods.Softmax(np.zeros((4, 1), "float32")).nll(np.zeros(4))
     with pytest.raises(NotImplementedError, match="Softmax has no `cdf`"):
         softmax.cdf(np.zeros(4))

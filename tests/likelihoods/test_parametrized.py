@@ -130,13 +130,13 @@ def test_files_find_the_class_again(rng, tmp_path, fresh_process):
 @pytest.mark.parametrize(
     "identifier, message",
     [
-        (Shifted, r"made from the arguments \['likelihood'.*'shifted'"),
-        ("shifted", "made from the arguments.*Received: 'shifted'"),
+        (Shifted, r"needs the arguments \['likelihood'.*'shifted'"),
+        ("shifted", "needs the arguments.*Received: 'shifted'"),
         ("shifted(normal,by=1", "Received: 'shifted\\(normal,by=1'"),
         ("shifted(normal)+(1)", "one pair of brackets.*Received"),
         ("shifted(normal,by=[1)", "does not match.*Received"),
-        ("shifted(normal)", "cannot be made.*'by'.*Received"),
-        ("shifted(normal,to=1)", "cannot be made.*Received"),
+        ("shifted(normal)", "Cannot create Shifted.*'by'.*Received"),
+        ("shifted(normal,to=1)", "Cannot create Shifted.*Received"),
         ("shifted(gauss,by=1)", "Received: 'gauss'"),
         ("normal(by=1)", r"no arguments. Received: 'normal\(by=1\)'"),
         ("unheard(normal)", "must be a `Likelihood`.*Received"),

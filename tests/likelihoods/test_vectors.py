@@ -62,7 +62,7 @@ def test_a_vector_may_be_given_as_numbers():
     np.testing.assert_allclose(as_numpy(Comb(y, teeth=-3).nll(y)), 36)
     with pytest.raises(ValueError, match="must have 4 values. Received"):
         Comb(y, teeth=(1.0, 2.0))
-    with pytest.raises(ValueError, match="last 4 or equal.*Received"):
+    with pytest.raises(ValueError, match="last 4 or as in.*Received"):
         Comb(y, teeth=np.ones((3, 2), "float32"))
     with pytest.raises(ValueError, match="must be finite. Received: inf"):
         Comb(y, teeth=float("inf"))

@@ -252,20 +252,20 @@ def test_a_missing_parameter_is_an_error():
         metrics.Sharpness(),
         metrics.NormalCRPS(),
     ):
-        with pytest.raises(ValueError, match="`scale`.*prediction alone"):
+        with pytest.raises(ValueError, match="`scale`.*only a prediction"):
             metric.update_state(y, y)
 
 
 @pytest.mark.parametrize(
     "loss, metric, message",
     [
-        ("normal", metrics.BrierScore, "for classes.*normal"),
+        ("normal", metrics.BrierScore, "likelihood of classes.*normal"),
         ("laplace", metrics.NormalCRPS, "laplace.*Received"),
         ("softmax", metrics.Sharpness, "temperature.*Received: 'scale'"),
         (
             "normal",
             lambda: metrics.IntervalCoverage(likelihood="laplace"),
-            "Leave out `likelihood`.*'laplace'",
+            "Omit `likelihood`.*'laplace'",
         ),
         (
             "softmax",

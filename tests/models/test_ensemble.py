@@ -307,7 +307,7 @@ def test_subclassed_and_sequential_members(tmp_path):
     def subclassed():
         return Subclassed(1)
 
-    with pytest.raises(ValueError, match="give `inputs="):
+    with pytest.raises(ValueError, match="Pass `inputs="):
         kl.Ensemble(subclassed, members=2)
     model = kl.Ensemble(subclassed, members=2, inputs=keras.Input((3,)))
     model.compile("sgd", loss=kl.losses.LaplaceLoss(scale=0.5))
@@ -372,7 +372,7 @@ def test_refusals(rng):
         warnings.simplefilter("always")
         model = kl.Ensemble(seeded, members=2)
     assert any("the same weights" in str(w.message) for w in caught)
-    with pytest.raises(ValueError, match="in place of 'mse'"):
+    with pytest.raises(ValueError, match="instead of 'mse'"):
         model.compile("sgd", loss="mse")
     scale = kl.DataParameter(num_examples=8)
     with pytest.raises(ValueError, match="from_members"):

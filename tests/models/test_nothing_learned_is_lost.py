@@ -77,7 +77,7 @@ def test_starting_over(data):
 )
 def test_another_shape_starts_over_and_says_so(data):
     model = fitted(*data)
-    with pytest.warns(UserWarning, match="starts anew"):
+    with pytest.warns(UserWarning, match="starts from its initial value"):
         model.compile("sgd", loss=kl.losses.NormalLoss(dimension="channel"))
 
 

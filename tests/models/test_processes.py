@@ -38,7 +38,9 @@ def part(process):
 
 def fit(model, x, y, share, **options):
     if keras.backend.backend() == "tensorflow" and strategy_has_workers():
-        with pytest.raises(ValueError, match="does not work with several"):
+        with pytest.raises(
+            ValueError, match="does not support several workers"
+        ):
             model.fit(x, y)
         return fit_on_workers(model, x, y, **options)
     return model.fit(
@@ -207,11 +209,11 @@ def on_torch(process, ports, folder):
         models = train(part(process), PROCESSES)
         made = finish(models, process, folder)
         model, _ = models["data"]
-        with pytest.raises(ValueError, match="train by `fit`"):
+        with pytest.raises(ValueError, match="must train with `fit`"):
             model.train_on_batch(*data()[:2])
         table = kl.data_parameters.FileTable(folder / "table.npy")
         scale = kl.DataParameter(4, table=table)
-        with pytest.raises(ValueError, match="serves one device"):
+        with pytest.raises(ValueError, match="needs a single device"):
             model.compile("sgd", loss=kl.losses.RobustRhoLoss(scale=scale))
     torch.distributed.destroy_process_group()
     return made

@@ -44,7 +44,9 @@ def test_a_stock_model_warns_of_a_loss_that_another_model_trains(data):
         model.fit(x, y, verbose=0)
         stock = stock_model()
         stock.compile("sgd", loss=loss)
-        with pytest.warns(UserWarning, match="as another model left them"):
+        with pytest.warns(
+            UserWarning, match="keep their values from another model"
+        ):
             stock.train_on_batch(x, y)
 
 

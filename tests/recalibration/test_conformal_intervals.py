@@ -136,7 +136,7 @@ def test_groups_have_widths_of_their_own(rng):
         fitted.calibrate(np.zeros(1)).interval(0.8)
     with pytest.raises(ValueError, match=r"at least 199 .*'wild'.*: 100"):
         fitted.calibrate(np.zeros(1), groups=["wild"]).interval(0.995)
-    with pytest.raises(ValueError, match="one for each of the 400"):
+    with pytest.raises(ValueError, match="one per example, of shape .400,."):
         regression.Conformal().fit_arrays(np.zeros(400), y, groups=names[1:])
 
 

@@ -218,7 +218,9 @@ def test_sets_of_one_coverage_are_a_model_of_their_own(score, units, tmp_path):
         np.testing.assert_array_equal(served["set"], expected)
     if score == "aps":
         fitted = Conformal(randomized=True).fit(model, x, y)
-        with pytest.raises(ValueError, match="randomised"):
+        with pytest.raises(
+            ValueError, match="needs a calibration with randomized=False"
+        ):
             fitted.model.at_coverage(0.8)
 
 
