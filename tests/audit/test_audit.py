@@ -272,7 +272,7 @@ def with_nan(x):
 @pytest.mark.parametrize(
     "change, message",
     [
-        ({"y": None}, "judges labels.*Received: y=None"),
+        ({"y": None}, "array of labels or targets.*Received: y=None"),
         ({"y": np.zeros(3, int)}, "one entry per example"),
         ({"y": np.full(64, 7)}, r"whole numbers from 0 to 2. Received: \[7\]"),
         ({"y": np.full(64, -1)}, r"from 0 to 2. Received: \[-1\]"),
@@ -292,8 +292,8 @@ def with_nan(x):
         ({"model": identity(3, "tanh")}, "last layer must be"),
         ({"model": identity(3, "sigmoid")}, "Multi-label outputs"),
         ({"from_logits": True}, "last layer is a softmax"),
-        ({"data_parameter": np.ones(5)}, "one value for each of the 64"),
-        ({"data_parameter": np.zeros(64)}, "finite values > 0"),
+        ({"data_parameter": np.ones(5)}, "a finite value > 0 for each of the 64.*shape \\(5,\\)"),
+        ({"data_parameter": np.zeros(64)}, "a finite value > 0.*from 0.0 to 0.0"),
     ],
 )
 def test_what_cannot_be_audited_is_said(rng, change, message):
