@@ -292,8 +292,14 @@ def with_nan(x):
         ({"model": identity(3, "tanh")}, "last layer must be"),
         ({"model": identity(3, "sigmoid")}, "Multi-label outputs"),
         ({"from_logits": True}, "last layer is a softmax"),
-        ({"data_parameter": np.ones(5)}, "a finite value > 0 for each of the 64.*shape \\(5,\\)"),
-        ({"data_parameter": np.zeros(64)}, "a finite value > 0.*from 0.0 to 0.0"),
+        (
+            {"data_parameter": np.ones(5)},
+            "a finite value > 0 for each of the 64.*shape \\(5,\\)",
+        ),
+        (
+            {"data_parameter": np.zeros(64)},
+            "a finite value > 0.*from 0.0 to 0.0",
+        ),
     ],
 )
 def test_what_cannot_be_audited_is_said(rng, change, message):

@@ -62,7 +62,7 @@ def test_what_is_wrong_is_said(files, capsys):
 
     pickled = np.array([{"a": 1}], dtype=object)
     np.savez(files / "bad.npz", x=pickled, y=np.zeros(1))
-    assert "pickled arrays are refused" in words(files / "bad.npz")
+    assert "pickled arrays, which are refused" in words(files / "bad.npz")
     np.savez(files / "half.npz", x=np.zeros(3))
     assert "needs arrays `x` and `y`" in words(files / "half.npz")
     assert "no such file" in words(files / "none.npz")

@@ -318,7 +318,7 @@ def test_sigterm_leaves_no_file(tmp_path):
     process.terminate()
     _, errors = process.communicate(timeout=60)
     assert process.returncode == 130
-    assert errors == "detect: interrupted; no unfinished file is left\n"
+    assert errors == "detect: interrupted; unfinished files were removed\n"
     assert not list(tmp_path.iterdir())
 
 

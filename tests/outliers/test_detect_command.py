@@ -49,7 +49,9 @@ def test_csv_to_scores_and_flags(tmp_path, capsys, monkeypatch):
     assert sum(int(row["outlier"]) for row in rows) == 4
     assert rows[7]["outlier"] == "1"
     printed = capsys.readouterr().out
-    assert "4 of 80 rows flagged, the share that --contamination" in printed
+    assert (
+        "4 of 80 rows are flagged, the share set by --contamination" in printed
+    )
     assert "above the threshold" in printed
     strangest = next(v for v in printed.splitlines() if v.split()[:1] == ["7"])
     assert all(name in strangest for name in ("a = 30", "b = -30", "c = 30"))
