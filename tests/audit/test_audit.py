@@ -86,7 +86,7 @@ def test_several_inputs_and_one_entry_outputs(rng, tmp_path):
     report = audit(model, arrays, y, page, from_logits=True)
     np.testing.assert_allclose(report.scores, nll, rtol=1e-4, atol=1e-5)
     assert page.stat().st_size > 10_000
-    with pytest.raises(ValueError, match="`feature_names` name the columns"):
+    with pytest.raises(ValueError, match="`feature_names` needs an array"):
         audit(model, arrays, y, None, feature_names=["a"])
 
 

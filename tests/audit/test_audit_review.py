@@ -75,7 +75,7 @@ def progress(done, marked):
         f"{len(re.findall(rf'[0-9]{name[0]}', marked))} {name}"
         for name in ("right", "wrong", "unsure")
     )
-    return f"{done} of 18 suspects decided. In all: {told}."
+    return f"{done} of 18 suspects decided. In total: {told}."
 
 
 def test_clicks_filter_and_export(page, tmp_path):
@@ -109,7 +109,7 @@ def test_clicks_filter_and_export(page, tmp_path):
     options, pressed, shown, address, name, protocol, text = found
     given = GIVEN[SUSPECTS[3]]
     others = [n for i, n in enumerate(NAMES) if i != given]
-    assert options == ["leave it out", *others]
+    assert options == ["remove it", *others]
     assert pressed == "true"
     # All, undecided, wrong, right, unsure.
     assert shown == [18, 14, 2, 1, 1]
@@ -149,9 +149,9 @@ def test_decisions_outlive_the_page(page, tmp_path):
     }
     """
     kept, pressed, read = acted(page, tmp_path, STATE + steps)
-    assert kept.endswith("In all: 1 right, 0 wrong, 0 unsure.")
+    assert kept.endswith("In total: 1 right, 0 wrong, 0 unsure.")
     assert pressed == 1
-    assert read.endswith("In all: 1 right, 1 wrong, 1 unsure.")
+    assert read.endswith("In total: 1 right, 1 wrong, 1 unsure.")
 
 
 def test_the_address_holds_what_storage_refuses(page, tmp_path):
@@ -316,7 +316,7 @@ def test_the_page_of_a_million_is_small(tmp_path):
     path = tmp_path / "audit.html"
     write_audit(report, shown, path, 100, "Many")
     assert 1e6 < path.stat().st_size < 3e7
-    assert "The 20 classes with the most suspected labels of 1000" in (
+    assert "Of 1000 classes, the 20 with the most suspected labels" in (
         path.read_text(encoding="utf-8")
     )
     long = np.broadcast_to(np.array(["word " * 10_000]), (n,))
