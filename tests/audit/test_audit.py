@@ -314,7 +314,7 @@ def test_what_cannot_be_audited_is_said(rng, change, message):
 def test_whole_numbers_of_one_linear_output_are_ambiguous(rng):
     x, _ = regression_case(rng)
     y = np.arange(len(x)) % 2
-    with pytest.raises(ValueError, match="Give `task='classification'`"):
+    with pytest.raises(ValueError, match="Pass `task='classification'`"):
         audit(identity(1), x, y, None)
     model = identity(1)
     model.compile("sgd", loss="mse")

@@ -323,7 +323,7 @@ def test_sigterm_leaves_no_file(tmp_path):
 
 
 def test_advice_names_options_that_commands_have():
-    words = "Give `task='classification'` or `task='regression'`. "
+    words = "Pass `task='classification'` or `task='regression'`. "
     words += "Pass `from_logits=False` for these. Received: task=None"
     _, text = cli.describe(ValueError(words))
     assert "--task classification or --task regression" in text

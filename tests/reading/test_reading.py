@@ -61,7 +61,7 @@ def test_named_features_are_found_in_models_within_models(kind):
     graph = ModelGraph(kinds.make(kind), features="features")
     found = run(graph, x, features=graph.features())["features"]
     np.testing.assert_allclose(found, kinds.hidden_of(x), atol=1e-5)
-    with pytest.raises(ValueError, match="The layer of the features"):
+    with pytest.raises(ValueError, match="feature layer.*Received: 'absent'"):
         ModelGraph(kinds.make(kind), features="absent").features()
 
 
