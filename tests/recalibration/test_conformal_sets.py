@@ -138,7 +138,7 @@ def test_bad_input_is_refused(rng):
         Conformal().fit_arrays(np.where(logits > 1, np.nan, logits), y)
     with pytest.raises(ValueError, match="before `predict_set_arrays`"):
         Conformal().predict_set_arrays(logits)
-    with pytest.raises(ValueError, match="no call of `fit`"):
+    with pytest.raises(ValueError, match="without `model`, which `fit` sets"):
         Conformal().fit_arrays(logits, y).predict_set(logits)
 
 
@@ -186,7 +186,7 @@ def test_model_of_one_question(rng):
     fitted = Conformal().fit(model, x, y > 0)
     assert fitted.predict_set(x, 0.8).shape == (128, 2)
     several = kinds.make("functional", units=2, activation="sigmoid")
-    with pytest.raises(ValueError, match="exclude each other"):
+    with pytest.raises(ValueError, match="mutually exclusive classes"):
         Conformal().fit(several, x, np.stack([y, y], axis=1) > 0)
 
 
