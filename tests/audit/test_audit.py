@@ -1,4 +1,4 @@
-"""Every kind of model, read and judged."""
+"""Audits of every kind of model."""
 
 import csv
 
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.usefixtures("step_by_step")
 
 
 def identity(units, activation=None):
-    """A model whose logits are its inputs, so that oracles know them."""
+    """A model whose logits are its inputs, for the oracles."""
     inputs = keras.Input((units,))
     layer = keras.layers.Dense(
         units,

@@ -1,4 +1,4 @@
-"""`keras-likelihood audit`, as called from the shell."""
+"""`keras-likelihood audit` from the shell."""
 
 import zipfile
 
@@ -73,7 +73,7 @@ def test_what_is_wrong_is_said(files, capsys):
 
 
 def test_damaged_weights_are_refused(files, capsys):
-    """Keras itself would read them without their checksum."""
+    """Keras itself would read these files without checking the checksum."""
     path = files / "model.keras"
     with zipfile.ZipFile(path) as archive:
         weights = archive.read("model.weights.h5")

@@ -1,4 +1,4 @@
-"""Decisions of a person, brought back to the labels."""
+"""Applying the decisions of an audit page to the labels."""
 
 import csv
 
@@ -15,7 +15,7 @@ HEAD = ("index", "decision", "label", "given", "audit")
 
 
 def write(path, rows, mark=None, head=HEAD, delimiter=","):
-    """A file of decisions; each row is `(index, decision, label, given)`."""
+    """Writes a file of rows `(index, decision, label, given)`."""
     mark = mark or mark_of(LABELS, 3)
     with open(path, "w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file, delimiter=delimiter)

@@ -1,4 +1,4 @@
-"""A person works with the page: marks, undoes, filters, exports."""
+"""Reviews on the page: marking, undoing, filtering, exporting."""
 
 import csv
 import io
@@ -64,7 +64,7 @@ def test_keys_decide_and_undo(page, tmp_path):
         *(f"suspected {b}", f"{a}r"),
         *(f"suspected {a}", ""),
         *("correction", first),
-        first,  # letters typed into the list of labels decide nothing
+        first,  # Letters typed into the list of labels make no decision.
         f"suspected {b}",
         *(f"suspected {b}", first),
     ]
@@ -128,7 +128,7 @@ def test_clicks_filter_and_export(page, tmp_path):
 
 
 def test_decisions_outlive_the_page(page, tmp_path):
-    """They are there again after a reload, and foreign ones are not."""
+    """Decisions survive a reload, and those on other data are ignored."""
     steps = """
     if (!localStorage.getItem("again")) {
       localStorage.setItem("again", "1");
@@ -306,7 +306,7 @@ def large_report(n):
 
 @pytest.mark.few(0)
 def test_the_page_of_a_million_is_small(tmp_path):
-    """Images are noise, which packs worst."""
+    """Images of noise are the hardest to compress."""
     n = 1_000_000
     report = large_report(n)
     noise = np.random.default_rng(0).integers(0, 256, (1, 96, 96, 3))
@@ -339,7 +339,7 @@ def test_names_that_no_encoding_knows_do_not_stop_the_page(tmp_path):
 
 
 def test_decisions_are_kept_by_labels_and_inputs(tmp_path):
-    """A new network on the same data finds the decisions again."""
+    """An audit with a new network on the same data keeps the decisions."""
 
     def key(x, y=None):
         report = report_of(names=NAMES)
@@ -357,7 +357,7 @@ def test_decisions_are_kept_by_labels_and_inputs(tmp_path):
 
 
 def test_all_above_a_line_are_accepted_and_taken_back(page, tmp_path):
-    """Decided examples stay as they are; one undo takes all back."""
+    """Existing decisions do not change, and one undo reverts all new ones."""
     steps = """
     press("r"); press("j"); press("r");
     for (let at = 0; at < 3; at++) press("j");
@@ -382,7 +382,7 @@ def test_all_above_a_line_are_accepted_and_taken_back(page, tmp_path):
 
 
 def many_suspects(folder):
-    """A page with more suspects than fit on one of its lists."""
+    """A page with more suspects than one list can show."""
     report = large_report(1500)
     report.label_names = ["cat", "dog"]
     issues = report.label_issues
@@ -405,7 +405,7 @@ def test_every_suspect_is_reached_page_by_page(tmp_path):
     found = acted(path, tmp_path, STATE + steps)
     assert len(report.suspects()) > 100
     assert found == [f"suspected {i}" for i in report.suspects()]
-    # A count of the summary opens all of its examples, and keys go on to the
+    # A link of the summary shows all of its examples, and keys go on to the
     # next page.
     pair = report.label_issues["given_label"] == 0
     count = int((pair & report.label_issues["is_label_issue"]).sum())

@@ -1,4 +1,4 @@
-"""An audit of data that come without a model."""
+"""Audits of data without a model."""
 
 import io
 import sys
@@ -16,7 +16,7 @@ from tests.refusals import refusal
 
 
 def blobs(rng, n=120):
-    """Two groups of points, a constant column, missing values; moved labels."""
+    """Two clusters, a constant column, missing values and wrong labels."""
     y = np.arange(n) % 2
     x = rng.normal(size=(n, 4)).astype("float32")
     x[:, 0] += 5.0 * y
@@ -184,7 +184,7 @@ def test_bad_files_are_refused_before_training(rng, tmp_path, capsys):
 
 
 def test_progress_is_drawn_to_its_end(monkeypatch):
-    """One line that changes in a terminal, about ten lines elsewhere."""
+    """One updated line in a terminal, about ten lines elsewhere."""
     for is_terminal in (True, False):
         stream = io.StringIO()
         stream.isatty = lambda value=is_terminal: value

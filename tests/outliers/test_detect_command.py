@@ -1,4 +1,4 @@
-"""`keras-likelihood detect` as a user runs it."""
+"""`keras-likelihood detect` from the shell."""
 
 import csv
 import functools
@@ -183,7 +183,7 @@ def test_a_sample_is_fair_and_ordered(tmp_path, monkeypatch):
         assert np.all(np.diff(rows[:, 0]) > 0)
         kept[rows[:, 0].astype(int)] += 1
     tenths = kept.reshape(10, 300).sum(axis=1)
-    # 600 expected in each tenth, with a deviation of 23.
+    # 600 are expected in each tenth, with a standard deviation of 23.
     assert np.all(np.abs(tenths - 600) < 100)
     every, _ = TableFile(tmp_path / "data.npz").sample(3000, random)
     np.testing.assert_array_equal(every, x)
@@ -192,7 +192,7 @@ def test_a_sample_is_fair_and_ordered(tmp_path, monkeypatch):
 @pytest.mark.few(0)
 def test_a_large_table_is_scored_part_by_part(tmp_path, capsys, monkeypatch):
     x = table(600)
-    # So far away that even a hasty fit must see it.
+    # So far away that even a short fit must find it.
     x[7] *= 1e8
     columns = dict(zip("abc", x.T, strict=True))
     path = write_parquet(tmp_path / "data.parquet", columns)

@@ -1,4 +1,4 @@
-"""`keras-likelihood recalibrate`, as called from the shell."""
+"""`keras-likelihood recalibrate` from the shell."""
 
 import re
 

@@ -250,7 +250,7 @@ def test_models_keep_their_likelihood(name, method, tmp_path):
     assert np.mean((lower <= y) & (y <= upper)) == pytest.approx(0.9, abs=0.06)
     reading = read_output(tmp_path / "calibrated.keras", x)
     assert reading.likelihood.name() == name
-    # What was recalibrated is recalibrated again, by its own likelihood.
+    # A recalibrated model is recalibrated again, with its own likelihood.
     again = regression.GlobalScaling().fit(loaded, x, y)
     assert again.report_["nll_before"] == pytest.approx(nll, rel=1e-3)
 

@@ -1,4 +1,4 @@
-"""A bad table gets one clear sentence, before any training."""
+"""A bad table raises one clear error before any training."""
 
 import numpy as np
 import pytest

@@ -35,7 +35,7 @@ def folder(tmp_path, monkeypatch):
 
 
 def run(line, capsys):
-    """What a command prints as JSON."""
+    """The JSON output of a command."""
     capsys.readouterr()
     status = cli.main([*shlex.split(line), "--json", "--quiet"])
     printed = capsys.readouterr()
@@ -94,7 +94,7 @@ def test_other_commands_read_the_table_as_the_model_does(
     fit = "--members 2 --epochs 6 --output a.keras"
     found = run(f"fit 'my table.csv' --target dear {fit}", capsys)
     assert found["report"] == "a.html" and (folder / "a.html").exists()
-    # Another order of the columns, and one that the model does not know.
+    # Another order of the columns, and one more column.
     rows = read_cells("my table.csv")
     moved = [(r[4], r[3], "x", *r[:3]) for r in rows]
     lines = [";".join(row) for row in moved]
