@@ -154,7 +154,9 @@ def test_data_temperatures_are_the_score(rng, tmp_path):
     assert len(ranks) > 1 and (np.diff(ranks) <= 0).all()
     other = x[:32], y[:32]
     assert "NLL" in audit(model, *other, None).score_name
-    with pytest.raises(ValueError, match="one value for each of the 32"):
+    with pytest.raises(
+        ValueError, match="a finite value > 0 for each of the 32"
+    ):
         audit(model, *other, None, data_parameter=temperature)
 
 

@@ -393,7 +393,7 @@ def test_score_detector_ranks_training_points_by_data_parameter():
     )
     fitted = ScoreDetector(model).fit(x)
     assert set(np.argsort(fitted.decision_scores_)[-6:]) == set(range(6))
-    with pytest.raises(ValueError, match="training examples only"):
+    with pytest.raises(ValueError, match="exists only for training examples"):
         fitted.decision_function(x)
     with pytest.raises(ValueError, match="64 training examples"):
         ScoreDetector(model).fit(x[:10])

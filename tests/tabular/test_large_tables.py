@@ -167,7 +167,7 @@ BAD = {
     ),
     "no batches": ((iter([]),), {}, "at least one batch. Received: none"),
     "no pairs": ((iter([np.eye(2)]),), {}, "A batch must be .X, y."),
-    "y and batches": ((iter([]), [1]), {}, "besides batches"),
+    "y and batches": ((iter([]), [1]), {}, "in addition to batches"),
     "other columns": (
         (iter([(TABLE, [1, 2]), ({"a": [1], "c": [1]}, [1])]),),
         {},
