@@ -37,7 +37,7 @@ DATA_OPTIONS = {
 }
 _EVERY_COMMAND = {
     "--json": "print one JSON document instead of text",
-    "--quiet": "print only errors",
+    "--quiet": "print only errors and warnings",
     "--traceback": "show the traceback of an error",
     "--force": "overwrite existing outputs",
 }
