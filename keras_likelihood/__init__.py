@@ -28,7 +28,7 @@ _SHORT_NAMES = {
     "diagnose": "diagnosis",
     "indexed": "data_parameters",
 }
-"""Classes and functions at the top, with the module of each."""
+"""Top-level classes and functions, with the module of each."""
 
 __all__ = sorted([*_SUBPACKAGES, *_SHORT_NAMES, "__version__"])
 

@@ -28,7 +28,7 @@ _IN_ORDER = (fit, predict, checkup, recalibrate, audit, detect, demo)
 COMMANDS = {c.__name__.rpartition(".")[2]: c for c in _IN_ORDER}
 EXIT_STATUS = """
 exit status:
-  0    everything is done
+  0    success
   1    the data or the model cannot be used, or something else failed
   2    the command line is wrong: an option, a missing file, an output
        that exists or cannot be written
@@ -58,8 +58,7 @@ def main(arguments: list[str] | None = None) -> int:
             return 1
     if arguments is not None:
         return _run(options)
-    # This is a program of its own. If it is ended, files that are being
-    # written are removed, as after Ctrl-C.
+    # On SIGTERM unfinished files are removed, as on Ctrl-C.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     with _without_backend_logs():
         return _run(options)
@@ -85,7 +84,7 @@ def _run(options):
         options.console.finish()
         sys.stdout.flush()
     except OSError:
-        # Python would try once more to write what is left.
+        # Otherwise Python would try to flush stdout again at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return status
 
@@ -97,7 +96,7 @@ _LOG = re.compile(rb"[IWE]\d{4} |WARNING: All log messages before absl")
 def _without_backend_logs():
     """Drops the log lines that the C++ code of backends writes to stderr.
 
-    Users look for errors there, and no setting silences these lines.
+    They distract from errors, and no setting silences them.
     """
     try:
         real = os.dup(2)
@@ -146,19 +145,19 @@ def _parser():
 
 
 def describe(error: BaseException) -> tuple[int, str]:
-    """The exit status and the line that an error ends a command with."""
+    """Exit status and error message for an exception."""
     if isinstance(error, BrokenPipeError):
         # The program that read the output, such as `head`, has ended.
         return 1, ""
     if isinstance(error, KeyboardInterrupt):
-        return 130, "interrupted; no unfinished file is left"
+        return 130, "interrupted; unfinished files were removed"
     if isinstance(error, CommandError):
         return error.status, str(error)
     if isinstance(error, ModuleNotFoundError):
         if advice := how_to_install(error):
             return 1, advice
     if isinstance(error, MemoryError):
-        return 1, f"there is too little memory for this ({error})"
+        return 1, f"there is not enough memory ({error})"
     if isinstance(error, OSError):
         if error.filename is not None:
             return 1, f"{error.filename}: {error.strerror}"
@@ -169,10 +168,10 @@ def describe(error: BaseException) -> tuple[int, str]:
 
 
 def _in_options(text):
-    """Advice to use an argument of Python becomes an option."""
+    """Replaces arguments of Python functions by command-line options."""
     text = re.sub(r"`?task='(\w+)'`?", r"--task \1", text)
     either = "`from_logits=True` or `from_logits=False`"
-    text = text.replace(either, "--probabilities, if it puts out these")
+    text = text.replace(either, "--probabilities if they return probabilities")
     return text.replace("`from_logits=False`", "--probabilities")
 
 
@@ -182,7 +181,7 @@ def _show_warning(message, *_, **__):
 
 def _one_line(text):
     """One line of printable text. Text from files may contain anything."""
-    # Keras colours a part of its messages.
+    # Keras colours parts of its messages.
     line = " ".join(re.sub(r"\x1b\[[\d;]*m", "", text).split())
     is_long = len(line) > LONGEST_LINE
     return printable(line[:LONGEST_LINE]) + "..." * is_long

@@ -1,4 +1,4 @@
-"""What `keras-likelihood demo` shows: four stories."""
+"""The four examples of `keras-likelihood demo`."""
 
 import functools
 import itertools
@@ -19,7 +19,7 @@ from keras_likelihood.pages.page import Part, Table
 from keras_likelihood.regularizers import MultiLasso
 
 TITLE = "Digits with wrong labels (keras_likelihood demo)"
-"""The title of the page of digits, by which the command recognises it."""
+"""Title of the page of digits. The command recognises the page by it."""
 _RobustHead = functools.partial(
     RobustRhoHead, conditioning={"shape": "global", "scale": "predicted"}
 )
@@ -28,17 +28,17 @@ _LOSSES = {
     "normal, predicted scale": (ScaleHead, NormalLoss, "after"),
     "robust rho, learned shape": (_RobustHead, RobustRhoLoss, "third"),
 }
-"""Last layer, loss, and the class of its lines in figures.
+"""Last layer, loss, and the CSS class of its lines in figures.
 
-A normal loss whose scale is one learned number is a squared error.
+A normal loss with one learned scale is equivalent to squared error.
 """
 _SHOWN_DIGITS = 12
 
 
 def run(page, *, console, quick: bool = False) -> list[Part]:
-    """Trains, prints and writes the page of wrong labels.
+    """Runs and prints the examples, and writes the page of wrong labels.
 
-    Returns the stories as parts of a page. `quick` trains for a few epochs.
+    Returns the examples as parts of a page. `quick` trains for a few epochs.
     """
     console.say("Your loss should be a likelihood.", style="bold")
     epochs = 3 if quick else 120
@@ -75,7 +75,7 @@ def _regressor(head, loss, x, y, epochs):
     stop = keras.callbacks.EarlyStopping(patience=25, restore_best_weights=True)
     options = {"validation_split": 0.2, "verbose": 0, "callbacks": [stop]}
     # 60 divides the numbers of rows for training and validation. JAX would
-    # compile a step again for a smaller batch.
+    # compile again for a smaller last batch.
     model.fit(x, y, batch_size=60, epochs=epochs, **options)
     return model
 
@@ -134,7 +134,7 @@ def _curve_story(epochs, tick):
         chart.line("diagonal", np.c_[line, true_curve(line)])
         chart.line(css, np.c_[line, np.clip(found.prediction, -3, 6)])
         keys = {css: f"{name}, with its 90 % interval", "data": "data"}
-        figures.append(chart.figure(keys, "dashed: the truth"))
+        figures.append(chart.figure(keys, "dashed: true curve"))
     errors = [f"{row['RMSE']:.2f} with {name}" for name, row in scores.items()]
     return Part(
         "Gross errors do not bend the curve",
@@ -168,10 +168,10 @@ def _table_story(quick, tick):
     curves = {"after": coverage_curve(found.cdf(y[:, None]).clip(0, 1))}
     return Part(
         "A table in, a distribution out",
-        "Diabetes progression of real patients. `kl.tabular.Regressor` learns "
-        f"from {len(train)} rows of a table, as they are, and predicts the "
-        f"distribution of a new patient's value. Of {len(y)} new patients "
-        f"{intervals['90%']['contains']:.0%} are inside their 90 % intervals.",
+        "The target is the diabetes progression of real patients. "
+        f"`kl.tabular.Regressor` is trained on {len(train)} rows and predicts "
+        "a distribution for each new patient. The 90 % intervals contain the "
+        f"target of {intervals['90%']['contains']:.0%} of {len(y)} patients.",
         [
             reliability(curves, "promised", "observed", {"after": "new rows"}),
             _table("interval", intervals),
@@ -211,11 +211,11 @@ def _label_story(page, quick, tick):
                     [seen.cell(i), str(y[i]), str(predicted[i]), str(true[i])]
                     for i in shown[:_SHOWN_DIGITS].tolist()
                 ],
-                "The worst suspects",
+                "The most suspicious labels",
             ),
             Markup(
-                '<p><a href="{}">The page of the labels</a>, on which a '
-                "person marks them as right or wrong.</p>"
+                '<p>On <a href="{}">the page of the labels</a> you can mark '
+                "them as right or wrong.</p>"
             ).format(page.name),
         ],
         numbers={"wrong": count, "suspected": len(suspects), "hits": hits},
@@ -223,13 +223,13 @@ def _label_story(page, quick, tick):
 
 
 def _weight_story(quick, tick):
-    """Fifty weights of a line, five of which matter."""
+    """A linear model with fifty weights, five of which matter."""
     random = np.random.default_rng(0)
     true = np.zeros((50, 1))
     true[::10, 0] = [1.5, -1.0, 2.0, 1.0, -1.5]
     x = random.normal(size=(200, 50)).astype("float32")
     y = (x @ true + random.normal(size=(200, 1))).astype("float32")
-    # One epoch has many full batches, because each epoch costs Keras time.
+    # Keras needs time for each epoch, so one epoch has many full batches.
     epochs, copies = (1, 5) if quick else (10, 100)
     weights = {"true": true[:, 0]}
     regularizers = {"plain": None, "sparse": MultiLasso(num_examples=len(x))}
@@ -247,7 +247,7 @@ def _weight_story(quick, tick):
         tick()
     error = {k: _rmse(values, true[:, 0]) for k, values in weights.items()}
     most = 1.1 * np.abs(list(weights.values())).max()
-    names = "number of the weight", "weight"
+    names = "index of the weight", "weight"
     chart = Chart((-1, 50), (-most, most), names, "True and learned weights")
     chart.grid()
     keys = {"data": "truth", "before": "no regularizer", "after": "MultiLasso"}
@@ -255,9 +255,9 @@ def _weight_story(quick, tick):
         chart.dots(css, list(enumerate(values)), 6.0 if name == "true" else 3.0)
     return Part(
         "Weights that do not matter are switched off",
-        "Fifty weights, of which five matter, learned from 200 examples. Root "
-        f"mean square error {error['plain']:.3f} without a regularizer, "
-        f"{error['sparse']:.3f} with MultiLasso, whose strengths are learned.",
+        "Five of the fifty weights of a linear model matter. Learned from 200 "
+        f"examples, their root mean squared error is {error['plain']:.3f} "
+        f"without a regularizer and {error['sparse']:.3f} with MultiLasso.",
         [chart.figure(keys)],
         numbers=error,
     )

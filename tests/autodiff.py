@@ -1,4 +1,4 @@
-"""Gradients on the backend under test, and by differences."""
+"""Gradients by automatic and by finite differentiation."""
 
 import functools
 
@@ -7,15 +7,15 @@ import numpy as np
 
 
 def gradients(function, *arrays):
-    """Gradients of the sum of `function(*tensors)` by each NumPy array."""
+    """Gradients of the sum of `function(*tensors)` w.r.t. each NumPy array."""
     return values_and_gradients(function, *arrays)[1]
 
 
 def values_and_gradients(function, *arrays, given=()):
-    """`function(*tensors)` and the gradients of its sum by each array.
+    """`function(*tensors)` and the gradients of its sum w.r.t. each array.
 
     Args:
-        function: of tensors. JAX compiles the same function once per shapes.
+        function: function of tensors, which JAX compiles once per shape.
         *arrays: of NumPy.
         given: arrays that `function` gets after those, without a gradient.
             JAX takes long to compile a program that holds large arrays.
@@ -52,7 +52,7 @@ def values_and_gradients(function, *arrays, given=()):
 
 @functools.lru_cache(maxsize=8)
 def _gradient_program(function, count):
-    """One program for JAX, which compiles faster than its operations."""
+    """One program for JAX, which compiles faster than single operations."""
     import jax
 
     def total_and_values(*tensors):
@@ -65,9 +65,9 @@ def _gradient_program(function, count):
 
 
 def compiled(function):
-    """`function` of tensors as one program, where the backend has programs.
+    """`function` of tensors as one program, if the backend has programs.
 
-    Called many times it is far cheaper than its operations one by one.
+    Many calls are far faster than calls of its single operations.
     """
     backend = keras.backend.backend()
     if backend == "tensorflow":
@@ -82,7 +82,7 @@ def compiled(function):
 
 
 def central_differences(function, *arrays, step=1e-5):
-    """Slow oracle: moves one float64 entry at a time."""
+    """Slow oracle: changes one float64 entry at a time."""
     arrays = [np.array(a, dtype="float64") for a in arrays]
     sum_of = compiled(lambda *tensors: keras.ops.sum(function(*tensors)))
 

@@ -1,13 +1,13 @@
-"""Batches for trainings of many steps."""
+"""Batches for training with many steps."""
 
 import keras
 import numpy as np
 
 
 class Repeated(keras.utils.PyDataset):
-    """One batch again and again: many steps in one epoch.
+    """Repeats one batch, for many steps in one epoch.
 
-    What Keras does between two epochs takes longer than a small step.
+    The overhead of Keras between two epochs is larger than a small step.
 
     Args:
         steps: how many times.
@@ -26,7 +26,7 @@ class Repeated(keras.utils.PyDataset):
 
 
 def many_times(count, *data):
-    """The rows of data `count` times, for an epoch in place of many.
+    """Repeats the rows of data `count` times, for one long epoch.
 
     Args:
         count: how many times.

@@ -1,4 +1,4 @@
-"""What makes backends compile faster in tests, private names included.
+"""Makes backends compile faster in tests, partly by private names.
 
 There are no public ways to the two private ones. Each is left out where a
 version lacks it, and `make test-as-users` runs tests without any of them.
@@ -12,11 +12,11 @@ import keras
 
 
 def compile_cheaply():
-    """Keeps backends from much work for programs that run a few times."""
+    """Saves compilation work for programs that run only a few times."""
     if keras.backend.backend() == "tensorflow":
         import tensorflow as tf
 
-        # Threads that hand each other tiny operations mostly wait.
+        # Threads with tiny operations mostly wait for each other.
         tf.config.threading.set_inter_op_parallelism_threads(1)
         tf.config.threading.set_intra_op_parallelism_threads(1)
         tf.config.optimizer.set_experimental_options(
@@ -28,9 +28,9 @@ def compile_cheaply():
 
 
 def share_contexts():
-    """Makes the context in which JAX translates programs once per thread.
+    """Creates the context in which JAX translates programs once per thread.
 
-    Making one for each program takes a quarter of the time of a small one.
+    Otherwise it takes a quarter of the time of a small program.
     """
     with contextlib.suppress(ImportError, AttributeError):
         from jax._src.interpreters import mlir
@@ -41,11 +41,11 @@ def share_contexts():
 
 
 def keep_kernels():
-    """Keeps what TensorFlow prepared for an operation from test to test.
+    """Keeps the operations that TensorFlow prepared from test to test.
 
-    Setting a seed, as every test does, throws all of it away, for the sake
-    of random operations with a state of their own. Keras and the package use
-    none. To prepare an operation takes ten times as long as to run it.
+    Setting a seed, as every test does, clears them because of stateful random
+    operations, which Keras and the package do not use. Preparing an operation
+    takes ten times as long as running it.
     """
     with contextlib.suppress(ImportError):
         from tensorflow.python import pywrap_tfe

@@ -1,4 +1,4 @@
-"""What is in the wheel and the sdist: run by `make release-test`.
+"""Checks the content of the wheel and the sdist (`make release-test`).
 
 python tests/check_release.py dist
 """
@@ -29,7 +29,7 @@ def the_one(folder, pattern):
 
 
 def check_wheel(path, version):
-    """All of the package, nothing but the package, true metadata."""
+    """The wheel has all of the package, nothing else, and correct metadata."""
     with zipfile.ZipFile(path) as wheel:
         names = set(wheel.namelist())
         info = f"keras_likelihood-{version}.dist-info"
@@ -55,7 +55,7 @@ def check_wheel(path, version):
 
 
 def check_sdist(path, version):
-    """What a packager needs to build, test and document it."""
+    """The sdist has everything to build, test and document the package."""
     with tarfile.open(path) as sdist:
         sizes = {m.name: m.size for m in sdist.getmembers() if m.isfile()}
     prefix = f"keras_likelihood-{version}/"
@@ -68,7 +68,7 @@ def check_sdist(path, version):
 
 
 def check_changelog(version):
-    """A version that is released has its entry and its date."""
+    """A released version has an entry with a date in the changelog."""
     text = (ROOT / "CHANGELOG.md").read_text()
     if "dev" not in version:
         heading = rf"^## \[{re.escape(version)}\] - \d{{4}}-\d\d-\d\d$"

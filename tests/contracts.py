@@ -1,7 +1,7 @@
-"""Promises that every class of a kind keeps.
+"""Contracts that every class of a kind fulfils.
 
-Each contract is a function that raises when the object breaks it; the broken
-twins in `test_contracts.py` prove that it can.
+Each contract is a function that raises if the object breaks it. The broken
+objects in `test_contracts.py` prove that it can.
 """
 
 import keras
@@ -17,8 +17,8 @@ UNITS = 3
 LIKELIHOODS = [
     found
     for found in (getattr(likelihoods, n) for n in likelihoods.__all__)
-    # A base class leaves the parameters to others. `NoisyLabels` has a prior
-    # too, so that it is no distribution; see `test_noisy_labels.py`.
+    # A base class has no parameters of its own. `NoisyLabels` also has a
+    # prior, so it is not a distribution; see `test_noisy_labels.py`.
     if "parameters" in vars(found)
     and found not in (likelihoods.Likelihood, likelihoods.NoisyLabels)
 ]
@@ -50,7 +50,7 @@ def runs_eagerly(likelihood, among=COMPILED):
 
 
 def stands_for_others(likelihood):
-    """Whether it goes through the tests that are alike for all."""
+    """Whether a class takes the tests that are common to all."""
     return likelihood.name() in COMPILED
 
 
@@ -63,7 +63,7 @@ def predictions_for(likelihood, values):
 
 
 def activation_for(likelihood):
-    """An activation, other than the head's own, of the right range."""
+    """An activation with the right range, other than the head's own."""
     bounds = getattr(likelihood.prediction_constraint, "high", None)
     return {None: "tanh", 1.0: "hard_sigmoid"}.get(bounds, "exponential")
 
@@ -112,7 +112,7 @@ def assert_equal_outputs(first, second, **tolerance):
 
 
 def head_starts_at_the_initial_values(head, initial):
-    """Whatever the features, parameters start where they are told to."""
+    """Parameters start at their initial values, whatever the features."""
     features = np.random.default_rng(1).normal(size=(4, 6, FEATURES)) * 10
     _, parameters = split_output(as_numpy(head(features.astype("float32"))))
     for name, value in zip(initial, parameters, strict=True):
@@ -136,7 +136,7 @@ def symbolic_and_eager_shapes_agree(layer, features):
 
 
 def config_keeps_outputs(layer, features):
-    """A layer made anew from its config, with its weights, answers alike."""
+    """A layer rebuilt from its config and weights has the same outputs."""
     expected = as_numpy(layer(features))
     twin = type(layer).from_config(layer.get_config())
     twin(features)
@@ -145,10 +145,10 @@ def config_keeps_outputs(layer, features):
 
 
 def model_survives_saving(model, x, y, path):
-    """Outputs, loss and the next training step are those of the original.
+    """Outputs, loss and the next training step equal the original's.
 
-    Nothing here is compiled as a whole, as that takes most of the time: the
-    operations run one by one, and JAX finds most of them compiled before.
+    Whole steps are not compiled, because that takes most of the time. The
+    operations run one by one, and JAX has already compiled most of them.
     Returns the loaded model.
     """
     model.save(path)
@@ -171,7 +171,7 @@ def model_survives_saving(model, x, y, path):
 
 
 def outputs_and_loss(model, x, y):
-    """Both, without compiling `predict` and `evaluate`."""
+    """Predicts and evaluates without compiling `predict` and `evaluate`."""
     if not COMPILES:
         return model.predict(x, verbose=0), model.evaluate(x, y, verbose=0)
     y_pred = model(x, training=False)
@@ -215,7 +215,7 @@ def sample_weight_counts_examples(loss, y_true, y_pred):
 
 
 class _AsLayer(keras.layers.Layer):
-    """A loss as a layer, which Keras can call on symbols."""
+    """A loss as a layer, which Keras can call on symbolic tensors."""
 
     def __init__(self, loss):
         super().__init__()
@@ -226,9 +226,9 @@ class _AsLayer(keras.layers.Layer):
 
 
 def loss_works_on_symbols(loss, y_true, y_pred):
-    """It needs no values, so that it can be a part of a compiled step.
+    """The loss needs no concrete values, so a compiled step can use it.
 
-    The backend goes through the loss as it does before it compiles.
+    The backend traces the loss as before a compilation.
     """
     if not COMPILES:
         return
@@ -242,7 +242,7 @@ def loss_works_on_symbols(loss, y_true, y_pred):
 
 
 def momentum():
-    """An optimizer with state that compiles in half the time of Adam."""
+    """An optimizer with state that compiles twice as fast as Adam."""
     return keras.optimizers.SGD(0.01, momentum=0.9)
 
 
@@ -254,7 +254,7 @@ def small_model(outputs_of, x):
 
 
 def metric_survives_its_config(metric, y_true, y_pred):
-    """A metric made anew from its config answers alike."""
+    """A metric rebuilt from its config has the same results."""
     config = keras.saving.serialize_keras_object(metric)
     twin = keras.saving.deserialize_keras_object(config)
     assert twin.name == metric.name
@@ -282,7 +282,7 @@ def metric_counts_weights(make, y_true, y_pred):
 
 
 def metric_streams(make, y_true, y_pred):
-    """Two batches give what one batch of both gives."""
+    """Two batches give the same result as one joint batch."""
     whole, parts = make(), make()
     whole.update_state(y_true, y_pred)
     half = len(y_true) // 2
@@ -295,13 +295,13 @@ def metric_streams(make, y_true, y_pred):
 
 
 def recalibrator_is_no_worse(make, **arrays):
-    """On its own data a fitted recalibrator has no higher NLL."""
+    """A fitted recalibrator does not raise the NLL of its own data."""
     report = make().fit_arrays(**arrays).report_
     assert report["nll_after"] <= report["nll_before"] + 1e-6
 
 
 def recalibrator_counts_weights(make, **arrays):
-    """Weight 2 is the row twice."""
+    """A weight of 2 equals a repeated row."""
     rows = len(arrays["y"])
     weight = np.ones(rows)
     weight[: rows // 3] = 2.0
@@ -316,7 +316,7 @@ def recalibrator_counts_weights(make, **arrays):
 
 
 def detector_keeps_the_contract(make, x):
-    """PyOD's contract, the same scores for the same seed, bad input refused."""
+    """PyOD's contract, equal scores for equal seeds, and bad inputs."""
     detector = make().fit(x)
     scores = detector.decision_scores_
     assert scores.shape == (len(x),) and np.isfinite(scores).all()
@@ -337,7 +337,7 @@ def detector_keeps_the_contract(make, x):
 
 
 def regularizer_trains_in_any_layer(make, layer, x, path):
-    """Its scale is finite after SGD and survives saving."""
+    """The scale is finite after SGD and survives saving."""
     inputs = keras.Input(x.shape[1:])
     outputs = layer(make())(inputs)
     outputs = keras.layers.Dense(1)(keras.layers.Flatten()(outputs))

@@ -1,4 +1,4 @@
-"""Features of a training, crossed so that every two of them meet.
+"""Features of a training, combined so that every pair occurs.
 
 `CASES` is a covering array: each pair of values of two factors is in at least
 one case, unless `REFUSED` names it.
@@ -24,7 +24,7 @@ IS_TORCH = keras.backend.backend() == "torch"
 
 
 class Family(typing.NamedTuple):
-    """A likelihood, and what a model needs for it."""
+    """A likelihood, and the model that it needs."""
 
     name: str
     target: str
@@ -145,7 +145,7 @@ REFUSED = [
 
 
 class Case(typing.NamedTuple):
-    """One value of every factor, and whose turn it is among likelihoods."""
+    """One value of every factor, and the place among the likelihoods."""
 
     likelihood: str
     source: str
@@ -235,14 +235,14 @@ def is_allowed(case) -> bool:
 
 
 def _with_turns(found):
-    """Cases in which the likelihoods of a kind take turns."""
+    """Cases in which the likelihoods of a kind alternate."""
     past, cases = collections.Counter(), []
     for values in found:
         kind = values[0]
         turn = past[kind]
         past[kind] += 1
         if len(FAMILIES[kind]) == 2:
-            # The four sources come back in order, to the other likelihood.
+            # The four sources repeat in order, with the other likelihood.
             turn += turn // 4
         cases.append(Case(*values, turn))
     return cases
@@ -252,7 +252,7 @@ CASES = _with_turns(covering_array(FACTORS, is_allowed))
 
 
 def plain_case(*values, turn=0) -> Case:
-    """The plainest case that has these values."""
+    """The simplest case with these values."""
     chosen = [
         next((v for v in values if v in known), known[0])
         for known in FACTORS.values()
@@ -261,7 +261,7 @@ def plain_case(*values, turn=0) -> Case:
 
 
 def all_families() -> list[Case]:
-    """The plainest case of each likelihood."""
+    """The simplest case of each likelihood."""
     return [
         plain_case(kind, turn=turn)
         for kind, members in FAMILIES.items()
@@ -388,7 +388,7 @@ def make_weights(case):
     if case.weights != "zeros":
         return None
     weights = (np.arange(ROWS) % 2).astype("float32")
-    # A whole batch may count for nothing.
+    # A whole batch may have weight zero.
     weights[BATCH : 2 * BATCH] = 0.0
     return weights
 
@@ -473,7 +473,7 @@ def feed_evaluation(case) -> dict:
 
 
 def _feed(case, data, size, number):
-    """Data as `case.data` says; `number` numbers targets or data sets."""
+    """Data in the form `case.data`; `number` indexes targets or data sets."""
     if case.data == "arrays":
         x, y, *weights = data
         given = {"x": x, "y": number(y), "batch_size": size}

@@ -1,4 +1,4 @@
-"""One classifier and one regressor in every shape a Keras model may have."""
+"""A classifier and a regressor as every kind of Keras model."""
 
 import keras
 import numpy as np
@@ -60,7 +60,7 @@ def data(rows=128, columns=5, seed=0):
 
 
 def weights(units=3, columns=5):
-    """Those of every model below: hidden kernel and bias, last ones."""
+    """Weights of all models below: hidden kernel and bias, last ones."""
     random = np.random.default_rng(1)
     shapes = [(columns, 4), (4,), (4, units), (units,)]
     return [2 * random.standard_normal(s).astype("float32") for s in shapes]
@@ -103,13 +103,13 @@ def make(kind, units=3, activation="softmax"):
 
 
 def hidden_of(x):
-    """The features of these models, by hand."""
+    """The features of these models, computed by hand."""
     kernel, bias, _, _ = weights()
     return np.tanh(x @ kernel + bias)
 
 
 def logits_of(x, units=3):
-    """The logits of these models, by hand."""
+    """The logits of these models, computed by hand."""
     kernel, bias, last, shift = weights(units)
     return np.tanh(x @ kernel + bias) @ last + shift
 

@@ -1,4 +1,4 @@
-"""Densities from SciPy, by likelihood name: no import from the package."""
+"""Densities from SciPy by likelihood name, independent of the package."""
 
 import numpy as np
 from scipy import integrate, special, stats
@@ -94,7 +94,7 @@ def bernoulli_nll(y, prediction, temperature):
 
 
 class _Huber:
-    """Huber's density, with the integral of its tails by hand."""
+    """Huber's density, with the tail integrals by hand."""
 
     def __init__(self, prediction, threshold, scale):
         self.prediction, self.k, self.scale = prediction, threshold, scale
@@ -250,13 +250,13 @@ class Brute:
         self._kept = {}
 
     def _nodes(self, low, high):
-        """Outcomes and logarithms of weights between neighbouring points."""
+        """Outcomes and log-weights between neighbouring points."""
         half = 0.5 * (high - low)[:, None]
         with np.errstate(divide="ignore"):
             return low[:, None] + half * (1 + _NODES), np.log(half * _WEIGHTS)
 
     def _panels(self, prediction):
-        """Outcomes and logarithms of their masses, computed once."""
+        """Outcomes and their log-masses, computed once."""
         if prediction not in self._kept:
             y, weights = self.points[:, None], 0.0
             if not self.step:
@@ -266,7 +266,7 @@ class Brute:
         return self._kept[prediction]
 
     def log_mass(self, prediction, low=-np.inf, high=np.inf):
-        """Logarithm of the mass in `(low, high]`."""
+        """Log of the mass in `(low, high]`."""
         _, log_p = self._panels(prediction)
         if self.step:
             inside = (self.points > low) & (self.points <= high)
@@ -314,7 +314,7 @@ class Brute:
         return np.sum(p * (slope - np.sum(p * slope)) ** 2)
 
     def truncated(self, low, high):
-        """Given that the outcome lies in `[low, high]`."""
+        """The density, given that the outcome lies in `[low, high]`."""
         points = self.points
         if not self.step:
             near = np.concatenate([[0.0], np.logspace(-12, 2, 141)])
@@ -329,7 +329,7 @@ class Brute:
         return Brute(log_density, points[inside], self.step)
 
     def rounded(self, step):
-        """Rounded to multiples of `step`."""
+        """The density, rounded to multiples of `step`."""
         y, p = self.shares(self.centre)
         y = y[p > 1e-13]
         grid = np.arange(np.round(y.min() / step), np.round(y.max() / step) + 1)
@@ -347,7 +347,7 @@ class Brute:
     centre = 0.0
 
     def transformed(self, to, back, log_slope):
-        """Of a target whose image follows this density around its image."""
+        """The density of a target whose image follows this density."""
 
         def log_density(y, prediction):
             return self.log_density(to(y), to(prediction)) + log_slope(y)
@@ -355,7 +355,7 @@ class Brute:
         return Brute(log_density, back(self.points))
 
     def mixed(self, others):
-        """With `(log weight, function of the prediction, Brute)` of others."""
+        """A mixture with `(log weight, function of the prediction, Brute)`."""
 
         def log_density(y, prediction):
             parts = [
@@ -371,7 +371,7 @@ class Brute:
 
 
 def brute(name, prediction, **parameters):
-    """The `Brute` of a likelihood of single numbers without a wrapper."""
+    """The `Brute` of a scalar likelihood without a wrapper."""
     if name == "robust_rho":
         scale, shape = parameters["scale"], parameters["shape"]
 

@@ -1,13 +1,13 @@
-"""How a command ends when it is given something wrong."""
+"""Error messages of commands with wrong input."""
 
 from keras_likelihood import cli
 
 
 def refusal(capsys, *arguments, statuses=(1, 2)) -> str:
-    """The one line on stderr with which a command ends.
+    """The one line on stderr with which a command fails.
 
-    Fails if the command ends otherwise than with that line and one of the
-    exit statuses. A fault of the command itself is no refusal.
+    Fails if the command ends without this line or with another exit status. A
+    bug in the command does not count as a refusal.
     """
     capsys.readouterr()
     try:

@@ -1,4 +1,4 @@
-"""A model trained, saved and loaded: run where only the wheel is."""
+"""Trains, saves and loads a model where only the wheel is installed."""
 
 import pathlib
 import sys

@@ -1,4 +1,4 @@
-"""Models side by side."""
+"""Comparison of models."""
 
 import keras
 import numpy as np

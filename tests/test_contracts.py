@@ -1,4 +1,4 @@
-"""Broken twins: each contract catches the object that breaks it."""
+"""Each contract detects an object that breaks it."""
 
 import keras
 import numpy as np

@@ -1,4 +1,4 @@
-"""Sick models are told what ails them, healthy ones that nothing does."""
+"""Findings for broken models, and no findings for good ones."""
 
 import keras
 import numpy as np
@@ -29,7 +29,7 @@ def fitted(model, loss, x, y):
 
 
 def compiled(model, loss=None):
-    """A model whose weights are set by hand, which saves the training."""
+    """A model with weights set by hand, which saves the training."""
     model.compile("sgd", loss=loss or kl.losses.NormalLoss())
     return model
 
@@ -90,7 +90,7 @@ def test_healthy_dict_of_outputs(rng):
 
 
 def test_collapsed_scale(rng):
-    """The target is a copy of an input, so that no noise is left."""
+    """The target is a copy of an input, so there is no noise."""
     x, _ = linear_data(rng)
     y = x[:, :1]
     model = scale_model(constraint="exp")
@@ -376,7 +376,7 @@ def sine_data(seed, noise):
 
 
 def test_a_scale_that_hurts_the_mean():
-    """Fitted on one side of 0, taken for noise on the other."""
+    """Fitted on one side of 0, treated as noise on the other."""
     x, y = sine_data(0, lambda x: 0.02)
     left = x < 0
     model = sine_model(

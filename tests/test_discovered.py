@@ -11,7 +11,7 @@ from tests import contracts
 
 
 def classes_in(module, base):
-    """The public classes of a module that users make objects of."""
+    """The public classes of a module that users instantiate."""
     found = [getattr(module, name) for name in module.__all__]
     return [
         c
@@ -40,7 +40,7 @@ def each(found):
 
 
 def case(cls, rng):
-    """An object off its defaults, with targets and predictions."""
+    """An object with non-default settings, with targets and predictions."""
     if issubclass(cls, metrics.ClassMetric):
         p = rng.dirichlet(np.ones(3), size=12).astype("float32")
         return lambda: cls(name="m"), rng.integers(0, 3, 12), p
@@ -73,7 +73,7 @@ def logits(rng):
 def test_classifier(cls, logits):
     contracts.recalibrator_is_no_worse(cls, **logits)
     if cls not in (recalibration.Auto, recalibration.DeepScaling):
-        # The others split rows by chance; twice a row is on both sides.
+        # The others split rows at random; a repeated row may be on both sides.
         contracts.recalibrator_counts_weights(cls, **logits)
 
 

@@ -1,4 +1,4 @@
-"""The documentation keeps its word: its code runs, its reference is whole."""
+"""The documentation: its code runs, and its reference is complete."""
 
 import ast
 import hashlib
@@ -50,7 +50,7 @@ signatures = module_of("signatures", "docs/extensions")
 
 
 def run_blocks(path, scope):
-    """Runs the Python of a page from top to bottom, as a reader would."""
+    """Runs the Python code of a page from top to bottom, as a reader would."""
     blocks = re.findall(r"```python\n(.*?)```", path.read_text(), flags=re.S)
     assert blocks, f"{path.name} has no code"
     for block in blocks:
@@ -125,7 +125,7 @@ def test_home_and_questions_run(capsys):
 
 
 def reader_of(page, rng):
-    """What a reader of a page in depth has at hand: data and a model."""
+    """The data and the model that in-depth pages assume."""
     x = rng.normal(size=(64, 3)).astype("float32")
     y = rng.normal(size=(64, 1)).astype("float32")
     inputs = keras.Input((3,))
@@ -320,7 +320,7 @@ def test_what_a_benchmark_imports_from_another_is_there():
 
 
 def _names_of(tree):
-    """Names that a script defines or imports at its top."""
+    """Names that a script defines or imports at the top level."""
     found = set()
     for node in tree.body:
         if isinstance(node, ast.FunctionDef | ast.ClassDef):
@@ -334,7 +334,7 @@ def _names_of(tree):
 
 
 def test_examples_are_short():
-    """Studies are in `benchmarks/`; an example is a program to copy."""
+    """Studies belong in `benchmarks/`. An example is a program to copy."""
     for path in (ROOT / "examples").rglob("*.py"):
         assert len(path.read_text().splitlines()) < 150, path.name
         assert path.parent == ROOT / "examples", path
@@ -423,7 +423,7 @@ def shown_signature(cls):
 
 
 def test_signatures_name_every_option():
-    """No `**options`: a reader sees `beta` and `reduction`."""
+    """No `**options`: readers must see `beta` and `reduction`."""
     for name in ("losses", "layers", "regularizers", "metrics"):
         for thing in public_names.members(getattr(kl, name)).values():
             if isinstance(thing, type):

@@ -1,4 +1,4 @@
-"""Pages show what the benchmarks recorded; the baselines are what they say."""
+"""Pages show the recorded results, and the baselines are as described."""
 
 import json
 import pathlib
@@ -26,7 +26,7 @@ def test_robust_regression_page(benchmarks):
     for name, table in robust_regression.tables(results).items():
         shown = page_tables.shown("studies/robust_regression", name)
         assert shown == table.strip()
-    # What the page says of MPLS-XY.
+    # The statement of the page about MPLS-XY.
     for kind, rows in results["line"].items():
         ours = rows["MPLS-XY"]
         for rival in ("LTS", "RANSAC"):
@@ -71,7 +71,7 @@ def test_outliers_page(benchmarks):
     results, unseen = outliers.stored()
     for name, table in outliers.tables(results, unseen).items():
         assert page_tables.shown("studies/outliers", name) == table.strip()
-    # What the page says beside its tables.
+    # The statements of the page next to its tables.
     table, names = outliers.values(results, "auc")
     mean, least = outliers.ranks(table)
     mean = dict(zip(names, mean, strict=True))
@@ -119,7 +119,7 @@ def test_rates_of_scales(benchmarks):
             [r["error"] for r in results if (r["rate"], r["epochs"]) == wanted]
         )
 
-    # What the page says.
+    # The statement of the page.
     for epochs in data_scales.EPOCHS:
         plain, ours = mean("squared error", epochs), mean("default", epochs)
         assert ours < 0.8 * plain
@@ -133,7 +133,7 @@ def test_recalibration_page(benchmarks):
     for name, table in recalibration.tables().items():
         assert page_tables.shown("studies/recalibration", name) == table.strip()
     found = json.loads(recalibration.STORE.read_text())
-    # What the page says of the L-BFGS loop, and of `Auto` on the way.
+    # The statements of the page about the L-BFGS loop and `Auto`.
     nll = found["speed"]["nll"]
     assert nll["torch LBFGS loop"] > nll["GlobalScaling"] + 1e-4
     for name, one in found["report"].items():
@@ -146,7 +146,7 @@ def test_recalibration_page(benchmarks):
 
 
 def conformal():
-    """What `benchmarks/conformal.py` stored, and the words of its page."""
+    """The results of `benchmarks/conformal.py`, and the text of its page."""
     docs = ROOT / "docs"
     found = json.loads((docs / "results" / "conformal.json").read_text())
     return found, (docs / "studies" / "recalibration.md").read_text()
@@ -177,7 +177,7 @@ def test_conformal_intervals_page():
             f"{low:.3f} to {high:.3f}",
         ]
         assert [c.split()[0].strip("*") for c in cells[4:]] == shown, name
-        # MAPIE normalised and `trust=1.0` are the same up to 0.1 %.
+        # MAPIE normalised and `trust=1.0` agree within 0.1 %.
         same = means["MAPIE normalised"][1] / means["ours, trust 1"][1]
         assert abs(same - 1) < 0.001
         assert len(one["methods"]["ours"]) == 10
@@ -218,7 +218,7 @@ def test_label_noise_page(benchmarks):
         return np.mean(found)
 
     ours = label_noise_page.OURS
-    # What the page says: nothing is lost on clean labels, few are suspected.
+    # The page states that clean labels lose nothing and few are suspected.
     plain = mean("clean", "cross-entropy", "accuracy")
     assert mean("clean", ours, "accuracy") > plain - 0.003
     assert round(mean("clean", ours, "found")) == 493
@@ -315,7 +315,7 @@ def test_tables_page(benchmarks):
     assert len(covered) == 10 and f"{np.mean(covered):.1%}" == "89.8%"
     lowest = tabular.lower_on(classes, "CatBoost")
     assert len(lowest) == 7 and not {"cardio", "satellite"} & set(lowest)
-    # What the guide says.
+    # The statement of the guide.
     for peer, count in {"NGBoost": 9, "CatBoost": 10}.items():
         found = [tabular.shared(m, peer, "nll") for m in results.values()]
         found = [(theirs, own) for theirs, own in found if len(own) > 1]
@@ -332,7 +332,7 @@ def test_uncertainty_page(benchmarks):
         assert page_tables.shown("studies/uncertainty", name) == table.strip()
     for name, table in uncertainty_page.recipes_tables().items():
         assert page_tables.shown("studies/uncertainty", name) == table
-    # What `which_likelihood.md` says about the recipe that it shows.
+    # The statement of `which_likelihood.md` about its recipe.
     recipes = json.loads(uncertainty_page.RECIPES.read_text())
     assert len(recipes) == 9
     largest = {}
@@ -343,7 +343,7 @@ def test_uncertainty_page(benchmarks):
         assert np.mean(nll) <= 0
     assert largest["five: t"] < 1.095
     assert largest[uncertainty_page.ADVISED] < 1.0245
-    # What the page says: there are eight sets, with at least ten splits.
+    # The page states that there are eight sets with at least ten splits.
     assert len(results) == 8
     for name, result in results.items():
         large, methods = result["rows"] > 5000, result["methods"]
@@ -379,7 +379,7 @@ def test_headlines_are_those_of_the_studies(benchmarks):
 
 @pytest.mark.parametrize("name", ["LTS", "S", "MM"])
 def test_baselines(benchmarks, rng, name):
-    """A plane of most rows is found, whatever the units."""
+    """The plane of the majority is found, whatever the units."""
     import robust_estimators
 
     make = getattr(robust_estimators, name)

@@ -1,11 +1,10 @@
 """Numbers in the prose of measured pages have a source.
 
-Most numbers of these pages are generated: they stand between marks, and
+Most numbers of these pages are generated between marks, and
 `test_measured_pages.py` compares them with the stored results. A number
-outside the marks must be in the list below. It is there either because it
-defines something (a size, a level, a year, a version), or because a test in
-`test_measured_pages.py` checks it. A result that is typed into a sentence
-fails here.
+outside the marks must be in the list below, either because it defines
+something (a size, a level, a year, a version), or because a test in
+`test_measured_pages.py` checks it. Other numbers in the text fail here.
 """
 
 import pathlib

@@ -1,4 +1,4 @@
-"""What a user meets first: the import, the README, the command."""
+"""First contact of a user: the import, the README, the command."""
 
 import importlib.metadata
 import pathlib
@@ -20,7 +20,7 @@ HEAVY = ("matplotlib", "rich", "scipy", "sklearn", "tensorflow_probability")
 
 @pytest.mark.few(0)
 def test_import_is_light():
-    """No plotting, no SciPy, no backend that was not asked for."""
+    """No plotting, no SciPy, and no backend that was not selected."""
     code = (
         "import sys, keras; before = set(sys.modules);"
         "import keras_likelihood; new = set(sys.modules) - before;"
@@ -86,7 +86,7 @@ def run_alone(code, folder):
 
 
 def test_readme_is_short():
-    """At most 700 words besides code and addresses."""
+    """At most 700 words, without code and addresses."""
     prose = re.sub(
         r"^\[.*\]: .*$|<!--.*?-->", "", CODE.sub("", README), flags=re.M
     )
@@ -94,7 +94,7 @@ def test_readme_is_short():
 
 
 def repository():
-    """The address in `pyproject.toml`, which all others begin with."""
+    """The address in `pyproject.toml` with which all others begin."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     return project["urls"]["Repository"]
 
@@ -112,7 +112,7 @@ def test_project_says_where_to_report():
 
 
 def test_readme_links_work_on_pypi():
-    """Every link is absolute, and leads to a file of the repository."""
+    """Every link is absolute and leads to a file of the repository."""
     defined = dict(re.findall(r"^\[(.+)\]: (\S+)$", README, flags=re.M))
     used = re.findall(r"\]\[([^\]]+)\]", README)
     assert {" ".join(name.split()) for name in used} == set(defined)
@@ -210,5 +210,5 @@ def test_saved_files_need_no_more_than_the_import():
         getattr(kl, name)
     for name, found in keras.saving.get_custom_objects().items():
         if name.startswith("keras_likelihood>"):
-            # Detectors have files of their own.
+            # Detectors have their own file format.
             assert found.__module__.split(".")[1] in {*CORE, "outliers"}, name

@@ -1,4 +1,4 @@
-"""Features that work alone work together."""
+"""Features that work separately work together."""
 
 import functools
 import itertools
@@ -19,21 +19,21 @@ TOLERANCE = {"float32": 1e-4, "mixed_float16": 5e-3, "mixed_bfloat16": 3e-2}
 
 @pytest.fixture
 def precision():
-    """Sets a policy, and after the test that of before."""
+    """Sets a policy, and restores the previous one after the test."""
     before = keras.config.dtype_policy()
     yield keras.config.set_dtype_policy
     keras.config.set_dtype_policy(before)
 
 
 def chosen():
-    """All cases on TensorFlow, a third of them elsewhere."""
+    """All cases on TensorFlow, a third of them on other backends."""
     if keras.backend.backend() == "tensorflow":
         return features.CASES
     return a_third()
 
 
 def a_third():
-    # The place moves on, as values come back after some cases.
+    # The start changes, because values repeat after some cases.
     return [c for i, c in enumerate(features.CASES) if (i + i // 3) % 3 == 0]
 
 
@@ -191,7 +191,7 @@ LABELS = {
 @pytest.mark.parametrize("where", ["rows", "steps", "masks"])
 @pytest.mark.parametrize("loss", LABELS)
 def test_a_label_that_does_not_count_may_be_any_number(loss, where):
-    """The training is the one with any allowed label in its place."""
+    """The training equals one with any allowed label in its place."""
     case, labels = LABELS[loss]
     weights = "no weights" if where == "rows" else "masks"
     case = case._replace(run="eager", weights=weights)

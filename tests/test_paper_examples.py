@@ -1,4 +1,4 @@
-"""The studies of the paper run, and the page shows what they recorded."""
+"""The studies of the paper run, and the page shows the recorded results."""
 
 import io
 import json
@@ -46,7 +46,7 @@ SCRIPTS = (
 
 @pytest.fixture
 def made_up_data(tmp_path, monkeypatch):
-    """A data folder of the real one's form, filled with random numbers."""
+    """A data folder like the real one, filled with random numbers."""
     rng = np.random.default_rng(0)
     folder = tmp_path / "data"
     for name in ("regression", "logits", "images"):
@@ -83,7 +83,7 @@ def made_up_data(tmp_path, monkeypatch):
 
 
 def jpeg(pixels):
-    """The bytes of an image's file, as an array."""
+    """The bytes of an image file, as an array."""
     file = io.BytesIO()
     Image.fromarray(pixels.astype("uint8")).save(file, format="jpeg")
     return np.frombuffer(file.getvalue(), "uint8")
@@ -125,7 +125,7 @@ def test_study_records_what_the_page_needs(name, tmp_path, monkeypatch, render):
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_sets_of_tensorflow_datasets(beside, monkeypatch):
-    """Without local files, under the names and with the features there."""
+    """Without local files, with the names and features of that package."""
     pytest.importorskip("tensorflow")
     tfds = pytest.importorskip("tensorflow_datasets")
     import datasets

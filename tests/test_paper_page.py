@@ -1,4 +1,4 @@
-"""The page of the paper says what the recorded results say."""
+"""The page of the paper agrees with the recorded results."""
 
 import copy
 import json
@@ -47,7 +47,7 @@ def test_words_hold_no_results(path):
 
 
 def verdict_of(claims, render, folder, words):
-    """The verdict on the one claim that holds these words."""
+    """The verdict on the only claim with these words."""
     found = claims.judged(folder, reported(), render.STUDIES)
     (finding,) = [v for one, v in found if words in one.text]
     return finding.verdict
@@ -340,7 +340,7 @@ def test_unfolded_tables_are_narrow(render):
 
 
 def test_words_without_numbers_are_true(beside):
-    """Sentences of the page that compare and name no number."""
+    """Comparisons on the page that name no number."""
     import claims
     from facts import facts
 
@@ -402,7 +402,7 @@ def test_seeds_are_compared_in_pairs(beside):
     data["seeds"] = 5
     told = facts("vae", data, reported(), load)["doubt"]
     assert "`weighted HxWxC` minus `" in told and "paired t test" in told
-    # An interval of two seeds would say nothing.
+    # An interval of two seeds would be meaningless.
     data["seeds"], data["spread"] = 2, 8.5
     assert "up to 8.5" in facts("vae", data, reported(), load)["doubt"]
 
@@ -476,7 +476,7 @@ def test_figures_show_the_recorded_numbers(beside, tmp_path, monkeypatch):
 
 
 def test_letters_of_figures_are_readable(beside):
-    """A wider figure is shrunk to the page, and its letters with it."""
+    """A wider figure is shrunk to the page, including its letters."""
     import results
     from PIL import Image
 

@@ -1,4 +1,4 @@
-"""Studies of the paper keep every seed, and their tables have its error."""
+"""Studies of the paper store every seed, and their tables have its error."""
 
 import json
 import pathlib
@@ -17,7 +17,7 @@ def data_of(name):
 
 
 def check(table, every):
-    """The rows and errors of a table are those of `(seeds, columns)`."""
+    """The rows and errors of a table are computed from `(seeds, columns)`."""
     assert list(table["rows"]) == list(every)
     for name, seeds in every.items():
         seeds = np.array(seeds)
@@ -93,7 +93,7 @@ def test_protocol_tells_the_number_of_seeds():
     assert len(told) >= 8
     for name, number, unit in told:
         if not (DOCS / "paper" / f"{name}.json").exists():
-            continue  # Not run: the page says so.
+            continue  # Not run, as the page states.
         found = data_of(name)
         key = "sets" if unit == "sets" else "seeds"
         assert found[key] == int(number), name
@@ -163,7 +163,7 @@ def test_differences_of_many_pairs(beside):
     second = first + 1 + 0.5 * rng.normal(size=50)
     mean, low, high = counting.difference(first, second)
     assert low < mean < high
-    # The interval is close to that of a normal mean.
+    # The interval is close to the interval of a normal mean.
     error = np.std(first - second) / np.sqrt(50)
     assert high - low == pytest.approx(2 * 1.96 * error, rel=0.1)
     assert counting.clearly_below(first, second)

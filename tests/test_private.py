@@ -1,4 +1,4 @@
-"""What the package relies on inside of other libraries is still there."""
+"""Private names of other libraries that the package uses still exist."""
 
 import pathlib
 import re

@@ -1,4 +1,4 @@
-"""The backends agree with one record, and so with each other."""
+"""All backends agree with one record, and with each other."""
 
 import json
 
@@ -29,7 +29,7 @@ def test_training(name):
 
 
 def test_members():
-    """Weights of several networks move as they do on the other backends."""
+    """Weights of several networks are updated as on the other backends."""
     pytest.importorskip("sklearn")
     np.testing.assert_allclose(
         same_numbers.members(), RECORDED["members"], rtol=1e-4

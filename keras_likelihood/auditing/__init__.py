@@ -1,4 +1,4 @@
-"""The data audit: a page on which a person sees their bad data."""
+"""Data audits: find mislabeled examples and review them on a page."""
 
 from keras_likelihood.auditing.audit import audit
 from keras_likelihood.auditing.decisions import apply, mark_of
@@ -11,7 +11,7 @@ from keras_likelihood.auditing.label_issues import (
 )
 from keras_likelihood.auditing.own_network import OwnNetwork, train_for_audit
 
-# Users write `kl.audit.apply`, beside the `kl.audit` it belongs to.
+# Users call `kl.audit.apply` after `kl.audit`.
 audit.apply = apply  # type: ignore[attr-defined]
 
 __all__ = [

@@ -1,4 +1,4 @@
-"""From a trained model and its data to a page of suspicious examples."""
+"""Ranks suspicious examples and writes them to a page."""
 
 import os
 
@@ -27,12 +27,12 @@ def audit(
     batch_size: int = 256,
     title: str = "Data audit",
 ) -> judging.AuditReport:
-    """Ranks examples by what a model says of them and writes a page.
+    """Ranks examples by how suspicious they are and writes a review page.
 
-    The score of an example is, in this order, what its training remembers of
-    it (`losses.NoisyLabelsLoss`), the value it learned (a `DataParameter`),
-    the temperature or scale the model predicts for it, or the negative
-    log-likelihood of its label. High is suspicious.
+    The score of an example is the first of these that exists: its training
+    memory (`losses.NoisyLabelsLoss`), its learned value (a `DataParameter`),
+    the temperature or scale that the model predicts for it, or the negative
+    log-likelihood of its label. Higher scores are more suspicious.
 
     ```python
     memory = kl.DataParameter(len(x))
@@ -42,37 +42,35 @@ def audit(
     report.to_csv("issues.csv")
     ```
 
-    On the page a person marks labels as right, wrong or unsure. What they
-    decided is exported as a file, which `kl.audit.apply` brings back to the
-    labels.
+    On the page you mark labels as right, wrong or unsure, and export your
+    decisions to a file. `kl.audit.apply` applies the file to the labels.
 
     Args:
         model: a `keras.Model`, or the path of a `.keras` file, which is
-            loaded in safe mode. A classifier with softmax, sigmoid or logits,
-            a regressor, or a `LikelihoodModel` of either.
+            loaded in safe mode. It may be a classifier with softmax, sigmoid
+            or logits, a regressor, or a `LikelihoodModel`.
         x: inputs `(n, ...)` as for `predict`. Images `(n, h, w)` or
-            `(n, h, w, channels)` are shown as such, `(n, features)` as rows,
-            strings as text.
+            `(n, h, w, channels)` are shown as images, `(n, features)` as
+            rows, strings as text.
         y: class numbers `(n,)` or `(n, 1)`, or one-hot `(n, classes)`;
             targets `(n,)` or `(n, units)` for regression.
-        output: where to write the page, one self-contained HTML file.
-            Defaults to `"audit.html"`; `None` writes none.
-        data_parameter: the `DataParameter` of the training, or its values
-            `(n,)`. `x` and `y` are then the training data in the order of
-            their index. Defaults to that of the model, if it has one of `n`
-            examples.
+        output: path of the page, a self-contained HTML file. Defaults to
+            `"audit.html"`. If `None`, no page is written.
+        data_parameter: the `DataParameter` used in training, or its values
+            `(n,)`. `x` and `y` must then be the training data, ordered by
+            index. Defaults to the model's own, if it has `n` examples.
         label_names: the name of each class. Defaults to the class numbers.
         feature_names: the name of each column of `x`. Defaults to numbers.
-        show: what the page shows of each example, if it is not `x`: images,
-            text `(n,)`, or a table `(n, features)`, in which NaN is a
-            missing value. Defaults to `x`.
-        top: how many of the highest and of the lowest scores the page shows,
-            `>= 1`. Defaults to 100. Suspected examples are all shown.
-        task: `"classification"` or `"regression"`. `None` (default) looks at
-            the model, then at `y`.
-        from_logits: whether a classifier puts out logits. `None` (default)
-            looks at its last layer and its loss.
-        batch_size: the batch size of the prediction. Defaults to 256.
+        show: what the page shows for each example: images, text `(n,)`, or a
+            table `(n, features)` in which NaN is a missing value. Defaults
+            to `x`.
+        top: number of highest and of lowest scores on the page, `>= 1`.
+            Defaults to 100. All suspected examples are shown.
+        task: `"classification"` or `"regression"`. If `None` (default), it is
+            inferred from the model, then from `y`.
+        from_logits: whether a classifier returns logits. If `None` (default),
+            it is inferred from the last layer and the loss.
+        batch_size: the batch size for prediction. Defaults to 256.
         title: the title of the page.
 
     Returns:
@@ -80,7 +78,7 @@ def audit(
     """
     inputs.check_options(task, top=top)
     if output is not None:
-        # A missing package must not cost the work that follows.
+        # A missing package must fail before the long computation.
         from keras_likelihood.auditing.page import write_audit
     x, y = inputs.as_arrays(x, y, takes_missing(model))
     show = x if show is None else inputs.as_numpy(show)
@@ -105,28 +103,29 @@ def audit(
 
 
 def _classes(reading: Reading, task) -> int | None:
-    """Number of classes, `None` for regression; refuses what has no audit."""
+    """Number of classes, `None` for regression. Checks the likelihood."""
     shape, likelihood = reading.prediction.shape, reading.likelihood
     name = likelihood.name()
     found = inputs.TASKS[reading.uncertainty_parameter != "temperature"]
     if task not in (None, found):
         raise ValueError(
-            f"The likelihood {name} is one of {found}. Received: task={task!r}"
+            f"`task` must be {found!r} for the likelihood {name}. "
+            f"Received: {task!r}"
         )
     refuse_nan(reading.prediction, "The model's predictions")
     if found == "regression":
         if reading.is_real:
             return None
         raise ValueError(
-            "An audit of numbers needs a `LocationScale` likelihood, such as "
-            f"normal. Received: {name}"
+            "An audit of a regression needs a `LocationScale` likelihood, such "
+            f"as normal. Received: {name}"
         )
     one = issubclass(likelihood, Softmax) or shape[-1] == 1
     if len(shape) != 2 or not one:
         raise ValueError(
             "An audit of labels needs one label per example: logits "
-            "(n, classes), or (n, 1) for yes or no. Multi-label outputs are "
-            "not supported; audit one output at a time. "
+            "(n, classes), or (n, 1) for binary labels. Multi-label outputs "
+            "are not supported. Audit one output at a time. "
             f"Received: {name} of shape {shape}"
         )
     return max(shape[1], 2)

@@ -1,4 +1,4 @@
-"""What a person decided on the page, brought back to the labels."""
+"""Applies the decisions exported from an audit page to the labels."""
 
 import csv
 import hashlib
@@ -18,11 +18,11 @@ _MARK = re.compile(r"(classes|targets)-(\d+)-(\d+)-([0-9a-f]{24})")
 
 
 def mark_of(y, classes: int | None) -> str:
-    """A short text that only these labels have.
+    """Fingerprint of the labels, a short text.
 
     Args:
         y: class numbers `(n,)`, or targets `(n, ...)`.
-        classes: how many classes there are; `None` for targets.
+        classes: number of classes, or `None` for targets.
     """
     kind = "targets" if classes is None else "classes"
     y = np.ascontiguousarray(y, dtype="<f8" if classes is None else "<i8")
@@ -32,11 +32,11 @@ def mark_of(y, classes: int | None) -> str:
 
 
 def apply(y, path: str | os.PathLike) -> tuple[np.ndarray, np.ndarray]:
-    """Corrects labels by what a person decided on the page of an audit.
+    """Corrects labels with the decisions exported from an audit page.
 
-    The page's button "Export CSV" writes the file. A label marked *right* or
-    *unsure* stays. One marked *wrong* becomes the label that was chosen for
-    it; if none was chosen, the example is one to leave out.
+    The button "Export CSV" of the page writes the file. Labels marked *right*
+    or *unsure* are unchanged. A label marked *wrong* is replaced by the label
+    chosen on the page. If no label was chosen, the example should be removed.
 
     ```python
     report = kl.audit(model, x, y, "audit.html")
@@ -45,18 +45,18 @@ def apply(y, path: str | os.PathLike) -> tuple[np.ndarray, np.ndarray]:
     x, y = x[keep], y[keep]
     ```
 
-    Nothing is changed if anything in the file is wrong: if it is the file of
-    other labels, or names an example, decision or label that does not exist.
+    An error is raised if the file belongs to other labels, or has an example,
+    decision or label that does not exist.
 
     Args:
-        y: the labels or targets that were audited, in their order: class
-            numbers `(n,)` or `(n, 1)`, one-hot `(n, classes)`, or targets.
-        path: of the file that the page exported.
+        y: the audited labels or targets, in the same order: class numbers
+            `(n,)` or `(n, 1)`, one-hot `(n, classes)`, or targets.
+        path: path of the exported file.
 
     Returns:
-        The corrected labels, a new array of the shape of `y`; and a mask
-        `(n,)` of the examples to keep, False for wrong labels without a
-        better one.
+        The corrected labels, a new array with the shape of `y`, and a mask
+        `(n,)` of the examples to keep. The mask is False for wrong labels
+        without a replacement.
     """
     y = as_numpy(y)
     rows = _read(path)
@@ -64,20 +64,20 @@ def apply(y, path: str | os.PathLike) -> tuple[np.ndarray, np.ndarray]:
     mark = _MARK.fullmatch(min(marks))
     if len(marks) > 1 or not mark:
         raise ValueError(
-            f"{path}: the column `audit` must hold the mark of one audit. "
+            f"{path}: the column `audit` must have the mark of one audit. "
             f"Received: {sorted(marks)[:3]}"
         )
     classes = int(mark[2]) if mark[1] == "classes" else None
     n = int(mark[3])
     if y.ndim == 0 or len(y) != n:
         raise ValueError(
-            f"{path}: the decisions are about {n} examples. "
+            f"{path}: `y` must have the {n} examples that were audited. "
             f"Received: y of shape {y.shape}"
         )
     given = y if classes is None else as_labels(y, (n, classes))
     if mark_of(given, classes) != mark[0]:
         raise ValueError(
-            f"{path}: the decisions are about other labels than `y`. "
+            f"{path}: the decisions were made for labels other than `y`. "
             f"Received: decisions on {mark[0]} and labels "
             f"{mark_of(given, classes)}"
         )
@@ -86,7 +86,7 @@ def apply(y, path: str | os.PathLike) -> tuple[np.ndarray, np.ndarray]:
         try:
             index, is_wrong, label = _read_row(row, given, classes)
             if index in seen:
-                raise ValueError(f"example {index} is decided twice")
+                raise ValueError(f"example {index} has two decisions")
         except ValueError as error:
             raise ValueError(f"{path}, row {line}: {error}") from None
         seen.add(index)
@@ -105,7 +105,7 @@ def apply(y, path: str | os.PathLike) -> tuple[np.ndarray, np.ndarray]:
 def _read(path):
     try:
         with open(path, newline="", encoding="utf-8-sig") as file:
-            # Spreadsheets of some countries save with semicolons.
+            # Spreadsheets in some locales use semicolons.
             separator = "," if "," in file.readline() else ";"
             file.seek(0)
             reader = csv.DictReader(file, delimiter=separator)
@@ -119,12 +119,12 @@ def _read(path):
             f"Received: {', '.join(map(str, names))[:200]}"
         )
     if not rows:
-        raise ValueError(f"{path}: the file holds no decisions")
+        raise ValueError(f"{path}: the file has no decisions")
     return [{k: (row[k] or "").strip() for k in COLUMNS} for row in rows]
 
 
 def _read_row(row, given, classes):
-    """Index of an example, whether its label is wrong, the label or `None`."""
+    """Index of an example, whether its label is wrong, and the new label."""
     index, decision = _whole(row, "index", len(given)), row["decision"].lower()
     own = given[index]
     shown, allowed = row["decision"][:40], f"one of {DECISIONS}"
@@ -141,7 +141,7 @@ def _read_row(row, given, classes):
     )
     if classes is None and (own.size > 1 or not np.isfinite(label)):
         raise ValueError(
-            "`label` must be a finite number, and empty for an example of "
+            "`label` must be a finite number, or empty for an example with "
             f"several targets. Received: {row['label'][:40]!r}"
         )
     if classes and label == own:
@@ -151,7 +151,7 @@ def _read_row(row, given, classes):
         )
     if decision != "wrong":
         raise ValueError(
-            "only a wrong label has a new one. "
+            "`label` must be empty unless the decision is wrong. "
             f"Received: decision={decision}, label={label}"
         )
     return index, True, label
@@ -159,7 +159,7 @@ def _read_row(row, given, classes):
 
 def _whole(row, name, count):
     value = as_number(row[name])
-    # A spreadsheet may have written 3 as 3.0.
+    # A spreadsheet may write 3 as 3.0.
     fits = value == np.floor(value) and 0 <= value < count
     allowed = f"a whole number from 0 to {count - 1}"
     check_argument(name, row[name][:40], fits, allowed)

@@ -1,4 +1,4 @@
-"""Checks of the data that users hand to an audit."""
+"""Checks the data passed to an audit."""
 
 import keras
 import numpy as np
@@ -10,11 +10,11 @@ from keras_likelihood.reading.targets import as_labels
 TASKS = ("classification", "regression")
 FEWEST = 10
 LARGEST = 1e15
-"""Squares of larger numbers come near the end of single precision."""
+"""Squares of larger numbers are close to the limit of single precision."""
 
 
 def check_options(task, **counts) -> None:
-    """Refuses an unknown task, and numbers that are not whole and >= 1."""
+    """Raises an error for an unknown task, or a count that is not >= 1."""
     is_known = task in (None, *TASKS)
     check_argument("task", task, is_known, f"one of {TASKS} or None")
     for name, value in counts.items():
@@ -23,20 +23,20 @@ def check_options(task, **counts) -> None:
 
 
 def as_numpy(values) -> np.ndarray:
-    """An array of a list or a tensor."""
+    """Converts a list or a tensor to a NumPy array."""
     if keras.ops.is_tensor(values):
         return keras.ops.convert_to_numpy(values)
     return np.asarray(values)
 
 
 def as_arrays(x, y, missing: bool = False):
-    """Returns finite arrays of one length; `x` may be a structure of them."""
+    """Returns finite arrays of equal length; `x` may be a structure."""
     if y is None:
         raise ValueError(
-            "An audit judges labels: give arrays `x` and `y`. Received: y=None"
+            "`y` must be an array of labels or targets. Received: y=None"
         )
     fits = not hasattr(x, "element_spec") and not hasattr(x, "__next__")
-    check_argument("x", x, fits, "an array, or several of one length")
+    check_argument("x", x, fits, "an array, or several of equal length")
     parts = x.values() if isinstance(x, dict) else x
     several = isinstance(x, dict | tuple | list) and any(
         hasattr(part, "shape") for part in parts
@@ -56,11 +56,11 @@ def as_arrays(x, y, missing: bool = False):
 
 
 def fill_missing(x) -> np.ndarray:
-    """A table without NaN, for a network.
+    """Fills the missing values (NaN) of a table.
 
-    A missing value becomes the median of its column. Each column with missing
-    values gets a further column at the end, 1 where the value is missing and
-    0 elsewhere, because a missing value may itself be informative.
+    A missing value becomes the median of its column. For each column with
+    missing values an indicator column is added at the end, 1 where the value
+    is missing and 0 elsewhere, because missingness may be informative.
 
     >>> fill_missing(np.array([[1.0, 5.0], [3.0, np.nan], [4.0, 7.0]]))
     array([[1., 5., 0.],
@@ -68,7 +68,7 @@ def fill_missing(x) -> np.ndarray:
            [4., 7., 0.]])
 
     Args:
-        x: `(n, features)`; arrays of other shapes are returned as they are.
+        x: `(n, features)`. Arrays of other shapes are returned unchanged.
 
     Returns:
         `(n, features + columns with missing values)`.
@@ -117,14 +117,14 @@ def as_classes(y, classes: int | None = None) -> tuple[np.ndarray, int]:
     labels = as_labels(y, (len(y), classes))
     if classes < 2 or (labels == labels[0]).all():
         raise ValueError(
-            "An audit needs labels of two classes or more. "
+            "An audit needs labels of at least two classes. "
             f"Received: {len(y)} labels of class {labels[0]}"
         )
     if classes > len(y):
         raise ValueError(
-            "There must be as many examples as classes, whose numbers begin "
-            f"at 0. Received: {len(y)} examples and {classes} classes; say "
-            "task='regression' if the labels are quantities"
+            "An audit needs at least as many examples as classes, which are "
+            "numbered from 0. Use task='regression' if the labels are "
+            f"quantities. Received: {len(y)} examples and {classes} classes"
         )
     return labels, classes
 
@@ -134,8 +134,8 @@ def as_quantities(y) -> np.ndarray:
     is_column = y.dtype.kind in "biuf" and y.size == len(y)
     if not is_column or len(y) < FEWEST or np.ptp(y) == 0:
         raise ValueError(
-            f"Without a model, an audit of targets needs {FEWEST} examples or "
-            "more, one number per example, and targets that differ. "
+            f"Without a model, an audit of targets needs at least {FEWEST} "
+            "examples, one number per example, and targets that differ. "
             f"Received: {y.dtype} of shape {y.shape}, the first {y[0]}"
         )
     return y.reshape(-1, 1).astype("float64")

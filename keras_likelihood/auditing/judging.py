@@ -1,4 +1,4 @@
-"""Labels and targets judged by what a model says of them."""
+"""Judges labels and targets by the predictions of a model."""
 
 import dataclasses
 import os
@@ -15,20 +15,20 @@ from keras_likelihood.reading.targets import as_labels, as_targets
 
 @dataclasses.dataclass
 class AuditReport:
-    """Scores and suspected label errors of every example, in their order.
+    """Scores and suspected label errors, in the order of the examples.
 
     Args:
         task: `"classification"` or `"regression"`.
         scores: `(n,)`; high is suspicious.
-        score_name: what the score is, in two or three words.
-        score_meaning: the same in a sentence.
+        score_name: short name of the score.
+        score_meaning: explanation of the score.
         label_issues: dict of arrays `(n,)` in cleanlab's columns:
             `is_label_issue`, `label_quality` (in [0, 1], low is bad),
             `given_label`, `predicted_label`.
         nll: `(n,)` negative log-likelihood of the labels.
         columns: further columns of the page, by name, each `(n,)`.
-        rule: by what rule an example is suspected, in a sentence.
-        path: path of the page, or `None` if none was written.
+        rule: explanation of the rule by which examples are suspected.
+        path: path of the page, or `None` if no page was written.
         label_names: names of the classes, or `None` for regression.
 
     >>> report = kl.audit(model, x, y)
@@ -48,35 +48,35 @@ class AuditReport:
 
     @property
     def num_issues(self) -> int:
-        """How many labels are suspected."""
+        """Number of suspected labels."""
         return int(self.label_issues["is_label_issue"].sum())
 
     def ranked(self) -> np.ndarray:
-        """Indices `(n,)` of all examples by falling score."""
+        """Indices `(n,)` of all examples, highest score first."""
         return np.argsort(-self.scores, kind="stable")
 
     def suspects(self) -> np.ndarray:
-        """Indices of the suspected examples, the worst first."""
+        """Indices of the suspected examples, worst first."""
         issues = np.flatnonzero(self.label_issues["is_label_issue"])
         quality = self.label_issues["label_quality"][issues]
-        # Qualities may tie at zero, where likelihoods still differ.
+        # Likelihoods break ties of qualities at zero.
         return issues[np.lexsort((-self.nll[issues], quality))]
 
     def shown_columns(self) -> dict:
-        """`columns` without the one that is the score itself."""
+        """`columns` without the score itself."""
         columns = dict(self.columns)
         if self.score_name == "predicted scale":
             columns.pop("scale", None)
         return columns
 
     def to_csv(self, path: str | os.PathLike) -> None:
-        """Writes `label_issues` with the index in front and `score` last."""
+        """Writes the index, `label_issues` and the score to a .csv."""
         columns = {"index": np.arange(len(self.scores)), **self.label_issues}
         columns["score"] = self.scores
         write_csv(path, {k: values.tolist() for k, values in columns.items()})
 
     def label_issues_frame(self):
-        """`label_issues` as a `pandas.DataFrame`; needs pandas."""
+        """Returns `label_issues` as a `pandas.DataFrame`; needs pandas."""
         import pandas
 
         return pandas.DataFrame(self.label_issues)
@@ -90,12 +90,12 @@ class AuditReport:
 
 
 def score_of(reading, learned, nll) -> tuple[np.ndarray, str, str]:
-    """The most telling score `(n,)` of a `Reading`, its name and meaning."""
+    """Most informative score `(n,)` of a `Reading`, its name and meaning."""
     name = reading.uncertainty_parameter
     label = "target" if reading.is_real else "label"
     if learned is not None:
         meaning = (
-            f"Every training example learned a {name} of its own. It is high "
+            f"Every training example has its own learned {name}. It is high "
             f"where the model disagrees with the {label}."
         )
         return learned, f"learned {name}", meaning
@@ -105,21 +105,20 @@ def score_of(reading, learned, nll) -> tuple[np.ndarray, str, str]:
     if each and np.ptp(values, axis=0).any():
         meaning = (
             f"The model predicts a {name} for each input. It is high where "
-            f"the model is unsure of any {label}."
+            f"the model is uncertain about the {label}."
         )
         return per_example(values), f"predicted {name}", meaning
     meaning = (
-        f"The negative log-likelihood of the given {label}, since the model "
-        f"has no {name} of each example. It is high where the model finds the "
+        f"The negative log-likelihood of the given {label}, because the model "
+        f"has no {name} per example. It is high where the model finds the "
         f"{label} improbable. A network that was trained for long on these "
-        f"very {label}s may have memorized the wrong ones, and then scores "
-        "them low."
+        f"{label}s may have memorized the wrong ones, which then score low."
     )
     return nll, f"NLL of the given {label}", meaning
 
 
 def learned_values(reading, data_parameter, n):
-    """What each example learned: memory `(n, classes)`, or spread `(n,)`."""
+    """Learned values: a memory `(n, classes)` and a spread `(n,)`, or None."""
     name = reading.uncertainty_parameter
     if data_parameter is None:
         own = reading.data_parameters
@@ -131,7 +130,7 @@ def learned_values(reading, data_parameter, n):
         may_be_memory = may_be_memory and data_parameter.name == "memory"
         given = data_parameter.name
         fits = may_be_memory or given in (None, name)
-        check_argument("data_parameter", given, fits, f"one of the {name}")
+        check_argument("data_parameter", given, fits, f"for the {name}")
         data_parameter = data_parameter.values()
     values = np.asarray(data_parameter, "float64")
     if may_be_memory and values.shape == (n, reading.prediction.shape[1]):
@@ -139,10 +138,10 @@ def learned_values(reading, data_parameter, n):
     is_valid = (np.isfinite(values) & (values > 0)).all()
     if values.ndim == 0 or len(values) != n or not is_valid:
         raise ValueError(
-            f"`data_parameter` must have finite values > 0, one value for each "
-            f"of the {n} examples; `x` and `y` are the training data in the "
-            f"order of their index. Received: shape {values.shape}, values "
-            f"from {values.min()} to {values.max()}"
+            f"`data_parameter` must have a finite value > 0 for each of the "
+            f"{n} examples. `x` and `y` must be the training data, ordered by "
+            f"index. Received: shape {values.shape}, values from "
+            f"{values.min()} to {values.max()}"
         )
     return None, per_example(values)
 
@@ -150,16 +149,16 @@ def learned_values(reading, data_parameter, n):
 def judge_labels(reading, y, data_parameter) -> AuditReport:
     """Judges class labels under the class probabilities of a `Reading`."""
     y = as_labels(y, reading.prediction.shape)
-    # What an example learned of its own label would excuse it.
+    # A value learned for a wrong label would hide the error.
     shared = reading.without_data_parameters()
     p = shared.distribution().class_probabilities().reshape(len(y), -1)
     nll = shared.nll(y)
     memory, temperature = learned_values(reading, data_parameter, len(y))
     if memory is not None:
         return _judge_by_memory(y, nll, memory)
-    order = "learned temperature, the highest"
+    order = "learned temperature, highest"
     if temperature is None:
-        order = "probability of the given label, the lowest"
+        order = "probability of the given label, lowest"
     return AuditReport(
         "classification",
         *score_of(reading, temperature, nll),
@@ -167,8 +166,9 @@ def judge_labels(reading, y, data_parameter) -> AuditReport:
         nll,
         {"p(given)": np.exp(-nll), "p(predicted)": p.max(axis=1)},
         "A label is suspected if another class is the most probable one, and "
-        "as probable as that class is on average where it is the given label "
-        f"(confident learning). The list is in the order of the {order} first.",
+        "at least as probable as that class is on average where it is the "
+        f"given label (confident learning). The list is sorted by {order} "
+        "first.",
     )
 
 
@@ -184,18 +184,17 @@ def _judge_by_memory(y, nll, memory):
         "classification",
         nll - np.log(np.clip(memory[rows, y], 1e-6, 1)),
         "doubt of the label",
-        "Minus the logarithm of two probabilities of the given label: the one "
-        "that the network gives it now, and the one that it gave it on "
-        "average while it trained.",
+        "Minus the logarithm of two probabilities of the given label: the "
+        "network's prediction, and its average prediction during training.",
         label_issues.issue_columns(quality < 0.5, quality, y, found),
         nll,
         {"p(given)": np.exp(-nll), "p(label is right)": quality},
         "A label is suspected if it is more likely wrong than right, judged "
-        "by what the network predicted for the example while it trained. "
-        f"In all, {wrong:,.0f} of the {len(y):,} labels are expected to be "
+        "by the network's predictions for the example during training. In "
+        f"total, {wrong:,.0f} of the {len(y):,} labels are expected to be "
         "wrong if every input shows its class, as most photographs do. If "
-        "classes overlap, an unusual example looks like a wrong label: then "
-        f"{fewer:,.0f} are.",
+        "classes overlap, an unusual example looks like a wrong label, and "
+        f"{fewer:,.0f} are expected to be wrong.",
     )
 
 
@@ -211,10 +210,10 @@ def judge_targets(reading, y, data_parameter) -> AuditReport:
         "A target is suspected if fewer than one error of its size is "
         "expected among all examples under the model's likelihood."
     )
-    # A scale that an example learned excuses its own error.
+    # A scale learned for a wrong target would hide the error.
     if learned is not None or "scale" not in parameters:
         parameters["scale"] = typical_scale(shared, residual)
-        rule += " Its scale is taken from the median error of all examples."
+        rule += " The scale is estimated from the median error of all examples."
     around_zero = reading.likelihood(
         np.zeros(shape, "float32"),
         **{k: np.asarray(v, "float32") for k, v in parameters.items()},
@@ -224,13 +223,13 @@ def judge_targets(reading, y, data_parameter) -> AuditReport:
     # The probability of a larger error.
     tail = 2 * to_float64(around_zero.cdf(-np.abs(error))).reshape(n, -1)
     if tail.shape[1] > 1:
-        rule += " Of several targets the least probable one is shown."
-    # The least of several probabilities is small by chance.
+        rule += " Of several targets, the least probable one is shown."
+    # The smallest of several probabilities needs a Bonferroni correction.
     probability = np.minimum(tail.min(axis=1) * tail.shape[1], 1.0)
-    quality, order = probability, "tail probability, the least"
+    quality, order = probability, "tail probability, lowest"
     if learned is not None:
         quality = 1 / (1 + learned / parameters["scale"])
-        order = "learned scale, the highest"
+        order = "learned scale, highest"
     at = (np.arange(n), tail.argmin(axis=1))
     scale = np.broadcast_to(parameters["scale"], shape).reshape(n, -1)[at]
     given, predicted = (v.reshape(n, -1)[at] for v in (y, reading.prediction))
@@ -239,13 +238,13 @@ def judge_targets(reading, y, data_parameter) -> AuditReport:
     relative = residual.reshape(n, -1)[at] / scale
     columns = {"scale": scale, "residual / scale": relative}
     columns["tail probability"] = probability
-    rule = f"{rule} The list is in the order of the {order} first."
+    rule = f"{rule} The list is sorted by {order} first."
     score = score_of(reading, learned, nll)
     return AuditReport("regression", *score, issues, nll, columns, rule)
 
 
 def typical_scale(reading, residual) -> float:
-    """The scale at which the median error is the likelihood's own.
+    """The scale at which the likelihood has the observed median error.
 
     scale = median |residual| / q,    P(|z| <= q) = 1/2
     """

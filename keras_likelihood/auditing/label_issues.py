@@ -1,10 +1,10 @@
-"""Which labels are wrong, judged by a classifier or by its training."""
+"""Finds wrong labels from the predictions or the training of a classifier."""
 
 import numpy as np
 
 
 def class_thresholds(y, probabilities) -> np.ndarray:
-    """How sure the classifier is of a class where it is the given label.
+    """Mean probability of each class among the examples with that label.
 
         threshold[j] = mean of p[i, j] over examples i with y[i] = j
 
@@ -13,7 +13,7 @@ def class_thresholds(y, probabilities) -> np.ndarray:
         probabilities: `(n, classes)`.
 
     Returns:
-        `(classes,)`; 1 for a class that no example is given.
+        `(classes,)`; 1 for a class without examples.
     """
     classes = probabilities.shape[1]
     counts = np.bincount(y, minlength=classes)
@@ -23,7 +23,7 @@ def class_thresholds(y, probabilities) -> np.ndarray:
 
 
 def confident_classes(y, probabilities) -> np.ndarray:
-    """The class each example is confidently of, whatever its label says.
+    """The class of which the classifier is confident, for each example.
 
         argmax of p[i, j] over the classes j with p[i, j] >= threshold[j]
 
@@ -41,16 +41,16 @@ def confident_classes(y, probabilities) -> np.ndarray:
 
 
 def find_label_issues(y, probabilities, temperature=None) -> dict:
-    """Suspected label errors, in the columns of cleanlab's tables.
+    """Finds suspected label errors, with the column names of cleanlab.
 
-    An example is an issue if it is confidently of another class than its
-    label's, and its most probable class is another one too (Northcutt, Jiang
-    and Chuang, "Confident Learning", 2021).
+    A label is suspected if the classifier is confident of another class, and
+    if its most probable class is also another one (Northcutt, Jiang and
+    Chuang, "Confident Learning", 2021).
 
-    Probabilities that the classifier gives its own training data are overfit
-    to the very labels in question; held-out ones find more. A temperature
-    learned for each training example escapes this, so it sets the quality
-    where it is given.
+    Probabilities predicted for the training data are overfit to the labels in
+    question. Held-out probabilities find more errors. A temperature learned
+    for each training example does not have this problem, so it sets the
+    quality if it is given.
 
     >>> y = np.array([0, 0, 1])
     >>> p = np.array([[0.9, 0.1], [0.1, 0.9], [0.2, 0.8]])
@@ -78,13 +78,13 @@ def find_label_issues(y, probabilities, temperature=None) -> dict:
 
 
 def issue_columns(is_issue, quality, given, predicted) -> dict:
-    """Arrays `(n,)` by cleanlab's names of columns."""
+    """Dict of arrays `(n,)` with the column names of cleanlab."""
     names = "is_label_issue", "label_quality", "given_label", "predicted_label"
     return dict(zip(names, (is_issue, quality, given, predicted), strict=True))
 
 
 SHARPNESS = 3.4
-"""Power of the remembered probabilities: see docs/studies/label_noise.md."""
+"""Power of the remembered probabilities, see docs/studies/label_noise.md."""
 _ROUNDS = 60
 
 
@@ -97,10 +97,10 @@ def true_class_probabilities(y, memory, power=SHARPNESS) -> np.ndarray:
 
         P(true class is k) ~ m_k^power C[k, y]
 
-    A memory is less sure than it should be where every input shows its class,
-    hence a power above 1; where classes overlap, 1 takes it at its word. C is
-    found by expectation maximisation (Dawid and Skene, 1979). One made-up
-    observation in each of its cells keeps rare classes away from zero.
+    If every input shows its class, the memory is underconfident, hence a power
+    above 1. If classes overlap, a power of 1 is right. C is estimated by
+    expectation maximisation (Dawid and Skene, 1979). A pseudocount of 1 in each
+    cell keeps rare classes away from zero.
     """
     y, memory = np.asarray(y), np.asarray(memory, "float64")
     classes = memory.shape[1]
@@ -118,5 +118,5 @@ def true_class_probabilities(y, memory, power=SHARPNESS) -> np.ndarray:
 
 
 def expected_wrong(y, truth) -> float:
-    """Expected number of wrong labels, by `true_class_probabilities`."""
+    """Expected number of wrong labels, given `true_class_probabilities`."""
     return float(np.sum(1 - truth[np.arange(len(y)), y]))

@@ -1,4 +1,4 @@
-"""A small network of the audit's own, for data that come without one."""
+"""Trains a small network for the audit of data without a model."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -13,20 +13,19 @@ from keras_likelihood.losses import NoisyLabelsLoss, StudentTLoss
 from keras_likelihood.models import LikelihoodModel
 
 VISITS, EPOCHS = 40_000, (12, 40)
-"""Examples that training sees in all, and the fewest and most epochs for it."""
+"""Number of examples seen in training, and the range of epochs."""
 LARGEST_SIDE = 40
-"""Pixels of an image that the convolutions see; larger ones are averaged."""
+"""Larger images are averaged down to this number of pixels per side."""
 WIDTHS = (24, 40, 64)
 
 
 class OwnNetwork(NamedTuple):
-    """What `train_for_audit` returns: three arguments of an audit.
+    """The result of `train_for_audit`.
 
     Attributes:
         model: the trained `LikelihoodModel`.
-        data_parameter: what every example learned: the `DataParameter` of
-            the memory of labels, or the scales `(n,)` of targets in the
-            targets' unit.
+        data_parameter: learned values per example: the `DataParameter` of the
+            label memory, or the scales `(n,)` in the unit of the targets.
         history: `keras.callbacks.History` of the training.
     """
 
@@ -45,7 +44,7 @@ def train_for_audit(
     seed: int = 0,
     on_epoch: Callable[[int, int], None] | None = None,
 ) -> OwnNetwork:
-    """Trains a small network in which every example has its own parameter.
+    """Trains a small network with a learned parameter for every example.
 
     Images get a few convolutions with batch normalisation, tables get two
     hidden layers. Inputs are standardised inside the model. Labels are
@@ -59,23 +58,22 @@ def train_for_audit(
 
     Args:
         x: images `(n, height, width)` or `(n, height, width, channels)`, or
-            a table `(n, features)` of finite numbers; `fill_missing` makes
-            one of a table with missing values.
+            a table `(n, features)` of finite numbers. Use `fill_missing` for
+            a table with missing values.
         y: class numbers `(n,)` or `(n, 1)`, one-hot `(n, classes)`, or one
             number per example.
-        task: `"classification"` or `"regression"`. `None` (default) takes
-            whole numbers for classes.
-        classes: how many there are. Defaults to the highest class number and
-            one, or the columns of one-hot labels.
-        epochs: how often every example is seen, `>= 1`. Defaults to 12 to
-            40, the more the fewer examples there are.
-        seed: of the weights and the order of examples. It is set for all of
-            Keras. Defaults to 0.
-        on_epoch: called with the number of epochs done and of all epochs.
+        task: `"classification"` or `"regression"`. If `None` (default), whole
+            numbers are treated as classes.
+        classes: number of classes. Defaults to the highest class number plus
+            one, or the number of columns of one-hot labels.
+        epochs: number of epochs, `>= 1`. Defaults to 12 to 40, depending on
+            the number of examples.
+        seed: random seed of the weights and the order of the examples. It is
+            set globally for Keras. Defaults to 0.
+        on_epoch: function of the number of finished epochs and of all epochs.
 
     Returns:
-        An `OwnNetwork`: the model, what every example learned, and the
-        history.
+        An `OwnNetwork`: the model, the learned values and the history.
     """
     x, y = checks.as_inputs(x, y)
     n = len(x)
@@ -89,7 +87,7 @@ def train_for_audit(
     loss: Any
     if task == "regression":
         y, units = checks.as_quantities(y), 1
-        # One gross error would set the mean and the deviation of all.
+        # One gross error would change the mean and deviation too much.
         (middle,), (spread,) = centre_and_spread(y, 1)
         y = ((y - middle) / spread).astype("float32")
         loss = StudentTLoss(scale=learned)
@@ -100,13 +98,13 @@ def train_for_audit(
     inputs, features = _body(x)
     outputs = keras.layers.Dense(units)(features)
     model = LikelihoodModel(inputs, outputs)
-    # Some dozens of steps per epoch, also where there are few examples.
+    # Even with few examples, an epoch has some dozens of steps.
     batch = int(np.clip(2 ** (n // 24).bit_length() // 2, 16, 128))
     rate = keras.optimizers.schedules.CosineDecay(2e-3, epochs * -(-n // batch))
     model.compile(keras.optimizers.AdamW(rate, weight_decay=1e-3), loss=loss)
-    tell = on_epoch or (lambda done, count: None)
+    report = on_epoch or (lambda done, count: None)
     show = keras.callbacks.LambdaCallback(
-        on_epoch_end=lambda epoch, logs: tell(epoch + 1, epochs)
+        on_epoch_end=lambda epoch, logs: report(epoch + 1, epochs)
     )
     options = {"batch_size": batch, "epochs": epochs, "verbose": 0}
     history = model.fit(x, indexed(y), callbacks=[show], **options)
@@ -118,13 +116,13 @@ def train_for_audit(
 
 
 def _body(x):
-    """Inputs and features of a network for such arrays."""
+    """Symbolic inputs and features of a network for `x`."""
     inputs = keras.Input(x.shape[1:])
     return inputs, (_table if x.ndim == 2 else _images)(x, inputs)
 
 
 def _table(x, inputs):
-    # A gross error in a column must not take over the network.
+    # A gross error in a column must not dominate the network.
     h = keras.ops.clip(_standardise(x, inputs), -8.0, 8.0)
     for _ in range(2):
         h = keras.layers.Dense(128, use_bias=False)(h)
@@ -147,7 +145,7 @@ def _images(x, inputs):
     for level, width in enumerate(WIDTHS):
         if level and min(h.shape[1:3]) < 4:
             break
-        # The first level sees the most pixels; one layer is enough there.
+        # The first level has the most pixels. One layer is enough there.
         for _ in range(2 if level else 1):
             h = keras.layers.Conv2D(width, 3, padding="same", use_bias=False)(h)
             h = keras.layers.BatchNormalization()(h)
@@ -158,11 +156,11 @@ def _images(x, inputs):
 
 
 def _standardise(x, h):
-    """Mean 0 and deviation 1 of each column, or channel."""
+    """Standardises each column or channel."""
     some = x[:: -(-x.size // 5_000_000)]
     axes = tuple(range(x.ndim - 1))
     mean = some.mean(axis=axes, dtype="float64")
     spread = some.std(axis=axes, dtype="float64")
-    # Of a constant column rounding alone would be left.
+    # Only rounding errors would be left of a constant column.
     spread = np.where(spread <= 1e-6 * np.abs(mean), 1.0, spread)
     return keras.layers.Normalization(mean=mean, variance=spread**2)(h)

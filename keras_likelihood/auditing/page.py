@@ -1,4 +1,4 @@
-"""The page of an audit."""
+"""Writes the page of an audit."""
 
 import collections
 import hashlib
@@ -12,7 +12,7 @@ from keras_likelihood.pages.examples import SHOWN_FEATURES, decimals, plain
 from keras_likelihood.pages.page import write_page
 
 MOST_SUSPECTS = 10_000
-"""Suspected examples that one page holds."""
+"""Largest number of suspected examples on a page."""
 MOST_CLASSES = 20
 _DIGITS = {"p(given)": 3, "p(predicted)": 3, "quality": 3}
 _DIGITS |= {"tail probability": 4, "residual / scale": 2}
@@ -22,14 +22,14 @@ _SCRIPTS = [
 ]
 APPLY = (
     "This line of Python corrects the labels. `keep` is False for wrong "
-    "labels without a better one:",
+    "labels without a replacement:",
     'y, keep = kl.audit.apply(y, "decisions.csv")',
 )
-"""How to apply what a person decided: a sentence and a line."""
+"""How to apply the decisions: a sentence and a line of code."""
 
 
 def write_audit(report, shown, output, top, title, y=None, apply=APPLY) -> str:
-    """Writes the page, and its folder; `y` has targets of several units."""
+    """Writes the page; `y` is needed for targets with several units."""
     issues, names = report.label_issues, report.label_names
     n, count = len(report.scores), report.num_issues
     if y is None or names:
@@ -37,7 +37,7 @@ def write_audit(report, shown, output, top, title, y=None, apply=APPLY) -> str:
     mark = mark_of(y, names and len(names))
     what = "label errors" if names else "bad targets"
     suspected = issues["is_label_issue"]
-    # Given and predicted label, and how many suspects; most first.
+    # Pairs of given and predicted label, most suspects first.
     labels = issues["given_label"], issues["predicted_label"]
     both = zip(*(v[suspected].tolist() for v in labels), strict=True)
     pairs = collections.Counter(sorted(both)).most_common() if names else []
@@ -76,7 +76,7 @@ def write_audit(report, shown, output, top, title, y=None, apply=APPLY) -> str:
 
 
 def _key(mark, shown):
-    """The name under which the browser keeps decisions on these data."""
+    """The key under which the browser stores decisions on these data."""
     x = getattr(shown, "x", np.zeros(0))
     some = x[:: -(-max(len(x), 1) // 1000)]
     if some.dtype.hasobject:
@@ -87,17 +87,17 @@ def _key(mark, shown):
 
 
 def _page_data(report, shown, top) -> dict:
-    """What the page's script reads."""
+    """The data for the page's script."""
     ranked, issues = report.ranked(), report.label_issues
     sections = {
         "suspected": report.suspects()[:MOST_SUSPECTS],
         "highest": ranked[:top],
         "lowest": ranked[::-1][:top],
     }
-    held = np.unique(np.concatenate(list(sections.values())))
-    place = {int(index): at for at, index in enumerate(held)}
+    listed = np.unique(np.concatenate(list(sections.values())))
+    place = {int(index): at for at, index in enumerate(listed)}
     columns = _columns(report)
-    shown.make_room(held)
+    shown.make_room(listed)
     n = len(report.scores)
     return {
         "task": report.task,
@@ -119,7 +119,7 @@ def _page_data(report, shown, top) -> dict:
                 ],
                 **shown.describe(int(index)),
             }
-            for index in held
+            for index in listed
         ],
         "sections": {
             name: [place[int(i)] for i in indices]
@@ -135,7 +135,7 @@ def _columns(report):
     kind = "number"
     if report.task == "classification":
         names, kind = ("given", "predicted"), "label"
-    # The summary says the whole name; a column has room for one word.
+    # The summary has the full name. A column has room for one word.
     score = "NLL" if "NLL" in report.score_name else report.score_name
     columns = {
         names[0]: issues["given_label"],

@@ -1,1 +1,1 @@
-"""The commands of `keras-likelihood`, one in each file."""
+"""The commands of `keras-likelihood`, one per file."""

@@ -13,13 +13,13 @@ add_parser = outputs.new_command(
     help="write a page of doubtful labels, to review in a browser",
     text="Ranks examples by how doubtful their labels are, and writes one "
     "self-contained HTML page on which you mark them as right or wrong. "
-    "Without a model it first trains a small network with a memory of every "
-    "label. With --apply it writes the data with the labels that you corrected "
-    "on the page.",
+    "Without a model, a small network with a memory of every label is trained "
+    "first. With --apply, the command writes the data with the labels that you "
+    "corrected on the page.",
     example="keras-likelihood audit model.keras --data train.npz",
     options={
-        "model": "a .keras file, loaded in safe mode. If it is left out, a "
-        "small network is trained",
+        "model": "a .keras file, loaded in safe mode (default: a small network "
+        "is trained)",
         "--data": "the data: .npz with x and y, or a .csv with a target "
         "column. Without a model, x holds images (n, height, width) or (n, "
         "height, width, channels), or a table (n, features) in which NaN is a "
@@ -27,10 +27,10 @@ add_parser = outputs.new_command(
         "--output": "the page (default: audit.html); with --apply, the "
         "corrected data (default: corrected.npz)",
         "--apply": "the decisions.csv that was exported from the page",
-        "--labels": "a text file with the name of a class on each line",
-        "--features": "a text file with the name of a column on each line",
-        "--top": "how many of the highest and lowest scores the page shows "
-        "besides all suspects (default: %(default)s)",
+        "--labels": "a text file with one class name per line",
+        "--features": "a text file with one column name per line",
+        "--top": "number of highest and of lowest scores on the page, in "
+        "addition to all suspects (default: %(default)s)",
         "--issues": "also write a .csv with a verdict for each label",
         "--epochs": "epochs of the network that is trained (default: depends "
         "on the number of examples)",
@@ -59,7 +59,7 @@ def run(args) -> None:
     if args.apply:
         _apply(args, data)
         return
-    # A missing package must not cost the work that follows.
+    # A missing package must fail before the long computation.
     from keras_likelihood.auditing.page import write_audit
     from keras_likelihood.pages.examples import show_inputs
 
@@ -69,7 +69,7 @@ def run(args) -> None:
     report = _judge(args, model, data["x"], data["y"], names)
     command = outputs.shell(
         "audit",
-        # Models of tables have classes of their own.
+        # A model of a table defines the classes.
         args.model if "shown" in data else None,
         data=args.data,
         target=args.target,
@@ -87,7 +87,7 @@ def run(args) -> None:
 
 
 def _judge(args, model, x, y, names):
-    """The report of the model, or of a network that is trained here."""
+    """Audits with the model, or with a network that is trained here."""
     from keras_likelihood.auditing import audit, fill_missing, train_for_audit
 
     options = {"label_names": names, "task": args.task}
@@ -105,7 +105,7 @@ def _judge(args, model, x, y, names):
 
 
 def _apply(args, data):
-    """Writes the data with the labels that were decided on the page."""
+    """Writes the data with the corrected labels."""
     from keras_likelihood.auditing import apply
 
     y, keep = apply(data["y"], files.regular_file(args.apply))
@@ -135,14 +135,14 @@ def _apply(args, data):
 
 
 def _read_names(path):
-    """One name from each line, or `None` without a path."""
+    """Reads one name per line; `None` without a path."""
     if path is None:
         return None
     try:
         return files.regular_file(path).read_text(encoding="utf-8").splitlines()
     except UnicodeDecodeError as error:
         raise files.CommandError(
-            f"{path}: the file is not text ({error})"
+            f"{path}: the file must be UTF-8 text ({error})"
         ) from error
 
 

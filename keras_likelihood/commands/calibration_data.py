@@ -22,7 +22,7 @@ from keras_likelihood.recalibration.regression.regressor import (
 
 
 def load_task(args):
-    """Reads the data to fit to and the data to judge on."""
+    """Reads the data for fitting and for evaluation."""
     if args.model:
         model, val, test = files.read_model_and_data(args)
         return task_of_model(model, val, test, args)
@@ -35,8 +35,8 @@ def load_task(args):
         )
         if needed != found:
             raise files.CommandError(
-                f"{args.test} must hold the arrays of {args.data}, with the "
-                f"shapes (n, ...), after n {needed}. Received: {found}"
+                f"{args.test} must have the arrays of {args.data}, with the "
+                f"same shapes after the first axis: {needed}. Received: {found}"
             )
     if "logits" not in val:
         return RegressorTask(_as_regressor(val), test and _as_regressor(test))
@@ -48,7 +48,7 @@ def load_task(args):
 
 
 def task_of_model(model, val, test, args):
-    """Runs a model on its data, and finds out which task it has."""
+    """Runs a model on its data and detects the task."""
     options = {"features": args.features, "with_features": "optional"}
     with files.running(args.model, args.data):
         is_regressor = _is_regressor(model, val["x"], val["y"], args.task)
@@ -70,22 +70,22 @@ def task_of_model(model, val, test, args):
 
 
 def _is_regressor(model, x, y, task):
-    """Finds out from a few examples whether a model predicts numbers."""
+    """Whether a model predicts numbers, judged by a few examples."""
     if task:
         return task == "regression"
     reading = read_output(model, x[:32])
     try:
         reading = with_likelihood(reading, y, None, None)
     except ValueError:
-        # With whole numbers and a linear output, the output counts as logits.
+        # A linear output with whole numbers as targets is treated as logits.
         return False
     if reading.is_real or hasattr(reading.likelihood, "class_probabilities"):
         return reading.is_real
     raise files.CommandError(
         "The model must be a classifier, or a regressor with a `LocationScale` "
-        "likelihood, such as normal. Other regressors are calibrated by "
-        "`kl.recalibration.regression.Conformal`, and a model that `fit` wrote "
-        "is calibrated already: use `keras-likelihood predict`. "
+        "likelihood, such as normal. For other regressors use "
+        "`kl.recalibration.regression.Conformal`. A model written by `fit` is "
+        "already calibrated: use `keras-likelihood predict`. "
         f"Received: {reading.likelihood.name()}"
     )
 
@@ -137,7 +137,8 @@ def _load_folder(path):
             found[name] = np.load(file, mmap_mode="r", allow_pickle=False)
         except (ValueError, OSError) as error:
             raise files.CommandError(
-                f"{file}: a plain array of numbers is needed. Received: {error}"
+                f"{file}: the file must be an array of numbers. "
+                f"Received: {error}"
             ) from error
     logits, y = found["logits"], found["y"]
     kinds = {logits.dtype.kind, y.dtype.kind}
@@ -156,7 +157,7 @@ def _load_logits(path):
     table, _ = file.read()
     if file.changed or table.shape[1] < 2:
         raise files.CommandError(
-            f"{path}: a .csv must hold columns of logits, then the class "
+            f"{path}: a .csv must have columns of logits, then the class "
             f"number. Received: {table.shape[1]} column(s). {file.note}"
         )
     refuse_nan(table, f"{path}: the table")

@@ -12,20 +12,20 @@ FEWEST = 20
 
 add_parser = outputs.new_command(
     "checkup",
-    help="write one page that says what is wrong with a model and its data",
-    text="Writes one self-contained HTML page that says whether a model is "
-    "calibrated, which labels are doubtful, which inputs are strange, where "
-    "the model is uncertain and whether training went wrong, each with the "
-    "command to run next. The model must be a classifier, or a regressor that "
-    "predicts one number.",
+    help="write a page about the problems of a model and its data",
+    text="Checks whether a model is calibrated, which labels are doubtful, "
+    "which inputs are strange, where the model is uncertain and whether "
+    "training went wrong. Writes one self-contained HTML page with the results "
+    "and the commands to run next. The model must be a classifier, or a "
+    "regressor that predicts one number.",
     example="keras-likelihood checkup model.keras --data val.npz --test "
     "test.npz",
     options={
         "model": "a .keras file, loaded in safe mode",
         "--data": "an .npz with x and y, or a .csv. Use data that the model "
         "was not trained on",
-        "--test": "data to judge the calibration on (default: a random half of "
-        "--data)",
+        "--test": "data to evaluate the calibration on (default: a random half "
+        "of --data)",
         "--output": "the page (default: %(default)s)",
         **outputs.TASK_OPTION,
         **outputs.DATA_OPTIONS,
@@ -59,8 +59,8 @@ def run(args) -> None:
     )
     console.say(f"page: {args.output}")
     names = ("title", "verdict", "summary", "command", "numbers")
-    told = [{name: getattr(part, name) for name in names} for part in parts]
-    console.result(task=task.name, page=args.output, parts=told)
+    results = [{name: getattr(part, name) for name in names} for part in parts]
+    console.result(task=task.name, page=args.output, parts=results)
     urgent = [p for p in parts if p.verdict in ("bad", "look") and p.command]
     first = min(urgent, key=lambda part: part.verdict != "bad", default=None)
     console.next_step(

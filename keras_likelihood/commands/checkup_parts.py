@@ -1,4 +1,4 @@
-"""The parts of a checkup, one function for each."""
+"""The parts of a checkup, one function each."""
 
 import numpy as np
 
@@ -21,13 +21,13 @@ _WIDEST = 1000
 _FAR = 6.0
 """Robust deviations above the median at which a score stands out."""
 _UNSURE = 0.6
-"""If the probability of an answer is lower, the model counts as unsure."""
+"""The model counts as unsure if the probability of its answer is lower."""
 _DIAGNOSED = 5000
-"""Number of examples that a diagnosis uses."""
+"""Largest number of examples in a diagnosis."""
 
 
 def _python(args, line):
-    """Lines of Python; `{}` in the last is the model and its data."""
+    """Lines of Python; `{}` in `line` becomes the model and its data."""
     if is_text_table(args.data):
         return None
     return (
@@ -39,13 +39,13 @@ def _python(args, line):
 
 
 def _judged(args):
-    return args.test or f"{args.data}, a half that was held out"
+    return args.test or f"a held-out half of {args.data}"
 
 
 def _examples_table(title, columns, x, numbers, rows) -> Table:
     """A table of examples, with thumbnails or texts if there are any.
 
-    `columns` and `rows` are what follows the number of the example.
+    `columns` and `rows` follow the number of the example.
     """
     columns = ["example", *columns]
     rows = [[str(n), *row] for n, row in zip(numbers, rows, strict=True)]
@@ -76,8 +76,8 @@ def check_calibration(task, args) -> tuple[Part, object]:
     more = f" and {len(others)} others with less weight" if others else ""
     words = (
         f"With this many examples, 95 of 100 perfectly calibrated models "
-        f"have a calibration error ({task.gap}) below {chance:.4f}. Judged on "
-        f"{_judged(args)}. Recalibration: {first}{more}."
+        f"have a calibration error ({task.gap}) below {chance:.4f}. The model "
+        f"is judged on {_judged(args)}. Recalibration: {first}{more}."
     )
     rows = [[name, *score_cells(task, row)] for name, row in scores.items()]
     command = None
@@ -109,7 +109,7 @@ def check_labels(model, data, names, task, args) -> Part:
     n, issues = len(report.scores), report.num_issues
     worst = worst_examples(report, most=_MOST)
     table = _examples_table(
-        "The worst suspects" if issues else "The highest scores",
+        f"The most suspicious {what}" if issues else "The highest scores",
         list(worst[0])[1:],
         data["x"],
         [row["example"] for row in worst],
@@ -122,14 +122,14 @@ def check_labels(model, data, names, task, args) -> Part:
         else f"None of the {n:,} {what} is suspected.",
         [*words, table],
         "look" if issues else "good",
-        f"look at the {what} on the page of an audit, and correct them",
+        f"review the {what} on the page of an audit and correct them",
         shell_on_data(args, "audit", output=unused("audit.html")),
         {"suspected": issues, "examples": n, "worst": worst},
     )
 
 
 def _keep_knowable(report):
-    """Keeps only as many suspects as the model can know; returns words."""
+    """Limits the suspects to `knowable`; returns an explanation."""
     issues = report.label_issues
     agrees = issues["predicted_label"] == issues["given_label"]
     most = knowable(report.columns["p(predicted)"], agrees)
@@ -137,10 +137,10 @@ def _keep_knowable(report):
     issues["is_label_issue"][suspects[most:]] = False
     words = (
         f"The model agrees with {agrees.mean():.1%} of the labels. It "
-        "contradicts a wrong label as confidently as it agrees with a right "
-        "one, so most of its less confident contradictions are its own "
-        f"errors. By this rule, at most {most:,} of its "
-        f"{int((~agrees).sum()):,} contradictions are wrong labels"
+        "disagrees with a wrong label as confidently as it agrees with a right "
+        "one, so most of its less confident disagreements are its own errors. "
+        f"By this rule, at most {most:,} of its {int((~agrees).sum()):,} "
+        "disagreements are wrong labels"
     )
     if most < len(suspects):
         words += f". Of the {len(suspects):,} labels that the audit found, " + (
@@ -150,13 +150,13 @@ def _keep_knowable(report):
 
 
 def knowable(confidence, agrees) -> int:
-    """At most how many contradictions of a classifier are wrong labels.
+    """Upper bound on the wrong labels among a classifier's disagreements.
 
-    A wrong label says nothing about the input. So the classifier is as
-    confident there as elsewhere, where it agrees. Let a share s of the
-    agreements have a confidence of at least t, and k of the contradictions.
-    Then there are about k / s wrong labels at most, for every t. `confidence`
-    `(n,)` is the probability of the predicted class.
+    Wrong labels do not depend on the input. So the classifier is as confident
+    there as where it agrees. Let a share s of the agreements and k of the
+    disagreements have a confidence of at least t. Then, for every t, at most
+    about k / s labels are wrong. `confidence` `(n,)` is the probability of the
+    predicted class.
     """
     against, agreeing = confidence[~agrees], confidence[agrees]
     if not len(agreeing):
@@ -169,7 +169,7 @@ def knowable(confidence, agrees) -> int:
 
 
 def check_inputs(x, rows, names, task, args, on_round) -> Part:
-    """Finds strange inputs; `rows` are those that `task` was fitted to."""
+    """Finds strange inputs; `task` was fitted to `rows`."""
     title, command, numbers = "Strange inputs", None, np.arange(len(x))
     if x.ndim == 2 and x.dtype.kind in "biuf" and x.shape[1] <= _WIDEST:
         table, source = fill_missing(x), "column"
@@ -182,8 +182,8 @@ def check_inputs(x, rows, names, task, args, on_round) -> Part:
         numbers = np.concatenate([rows, np.setdiff1d(numbers, rows)])
     if table is None:
         words = (
-            "There is no detector for these inputs: they are not a table, and "
-            "the model has no layer of features."
+            "No detector can be fitted: the inputs are not a table, and the "
+            "model has no layer of features."
         )
         return Part(title, words, verdict="unknown")
     if not (np.ptp(table, axis=0) > 0).any():
@@ -214,7 +214,7 @@ def check_inputs(x, rows, names, task, args, on_round) -> Part:
         title,
         f"{count:,} of {len(table):,} inputs score far above the others."
         if count
-        else f"No input among {len(table):,} stands out.",
+        else f"None of the {len(table):,} inputs stands out.",
         [
             f"The detector uses every {source}. An input stands out if "
             f"its score is more than {_FAR:.0f} robust deviations above the "
@@ -223,7 +223,7 @@ def check_inputs(x, rows, names, task, args, on_round) -> Part:
             examples,
         ],
         "look" if count else "good",
-        "score all rows, and keep the detector",
+        "score all rows and save the detector",
         command,
         {"far": count, "examples": len(table), "strangest": found},
     )
@@ -240,17 +240,14 @@ def _features(task, is_split):
 
 
 def check_uncertainty(task, recalibrator, x, judged, names, args) -> Part:
-    """Where the recalibrated model is uncertain; `judged` are rows of `x`."""
+    """Finds where the model is uncertain; `judged` are rows of `x`."""
     if task.name == "regression":
         return _uncertain_numbers(task, recalibrator, x, judged, args)
     p = task.probabilities(recalibrator)
     p = p.reshape(len(p), -1)
     y = task.judged_on["y"]
     if np.ndim(y) > 1:
-        words = (
-            "Outputs with more than one label for each example are not "
-            "checked here."
-        )
+        words = "Multi-label outputs are not checked here."
         return Part("Uncertainty", words, verdict="unknown")
     if p.shape[1] == 1:
         p = np.concatenate([1 - p, p], axis=1)
@@ -269,7 +266,7 @@ def check_uncertainty(task, recalibrator, x, judged, names, args) -> Part:
             [names[c], f"{np.sum(answer == c):,}", f"{b:.1%}", f"{r:.1%}"]
             for b, c, r in classes[:_MOST]
         ],
-        "The classes, the least certain first",
+        "Classes, least certain first",
     )
     examples = _examples_table(
         "The least certain examples",
@@ -320,8 +317,8 @@ def _uncertain_numbers(task, recalibrator, x, judged, args):
     )
     return Part(
         "Uncertainty",
-        f"90 % intervals of the recalibrated model have the width "
-        f"{middle:.4g}, the same for all inputs."
+        f"The 90 % intervals of the recalibrated model have the width "
+        f"{middle:.4g} for all inputs."
         if wide < 1.05 * narrow
         else f"The median width of 90 % intervals is {middle:.4g}. It is below "
         f"{narrow:.4g} for the most certain 5 % of the inputs and above "
@@ -337,7 +334,7 @@ def _uncertain_numbers(task, recalibrator, x, judged, args):
 
 
 def check_training(model, data, args) -> Part:
-    """What `diagnose` finds."""
+    """Runs `diagnose`."""
     title = "Diagnosis of the training"
     try:
         found = diagnose(model, data["x"][:_DIAGNOSED], data["y"][:_DIAGNOSED])
@@ -345,7 +342,7 @@ def check_training(model, data, args) -> Part:
         words = str(error)
         if "likelihood loss" in words:
             words = (
-                "The file holds no likelihood loss of this package, so there "
+                "The model has no likelihood loss of this package, so there "
                 "are no likelihood parameters to check."
             )
         return Part(title, words, verdict="unknown")

@@ -1,4 +1,4 @@
-"""Prints text for people, or one JSON document, and progress."""
+"""Prints text or one JSON document, and progress."""
 
 import contextlib
 import json
@@ -10,7 +10,7 @@ import time
 import numpy as np
 
 _WIDE = 10_000
-"""Width of a pipe. Lines in it are never wrapped."""
+"""Line width in a pipe, where lines are never wrapped."""
 _NUMBER = re.compile(r"[-+\u2212]?[\d.,]+(e[-+]?\d+)?( ?%)?|-|")
 
 
@@ -71,22 +71,22 @@ class Console:
             print(line.rstrip())
 
     def next_step(self, text: str, command: str | None = None) -> None:
-        """Says what to do next. Every command ends with it."""
+        """Prints what to do next, at the end of every command."""
         self.result(next_step=text, next_command=command)
         self.say(f"Next: {text}", style="bold")
         for line in (command or "").splitlines():
             self.say(f"  {line}", style="cyan")
 
     def result(self, **values) -> None:
-        """Keeps values for the JSON document."""
+        """Stores values for the JSON document."""
         self._results.update(values)
 
     @contextlib.contextmanager
     def progress(self, text: str, after: float = 2.0):
-        """Yields a function of the steps done and of all steps.
+        """Yields a function of the number of finished steps and of all steps.
 
-        A terminal shows one line that changes. Elsewhere about ten lines are
-        printed in all. Nothing is printed in the first `after` seconds.
+        A terminal shows one line, which is updated. Elsewhere about ten lines
+        are printed. Nothing is printed in the first `after` seconds.
         """
         begun, first, said = time.monotonic(), None, 0
         is_terminal = sys.stderr.isatty()
@@ -94,7 +94,7 @@ class Console:
         def show(done, total):
             nonlocal first, said
             now = time.monotonic()
-            # The first step also compiles, and says little about the others.
+            # The first step also compiles, so its time is not typical.
             first = first or (done, now)
             is_small_step = 1 < done < total and done - said < total / 10
             hidden = self._quiet or now - begun < after or said >= total
@@ -104,7 +104,7 @@ class Console:
             if first[0] < done < total:
                 seconds_each = (now - first[1]) / (done - first[0])
                 line += f", about {seconds_each * (total - done):.0f} s left"
-            # A terminal goes back and clears the rest of the line.
+            # In a terminal, the line is overwritten.
             start, end = ("\r", "\x1b[K") if is_terminal else ("", "\n")
             print(f"{start}{line}", end=end, file=sys.stderr, flush=True)
 
@@ -122,9 +122,9 @@ class Console:
 
 
 def printable(text: str, otherwise: str | None = None) -> str:
-    """The text, with question marks for what stdout cannot show.
+    """Replaces characters that stdout cannot show by question marks.
 
-    Names from files may hold line breaks, or codes that change a terminal.
+    Names from files may contain line breaks or terminal control codes.
     `otherwise` is printed instead if stdout cannot encode the text.
     """
     text = "".join(c if c.isprintable() else "?" for c in str(text))
@@ -143,7 +143,7 @@ def _rich():
 
 
 def _plain(value):
-    """Values for JSON, which has no NaN and no infinity."""
+    """Converts a value to JSON, which has no NaN and no infinity."""
     if isinstance(value, np.ndarray | np.generic):
         value = value.tolist()
     if isinstance(value, dict):

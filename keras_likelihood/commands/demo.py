@@ -15,13 +15,13 @@ add_parser = outputs.new_command(
     "demo",
     help="compare likelihoods with ordinary losses on one page",
     text="Trains a small network with squared error and with two likelihoods, "
-    "a model of a table, one that finds wrong labels, and a sparse one. Prints "
-    "the results and writes them to a page with figures.",
+    "a model of a table, a model that finds wrong labels, and a sparse model. "
+    "Prints the results and writes them to a page with figures.",
     example="keras-likelihood demo --output report",
     options={
         "--output": "folder for the pages. Pages of an earlier demo are "
-        "replaced (default: %(default)s)",
-        "--quick": "only a few epochs, to check that everything runs",
+        "overwritten (default: %(default)s)",
+        "--quick": "train for a few epochs only, to check that everything runs",
     },
     output={"default": "report"},
     quick={"action": "store_true"},
@@ -34,7 +34,7 @@ def run(args) -> None:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise UsageError(
-            f"--output must name a folder that exists or can be made "
+            f"--output must name a folder that exists or can be created "
             f"({error.strerror}). Received: {folder}"
         ) from error
     labels, stories = folder / "demo_audit.html", folder / "demo.html"
@@ -50,7 +50,7 @@ def run(args) -> None:
     args.console.facts({"labels": labels, "page": stories})
     args.console.result(labels=labels, page=stories)
     args.console.next_step(
-        f"open {stories} in a browser. Then look at a model of your own:",
+        f"open {stories} in a browser. Then check a model of your own:",
         "keras-likelihood checkup model.keras --data data.npz",
     )
     display = os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")

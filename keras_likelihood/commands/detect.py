@@ -36,14 +36,14 @@ add_parser = outputs.new_command(
     options={
         "data": "a .csv, a .parquet, or an .npz with an array X or x. "
         "A .csv or .parquet may be larger than the memory",
-        "--detector": "default: %(default)s",
+        "--detector": "detector to fit (default: %(default)s)",
         "--contamination": "share of rows to flag, in (0, 0.5] (default: "
         "%(default)s)",
-        "--output": "a .csv (default: DATA.scores.csv)",
+        "--output": "a .csv with the scores (default: DATA.scores.csv)",
         "--page": "also write an HTML page of the strangest rows",
         "--save": "also write the fitted detector, a .zip",
-        "--seed": None,
-        "--top": "number of rows to print",
+        "--seed": "random seed (default: %(default)s)",
+        "--top": "number of rows to print (default: %(default)s)",
     },
     detector={"default": "pca", "choices": list(DETECTORS)},
     contamination={"type": _share, "default": 0.1},
@@ -56,7 +56,7 @@ def run(args) -> None:
     args.output = args.output or str(scores)
     outputs.check_files(args, "output", "save", "page")
     if args.page:
-        # A missing package must not cost the work that follows.
+        # A missing package must fail before the long computation.
         import keras_likelihood.pages.page  # noqa: F401
     table, console = TableFile(args.data), args.console
     for note in table.notes:
@@ -111,7 +111,7 @@ def fit_detector(x, on_round, name: str = "PCAScale", **options):
 
 
 def describe_columns(columns) -> str:
-    """The columns of a strange row in words."""
+    """Describes the columns of a strange row."""
     words = [
         f"{c['name']} = {c['value']:.6g} ({c['deviations']:+.3g} deviations)"
         for c in columns
@@ -122,7 +122,7 @@ def describe_columns(columns) -> str:
 
 
 def _show(args, notes, threshold, scores, flags, strange, fitted_rows):
-    """Prints the result, and writes the page if one is wanted."""
+    """Prints the result, and writes the page if requested."""
     console, rows, flagged = args.console, len(scores), int(flags.sum())
     columns = ["row", "score", "flagged", "columns that make it strange"]
     cells = [
@@ -138,9 +138,9 @@ def _show(args, notes, threshold, scores, flags, strange, fitted_rows):
         console.table(columns, cells)
         console.say("(robust deviations from the column's median)", "dim")
     words = (
-        f"{flagged} of {rows} rows flagged, the share that "
-        f"--contamination sets ({args.contamination:g}): their score is above "
-        f"the threshold {threshold:.3f}."
+        f"{flagged} of {rows} rows are flagged, the share set by "
+        f"--contamination ({args.contamination:g}). Their scores are above the "
+        f"threshold {threshold:.3f}."
     )
     if fitted_rows < rows:
         words += " The detector was fitted to a random sample of "
@@ -199,10 +199,9 @@ class TableFile(NumberTable):
         )
 
     def sample(self, most: int, random) -> tuple[np.ndarray, int]:
-        """At most `most` rows in their order, and how many the table has.
+        """A random sample of at most `most` rows, and the number of rows.
 
-        Each row has the same chance: those with the smallest random numbers
-        stay. `random` is a NumPy generator.
+        The sampled rows keep their order. `random` is a NumPy generator.
         """
         rows, keys = np.empty((0, len(self.filled_names))), np.empty(0)
         count = 0
@@ -219,8 +218,8 @@ class TableFile(NumberTable):
 def score_parts(detector, table, count: int, top: int, on_rows) -> tuple:
     """Scores a table of `count` rows part by part.
 
-    Returns all scores `(count,)`, the `top` rows of the highest ones, and their
-    places. The threshold of the detector becomes that of all scores.
+    Returns all scores `(count,)`, the `top` rows with the highest scores, and
+    their places. Sets the threshold of the detector from all scores.
     """
     scores, done = np.empty(count), 0
     rows, places = np.empty((0, len(table.filled_names))), np.arange(0)
@@ -239,10 +238,9 @@ def score_parts(detector, table, count: int, top: int, on_rows) -> tuple:
 def strangest(detector, rows, places, scores, columns, count) -> list[dict]:
     """The strangest rows, each with the columns that make it strange.
 
-    `places` are those of the rows in their table. Each dict has up to
-    three `columns` that are more than three robust `deviations` from the
-    median. If there are none, it is the one farthest away, and the row is
-    strange as a combination.
+    `places` are the row numbers in the table. Each dict has up to three
+    `columns` that are more than three robust `deviations` from the median. If
+    there are none, it has the farthest column, and the combination is strange.
     """
     spread = np.where(detector.kept_, detector.spread_, np.inf)
     found = []

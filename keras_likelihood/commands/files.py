@@ -11,13 +11,13 @@ from keras_likelihood.backend.table_files import NumberTable, is_text_table
 
 
 class CommandError(Exception):
-    """A command cannot do its work with these data; it ends with `status`."""
+    """The data or the model cannot be used; `status` is the exit status."""
 
     status = 1
 
 
 class UsageError(CommandError):
-    """The command line itself is wrong, as for an unknown option."""
+    """The command line is wrong, for example a file is missing."""
 
     status = 2
 
@@ -53,13 +53,13 @@ def _check_archive(path, kind: str) -> None:
 
 @contextlib.contextmanager
 def _refusing(words, *others):
-    """Turns any error but `others` into a command error with these words."""
+    """Turns errors, except `others`, into a `CommandError` with this text."""
     try:
         yield
     except (CommandError, MemoryError, *others):
         raise
     except Exception as error:
-        # The type of error depends on the fault, the backend and the version.
+        # The error type depends on the fault, the backend and the version.
         fault = f"{type(error).__name__}: {error}"
         raise CommandError(f"{words} ({fault})") from error
 
@@ -75,14 +75,14 @@ NUMBERS = "biuf"
 
 
 def read_examples(model, path, args) -> dict:
-    """Reads inputs `x` and labels `y` of an .npz or a .csv.
+    """Reads inputs `x` and labels `y` from an .npz or a .csv.
 
-    With a .csv the result has also the `table`, the `names` of its columns,
-    and `labels`, the names of the classes if they are texts. If an estimator
-    for tables made the model, the .csv may have its columns in any order, the
-    default target is the column that is not among them, and the result has
-    its `columns` and what to show of the table. Without a model, and for such
-    a model, NaN in a table is a missing value.
+    With a .csv the result also has the `table`, the `names` of its columns,
+    and `labels`, the names of the classes if they are texts. If the model is
+    from an estimator for tables, the columns may be in any order, the default
+    target is the column that the model does not know, and the result also has
+    the `columns` of the model and the values to show. Without a model, and for
+    such a model, NaN in a table is a missing value.
     """
     path = regular_file(path)
     from keras_likelihood.layers.table_features import takes_missing
@@ -130,7 +130,7 @@ def read_examples(model, path, args) -> dict:
 def read_model_and_data(args) -> tuple:
     """Reads `--model`, `--data`, and `--test` or `None`.
 
-    Texts in both files must have the same numbers.
+    The classes and text columns of both files must agree.
     """
     model = load_model(args.model)
     known = read_examples(model, args.data, args)
@@ -139,7 +139,7 @@ def read_model_and_data(args) -> tuple:
     found = read_examples(model, args.test, args)
     names = {"labels": "classes"}
     if "table" in found and found["table"].changed and "shown" not in found:
-        # The texts of its columns are numbers by this file alone.
+        # The numbers of its texts depend on this file only.
         names["names"] = "columns"
     for name, what in names.items():
         needed, given = known.get(name), found.get(name)
@@ -154,13 +154,13 @@ def read_model_and_data(args) -> tuple:
 def read_arrays(path, required, optional=(), missing: bool = False) -> dict:
     """Reads the named arrays of an .npz.
 
-    Every array must hold finite numbers, or text if it is `x`, and have at
-    least one row. With `missing`, NaN is a missing value in a table `x`.
+    Every array must have at least one row of finite numbers; `x` may also be
+    text. With `missing`, NaN is a missing value in a table `x`.
     """
     _check_archive(path, ".npz")
     words = (
-        f"{path}: the file is damaged, or its pickled arrays are refused, "
-        "because loading them may run any code"
+        f"{path}: the file is damaged, or it has pickled arrays, which are "
+        "refused because loading them may run any code"
     )
     with _refusing(words), np.load(path, allow_pickle=False) as file:
         if not set(file) >= set(required):

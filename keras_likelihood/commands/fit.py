@@ -1,4 +1,4 @@
-"""`keras-likelihood fit`: from a table to a model that knows its limits."""
+"""`keras-likelihood fit`: trains a model that predicts a column."""
 
 import pathlib
 
@@ -11,20 +11,20 @@ add_parser = outputs.new_command(
     help="train a model that predicts a column of a table",
     text="Trains networks that predict a column of a .csv or .parquet from the "
     "others, with calibrated intervals for a number and probabilities for "
-    "classes. Prints how good they are on rows that they were not trained on, "
-    "and writes the model and a page about it.",
+    "classes. Prints their scores on held-out rows, and writes the model and a "
+    "page about it.",
     example="keras-likelihood fit table.csv --target price",
     options={
         "data": "a .csv with column names in its first line, or a .parquet",
         "--target": "the column to predict (default: the last)",
         **outputs.TASK_OPTION,
         "--output": "the model (default: %(default)s)",
-        "--report": "a page about the model (default: the name of the model, "
+        "--report": "a page about the model (default: --output with the suffix "
         ".html)",
         "--members": "number of networks (default: %(default)s)",
         "--epochs": "epochs of each network (default: depends on the number of "
         "rows)",
-        "--seed": None,
+        "--seed": "random seed (default: %(default)s)",
     },
     output={"default": "model.keras"},
     members={"type": outputs.at_least(2), "default": 8},
@@ -35,7 +35,7 @@ def run(args) -> None:
     page = pathlib.Path(args.output).with_suffix(".html")
     args.report = args.report or str(page)
     outputs.check_files(args, "output", "report", suffix=".keras")
-    # A missing package must not cost the work that follows.
+    # A missing package must fail before the long computation.
     import keras_likelihood.pages.page  # noqa: F401
     from keras_likelihood import tabular
     from keras_likelihood.reading.tables import read_file
@@ -55,14 +55,14 @@ def run(args) -> None:
     args.console.result(output=args.output, report=args.report, **found)
     predictions = outputs.unused("predictions.csv")
     args.console.next_step(
-        f"open {args.report} in a browser, and predict rows, here those of the "
-        "same table:",
+        f"open {args.report} in a browser, and predict rows, here of the same "
+        "table:",
         outputs.shell("predict", args.output, args.data, output=predictions),
     )
 
 
 def _task(args, cells):
-    """What to do: more than two different numbers are predicted as numbers."""
+    """The task: regression for more than two different numbers."""
     if args.task or cells is None:
         return args.task
     is_number = kind_of(cells) == "number"

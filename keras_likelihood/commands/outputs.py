@@ -37,9 +37,9 @@ DATA_OPTIONS = {
 }
 _EVERY_COMMAND = {
     "--json": "print one JSON document instead of text",
-    "--quiet": "print neither text nor progress; errors are still printed",
-    "--traceback": "show where in the program an error was raised",
-    "--force": "replace outputs that exist",
+    "--quiet": "print only errors and warnings",
+    "--traceback": "show the traceback of an error",
+    "--force": "overwrite existing outputs",
 }
 _SETTINGS: dict[str, dict] = {
     **dict.fromkeys(_EVERY_COMMAND, {"action": "store_true"}),
@@ -56,10 +56,10 @@ _INPUTS = ("model", "data", "test", "labels", "features", "apply")
 def new_command(
     name: str, help: str, text: str, example: str, options: dict, **settings
 ):
-    """A function that adds a command to an argparse subparsers object.
+    """Returns a function that adds a command to argparse subparsers.
 
-    `options` has the help of each option. What else `add_argument` takes is in
-    `settings`, by the name of the option without dashes.
+    `options` maps each option to its help text. `settings` has other arguments
+    of `add_argument`, by the name of the option without dashes.
     """
 
     def add_parser(subparsers):
@@ -80,7 +80,7 @@ def new_command(
 
 
 def shell(*words, **options) -> str:
-    """A command line of ours in which file names are quoted.
+    """A `keras-likelihood` command line with quoted file names.
 
     Words and options that are `None` or `False` are left out.
 
@@ -95,14 +95,14 @@ def shell(*words, **options) -> str:
 
 
 def shell_on_data(args, name: str, **options) -> str:
-    """A command on the model and the data of this one."""
+    """A command line for the same model and data."""
     names = ("data", "target", "task", "probabilities")
     own = {option: getattr(args, option) for option in names}
     return shell(name, args.model, **own, **options)
 
 
 def unused(path: str) -> str:
-    """A name like this one that no file has, for the next command."""
+    """A similar name that no file has, for the next command."""
     stem, suffix = os.path.splitext(path)
     names = (f"{stem}_{number}{suffix}" for number in itertools.count(2))
     every = itertools.chain([path], names)
@@ -124,7 +124,7 @@ def check_files(args, *outputs: str, suffix: str = "") -> None:
 
 
 def check_outputs(outputs: dict, inputs: dict, force: bool) -> None:
-    """Raises an error before any work if an output would destroy a file.
+    """Raises an error if an output cannot or must not be written.
 
     An output must not be an input or another output, under any name. It must
     not exist, unless `force` is given, and its folder must be writable.

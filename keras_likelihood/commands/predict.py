@@ -19,7 +19,8 @@ add_parser = outputs.new_command(
     options={
         "model": "a .keras file that `fit` wrote",
         "data": "a .csv or .parquet with the columns of the training data",
-        "--output": "a .csv (default: DATA.predictions.csv)",
+        "--output": "a .csv for the predictions (default: "
+        "DATA.predictions.csv)",
         "--coverage": "share of targets inside the intervals or sets, in (0, "
         "1) (default: %(default)s)",
     },

@@ -18,7 +18,7 @@ add_parser = outputs.new_command(
     "recalibrate",
     help="make the probabilities or intervals of a model reliable",
     text="Fits all recalibration methods, or the one given by --method, to "
-    "validation data. Prints how good each one is and a reliability diagram, "
+    "validation data. Prints the scores of each one and a reliability diagram, "
     "and writes the calibrated model. The model must be a classifier, or a "
     "regressor that predicts one number, with or without a scale.",
     example="keras-likelihood recalibrate model.keras --data val.npz "
@@ -47,7 +47,7 @@ add_parser = outputs.new_command(
 def run(args) -> None:
     is_folder = os.path.isdir(args.test or args.data)
     allowed = ".keras" if args.model else ".npy" if is_folder else ".npz"
-    # A file has the suffix of what it holds; none is added.
+    # The suffix must match the content. No suffix is added.
     outputs.check_files(args, "output", suffix=allowed)
     from keras_likelihood.commands.calibration_data import load_task
 
@@ -147,7 +147,7 @@ def _next(args, suffix):
     options["output"] = output
     command = outputs.shell_on_data(args, "recalibrate", **options)
     if not args.test:
-        words = f"evaluate on new data, here {test} (replace it by your file):"
+        words = f"evaluate on new data, here {test} (use your own file):"
         return words, command
     if not args.output:
         return "write the result:", command

@@ -1,4 +1,4 @@
-"""Recalibration of classifiers and regressors, as the commands show it.
+"""Recalibration of classifiers and regressors for the commands.
 
 A recalibrator that is `None` stands for the model itself.
 """
@@ -27,7 +27,7 @@ class _Task:
 
     METHODS: ClassVar[dict[str, str]]
     OF_FEATURES: ClassVar[tuple] = ()
-    """Methods that cannot do without features."""
+    """Methods that need features."""
     _checked: Callable
     _fit: Callable
     _gap_by_chance: Callable
@@ -62,7 +62,7 @@ class _Task:
         return self._fit(methods[method], self.fitted_to)
 
     def gap_by_chance(self) -> float:
-        """95 of 100 calibrated models have a gap below this."""
+        """95 % quantile of the gap of perfectly calibrated models."""
         random = np.random.default_rng(0)
         gaps = [self._gap_by_chance(random) for _ in range(100)]
         return float(np.quantile(gaps, 0.95))

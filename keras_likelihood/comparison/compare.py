@@ -1,4 +1,4 @@
-"""Makes a table of scores from models and data."""
+"""Compares models in a table of scores."""
 
 import inspect
 import os
@@ -16,7 +16,7 @@ from keras_likelihood.likelihoods.checks import check_argument
 from keras_likelihood.reading import load_model
 
 _SIGNS = {"nll": 1, "crps": 1, "rmse": 1, "brier": 1, "ece": 1, "accuracy": -1}
-"""Of a score, whether lower (1) or higher (-1) is better."""
+"""1 for scores where lower is better, -1 where higher is better."""
 
 
 class ComparisonRow(NamedTuple):
@@ -24,12 +24,11 @@ class ComparisonRow(NamedTuple):
 
     Attributes:
         name: the name of the model.
-        scores: dict of means by name of the score. NaN means that the model
-            does not have this score.
-        errors: dict of their standard errors.
-        behind: its NLL minus the NLL of the best model.
-        behind_error: standard error of that difference. What is common to both
-            models cancels in it.
+        scores: dict of score names to means. NaN means that the model does not
+            have this score.
+        errors: dict of score names to standard errors.
+        behind: NLL minus the NLL of the best model.
+        behind_error: standard error of this difference, from paired scores.
     """
 
     name: str
@@ -40,19 +39,19 @@ class ComparisonRow(NamedTuple):
 
 
 class Comparison(list):
-    """A list of `ComparisonRow`s, the lowest NLL first, that prints a table.
+    """A list of `ComparisonRow`s, lowest NLL first, that prints as a table.
 
-    The best value of a column has a star. A value is followed by its standard
-    error.
+    Standard errors are in parentheses. A star marks the best value of a column.
     """
 
     def row(self, name: str) -> ComparisonRow:
-        """The row of the model of this name."""
+        """The row of the model with this name."""
         for row in self:
             if row.name == name:
                 return row
         raise ValueError(
-            f"The models are {[row.name for row in self]}. Received: {name!r}"
+            f"`name` must be one of {[row.name for row in self]}. "
+            f"Received: {name!r}"
         )
 
     def __str__(self):
@@ -93,12 +92,12 @@ def compare(
     batch_size: int = 256,
     seed: int = 0,
 ) -> Comparison:
-    """Compares models by their likelihood of data they have not seen.
+    """Compares models by the likelihood of held-out data.
 
-    Log-likelihoods include all constants, so that different likelihoods can be
-    compared. The model that gives the data the higher density describes them
-    better. For numbers there are also the CRPS, the coverage and mean width of
-    the interval and the RMSE. For classes there are the Brier score, the ECE
+    Log-likelihoods include all constants, so different likelihoods can be
+    compared. A model with a higher likelihood describes the data better. For
+    regression, the table also has the CRPS, the coverage and mean width of the
+    interval, and the RMSE. For classification, it has the Brier score, the ECE
     and the accuracy.
 
     ```python
@@ -116,28 +115,28 @@ def compare(
     ```
 
     Args:
-        models: dict by name. The values are fitted models or the paths of
-            their files. Then `x` and `y` must be held-out data. Or the values
-            are functions, which are cross-validated. A function without
-            arguments returns a compiled model, which is then fitted. A
-            function of `(x, y)` gets the training data of a fold and returns a
-            fitted model.
+        models: dict of names to fitted models or the paths of their files. `x`
+            and `y` must then be held-out data. Or a dict of names to
+            functions, which are cross-validated. A function without arguments
+            returns a compiled model, which is then fitted. A function of
+            `(x, y)` gets the training data of a fold and returns a fitted
+            model.
         x: inputs `(n, ...)`, as for `predict`.
         y: targets `(n, ...)` or labels.
         folds: number of folds of the cross-validation, `>= 2`. Defaults to
             5.
         fit: options of `model.fit` in the cross-validation.
-        coverage: the coverage that the interval should have. Defaults to 0.9.
-        batch_size: the batch size of the prediction. Defaults to 256.
+        coverage: nominal coverage of the interval. Defaults to 0.9.
+        batch_size: the batch size for prediction. Defaults to 256.
         seed: the random seed of the folds. Defaults to 0.
 
     Returns:
-        A `Comparison`: a list with a `ComparisonRow` for every model, the
-        lowest NLL first. It prints as a table. Standard errors are over the
-        folds or, for fitted models, over the examples. What cannot be judged
-        is NaN: a stock regressor only has an RMSE, quantiles have no NLL that
-        compares with others, and targets that are known by bounds only have an
-        NLL and a width. Models without an NLL follow by their CRPS.
+        A `Comparison`: a list with a `ComparisonRow` for every model, lowest
+        NLL first. It prints as a table. Standard errors are over the folds or,
+        for fitted models, over the examples. Missing scores are NaN: a stock
+        regressor only has an RMSE, the NLL of quantiles is not comparable, and
+        targets known only by bounds have an NLL and a width. Models without an
+        NLL come last, sorted by CRPS.
     """
     fits = isinstance(models, dict) and models
     check_argument("models", models, fits, "a dict of models or functions")
@@ -146,7 +145,7 @@ def compare(
     are_functions = not any(is_fitted) and all(map(callable, models.values()))
     if not (all(is_fitted) or are_functions):
         raise ValueError(
-            "`models` must be all fitted models or all functions that make "
+            "`models` must be all fitted models or all functions that return "
             "them. Scores on held-out data and scores of a cross-validation "
             "cannot be compared. "
             f"Received: {[type(m).__name__ for m in models.values()]}"
@@ -165,8 +164,8 @@ def compare(
             found[name] = average(each), error_of_average(each), each["nll"]
         return _table(found)
     by_fold: dict = {name: [] for name in models}
-    for held in _folds(len(y), folds, seed):
-        kept = np.delete(every, held)
+    for held_out in _folds(len(y), folds, seed):
+        kept = np.delete(every, held_out)
         given = _take(x, kept), y[kept]
         for name, build in models.items():
             if len(inspect.signature(build).parameters) == 2:
@@ -174,7 +173,7 @@ def compare(
             else:
                 model = build()
                 model.fit(*given, **{"verbose": 0, **(fit or {})})
-            by_fold[name].append(average(score(model, held)))
+            by_fold[name].append(average(score(model, held_out)))
     for name, scores in by_fold.items():
         columns = {k: np.array([s[k] for s in scores]) for k in scores[0]}
         means = {k: float(np.mean(v)) for k, v in columns.items()}
@@ -195,7 +194,7 @@ def _take(x, rows):
 
 
 def _table(found):
-    """The comparison from means, errors and NLLs `(n,)` by name."""
+    """Makes a `Comparison` of means, errors and NLLs `(n,)` by name."""
     scores = {name: list(means) for name, (means, _, _) in found.items()}
     if len(set(map(tuple, scores.values()))) > 1:
         raise ValueError(
@@ -204,7 +203,7 @@ def _table(found):
         )
 
     def order(row):
-        # NaN comes last: it is a model without likelihood.
+        # Models without a likelihood have an NLL of NaN and come last.
         values = row[1][0]["nll"], row[1][0].get("crps", 0)
         return np.nan_to_num(values, nan=1e99).tolist()
 

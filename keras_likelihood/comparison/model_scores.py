@@ -16,7 +16,7 @@ _DRAWS = 64
 
 
 def scores_by_example(model, x, y, coverage, batch_size) -> dict:
-    """Scores of every example, `(n,)` each, by name.
+    """Scores of every example by name, each `(n,)`.
 
     `rmse` and `ece` are not means over examples. Here `rmse` holds squared
     errors and `ece` holds `(right, confidence)`; see `average`.
@@ -42,7 +42,7 @@ def _of_numbers(distribution, y, known, interval):
     prediction = distribution.prediction
     is_quantiles = isinstance(distribution, Quantiles)
     if known and not is_quantiles:
-        # The composite likelihood of quantiles compares with no other.
+        # The composite likelihood of quantiles is not comparable to others.
         target = match_target(np.asarray(y, prediction.dtype), prediction)
         found["nll"] = _rows(to_float64(distribution.nll(target)))
     y = _exact_targets(distribution, y)
@@ -60,7 +60,7 @@ def _of_numbers(distribution, y, known, interval):
 
 
 def _exact_targets(distribution, y):
-    """Targets as float64, `None` if some are known by their bounds only."""
+    """Targets as float64, `None` if some are known only by their bounds."""
     shape = tuple(distribution.prediction.shape)
     if isinstance(distribution, Quantiles):
         return as_targets(y.reshape(y.shape[: len(shape) - 1]), shape[:-1])
@@ -125,7 +125,7 @@ def error_of_average(values: dict) -> dict:
     for name, each in values.items():
         errors[name] = float(np.std(each) / np.sqrt(len(each)))
         if name == "rmse":
-            # This is the error of a root, to first order.
+            # Standard error of a square root, to first order.
             errors[name] /= max(2 * np.sqrt(np.mean(each)), 1e-300)
         if name == "ece":
             random, n = np.random.default_rng(0), len(each)

@@ -1,4 +1,4 @@
-"""Says in plain words what went wrong with a likelihood parameter."""
+"""Diagnoses problems of likelihood parameters."""
 
 from keras_likelihood.diagnosis.diagnose import diagnose
 from keras_likelihood.diagnosis.diagnosis import Diagnosis, Finding

@@ -43,7 +43,7 @@ def check_finite(model, x, outputs) -> Iterator[Finding]:
         found,
         "Remove or fill them."
         if first.startswith(("inputs", "targets"))
-        else "Make a new model, as NaN weights do not recover. Lower the "
+        else "Build a new model: NaN weights do not recover. Lower the "
         "learning rate, standardise inputs and targets, or set the "
         "optimizer's `clipnorm`.",
     )
@@ -74,7 +74,7 @@ def check_targets(output) -> Iterator[Finding]:
             f"The targets{output.title} are all the same in at least one "
             "column, so the scale can only fall to zero.",
             evidence,
-            "Check how the targets were read, or leave the column out.",
+            "Check how the targets were loaded, or remove the column.",
         )
         return
     # The unit is 1 unless `adapt` of the head was called.
@@ -82,9 +82,9 @@ def check_targets(output) -> Iterator[Finding]:
     if not is_adapted and np.any(is_far | (sd > 10) | (sd < 0.1)):
         yield Finding(
             "unscaled_targets",
-            f"The targets{output.title} are not in units of their own spread, "
-            "but heads start at prediction 0 and scale 1. Much of the training "
-            "is needed to reach the targets.",
+            f"The targets{output.title} are not standardised, but heads start "
+            "at prediction 0 and scale 1. Much of the training is spent on "
+            "reaching the range of the targets.",
             evidence,
             "Call `model.adapt(y)` before `fit` if the model ends in a head. "
             "Otherwise train on `(y - y.mean()) / y.std()` and transform "
@@ -93,7 +93,7 @@ def check_targets(output) -> Iterator[Finding]:
 
 
 def check_labels(output) -> Iterator[Finding]:
-    """Findings about labels outside of the classes."""
+    """Findings about labels out of range."""
     y, classes = output.y, output.prediction.shape[-1]
     is_softmax = issubclass(output.likelihood, Softmax)
     if is_softmax and classes == 1:
@@ -102,8 +102,8 @@ def check_labels(output) -> Iterator[Finding]:
             f"The softmax{output.title} has one logit, so its only class has "
             "probability 1 whatever the model learns.",
             {"shape": output.prediction.shape},
-            "Use `BernoulliLoss` for yes or no, or give the model a logit for "
-            "each class.",
+            "Use `BernoulliLoss` for binary labels, or give the model one "
+            "logit per class.",
         )
         return
     if is_softmax and y.shape != output.prediction.shape:
@@ -118,21 +118,21 @@ def check_labels(output) -> Iterator[Finding]:
     yield Finding(
         "labels_out_of_range",
         f"{int(wrong.sum())} label(s){output.title} are not in {allowed}, so "
-        "that their loss has no meaning.",
+        "their loss is meaningless.",
         {
             "allowed": allowed,
             "received": np.unique(y[wrong])[:5].tolist(),
             "examples": sorted({*np.nonzero(wrong)[0].tolist()})[:10],
         },
-        "Number the classes from 0, give the model an output for each, and "
-        "leave examples without a label out (or give them weight 0).",
+        "Number the classes from 0, give the model one output per class, and "
+        "remove examples without a label (or give them weight 0).",
     )
 
 
 def check_logits(output) -> Iterator[Finding]:
     """Findings about probabilities in the place of logits."""
     likelihood, p = output.likelihood, output.prediction
-    # Values in [0, 1] may be logits, but not if a sigmoid made them.
+    # Values in [0, 1] may be logits, but not if they come from a sigmoid.
     if issubclass(likelihood, Softmax | Bernoulli) and (
         output.kind in PROBABILITIES
         or issubclass(likelihood, Softmax)
@@ -148,7 +148,7 @@ def check_logits(output) -> Iterator[Finding]:
 
 
 def check_outliers(output) -> Iterator[Finding]:
-    """Findings about few examples that make most of the loss."""
+    """Findings about a few examples that dominate the loss."""
     nll = output.nll(output.y)
     if len(nll) < 50 or not np.isfinite(nll).all():
         return
@@ -162,8 +162,8 @@ def check_outliers(output) -> Iterator[Finding]:
         return
     yield Finding(
         "outliers_in_loss",
-        f"{count} of {len(nll)} examples make {share:.0%} of what the "
-        f"loss{output.title} has above its median: they rule the training.",
+        f"{count} of {len(nll)} examples make up {share:.0%} of the "
+        f"loss{output.title} above its median, so they dominate the training.",
         {
             "share": share,
             "largest_nll": float(nll.max()),
@@ -171,9 +171,9 @@ def check_outliers(output) -> Iterator[Finding]:
             "examples": worst[:10].tolist(),
         },
         "Look at these examples first. If they are right, use heavier tails: "
-        "`StudentTLoss` or `RobustRhoLoss`; if some labels may be wrong, "
+        "`StudentTLoss` or `RobustRhoLoss`. If some labels may be wrong, use "
         "`kl.audit` or a `kl.DataParameter`."
         if output.is_real
         else "Look at these labels first. `kl.audit` shows them on a page. "
-        "With a `kl.DataParameter` wrong labels get a high temperature.",
+        "With a `kl.DataParameter`, wrong labels get a high temperature.",
     )

@@ -1,4 +1,4 @@
-"""Finds out what went wrong with a model."""
+"""Diagnoses a trained model."""
 
 import keras
 import numpy as np
@@ -20,24 +20,23 @@ from keras_likelihood.reading import load_model, read_model
 
 
 def diagnose(model: keras.Model, x, y, *, batch_size: int = 256) -> Diagnosis:
-    """Says why a likelihood parameter grew too far or never changed.
+    """Diagnoses problems of likelihood parameters and of the data.
 
-    The function predicts and changes nothing. It looks for NaN and infinity,
-    for parameters that nothing trains or that never changed, for a collapsed
-    scale, for a saturated constraint, for a scale that does not fit the errors
-    and for one that takes for noise what the prediction could explain. It also
-    looks for targets in unsuitable units, labels outside of their range,
-    probabilities in place of logits, and few examples that make most of the
-    loss.
+    The checks look for NaN and infinity, parameters that are not trained or
+    never changed, a collapsed scale, a saturated constraint, a scale that does
+    not match the errors, and errors that the scale treats as noise although the
+    prediction could explain them. They also look for targets in unsuitable
+    units, labels out of range, probabilities in place of logits, and a few
+    examples that dominate the loss. The model is not changed.
 
     ```python
     model.fit(x, y)
     print(kl.diagnose(model, x, y))
     ```
 
-    Findings are hints. Each has the numbers that it is based on. The
-    thresholds are rules of thumb. If numbers are not finite, the values are
-    not checked further.
+    Findings are hints, with the numbers that they are based on. The thresholds
+    are rules of thumb. If some values are not finite, the checks of values are
+    skipped.
 
     Args:
         model: a compiled `LikelihoodModel`, the path of its `.keras` file, or
@@ -45,11 +44,11 @@ def diagnose(model: keras.Model, x, y, *, batch_size: int = 256) -> Diagnosis:
         x: inputs `(n, ...)`, as for `predict`.
         y: targets `(n, ...)`, plain or from `kl.indexed`; a dict for a dict
             of outputs.
-        batch_size: the batch size of the prediction. Defaults to 256.
+        batch_size: the batch size for prediction. Defaults to 256.
 
     Returns:
-        A `Diagnosis`. It is false if nothing was found. Otherwise it is a list
-        of findings, the most serious first.
+        A `Diagnosis`: a list of findings, most serious first. It is empty if
+        nothing was found.
     """
     model = load_model(model)
     outputs = _with_targets(model, x, y, batch_size)
@@ -60,7 +59,7 @@ def diagnose(model: keras.Model, x, y, *, batch_size: int = 256) -> Diagnosis:
         wrong = [f for output in outputs for f in check_labels(output)]
         findings += wrong
         checks = [check_logits, check_ranges, check_targets, check_outliers]
-        # The loss of labels outside of their range has no meaning.
+        # The loss of labels out of range is meaningless.
         for check in checks[: -1 if wrong else None]:
             for output in outputs:
                 findings += check(output)

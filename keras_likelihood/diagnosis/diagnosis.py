@@ -5,7 +5,7 @@ import dataclasses
 
 @dataclasses.dataclass(frozen=True)
 class Finding:
-    """Something a diagnosis found.
+    """One finding of a diagnosis.
 
     Args:
         name: a short name for programs, such as `"collapsed_scale"`.
@@ -38,7 +38,7 @@ class Finding:
 
 
 class Diagnosis(list):
-    """The list of findings about a model, the most serious first.
+    """The list of findings about a model, most serious first.
 
     It prints as a report.
 

@@ -1,4 +1,4 @@
-"""Parameters at the end of their range, and scales that do not fit."""
+"""Checks of the ranges of parameters and of the size of scales."""
 
 from collections.abc import Iterator
 
@@ -19,7 +19,7 @@ _FOLDS = 5
 _SAVED = 0.1
 """Share of the squared error that a refit must save."""
 _ERRORS = 4.0
-"""Standard errors by which it must differ from zero."""
+"""Number of standard errors by which the saving must exceed zero."""
 _SATURATED = {
     ("shape", "lower"): "The tails are as heavy as they can be. Look at the "
     "largest errors, or fix `shape=0.0`.",
@@ -32,7 +32,7 @@ def check_ranges(output) -> Iterator[Finding]:
     """Findings about the values of one output's parameters."""
     learned = [p for p in output.parameters if p.learned]
     for parameter in learned:
-        # Without a lower end every value is possible.
+        # Without a lower bound every value is allowed.
         has_end = parameter.constraint.low != -np.inf
         if has_end and np.isfinite(parameter.values).all():
             checks = (_collapsed, _saturated, _ran_away)
@@ -56,8 +56,8 @@ def _collapsed(output, parameter):
     if parameter.name != "scale" or not output.is_real:
         return None
     spread = float(np.std(output.y))
-    # The scale must be below its start too. A scale that still has to grow has
-    # not collapsed.
+    # The scale must also be below its initial value. A scale that still has to
+    # grow has not collapsed.
     bound = min(1e-3 * spread, 0.1 * parameter.initial * parameter.unit)
     tiny = float(np.mean(parameter.values < bound))
     share = max(_at_ends(parameter)[0] if parameter.constraint.low else 0, tiny)
@@ -68,19 +68,18 @@ def _collapsed(output, parameter):
         "collapsed_scale",
         f"The scale{output.title} has collapsed: {share:.0%} of the values "
         "are at the lower end of their range or below a thousandth of the "
-        "targets' spread, and the loss can fall without end.",
+        "targets' spread, so the loss can fall without bound.",
         {
             "median_scale": float(np.median(parameter.values)),
             "floor": float(parameter.constraint.low * parameter.unit),
             "median_error": float(np.median(error)),
             "target_sd": spread,
         },
-        "If the median error is as small, the model reproduces the targets: "
-        "look for a copy of the target among the inputs, for memorised "
-        "examples (regularize, stop earlier) or for targets in too large a "
-        "unit (standardise them). If it is not, hold the scale back: "
-        "`NormalLoss(beta=0.5)`, `weight_decay=`, or a constraint with a "
-        "higher floor.",
+        "If the median error is equally small, the model reproduces the "
+        "targets: look for a copy of the target among the inputs, for "
+        "memorised examples (regularize, stop earlier) or for targets in too "
+        "large a unit (standardise them). Otherwise use `NormalLoss(beta=0.5)`"
+        ", `weight_decay=`, or a constraint with a higher floor.",
     )
 
 
@@ -91,9 +90,9 @@ def _saturated(output, parameter):
         return None
     return Finding(
         "saturated_constraint",
-        f"The {parameter.name}{output.title} is at the {end} end of what "
-        f"{parameter.constraint} can reach for {share:.0%} of the values, "
-        "where its gradient is almost zero.",
+        f"The {parameter.name}{output.title} is at the {end} end of the range "
+        f"of {parameter.constraint} for {share:.0%} of the values, where its "
+        "gradient is almost zero.",
         {
             "median": float(np.median(parameter.values)),
             "low": float(parameter.constraint.low),
@@ -101,9 +100,8 @@ def _saturated(output, parameter):
             "share": share,
         },
         _SATURATED.get((parameter.name, end))
-        or "Give a constraint that reaches further, start closer with "
-        "`initial=`, or slow the parameter down with "
-        "`learning_rate_multiplier=`.",
+        or "Use a constraint with a wider range, a better `initial=`, or a "
+        "lower `learning_rate_multiplier=`.",
     )
 
 
@@ -121,7 +119,7 @@ def _ran_away(output, parameter):
         f"The {parameter.name}{output.title} has grown to {median:.3g}, more "
         f"than a hundred times its natural size.",
         {"median": median, "natural_size": float(unit)},
-        "Such tails are normal. Use `NormalLoss`."
+        "With a `df` this large the tails are normal. Use `NormalLoss`."
         if parameter.name == "df"
         else "Lower the learning rate or `learning_rate_multiplier`, "
         "standardise the features (`normalize='layer'` in the head), and "
@@ -148,19 +146,18 @@ def _misfit(output):
         "targets.",
         {"inside_central_half": inside, "targets": int(depth.size)},
         f"Train for longer if it still {'grows' if small else 'falls'}. "
-        f"{'Otherwise regularize, stop earlier, or' if small else 'Else'} fit "
-        "it to held-out data by `kl.recalibration.regression.GlobalScaling`.",
+        f"Otherwise {'regularize, stop earlier, or ' if small else ''}fit it "
+        "to held-out data with `kl.recalibration.regression.GlobalScaling`.",
     )
 
 
 def check_mean(model, x, output, batch_size) -> Iterator[Finding]:
-    """Finding about errors that the model takes for noise.
+    """Finding about errors that the model treats as noise.
 
-    The last layer is fitted again by least squares, on four fifths of the
-    examples at a time, and judged on the other fifth. If the scale is that of
-    the noise, this is no better than the prediction. A part that the model
-    neglects has a large scale (Seitzer et al. 2022), so what the refit saves
-    must be there.
+    The last layer is refitted by least squares on four fifths of the examples
+    at a time, and judged on the other fifth. If the scale matches the noise,
+    the refit is no better than the prediction. Neglected examples have a large
+    scale (Seitzer et al. 2022), so the refit must improve these.
     """
     scale = output.parameter("scale")
     if not output.is_real or scale is None or scale.source != "predicted":
@@ -191,22 +188,22 @@ def check_mean(model, x, output, batch_size) -> Iterator[Finding]:
         return
     yield Finding(
         "neglected_mean",
-        f"The predicted scale{output.title} takes errors for noise that the "
-        "prediction could avoid: with the last layer fitted again by least "
-        f"squares the squared error is {share:.0%} smaller on examples left "
-        "out of the fit.",
+        f"The predicted scale{output.title} treats errors as noise that the "
+        "prediction could avoid: if the last layer is refitted by least "
+        f"squares, the squared error on held-out examples is {share:.0%} "
+        "smaller.",
         {
             "share": share,
             "standard_error": float(spread / total),
             "share_where_scale_is_large": float(at_large),
         },
         "Train with `beta=1`, such as `StudentTLoss(beta=1.0)`, and "
-        "`isolated=True, hidden_units=50` in the head, or for longer.",
+        "`isolated=True, hidden_units=50` in the head, or train for longer.",
     )
 
 
 def _saved(features, error):
-    """Squared error that a refit saves on rows it has not seen, `(n,)`."""
+    """Squared error that a refit saves on held-out rows, `(n,)`."""
     features = features - features.mean(axis=0)
     features = features / np.maximum(features.std(axis=0), 1e-12)
     features = np.concatenate([np.ones((len(error), 1)), features], axis=1)

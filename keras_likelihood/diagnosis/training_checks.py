@@ -11,11 +11,11 @@ from keras_likelihood.reading.reading import parameter_layers
 
 
 def check_training(model, outputs) -> Iterator[Finding]:
-    """Findings about whether the parameters are and were trained."""
+    """Findings about parameters that are not or were not trained."""
     trained = {id(v) for v in model.trainable_variables}
     steps = int(convert_to_numpy(getattr(model.optimizer, "iterations", 0)))
     for output in outputs:
-        # The loss does not learn what a head predicts.
+        # The loss does not learn parameters that a head predicts.
         count = sum(p.source == "predicted" for p in output.parameters)
         for name, layer in output.loss.learned_beside(count).items():
             yield from _check_layer(name, layer, trained, steps, output)
@@ -37,17 +37,17 @@ def _check_layer(name, layer, trained, steps, output=None):
         yield Finding(
             "untrained_parameter",
             f"The {name}{output.title} belongs to the loss, and this model "
-            "does not train its loss, so it stays where it started.",
+            "does not train its loss, so it keeps its initial value.",
             evidence,
             "Make the model a `kl.LikelihoodModel` (or "
             "`kl.LikelihoodModel.from_model(model)`) and compile again, or "
-            f"fix the {name} by a number.",
+            f"set the {name} to a number.",
         )
     else:
         yield Finding(
             "untrained_parameter",
-            f"The layer that gives the {name} is not trainable, so it stays "
-            "as it is.",
+            f"The layer that predicts the {name} is not trainable, so it does "
+            "not change.",
             evidence,
             "Set `trainable = True` on the head and compile again, unless it "
             "was frozen on purpose.",
@@ -55,7 +55,7 @@ def _check_layer(name, layer, trained, steps, output=None):
 
 
 def _value(layer):
-    """The mean value of a parameter, and whether it has left its start."""
+    """Mean value of a parameter, and whether its initial value has changed."""
     if isinstance(layer, PredictedParameter):
         value = layer.constraint(layer.read(layer.bias))
         start, has_kernel = layer.initial, convert_to_numpy(layer.kernel).any()
@@ -80,9 +80,9 @@ def _never_moved(name, evidence):
         f"The {name} is exactly at its initial value after training: no "
         "gradient reaches it.",
         evidence,
-        "Check that the loss reads it: it should be left out of the loss's "
-        "arguments, and the head be the model's output. If the learning "
-        "rate is tiny, raise it or `learning_rate_multiplier`.",
+        "Check that the loss uses it: it must not be an argument of the loss, "
+        "and the head must be the output of the model. If the learning rate "
+        "is tiny, raise it or `learning_rate_multiplier`.",
     )
 
 

@@ -1,11 +1,11 @@
-"""A detector that averages several scores, and their tail probabilities."""
+"""A detector that averages the tail probabilities of several scores."""
 
 import numpy as np
 
 from keras_likelihood.outliers.scale_detector import AutoencoderScale
 
 LEVELS = (0.25, 1.0)
-"""Levels of noise, relative to the deviation of a column."""
+"""Noise levels, relative to the standard deviation of a column."""
 _FREEDOM = 4.0
 _STEPS = 10
 
@@ -54,7 +54,7 @@ _MARGINALS = ("middle", "spread", "low", "step", "log_density")
 
 def fit_marginals(z) -> dict:
     """Kernel densities of the columns of `z`, `(n, d)`, on grids."""
-    # All kernels have the same width in u, which moves far values closer.
+    # Kernels have a constant width in u, where far values are closer.
     low, middle, high = np.quantile(z, [0.25, 0.5, 0.75], axis=0)
     spread = (high - low) / 1.35
     spread = np.where(spread > 0, spread, z.std(axis=0))
@@ -75,7 +75,7 @@ def _log_density(u, begin, step, wide):
     reach = np.arange(_GRID_POINTS) * step / wide
     kernel = np.exp(-(np.concatenate([-reach[:0:-1], reach]) ** 2) / 2)
     density = np.convolve(count, kernel, "valid") / kernel.sum()
-    # This adds one row that is spread over the whole grid.
+    # One more row is spread over the whole grid.
     return np.log(density + 1 / _GRID_POINTS) - np.log((len(u) + 1) * step)
 
 
@@ -94,7 +94,7 @@ _POINTS = 64
 
 
 def fit_tails(scores) -> np.ndarray:
-    """Quantiles `(k, points)` of scores `(n, k)`, of tails of equal ratios."""
+    """Quantiles `(k, points)` of scores `(n, k)`, denser in the upper tail."""
     return np.quantile(scores, -np.expm1(-_levels(len(scores))), axis=0).T
 
 
@@ -130,20 +130,20 @@ def _log_tail(scores, quantiles, levels):
 
 
 class Auto(AutoencoderScale):
-    """Finds outliers of several kinds, by several likelihoods.
+    """Finds outliers of several kinds with several likelihoods.
 
     The kind of outliers in a table is not known beforehand. So four kinds of
     score are averaged with equal weights:
 
-        joint     of the row under the best linear denoiser, two levels of
-                  noise
-        elements  of each column given the others, under the same; their mean
-                  and the largest
-        columns   -log density of each column by itself, summed
+        joint     error of the row under the best linear denoiser, at two
+                  noise levels
+        elements  error of each column given the others, under the same
+                  denoiser; mean and maximum
+        columns   -log density of each column, summed
         deep      log scale of `AutoencoderScale`
 
-    Each score is first turned into the logarithm of its tail probability among
-    the training rows. So the scores can be compared without labels. The
+    Each score is first converted to the logarithm of its tail probability among
+    the training rows, which makes the scores comparable without labels. The
     choices were made on generated tables (`benchmarks/generated_tables.py`).
 
     Prior work: averages of calibrated detectors (Aggarwal and Sathe, 2015),
@@ -154,7 +154,7 @@ class Auto(AutoencoderScale):
     >>> detector.kinds(x_new)
 
     Args:
-        **options: those of `AutoencoderScale`, for the deep part.
+        **options: options of `AutoencoderScale`, for the deep part.
     """
 
     _more_arrays = (
@@ -203,7 +203,7 @@ class Auto(AutoencoderScale):
         return linear_scores(z, self.moments_mean_, self.moments_scatter_)
 
     def _parts(self, z, linear, deep, rows):
-        """All scores, one in each column; `fit` has seen so many `rows`."""
+        """All scores, one per column; `rows` is the number of training rows."""
         joint, elements = linear
         elements = log_tails(elements, self.element_tails_, rows)
         elements = elements.reshape(len(z), len(LEVELS), -1)

@@ -1,4 +1,4 @@
-"""What all outlier detectors have in common."""
+"""Base class of the outlier detectors."""
 
 import dataclasses
 from collections.abc import Callable
@@ -14,11 +14,11 @@ from keras_likelihood.likelihoods.checks import check_argument
 
 @dataclasses.dataclass(kw_only=True, eq=False, repr=False)
 class OutlierDetector(BaseEstimator):
-    """Base of the detectors, with the contract of PyOD.
+    """Base class of the detectors, with the interface of PyOD.
 
-    A subclass fits itself to rows `(n, d)` and returns their scores (`_fit`),
-    and scores rows (`_score`). A higher score means a stranger row. This class
-    does the checks, the threshold, the labels and the probabilities.
+    A subclass fits rows `(n, d)` and returns their scores (`_fit`), and scores
+    rows (`_score`). A higher score means a stranger row. This class adds the
+    checks, the threshold, the labels and the probabilities.
 
     Attributes set by fitting:
         decision_scores_: scores of the training rows, `(n,)`.

@@ -31,9 +31,9 @@ from keras_likelihood.outliers.standardising import measure, standardise
 class RowNoise(keras.Layer):
     """Adds normal noise to rows `(batch, units)` while training.
 
-    Its level is drawn for each row and step, up to `largest`. With weak noise
-    a denoiser must learn fine structure in the data, and with strong noise
-    coarse structure.
+    The noise level is drawn for each row and step, up to `largest`. With weak
+    noise a denoiser must learn fine structure in the data, and with strong
+    noise coarse structure.
     """
 
     def __init__(self, largest: float, *, seed: int | None = None, **kwargs):
@@ -56,7 +56,7 @@ class RowNoise(keras.Layer):
 _ARRAYS = ("mean_", "deviation_", "kept_", "decision_scores_", "labels_")
 _NEWER = ("middle_", "spread_")
 """Arrays that files of version 0.1.0 lack."""
-_STEPS_A_ROUND = 50
+_STEPS_PER_ROUND = 50
 _SCORE_ROWS = 4096
 _BLOCK = 32
 _FEW_COLUMNS = 300
@@ -71,18 +71,18 @@ class ScaleDetector(OutlierDetector):
         loss = -log Laplace(x | decode(encode(x')), s(x')),    score = log s(x)
 
     Rows are standardised. Constant columns are left out. A value more than a
-    million robust deviations from the median of its column is cut there, and
-    the logarithm of the excess is added to the score. The auto-encoder must
-    restore each row from a noisy copy, so it learns what the rows have in
-    common. The scale learns where this fails. A row with a large scale has
+    million robust deviations from the median of its column is clipped, and the
+    logarithm of the excess is added to the score. The auto-encoder must
+    reconstruct each row from a noisy copy, so it learns what the rows have in
+    common. The scale is large where this fails. A row with a large scale has
     little weight in the loss, so outliers have little influence on the model.
-    The score depends on the row alone, so new rows have a score too.
+    The score depends only on the row, so new rows can be scored too.
 
     Args:
-        noise: largest level of noise, relative to the deviation of a column,
-            `>= 0`. Defaults to 2.
-        dropout: share of the inputs of the code that are dropped, in [0, 1).
-            Defaults to 0.2.
+        noise: largest noise level, relative to the standard deviation of a
+            column, `>= 0`. Defaults to 2.
+        dropout: dropout rate of the inputs of the code, in [0, 1). Defaults to
+            0.2.
         scale_units: width of the two hidden layers of `s`. Defaults to 64.
         steps: number of training steps. Defaults to 1000.
         batch_size: rows in each step. Defaults to 256.
@@ -110,14 +110,11 @@ class ScaleDetector(OutlierDetector):
     """Further Keras callbacks of the training, which are not saved."""
 
     def save(self, path: str):
-        """Writes the fitted detector to a file.
-
-        It is a zip of the Keras model, arrays and options.
-        """
+        """Writes the fitted detector to a zip file."""
         check_is_fitted(self, "decision_scores_")
         options = self.get_params()
         if not isinstance(options["random_state"], int | None):
-            # A random state is not saved, because a fitted detector needs none.
+            # A fitted detector does not need its random state.
             options["random_state"] = None
         about = {
             "detector": type(self).__name__,
@@ -141,7 +138,7 @@ class ScaleDetector(OutlierDetector):
 
     @classmethod
     def load(cls, path: str):
-        """Reads a detector that `save` wrote. No code in the file runs."""
+        """Loads a detector written by `save`. No code in the file is run."""
         with zipfile.ZipFile(path) as file:
             about = json.loads(file.read("detector.json"))
             if about["detector"] != cls.__name__:
@@ -155,7 +152,7 @@ class ScaleDetector(OutlierDetector):
             with np.load(io.BytesIO(file.read("arrays.npz"))) as arrays:
                 for name in (*_ARRAYS, *cls._more_arrays):
                     setattr(found, name, arrays[name])
-                # With infinite spreads nothing is cut, as in that version.
+                # With infinite spreads nothing is clipped, as in that version.
                 endless = np.full_like(found.mean_, np.inf)
                 found.middle_ = arrays.get("middle_", found.mean_)
                 found.spread_ = arrays.get("spread_", endless)
@@ -201,18 +198,18 @@ class ScaleDetector(OutlierDetector):
         return standardise(x, *(getattr(self, f"{name}_") for name in names))
 
     def _predict(self, z):
-        # A product of few rows is rounded in another way than one of many, but
-        # a score may not depend on the rows beside it.
+        # Rounding depends on the number of rows in a product, but a score must
+        # not depend on the other rows.
         rows = np.pad(z, [(0, -len(z) % _BLOCK), (0, 0)])
         _, scale = self.model_.predict(rows, batch_size=_SCORE_ROWS, verbose=0)
         return np.log(scale[: len(z), 0].astype("float64"))
 
     def _rounds(self, z, random):
-        """Rows of a round in random order, and how many rounds to train."""
-        # A round uses all rows at least once, because Keras' own work between
-        # short rounds would take longer than the training. A batch that is not
-        # full would need another compilation.
-        shortest = max(len(z), _STEPS_A_ROUND * self.batch_size)
+        """Rows of a round in random order, and the number of rounds."""
+        # A round uses all rows at least once, because the overhead of Keras
+        # between short rounds would exceed the training time. A partial batch
+        # would need another compilation.
+        shortest = max(len(z), _STEPS_PER_ROUND * self.batch_size)
         rounds = max(1, self.steps * self.batch_size // shortest)
         rows = -(-self.steps // rounds) * self.batch_size
         return z[np.resize(random.permutation(len(z)), rows)], rounds
@@ -243,7 +240,7 @@ class ScaleDetector(OutlierDetector):
             self.learning_rate, self.steps
         )
         # PyTorch runs one step at a time.
-        most = 1 if keras.backend.backend() == "torch" else _STEPS_A_ROUND
+        most = 1 if keras.backend.backend() == "torch" else _STEPS_PER_ROUND
         model.compile(
             keras.optimizers.Adam(decay),
             loss=LaplaceLoss(),
@@ -271,7 +268,7 @@ def dense(units, activation, **options):
 
 
 _WIDEST_CODE = 256
-"""Largest number of directions. The time grows with it."""
+"""Largest width of the code, which limits the training time."""
 
 
 class PCAScale(ScaleDetector):
@@ -287,7 +284,7 @@ class PCAScale(ScaleDetector):
     >>> detector.predict(x_new)
 
     Args:
-        **options: those of `ScaleDetector`.
+        **options: options of `ScaleDetector`.
     """
 
     def _reconstruct(self, noisy, units, seed):
@@ -303,8 +300,8 @@ class AutoencoderScale(ScaleDetector):
 
         encode(x) = dropout(relu(x A)) B,    decode(c) = relu(c C) D + d
 
-    The code is as wide as the data. Noise and dropout keep the network from
-    copying its input. There is no bottleneck.
+    The code is as wide as the data: there is no bottleneck. Noise and dropout
+    keep the network from copying its input.
 
     >>> detector = AutoencoderScale(random_state=0).fit(x)
     >>> detector.decision_function(x_new)
@@ -312,9 +309,9 @@ class AutoencoderScale(ScaleDetector):
     Args:
         hidden_units: width of the hidden layers of encoder and decoder.
             Defaults to 64.
-        noise: largest level of noise, `>= 0`. Defaults to 1, because a
-            nonlinear map needs less noise than a linear one.
-        **options: those of `ScaleDetector`.
+        noise: largest noise level, `>= 0`. Defaults to 1, because a nonlinear
+            map needs less noise than a linear one.
+        **options: options of `ScaleDetector`.
     """
 
     hidden_units: int = 64

@@ -17,11 +17,11 @@ class ScoreDetector(OutlierDetector):
 
         score = mean over elements of log parameter
 
-    It is the logarithm of the score that `kl.audit` shows.
+    The score is the logarithm of the score of `kl.audit`.
 
     `fit` does not train. It scores the given examples and sets the threshold.
-    With a `DataParameter` the scores are its learned values. They exist for
-    the training examples only.
+    With a `DataParameter` the scores are its learned values, which exist only
+    for the training examples.
 
     >>> detector = ScoreDetector(model).fit(x_train)
     >>> suspicious = detector.decision_scores_.argsort()[::-1][:20]
@@ -32,7 +32,7 @@ class ScoreDetector(OutlierDetector):
         parameter: name of the parameter. Defaults to the scale, or the
             temperature.
         contamination: share of outliers, in (0, 0.5]. Defaults to 0.1.
-        batch_size: the batch size of the prediction. Defaults to 256.
+        batch_size: the batch size for prediction. Defaults to 256.
     """
 
     model: Any
@@ -43,7 +43,7 @@ class ScoreDetector(OutlierDetector):
     def _check(self, x, reset):
         # Images and other arrays are allowed. The model checks its inputs.
         if len(x) == 0:
-            raise ValueError("`X` must have examples. Received: none")
+            raise ValueError("`X` must have at least one example. Received: 0")
         return x
 
     def _fit(self, x):
@@ -64,14 +64,14 @@ class ScoreDetector(OutlierDetector):
         data = reading.data_parameters.get(name)
         if data is not None and not training:
             raise ValueError(
-                f"A data {name} is known for training examples only: their "
+                f"A data {name} exists only for training examples, whose "
                 "scores are in `decision_scores_`. To score others, predict "
                 f"the {name} with a head. Received: {len(x)} examples"
             )
         if data is not None and len(x) != data.num_examples:
             raise ValueError(
                 f"The {name} belongs to the {data.num_examples} training "
-                f"examples. Give these to `fit`. Received: {len(x)} examples"
+                f"examples. Pass these to `fit`. Received: {len(x)} examples"
             )
         values = found[name]
         if np.ndim(values) == 0 or len(values) != len(reading.prediction):

@@ -3,16 +3,16 @@
 import numpy as np
 
 FARTHEST = 1e6
-"""Distance from the median, in robust deviations, at which a value is cut."""
+"""Values are clipped at this number of robust deviations from the median."""
 
 
 def measure(x) -> dict:
     """Measures the columns of a table of float64, `(n, columns)`.
 
     With one value of 1e200 the deviation of its column would overflow, and the
-    value would not be found. So mean and deviation are computed after values
-    are cut at `FARTHEST` robust deviations (`spread`) from the median
-    (`middle`). `kept` is false for constant columns.
+    value would not be found. So values are clipped at `FARTHEST` robust
+    deviations (`spread`) from the median (`middle`) before mean and deviation
+    are computed. `kept` is false for constant columns.
     """
     # Halves are used, because the distance of two values may overflow.
     half = x / 2
@@ -48,13 +48,13 @@ def _cut(x, middle, spread):
 
 
 def standardise(x, mean, deviation, kept, middle, spread):
-    """Brings the kept columns to mean 0 and deviation 1, float32 `(n, kept)`.
+    """Standardises the kept columns, to float32 `(n, kept)`.
 
         excess = max over columns of log(|x - middle| / (FARTHEST spread))
 
-    The excess, `(n,)`, is 0 for rows of which nothing was cut. A constant
-    column that changes counts as `FARTHEST` deviations: its rows get an excess
-    of at least `log(FARTHEST)`. Arguments are as `measure` returns them.
+    The excess, `(n,)`, is 0 for rows without clipped values. A new value in a
+    constant column counts as `FARTHEST` deviations: its row gets an excess of
+    at least `log(FARTHEST)`. The arguments are those that `measure` returns.
     """
     with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
         cut = _cut(x, middle, spread)

@@ -1,4 +1,4 @@
-"""Charts as inline SVG. The stylesheet gives them their colours."""
+"""Charts as inline SVG. The colours are in the stylesheet."""
 
 import math
 
@@ -7,7 +7,7 @@ from markupsafe import Markup, escape
 
 
 class Chart:
-    """Two linear axes, from low to high, and what is drawn between them."""
+    """A chart with two linear axes."""
 
     LEFT, RIGHT, TOP, BOTTOM = 68, 16, 12, 54
 
@@ -17,7 +17,7 @@ class Chart:
         self._parts: list[str] = []
 
     def place(self, x, y) -> tuple[float, float]:
-        """The place of a point in pixels."""
+        """The position of a point in pixels."""
         (low, high), (bottom, top) = self._ranges
         width = self._size[0] - self.LEFT - self.RIGHT
         height = self._size[1] - self.TOP - self.BOTTOM
@@ -28,7 +28,7 @@ class Chart:
         )
 
     def grid(self, x_ticks=None, y_ticks=None) -> None:
-        """Draws the axes; texts of ticks by value default to round numbers."""
+        """Draws the axes; `x_ticks` and `y_ticks` map values to texts."""
         (left, right), (bottom, top) = self._ranges
         y_ticks = y_ticks or named(ticks(bottom, top, 5))
         for value, text in y_ticks.items():
@@ -63,7 +63,7 @@ class Chart:
         self.line(css, [*there, *list(back)[::-1]], "polygon")
 
     def dots(self, css: str, points, radius=3.0, texts=None) -> None:
-        """Draws points `(x, y)`, each with a text under the mouse."""
+        """Draws points `(x, y)`, with tooltips `texts`."""
         radii = np.broadcast_to(radius, len(points))
         for at, point in enumerate(points):
             x, y = self.place(*point)
@@ -78,7 +78,7 @@ class Chart:
         if not value:
             return
         (x, y), (end, bottom) = self.place(left, value), self.place(right, 0)
-        # A single example among thousands must still be seen.
+        # A single example among thousands must still be visible.
         height = max(bottom - y, 1.5)
         self._parts.append(
             f'<rect class="{css}" x="{x + 0.5:.2f}" '
@@ -87,7 +87,7 @@ class Chart:
         )
 
     def figure(self, keys: dict | None = None, caption: str = "") -> Markup:
-        """The chart with a legend: `keys` name what each class shows."""
+        """The chart with a legend: `keys` maps CSS classes to names."""
         width, height = self._size
         legend = "".join(
             f'<span class="named"><span class="key {css}"></span>'
@@ -104,15 +104,15 @@ class Chart:
 
 
 def histogram(scores, marked, name: str, word: str = "suspected") -> Markup:
-    """A histogram of scores `(n,)`; `word` says what the marked ones are."""
+    """A histogram of scores `(n,)`; `word` describes the marked ones."""
     low, high = float(scores.min()), float(scores.max())
     if not high - low > 1e-9 * max(abs(low), abs(high)):
         low, high = low - 0.5, high + 0.5
     edges = np.linspace(low, high, 41)
     counts, some = (np.histogram(v, edges)[0] for v in (scores, scores[marked]))
     most = int(counts.max())
-    # If hundreds of good examples share one bar, the few suspected ones would
-    # be invisible. Heights are then logarithms.
+    # If a bar has hundreds of examples, heights are logarithms. Otherwise a few
+    # suspected ones would be invisible.
     scale = math.log1p if most >= 100 else float
     marks = [t for t in ticks(0, most, 4) if t == int(t)]
     if most >= 100:
@@ -138,9 +138,9 @@ def histogram(scores, marked, name: str, word: str = "suspected") -> Markup:
 
 
 def reliability(curves, expected: str, observed: str, names=None) -> Markup:
-    """A reliability diagram of lists of dicts, by the class of the line.
+    """A reliability diagram; `curves` maps CSS classes to lists of dicts.
 
-    Of several lines the legend has the classes, or their `names`.
+    With several curves there is a legend of the classes, or of their `names`.
     """
     label = f"{observed} against {expected}"
     chart = Chart((0, 1), (0, 1), (expected, observed), label, (400, 380))
@@ -161,7 +161,7 @@ def reliability(curves, expected: str, observed: str, names=None) -> Markup:
     legend = legend if len(curves) > 1 else {}
     text = "A calibrated model is on the diagonal."
     if len({row["count"] for curve in curves.values() for row in curve}) > 1:
-        text += " Larger points are more examples."
+        text += " Larger points stand for more examples."
     return chart.figure(legend, text)
 
 

@@ -1,4 +1,4 @@
-"""Examples as a person can look at them: pictures, text or table cells."""
+"""Shows examples on a page, as images, text or table cells."""
 
 import base64
 import io
@@ -9,27 +9,27 @@ import numpy as np
 from keras_likelihood.likelihoods.checks import check_argument
 
 SHOWN_FEATURES = 6
-"""Columns in the page's table; a single example is shown with more."""
+"""Columns in the page's table. A single example is shown with more."""
 HELD_FEATURES = 60
 UNUSUAL = 3.5
 """Robust deviations from the median at which a value is marked."""
 LARGEST_SIDE, SMALLEST_SIDE = 192, 24
 MOST_BYTES = 16_000_000
-"""Bytes that all images or texts of a page may take together."""
+"""Largest total size of the images or texts of a page, in bytes."""
 LONGEST = 4_000
-"""Characters of a text that the page holds."""
+"""Largest number of characters of a text on the page."""
 
 
 class Unseen:
-    """Examples of which only the index can be shown."""
+    """Examples that are shown by their index only."""
 
     features: list = []
 
     def make_room(self, indices) -> None:
-        """Makes images and texts so small that those of `indices` fit."""
+        """Shrinks images and texts until those of `indices` fit the page."""
 
     def describe(self, index: int) -> dict:
-        """What the page's script shows of an example."""
+        """The content of an example for the page's script."""
         return {}
 
     def cell(self, index: int) -> str:
@@ -55,14 +55,14 @@ class Images(Unseen):
 
     def describe(self, index: int) -> dict:
         image, file = self.thumbnail(index), io.BytesIO()
-        # A photograph is much smaller as JPEG. Few pixels stay exact.
+        # Photographs are much smaller as JPEG. Small images stay exact.
         kind = "jpeg" if image.mode == "RGB" and self.x.shape[2] > 48 else "png"
         image.save(file, kind, quality=85, optimize=True)
         code = base64.b64encode(file.getvalue()).decode("ascii")
         return {"image": f"data:image/{kind};base64,{code}"}
 
     def thumbnail(self, index: int):
-        """A `PIL.Image` of at most `LARGEST_SIDE` pixels a side."""
+        """A `PIL.Image` of at most `LARGEST_SIDE` pixels per side."""
         from PIL import Image
 
         pixels = self.x[index].astype("float64")
@@ -80,18 +80,18 @@ class Images(Unseen):
 
 
 def _range(x):
-    """Black and white: the usual bounds where they fit, else the extremes."""
+    """Values of black and white: common bounds if they fit, or the extremes."""
     x = x[:: -(-len(x) // 10_000)]
     low, high = float(x.min()), float(x.max())
     for least, most in ((0.0, 1.0), (-1.0, 1.0), (0.0, 255.0)):
-        # Values up to 16 would be almost black out of 255.
+        # On a range to 255, values up to 16 would be almost black.
         if least <= low and most / 4 < high <= most:
             return least, most
     return low, high if high > low else low + 1.0
 
 
 class Texts(Unseen):
-    """Strings or bytes `(n,)` or `(n, 1)`, folded where they are long."""
+    """Strings or bytes `(n,)` or `(n, 1)`, cut off if they are long."""
 
     def __init__(self, x):
         self.x = x.reshape(len(x))
@@ -122,11 +122,11 @@ class Rows(Unseen):
         ]
         sample = x[:: max(1, len(x) // 20_000)].astype("float64")
         held = np.isfinite(sample)
-        # A column without any value has no median, and needs none.
+        # An empty column has no median.
         sample = np.where(held, sample, np.where(held.any(axis=0), np.nan, 0))
         self.middle = np.nanmedian(sample, axis=0)
         spread = 1.4826 * np.nanmedian(np.abs(sample - self.middle), axis=0)
-        # A column that is mostly one value has no median deviation.
+        # If most values of a column are equal, its median deviation is 0.
         self.spread = np.where(spread > 0, spread, np.nanstd(sample, axis=0))
 
     def describe(self, index: int) -> dict:
@@ -151,7 +151,7 @@ def plain(value) -> float | str | None:
 
 
 def decimals(values, most: int = 4) -> int:
-    """Decimals that leave the largest number four digits; 0 for integers.
+    """Decimals for four digits of the largest number; 0 for integers.
 
     >>> decimals(np.array([0.5, 12.25]))
     2
@@ -171,8 +171,8 @@ def show_inputs(x, feature_names=None) -> Unseen:
     rank = x.ndim if numbers else 0
     if feature_names is not None and rank not in (1, 2):
         raise ValueError(
-            "`feature_names` name the columns of `x`, an array "
-            f"(n, features). Received: x of shape {np.shape(x)}"
+            "`feature_names` needs an array `x` of shape (n, features). "
+            f"Received: x of shape {np.shape(x)}"
         )
     if rank in (1, 2):
         x = x.reshape(len(x), -1)
@@ -196,7 +196,7 @@ def _is_text(x):
 
 
 def as_names(names, argument: str, count: int | None) -> list[str] | None:
-    """Returns `count` names as strings, or `None` for none."""
+    """Returns `count` names as strings, or `None` without names."""
     if names is None or count is None:
         return None
     received = names if isinstance(names, str) else len(names)

@@ -1,4 +1,4 @@
-"""Writes pages as single HTML files that load nothing from elsewhere."""
+"""Writes self-contained HTML pages."""
 
 import base64
 import dataclasses
@@ -21,7 +21,7 @@ _NUMBER = re.compile(r"[-+\u2212]?[\d.,]+(e[-+]?\d+)?( ?%)?|-")
 
 @dataclasses.dataclass
 class Table:
-    """A table with a heading; cells are texts, or `Markup` as it is."""
+    """A table with a heading; cells are text, or unescaped `Markup`."""
 
     columns: list
     rows: list
@@ -32,7 +32,7 @@ class Table:
 class Part:
     """A section of a page, whose body holds paragraphs, `Markup` and `Table`s.
 
-    The advice is the continuation of "First ...", and the command does it.
+    `advice` continues the sentence "First ...", and `command` follows it.
     """
 
     title: str
@@ -50,9 +50,9 @@ VERDICTS["unknown"] = "not known"
 
 
 def write_page(output, template: str, title: str, *, scripts=(), **values):
-    """Fills in a template, whose values are escaped, and writes the page.
+    """Renders a template with escaped values, and writes the page.
 
-    The folder is made if it does not exist. Scripts share one scope.
+    The folder is created if it does not exist. Scripts share one scope.
     """
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(_FOLDER),
@@ -77,7 +77,7 @@ def write_page(output, template: str, title: str, *, scripts=(), **values):
     )
     os.makedirs(os.path.dirname(os.path.abspath(output)), exist_ok=True)
     with replacing(output) as temporary:
-        # Names of files may hold characters that cannot be encoded.
+        # File names may have characters that cannot be encoded.
         temporary.write_text(page, encoding="utf-8", errors="replace")
 
 
@@ -88,7 +88,7 @@ def content_hash(text: str) -> str:
 
 
 def _words(text):
-    """Text in which `names` are set as code."""
+    """Formats names in backticks as code."""
     return Markup(re.sub("`([^`]+)`", r"<code>\1</code>", str(escape(text))))
 
 

@@ -17,7 +17,7 @@ def plot_reliability(y_true, probabilities, *, bins=15, title=None, axes=None):
 
     Args:
         y_true: class numbers `(n, ...)`.
-        probabilities: `(n, ..., classes)`, or `(n, ...)` of yes.
+        probabilities: `(n, ..., classes)`, or `(n, ...)` of class 1.
         bins: number of equal-width bins of the confidence. Defaults to 15.
         title: the title of the diagram, or `None`.
         axes: pair of Matplotlib axes for the diagram and the histogram, or
@@ -110,13 +110,12 @@ def _wilson(hits, size, z=1.96):
 def plot_calibration_curve(cdf_values, *, axes=None):
     """Draws observed against predicted frequencies.
 
-    The curve of a calibrated model follows the diagonal. The grey band
-    contains 95 % (pointwise) of the curves of calibrated models on as many
-    data.
+    The curve of a calibrated model follows the diagonal. The grey band contains
+    95 % (pointwise) of the curves of calibrated models on data of this size.
 
     Args:
         cdf_values: the predicted cdf at the targets, F_i(y_i), or a dict of
-            titles to them.
+            titles to these values.
         axes: Matplotlib axes, or `None` for a new figure.
 
     Returns:
@@ -145,8 +144,8 @@ def plot_pit_histogram(cdf_values, *, bins: int = 20, axes=None):
     """Draws the histogram of F_i(y_i), which is flat if calibrated.
 
     If the middle is high, the scales are too large. If the middle is low, they
-    are too small. A slope is a bias. The grey band contains 95 % of the bars
-    (each by itself) of a calibrated model.
+    are too small. A slope indicates a bias. The grey band contains 95 %
+    (pointwise) of the bars of a calibrated model.
 
     Args:
         cdf_values: the predicted cdf at the targets.

@@ -1,4 +1,4 @@
-"""What adaptive regularizers have learned, in one figure."""
+"""Plots the scales that adaptive regularizers learned."""
 
 import keras
 import numpy as np
@@ -9,7 +9,7 @@ _MOST = 2000
 
 
 def plot_prior_scales(model: keras.Layer, ax=None):
-    """Plots the learned prior scale of every weight over the weight's size.
+    """Plots the learned prior scale of every weight against its size.
 
     All layers are drawn, each in its own colour. Weights on a horizontal line
     share a scale. Weights that the prior has switched off are drawn hollow. At
@@ -17,7 +17,7 @@ def plot_prior_scales(model: keras.Layer, ax=None):
 
     Args:
         model: a fitted model or layer with adaptive regularizers.
-        ax: Matplotlib axes to draw on. Defaults to a new figure's.
+        ax: Matplotlib axes to draw on. Defaults to a new figure.
 
     Returns:
         The axes.

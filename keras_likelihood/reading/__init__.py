@@ -1,4 +1,4 @@
-"""Reads models, their files and tables. Nothing else inspects models."""
+"""Reads models, their files and tables."""
 
 from keras_likelihood.reading.loading import load_model
 from keras_likelihood.reading.model_graph import ModelGraph

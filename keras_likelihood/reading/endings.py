@@ -1,4 +1,4 @@
-"""The last layers of a graph, which decide what its output means."""
+"""The last layers of a graph, which determine the meaning of its output."""
 
 import keras
 
@@ -19,7 +19,7 @@ _SHAPE_ONLY = (
 
 
 def deciding_layer(tensor) -> tuple:
-    """The layer that decides what an output means, and its inputs."""
+    """The layer that determines the meaning of an output, and its inputs."""
     layer, inputs, position = producer(tensor)
     if is_graph(layer):
         return deciding_layer(layer.outputs[position])
@@ -38,7 +38,7 @@ def kind_of(tensor) -> str | None:
     if isinstance(layer, serving.SecondClass):
         return "sigmoid"
     if isinstance(layer, serving.LinearPool | keras.layers.Concatenate):
-        # A mean, or questions side by side, are what all their inputs are.
+        # A mean or a concatenation is of the kind of all its inputs.
         kinds = {kind_of(each) for each in inputs}
         (kind,) = kinds if len(kinds) == 1 else (None,)
         pooled = isinstance(layer, serving.LinearPool) or kind == "sigmoid"
@@ -54,7 +54,7 @@ def kind_of(tensor) -> str | None:
 
 
 def open_ending(tensor, strip: bool):
-    """Logits, with `strip` without softmax or sigmoid, and features."""
+    """Logits and features; `strip` removes a final softmax or sigmoid."""
     layer, inputs, _ = producer(tensor)
     if _passes(layer, tensor, inputs):
         logits, features = open_ending(inputs[0], strip)
@@ -70,14 +70,14 @@ def open_ending(tensor, strip: bool):
 
 
 def open_models(graph, name: str | None = None) -> keras.Model:
-    """A graph in which the end and the layer `name` are not nested."""
+    """A graph in which the last layer and the layer `name` are not nested."""
     end = _nested_at_end(keras.tree.flatten(graph.output)[0])
     holders = [layer for layer in graph.layers if _holds(layer, name)]
     nested = end or next(iter(holders), None)
     if nested is None:
         return graph
     taken = {layer.name for layer in graph.operations}
-    # A Sequential has layers alone.
+    # A Sequential has no operations, only layers.
     for layer in getattr(nested, "operations", nested.layers):
         if layer.name in taken:
             layer.name = f"{nested.name}_{layer.name}"
@@ -119,8 +119,8 @@ def _made_by(outputs):
             waiting += inputs
 
 
-def rename_twins(graph, outputs):
-    """Renames layers of a graph whose names its new outputs have, too."""
+def rename_duplicates(graph, outputs):
+    """Renames layers of a graph whose names also occur in new outputs."""
     old = {id(operation) for operation in graph.operations}
     layers = [layer for _, layer, _ in _made_by(outputs)]
     new = {layer.name for layer in layers if id(layer) not in old}

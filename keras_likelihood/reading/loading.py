@@ -13,7 +13,7 @@ from keras_likelihood.models import LikelihoodModel
 
 
 def load_model(model) -> keras.Model:
-    """The model itself, or loaded in safe mode, so that no code of it runs."""
+    """Returns the model, or loads it in safe mode, which runs no code."""
     if isinstance(model, keras.Model):
         return model
     allowed = "a `keras.Model` or the path of a `.keras` file"
@@ -24,8 +24,8 @@ def load_model(model) -> keras.Model:
         raise ValueError(f"There is no such file. Received: {path!r}")
     loaded = keras.models.load_model(path, compile=False, safe_mode=True)
     if isinstance(loaded, LikelihoodModel):
-        # The loss of our model holds what it learned. Other losses may be any
-        # code and are not loaded.
+        # The loss of a `LikelihoodModel` has learned parameters. Other losses
+        # may run any code and are not loaded.
         loaded = keras.models.load_model(path, safe_mode=True)
     return loaded
 
@@ -33,7 +33,7 @@ def load_model(model) -> keras.Model:
 def copy_model(model, example=None) -> tuple[keras.Model, bool]:
     """Copies a model as a graph: `(graph, whether it has its own weights)`."""
     if is_graph(model):
-        # The copy has no learned loss parameters and no class of the user.
+        # The copy has no learned loss parameters and no user-defined class.
         graph = keras.Model(
             _structure(model, "input"), output_of(model), name=model.name
         )
@@ -41,8 +41,8 @@ def copy_model(model, example=None) -> tuple[keras.Model, bool]:
         arrays = keras.tree.flatten(example)
         if not arrays or not all(hasattr(a, "shape") for a in arrays):
             raise ValueError(
-                "A model without a graph of its own needs arrays as `x`, or "
-                "batches that can be read twice. Received: "
+                "A model that is not a graph needs arrays as `x`, or batches "
+                "that can be read twice. Received: "
                 f"{type(model).__name__} and {type(example).__name__}"
             )
         inputs = keras.tree.map_structure(_input_like, example)

@@ -1,4 +1,4 @@
-"""A trained model as symbolic prediction, parameters and features."""
+"""The symbolic prediction, parameters and features of a trained model."""
 
 import contextlib
 from collections.abc import Iterator
@@ -20,11 +20,11 @@ from keras_likelihood.reading.reading import likelihood_beside, too_many_outputs
 class ModelGraph:
     """A copy of a trained model, to which new layers can be added.
 
-    A model that was not built as a graph takes its shapes from `x`: inputs, or
-    batches `(x, y)` if it is `batched`. `features` names the layer of the
-    features, by default the one before the prediction. The `parameters` of the
-    likelihood are symbolic tensors where the model predicts them, and numbers
-    where its loss holds them.
+    If the model is not a graph, its shapes are taken from `x`: inputs, or
+    batches `(x, y)` if `batched`. `features` is the name of the feature layer,
+    by default the one before the prediction. The `parameters` of the likelihood
+    are symbolic tensors if the model predicts them, and numbers if they belong
+    to the loss.
     """
 
     def __init__(self, model, x=None, *, batched: bool = False, features=None):
@@ -52,12 +52,12 @@ class ModelGraph:
         if kind and issubclass(kind, EnsembleDistribution):
             one = kind.likelihood
             if one in (Softmax, Bernoulli):
-                # Several classifiers are one.
+                # An ensemble of classifiers is a classifier.
                 args = one.name(), kind.components
                 self._end_in(one, lambda k: serving.PooledLogits(*args, **k))
 
     def _end_in(self, likelihood, layer_of, *first):
-        """Becomes a classifier that ends in a layer of its parameters."""
+        """Makes this a classifier that ends in a layer of its parameters."""
         tensors, known = list(first), {}
         for name, value in self.parameters.items():
             if isinstance(value, keras.KerasTensor):
@@ -75,13 +75,13 @@ class ModelGraph:
         bound: float = 30.0,
     ):
         """Tempered logits `(batch, ..., units)`, and whether multi-label."""
-        law = self.likelihood or Softmax
-        plain = issubclass(law, Softmax | Bernoulli)
-        ordered = hasattr(law, "class_probabilities") and not plain
+        given = self.likelihood or Softmax
+        plain = issubclass(given, Softmax | Bernoulli)
+        ordered = hasattr(given, "class_probabilities") and not plain
         if ordered and self.prediction.shape[-1] == 1:
             self._end_in(
                 Softmax,
-                lambda known: serving.ClassLogits(law.name(), known),
+                lambda known: serving.ClassLogits(given.name(), known),
                 self.prediction,
             )
         self._refuse_regressor()
@@ -89,12 +89,12 @@ class ModelGraph:
         if from_logits is None:
             layer = type(endings.deciding_layer(self.prediction)[0]).__name__
             from_logits = bool(self.likelihood) or (
-                stock_models.puts_out_logits(kind, self.loss, layer)
+                stock_models.returns_logits(kind, self.loss, layer)
             )
         many = self.prediction.shape[1:][-1:] not in ((), (1,))
         if multi_label is None:
             several = issubclass(self.likelihood or Softmax, Bernoulli)
-            several = several or stock_models.asks_questions(kind, self.loss)
+            several = several or stock_models.is_binary(kind, self.loss)
             multi_label = many and several
         with full_precision():
             strip = not from_logits and kind in endings.PROBABILITIES
@@ -131,7 +131,7 @@ class ModelGraph:
         return keras.layers.Rescaling(inverse.tolist())(logits)
 
     def features(self, *, optional: bool = False):
-        """The tensor of the features; `None` if they are `optional`."""
+        """The tensor of the features; may be `None` if `optional`."""
         names = [layer.name for layer in self.graph.layers]
         if self._feature_layer in names:
             return endings.layer_output(self.graph, self._feature_layer)
@@ -141,14 +141,14 @@ class ModelGraph:
             if found is not None or optional:
                 return found
         raise ValueError(
-            "The layer of the features was not found. Give its name as "
-            f"`features=`. Received: {names}"
+            "The feature layer was not found. `features` must be one of the "
+            f"layers {names}. Received: {self._feature_layer!r}"
         )
 
     def run(self, tensors: dict, x, y=None, weight=None, batch_size=32):
-        """Arrays of symbolic tensors by name, `y` and `sample_weight`.
+        """Evaluates symbolic tensors; also returns `y` and `sample_weight`.
 
-        Without `y`, `x` are batches `(x, y)` or `(x, y, sample_weight)`.
+        Without `y`, `x` yields batches `(x, y)` or `(x, y, sample_weight)`.
         """
         extractor = keras.Model(self.graph.input, tensors)
         if y is not None:
@@ -169,14 +169,14 @@ class ModelGraph:
     def extend(
         self, base, build, *, trainable: bool = False, model_class=keras.Model
     ) -> keras.Model:
-        """The copy with the output that `build` makes of the tensors `base`."""
+        """The copy, with the output that `build` makes from `base`."""
         if self._is_copy:
             below = keras.Model(self.graph.input, keras.tree.flatten(base))
             below.trainable = trainable
         with full_precision():
             output = build()
         if self._is_copy:
-            endings.rename_twins(self.graph, keras.tree.flatten(output))
+            endings.rename_duplicates(self.graph, keras.tree.flatten(output))
         name = f"{self.graph.name}_calibrated"
         model = model_class(self.graph.input, output, name=name)
         if self._example is not None:

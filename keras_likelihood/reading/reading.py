@@ -1,4 +1,4 @@
-"""What a trained model of any kind says about data."""
+"""Reads the predictions and likelihood parameters of any trained model."""
 
 import dataclasses
 from collections.abc import Iterator
@@ -34,10 +34,10 @@ def parameter_layers(model) -> Iterator[tuple[str, keras.Layer]]:
 
 
 def likelihood_beside(model, beside, key=""):
-    """The likelihood of a model without a loss, and the head that has it.
+    """The likelihood of a model without a loss, and its head.
 
-    A calibrated regressor has a layer that keeps the name instead, and in files
-    of version 0.2 the outputs have the names of the parameters.
+    A calibrated regressor has a layer with the name of the likelihood instead,
+    and in files of version 0.2 the outputs have the names of the parameters.
     """
     if not beside:
         return None, None
@@ -58,7 +58,7 @@ def likelihood_beside(model, beside, key=""):
 
 
 def _constraint_and_start(model, reading, name, position):
-    """Constraint and initial value of a parameter in or beside the output."""
+    """Constraint and initial value of a parameter of the output or the loss."""
     declared = reading.likelihood.parameter(name)
     if position is not None:
         behind = _layer_behind(model, reading.key, 1 + position)
@@ -75,13 +75,13 @@ def _constraint_and_start(model, reading, name, position):
 def too_many_outputs(count):
     """The error for a model with several outputs."""
     return ValueError(
-        "`model` must have one output, a prediction alone or with the "
+        "`model` must have one output: a prediction, with or without the "
         f"parameters of one head. Received: {count} outputs"
     )
 
 
 def _layer_behind(model, key, position):
-    """The layer that makes a tensor of the output, or the model itself."""
+    """The layer that computes a tensor of the output, or the model itself."""
     if not is_graph(model):
         return model
     output = output_of(model)
@@ -135,7 +135,7 @@ class Reading:
 
     @property
     def title(self) -> str:
-        """The name of the output in a sentence, empty for the only output."""
+        """The name of the output for messages, empty for a single output."""
         return f" of output {self.key!r}" if self.key else ""
 
     @property
@@ -151,7 +151,7 @@ class Reading:
 
     @property
     def uncertainty_parameter(self) -> str:
-        """Name of the parameter that says how unsure the model is."""
+        """Name of the parameter that measures the uncertainty."""
         names = [p.name for p in getattr(self.likelihood, "parameters", ())]
         for name in ("scale", "temperature"):
             if name in names:
@@ -192,7 +192,7 @@ def per_example(values) -> np.ndarray:
 
 
 def read_model(model, x, *, batch_size: int = 256) -> list[Reading]:
-    """Runs a model, or that of a `.keras` file, once and reads every output."""
+    """Runs a model or `.keras` file once and reads every output."""
     model = load_model(model)
     output = model.predict(x, batch_size=batch_size, verbose=0)
     outputs = output if isinstance(output, dict) else {"": output}
@@ -203,7 +203,7 @@ def read_model(model, x, *, batch_size: int = 256) -> list[Reading]:
 
 
 def read_output(model, x, *, batch_size: int = 256) -> Reading:
-    """Runs a model of one output once; see `read_model`."""
+    """Runs a model with one output once; see `read_model`."""
     readings = read_model(model, x, batch_size=batch_size)
     if len(readings) > 1:
         raise too_many_outputs(len(readings))

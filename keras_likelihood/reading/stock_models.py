@@ -13,29 +13,29 @@ _REGRESSION = ("squared", "absolute", "mse", "mae", "huber", "cosh")
 
 
 def task_of_loss(loss) -> str | None:
-    """The task of a compiled Keras loss, if its name says so."""
+    """The task of a compiled Keras loss, if its name reveals it."""
     name = _name(loss)
     if "crossentropy" in name or "cross_entropy" in name:
         return "classification"
     return "regression" if any(w in name for w in _REGRESSION) else None
 
 
-def puts_out_logits(kind, loss, layer: str) -> bool:
-    """Whether a classifier's output is logits, by the kind of its end."""
+def returns_logits(kind, loss, layer: str) -> bool:
+    """Whether a classifier returns logits, by the kind of its last layer."""
     if kind is not None:
         return kind == "linear"
     if task_of_loss(loss) != "classification":
         raise ValueError(
             "The last layer must be a softmax, a sigmoid or linear. For other "
-            "layers give `from_logits=True` or `from_logits=False`. "
+            "layers pass `from_logits=True` or `from_logits=False`. "
             f"Received: {layer}"
         )
     config = loss.get_config() if hasattr(loss, "get_config") else {}
     return bool(config.get("from_logits", False))
 
 
-def asks_questions(kind, loss) -> bool:
-    """Whether a classifier's outputs are independent yes/no questions."""
+def is_binary(kind, loss) -> bool:
+    """Whether the outputs of a classifier are independent binary labels."""
     return kind == "sigmoid" or (kind is None and "binary" in _name(loss))
 
 
@@ -59,13 +59,13 @@ def with_likelihood(
     if task == "regression":
         return replace(reading, prediction=output, likelihood=Normal)
     kind = reading.kind
-    several = asks_questions(kind, reading.loss)
+    several = is_binary(kind, reading.loss)
     if from_logits is None:
-        from_logits = puts_out_logits(kind, reading.loss, "another layer")
+        from_logits = returns_logits(kind, reading.loss, "another layer")
     if from_logits:
         if kind in PROBABILITIES:
             raise ValueError(
-                f"The last layer is a {kind}, which puts out probabilities. "
+                f"The last layer is a {kind}, which returns probabilities. "
                 "Received: from_logits=True"
             )
     else:
@@ -90,11 +90,11 @@ def _task(reading, from_logits, output, y):
     if output.shape[-1] > 1 and (y.size == len(y) or is_one_hot(y)):
         return "classification"
     if output.shape[-1] == 1 and len(np.unique(y)) > 2:
-        # A single output has two classes.
+        # A single output has only two classes.
         return "regression"
     raise ValueError(
-        "Targets that are whole numbers may be classes or quantities. The "
-        f"output of shape {output.shape} is linear and does not say which. "
-        "Give `task='classification'` or `task='regression'`. "
+        "Targets that are whole numbers may be classes or quantities, and the "
+        f"linear output of shape {output.shape} fits both. "
+        "Pass `task='classification'` or `task='regression'`. "
         "Received: task=None"
     )

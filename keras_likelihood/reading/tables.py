@@ -1,4 +1,4 @@
-"""Tables as people have them: data frames, arrays, files and batches."""
+"""Reads tables from data frames, arrays, files and batches."""
 
 import collections
 import os
@@ -23,29 +23,28 @@ def read_columns(table) -> tuple[list[str] | None, list[np.ndarray]]:
         return None, [checked_cells(values, str(at)) for at, values in cells]
     keys = list(getattr(table, "columns", table))
     names = list(map(str, keys))
-    _refuse_twins(names)
+    _check_unique(names)
     return names, [checked_cells(table[key], str(key)) for key in keys]
 
 
 def read_file(path) -> dict[str, np.ndarray]:
-    """The columns of a .csv or .parquet file by name, equal texts kept once."""
+    """Columns of a .csv or .parquet file by name; equal texts are shared."""
     names, cells = _join(reader_of(path)())
-    _refuse_twins(names)
+    _check_unique(names)
     first = int(is_index(names[0], cells[0]))
     return dict(zip(names[first:], cells[first:], strict=True))
 
 
-def _refuse_twins(names):
+def _check_unique(names):
     name, count = collections.Counter(names or [""]).most_common(1)[0]
     if count > 1:
         raise ValueError(
-            "Every column must have a name of its own. "
-            f"Received: {name} more than once"
+            f"Column names must be unique. Received: {name} more than once"
         )
 
 
 def _join(pieces):
-    """Names and cells of the columns of a table that comes in pieces."""
+    """Joins the pieces of a table; returns the names and cells of columns."""
     names = None
     parts: list[list[np.ndarray]] = []
     known: dict[str, str] = {}
@@ -83,7 +82,7 @@ def is_path(table) -> bool:
 
 
 def _is_batches(table):
-    """Whether something yields batches, and is not a table itself."""
+    """Whether `table` is an iterable of batches."""
     known = isinstance(table, list | tuple | dict)
     whole = any(hasattr(table, v) for v in ("shape", "columns", "__array__"))
     return hasattr(table, "__iter__") and not (known or whole)
@@ -102,20 +101,20 @@ def with_targets(table, y, sample_weight, target):
     elif _is_batches(table):
         if y is not None or sample_weight is not None:
             raise ValueError(
-                "Batches hold their targets and weights themselves. "
-                "Received: `y` or `sample_weight` besides batches"
+                "Batches must contain their targets and weights. "
+                "Received: `y` or `sample_weight` in addition to batches"
             )
         table, y, sample_weight = _read_batches(table, target)
     if target is None:
         return table, y, sample_weight
     if y is not None:
         raise ValueError(
-            "The targets are given by `y` or by `target`. Received: both"
+            "Only one of `y` and `target` may be given. Received: both"
         )
     names, cells = read_columns(table)
     if names is None or names.count(target) != 1 or len(names) < 2:
         raise ValueError(
-            "`target` must be one of two columns or more. Received: "
+            "`target` must be one of at least two columns. Received: "
             f"{target!r} of {', '.join((names or [])[:20]) or 'no names'}"
         )
     rest = dict(zip(names, cells, strict=True))

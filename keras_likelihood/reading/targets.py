@@ -13,7 +13,7 @@ def are_probabilities(rows, low=None, high=None) -> bool:
 
 
 def log_probabilities(p, least: float):
-    """`log p`, or the log-odds of one column, of `p` raised to `least`."""
+    """`log p`, or the log-odds of one column, with `p` at least `least`."""
     if p.shape[-1] > 1:
         return np.log(np.maximum(p, least))
     p = np.clip(p.astype("float64"), least, 1 - least)
@@ -21,13 +21,13 @@ def log_probabilities(p, least: float):
 
 
 def as_labels(labels, shape, weight=None) -> np.ndarray:
-    """Class numbers `(rows,)`; those of weight zero are not checked."""
+    """Class numbers `(rows,)`; labels of weight zero are not checked."""
     labels, shape = np.asarray(labels), tuple(shape)
     classes = max(shape[-1], 2)
     if labels.dtype.kind not in "biuf":
         raise ValueError(
-            "Labels must be class numbers. Give the names of the classes to "
-            f"an audit as `label_names`. Received: dtype {labels.dtype}"
+            "Labels must be class numbers. An audit takes the names of the "
+            f"classes as `label_names`. Received: dtype {labels.dtype}"
         )
     if labels.shape == shape and is_one_hot(labels) and shape[-1] > 1:
         return labels.argmax(axis=-1).ravel()
@@ -49,7 +49,7 @@ def as_labels(labels, shape, weight=None) -> np.ndarray:
 
 
 def is_one_hot(labels) -> bool:
-    """Whether rows have a one, and zeros."""
+    """Whether each row has a single one, and zeros."""
     binary = np.isin(labels, (0, 1)).all()
     return bool(binary and (labels.sum(axis=-1) == 1).all())
 

@@ -1,4 +1,4 @@
-"""A weighted mean of recalibrators, by cross-validation."""
+"""A weighted mean of recalibrators, chosen by cross-validation."""
 
 import numpy as np
 from scipy.special import log_softmax, logsumexp
@@ -20,17 +20,17 @@ _LEAST_WEIGHT = 0.01
 
 
 class Auto(ClassifierRecalibrator):
-    """Combines recalibrators by weights that minimise cross-validated NLL.
+    """Combines recalibrators with weights that minimise cross-validated NLL.
 
         p = sum_c w_c p_c,    w_c >= 0,    sum_c w_c = 1
 
     The candidates are GlobalScaling and a temperature that is predicted from
     the log-probabilities, the sorted log-probabilities and the features. Each
-    of the two may be followed by a vector map, or by matrix maps of falling
+    of the two may be followed by a vector map, or by matrix maps of decreasing
     strength. A map of the features is a candidate too. The weights minimise
     the NLL of held-out rows (a linear pool, fitted by EM), with copies of a row
-    in one fold. The candidates are then fitted to all rows. Beyond 200 classes
-    the matrices and the map of the features are left out.
+    in one fold. The candidates are then fitted to all rows. With more than 200
+    classes the matrices and the map of the features are left out.
 
     Stacking is from Wolpert (1992). Matrix maps with strength 1 are structured
     matrix scaling (Berta, Holzmueller, Jordan and Bach, 2026).
@@ -42,10 +42,10 @@ class Auto(ClassifierRecalibrator):
         seed: the random seed of the folds. Defaults to 0.
 
     Attributes set by fitting:
-        weights_: dict of the candidates' names to their weights. It is in
-            `report_` too.
+        weights_: dict of the candidates' names to their weights, also in
+            `report_`.
         cross_validated_nll_: dict of names to the NLL of each candidate on
-            rows held out.
+            held-out rows.
 
     >>> auto = Auto().fit_arrays(logits, y, features)
     >>> auto.weights_, auto.cross_validated_nll_
@@ -120,7 +120,7 @@ class Auto(ClassifierRecalibrator):
         return chains
 
     def _held_out(self, whole, chains, rows, folds):
-        """The NLL of each candidate on every row when it was held out.
+        """The held-out NLL of each candidate on every row.
 
         In the first fold a chain ends when a weaker prior no longer helps.
         """
@@ -178,11 +178,11 @@ def _name(scaling):
 
 
 def pool_weights(losses, weight=1.0):
-    """The weights of a mixture of fixed distributions, by EM.
+    """Fits the weights of a mixture of fixed distributions by EM.
 
-    It minimises the mean of -log sum_c w_c p_c over the simplex, which is
+    EM minimises the mean of -log sum_c w_c p_c over the simplex, which is
     convex. `losses` are -log p_c of every row's label, `(rows, candidates)`.
-    One row is added that all candidates explain equally well. Half of it
+    A pseudo-row is added that all candidates explain equally well. Half of it
     counts for the first candidate, the simplest.
     """
     rows, candidates = losses.shape

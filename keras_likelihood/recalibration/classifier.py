@@ -1,4 +1,4 @@
-"""What all recalibrators of classifiers have in common."""
+"""Base class of the recalibrators of classifiers."""
 
 import copy
 import time
@@ -17,34 +17,34 @@ from keras_likelihood.recalibration.softmax import softmax_moments
 
 
 class ClassifierRecalibrator:
-    """Base of the recalibrators of classifiers.
+    """Base class of the recalibrators of classifiers.
 
     A subclass fits its parameters to logits (`_fit`), recalibrates logits
-    `(rows, classes)` in NumPy (`_apply`) and makes Keras layers that give the
-    probabilities (`_graph`).
+    `(rows, classes)` in NumPy (`_apply`) and makes Keras layers that compute
+    the probabilities (`_graph`).
 
     Attributes set by fitting:
         parameters_: dict of the fitted values.
-        report_: dict of NLL, ECE and accuracy on the data given, `_before`
-            and `_after`, the number of `examples`, and `seconds`.
-        questions_: for independent yes/no questions, one fitted recalibrator
-            for each column. `None` for classes.
+        report_: dict of NLL, ECE and accuracy on the calibration data,
+            `_before` and `_after`, the number of `examples`, and `seconds`.
+        questions_: for multi-label outputs, one fitted recalibrator per
+            column. Otherwise `None`.
         model: Keras model with calibrated probabilities (after `fit`). It is a
-            copy. Training it does not change the original.
+            copy, so training it does not change the original.
 
     >>> fitted = GlobalScaling().fit("model.keras", x_val, y_val)
     >>> fitted.model.save("calibrated.keras")
     """
 
     uses_features: bool | str = False
-    """Whether fitting needs features besides the logits. With `"optional"`
-    features are used if there are any.
+    """Whether fitting needs features in addition to the logits. With
+    `"optional"`, features are used if there are any.
     """
     parameters_: dict
     report_: dict
     questions_: list | None = None
     keeps_accuracy = True
-    """Whether predicted classes stay, except for ties at a huge temperature."""
+    """Whether predicted classes never change, except in ties."""
     model_class = keras.Model
     _fit: Callable[..., None]
     _apply: Callable[..., np.ndarray]
@@ -66,22 +66,22 @@ class ClassifierRecalibrator:
         """Recalibrates a trained Keras model; sets `model` and returns self.
 
         Args:
-            model: a `keras.Model`, or the path of a `.keras` file. A
-                temperature that a `LikelihoodModel` learned is used.
+            model: a `keras.Model`, or the path of a `.keras` file. The learned
+                temperature of a `LikelihoodModel` is applied.
             x: inputs as for `model.predict`, or an iterable of `(x, y)` or
                 `(x, y, sample_weight)` batches such as a `tf.data.Dataset`.
             y: class numbers or one-hot labels. Leave them out for batches.
             sample_weight: one weight for each example, or `None`.
-            from_logits: whether the output of the model is logits. With `None`
-                (default) the loss and the last layer decide.
+            from_logits: whether the model returns logits. If `None` (default),
+                it is inferred from the loss and the last layer.
             multi_label: whether the columns of the output are independent
-                yes/no questions, with labels 0 or 1 of the output's shape. With
-                `None` (default) several sigmoid outputs count as such.
-            features: name of the layer whose output are the features.
+                binary labels, with `y` 0 or 1 in the shape of the output. If
+                `None` (default), it is True for several sigmoid outputs.
+            features: name of the layer whose output is used as features.
                 Defaults to the input of the layer of the logits.
-            trainable: whether the layers of the original may be trained in
-                the result. Defaults to False: they are frozen.
-            batch_size: the batch size of the prediction.
+            trainable: whether the layers of the original model are trainable
+                in the result. Defaults to False.
+            batch_size: the batch size for prediction.
         """
         graph = ClassifierGraph(
             model,
@@ -113,18 +113,18 @@ class ClassifierRecalibrator:
         """Recalibrates from a classifier's outputs; returns self.
 
         Args:
-            logits: `(n, ..., classes)`, or `(n,)` or `(n, ..., 1)` for a
-                yes/no question, or `(n, ..., questions)`. Of a memory-mapped
-                array (`numpy.load(path, mmap_mode="r")`) at most 256 MiB are
-                used: rows at equal distances.
-            y: class numbers `(n, ...)` or one-hot labels. For several
-                questions, 0 or 1 in the shape of `logits`.
+            logits: `(n, ..., classes)`, or `(n,)` or `(n, ..., 1)` for binary
+                labels, or `(n, ..., labels)` with `multi_label`. At most 256
+                MiB of a memory-mapped array (`numpy.load(path,
+                mmap_mode="r")`) are used, in evenly spaced rows.
+            y: class numbers `(n, ...)` or one-hot labels. With `multi_label`,
+                0 or 1 in the shape of `logits`.
             features: `(n, ..., columns)`, for methods that use them.
             from_logits: `False` if `logits` are probabilities.
-            multi_label: whether columns are independent yes/no questions.
+            multi_label: whether columns are independent binary labels.
                 Defaults to False.
-            sample_weight: weights `>= 0`, `(n,)` or `(n, ...)`; rows of
-                weight 0 are left out.
+            sample_weight: weights `>= 0`, `(n,)` or `(n, ...)`. Rows of
+                weight 0 are ignored.
         """
         started = time.perf_counter()
         if multi_label:
@@ -158,13 +158,13 @@ class ClassifierRecalibrator:
     def calibrate(
         self, logits, features=None, *, from_logits: bool = True, out=None
     ):
-        """Returns calibrated probabilities, of the shape of `logits`.
+        """Returns calibrated probabilities, in the shape of `logits`.
 
         Args:
             logits, features, from_logits: as in `fit_arrays`.
-            out: array of the shape of `logits` to write to, such as one of
+            out: array of the shape of `logits` to write to, for example from
                 `numpy.lib.format.open_memmap`. Rows are then read and
-                written in blocks. Defaults to `None`: a new array.
+                written in blocks. Defaults to a new array.
         """
         inputs.check_fitted(self, "parameters_", "calibrate")
         if out is not None:
@@ -198,8 +198,8 @@ class ClassifierRecalibrator:
         logits, y = np.asarray(logits), np.asarray(y)
         if logits.ndim < 2 or y.shape != logits.shape:
             raise ValueError(
-                "Labels of independent yes/no questions must be 0 or 1 in "
-                f"the shape of the output, {logits.shape}. "
+                "With `multi_label`, labels must be 0 or 1 in the shape of "
+                f"the output, {logits.shape}. "
                 f"Received: shape {y.shape}"
             )
         self.questions_ = [
@@ -225,8 +225,8 @@ class ClassifierRecalibrator:
             return inputs.as_features(features, leading)
         if self.uses_features is True:
             raise ValueError(
-                f"{type(self).__name__} needs `features` besides the logits. "
-                "Received: features=None"
+                f"{type(self).__name__} needs `features` in addition to the "
+                "logits. Received: features=None"
             )
         return None
 

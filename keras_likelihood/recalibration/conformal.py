@@ -1,4 +1,4 @@
-"""Prediction sets with a guarantee, around any classifier."""
+"""Prediction sets with guaranteed coverage, for any classifier."""
 
 import dataclasses
 import time
@@ -19,7 +19,7 @@ from keras_likelihood.recalibration.graphs import ClassifierGraph
 
 @dataclasses.dataclass(kw_only=True, eq=False)
 class Conformal:
-    """Makes sets of classes with a guaranteed coverage.
+    """Calibrates prediction sets with guaranteed coverage.
 
         set(coverage) = {c: score_c <= q},
             q = the ceil((n + 1) coverage)-th smallest score of true classes
@@ -34,21 +34,21 @@ class Conformal:
     least `coverage`, on average over calibration sets and examples, and with
     `groups` within every group or class. The only assumption is that
     calibration examples and new examples are exchangeable. It fails if the
-    data drift, or if the calibration examples were used for training or chosen
-    in another way. Each position of a dense prediction has its own threshold.
+    data drift, or if the calibration examples were used for training or were
+    selected. Each position of a dense prediction has its own threshold.
 
     Args:
         score: `"aps"` (default), `"raps"` or `"lac"`.
-        penalty: for `"raps"`, the penalty of each further class, `>= 0`.
+        penalty: for `"raps"`, the penalty per additional class, `>= 0`.
             Defaults to 0.01, as in the paper.
         free_classes: for `"raps"`, the number of classes without penalty.
             Defaults to 5, as in the paper.
         randomized: whether to randomise the scores, so that the coverage is
-            exact. Defaults to False. Then sets are always the same, and they
-            may contain the true class more often than asked, because the most
-            probable class is in all of them.
+            exact. Defaults to False. Sets are then deterministic, and the
+            coverage may be higher than requested, because the most probable
+            class is in every set.
         allow_empty: whether a randomised or `"lac"` set may be empty. Defaults
-            to False: the most probable class is always in it.
+            to False: every set contains the most probable class.
         seed: the random seed of the randomised scores of the calibration.
             Defaults to 0.
 
@@ -111,8 +111,8 @@ class Conformal:
         )
         if graph.multi_label:
             raise ValueError(
-                "Prediction sets are for classes that exclude each other. "
-                "Received: a model of several yes/no questions"
+                "Prediction sets need mutually exclusive classes. "
+                "Received: a model with multi-label outputs"
             )
         logits, _, y, weight = graph.outputs(x, y, None, batch_size)
         inputs.refuse_weights(weight)
@@ -123,8 +123,8 @@ class Conformal:
     def extend(self, model, *, from_logits=None, trainable: bool = False):
         """Adds the calibration to a Keras classifier, after `fit_arrays`.
 
-        It is for out-of-fold probabilities, which no single model predicts. It
-        sets `model` and returns self, with arguments as in `fit`.
+        Use it with out-of-fold probabilities, which no single model predicts.
+        It sets `model` and returns self. Arguments are as in `fit`.
         """
         graph = ClassifierGraph(model, from_logits=from_logits)
         self.model = graph.extend(self, trainable)
@@ -134,8 +134,8 @@ class Conformal:
         """Calibrates sets from a classifier's outputs; returns self.
 
         Args:
-            logits: `(n, ..., classes)`, or `(n,)` or `(n, ..., 1)` for a
-                yes/no question.
+            logits: `(n, ..., classes)`, or `(n,)` or `(n, ..., 1)` for binary
+                labels.
             y: class numbers `(n, ...)` or one-hot labels.
             from_logits: `False` if `logits` are probabilities.
             groups: as in `fit`.
@@ -162,7 +162,7 @@ class Conformal:
             "accuracy": float(np.mean(p.argmax(axis=-1) == labels)),
             "seconds": time.perf_counter() - started,
         }
-        # A model of an earlier fit would have other sets.
+        # The model of an earlier fit is outdated.
         self.__dict__.pop("model", None)
         return self
 
@@ -170,7 +170,7 @@ class Conformal:
         self, x, coverage: float = 0.9, *, groups=None, seed=None
     ) -> np.ndarray:
         """Sets of new inputs; see `ConformalClassifier.predict_set`."""
-        # After `fit_arrays` there is `predict_set_arrays`.
+        # After `fit_arrays`, users call `predict_set_arrays`.
         inputs.check_fitted(self, "model", "predict_set")
         return self.model.predict_set(x, coverage, groups=groups, seed=seed)
 

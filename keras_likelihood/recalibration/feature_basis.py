@@ -80,7 +80,7 @@ def standardised_columns(groups, z, features, weight):
 
 
 def raw_columns(groups, z, features):
-    """The columns of each group that there is, not standardised."""
+    """The columns of each available group, not standardised."""
     found: dict = {}
     if "logits" in groups or "sorted" in groups:
         # A constant added to a row must not change the result, as in a

@@ -1,4 +1,4 @@
-"""What trained models predict, and the layers that recalibrate it."""
+"""Outputs of trained models, and the layers that recalibrate them."""
 
 import functools
 from collections.abc import Callable
@@ -77,10 +77,10 @@ class ClassifierGraph(_Graph):
 
 
 def submodel(build, logits, features, name: str):
-    """Output of the layers that `build` makes, in a model of their own.
+    """Output of the layers that `build` makes, inside a nested model.
 
-    Names must be different within a model, and two recalibrators make layers
-    of the same names.
+    Layer names must be unique in a model, and recalibrators use the same
+    names.
     """
     given = [logits] if features is None else [logits, features]
     inputs = [keras.Input(tensor.shape[1:]) for tensor in given]
@@ -106,11 +106,10 @@ def _add_layers(recalibrator, logits, features=None):
 class RegressorGraph(_Graph):
     """The likelihood of a trained regressor, normal if it is unknown.
 
-    `values` are its parameters by name, in its order: symbolic tensors, or
-    numbers where the loss holds them. A scale that is not known for new
-    examples is 1 (`has_scale`). With `with_features="optional"` the prediction
-    takes the place of features that cannot be found. Other arguments are those
-    of `ModelGraph`.
+    `values` are its parameters by name, in order: symbolic tensors, or numbers
+    if they belong to the loss. If the scale of new examples is not known, it is
+    1, and `has_scale` is False. With `with_features="optional"`, the prediction
+    is used if no features are found. Other arguments are those of `ModelGraph`.
     """
 
     def __init__(self, model, x=None, *, with_features=False, **options):
@@ -142,7 +141,7 @@ class RegressorGraph(_Graph):
         """Returns `(distribution, features or None, y, weight or None)`."""
         found, y, weight = self._source.run(self._tensors, *data)
         features = found.pop("features", None)
-        # The outputs of a model in mixed precision may be narrow.
+        # The outputs of a model in mixed precision may be float16.
         found = {k: np.asarray(v).astype("float32") for k, v in found.items()}
         for name in self.values.keys() - found.keys():
             value = np.asarray(self.values[name], "float32")
@@ -154,7 +153,7 @@ class RegressorGraph(_Graph):
 
 
 def as_tensor(like, value, name: str):
-    """A symbolic tensor; a number becomes the same for every example."""
+    """A symbolic tensor; a number is repeated for every example."""
     if isinstance(value, keras.KerasTensor):
         return value
     values = np.squeeze(np.asarray(value, "float64"))

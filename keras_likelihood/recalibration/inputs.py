@@ -8,10 +8,10 @@ from keras_likelihood.reading.targets import (
 )
 
 LOGIT_BOUND = 30.0
-"""Logits further than this below the largest of their row are raised to it.
+"""Largest distance of a logit from the largest logit of its row.
 
-Their probabilities are below 1e-13, and their exact size has no meaning. But a
-few labels on such logits would dominate a fit of the likelihood.
+Smaller logits are raised. Their probabilities are below 1e-13, and their exact
+size is meaningless. But a few labels on these logits would dominate a fit.
 """
 
 _MOST_BYTES = 2**28
@@ -19,7 +19,7 @@ _BLOCK = 2**22
 
 
 def rows_to_fit(values, *others) -> tuple:
-    """The arrays, or 256 MiB of a memory-mapped one, rows at equal gaps."""
+    """The arrays; of a memory-mapped one, 256 MiB of evenly spaced rows."""
     if not isinstance(values, np.memmap):
         return values, *others
     every = max(1, -(-values.nbytes // _MOST_BYTES))
@@ -27,7 +27,7 @@ def rows_to_fit(values, *others) -> tuple:
 
 
 def blocks(values) -> list[slice]:
-    """The rows of an array in parts that need little memory."""
+    """Slices of the rows of an array that need little memory."""
     step = max(1, _BLOCK // max(1, int(np.prod(values.shape[1:]))))
     return [slice(at, at + step) for at in range(0, len(values), step)]
 
@@ -35,7 +35,7 @@ def blocks(values) -> list[slice]:
 def as_logits(values, from_logits: bool):
     """Returns `(rows, classes)` logits and the shape of `values`.
 
-    One column, or a plain vector, is the logit (or probability) of yes and
+    One column, or a plain vector, is the logit (or probability) of class 1 and
     becomes the pair `(-z/2, z/2)`. A logit that is more than `LOGIT_BOUND`
     below the largest of its row is raised to that distance.
     """
@@ -65,7 +65,7 @@ def as_logits(values, from_logits: bool):
     if not (from_logits or sum_to_one or (one and 0 <= least <= most <= 1)):
         raise ValueError(
             "With `from_logits=False`, `logits` must be probabilities in "
-            "[0, 1], of sum one over the classes. Received: values from "
+            "[0, 1] that sum to one over the classes. Received: values from "
             f"{least:.3g} to {most:.3g}"
         )
     if one:
@@ -82,7 +82,7 @@ def as_logits(values, from_logits: bool):
 
 
 def _as_floats(values, default):
-    """An array of float32 or wider; others than floats become `default`."""
+    """An array of float32 or wider; non-float types become `default`."""
     values = np.asarray(values)
     if values.dtype.kind != "f":
         return values.astype(default)
@@ -118,30 +118,29 @@ def check_fitted(recalibrator, attribute: str, method: str):
     if not hasattr(recalibrator, attribute):
         raise ValueError(
             f"{type(recalibrator).__name__} must be fitted before `{method}`. "
-            f"Received: a recalibrator without `{attribute}`, no call of `fit`"
+            f"Received: a recalibrator without `{attribute}`, which `fit` sets"
         )
 
 
 _COMMON = 5
-"""A row is common if its copies fill more than a fold over this number."""
+"""A row is common if its copies fill more than 1 / 5 of a fold."""
 
 
 def random_folds(rows, more, folds: int, seed: int) -> list[np.ndarray]:
-    """Row numbers of random folds of almost equal sizes, each sorted.
+    """Sorted row numbers of random folds of almost equal sizes.
 
-    Rows that are equal bit for bit, in `rows` and in `more`, share a fold. A
-    copy in another fold would reveal the label of a row that is held out. Rows
-    that are very common are separate: they are not copies, but outputs of a
-    model that has few different ones, such as probabilities of exactly 0 and
-    1.
+    Identical rows, in `rows` and in `more`, share a fold, because a copy in
+    another fold would leak the label of a held-out row. Very common rows are
+    distributed over all folds: they are not copies, but outputs of a model with
+    few distinct values, such as probabilities of exactly 0 and 1.
     """
     count = len(rows)
     if count < folds:
         raise ValueError(
-            f"{folds} folds need as many examples. Received: {count}"
+            f"{folds} folds need at least {folds} examples. Received: {count}"
         )
-    # Folds with equal shares of the classes would hide how uncertain these
-    # shares are, and favour maps with many weights.
+    # Stratified folds would hide how uncertain the shares of the classes are,
+    # and favour maps with many weights.
     order = np.random.default_rng(seed).permutation(count)
     group = equal_rows(rows, more)[order]
     common = np.bincount(group)[group] * _COMMON * folds > count
@@ -149,7 +148,7 @@ def random_folds(rows, more, folds: int, seed: int) -> list[np.ndarray]:
     _, first, group, sizes = np.unique(
         group, return_index=True, return_inverse=True, return_counts=True
     )
-    # Groups take turns, the largest first, so that folds are almost equal.
+    # Groups are assigned in turn, largest first, for almost equal folds.
     turn = np.empty(len(sizes), int)
     turn[np.lexsort((first, -sizes))] = np.arange(len(sizes))
     fold = turn[group] % folds

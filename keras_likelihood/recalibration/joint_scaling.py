@@ -1,4 +1,4 @@
-"""A predicted temperature, then a map of the logits."""
+"""Recalibrates by a predicted temperature, then a map of the logits."""
 
 import dataclasses
 
@@ -28,7 +28,7 @@ class JointScaling(ClassifierRecalibrator):
     f(0) = 1. If all weights are zero, the result is GlobalScaling. Each
     group of weights has a prior around zero.
 
-    The temperature is fitted first, and the map to the tempered logits. The
+    The temperature is fitted first, then the map of the tempered logits. The
     strengths of the priors of `w` and `W` maximise the marginal likelihood.
     With k classes the others are 2 k `strength` for `v` and `b`, and
     2 k (k - 1) `strength` for `D`, as in structured matrix scaling (Berta,
@@ -38,11 +38,11 @@ class JointScaling(ClassifierRecalibrator):
         logit_map: `None` (default), `"vector"` (`v` and `b`), `"matrix"`
             (`v`, `b` and `D`) or `"features"` (`W`). With a map the
             predicted classes may change.
-        temperature: what the temperature is predicted from: `None`
-            (default, one temperature for all), `"logits"`, `"features"` or
-            `"all"`. `"all"` takes the log-probabilities, the sorted
-            log-probabilities and, if there are any, the features. Each of
-            these groups has its own strength.
+        temperature: inputs of the predicted temperature: `None` (default, one
+            temperature for all), `"logits"`, `"features"` or `"all"`. `"all"`
+            uses the log-probabilities, the sorted log-probabilities and, if
+            there are any, the features. Each of these groups has its own
+            strength.
         strength: strength of the priors of `v`, `b` and `D`, `> 0`. Defaults
             to 1.
         offset: offset of the softplus, `>= 0`. T is always above offset /
@@ -263,8 +263,8 @@ class DeepScaling(JointScaling):
         p = softmax(z / T(x)),    T(x) = f(network(x))
 
     with `z` the logits after GlobalScaling and `f` the shifted softplus. The
-    network starts as GlobalScaling. Held-out folds decide how long it is
-    trained. The predicted classes do not change.
+    network starts as GlobalScaling. The number of iterations is chosen on
+    held-out folds. The predicted classes do not change.
 
     Args:
         hidden: sizes of the hidden layers. Defaults to `(16,)`.

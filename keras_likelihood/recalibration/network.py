@@ -29,9 +29,9 @@ class LinkedObjective:
 
         parameter = f(sum_g x_g w_g + c),    f = shifted_softplus
 
-    `loss(parameter, rows)` returns the NLL of these rows, its derivative in
-    the parameter and its curvature. `columns` are standardised, `(rows, ...)`
-    by name of the group.
+    `loss(parameter, rows)` returns the NLL of these rows, and its derivative
+    and curvature with respect to the parameter. `columns` maps names of groups
+    to standardised arrays `(rows, ...)`.
     """
 
     def __init__(self, loss, columns, offset, weight):
@@ -43,7 +43,7 @@ class LinkedObjective:
         self.shapes["free"] = (1,)
 
     def by_row(self, eta, rows):
-        """Weighted NLL of some rows, its slope and curvature in `eta`."""
+        """Weighted NLL of some rows, its slope and curvature w.r.t. `eta`."""
         value, slope = shifted_softplus(eta, self.offset)
         nll, gradient, curvature = self.loss(value, rows)
         found = np.stack([nll, gradient * slope, curvature * slope**2])
@@ -68,7 +68,7 @@ class LinkedObjective:
         x = self.columns[name]
         root = np.sqrt(self._curvature)[:, None].astype(x.dtype)
         weighted = x * root
-        # The intercept has no prior. Its part is removed from the curvature.
+        # The intercept has no prior, so it is projected out.
         middle = root[:, 0] / max(np.sqrt(total), 1e-30)
         weighted -= np.outer(middle, middle @ weighted)
         return Curvature((weighted.T @ weighted).astype("float64"))
@@ -104,7 +104,7 @@ class SmallNetwork:
         return list(map(np.reshape, np.split(packed, ends[:-1]), self.shapes))
 
     def backward(self, packed, activations, slope):
-        """Gradient of a loss whose derivative by the output is `slope`."""
+        """Gradient of a loss; `slope` is its derivative w.r.t. the output."""
         kernels = self.unpack(packed)[::2]
         error = slope[:, None]
         gradients: list = []
@@ -132,7 +132,7 @@ def fit_network(objective, raw, hidden, seed):
     `([kernel, bias, ...], iterations)`.
     """
     (x,) = objective.columns.values()
-    # Weights of any unit give the same network.
+    # The unit of the weights must not matter.
     objective.weight = objective.weight / objective.weight.mean()
     network = SmallNetwork(x.shape[1], hidden, seed)
     rows = np.arange(len(x))

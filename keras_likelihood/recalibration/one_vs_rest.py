@@ -1,4 +1,4 @@
-"""Recalibrators that treat each class as a separate yes/no question."""
+"""Recalibrators that treat each class as a separate binary problem."""
 
 from collections.abc import Callable
 
@@ -17,10 +17,10 @@ class OneVsRest(ClassifierRecalibrator):
         q_c = g_c(o_c) / sum_k g_k(o_k),    o_c = log(p_c / (1 - p_c))
         result = (1 - m) q + m p
 
-    The share `m` of the probabilities before recalibration minimises the
-    validation NLL. It is at least 1 / (n + 2), because normalising may raise
-    the NLL and curves may reach zero. A subclass fits the curve of one class
-    (`_curve`): a rising table of scores and values, linear between them.
+    The share `m` of the original probabilities minimises the validation NLL.
+    It is at least 1 / (n + 2), because normalising may raise the NLL and curves
+    may reach zero. A subclass fits the curve of one class (`_curve`): an
+    increasing table of scores and values, interpolated linearly.
     """
 
     keeps_accuracy = False
@@ -44,7 +44,7 @@ class OneVsRest(ClassifierRecalibrator):
         self.parameters_["mixture"] = _best_mixture(q, p, weight)
 
     def _mapped(self, logits):
-        """The normalised curves, and the probabilities before."""
+        """The normalised curves, and the original probabilities."""
         odds, p = log_odds(logits, _BOUND, np), self.parameters_
         tables = zip(odds.T, p["scores"], p["values"], strict=True)
         q = np.stack([np.interp(*table) for table in tables], axis=1) + 1e-12
@@ -81,9 +81,9 @@ class Platt(OneVsRest):
 
         g_c(o) = sigmoid(a_c o + b_c),    a_c > 0
 
-    It is fitted to Platt's smoothed targets. For yes/no
-    questions it is Platt scaling itself. The curve is stored as a table of
-    1025 knots. It may change the predicted classes.
+    It is fitted to Platt's smoothed targets. With binary labels it is Platt
+    scaling. The curve is stored as a table of 1025 knots. It may change the
+    predicted classes.
     """
 
     def _curve(self, odds, occurred, weight):

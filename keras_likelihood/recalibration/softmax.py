@@ -1,6 +1,6 @@
 """The softmax likelihood of logits, and its derivatives, in one pass.
 
-With tau = 1 / T a row costs l(tau) = logsumexp(tau z) - tau z_y, and
+With tau = 1 / T the NLL of a row is l(tau) = logsumexp(tau z) - tau z_y, and
 
     l'(tau) = E[z] - z_y,    l''(tau) = Var[z]
 
@@ -23,7 +23,7 @@ _BLOCK = 2**16
 
 @dataclasses.dataclass
 class Moments:
-    """Results of one pass, each `(rows,)`: the NLL, its derivatives in tau,
+    """Results of one pass, each `(rows,)`: the NLL, its derivatives w.r.t. tau,
     the largest probability, and 1 if the label has the largest logit.
     """
 
@@ -83,24 +83,24 @@ def solve_temperature(logits, labels, weight=None, prior_rows=0.0) -> float:
     opposite sign always reach the minimum. A sample of the rows gives the
     start, and the full data then need two or three passes.
 
-    If every label has the largest logit, T would go to 0, and a first wrong
-    label would cost everything. Then one prior row is added. If the logits
-    carry no information, T would go to infinity. It ends at a thousand times
-    the largest gap between two logits of a row, so that float32 still shows
-    which probability is the largest. Constant logits have T = 1.
+    If every label has the largest logit, T would go to 0, and the first wrong
+    label would have an infinite loss. In this case one prior row is added. If
+    the logits carry no information, T would go to infinity. It is limited to a
+    thousand times the largest gap between two logits of a row, so that float32
+    still shows which probability is the largest. Constant logits have T = 1.
 
-    The labels of prior rows are drawn by the logits themselves. These rows are
-    best explained by T = 1, so the NLL of the given labels is still not above
-    that of T = 1. Their slope in tau is that of the given rows less its value
-    at tau = 1. So they need no pass of their own.
+    The labels of prior rows are drawn from the logits themselves. These rows
+    are best explained by T = 1, so the NLL of the given labels never exceeds
+    the NLL at T = 1. Their slope with respect to tau is the slope of the given
+    rows minus its value at tau = 1, so they need no extra pass.
     """
     weight = np.ones(len(labels)) if weight is None else weight
     tau, nll = _minimum(logits, labels, weight, prior_rows)
     least = weight.min() / weight.mean()
-    # A label that has not the largest logit costs log 2 or more.
+    # A label without the largest logit has an NLL of at least log 2.
     if not prior_rows and nll < np.log(2) * least / len(labels):
         tau, _ = _minimum(logits, labels, weight, 1.0)
-    # The first rows are almost always enough. All rows take another pass.
+    # The first rows are almost always enough. All rows need another pass.
     for rows in (logits[:_SAMPLE_ROWS], logits):
         gap = float(np.ptp(rows, axis=-1).max())
         if tau * gap >= _LEAST_GAP:
@@ -112,7 +112,7 @@ def _minimum(logits, labels, weight, prior_rows):
     """tau and the mean NLL; see `solve_temperature`."""
     part = slice(None, None, max(1, len(labels) // _SAMPLE_ROWS))
     sample = logits[part], labels[part], weight[part]
-    # Weights may have any unit, so that rows are counted.
+    # The unit of the weights must not matter, so rows are counted.
     share = prior_rows / (len(labels) + prior_rows)
     slope = softmax_moments(*sample[:2], 1.0).slope
     wanted = share * np.average(slope, weights=sample[2])
@@ -159,8 +159,8 @@ class MappedSoftmax:
         logits' = z (1 + v) + z D + b + x W
 
     `z` are log-probabilities, `(rows, classes)`, and `x` standardised
-    features. `groups` names which of `v` (vector), `D` (matrix), `b` (bias)
-    and `W` (features) there are.
+    features. `groups` lists the terms to use: `v` (vector), `D` (matrix), `b`
+    (bias) and `W` (features).
     """
 
     def __init__(self, logits, labels, groups, features, weight):

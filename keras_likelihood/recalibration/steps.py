@@ -29,10 +29,10 @@ _FEW_NUMBERS = 2**18
 
 
 class FittedSteps:
-    """Steps of several `JointScaling`s on the same rows, each done once.
+    """Fits the steps of several `JointScaling`s on the same rows, each once.
 
-    The same object for all rows, `whole`, finds the strengths of the priors,
-    which maximise the marginal likelihood. `None` means this object.
+    The strengths of the priors maximise the marginal likelihood of all rows, in
+    the object `whole`. `None` means this object.
     """
 
     def __init__(self, z, labels, columns, weight, offset, whole=None):
@@ -47,7 +47,7 @@ class FittedSteps:
             setattr(self, name, functools.cache(getattr(self, name)))
 
     def part(self, rows) -> "FittedSteps":
-        """The same object for some rows, without any fit."""
+        """The same object for some rows, not fitted."""
         columns = rows_of(self.columns, rows)
         data = self.z[rows], self.labels[rows], columns, self.weight[rows]
         return FittedSteps(*data, self._offset, self)
@@ -137,7 +137,7 @@ class FittedSteps:
         )
 
     def _strengths(self, scaling):
-        # The precision of a map of the features maximises the likelihood.
+        # The precision of a feature map maximises the marginal likelihood.
         if scaling.logit_map == "features":
             objective = self._mapped(scaling)
             return evidence.fit_by_evidence(objective, rounds=4).strengths

@@ -16,7 +16,7 @@ from scipy import optimize, special
 from keras_likelihood.robust import starts
 
 RANGE = (0.5, 30.0)
-"""Bounds of a restraint that is learned."""
+"""Bounds of a learned restraint."""
 _SCREENING_RESTRAINT = 1.0
 _SQRT_TWO_PI = np.sqrt(2 * np.pi)
 
@@ -34,7 +34,7 @@ def influence(q, a):
 
 
 def log_normaliser(restraint):
-    """Log of the integral of `exp(-rho)` over a normal's, and its slope."""
+    """Log of the integral of `exp(-rho)` over a normal density's, and slope."""
     if np.isinf(restraint):
         return 0.0, 0.0
     a = 1 + restraint
@@ -59,9 +59,9 @@ class Solution:
 class Problem(starts.Rows):
     """A robust linear regression in standardised units.
 
-    The objective is the negative log-likelihood. In it log(floor) counts only
-    for the degrees of freedom that the coefficients leave. Otherwise a plane
-    through p of the examples with a floor of 0 would be the best.
+    The objective is the negative log-likelihood. In it, log(floor) is counted
+    once for each remaining degree of freedom. Otherwise a plane through p of
+    the examples with a floor of 0 would be the optimum.
 
         sum_i w_i [ (1 - p / n) log(floor_i) + rho(q_i, a) + log C(restraint) ]
             + decay |v|^2
@@ -101,11 +101,11 @@ class Problem(starts.Rows):
 def solve(problem: Problem, rng) -> Solution:
     """The minimum of the objective.
 
-    A sample of the rows finds a minimum from each of several planes, and the
-    one with the smallest trimmed squares is chosen. Fewer outliers than half
-    of the rows cannot change this choice. By the objective itself a third of
-    the rows could. If the floor depends on x, least squares is another start,
-    and the minimum with the smaller objective is chosen.
+    On a sample of the rows, a minimum is found from each of several planes,
+    and the one with the smallest trimmed squares is chosen. Outliers cannot
+    change this choice if they are fewer than half of the rows. With the
+    objective itself, a third of the rows could. If the floor depends on x,
+    least squares is another start, and the smaller objective is chosen.
     """
     b, variance = problem.least_squares()
     plain = Solution(
@@ -135,7 +135,7 @@ def solve(problem: Problem, rng) -> Solution:
 
 
 def _reweight(problem, planes, steps=12):
-    """Planes `(s, p)` and squared floors `(s, 1)`. The cost never rises."""
+    """Planes `(s, p)` and squared floors `(s, 1)`. The cost never increases."""
     weight, a = problem.weight, 1 + _SCREENING_RESTRAINT
     squares = problem.squares(planes)
     floor2 = starts.MIDDLE * starts.weighted_median(squares, weight)[:, None]

@@ -1,4 +1,4 @@
-"""A plane for most rows, and outliers with targets anywhere.
+"""A mixture of a plane for most rows and of outliers with any targets.
 
     y ~ (1 - e(x)) Normal(x . b, floor) + e(x) Cauchy(middle, width)
     log(e / (1 - e)) = level + slope distance(x)
@@ -25,7 +25,7 @@ _HOPELESS = 5.0
 
 @dataclasses.dataclass
 class Gated:
-    """Fitted mixtures along the first axis; `level` -inf: no outliers."""
+    """Fitted mixtures along the first axis; no outliers if `level` is -inf."""
 
     coefficients: np.ndarray
     variance: np.ndarray
@@ -63,7 +63,7 @@ class PlanesAndOutliers(starts.Rows):
         return Gated(*(v[[place]] for v in vars(found).values()))
 
     def descend(self, found: Gated, steps: int, tolerance=0.0) -> Gated:
-        """Runs EM. Apart from the priors, the likelihood never falls."""
+        """Runs EM. Apart from the priors, the likelihood never decreases."""
         squares = self.squares(found.coefficients)
         for _ in range(steps):
             before = found.coefficients
@@ -80,7 +80,7 @@ class PlanesAndOutliers(starts.Rows):
         level, slope = self._gate(found, outlier)
         away = (self.y - found.middle) ** 2
         strength = outlier * (2 / (1 + away / found.width2))
-        # This adds one outlier at the spread of y.
+        # One more outlier at the spread of y is added.
         middle = (strength @ self.y)[:, None]
         middle /= strength.sum(axis=1, keepdims=True) + 1
         width2 = (strength * away).sum(axis=1, keepdims=True) + 1
@@ -147,7 +147,7 @@ class Distances:
         return np.sqrt((x**2).sum(axis=1) / max(x.shape[1], 1))
 
     def __call__(self, x):
-        # The farthest rows alone must not decide the gate.
+        # The farthest rows must not dominate the gate.
         return np.clip((self._plain(x) - self.middle) / self.spread, -3, 6)
 
 

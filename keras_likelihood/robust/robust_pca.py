@@ -30,9 +30,9 @@ def squared_distances(x, mean, basis):
 def solve_subspace(x, components, restraint, floor, rng) -> tuple:
     """Mean `(d,)`, orthonormal rows `(q, d)` and floor.
 
-    Of several minima it is the one with the least median distance. By cost
-    alone a dense cluster of outliers would often get its own direction,
-    because each outlier costs `m + restraint` logarithms.
+    Of several minima, the one with the smallest median distance is chosen. By
+    cost, a dense cluster of outliers would often get its own direction, because
+    each outlier costs `m + restraint` logarithms.
     """
     mean, basis = _principal(x, np.ones(len(x)), components)
     across = x.shape[1] - components
@@ -58,13 +58,13 @@ def _principal(x, weight, components):
         basis = vectors[:, ::-1].T[:components]
     else:
         basis = np.linalg.svd(rows, full_matrices=False)[2][:components]
-    # The sign is that of scikit-learn: the largest entry is positive.
+    # As in scikit-learn, the largest entry is positive.
     largest = np.abs(basis).argmax(axis=1, keepdims=True)
     return mean, basis * np.sign(np.take_along_axis(basis, largest, axis=1))
 
 
 def _spherical(x, components):
-    """Principal directions of the rows brought to length one."""
+    """Principal directions of the rows scaled to unit length."""
     center = np.median(x, axis=0)
     length = np.linalg.norm(x - center, axis=1)
     weight = 1 / np.maximum(length, 1e-9 * length.max() + 1e-300) ** 2
@@ -89,9 +89,9 @@ def _through_subsets(x, components, rng):
 
 
 def _descend(x, start, restraint, least, steps=200):
-    """Updates scales, floor and subspace in turn. The cost never rises."""
-    # The floor counts once for each degree of freedom that the subspace
-    # leaves. Otherwise a subspace through a few examples would be the best.
+    """Updates scales, floor and subspace in turn. The cost never increases."""
+    # The floor counts once for each remaining degree of freedom. Otherwise a
+    # subspace through a few examples would be the optimum.
     components, d = start[1].shape
     across = d - components
     a, freedom = across + restraint, across * (len(x) - components - 1)
@@ -119,8 +119,8 @@ class RobustPCA(
         x_i ~ Normal(mean + z_i V, scale_i),  scale_i >= floor
 
     with z_i the coordinates in the subspace V. The scales have the prior
-    `(floor / scale)^restraint`; with e_i the distance of x_i to the subspace
-    and m the dimensions across it, the best scale is
+    `(floor / scale)^restraint`. With e_i the distance of x_i to the subspace
+    and m the number of dimensions orthogonal to it, the best scale is
 
         scale_i = max(floor, e_i / sqrt(m + restraint)),
 
@@ -139,7 +139,7 @@ class RobustPCA(
             Defaults to 0.
 
     Attributes:
-        components_: orthonormal rows, `(n_components, d)`, by falling
+        components_: orthonormal rows, `(n_components, d)`, by decreasing
             variance.
         mean_: `(d,)`.
         explained_variance_: weighted variances along the components,

@@ -1,4 +1,4 @@
-"""Least squares with a scale per example, free or predicted."""
+"""Least squares with a learned or predicted scale per example."""
 
 import dataclasses
 from collections.abc import Callable
@@ -18,9 +18,9 @@ from keras_likelihood.robust import data_scale, gated, starts
 class RobustLinearRegressor(RegressorMixin, BaseEstimator):
     """Least squares in which each example has its own scale.
 
-    A subclass fits standardised rows (`_solve`) and scales rows (`_scales`).
-    Before the fit all columns get the median 0 and the same spread, so that
-    the units of x and y do not matter. The last column of x becomes ones.
+    A subclass fits standardised rows (`_solve`) and computes scales
+    (`_scales`). Before the fit, all columns get the median 0 and the same
+    spread, so the units of x and y do not matter. Ones are appended to x.
     """
 
     restraint: Any = None
@@ -33,10 +33,10 @@ class RobustLinearRegressor(RegressorMixin, BaseEstimator):
         """Fits coefficients and scales; returns self.
 
         Args:
-            X: inputs, `(n, d)`, two rows or more.
+            X: inputs, `(n, d)`, at least two rows.
             y: targets, `(n,)`.
             sample_weight: weights `>= 0`, `(n,)`. A common factor does not
-                matter. A weight of 2 is like the row twice. Defaults to ones.
+                matter. A weight of 2 equals a repeated row. Defaults to ones.
         """
         X, y = validate_data(  # noqa: N806
             self, X, y, dtype="float64", y_numeric=True, ensure_min_samples=2
@@ -71,7 +71,7 @@ class RobustLinearRegressor(RegressorMixin, BaseEstimator):
         return X @ self.coef_ + self.intercept_
 
     def predict_scale(self, X, y=None) -> np.ndarray:  # noqa: N803
-        """Scales of examples, seen or not, `(n,)`.
+        """Scales of training or new examples, `(n,)`.
 
         Args:
             X: inputs, `(n, d)`.
@@ -127,8 +127,8 @@ class DataScaleRegressor(RobustLinearRegressor):
         scale_i = max(floor, |r_i| / sqrt(1 + restraint)),
 
     and the density of residuals is Normal in the middle with tails that fall
-    as `|r|^-(1 + restraint)`. It integrates to one, so that floor and
-    restraint are learned with the coefficients.
+    as `|r|^-(1 + restraint)`. It integrates to one, so floor and restraint can
+    be learned with the coefficients.
 
     Args:
         restraint: exponent of the prior, `> 0`. With `None` (default) it is
@@ -188,7 +188,7 @@ class PredictedScaleRegressor(RobustLinearRegressor):
     x from the middle of the inputs. An example has the weight 1 / scale_i^2
     in least squares, so outliers have almost no weight. Everything is learned
     together, by maximum likelihood (EM). If the likelihood without outliers is
-    better by BIC, the result is least squares. With x alone, the scale is
+    better by BIC, the result is least squares. With `inputs="x"`, the scale is
     large where the noise is large.
 
     In robust statistics this is called a redescending M-estimator with
@@ -263,7 +263,7 @@ class PredictedScaleRegressor(RobustLinearRegressor):
             self._distances((x - center) / spread),
             (y - y_center) / y_spread,
         )[0]
-        # sqrt(1 + exp(odds)), finite. The scale of one example alone would be
-        # its residual.
+        # sqrt(1 + exp(odds)), finite. The scale is at most the residual, the
+        # optimum for a single example.
         factor = np.exp(np.minimum(np.logaddexp(0, odds), 1400) / 2)
         return np.clip(residual, floors, floors * factor)

@@ -1,8 +1,8 @@
-"""Starts of a fit: the best of many planes through small subsets.
+"""Starting points of a fit: the best of many planes through small subsets.
 
 The criteria have many local minima, one for each choice of outliers. Rows are
 drawn by their place in sorted order and by their weight. So the order of the
-rows does not matter, and a weight of two is the same as a row twice.
+rows does not matter, and a weight of two equals a repeated row.
 """
 
 import dataclasses
@@ -10,7 +10,7 @@ import dataclasses
 import numpy as np
 
 MIDDLE = 2.198
-"""Variance of a standard normal over the median of its square."""
+"""Variance of a standard normal divided by the median of its square."""
 _SCREENING_ROWS = 500
 _MOST_SUBSETS = 500
 _MOST_NUMBERS = 2**23
@@ -35,7 +35,7 @@ class Rows:
         self.lowest_variance = np.exp(2 * self.lowest)
 
     def screened(self, rng):
-        """The same problem on rows drawn by their weights, if many."""
+        """The same problem on a weighted sample, if there are many rows."""
         if len(self.x) <= _SCREENING_ROWS:
             return self
         rows = np.sort(draw_rows(self.weight, _SCREENING_ROWS, rng))
@@ -49,7 +49,7 @@ class Rows:
         return (self.y - planes @ self.x.T) ** 2
 
     def least_squares(self):
-        """Coefficients, of minimum norm if x has low rank, and variance."""
+        """Coefficients (of minimum norm if x has low rank) and variance."""
         root = np.sqrt(self.weight)
         x, y = self.x * root[:, None], self.y * root
         b = np.linalg.lstsq(x, y, rcond=None)[0]
@@ -70,7 +70,7 @@ class Rows:
 
 
 def canonical_rows(x, y, weight):
-    """Rows that count, sorted by y, equal ones merged; mean weight one."""
+    """Rows of positive weight, sorted by y and merged; mean weight 1."""
     x, y, weight = x[weight > 0], y[weight > 0], weight[weight > 0]
     order = np.argsort(y)
     first = np.ones(len(y), bool)
@@ -111,7 +111,7 @@ def trimmed(squares, weight):
 def weighted_least_squares(x, y, weight):
     """Coefficients for each row of weights, `(..., n)` to `(..., p)`.
 
-    The rows `x` and `y` may be stacks, too.
+    `x` and `y` may have leading axes too.
     """
     weighted = weight[..., None, :] * np.swapaxes(x, -1, -2)
     gram, moment = weighted @ x, weighted @ y[..., None]
@@ -123,7 +123,7 @@ def weighted_least_squares(x, y, weight):
 
 
 def concentrated(x, y, weight, rng):
-    """Planes through p rows, the best after concentration steps.
+    """The best planes through p rows, after concentration steps.
 
     A concentration step fits a plane by least squares to the half of the rows
     that fit best. It never raises their mean square. The result is `(5, p)`,
@@ -138,8 +138,7 @@ def concentrated(x, y, weight, rng):
     if p > 2:
         planes = np.vstack([planes, _least_absolute(x, y, weight)])
     if needed > _MOST_SUBSETS:
-        # Hardly a subset is free of outliers: it takes more steps until they
-        # are gone.
+        # Hardly any subset is free of outliers. More steps are needed.
         narrowing = (subsets // 5, 25, *[8] * 13)
     elif p == 2:
         narrowing = (subsets // 4, 5)
@@ -153,13 +152,13 @@ def concentrated(x, y, weight, rng):
 
 
 def _subsets_needed(p):
-    """Subsets of p rows, almost surely one without any of 45 % outliers."""
+    """Subsets of p rows needed for one without outliers, if 45 % are."""
     return int(np.ceil(np.log(1e-6) / np.log1p(-max(0.55**p, 1e-9))))
 
 
 def _least_absolute(x, y, weight, steps=10):
-    """About the plane of least absolute errors, `(1, p)`."""
-    # Outliers of y whose x are like the others' hardly bend it.
+    """Approximate plane of least absolute errors, `(1, p)`."""
+    # Outliers in y with typical x hardly change it.
     plane = weighted_least_squares(x, y, weight[None])
     for _ in range(steps):
         error = np.abs(y - plane @ x.T)

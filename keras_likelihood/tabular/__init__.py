@@ -1,6 +1,6 @@
-"""Estimators for tables: from rows to a distribution of the target.
+"""Estimators that predict the distribution of a target from a table.
 
-It needs SciPy and scikit-learn.
+They need SciPy and scikit-learn.
 """
 
 from keras_likelihood.tabular.classifier import Classifier

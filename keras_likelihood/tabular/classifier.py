@@ -23,28 +23,28 @@ class Classifier(ClassifierMixin, TableEstimator):
     ```python
     model = kl.tabular.Classifier().fit(X, y)
     model.predict_proba(X_new)
-    model.predict_set(X_new, 0.9)  # which classes are possible
+    model.predict_set(X_new, 0.9)  # the possible classes
     ```
 
-    It is made as `Regressor` is. The out-of-fold probabilities calibrate the
-    sets of classes, and show labels that are probably wrong.
+    The networks are trained as in `Regressor`. Out-of-fold probabilities
+    calibrate the prediction sets and reveal labels that are probably wrong.
 
     Args:
         order: the classes from the lowest to the highest, if they have an
-            order. Three classes or more then get the ordinal likelihood. An
-            ordered `Categorical` of pandas as `y` needs no list. Defaults to
-            `None`.
+            order. The likelihood is then ordinal if there are at least three
+            classes. It is not needed if `y` is an ordered pandas
+            `Categorical`. Defaults to `None`.
         label_noise: whether many labels are wrong. Then the networks are
             trained with `kl.losses.NoisyLabelsLoss` (Liu et al. 2020), which
-            hardly learns wrong labels by heart. Defaults to False.
+            memorizes few wrong labels. Defaults to False.
         members, epochs, random_state, verbose: as in `Regressor`.
 
     Attributes:
         model_, columns_: as in `Regressor`.
         classes_: the classes, in the order of the probabilities.
-        scores_: scores on rows that were not trained on: `NLL` and `accuracy`.
+        scores_: scores on held-out rows: `NLL` and `accuracy`.
         doubtful_labels_: rows whose label is probably wrong (Northcutt et al.
-            2021), the least probable label first.
+            2021), least probable label first.
     """
 
     order: list | None = None
@@ -56,7 +56,7 @@ class Classifier(ClassifierMixin, TableEstimator):
         kinds = {type(label).__name__ for label in y.tolist()}
         if len(kinds) > 1:
             raise ValueError(
-                "Labels must be of one type, and none may be missing. "
+                "Labels must be of one type, without missing values. "
                 f"Received: {', '.join(sorted(kinds))}"
             )
         check_classification_targets(y)
@@ -112,11 +112,11 @@ class Classifier(ClassifierMixin, TableEstimator):
         return self.classes_[p.argmax(axis=1)]
 
     def predict_set(self, X, coverage: float = 0.9) -> np.ndarray:  # noqa: N803
-        """Calibrated sets of classes, bool `(n, classes)`.
+        """Calibrated prediction sets, bool `(n, classes)`.
 
         Args:
             X: rows, as in `fit`.
-            coverage: share of new labels in their set, in (0, 1). Defaults to
-                0.9.
+            coverage: requested share of labels in their sets, in (0, 1).
+                Defaults to 0.9.
         """
         return self.model.predict_set(self.encode(X), coverage)

@@ -28,20 +28,20 @@ class Regressor(RegressorMixin, TableEstimator):
     print(model.summary())
     ```
 
-    Several networks are trained side by side. Their first layer,
-    `TableFeatures`, takes numbers, dates, categories and missing values. Each
-    network leaves out some of the rows, and keeps the epoch that is best on
-    them. The out-of-fold predictions calibrate the intervals and give the
-    scores of `summary()`.
+    Several networks are trained in parallel. Their first layer,
+    `TableFeatures`, takes numbers, dates, categories and missing values. Some
+    rows are held out from each network, which keeps its best epoch on them.
+    The out-of-fold predictions calibrate the intervals and give the scores of
+    `summary()`.
 
-    The prediction is the mixture of the members. Where they disagree the model
-    knows little: `predict_distribution(X).epistemic`.
+    The prediction is the mixture of the members. Their disagreement is the
+    epistemic uncertainty: `predict_distribution(X).epistemic`.
 
     Intervals are calibrated by cross-conformal prediction (Vovk 2015). Their
-    coverage is close to what was asked if new rows are like the training rows.
-    It is not guaranteed, because the rows that calibrate also chose the epochs,
-    and because their scores are extrapolated from few members to all. For a
-    guarantee calibrate `model` with new rows by
+    coverage is close to the requested one if new rows are like the training
+    rows. It is not guaranteed, because the calibration rows also choose the
+    epochs, and because their scores are extrapolated from few members to all.
+    For a guarantee, calibrate `model` on new rows with
     `kl.recalibration.regression.Conformal`.
 
     Args:
@@ -51,7 +51,7 @@ class Regressor(RegressorMixin, TableEstimator):
             magnitude, and the beta distribution for shares. `summary()` names
             it.
         members: number of networks, `>= 2`. Defaults to 8.
-        epochs: passes over the rows. The default depends on their number.
+        epochs: number of epochs. The default depends on the number of rows.
         random_state: seed, `RandomState` or `None`. Defaults to `None`.
         verbose: whether to show the progress. Defaults to False.
 
@@ -59,10 +59,10 @@ class Regressor(RegressorMixin, TableEstimator):
         model_: the Keras model, also `model`.
         columns_: how each column is read.
         likelihood_: the likelihood of the targets.
-        scores_: scores on rows that were not trained on: `NLL`, `CRPS`,
-            `RMSE` and `in 90 % interval`, the share of targets inside the
-            intervals before these are calibrated.
-        doubtful_rows_: the hundredth of the rows whose targets fit worst.
+        scores_: scores on held-out rows: `NLL`, `CRPS`, `RMSE` and `in 90 %
+            interval`, the share of targets inside the intervals before these
+            are calibrated.
+        doubtful_rows_: the 1 % of the rows whose targets fit worst.
     """
 
     likelihood: str | type[Likelihood] | None = None
@@ -139,7 +139,8 @@ class Regressor(RegressorMixin, TableEstimator):
 
         Args:
             X: rows, as in `fit`.
-            coverage: share of new targets inside, in (0, 1). Defaults to 0.9.
+            coverage: requested share of targets inside the intervals, in
+                (0, 1). Defaults to 0.9.
 
         Returns:
             `(lower, upper)`, each `(n,)`.
@@ -151,11 +152,11 @@ class Regressor(RegressorMixin, TableEstimator):
 def calibrated_intervals(by_member, held, y, members: int) -> Conformal:
     """Cross-conformal intervals (Vovk 2015) for the mixture of all members.
 
-    Those that did not train on a row are fewer, so their mixture `held` is less
-    accurate. The quantiles of the scores are extrapolated from one member and
-    from several to all: `quantile(count) = limit + slope / count`.
+    Few members did not train on a row, so their mixture `held` is less accurate
+    than the ensemble. The quantiles of the scores are extrapolated from one
+    and from several members to all: `quantile(count) = limit + slope / count`.
     """
-    # The trust of a scale has no meaning for a mixture.
+    # The trust of a scale is meaningless for a mixture.
     conformal = Conformal(trust=1.0).fit_distribution(held, y)
     count = len(by_member)
     if count > 1:

@@ -1,4 +1,4 @@
-"""The page about a fitted estimator: how good it is, and why."""
+"""Writes the page about a fitted estimator."""
 
 import warnings
 
@@ -44,7 +44,7 @@ def _baselines(is_classifier):
 
 
 def _compare(estimator):
-    """Held-out scores beside those of simple methods by cross-validation."""
+    """Held-out scores, compared with cross-validated simple methods."""
     held = estimator.held_out_
     x, y = _sample(held, 5000)
     is_classifier = "probabilities" in held
@@ -64,20 +64,20 @@ def _compare(estimator):
             right = np.mean(found.argmax(axis=1) == y)
             scores = [functions.negative_log_likelihood(y, found), right]
         else:
-            # Normal errors of one size.
+            # Normal errors with one scale.
             error = max(np.mean((found - y) ** 2) ** 0.5, 1e-30)
             nll = np.log(error) + 0.5 * np.log(2 * np.pi * np.e)
             scores = [nll, functions.normal_crps(y, found, error), error]
         rows.append([name, *map(_digits, scores)])
     return Part(
         "How good it is",
-        "Scores on rows that were not trained on. A lower NLL is better.",
+        "These scores are from held-out rows. A lower NLL is better.",
         [Table(["method", *names], rows)],
     )
 
 
 def _sample(held, count):
-    """Some held-out rows and targets, as a table is often sorted."""
+    """A random sample of held-out rows, as a table is often sorted."""
     order = np.random.default_rng(0).permutation(len(held["y"]))[:count]
     return held["x"][order], held["y"][order]
 
@@ -105,14 +105,14 @@ def _calibration(estimator):
     gap = np.mean([abs(p - q) for p, q, _ in curve])
     return Part(
         "Calibration",
-        f"What was promised and what was observed differ by {gap:.1%} on "
-        "average, on rows that were not trained on.",
+        f"On held-out rows, {axes[0]} and {axes[1]} differ by {gap:.1%} on "
+        "average.",
         [reliability({"after": points}, *axes)],
     )
 
 
 def _columns(estimator):
-    """What the columns hold, and the effect of the strongest."""
+    """Kinds of the columns, and the effects of the strongest."""
     (x, _), columns = _sample(estimator.held_out_, 500), estimator.columns_
     order = np.random.default_rng(1).permutation(len(x))
     before, effects = _predict(estimator, x), np.zeros(len(columns))
@@ -154,7 +154,7 @@ def _effect(estimator, x, at):
     tables[:, :, at] = values[:, None]
     found = _predict(estimator, tables.reshape(-1, x.shape[1]))
     found = found.reshape(len(values), len(x), -1)
-    # Of a classifier, the most probable class.
+    # For a classifier, the class with the highest mean probability.
     found = found[..., found.mean(axis=(0, 1)).argmax()]
     low, high = np.quantile(found, [0.1, 0.9], axis=1)
     name = estimator.columns_[at].name
@@ -185,6 +185,6 @@ def _doubtful(estimator):
         cells = [[f"{v[i]:.6g}" for v in values] for i in chosen]
     numbers = held["row"][chosen]
     rows = [[str(n), *r] for n, r in zip(numbers, cells, strict=True)]
-    found = f"{len(rows)} rows whose target fits worst." if rows else "None."
+    found = "The targets of these rows fit worst." if rows else "None."
     tables = [Table(columns, rows)] if rows else []
     return Part("Rows to look at", found, tables)

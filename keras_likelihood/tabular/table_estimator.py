@@ -1,4 +1,4 @@
-"""What the estimators for tables share."""
+"""Base class of the estimators for tables."""
 
 import dataclasses
 from typing import Any
@@ -30,7 +30,7 @@ _PLURALS = {"number": "numbers", "category": "categories", "date": "dates"}
 
 @dataclasses.dataclass(kw_only=True, eq=False, repr=False)
 class TableEstimator(BaseEstimator):
-    """What `Regressor` and `Classifier` share."""
+    """Base class of `Regressor` and `Classifier`."""
 
     members: int = 8
     epochs: int | None = None
@@ -38,7 +38,7 @@ class TableEstimator(BaseEstimator):
     verbose: bool = False
 
     on_round = None
-    """A function of the rounds of training done and of all rounds."""
+    """Function of the number of finished training rounds and of all rounds."""
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -48,22 +48,22 @@ class TableEstimator(BaseEstimator):
         return tags
 
     def fit(self, X, y=None, sample_weight=None, *, target=None):  # noqa: N803
-        """Trains the networks, and calibrates them on rows not trained on.
+        """Trains the networks and calibrates them on held-out rows.
 
-        A file or batches may be much larger than the memory that they take
-        here: 8 bytes per cell, because equal texts are kept once.
+        A file or batches may be larger than the memory: only 8 bytes per cell
+        are needed, because equal texts are stored once.
 
         Args:
-            X: a table of two rows or more: a DataFrame of pandas or polars, a
+            X: a table of at least two rows: a DataFrame of pandas or polars, a
                 dict of columns, an array `(n, columns)`, or the path of a
                 `.csv` or `.parquet` file. Columns may hold numbers, dates and
                 categories. NaN, `None` and texts such as "NA" are missing
                 values. `X` may also be an iterable of batches `(X, y)` or
-                `(X, y, sample_weight)`, or of tables that hold `target`.
+                `(X, y, sample_weight)`, or of tables with the column `target`.
             y: targets, `(n,)`.
             sample_weight: weights `>= 0`, `(n,)`. Defaults to ones.
-            target: name of the column of `X` that holds the targets, instead
-                of `y`. Rows without a target are left out, with a warning.
+            target: name of the column of `X` with the targets, instead of `y`.
+                Rows without a target are ignored, with a warning.
 
         Returns:
             `self`
@@ -78,7 +78,7 @@ class TableEstimator(BaseEstimator):
         )
         cells = self._read(X, reset=True)
         if y is None:
-            # These are the words that scikit-learn's own checks look for.
+            # scikit-learn's checks look for this text.
             raise ValueError(
                 "`fit` requires y to be passed, but the target y is None. "
                 "Received: y=None and target=None"
@@ -97,9 +97,9 @@ class TableEstimator(BaseEstimator):
         ]
         if all(column.kind == "ignored" for column in self.columns_):
             raise ValueError(
-                "A table needs a column that says something about the target: "
-                "one that varies, and is not a text that differs in every "
-                f"row. Received: {len(cells)} column(s) without one"
+                "A table needs an informative column: one that varies, and is "
+                "not a text that differs in every row. "
+                f"Received: {len(cells)} column(s), none of them informative"
             )
         self._fit_rows(self._encode(cells), y, weight[kept])
         self.held_out_["row"] = np.flatnonzero(kept)[self.held_out_["row"]]
@@ -121,12 +121,12 @@ class TableEstimator(BaseEstimator):
             self.n_features_in_ = len(cells)
             self.feature_names_in_ = np.array(names, dtype=object)
         else:
-            # Other columns and another order do no harm.
+            # More columns and another order are allowed.
             found = dict(zip(names or [], cells, strict=True))
             known = [column.name for column in self.columns_]
             if missing := [name for name in known if name not in found]:
                 raise ValueError(
-                    f"The table must have the columns of the training. "
+                    f"The table must have the columns of the training data. "
                     f"Received: no column {', '.join(missing[:10])}"
                 )
             cells = [found[name] for name in known]
@@ -148,8 +148,8 @@ class TableEstimator(BaseEstimator):
     def encode(self, X) -> np.ndarray:  # noqa: N803
         """The input of `model` for the rows of a table, `(n, columns)`.
 
-        Numbers stay, dates become days since 1970, and categories become
-        codes. A missing value is NaN.
+        Numbers do not change, dates become days since 1970, and categories
+        become codes. A missing value is NaN.
         """
         check_is_fitted(self, "model_")
         return self._encode(self._read(X))
@@ -201,7 +201,7 @@ class TableEstimator(BaseEstimator):
             print(f"training: round {done} of {rounds}", flush=True)
 
     def _about(self):
-        """What `load` needs besides the model, in JSON types."""
+        """What `load` needs in addition to the model, in JSON types."""
         settings = self.get_params()
         if not isinstance(self.random_state, int | np.integer):
             settings["random_state"] = None
@@ -232,15 +232,15 @@ class TableEstimator(BaseEstimator):
     def unlike_training(self, X) -> list[list[str]]:  # noqa: N803
         """Names of the columns in which each row is unlike all training rows.
 
-        A number or date is outside of the range in training, or a category
-        was not seen there. Predictions for such rows are a guess.
+        A number or date is outside of its training range, or a category was
+        not seen in training. Predictions for these rows are unreliable.
         """
         unlike = features_of(self.model).outside(self.encode(X))
         names = np.array([column.name for column in self.columns_], object)
         return [names[row].tolist() for row in unlike]
 
     def summary(self) -> str:
-        """What was learned from which columns, and how good it is."""
+        """Summary of the columns, the likelihood and the scores."""
         check_is_fitted(self, "model_")
         kinds = [column.kind for column in self.columns_]
         counts = [
@@ -260,12 +260,12 @@ class TableEstimator(BaseEstimator):
         )
 
     def report(self, path="report.html") -> str:
-        """Writes a page about the table and the model, one HTML file.
+        """Writes an HTML page about the table and the model.
 
-        It must be the estimator that was fitted, not one that was loaded.
+        This needs an estimator that was fitted, not one that was loaded.
 
         Args:
-            path: where to write the page. Defaults to `"report.html"`.
+            path: path of the page. Defaults to `"report.html"`.
 
         Returns:
             The path.
@@ -277,7 +277,7 @@ class TableEstimator(BaseEstimator):
 
 
 def load(path):
-    """Reads a `Regressor` or `Classifier` that `save` wrote.
+    """Loads a `Regressor` or `Classifier` written by `save`.
 
     Args:
         path: the path of the `.keras` file, or its `keras.Model`.

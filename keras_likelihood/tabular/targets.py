@@ -1,4 +1,4 @@
-"""Which likelihood a target has."""
+"""Chooses the likelihood of a target."""
 
 import numpy as np
 from scipy import stats
@@ -39,8 +39,8 @@ def checked_likelihood(likelihood, y) -> type[Likelihood]:
     simple = all(p.size is None for p in found.parameters)
     if found.event_rank or not has_range or not simple:
         raise ValueError(
-            "`likelihood` must be one of a single number whose parameters are "
-            "numbers too, such as 'student_t', 'normal', 'log_normal', "
+            "`likelihood` must be a distribution of a single number with "
+            "scalar parameters, such as 'student_t', 'normal', 'log_normal', "
             f"'gamma', 'poisson' or 'beta'. Received: {found.name()!r}"
         )
     found.check_targets(y[:, None], (None, 1))

@@ -14,13 +14,13 @@ from keras_likelihood.models import LikelihoodModel
 from keras_likelihood.models.ensemble import EnsembleLoss, MemberOutputs
 
 _ROUNDS = 40
-"""How often the held-out rows are looked at."""
+"""Number of evaluations on held-out rows."""
 BATCH = 4096
-"""Rows of a batch of predictions. At most so many rows choose the round."""
+"""Batch size for prediction, and most rows that are used for an evaluation."""
 
 
 class Budget:
-    """How long and how gently to train; see `docs/studies/tables.md`."""
+    """Training settings for a number of rows; see `docs/studies/tables.md`."""
 
     def __init__(self, rows: int, epochs: int | None = None):
         power = round(math.log2(max(rows, 1) / 25))
@@ -62,8 +62,8 @@ def build(features, networks, budget: Budget, loss=None) -> LikelihoodModel:
         schedule, weight_decay=budget.weight_decay, beta_2=0.99
     )
     optimizer.exclude_from_weight_decay(var_names=["bias", "head"])
-    # On a CPU Keras leaves out TensorFlow's compiler. With it, and with several
-    # steps in a call, training is faster, but needs seconds to begin.
+    # On a CPU Keras does not use TensorFlow's compiler. With it, and with
+    # several steps per call, training is faster, but takes seconds to start.
     is_slow = keras.backend.backend() == "tensorflow" and steps > 1000
     model.compile(
         optimizer,
@@ -77,10 +77,10 @@ def build(features, networks, budget: Budget, loss=None) -> LikelihoodModel:
 def loss_of(likelihood) -> LikelihoodLoss:
     """The loss of one member."""
     if issubclass(likelihood, LocationScale):
-        # Without it a predicted scale may spoil the mean.
+        # Without `beta` a predicted scale may impair the mean.
         return LocationScaleLoss(likelihood, beta=0.5)
     if issubclass(likelihood, Softmax | Ordinal):
-        # The networks put out logits, also of classes with an order.
+        # The networks return logits, also for ordered classes.
         return LikelihoodLoss(Softmax, temperature=1.0)
     return LikelihoodLoss(likelihood)
 
@@ -98,7 +98,7 @@ def train(model, x, y, weight, out, budget: Budget, random, on_round):
     counted = weight[judged, None] * is_out[judged] + 1e-30
 
     def batches(order):
-        """Batches of one size: another one would be compiled again."""
+        """Yields batches of one size, to avoid another compilation."""
         rows = np.zeros(0, int)
         while True:
             while len(rows) < budget.batch_size:

@@ -1,4 +1,4 @@
-"""A real browser, to see what a page does."""
+"""Runs pages in a real browser."""
 
 import html.parser
 import json
@@ -14,7 +14,7 @@ NAMES = ("chromium", "chromium-browser", "google-chrome")
 
 
 def chromium():
-    """The path of a browser; skips the test where there is none."""
+    """Path of a browser; skips the test if there is none."""
     for name in NAMES:
         if found := shutil.which(name):
             return found
@@ -44,18 +44,18 @@ def rendered(page, folder, fragment="") -> "Page":
 
 
 def acted(page, folder, steps, *, before="", fragment=""):
-    """What a script finds that does what a hand would do, as read from JSON.
+    """Runs a script that acts as a user, and returns its JSON result.
 
-    The script becomes part of a copy of the page, whose policy allows it and
-    nothing else. It has `press(key)`, `click(selector)`, `all(selector)` and
-    `told`, a list, and may call `finish()` later than at its end.
+    The script is added to a copy of the page, whose policy allows nothing else.
+    It has `press(key)`, `click(selector)`, `all(selector)` and the list `told`,
+    and may call `finish()` after its end.
 
     Args:
         page: path of the page.
-        folder: for the copy and the browser's profile.
+        folder: folder of the copy and the browser's profile.
         steps: the script.
-        before: a script that runs before the page's own.
-        fragment: of the address.
+        before: a script that runs before the page's own script.
+        fragment: fragment of the address.
     """
     text = page.read_text(encoding="utf-8")
     steps = "\n" + _HANDS + steps + "\nif (!later) finish();\n"
@@ -84,10 +84,10 @@ const finish = () => { document.title = JSON.stringify(told); };
 
 
 def on_a_phone(page, folder, steps, width=390):
-    """What a script finds on the page in a window of a phone's width.
+    """Runs a script on the page in a window as narrow as a phone.
 
-    No window of the browser is so narrow, but a frame is. The script has the
-    frame's `document` as `inner`, and adds to `told`.
+    Windows of the browser cannot be so narrow, but frames can. The script has
+    the `document` of the frame as `inner`, and the list `told`.
     """
     text = page.read_text(encoding="utf-8")
     text = re.sub("<meta http-equiv=[^>]*>", "", text)
@@ -109,7 +109,7 @@ def on_a_phone(page, folder, steps, width=390):
 
 
 class Page(html.parser.HTMLParser):
-    """The title, elements and sections of a rendered page.
+    """Title, elements and sections of a rendered page.
 
     Attributes:
         title: text of the first `<title>`.
@@ -162,5 +162,5 @@ class Page(html.parser.HTMLParser):
             self._rows()[-1][-1] += data
 
     def column(self, section, at):
-        """Texts of one column of a section's table, headings left out."""
+        """Texts of one column of a section's table, without headings."""
         return [row[at] for row in self.sections[section] if row]

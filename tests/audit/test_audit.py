@@ -1,4 +1,4 @@
-"""Every kind of model, read and judged."""
+"""Audits of every kind of model."""
 
 import csv
 
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.usefixtures("step_by_step")
 
 
 def identity(units, activation=None):
-    """A model whose logits are its inputs, so that oracles know them."""
+    """A model whose logits are its inputs, for the oracles."""
     inputs = keras.Input((units,))
     layer = keras.layers.Dense(
         units,
@@ -86,7 +86,7 @@ def test_several_inputs_and_one_entry_outputs(rng, tmp_path):
     report = audit(model, arrays, y, page, from_logits=True)
     np.testing.assert_allclose(report.scores, nll, rtol=1e-4, atol=1e-5)
     assert page.stat().st_size > 10_000
-    with pytest.raises(ValueError, match="`feature_names` name the columns"):
+    with pytest.raises(ValueError, match="`feature_names` needs an array"):
         audit(model, arrays, y, None, feature_names=["a"])
 
 
@@ -154,7 +154,9 @@ def test_data_temperatures_are_the_score(rng, tmp_path):
     assert len(ranks) > 1 and (np.diff(ranks) <= 0).all()
     other = x[:32], y[:32]
     assert "NLL" in audit(model, *other, None).score_name
-    with pytest.raises(ValueError, match="one value for each of the 32"):
+    with pytest.raises(
+        ValueError, match="a finite value > 0 for each of the 32"
+    ):
         audit(model, *other, None, data_parameter=temperature)
 
 
@@ -272,7 +274,7 @@ def with_nan(x):
 @pytest.mark.parametrize(
     "change, message",
     [
-        ({"y": None}, "judges labels.*Received: y=None"),
+        ({"y": None}, "array of labels or targets.*Received: y=None"),
         ({"y": np.zeros(3, int)}, "one entry per example"),
         ({"y": np.full(64, 7)}, r"whole numbers from 0 to 2. Received: \[7\]"),
         ({"y": np.full(64, -1)}, r"from 0 to 2. Received: \[-1\]"),
@@ -292,8 +294,14 @@ def with_nan(x):
         ({"model": identity(3, "tanh")}, "last layer must be"),
         ({"model": identity(3, "sigmoid")}, "Multi-label outputs"),
         ({"from_logits": True}, "last layer is a softmax"),
-        ({"data_parameter": np.ones(5)}, "one value for each of the 64"),
-        ({"data_parameter": np.zeros(64)}, "finite values > 0"),
+        (
+            {"data_parameter": np.ones(5)},
+            "a finite value > 0 for each of the 64.*shape \\(5,\\)",
+        ),
+        (
+            {"data_parameter": np.zeros(64)},
+            "a finite value > 0.*from 0.0 to 0.0",
+        ),
     ],
 )
 def test_what_cannot_be_audited_is_said(rng, change, message):
@@ -308,7 +316,7 @@ def test_what_cannot_be_audited_is_said(rng, change, message):
 def test_whole_numbers_of_one_linear_output_are_ambiguous(rng):
     x, _ = regression_case(rng)
     y = np.arange(len(x)) % 2
-    with pytest.raises(ValueError, match="Give `task='classification'`"):
+    with pytest.raises(ValueError, match="Pass `task='classification'`"):
         audit(identity(1), x, y, None)
     model = identity(1)
     model.compile("sgd", loss="mse")

@@ -1,4 +1,4 @@
-"""`keras-likelihood audit`, as called from the shell."""
+"""`keras-likelihood audit` from the shell."""
 
 import zipfile
 
@@ -62,7 +62,7 @@ def test_what_is_wrong_is_said(files, capsys):
 
     pickled = np.array([{"a": 1}], dtype=object)
     np.savez(files / "bad.npz", x=pickled, y=np.zeros(1))
-    assert "pickled arrays are refused" in words(files / "bad.npz")
+    assert "pickled arrays, which are refused" in words(files / "bad.npz")
     np.savez(files / "half.npz", x=np.zeros(3))
     assert "needs arrays `x` and `y`" in words(files / "half.npz")
     assert "no such file" in words(files / "none.npz")
@@ -73,7 +73,7 @@ def test_what_is_wrong_is_said(files, capsys):
 
 
 def test_damaged_weights_are_refused(files, capsys):
-    """Keras itself would read them without their checksum."""
+    """Keras itself would read these files without checking the checksum."""
     path = files / "model.keras"
     with zipfile.ZipFile(path) as archive:
         weights = archive.read("model.weights.h5")

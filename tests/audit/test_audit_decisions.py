@@ -1,4 +1,4 @@
-"""Decisions of a person, brought back to the labels."""
+"""Applying the decisions of an audit page to the labels."""
 
 import csv
 
@@ -15,7 +15,7 @@ HEAD = ("index", "decision", "label", "given", "audit")
 
 
 def write(path, rows, mark=None, head=HEAD, delimiter=","):
-    """A file of decisions; each row is `(index, decision, label, given)`."""
+    """Writes a file of rows `(index, decision, label, given)`."""
     mark = mark or mark_of(LABELS, 3)
     with open(path, "w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file, delimiter=delimiter)
@@ -93,14 +93,14 @@ def test_targets(tmp_path):
         ((-1, "right", "", ""), "`index` must be.*Received: '-1'"),
         ((0.5, "right", "", ""), "`index` must be"),
         (("nan", "right", "", ""), "`index` must be"),
-        ((3, "right", "", 0), "example 3 is decided twice"),
+        ((3, "right", "", 0), "example 3 has two decisions"),
         ((0, "delete", "", ""), "`decision` must be one of.*'delete'"),
         ((0, "", "", ""), "`decision` must be"),
         ((0, "wrong", 3, ""), "`label` must be a whole number from 0 to 2"),
         ((0, "wrong", "=1+1", ""), "`label` must be.*'=1\\+1'"),
         ((0, "wrong", 0, ""), "must differ from the given one"),
-        ((0, "right", 1, ""), "only a wrong label has a new one"),
-        ((0, "unsure", 1, ""), "only a wrong label has a new one"),
+        ((0, "right", 1, ""), "must be empty unless the decision is wrong"),
+        ((0, "unsure", 1, ""), "must be empty unless the decision is wrong"),
         ((0, "wrong", 2, 1), "example 0 has the label 0.*given=1"),
     ],
 )
@@ -111,11 +111,11 @@ def test_bad_rows_change_nothing(tmp_path, row, words):
 
 
 def test_files_of_other_labels_are_refused(tmp_path, decisions):
-    with pytest.raises(ValueError, match="about 7 examples.*shape \\(6,\\)"):
+    with pytest.raises(ValueError, match="the 7 examples.*shape \\(6,\\)"):
         kl.audit.apply(LABELS[:6], decisions)
     other = LABELS.copy()
     other[2] = 0
-    with pytest.raises(ValueError, match="about other labels than `y`"):
+    with pytest.raises(ValueError, match="made for labels other than `y`"):
         kl.audit.apply(other, decisions)
     with pytest.raises(ValueError, match="from 0 to 2"):
         kl.audit.apply(LABELS + 1, decisions)
@@ -127,7 +127,7 @@ def test_files_of_other_labels_are_refused(tmp_path, decisions):
     with pytest.raises(ValueError, match="needs the columns index, decision"):
         kl.audit.apply(LABELS, decisions)
     write(decisions, [])
-    with pytest.raises(ValueError, match="holds no decisions"):
+    with pytest.raises(ValueError, match="has no decisions"):
         kl.audit.apply(LABELS, decisions)
     decisions.write_bytes(b"\xff\xfe\x00\x80")
     with pytest.raises(ValueError, match="not a .csv"):

@@ -1,4 +1,4 @@
-"""The audit reads every shape of model alike."""
+"""The audit treats every kind of model alike."""
 
 import keras
 import numpy as np

@@ -1,4 +1,4 @@
-"""The page: what it holds, and what a real browser makes of it."""
+"""The audit page: its content, and how a real browser shows it."""
 
 import base64
 import io
@@ -26,7 +26,7 @@ N = 90
 
 
 def report_of(task="classification", names=NASTY):
-    """A report of 90 examples, of which every fifth is suspected."""
+    """A report of 90 examples. Every fifth one is suspected."""
     random = np.random.default_rng(0)
     given = np.arange(N) % 3
     suspected = np.arange(N) % 5 == 0
@@ -66,7 +66,7 @@ def images():
 
 @pytest.fixture(scope="module")
 def page(tmp_path_factory):
-    """A page on which every name is an attack."""
+    """A page on which every name is an injection attack."""
     path = tmp_path_factory.mktemp("page") / "audit.html"
     shown = show_inputs(tabular(), [NASTY[0], NASTY[1]] + NASTY * 2)
     write_audit(report_of(), shown, path, 40, NASTY[0])
@@ -212,7 +212,7 @@ def test_browser_runs_no_script_of_a_name(page, tmp_path):
 @pytest.mark.parametrize("escaped", [True, False])
 @pytest.mark.parametrize("policy", [True, False])
 def test_either_defence_is_enough(page, tmp_path, escaped, policy):
-    """Without both the attack succeeds, so the browser would show it."""
+    """Without both protections the attack succeeds in the browser."""
     text = page.read_text(encoding="utf-8")
     if not policy:
         text = re.sub("<meta http-equiv=[^>]*>", "", text)
@@ -226,7 +226,7 @@ def test_either_defence_is_enough(page, tmp_path, escaped, policy):
 
 @pytest.mark.few(0)
 def test_browser_shows_filters_and_sorts(page, tmp_path):
-    """A link with filters shows the examples that pass them, in order."""
+    """A link with filters shows the matching examples, sorted."""
     report = report_of()
     seen = rendered(page, tmp_path)
     assert len(seen.column("suspected", 0)) == 18
@@ -266,7 +266,7 @@ def test_browser_sorts(page, tmp_path, sort, key):
 
 
 def test_browser_follows_the_controls(page, tmp_path):
-    """What a hand would do, done by a script added to a copy."""
+    """A script in a copy of the page acts as a user."""
     text = page.read_text(encoding="utf-8")
     text = re.sub("<meta http-equiv=[^>]*>", "", text)
     steps = """<script>

@@ -1,4 +1,4 @@
-"""A person works with the page: marks, undoes, filters, exports."""
+"""Reviews on the page: marking, undoing, filtering, exporting."""
 
 import csv
 import io
@@ -64,7 +64,7 @@ def test_keys_decide_and_undo(page, tmp_path):
         *(f"suspected {b}", f"{a}r"),
         *(f"suspected {a}", ""),
         *("correction", first),
-        first,  # letters typed into the list of labels decide nothing
+        first,  # Letters typed into the list of labels make no decision.
         f"suspected {b}",
         *(f"suspected {b}", first),
     ]
@@ -75,7 +75,7 @@ def progress(done, marked):
         f"{len(re.findall(rf'[0-9]{name[0]}', marked))} {name}"
         for name in ("right", "wrong", "unsure")
     )
-    return f"{done} of 18 suspects decided. In all: {told}."
+    return f"{done} of 18 suspects decided. In total: {told}."
 
 
 def test_clicks_filter_and_export(page, tmp_path):
@@ -109,7 +109,7 @@ def test_clicks_filter_and_export(page, tmp_path):
     options, pressed, shown, address, name, protocol, text = found
     given = GIVEN[SUSPECTS[3]]
     others = [n for i, n in enumerate(NAMES) if i != given]
-    assert options == ["leave it out", *others]
+    assert options == ["remove it", *others]
     assert pressed == "true"
     # All, undecided, wrong, right, unsure.
     assert shown == [18, 14, 2, 1, 1]
@@ -128,7 +128,7 @@ def test_clicks_filter_and_export(page, tmp_path):
 
 
 def test_decisions_outlive_the_page(page, tmp_path):
-    """They are there again after a reload, and foreign ones are not."""
+    """Decisions survive a reload, and those on other data are ignored."""
     steps = """
     if (!localStorage.getItem("again")) {
       localStorage.setItem("again", "1");
@@ -149,9 +149,9 @@ def test_decisions_outlive_the_page(page, tmp_path):
     }
     """
     kept, pressed, read = acted(page, tmp_path, STATE + steps)
-    assert kept.endswith("In all: 1 right, 0 wrong, 0 unsure.")
+    assert kept.endswith("In total: 1 right, 0 wrong, 0 unsure.")
     assert pressed == 1
-    assert read.endswith("In all: 1 right, 1 wrong, 1 unsure.")
+    assert read.endswith("In total: 1 right, 1 wrong, 1 unsure.")
 
 
 def test_the_address_holds_what_storage_refuses(page, tmp_path):
@@ -306,7 +306,7 @@ def large_report(n):
 
 @pytest.mark.few(0)
 def test_the_page_of_a_million_is_small(tmp_path):
-    """Images are noise, which packs worst."""
+    """Images of noise are the hardest to compress."""
     n = 1_000_000
     report = large_report(n)
     noise = np.random.default_rng(0).integers(0, 256, (1, 96, 96, 3))
@@ -316,7 +316,7 @@ def test_the_page_of_a_million_is_small(tmp_path):
     path = tmp_path / "audit.html"
     write_audit(report, shown, path, 100, "Many")
     assert 1e6 < path.stat().st_size < 3e7
-    assert "The 20 classes with the most suspected labels of 1000" in (
+    assert "Of 1000 classes, the 20 with the most suspected labels" in (
         path.read_text(encoding="utf-8")
     )
     long = np.broadcast_to(np.array(["word " * 10_000]), (n,))
@@ -339,7 +339,7 @@ def test_names_that_no_encoding_knows_do_not_stop_the_page(tmp_path):
 
 
 def test_decisions_are_kept_by_labels_and_inputs(tmp_path):
-    """A new network on the same data finds the decisions again."""
+    """An audit with a new network on the same data keeps the decisions."""
 
     def key(x, y=None):
         report = report_of(names=NAMES)
@@ -357,7 +357,7 @@ def test_decisions_are_kept_by_labels_and_inputs(tmp_path):
 
 
 def test_all_above_a_line_are_accepted_and_taken_back(page, tmp_path):
-    """Decided examples stay as they are; one undo takes all back."""
+    """Existing decisions do not change, and one undo reverts all new ones."""
     steps = """
     press("r"); press("j"); press("r");
     for (let at = 0; at < 3; at++) press("j");
@@ -382,7 +382,7 @@ def test_all_above_a_line_are_accepted_and_taken_back(page, tmp_path):
 
 
 def many_suspects(folder):
-    """A page with more suspects than fit on one of its lists."""
+    """A page with more suspects than one list can show."""
     report = large_report(1500)
     report.label_names = ["cat", "dog"]
     issues = report.label_issues
@@ -405,7 +405,7 @@ def test_every_suspect_is_reached_page_by_page(tmp_path):
     found = acted(path, tmp_path, STATE + steps)
     assert len(report.suspects()) > 100
     assert found == [f"suspected {i}" for i in report.suspects()]
-    # A count of the summary opens all of its examples, and keys go on to the
+    # A link of the summary shows all of its examples, and keys go on to the
     # next page.
     pair = report.label_issues["given_label"] == 0
     count = int((pair & report.label_issues["is_label_issue"]).sum())

@@ -1,4 +1,4 @@
-"""An audit of data that come without a model."""
+"""Audits of data without a model."""
 
 import io
 import sys
@@ -16,7 +16,7 @@ from tests.refusals import refusal
 
 
 def blobs(rng, n=120):
-    """Two groups of points, a constant column, missing values; moved labels."""
+    """Two clusters, a constant column, missing values and wrong labels."""
     y = np.arange(n) % 2
     x = rng.normal(size=(n, 4)).astype("float32")
     x[:, 0] += 5.0 * y
@@ -128,16 +128,16 @@ HALVES = np.arange(6) % 2
             GOOD,
             np.zeros(6, int),
             {},
-            "two classes or more.*6 labels of class 0",
+            "at least two classes.*6 labels of class 0",
         ),
         (GOOD, HALVES + 6, {}, "as many examples as classes.*8 classes"),
         (GOOD, HALVES - 1, {}, "whole numbers from 0"),
         (GOOD, HALVES + 0.5, {"task": "classification"}, "whole numbers"),
-        (GOOD, HALVES, {"classes": 1}, "two classes or more"),
+        (GOOD, HALVES, {"classes": 1}, "at least two classes"),
         (GOOD, HALVES + 1, {"classes": 2}, "from 0 to 1. Received: \\[2\\]"),
         (GOOD[:5], HALVES, {}, "one entry per example"),
         (GOOD, np.array(list("abcabc")), {}, "dtype <U1"),
-        (GOOD, HALVES + 0.5, {}, "needs 10 examples or more"),
+        (GOOD, HALVES + 0.5, {}, "needs at least 10 examples"),
         (np.ones((12, 2)), np.full(12, 0.5), {}, "targets that differ"),
         (np.ones((12, 2)), np.full((12, 2), 0.5), {}, "one number per example"),
         (GOOD[:, 0], HALVES, {}, "table \\(n, features\\) or images"),
@@ -177,14 +177,14 @@ def test_bad_files_are_refused_before_training(rng, tmp_path, capsys):
     assert "`x` must be finite" in words(x=np.where(np.isnan(x), np.inf, x))
     assert "`x` must be finite" in words(x=x[:, :, None])
     assert "`y` must be finite" in words(y=np.full(120, np.nan))
-    assert "pickled arrays are refused" in words(x=np.array([{}] * 120))
+    assert "pickled arrays, which are refused" in words(x=np.array([{}] * 120))
     assert "must be an array of numbers" in words(x=np.array(["a"] * 120))
     assert "--epochs" in words(tmp_path / "model.keras", "--epochs", 3)
     assert not page.exists()
 
 
 def test_progress_is_drawn_to_its_end(monkeypatch):
-    """One line that changes in a terminal, about ten lines elsewhere."""
+    """One updated line in a terminal, about ten lines elsewhere."""
     for is_terminal in (True, False):
         stream = io.StringIO()
         stream.isatty = lambda value=is_terminal: value

@@ -1,4 +1,4 @@
-"""A part of the corpus of bad files; `benchmarks/bad_files.py` runs all."""
+"""A part of the corpus of bad files. `benchmarks/bad_files.py` runs all."""
 
 import pathlib
 import sys
@@ -44,7 +44,7 @@ def test_the_corpus_is_large_and_always_the_same(bad_files):
 
 
 def test_a_command_that_fails_is_caught(bad_files, monkeypatch):
-    """The judge sees tracebacks, touched files and wrong statuses."""
+    """The check detects tracebacks, modified files and wrong exit statuses."""
     case = bad_files.all_cases()[0]
     cases = {
         "traceback": lambda arguments: {}["no such key"],

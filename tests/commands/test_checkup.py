@@ -22,7 +22,7 @@ pytest.importorskip("sklearn")
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory):
-    """A classifier that is too sure, and a regressor of too large a scale."""
+    """An overconfident classifier, and a regressor with too large a scale."""
     folder = tmp_path_factory.mktemp("checkup")
     random = np.random.default_rng(0)
     x = random.normal(size=(128, 3)).astype("float32")
@@ -35,7 +35,7 @@ def files(tmp_path_factory):
     )
     keras.Model(inputs, layer(inputs)).save(folder / "classes.keras")
     far = x.copy()
-    # So far that a detector which has hardly been trained finds it.
+    # So far away that a barely trained detector finds it.
     far[5] = 1e9, -1e9, 1e9
     np.savez(folder / "classes.npz", x=far, y=y)
     target = x[:, :1] + random.normal(size=(128, 1))
@@ -164,7 +164,7 @@ def test_a_regressor_is_recalibrated(files, tmp_path, capsys):
 @pytest.mark.parametrize("wrong", [0, 100])
 @pytest.mark.parametrize("sharpness", [1.0, 3.0])
 def test_no_more_labels_are_suspected_than_a_model_can_know(wrong, sharpness):
-    """A weak model contradicts many right labels, with little confidence."""
+    """A weak model disagrees with many right labels, with low confidence."""
     random = np.random.default_rng(0)
     truth = random.integers(0, 5, 2000)
     logits = random.normal(size=(2000, 5)) + 2.2 * np.eye(5)[truth]
@@ -188,8 +188,8 @@ def test_images_are_shown_wherever_there_are_any(tmp_path, capsys):
     keras.Model(inputs, outputs).save(tmp_path / "images.keras")
     np.savez(tmp_path / "images.npz", x=x, y=y)
     _, page = checkup(tmp_path, "images", capsys)
-    tables = re.findall(r"<h3>(The [^<]*)</h3>(.*?)</table>", page, re.S)
+    tables = re.findall(r"<h3>([^<]*)</h3>(.*?)</table>", page, re.S)
     pictures = {title: body.count("<img") for title, body in tables}
     assert len(pictures) == 4
-    assert pictures.pop("The classes, the least certain first") == 0
+    assert pictures.pop("Classes, least certain first") == 0
     assert all(1 <= count <= 10 for count in pictures.values())

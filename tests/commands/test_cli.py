@@ -1,4 +1,4 @@
-"""The command line: quick answers, one line an error, Ctrl-C."""
+"""The command line: fast start, one-line errors, Ctrl-C."""
 
 import os
 import subprocess
@@ -31,7 +31,7 @@ def table(tmp_path):
     ],
 )
 def test_answers_without_a_backend(arguments, status, words):
-    # Keras would fail to import.
+    # Importing Keras would fail.
     environment = {**os.environ, "KERAS_BACKEND": "none"}
     found = subprocess.run(
         [sys.executable, "-m", "keras_likelihood", *arguments],
@@ -45,7 +45,7 @@ def test_answers_without_a_backend(arguments, status, words):
 
 
 def test_help_imports_no_backend_and_has_examples(capsys):
-    """Modules are listed by a process that ends with the help."""
+    """Lists the modules of a process that only prints the help."""
     program = (
         "import runpy, sys\n"
         "sys.argv = ['keras-likelihood', '--help']\n"
@@ -75,7 +75,7 @@ ORDERS = {
     "a part of it": "import keras_likelihood.losses; import keras",
     "another part": "from keras_likelihood import outliers; import keras",
 }
-# What Keras imports takes most of the time, so that it is imported once.
+# Importing Keras takes most of the time, so it is imported once.
 IMPORT = """
 import contextlib, importlib, os, sys
 for name in ("sklearn", "jax", os.environ["KERAS_BACKEND"]):
@@ -94,7 +94,7 @@ for order in sys.argv[3:]:
 
 @pytest.mark.few(0)
 def test_keras_knows_our_classes_in_any_order_of_imports():
-    """A saved model loads, even if nothing of the package was used yet."""
+    """A saved model loads even if the package was not used before."""
     words = ["-c", IMPORT, "-m", "keras_likelihood", *ORDERS.values()]
     environment = {**os.environ, "KERAS_BACKEND": keras.backend.backend()}
     found = subprocess.run(
@@ -192,7 +192,7 @@ def test_ctrl_c_while_writing_leaves_no_half_file(table, capsys, monkeypatch):
 
 
 def test_a_closed_pipe_is_no_traceback(table):
-    """As of `keras-likelihood ... | head -0`."""
+    """As in `keras-likelihood ... | head -0`."""
     program = (
         "import os, sys; from keras_likelihood import cli;"
         "from keras_likelihood.commands import detect;"
@@ -201,7 +201,7 @@ def test_a_closed_pipe_is_no_traceback(table):
     )
     reading, writing = os.pipe()
     os.close(reading)
-    # Nothing of Keras is needed to print.
+    # Printing does not need Keras.
     arguments = [sys.executable, "-c", program, "-m", "keras_likelihood"]
     found = subprocess.run(arguments, stdout=writing, stderr=subprocess.PIPE)
     os.close(writing)
@@ -237,7 +237,7 @@ def test_the_demo_replaces_its_own_files_only(tmp_path, capsys, monkeypatch):
         path.write_text(f"<title>{demo.TITLE}</title>")
     assert cli.main(["demo", "--output", str(tmp_path)]) == 0
     assert "keras-likelihood demo" in stories.read_text()
-    # It knows its own page again.
+    # The command recognises its own page.
     assert cli.main(["demo", "--output", str(tmp_path)]) == 0
 
 
@@ -318,12 +318,12 @@ def test_sigterm_leaves_no_file(tmp_path):
     process.terminate()
     _, errors = process.communicate(timeout=60)
     assert process.returncode == 130
-    assert errors == "detect: interrupted; no unfinished file is left\n"
+    assert errors == "detect: interrupted; unfinished files were removed\n"
     assert not list(tmp_path.iterdir())
 
 
 def test_advice_names_options_that_commands_have():
-    words = "Give `task='classification'` or `task='regression'`. "
+    words = "Pass `task='classification'` or `task='regression'`. "
     words += "Pass `from_logits=False` for these. Received: task=None"
     _, text = cli.describe(ValueError(words))
     assert "--task classification or --task regression" in text

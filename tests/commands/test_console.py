@@ -1,4 +1,4 @@
-"""What commands print: plain in pipes, marked, one JSON document."""
+"""Output of the commands: plain in pipes, styled, or one JSON document."""
 
 import io
 import json
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.one_backend
 
 
 def printed_to(monkeypatch, *, is_terminal):
-    """What a console prints to a terminal or a pipe."""
+    """Output of a console in a terminal or a pipe."""
     stream = io.StringIO()
     stream.isatty = lambda: is_terminal
     monkeypatch.setattr(sys, "stdout", stream)

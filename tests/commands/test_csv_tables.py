@@ -1,4 +1,4 @@
-"""Tables as people have them: separators, dates, texts, gaps, codings."""
+"""Tables in the wild: separators, dates, texts, gaps, encodings."""
 
 import sys
 
@@ -87,7 +87,7 @@ def test_dates_with_dots_have_the_day_first(monkeypatch, pandas):
     found = columns.as_days(texts)
     np.testing.assert_allclose(found[:3], [19754, 20088.5, 19724])
     assert np.isnan(found[3:]).all()
-    # One row is read as all rows are.
+    # One row is read in the same way as all rows.
     assert columns.as_days(["1.2.2024"])[0] == 19754
 
 
@@ -155,7 +155,7 @@ def test_a_target_is_kept_as_text_and_written_back(tmp_path):
 
 @pytest.mark.few(0)
 def test_wide_tables_are_read_in_one_go(tmp_path, monkeypatch):
-    """No rule for texts or dates is tried on the cells of numbers."""
+    """No text or date rule is tried on cells with numbers."""
     monkeypatch.setattr(columns, "as_texts", None)
     monkeypatch.setattr(columns, "as_days", None)
     text = ",".join(f"c{i}" for i in range(20_000))

@@ -1,4 +1,4 @@
-"""Three journeys from the first command to the last: shell, browser, shell."""
+"""Three complete workflows: shell, browser, shell."""
 
 import csv
 import functools
@@ -17,7 +17,7 @@ pytest.importorskip("sklearn")
 
 
 def run(line, capsys):
-    """Runs a command line of ours; returns what it prints as JSON."""
+    """Runs a command line; returns its JSON output."""
     words = shlex.split(line)
     if words[0] == "keras-likelihood":
         del words[0]
@@ -55,7 +55,7 @@ def test_our_own_files_are_read_by_all_our_commands(
     save_classifier("model.keras", 20.0)
     found = run("checkup model.keras --data data.npz", capsys)
     assert "recalibrate" in found["next_command"]
-    # What it advises writes a pool of recalibrators, our default.
+    # The suggested command writes a pool of recalibrators, the default.
     found = run(found["next_command"], capsys)
     assert found["written"] == ["calibrated.keras"]
     found = run("checkup calibrated.keras --data data.npz --force", capsys)

@@ -22,7 +22,7 @@ pytest.importorskip("sklearn")
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    """Files with spaces in their names, in the working folder."""
+    """Creates files with spaces in their names, in the working folder."""
     monkeypatch.chdir(tmp_path)
     quick = functools.partial(kl.outliers.PCAScale, steps=1, batch_size=8)
     quick.load = kl.outliers.PCAScale.load
@@ -49,7 +49,7 @@ def folder(tmp_path, monkeypatch):
         activation="softmax",
     )
     keras.Model(inputs, layer(inputs)).save("my model.keras")
-    # Its last layer says neither logits nor probabilities.
+    # Its last layer reveals neither logits nor probabilities.
     spread = keras.layers.Dense(3, kernel_initializer="identity")
     rescaled = keras.layers.Rescaling(1.0)(
         keras.layers.Softmax()(spread(inputs))
@@ -66,7 +66,7 @@ def folder(tmp_path, monkeypatch):
 
 
 def run_line(line, capsys):
-    """Runs a command line of ours; returns the next one, or `None`."""
+    """Runs a command line; returns the suggested next one, or `None`."""
     name, *arguments = shlex.split(line)
     assert name == "keras-likelihood"
     capsys.readouterr()
@@ -77,7 +77,7 @@ def run_line(line, capsys):
 
 
 def decide(data, target=None):
-    """The file that the page would export: one label is wrong."""
+    """The file that the page would export, with one wrong label."""
     if data.endswith("csv"):
         with open(data) as file:
             y = np.array([row.strip()[-1] == "s" for row in file][1:]) * 1

@@ -1,4 +1,4 @@
-"""Files that commands write: whole or not at all, and never over others."""
+"""Output files are complete or absent, and never overwrite other files."""
 
 import errno
 import os
@@ -62,7 +62,7 @@ def test_a_link_stays_a_link(tmp_path):
 
 
 def test_a_full_disk_leaves_the_old_file(tmp_path):
-    """The kernel itself refuses to write more than a limit."""
+    """The kernel refuses to write more than a limit."""
     resource = pytest.importorskip("resource")
     signal = pytest.importorskip("signal")
     path = tmp_path / "file.bin"

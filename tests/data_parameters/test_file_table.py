@@ -1,4 +1,4 @@
-"""Tables in a file train like tables in memory, and belong to checkpoints."""
+"""File tables train like tables in memory, and are part of checkpoints."""
 
 import contextlib
 import errno
@@ -62,7 +62,7 @@ class At(keras.callbacks.Callback):
         self.batch, self.function = batch, function
 
     def on_train_batch_begin(self, batch, logs=None):
-        # Reading `model` brings its variables up to date on JAX.
+        # Reading `model` updates its variables on JAX.
         if batch == self.batch and self.model:
             self.function()
 
@@ -100,7 +100,7 @@ def test_equals_the_table_in_memory(tmp_path, expected):
     assert os.listdir(tmp_path) == []
     fit(model)
     assert_at_step(model, scale, expected[5])
-    # The next training goes on from the file.
+    # The next training continues from the file.
     fit(model)
     assert_at_step(model, scale, expected[10])
     _, again = make(tmp_path / "folder" / "scale.npy")
@@ -173,7 +173,7 @@ class TestRefusals:
                 fit(other)
 
         fit(model, At(1, meanwhile))
-        # A training that has ended holds nothing.
+        # A finished training keeps nothing open.
         fit(other)
 
     @pytest.mark.parametrize("how", ["deleted", "replaced", "cut"])
@@ -201,7 +201,7 @@ class TestRefusals:
             fit(model)
         monkeypatch.undo()
         assert set(os.listdir(tmp_path)) <= {"scale.npy.lock"}
-        # What a process left that was killed while it made the file.
+        # Leftovers of a process that was killed while it created the file.
         (tmp_path / "scale.npy.new").write_bytes(bytes(10**6))
         fit(model)
         assert set(os.listdir(tmp_path)) <= FILES
@@ -222,7 +222,7 @@ class TestRefusals:
 
 
 class TestInterrupted:
-    """Whenever a training ends, each row is that of the last whole step."""
+    """After any end of a training, each row is from the last complete step."""
 
     @pytest.mark.few(2)
     @pytest.mark.parametrize("position", range(6))
@@ -301,7 +301,7 @@ def test_models_leave_no_file_open(tmp_path):
 
 
 class TestCheckpoints:
-    """A checkpoint has the model and the rows of one step."""
+    """A checkpoint has the model and the rows of the same step."""
 
     @pytest.mark.parametrize("suffix", [".keras", ".weights.h5"])
     def test_restores_both(self, tmp_path, expected, suffix):
@@ -312,7 +312,7 @@ class TestCheckpoints:
         again, rows = make(tmp_path / "other.npy")
         again.load_weights(target)
         assert_at_step(again, rows, expected[3])
-        # In the same file, which is newer.
+        # The same file, which is newer.
         model.load_weights(target)
         assert_at_step(model, scale, expected[3])
         memory, rows = make()
@@ -391,7 +391,7 @@ class TestCheckpoints:
                     time.sleep(0.01)
                 time.sleep(seed.random())
                 os.kill(process, how)
-                # It did not end before.
+                # The process was still running.
                 assert ended_by() == how
                 model, scale = make(folder / "scale.npy")
                 model.load_weights(checkpoint)
@@ -411,11 +411,11 @@ class SecondEpoch(At):
 
 @contextlib.contextmanager
 def trainings():
-    """Begins processes that train, each a copy of one that has imported all.
+    """Starts training processes, each a fork of one with all imports.
 
-    `begin(folder)` returns the number of a process, which saves a checkpoint
-    after every batch, and a function that waits for its end and returns the
-    number of the signal that ended it, or 0.
+    `begin(folder)` returns the id of a process, which saves a checkpoint after
+    every batch, and a function that waits for its end and returns the number of
+    the signal that ended it, or 0.
     """
     copied = subprocess.Popen(
         [sys.executable, __file__],
@@ -493,7 +493,7 @@ class TestFilesOfRows:
 
 
 def version_2(rows):
-    """A table of version 0.2; zeros stand for its journal."""
+    """A table file of version 0.2; zeros stand for its journal."""
     owner = {
         "likelihood": "normal",
         "parameter": "scale",

@@ -1,4 +1,4 @@
-"""Tables get rows for new examples, lose some, and take those of others."""
+"""Tables gain rows for new examples, lose rows, and join other tables."""
 
 import errno
 import os
@@ -76,7 +76,7 @@ def test_growing_data(tmp_path, kind):
         scale.keep([])
     with pytest.raises(ValueError, match="while `fit` runs"):
         fit(model, Append(scale))
-    # The rows are replaced in a file of the same name.
+    # The rows are replaced in a file with the same name.
     fit(model)
 
 
@@ -151,7 +151,7 @@ def test_a_prior_grows_with_its_rows():
 
 
 def test_weights_of_another_number_of_examples_are_refused(tmp_path):
-    """Keras tries twice, and must not take the second try for a success."""
+    """Keras tries twice, and must not treat the second try as a success."""
     model, scale = make()
     model.save_weights(tmp_path / "model.weights.h5")
     for kind in (None, tmp_path / "scale.npy"):

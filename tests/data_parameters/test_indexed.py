@@ -1,4 +1,4 @@
-"""Indices travel with the targets, exactly."""
+"""Indices stay with the targets exactly."""
 
 import keras
 import numpy as np

@@ -1,4 +1,4 @@
-"""Data parameters are saved, loaded and resumed to the same numbers."""
+"""Data parameters give the same numbers after saving, loading, resuming."""
 
 import keras
 import numpy as np

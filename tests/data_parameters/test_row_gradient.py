@@ -1,4 +1,4 @@
-"""The move of the rows against automatic differentiation of the table."""
+"""Row updates against automatic differentiation of the whole table."""
 
 import keras
 import numpy as np
@@ -26,7 +26,7 @@ OPTIONS = {"normal_beta": {"beta": 0.5}}
 
 
 def dense_gradients(loss_class, names, dimension, data, options):
-    """Autodiff of the whole loss by the whole of each table."""
+    """Autodiff gradients of the whole loss with respect to each whole table."""
     x, y, weight = data
     likelihood = likelihoods.get(loss_class.likelihood)
     shape = likelihood.shape_of(names[0], x.shape, dimension)
@@ -49,10 +49,10 @@ def dense_gradients(loss_class, names, dimension, data, options):
 
 
 def row_gradients(loss_class, names, dimension, data, options):
-    """The gradients that one step of `fit` has moved the rows along.
+    """The gradients with which one step of `fit` updated the rows.
 
-    With `rho = 0` the mean square is the square of the gradient, and the row
-    moves against its sign.
+    With `rho = 0` the mean square is the squared gradient, and the row changes
+    by its negative sign.
     """
     x, y, weight = data
     traced = len(names) > 1 and dimension == "element" and weight is not None
@@ -109,7 +109,7 @@ def test_equals_autodiff_of_the_whole_table(case, dimension, weighted):
         e = e.reshape(ROWS, -1)
         assert np.any(e)
         np.testing.assert_allclose(a, e, rtol=1e-4, atol=1e-7)
-        # The rows of examples that are not in the batch, and only those.
+        # Only the rows of examples outside of the batch.
         np.testing.assert_array_equal(
             np.any(a != 0, axis=1), np.any(e != 0, axis=1)
         )

@@ -1,4 +1,4 @@
-"""Rows of few examples stay near the others."""
+"""Rows with few examples stay close to the other rows."""
 
 import keras
 import numpy as np

@@ -1,4 +1,4 @@
-"""Several devices train to the numbers of one."""
+"""Training on several devices gives the same numbers as on one."""
 
 import math
 import os
@@ -14,7 +14,7 @@ import pytest
 import keras_likelihood as kl
 from keras_likelihood.data_parameters import MemoryTable, SparseRMSProp
 
-# No multiple of the number of devices.
+# Not a multiple of the number of devices.
 ROWS = 1001
 DEVICES = 8
 BATCH = 16
@@ -73,7 +73,7 @@ def rows_a_device(model):
 
 
 def data_parallel(folder):
-    """A copy of the table on every device, then a share; shares by a map."""
+    """A copy of the table on every device, then shards, also by a map."""
     devices = keras.distribution.list_devices()
     assert len(devices) == DEVICES
     keras.distribution.set_distribution(keras.distribution.DataParallel())
@@ -88,7 +88,7 @@ def data_parallel(folder):
     with distribution.scope():
         model = train()
         made["map"] = results(model) | {"rows": rows_a_device(model)}
-        # A file fits any number of devices.
+        # A file can be loaded on any number of devices.
         model = keras.saving.load_model(folder / "model.keras")
         with pytest.raises(ValueError, match="axis of the device mesh"):
             train(shard="rows")
@@ -114,7 +114,7 @@ def mirrored(folder):
 
 
 def elsewhere(road, folder, **environment):
-    """What `road` finds in a process of its own, by name."""
+    """Results of `road` in a separate process, by name."""
     subprocess.run(
         [sys.executable, __file__, road, str(folder)],
         env={
@@ -152,7 +152,7 @@ def test_data_parallel(tmp_path):
         "data_parallel",
         tmp_path,
         XLA_FLAGS=" ".join(flags),
-        # A program from a cache is not compiled, and so not dumped.
+        # A cached program is not compiled and not dumped.
         JAX_ENABLE_COMPILATION_CACHE="false",
     )
     model = train()
@@ -176,7 +176,7 @@ def programs(folder):
 
 
 def exchanged(path):
-    """The most numbers that devices send each other at once."""
+    """The most numbers that devices exchange at once."""
     collectives = "all-gather|all-reduce|all-to-all|collective-permute"
     sent = re.findall(
         rf"= (.*) (?:{collectives}|reduce-scatter)(?:-start)?\(",

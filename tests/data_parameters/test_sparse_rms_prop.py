@@ -9,7 +9,7 @@ from keras_likelihood.data_parameters.sparse_rms_prop import SparseRMSProp
 
 
 def slow_step(state, gradient, index, o):
-    """Rows one by one, in float64."""
+    """Reference: one row at a time, in float64."""
     state = state.astype("float64").copy()
     total = {}
     for i, g in zip(index, gradient.astype("float64"), strict=True):
@@ -128,7 +128,7 @@ def test_refuses(name, value):
 
 @pytest.mark.parametrize("count", [1, 7, 300])
 def test_sums_of_equal_entries(rng, count):
-    """Few entries and many, which JAX sums in two ways."""
+    """Few and many entries, which JAX sums in two ways."""
     index = rng.integers(0, 5, count).astype("int32")
     one = rng.normal(size=count).astype("float32")
     two = rng.normal(size=(count, 3)).astype("float32")

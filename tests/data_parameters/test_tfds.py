@@ -1,4 +1,4 @@
-"""`indexed` on what TensorFlow Datasets loads."""
+"""`indexed` with TensorFlow Datasets."""
 
 import keras
 import numpy as np

@@ -1,4 +1,4 @@
-"""Class weights and weights by output beside numbered targets."""
+"""Class weights and per-output weights together with indexed targets."""
 
 import keras
 import numpy as np

@@ -1,4 +1,4 @@
-"""Heads that take the units of the targets."""
+"""Heads that adapt to the units of the targets."""
 
 import keras
 import numpy as np
@@ -28,7 +28,7 @@ def small_model():
 
 
 def start_over(model, weights):
-    """Back to the first weights, without compiling the step anew."""
+    """Restores the initial weights without compiling the step again."""
     model.set_weights(weights)
     for variable in model.optimizer.variables:
         if "learning_rate" not in variable.path:
@@ -37,7 +37,7 @@ def start_over(model, weights):
 
 @pytest.mark.few(0)
 def test_units_do_not_change_the_fit(rng, tmp_path):
-    """A fit to 1000 y + 5000 is that to y, moved and stretched."""
+    """A fit to 1000 y + 5000 equals the fit to y, shifted and scaled."""
     x, y = data(rng)
     outputs, nll = [], []
     model = small_model()
@@ -92,7 +92,7 @@ def test_centre_and_spread(rng):
     wild[:20] = 1e9
     centre, spread = centre_and_spread(wild, 1)
     assert abs(centre[0]) < 0.5 and 0.7 < spread[0] < 2
-    # Weights count, and what has none may be anything.
+    # Weights matter, and rows of weight zero may have any value.
     twice = centre_and_spread(np.repeat(y, 2), 1)
     weighted = centre_and_spread(y, 1, np.full(101, 2.0))
     np.testing.assert_allclose(twice, weighted)

@@ -37,9 +37,9 @@ def maps(rng):
 def contract_cases():
     """Every dimension, both conditionings and both ranks of the features.
 
-    What a head does differs by the rank of an event and by the number of
-    parameters alone. So the first likelihood of each kind gets the full
-    cross, and the others get each option at least once.
+    Heads differ only by the rank of an event and the number of parameters. So
+    the first likelihood of each kind gets the full cross product, and the
+    others get each option at least once.
     """
     kinds = set()
     for likelihood in LIKELIHOODS:
@@ -131,7 +131,7 @@ def test_trains_and_saves_with_options_off_default(
         run_eagerly=contracts.runs_eagerly(likelihood),
     )
     y = contracts.targets_for(likelihood, (len(dense), UNITS), rng)
-    # The hidden layer waits for the kernel, which starts at zero.
+    # The hidden layer has no gradient until the kernel leaves zero.
     contracts.training_moves_every_weight(model, dense, y, epochs=6)
     contracts.config_keeps_outputs(head, dense)
     contracts.model_survives_saving(model, dense, y, tmp_path / "m.keras")
@@ -195,7 +195,7 @@ def test_scalars_average_over_positions(maps, rng):
 
 
 def step(head_options, optimizer, x, y):
-    """Change of the scale's bias and of the trunk in one training step."""
+    """Change of the bias of the scale and of the trunk in one step."""
     keras.utils.set_random_seed(3)
     head = layers.ScaleHead(1, **head_options)
     model = contracts.small_model(head, x)
@@ -240,7 +240,7 @@ def test_clipnorm_bounds_the_gradient_of_the_parameters_alone(dense):
 
 
 def test_isolated_parameters_do_not_shape_the_trunk(dense, rng):
-    """The trunk moves as if the predicted scale were given numbers."""
+    """The trunk is updated as if the predicted scale were constant."""
 
     def trunk_step(isolated, stopped):
         keras.utils.set_random_seed(3)
@@ -386,7 +386,7 @@ LOCATION_SCALE = [
 
 @pytest.mark.parametrize("likelihood", LOCATION_SCALE, ids=lambda c: c.__name__)
 def test_least_scale_trains_without_overflow(likelihood, dense):
-    """Residuals of a thousand scales, at the least scale of a head."""
+    """Residuals of a thousand scales, at the smallest scale of a head."""
     head = layers.LikelihoodHead(likelihood, 1)
     model = contracts.small_model(head, dense)
     model.compile(

@@ -313,7 +313,7 @@ def nll_of_normal(weights, spread, x, bounds):
 
 
 def nll_of_weibull(weights, spread, x, bounds):
-    # Their location is the scale, ours the mean.
+    # Their location is the scale parameter, ours is the mean.
     scale, spread = ops.exp(ops.matmul(x, weights)), ops.exp(spread)
     mean = scale * ops.exp(log_gamma(1 + 1 / spread))
     return Censored("weibull")(mean, shape=spread).nll(bounds)
@@ -324,7 +324,7 @@ NLL_OF_LIFELINES = {"normal": nll_of_normal, "weibull": nll_of_weibull}
 
 @pytest.mark.parametrize("name, kind", sorted(LIFELINES))
 def test_the_optimum_is_that_of_lifelines(name, kind):
-    """The same likelihood, and no slope, at the coefficients of lifelines."""
+    """Equal likelihood and zero slope at the coefficients of lifelines."""
     *weights, spread, log_likelihood = LIFELINES[name, kind]
     x, bounds = survival_data(kind)
     weights, spread = np.float32(weights)[:, None], np.float32([[spread]])

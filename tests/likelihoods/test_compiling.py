@@ -22,7 +22,7 @@ METHODS = {
 
 @contextlib.contextmanager
 def compilations():
-    """Yields a list that gets an entry for every program JAX compiles."""
+    """Yields a list with an entry for every program that JAX compiles."""
     import jax
 
     found = []
@@ -74,7 +74,7 @@ def test_a_second_call_compiles_nothing(name, method):
         first = len(found)
         METHODS[method](distribution_of(name, 1))
         assert len(found) == first
-        # The listener does hear.
+        # The listener works.
         jax.jit(lambda x: x + first)(1.0)
         assert len(found) == first + 1
 

@@ -37,7 +37,7 @@ def test_quantiles_nll_is_the_mean_asymmetric_laplace(rng, double_precision):
         )
     with pytest.raises(ValueError, match="without its last axis.*Received"):
         found.nll(q)
-    # One level alone is a density.
+    # A single level is a density.
     density = integrate.quad(
         lambda y: np.exp(-asymmetric_laplace_nll(y, 0.3, 0.2, 0.7)),
         -200,
@@ -48,7 +48,7 @@ def test_quantiles_nll_is_the_mean_asymmetric_laplace(rng, double_precision):
 
 
 def test_quantiles_join_into_a_distribution(rng, double_precision):
-    # The second row crosses, and is sorted.
+    # The second row crosses and is sorted.
     q = np.array([[-1.0, 0.5, 2.0], [1.0, -1.0, 0.5], [0.0, 0.0, 1.0]])
     found = QUANTILES(ops.convert_to_tensor(q), scale=0.7)
     for i, level in enumerate(LEVELS):
@@ -231,7 +231,7 @@ EXTREMES = {
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 @pytest.mark.parametrize("name", EXTREMES)
 def test_nothing_is_nan(name, dtype, rng):
-    """For 1e5 inputs, most of them far beyond any that occur."""
+    """For 1e5 inputs, most of them far outside of the usual range."""
     likelihood = likelihoods.get(name)
     size = np.exp(rng.uniform(-20, 20, size=(100_000, 1)))
     prediction, widths = EXTREMES[name](rng, size)
@@ -295,7 +295,7 @@ def test_losses_survive_their_config(loss):
 
 @pytest.fixture
 def forget_what_was_made():
-    """Forgets the classes made so far, as a process that starts anew."""
+    """Forgets the classes created so far, as in a new process."""
     before = dict(parametrized._MADE)
     yield parametrized._MADE.clear
     parametrized._MADE.update(before)

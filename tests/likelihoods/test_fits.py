@@ -1,4 +1,4 @@
-"""Every likelihood finds the parameters of data that follow it."""
+"""Every likelihood recovers the parameters of data drawn from it."""
 
 import numpy as np
 import pytest
@@ -82,7 +82,7 @@ def inverse(constraint, value):
 @pytest.mark.few(3)
 @pytest.mark.parametrize("name", CASES)
 def test_finds_the_true_parameters(name, double_precision):
-    """Within the joint region that holds the truth 999 times of 1000."""
+    """Estimates lie in the joint 99.9 % confidence region."""
     likelihood = likelihoods.get(name)
     truth, make = CASES[name]
     y = make(np.random.default_rng(0)).astype("float64")
@@ -105,7 +105,7 @@ def test_finds_the_true_parameters(name, double_precision):
             at += size
         prediction = values.pop("prediction")
         prediction = ops.broadcast_to(prediction, (ROWS, 1))
-        # `ops.mean` on PyTorch makes float32 of float64.
+        # `ops.mean` on PyTorch turns float64 into float32.
         return ops.sum(likelihood(prediction, **values).nll(y)) / ROWS
 
     evaluate = for_scipy(mean_nll)
@@ -127,7 +127,7 @@ def test_finds_the_true_parameters(name, double_precision):
 
 
 def test_quantiles_are_those_of_the_data(double_precision):
-    """The NLL is least where a share of each level lies below."""
+    """The NLL is smallest where the share of each level lies below."""
     levels = (0.05, 0.5, 0.95)
     y = np.random.default_rng(0).normal(size=ROWS)
     made = likelihoods.Quantiles(levels)

@@ -1,4 +1,4 @@
-"""Distributions as people use them, and inputs that are not numbers."""
+"""Distributions in common use, and inputs that are not numbers."""
 
 import keras
 import numpy as np

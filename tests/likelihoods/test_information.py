@@ -14,7 +14,7 @@ from tests.autodiff import gradients
 
 
 class HyperbolicSecant(likelihoods.LocationScale):
-    """A likelihood of a user's own, with nothing but its density."""
+    """A user-defined likelihood that only has a density."""
 
     parameters = (likelihoods.Parameter("scale", Exp()),)
 
@@ -71,7 +71,7 @@ def test_matches_the_oracle(name, parameters, dtype, double_precision):
 
 @pytest.mark.parametrize("name, parameters", CASES)
 def test_is_the_mean_squared_gradient(name, parameters, double_precision):
-    """By autodiff of the NLL, weighted with its own density."""
+    """Autodiff of the NLL, weighted with its own density."""
     log_y = np.linspace(-25, 25, 801)
     y = np.exp(log_y)[:, None]
     likelihood = likelihoods.get(name)

@@ -316,7 +316,7 @@ def test_to_tfp_names_the_backend_it_needs():
 
 
 def test_a_new_likelihood_is_one_class(double_precision):
-    """`standard_nll` alone brings cdf, quantile and samples."""
+    """`standard_nll` is enough for cdf, quantile and samples."""
     from keras_likelihood.constraints import Exp
 
     class HyperbolicSecant(likelihoods.LocationScale):

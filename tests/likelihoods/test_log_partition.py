@@ -28,7 +28,7 @@ def integral(shape):
         b = abs(shape - 2)
         total = mp.mpf(0)
         for k in range(-160, 181):
-            # Beyond an exponent of 60 the density is nil, and only costs.
+            # Beyond an exponent of 60 the density is negligible.
             t = k * step
             x = mp.exp(mp.pi / 2 * mp.sinh(t))
             s = x * x

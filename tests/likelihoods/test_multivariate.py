@@ -36,7 +36,7 @@ def build(made, values):
 
 
 def matrices(covariance, values):
-    """Covariances by the definitions, one row at a time."""
+    """Covariances from the definitions, one row at a time."""
     found = []
     for row in range(len(values["scale"])):
         scale = np.diag(values["scale"][row])
@@ -73,7 +73,7 @@ def test_nll_matches_scipy(family, covariance, rank, rng, double_precision):
     np.testing.assert_allclose(found, expected, rtol=1e-9)
     matrix = matrices(covariance, values)
     np.testing.assert_allclose(
-        # A product of matrices is one of float32 on PyTorch.
+        # PyTorch multiplies matrices in float32.
         as_numpy(distribution.scale_squared()),
         matrix,
         rtol=1e-6,
@@ -135,7 +135,7 @@ def test_samples_have_the_scale(family, covariance, rank, rng):
 
 @every_kind
 def test_marginal_and_conditional(covariance, rank, rng, double_precision):
-    """The density of all is that of some times that of the rest, given it."""
+    """The joint density is the marginal times the conditional density."""
     for family in (Normal, StudentT):
         made, y, values = case(family, covariance, rank, rng)
         joint = build(made, values)
@@ -189,7 +189,7 @@ def test_what_makes_no_sense_is_refused():
 
 
 def test_the_loss_learns_a_covariance(rng):
-    """A global covariance tends to that of the data."""
+    """A global covariance converges to the covariance of the data."""
     root = np.array([[1.0, 0, 0], [0.8, 0.6, 0], [-0.5, 0.5, 0.7]])
     y = (rng.normal(size=(400, 3)) @ root.T).astype("float32")
     x = np.zeros((400, 1), "float32")

@@ -1,4 +1,4 @@
-"""Names of likelihoods, and who may take them."""
+"""Names of likelihoods, and which of them are reserved."""
 
 import numpy as np
 import pytest

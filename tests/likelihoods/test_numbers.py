@@ -1,4 +1,4 @@
-"""Every number of every scalar likelihood and wrapper, by brute force."""
+"""All functions of all scalar likelihoods and wrappers, by brute force."""
 
 import keras
 import numpy as np
@@ -179,12 +179,12 @@ ALL = {
     **NESTED,
 }
 FAR = ("far", "laplace", "both", "logistic", *NESTED)
-# Compiling is the costly part, and the arithmetic is the same.
+# Compilation is the slow part, and the arithmetic is the same.
 TESTED = sorted(ALL) if keras.backend.backend() == "torch" else sorted(ALL)[::4]
 
 
 def outcomes(one, prediction):
-    """Outcomes at about the levels, float32, of one `Brute`."""
+    """Outcomes near the levels, float32, of one `Brute`."""
     y, p = one.shares(prediction)
     index = np.searchsorted(np.cumsum(p), np.clip(LEVELS, 0, 1 - 1e-9))
     return y[np.minimum(index, len(y) - 1)].astype("float32")
@@ -217,7 +217,7 @@ def test_every_number_is_that_of_brute_force(case):
         scale = 0.3 * few * (1 + abs(one.nll(float(y[2, i, 0]), at)))
         for j, outcome in enumerate(y[:, i, 0].astype("float64")):
             where = f"{name} at {at}, outcome {outcome}"
-            # A float32 outcome far out is known to a few digits only.
+            # A float32 outcome far out has only a few digits.
             slack = _slack(one, outcome, at)
             close(nll[j, i, 0], one.nll(outcome, at), scale + slack, where)
             tails = one.log_tails(outcome, at)
@@ -248,7 +248,7 @@ def close(found, expected, error, where):
 
 
 def _slack(one, outcome, prediction):
-    """How much the NLL changes within the digits of float32."""
+    """Change of the NLL within the precision of float32."""
     if one.step:
         return 0.0
     ulp = 4 * np.spacing(np.float32(max(abs(outcome), abs(prediction))))

@@ -1,4 +1,4 @@
-"""Hard points of the likelihoods: tails, limits, narrow dtypes."""
+"""Numerically hard points of the likelihoods: tails, limits, dtypes."""
 
 import keras
 import numpy as np
@@ -50,7 +50,7 @@ def test_incomplete_functions_of_all_shapes():
 @pytest.mark.few(1)
 @pytest.mark.parametrize("low", [-3.0, 0.0])
 def test_a_range_far_beyond_a_normal_distribution(low):
-    """What is left is exponential: up to 1e-4 of its rate `z / scale`."""
+    """The rest is exponential: up to 1e-4 of its rate `z / scale`."""
     z, scale = column([150.0, 748.0, 1482.0, 2e4]), np.float32(0.0125)
     rate = z / scale
     far = likelihoods.Truncated("normal", low=low)
@@ -107,7 +107,7 @@ def test_rho_of_huge_shapes_is_the_exponential(shape, double_precision):
     by_x, *others = gradients(rho_nll, x, shapes, scales)
     np.testing.assert_allclose(by_x, slope, rtol=2e-5)
     assert not np.any(np.isnan(others))
-    # Float64 goes on where float32 has long ended.
+    # Float64 continues where float32 underflows.
     x = np.array([30.0])
     found = numpy(rho_nll(x, np.full(1, np.inf), np.ones(1)))
     np.testing.assert_allclose(found, np.expm1(450.0), rtol=1e-7)
@@ -282,7 +282,7 @@ def test_half_precision_samples(name, dtype):
 @pytest.mark.parametrize("dtype", NARROW)
 @pytest.mark.parametrize("name", ALL)
 def test_half_precision_nll_and_gradients(name, dtype):
-    """Those of float32, rounded once."""
+    """Values of float32, rounded once."""
     likelihood = likelihoods.get(name)
     prediction = np.array([[-250.0, 0.5, 90.0], [1e-6, 3.0, 0.0]], "float32")
     labels = np.array([0, 2])

@@ -14,7 +14,7 @@ from tests.contracts import as_numpy
 
 
 class Shifted(likelihoods.Wrapper):
-    """Targets that are recorded `by` too high."""
+    """Targets that are recorded too high by `by`."""
 
     @classmethod
     def define(cls, likelihood, *, by, words=None):
@@ -33,7 +33,7 @@ class Shifted(likelihoods.Wrapper):
 
 @pytest.fixture
 def fresh_process():
-    """Forgets what was made, as a process that starts anew."""
+    """Forgets the classes created so far, as in a new process."""
     before = dict(parametrized._MADE)
     yield parametrized._MADE.clear
     parametrized._MADE.clear()

@@ -40,7 +40,7 @@ def laplace(z):
 
 
 def uniform_like(z):
-    """exp(-z^32), about uniform on (-1, 1)."""
+    """exp(-z^32), almost uniform on (-1, 1)."""
     power = ops.clip(z * z, 0, 10.0) ** 16
     return power + float(np.log(2 * special.gamma(1 + 1 / 32)))
 

@@ -1,4 +1,4 @@
-"""The robust loss, one test per property, singular points hit on purpose."""
+"""The robust loss, one test per property, singular points included."""
 
 import mpmath as mp
 import numpy as np

@@ -41,7 +41,7 @@ def exact_survival(z, shape):
         s = t * t
         if b == 0:
             return mp.exp(-s / 2)
-        # Beyond an exponent of 60 the density is nil, and only costs.
+        # Beyond an exponent of 60 the density is negligible.
         exponent = min(shape / 2 * mp.log1p(s / b), 60)
         return mp.exp(-b / shape * mp.expm1(exponent))
 

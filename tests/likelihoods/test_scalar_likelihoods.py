@@ -1,4 +1,4 @@
-"""Counts, positive numbers, shares, angles: what is special about each."""
+"""Counts, positive numbers, shares and angles: their special properties."""
 
 import numpy as np
 import pytest
@@ -64,7 +64,7 @@ def draw(name, rng, prediction, parameters):
 
 
 def draw_cheaply(name, rng, prediction, parameters):
-    """The same targets by SciPy, where it has them."""
+    """The same targets by SciPy, if it has them."""
     wide = {k: v.astype("float64") for k, v in parameters.items()}
     oracle = ORACLES[name](prediction.astype("float64"), **wide)
     if not hasattr(oracle, "ppf"):
@@ -131,14 +131,14 @@ def build_from(name, prediction, *values):
 @pytest.mark.few(1)
 @pytest.mark.parametrize("name", ["beta", "gamma", "negative_binomial"])
 def test_the_cdf_has_every_gradient(name, rng, double_precision):
-    """By the shapes too, of which backends know little."""
+    """Also w.r.t. the shapes, for which backends have few derivatives."""
     arrays = flat(*wide_case(name, rng, rows=5))
     y = draw_cheaply(name, rng, arrays[0], named(name, arrays[1:]))
 
     def cdf(*values):
         return build_from(name, *values).cdf(y)
 
-    # Steps are relative: arrays span orders of magnitude.
+    # Steps are relative, because arrays span orders of magnitude.
     def by_logarithm(*logs):
         return cdf(*(ops.exp(x) for x in logs))
 
@@ -152,7 +152,7 @@ def test_the_cdf_has_every_gradient(name, rng, double_precision):
 @pytest.mark.few(1)
 @pytest.mark.parametrize("name", ["beta", "gamma", "von_mises"])
 def test_the_quantile_has_every_gradient(name, rng, double_precision):
-    """The cdf of a quantile moves with p alone, whatever the parameters."""
+    """The cdf of a quantile depends only on p, whatever the parameters."""
     arrays = flat(*wide_case(name, rng, rows=5))
     p = rng.uniform(0.1, 0.9, size=arrays[0].shape)
 
@@ -247,7 +247,7 @@ def test_beta_weights_of_huber(threshold, double_precision):
 
 
 def extremes(name, rng, count=100_000):
-    """Inputs far beyond any that occur, zeros included."""
+    """Inputs far outside of the usual range, zeros included."""
     ends = {
         "prediction": (-25, 25),
         "dispersion": (-25, 9),

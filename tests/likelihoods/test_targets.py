@@ -1,4 +1,4 @@
-"""Targets that cannot occur, in compiled code and before it."""
+"""Impossible targets, in compiled code and before it."""
 
 import numpy as np
 import pytest

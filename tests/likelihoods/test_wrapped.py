@@ -1,4 +1,4 @@
-"""What every likelihood that is made from arguments has in common."""
+"""Common properties of all likelihoods made from arguments."""
 
 import functools
 
@@ -19,7 +19,7 @@ every_kind = pytest.mark.parametrize("name", WRAPPED)
 one_of_each_family = pytest.mark.parametrize(
     "name",
     {
-        # The same step as around a negative binomial, and far shorter.
+        # The same step as with a negative binomial, but much faster.
         **{n.partition("(")[0]: n for n in reversed(WRAPPED)},
         "zero_inflated": "zero_inflated(poisson)",
     }.values(),
@@ -39,7 +39,7 @@ BASES = (
 def case(name, rows=6):
     """`(likelihood, y, prediction, parameters)`, parameters off default.
 
-    It is made once for all tests, as JAX compiles most of its operations.
+    It is created once for all tests, because JAX compiles its operations.
     """
     rng = np.random.default_rng(0)
     likelihood = likelihoods.get(name)
@@ -142,7 +142,7 @@ def test_trains_and_survives_saving(name, rng, tmp_path):
     contracts.loss_works_on_symbols(model.loss, y, as_numpy(model(x)))
     model.save(tmp_path / "m.keras")
     again = keras.models.load_model(tmp_path / "m.keras")
-    # Without `predict`, which would compile both models once more.
+    # `predict` would compile both models again.
     outputs = model(x)
     contracts.assert_equal_outputs(
         as_numpy(outputs), as_numpy(again(x)), rtol=1e-6

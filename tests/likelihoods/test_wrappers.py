@@ -182,7 +182,7 @@ def test_rounded_bins(step):
     np.testing.assert_array_equal(draw, step * np.round(draw / step))
     median = as_numpy(made.quantile(0.5))
     np.testing.assert_array_equal(median, step * np.round(0.4 / step))
-    # Only a density has no lower end: a bin's probability is at most 1.
+    # Only a density is unbounded: the probability of a bin is at most 1.
     sharp = Rounded("normal", step=step)(grid, scale=1e-6).nll(grid)
     np.testing.assert_allclose(as_numpy(sharp), 0, atol=1e-6)
     made.check_targets(grid, (None, 1))
@@ -264,7 +264,7 @@ def test_mixture_of_positive_numbers_and_counts_keeps_the_mean():
 
 @pytest.mark.few(0)
 def test_a_mixture_tells_two_answers_apart():
-    """Targets are +x or -x: the mean knows nothing, the mixture does."""
+    """Targets are +x or -x: the mean is uninformative, the mixture is not."""
     rng = np.random.default_rng(0)
     x = rng.uniform(1, 2, size=(256, 1)).astype("float32")
     y = x * rng.choice([-1, 1], size=(256, 1)).astype("float32")

@@ -1,4 +1,4 @@
-"""Who trains the prediction when scales differ."""
+"""Which examples train the prediction when scales differ."""
 
 import functools
 
@@ -42,7 +42,7 @@ def residuals_of(name, count=1000):
 
 
 def pulls(loss, residuals, scale):
-    """Gradient of the terms by the prediction; the targets are 0."""
+    """Gradient of the terms w.r.t. the prediction; the targets are 0."""
     y = np.zeros((len(residuals), 1))
     scales = np.full_like(y, scale)
     (found,) = gradients(lambda p: loss(y, (p, scales)), residuals[:, None])
@@ -82,7 +82,7 @@ def test_the_expected_pull_is_free_of_the_scale(name, double_precision):
 
 @pytest.mark.parametrize("name", LIKELIHOODS)
 def test_a_wrong_scale_never_takes_over(name, double_precision):
-    """A scale 10 times off, either way, pulls at most as a right one."""
+    """Scales off by a factor of 10 have at most the influence of right ones."""
     right, *wrong = (
         expected_square(name, scale) ** 0.5 for scale in (1.0, 0.1, 10.0)
     )
@@ -139,7 +139,7 @@ def test_a_learned_shape_trains_beside_the_weight(rng):
 
 
 def test_balanced_weights_average_over_what_counts(rng):
-    """Rows of no weight and masked steps do not change the others."""
+    """Rows of weight zero and masked steps do not change the others."""
     scale = rng.uniform(0.2, 2.0, size=(6, 4, 1)).astype("float32")
     y = rng.normal(size=(6, 4, 1)).astype("float32")
     loss = kl.losses.NormalLoss(beta=1.0, balanced=True, reduction="sum")

@@ -38,7 +38,7 @@ some_losses = pytest.mark.parametrize(
 
 
 def fixed(cls, **options):
-    """The loss with every parameter a number off its default."""
+    """The loss with every parameter set to a non-default number."""
     values = {p.name: 1.3 * p.initial for p in cls.likelihood.parameters}
     return cls(**values, **options)
 
@@ -174,7 +174,7 @@ def test_a_stock_model_says_that_it_does_not_learn(cls, rng):
     eagerly = contracts.runs_eagerly(cls.likelihood, TRACED)
     model.compile("sgd", loss=cls(), run_eagerly=eagerly)
     if not cls.likelihood.parameters:
-        # Nothing is left to learn, and nothing to warn about.
+        # Nothing is left to learn or to warn about.
         model.fit(x, y, verbose=0)
         return
     with pytest.warns(UserWarning, match="LikelihoodModel") as record:
@@ -257,7 +257,7 @@ SCALED = {
 @pytest.mark.parametrize("beta", [0.5, 1.0])
 @pytest.mark.parametrize("name", SCALED)
 def test_beta_weights_each_term(name, beta, rng, double_precision):
-    """Its gradient is that of the NLL times scale^(beta k)."""
+    """The gradient is that of the NLL times scale^(beta k)."""
     y, prediction = rng.normal(size=(2, 5, 1))
     scale = rng.uniform(0.2, 2.0, size=(5, 1))
 
@@ -365,7 +365,7 @@ def test_ignored_outcomes_of_several_units_do_not_count(rng):
 
 
 def test_targets_of_half_precision_may_have_a_large_sum():
-    """64 targets of 2000 add up to more than float16 can hold."""
+    """64 targets of 2000 overflow float16 if they are summed."""
     y = np.full((2, 64), 2000.0, "float16")
     loss = losses.NormalLoss(scale=1.0, dtype="float16")
     assert np.isfinite(as_numpy(loss(y, y)))

@@ -1,4 +1,4 @@
-"""Training on labels of which some are wrong, with a memory."""
+"""Training with a memory on labels of which some are wrong."""
 
 import re
 
@@ -72,7 +72,7 @@ def test_refuses_one_memory_for_a_sequence():
 
 
 def points(rng, n=240, share=0.3):
-    """Three groups of points, a share of the labels moved to the next one."""
+    """Three clusters, with a share of the labels moved to the next one."""
     truth = np.arange(n) % 3
     x = 4.0 * np.eye(3)[truth] + rng.normal(size=(n, 3))
     moved = rng.random(n) < share
@@ -132,14 +132,14 @@ def test_survives_wrong_labels_and_finds_them(rng):
     assert 0 < int(overlapping) <= int(sure)
     given = kl.audit(model, x, y, None, data_parameter=memory)
     np.testing.assert_array_equal(given.scores, report.scores)
-    # For other data the memory says nothing.
+    # The memory does not apply to other data.
     assert kl.audit(model, new[:99], new_truth[:99], None).score_name != (
         report.score_name
     )
 
 
 def test_a_memory_taken_at_its_word_excuses_classes_that_overlap(rng):
-    """Labels that are drawn from the memory itself are all right."""
+    """Labels drawn from the memory itself are all right."""
     p = rng.random(4000)
     y = (rng.random(4000) < p).astype(int)
     memory = np.stack([1 - p, p], axis=1)
@@ -161,6 +161,6 @@ def test_true_classes_follow_bayes_rule(rng):
     right = found[np.arange(3000), y]
     assert abs((1 - right).sum() - moved.sum()) < 0.1 * moved.sum()
     assert np.mean(moved[right < 0.5]) > 0.85
-    # No memory: every label is as it is given.
+    # Without a memory, every label counts as given.
     blank = true_class_probabilities(y, np.zeros((3000, 4)))
     assert (blank.argmax(axis=1) == y).all()

@@ -1,4 +1,4 @@
-"""A metric in `compile` is the same metric on `predict_distribution`."""
+"""Metrics in `compile` equal metrics of `predict_distribution`."""
 
 import keras
 import numpy as np
@@ -35,7 +35,7 @@ METRICS = {
 
 
 def metrics_for(likelihood):
-    """The metrics that can judge this likelihood, by name."""
+    """The metrics that apply to this likelihood, by name."""
     if hasattr(likelihood, "class_probabilities"):
         names = ["nll", "ece", "brier"]
         if likelihood.event_rank:
@@ -58,7 +58,7 @@ def test_every_metric_is_tried():
 
 
 def shaken(model):
-    """Moves every weight, so that no parameter is at its start."""
+    """Changes every weight, so that no parameter has its initial value."""
     random = np.random.default_rng(3)
     model.set_weights(
         [
@@ -70,7 +70,7 @@ def shaken(model):
 
 
 def compiled_equals_distribution(model, x, y, makers, weight, batch_size):
-    """The contract: evaluate, and judge `predict_distribution` by hand."""
+    """The contract: `evaluate` equals the metrics computed by hand."""
     found = model.evaluate(
         x,
         y,
@@ -115,8 +115,8 @@ def test_metrics_get_the_distribution(cls, kind, rng):
         run_eagerly=contracts.runs_eagerly(likelihood, TRACED),
     )
     weight = rng.uniform(0.2, 2.0, size=20).astype("float32")
-    # The global cases see every metric with a last batch that is cut short;
-    # JAX compiles that one apart.
+    # The global cases see every metric with a shorter last batch, which JAX
+    # compiles separately.
     batch_size = 7 if kind == "global" else 10
     compiled_equals_distribution(
         shaken(model), x, y, makers, weight, batch_size

@@ -9,7 +9,7 @@ import keras_likelihood as kl
 
 @pytest.mark.parametrize("trust", [1.0, 0.5])
 def test_distributions_are_of_numpy_arrays(rng, trust):
-    """As those of the other models of this package."""
+    """Like the distributions of other models of this package."""
     x = rng.normal(size=(40, 3)).astype("float32")
     y = x[:, :1] + rng.normal(size=(40, 1)).astype("float32")
     inputs = keras.Input((3,))

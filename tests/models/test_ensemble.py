@@ -146,7 +146,7 @@ def test_classes_average_their_probabilities(rng):
         each = [as_numpy(m.class_probabilities()) for m in members]
         p = as_numpy(joint.class_probabilities())
         np.testing.assert_allclose(p, np.mean(each, axis=0), rtol=1e-5)
-        # The prediction alone says the same.
+        # The prediction gives the same answer.
         alone = likelihoods.get(name)(joint.prediction)
         np.testing.assert_allclose(
             as_numpy(alone.class_probabilities()), p, rtol=1e-4
@@ -168,7 +168,7 @@ def test_the_mean_of_the_members_has_no_information(rng):
 
 
 def alone(member, loss):
-    """The same network as a model of its own, before training."""
+    """The same network as a separate model, before training."""
     copy = keras.models.clone_model(member)
     copy.set_weights(member.get_weights())
     model = kl.LikelihoodModel.from_model(copy)
@@ -232,7 +232,7 @@ def test_one_model_from_fit_to_file(regressor, tmp_path, capsys):
     each = np.mean([as_numpy(m.nll(y)) for m in law.members])
     np.testing.assert_allclose(found["loss"], each, 1e-4)
     assert nll < each
-    # `adapt` let every member start at the targets.
+    # `adapt` made every member start at the targets.
     assert abs(mean.mean() - y.mean()) < 1.5
     regressor.save(tmp_path / "m.keras")
     loaded = keras.models.load_model(tmp_path / "m.keras")
@@ -316,7 +316,7 @@ def test_subclassed_and_sequential_members(tmp_path):
     found = as_numpy(loaded.predict_distribution(x, verbose=0).nll(y))
     law = model.predict_distribution(x, verbose=0)
     np.testing.assert_array_equal(found, as_numpy(law.nll(y)))
-    # Models that exist are joined, and stay what they are.
+    # Existing models are joined and not changed.
     given = [with_scale() for _ in range(2)]
     joined = kl.Ensemble.from_members(given)
     assert joined.members[0] is given[0]

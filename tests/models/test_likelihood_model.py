@@ -42,9 +42,9 @@ def test_one_loss_gets_the_whole_tuple_and_metrics_the_prediction(data):
 
 
 def test_learned_parameters_are_logged_and_right(rng):
-    """The global scale goes to the root mean squared residual."""
+    """The global scale converges to the root mean squared residual."""
     y = 0.3 * rng.normal(size=(256, 1)).astype("float32")
-    # Many steps in few epochs, as each epoch takes its time.
+    # Many steps in few epochs, because each epoch is slow.
     y = np.tile(y, (30, 1))
     x = np.zeros((len(y), 2), dtype="float32")
     inputs = keras.Input((2,))
@@ -59,7 +59,7 @@ def test_learned_parameters_are_logged_and_right(rng):
 
 
 def test_the_first_fit_traces_one_step(data):
-    """TensorFlow traces again where a step makes an optimizer's variables."""
+    """TensorFlow traces again if a step creates optimizer variables."""
     x, y = data
     steps, built = [], []
 
@@ -318,7 +318,7 @@ class Twins(keras.Layer):
 
 
 def test_weights_of_one_name_train_alike():
-    """PyTorch adds gradients that are not cleared."""
+    """PyTorch accumulates gradients that are not cleared."""
     inputs = keras.Input((3,))
     model = kl.LikelihoodModel(inputs, Twins()(inputs))
     loss = kl.losses.NormalLoss(scale=1.0)

@@ -1,4 +1,4 @@
-"""What a loss has learned outlives the loss and the file."""
+"""Learned parameters of a loss survive a new loss and a file."""
 
 import pathlib
 

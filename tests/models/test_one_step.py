@@ -1,4 +1,4 @@
-"""What one step makes of targets, weights, metrics and heads."""
+"""Targets, weights, metrics and heads in one training step."""
 
 import itertools
 
@@ -50,7 +50,7 @@ def test_a_target_that_is_not_finite_changes_nothing(x, row, bad, method):
 
 @pytest.mark.parametrize("batch", [0, 2])
 def test_a_stream_with_nan_leaves_finite_weights(x, batch):
-    """Only the loss shows it, and only after the step."""
+    """Only the loss reveals it, and only after the step."""
     y = x[:, :1].copy()
     y[8 * batch] = np.nan
     model = compiled(kl.layers.ScaleHead(1), x, kl.losses.NormalLoss())
@@ -72,7 +72,7 @@ CLASSES = {
 @pytest.mark.parametrize("name", CLASSES)
 @pytest.mark.parametrize("label", [-1, 255])
 def test_labels_that_do_not_count_may_be_any_number(x, rng, name, label):
-    """By weights of 0, and by `ignore_class`, as if the rows were absent."""
+    """Weights of 0 and `ignore_class` act as if the rows were absent."""
     make, units = CLASSES[name]
     y = rng.integers(0, 2, size=24)
     y[::4] = label
@@ -121,7 +121,7 @@ def test_positions_of_sequences_that_do_not_count(rng, how):
     right = (p.argmax(-1) == y[:, :3]).mean()
     assert found["weighted_accuracy"] == pytest.approx(right, abs=1e-6)
     nll = -np.log(np.take_along_axis(p, y[:, :3, None], -1)).mean()
-    # Keras divides by the number of all weights, those of 0 too.
+    # Keras divides by the number of all weights, including zeros.
     share = 3 / 5 if how == "weights" else 1.0
     assert found["loss"] == pytest.approx(nll * share, rel=1e-4)
 
@@ -228,7 +228,7 @@ def test_a_head_of_a_likelihood_with_the_same_parameters_fits(x):
 
 
 def test_a_learned_parameter_shows_in_the_history_alone(x):
-    """`evaluate` gives one number, and nothing is named `val_scale`."""
+    """`evaluate` returns one number, and nothing is named `val_scale`."""
     model = compiled(keras.layers.Dense(1), x, "student_t")
     history = model.fit(x, x[:, :1], validation_split=0.25, verbose=0).history
     assert set(history) == {"loss", "val_loss", "df", "scale"}

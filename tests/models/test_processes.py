@@ -1,4 +1,4 @@
-"""Two processes train to the numbers of one."""
+"""Training in two processes gives the same numbers as in one."""
 
 import contextlib
 import json
@@ -25,12 +25,12 @@ def data():
     rng = np.random.default_rng(0)
     x = rng.normal(size=(EXAMPLES, 3)).astype("float32")
     y = rng.normal(size=(EXAMPLES, 1)).astype("float32")
-    # Rows repeat within a batch, over the processes too.
+    # Rows repeat within a batch, also across processes.
     return x, y, rng.integers(0, 50, EXAMPLES)
 
 
 def part(process):
-    """The examples of a process: its share of every batch, in order."""
+    """The examples of a process: its part of every batch, in order."""
     share = BATCH // PROCESSES
     rows = np.arange(EXAMPLES).reshape(-1, PROCESSES, share)
     return rows[:, process].ravel()
@@ -126,7 +126,7 @@ def with_predicted_and_adaptive(rows, share):
         loss=kl.losses.NormalLoss(),
         metrics=[kl.metrics.NegativeLogLikelihood(), "mae"],
     )
-    # All processes measure with the same inputs.
+    # All processes use the same inputs for the measurement.
     measured = kl.regularizers.LearnScales(x=x, examples=64)
     history = fit(model, x[rows], y[rows], share, callbacks=[measured])
     return model, history
@@ -135,7 +135,7 @@ def with_predicted_and_adaptive(rows, share):
 def results(models, prefix=""):
     made = {}
     for name, (model, history) in models.items():
-        # Values of a seed say nothing and may differ.
+        # Seed values carry no information and may differ.
         weights = [*model.variables, *model.loss_parameters.variables]
         for i, weight in enumerate(weights):
             if "seed" not in weight.path:
@@ -162,7 +162,7 @@ def finish(models, process, folder):
 
 def on_jax(process, ports, folder):
     keras.distribution.initialize(f"127.0.0.1:{ports[0]}", PROCESSES, process)
-    # Each process gives `fit` its own examples.
+    # Each process passes its own examples to `fit`.
     distribution = keras.distribution.DataParallel(auto_shard_dataset=False)
     keras.distribution.set_distribution(distribution)
     rows = part(process)
@@ -174,7 +174,7 @@ def on_jax(process, ports, folder):
     assert [shard.data.shape[0] for shard in here] == [26]
     made["shares"] = scale.values()
     made["some"] = scale.values([0, 30])
-    # Each process has a part of the table, so that each takes part.
+    # Each process has a part of the table, so all must take part.
     model.save(folder / f"shares_{process}.keras")
     return made
 
@@ -191,7 +191,7 @@ def on_tensorflow(process, ports, folder):
 
     strategy = tf.distribute.MultiWorkerMirroredStrategy()
     with strategy.scope():
-        # TensorFlow deals the examples out itself.
+        # TensorFlow distributes the examples itself.
         models = train()
     return finish(models, process, folder)
 
@@ -231,7 +231,7 @@ def free_ports(count):
 
 
 def run_workers(folder):
-    """Runs the processes to their end, or ends them."""
+    """Runs the processes to their end, or terminates them."""
     environment = {
         **os.environ,
         "KERAS_BACKEND": keras.backend.backend(),
@@ -299,7 +299,7 @@ def test_joint_training_is_for_processes_of_pytorch():
 
 
 def work(number, folder, ports):
-    """What a process does, and what it prints, to files of its own."""
+    """Runs a process; its output goes to separate files."""
     log = os.open(folder / f"{number}.log", os.O_WRONLY | os.O_CREAT)
     for stream in (sys.stdout, sys.stderr):
         os.dup2(log, stream.fileno())
@@ -309,18 +309,18 @@ def work(number, folder, ports):
     except BaseException:
         traceback.print_exc()
         sys.stderr.flush()
-        # Without waiting for the other process, which waits for this one.
+        # Do not wait for the other process, which waits for this one.
         os._exit(1)
     sys.stdout.flush()
     sys.stderr.flush()
 
 
 if __name__ == "__main__":
-    # Copies of a process that has imported all.
+    # Forks of a process that has imported everything.
     for number in range(PROCESSES):
         if not os.fork():
             work(number, pathlib.Path(sys.argv[1]), sys.argv[2:])
             sys.exit()
-    # The first that fails ends them all.
+    # The first failure terminates all processes.
     codes = (os.waitstatus_to_exitcode(os.wait()[1]) for _ in range(PROCESSES))
     sys.exit(any(codes))

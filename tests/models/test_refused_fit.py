@@ -1,4 +1,4 @@
-"""After a refused or interrupted `fit` the model goes on as it was."""
+"""After a refused or interrupted `fit` the model works as before."""
 
 import keras
 import numpy as np
@@ -124,7 +124,7 @@ def test_an_error_in_the_first_step_loses_nothing(data, method):
     with pytest.raises(Exception, match="a broken metric"):
         getattr(model, method)(x[:5], y[:5], batch_size=5, verbose=0)
     Raises.armed = False
-    # PyTorch takes the step before it counts.
+    # PyTorch takes the step before it counts it.
     contracts.assert_equal_outputs(before, weights_of(model), atol=0.05)
     assert np.isfinite(model.evaluate(x, y, verbose=0)).all()
 
@@ -164,7 +164,7 @@ def test_train_on_batch_refuses_indices_outside(data):
 @pytest.mark.few(0)
 @pytest.mark.usefixtures("step_by_step")
 def test_reading_a_strangers_model_touches_no_file(data, tmp_path):
-    """Audit, diagnosis and recalibration open no table that a file names."""
+    """Audit, diagnosis and recalibration do not open table files."""
     x, y = data
     store = tmp_path / "scale.npy"
     table = kl.data_parameters.FileTable(str(store))

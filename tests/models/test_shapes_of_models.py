@@ -1,4 +1,4 @@
-"""Models of every shape that Keras users build."""
+"""All kinds of models that Keras users build."""
 
 import keras
 import numpy as np

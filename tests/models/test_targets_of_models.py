@@ -150,7 +150,7 @@ def test_recalibration_is_for_errors_around_a_prediction(counts):
 
 
 def test_data_parameters_find_the_odd_count(rng):
-    """One dispersion for each example; the odd one gets the highest."""
+    """One dispersion per example; the outlier gets the highest one."""
     x = np.ones((20, 2), "float32")
     y = np.full((20, 1), 3.0, "float32")
     y[7] = 60.0

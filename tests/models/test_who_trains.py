@@ -1,4 +1,4 @@
-"""Who trains a loss is explicit."""
+"""Which model trains a loss is explicit."""
 
 import keras
 import numpy as np
@@ -110,7 +110,7 @@ def test_a_model_inside_another_keeps_its_loss_to_itself(data):
 
 
 def test_a_loop_of_ones_own_trains_what_it_adopts(data):
-    """A loop over `compute_loss` moves the scale on every backend."""
+    """A loop over `compute_loss` trains the scale on every backend."""
     x, y = data
     model = contracts.small_model(keras.layers.Dense(1), x)
     model.compile(keras.optimizers.SGD(0.5), loss=kl.losses.NormalLoss())

@@ -1,4 +1,4 @@
-"""Columns of any size, and how long training will take."""
+"""Columns of any magnitude, and the progress of the training."""
 
 import numpy as np
 import pytest
@@ -22,7 +22,7 @@ def quick(detector=PCAScale):
 @pytest.mark.usefixtures("step_by_step")
 @pytest.mark.parametrize(
     "detector, cell",
-    # Both detectors standardise columns by the same code.
+    # Both detectors use the same code to standardise columns.
     [(PCAScale, -1e200), (PCAScale, 1.7e308), (AutoencoderScale, 1e200)],
 )
 def test_a_huge_cell_is_the_first_outlier(detector, cell):

@@ -1,4 +1,4 @@
-"""`keras-likelihood detect` as a user runs it."""
+"""`keras-likelihood detect` from the shell."""
 
 import csv
 import functools
@@ -49,7 +49,9 @@ def test_csv_to_scores_and_flags(tmp_path, capsys, monkeypatch):
     assert sum(int(row["outlier"]) for row in rows) == 4
     assert rows[7]["outlier"] == "1"
     printed = capsys.readouterr().out
-    assert "4 of 80 rows flagged, the share that --contamination" in printed
+    assert (
+        "4 of 80 rows are flagged, the share set by --contamination" in printed
+    )
     assert "above the threshold" in printed
     strangest = next(v for v in printed.splitlines() if v.split()[:1] == ["7"])
     assert all(name in strangest for name in ("a = 30", "b = -30", "c = 30"))
@@ -181,7 +183,7 @@ def test_a_sample_is_fair_and_ordered(tmp_path, monkeypatch):
         assert np.all(np.diff(rows[:, 0]) > 0)
         kept[rows[:, 0].astype(int)] += 1
     tenths = kept.reshape(10, 300).sum(axis=1)
-    # 600 expected in each tenth, with a deviation of 23.
+    # 600 are expected in each tenth, with a standard deviation of 23.
     assert np.all(np.abs(tenths - 600) < 100)
     every, _ = TableFile(tmp_path / "data.npz").sample(3000, random)
     np.testing.assert_array_equal(every, x)
@@ -190,7 +192,7 @@ def test_a_sample_is_fair_and_ordered(tmp_path, monkeypatch):
 @pytest.mark.few(0)
 def test_a_large_table_is_scored_part_by_part(tmp_path, capsys, monkeypatch):
     x = table(600)
-    # So far away that even a hasty fit must see it.
+    # So far away that even a short fit must find it.
     x[7] *= 1e8
     columns = dict(zip("abc", x.T, strict=True))
     path = write_parquet(tmp_path / "data.parquet", columns)

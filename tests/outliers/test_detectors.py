@@ -1,4 +1,4 @@
-"""Detectors: scores, the contract of PyOD, files, bad input."""
+"""Detectors: scores, the PyOD contract, files, bad input."""
 
 import json
 import pickle
@@ -39,7 +39,7 @@ def quick(detector=PCAScale, **options):
 
 
 def plane_with_outliers(seed=0):
-    """Rows near a plane in six dimensions; the last 20 leave it."""
+    """Rows near a plane in six dimensions. The last 20 are off the plane."""
     random = np.random.default_rng(seed)
     x = random.normal(size=(400, 2)) @ random.normal(size=(2, 6))
     x += 0.1 * random.normal(size=x.shape)
@@ -69,7 +69,7 @@ def test_weak_noise_finds_rows_off_the_plane(detector, steps):
     fitted = detector(
         noise=0.3, steps=steps, random_state=0, contamination=0.05
     ).fit(x)
-    # Column by column these rows look like the others.
+    # In every single column these rows look like the others.
     z = np.abs((x - x.mean(axis=0)) / x.std(axis=0))
     assert roc_auc_score(outlier, z.max(axis=1)) < 0.75
     assert roc_auc_score(outlier, fitted.decision_scores_) > 0.8
@@ -107,7 +107,7 @@ def test_unknown_probability_is_refused(fitted, x):
 @pytest.mark.parametrize("detector", DETECTORS)
 def test_refit_equals_fresh_fit(detector, x, request):
     if detector is not PCAScale:
-        # One compiled training stands for all.
+        # One compiled training represents all.
         request.getfixturevalue("step_by_step")
     x = x[-96:]
     fitted = quick(detector, steps=3).fit(x)
@@ -148,7 +148,7 @@ def test_units_and_constant_columns_do_not_matter():
 
 
 def test_auto_sees_every_kind():
-    """Off the plane, in one column, and far away: each in the upper tenth."""
+    """Rows off the plane, in one column, and far away are in the top 10 %."""
     x, outlier = plane_with_outliers()
     x, x_new = x[~outlier], x[outlier][:3].copy()
     x_new[1] = x[0]
@@ -159,7 +159,7 @@ def test_auto_sees_every_kind():
     assert (scores > fitted.threshold_).all()
     kinds = fitted.kinds(x_new)
     assert list(kinds) == ["joint", "elements", "columns", "deep"]
-    # Column by column the first row is like the others.
+    # In every single column the first row is like the others.
     assert kinds["elements"][0] > 2 * kinds["columns"][0]
     np.testing.assert_allclose(
         np.mean(list(kinds.values()), axis=0), scores, rtol=1e-5
@@ -172,7 +172,7 @@ def test_tails_are_those_of_the_scores_seen(rng):
     )
     quantiles = fit_tails(scores)
     found = log_tails(scores, quantiles, 5000)
-    # An exponential is its own log tail, beyond the last row as well.
+    # The log tail of an exponential is linear, also beyond the last row.
     near = scores[:, 0] < 4
     np.testing.assert_allclose(found[near, 0], scores[near, 0], atol=0.25)
     far = log_tails(np.array([[20.0, 9.0]]), quantiles, 5000)[0]
@@ -393,7 +393,7 @@ def test_score_detector_ranks_training_points_by_data_parameter():
     )
     fitted = ScoreDetector(model).fit(x)
     assert set(np.argsort(fitted.decision_scores_)[-6:]) == set(range(6))
-    with pytest.raises(ValueError, match="training examples only"):
+    with pytest.raises(ValueError, match="exists only for training examples"):
         fitted.decision_function(x)
     with pytest.raises(ValueError, match="64 training examples"):
         ScoreDetector(model).fit(x[:10])

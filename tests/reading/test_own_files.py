@@ -1,4 +1,4 @@
-"""Models that this package made are read by the package itself."""
+"""The package reads the models that it wrote."""
 
 import keras
 import numpy as np

@@ -1,4 +1,4 @@
-"""Every shape of model is read the same, as an object and from its file."""
+"""Every kind of model is read alike, as an object and from its file."""
 
 import keras
 import numpy as np
@@ -31,7 +31,7 @@ def run(graph, x, **tensors):
 @pytest.mark.few(3)
 @pytest.mark.parametrize("kind", kinds.KINDS)
 def test_logits_and_features_of_every_shape(kind):
-    # Half of them by turns, since each is a compilation.
+    # Half of them alternate, because each one is compiled.
     activation = ["softmax", "sigmoid"][kinds.KINDS.index(kind) % 2]
     if kind == "subclassed":
         activation = "softmax"
@@ -61,7 +61,7 @@ def test_named_features_are_found_in_models_within_models(kind):
     graph = ModelGraph(kinds.make(kind), features="features")
     found = run(graph, x, features=graph.features())["features"]
     np.testing.assert_allclose(found, kinds.hidden_of(x), atol=1e-5)
-    with pytest.raises(ValueError, match="The layer of the features"):
+    with pytest.raises(ValueError, match="feature layer.*Received: 'absent'"):
         ModelGraph(kinds.make(kind), features="absent").features()
 
 
@@ -101,7 +101,7 @@ def test_copies_have_everything_a_layer_holds():
 
 
 class Closed(keras.Model):
-    """Its configuration does not say what layer it was given."""
+    """Its config does not contain the layer that it was given."""
 
     def __init__(self, layer=None):
         super().__init__()
@@ -173,7 +173,7 @@ def test_readings_know_the_likelihood_of_stock_models(kind):
     regressor = read_output(kinds.make(kind, 1, "linear"), x)
     told = with_likelihood(regressor, 0.5 + y, None, None)
     assert told.likelihood is Normal
-    # A single output has no more than two classes.
+    # A single output has only two classes.
     counts = with_likelihood(regressor, np.arange(30), None, None)
     assert counts.likelihood is Normal
     with pytest.raises(ValueError, match="may be classes or quantities"):

@@ -1,4 +1,4 @@
-"""Guarantees of every classifier's recalibration, on arrays."""
+"""Guarantees of every recalibrator of classifiers, on arrays."""
 
 import numpy as np
 import pytest
@@ -23,7 +23,7 @@ METHODS = [
     getattr(recalibration, name)
     for name in recalibration.__all__
     if name not in ("ClassifierRecalibrator", "JointScaling", "regression")
-    # A set of classes is no probability.
+    # A prediction set is not a probability.
     and name != "Conformal"
 ]
 TEMPERATURE_METHODS = [m for m in METHODS if m().keeps_accuracy]
@@ -181,7 +181,7 @@ def test_hard_inputs_end_finite(method):
 
 @pytest.mark.parametrize("size", [1e-3, 1.0, 1e4])
 def test_logits_that_know_nothing_keep_their_classes(size):
-    """The temperature stops where float32 still tells the classes apart."""
+    """The temperature stops where float32 still distinguishes the classes."""
     random = np.random.default_rng(0)
     logits = size * random.standard_normal((200, 5))
     y = (logits.argmax(axis=1) + random.integers(1, 5, 200)) % 5
@@ -234,7 +234,7 @@ def test_platt_is_logistic_regression():
 
 
 def test_the_weights_of_rows_end_the_chains_of_auto():
-    """A weaker prior helps most rows, but not those that count."""
+    """A weaker prior helps most rows, but not those with large weights."""
 
     class Fitted:
         z, labels, columns = np.zeros((6, 2)), np.zeros(6, int), {}
@@ -277,7 +277,7 @@ def test_auto_weighs_its_candidates():
 
 
 def test_auto_mixes_what_none_of_its_candidates_can():
-    """Half of the rows have labels by chance, unknown to the logits."""
+    """Half of the rows have random labels, unknown to the logits."""
     random = np.random.default_rng(0)
     logits = 6 * random.standard_normal((3000, 3))
     y = (logits + random.gumbel(size=logits.shape)).argmax(1)
@@ -295,7 +295,7 @@ def test_auto_mixes_what_none_of_its_candidates_can():
 
 
 def test_auto_does_not_learn_shares_of_classes_by_chance():
-    """Five rows of each class say little about how frequent it is."""
+    """Five rows per class are little evidence about its frequency."""
     random = np.random.default_rng(0)
     logits = random.standard_normal((2300, 60))
     logits[np.arange(2300), random.integers(0, 60, 2300)] += 5
@@ -312,7 +312,7 @@ def test_auto_does_not_learn_shares_of_classes_by_chance():
 
 @pytest.mark.parametrize("name", ["Auto", "GlobalScaling", "MatrixScaling"])
 def test_few_rows_that_are_all_right(name):
-    """No label contradicts a temperature of 0, but rows to come will."""
+    """No given label contradicts a temperature of 0, but new rows will."""
     logits, y, _ = draw(4000, temperature=1.0)
     right = np.flatnonzero(logits.argmax(1) == y)[:12]
     fitted = getattr(recalibration, name)().fit_arrays(logits[right], y[right])

@@ -1,4 +1,4 @@
-"""`keras-likelihood recalibrate`, as called from the shell."""
+"""`keras-likelihood recalibrate` from the shell."""
 
 import re
 
@@ -171,7 +171,7 @@ def test_pickles_and_wrong_files_are_refused(tmp_path, capsys):
 
     pickled = np.array([{"a": 1}], dtype=object)
     np.savez(tmp_path / "bad.npz", logits=pickled, y=np.zeros(1))
-    assert "pickled arrays are refused" in words("bad.npz")
+    assert "pickled arrays, which are refused" in words("bad.npz")
     assert "no such file" in words("none.npz")
     np.savez(tmp_path / "x.npz", x=np.zeros(3))
     assert "needs arrays `logits` and `y`" in words("x.npz")

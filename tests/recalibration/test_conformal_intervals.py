@@ -1,4 +1,4 @@
-"""Conformal intervals of regressors keep their coverage."""
+"""Conformal intervals of regressors have their coverage."""
 
 import keras
 import numpy as np
@@ -18,11 +18,11 @@ pytestmark = pytest.mark.usefixtures("step_by_step")
 
 
 def covered_by_chance(sets, size, calibration, coverage):
-    """Range of hits in which an exact guarantee stays with p = 1 - 1e-6.
+    """Range of hits of an exact guarantee, with probability 1 - 1e-6.
 
-    Of `sets` pairs of a calibration and a test set, each test set has a
-    beta-binomial number of targets inside. Their sum is bounded by its
-    normal approximation, as there are many sets.
+    There are `sets` pairs of a calibration and a test set. The number of hits
+    is beta-binomial in each test set, and their sum is approximately
+    normal.
     """
     rank = int(np.ceil((calibration + 1) * coverage - 1e-9))
     law = stats.betabinom(size, rank, calibration + 1 - rank)
@@ -33,7 +33,7 @@ def covered_by_chance(sets, size, calibration, coverage):
 @pytest.mark.parametrize("coverage", [0.5, 0.9])
 @pytest.mark.parametrize("wrong", [0.1, 1.0, 30.0])
 def test_coverage_is_exact_for_any_scale(coverage, wrong, rng):
-    """However wrong the model's scale and its tails are."""
+    """The coverage holds however wrong the scale and the tails are."""
     sets, calibration, size = 200, 60, 50
     rows = calibration + size
     scale = np.exp(rng.normal(size=(rows, sets)))
@@ -42,7 +42,7 @@ def test_coverage_is_exact_for_any_scale(coverage, wrong, rng):
         np.full((rows, sets), 5.0, "float32"),
         scale=(wrong * scale).astype("float32"),
     )
-    # Every column is a calibration of its own, as several outputs are.
+    # Every column is a separate calibration, like several outputs.
     scores = interval_scores(law, y)
     fitted = CalibrationScores.of(scores[:calibration])
     lower, upper = ConformalDistribution(law, fitted).interval(coverage)
@@ -52,7 +52,7 @@ def test_coverage_is_exact_for_any_scale(coverage, wrong, rng):
 
 
 def test_predicted_quantiles_keep_the_coverage(rng):
-    """Conformalised quantile regression, around quantiles that are wrong."""
+    """Conformalised quantile regression, with wrong quantiles."""
     levels, rows = (0.05, 0.5, 0.95), 4000
     spread = np.exp(rng.normal(size=rows))
     y = spread * rng.standard_t(3, size=rows)
@@ -71,7 +71,7 @@ def test_predicted_quantiles_keep_the_coverage(rng):
 
 
 def test_ties_and_gross_outliers_keep_the_coverage(rng):
-    """Rounded targets have equal scores, and some are absurdly far out."""
+    """Rounded targets have equal scores, and some are extreme outliers."""
     sets, rows = 100, 40
     y = np.round(rng.normal(size=(rows, sets)))
     y[rng.random(y.shape) < 0.3] *= 1e6
@@ -90,7 +90,7 @@ def test_ties_and_gross_outliers_keep_the_coverage(rng):
 
 @pytest.mark.parametrize("name", ["normal", "laplace"])
 def test_interval_of_a_score_holds_its_target(name, rng):
-    """No rounding of cdf and quantile excludes what has the same score."""
+    """Rounding of cdf and quantile does not exclude targets of equal score."""
     y = 1000 + 3 * rng.standard_t(1.5, size=(400, 1)).astype("float32")
     y[:3] = [[1e6], [-1e30], [1000]]
     law = kl.likelihoods.get(name)(np.full_like(y, 1000.0), scale=3.0)
@@ -166,7 +166,7 @@ def test_scores_survive_two_parts_of_float32(rng):
 
 
 def test_scales_are_trusted_as_far_as_they_are_right(rng):
-    """Right ones wholly, overfitted ones less; the guarantee stays."""
+    """Right scales are kept, overfitted ones reduced; the guarantee holds."""
     scale = np.exp(rng.normal(size=2000))
     noise = np.exp(rng.normal(size=2000))
     held = []
@@ -235,7 +235,7 @@ def test_model_keeps_its_intervals_in_its_file(rng, tmp_path):
 
 
 def test_a_conformal_model_is_calibrated_again(rng):
-    """The last calibration counts, in the model and in its file."""
+    """The last calibration is used, in the model and in its file."""
     x = rng.normal(size=(120, 3)).astype("float32")
     y = rng.normal(size=(120, 1))
     stock = keras.Sequential([keras.Input((3,)), keras.layers.Dense(1)])
@@ -248,7 +248,7 @@ def test_a_conformal_model_is_calibrated_again(rng):
 
 
 def test_any_regressor_has_intervals(rng):
-    """Stock, with a learned scale, recalibrated, from batches."""
+    """Stock models, learned scales, recalibrated models, batches."""
     x = rng.normal(size=(64, 3)).astype("float32")
     y = rng.normal(size=(64, 1))
     stock = keras.Sequential([keras.Input((3,)), keras.layers.Dense(1)])
@@ -259,7 +259,7 @@ def test_any_regressor_has_intervals(rng):
         fitted = regression.Conformal().fit(model, x, y)
         lower, upper = fitted.interval(x, 0.8)
         assert np.mean((lower <= y) & (y <= upper)) >= 0.8
-        # Their scale is the same everywhere.
+        # Their scale is the same for all inputs.
         np.testing.assert_allclose(np.ptp(upper - lower), 0, atol=1e-4)
     batches = [(x[:30], y[:30]), (x[30:], y[30:])]
     again = regression.Conformal().fit(learned, batches)
@@ -321,7 +321,7 @@ def test_a_learned_vector_stands_beside_several_outputs(rng):
 @pytest.mark.few(0)
 @pytest.mark.parametrize("name", ["normal", "laplace", "student_t"])
 def test_intervals_of_one_coverage_are_a_model_of_their_own(name, tmp_path):
-    """What is exported has the calibration in it."""
+    """An exported model contains the calibration."""
     random = np.random.default_rng(0)
     x = random.standard_normal((60, 2)).astype("float32")
     y = x[:, :1] + random.standard_t(2, size=(60, 1))

@@ -1,4 +1,4 @@
-"""Prediction sets of classifiers keep their coverage."""
+"""Prediction sets of classifiers have their coverage."""
 
 import keras
 import numpy as np
@@ -16,7 +16,7 @@ SCORES = ["aps", "raps", "lac"]
 
 
 def draw(rng, rows, classes=5, sharp=1.5):
-    """Labels, and logits of a model that is too sure of itself."""
+    """Labels, and logits of an overconfident model."""
     logits = rng.normal(size=(rows, classes)) * 2
     p = np.exp(logits - logits.max(axis=1, keepdims=True))
     p /= p.sum(axis=1, keepdims=True)
@@ -46,12 +46,12 @@ def test_coverage_over_many_calibration_sets(score, randomized, rng):
     gap = held - sets * law.mean()
     spread = 4.9 * law.std() * np.sqrt(sets)
     assert gap > -spread
-    # The likeliest classes all have the same score if nothing is random.
+    # Without randomness all most probable classes have the same score.
     assert gap < spread or (score != "lac" and not randomized)
 
 
 def test_ties_keep_at_least_the_coverage(rng):
-    """Four inputs that come again and again have four scores."""
+    """Four repeated inputs have four scores."""
     logits, _ = draw(rng, 4)
     held = []
     for _ in range(200):
@@ -74,7 +74,7 @@ def test_scores_by_hand():
     found = class_scores(p, "aps", random=np.array([[0.5]]))
     np.testing.assert_allclose(found, [[-0.1, -0.75, -0.35]], atol=1e-12)
     np.testing.assert_allclose(class_scores(p, "lac"), -np.log(p))
-    # Scores tell classes apart whose sum is one in float64.
+    # Scores distinguish classes whose sum is one in float64.
     sure = np.array([[1.0, 1e-20, 1e-25, 0.0]])
     assert (np.diff(class_scores(sure, "aps")[0][:3]) > 0).all()
 
@@ -138,7 +138,7 @@ def test_bad_input_is_refused(rng):
         Conformal().fit_arrays(np.where(logits > 1, np.nan, logits), y)
     with pytest.raises(ValueError, match="before `predict_set_arrays`"):
         Conformal().predict_set_arrays(logits)
-    with pytest.raises(ValueError, match="no call of `fit`"):
+    with pytest.raises(ValueError, match="without `model`, which `fit` sets"):
         Conformal().fit_arrays(logits, y).predict_set(logits)
 
 
@@ -171,7 +171,7 @@ def test_recalibrated_model_keeps_its_sets_in_its_file(tmp_path):
 
 
 def test_a_conformal_model_is_calibrated_again():
-    """The last calibration counts."""
+    """The last calibration is used."""
     x, y = kinds.data()
     model = kinds.make("functional")
     first = Conformal(score="lac").fit(model, x, (y + 1) % 3)
@@ -186,7 +186,7 @@ def test_model_of_one_question(rng):
     fitted = Conformal().fit(model, x, y > 0)
     assert fitted.predict_set(x, 0.8).shape == (128, 2)
     several = kinds.make("functional", units=2, activation="sigmoid")
-    with pytest.raises(ValueError, match="exclude each other"):
+    with pytest.raises(ValueError, match="mutually exclusive classes"):
         Conformal().fit(several, x, np.stack([y, y], axis=1) > 0)
 
 
@@ -194,7 +194,7 @@ def test_model_of_one_question(rng):
 @pytest.mark.parametrize("score", ["aps", "raps", "lac"])
 @pytest.mark.parametrize("units", [1, 3])
 def test_sets_of_one_coverage_are_a_model_of_their_own(score, units, tmp_path):
-    """What is exported has the calibration in it."""
+    """An exported model contains the calibration."""
     x, y = kinds.data()
     y = y if units > 1 else (y > 0).astype(int)
     ending = "softmax" if units > 1 else "sigmoid"

@@ -1,4 +1,4 @@
-"""Folds of a cross-validation: random, of equal sizes, copies together."""
+"""Folds of a cross-validation: random, equal sizes, copies together."""
 
 import numpy as np
 import pytest
@@ -10,7 +10,7 @@ pytestmark = pytest.mark.one_backend
 
 
 def fold_of(rows, more=None, folds=3):
-    """The fold of each row. Every row is in one."""
+    """The fold of each row. Every row is in exactly one."""
     found = np.full(len(rows), -1)
     for number, held in enumerate(random_folds(rows, more, folds, 0)):
         assert (found[held] == -1).all()
@@ -51,7 +51,7 @@ def test_rows_are_equal_only_in_all_columns(rng):
 
 
 def test_outputs_with_few_values_are_no_copies():
-    """Almost all probabilities are 0 or 1, but all folds are of one size."""
+    """Almost all probabilities are 0 or 1, but all folds have equal size."""
     rows = np.repeat([[0.0], [1.0], [0.5]], [170, 100, 30], axis=0)
     found = fold_of(rows)
     np.testing.assert_array_equal(np.bincount(found), [100, 100, 100])
@@ -59,7 +59,7 @@ def test_outputs_with_few_values_are_no_copies():
 
 
 def test_copies_of_rows_do_not_make_auto_overfit():
-    """A copy in another fold would tell the label of a row held out."""
+    """A copy in another fold would leak the label of a held-out row."""
     random = np.random.default_rng(0)
     logits = random.standard_normal((2150, 10))
     logits[np.arange(2150), random.integers(0, 10, 2150)] += 4
@@ -77,7 +77,7 @@ def test_copies_of_rows_do_not_make_auto_overfit():
 
 
 def test_copies_of_rows_do_not_make_a_network_train_longer():
-    """No feature tells the temperature: any training is overfitting."""
+    """No feature predicts the temperature, so any training is overfitting."""
     random = np.random.default_rng(0)
     logits = 4 * random.standard_normal((60, 4))
     y = (logits / 2 + random.gumbel(size=logits.shape)).argmax(1)

@@ -185,7 +185,7 @@ def test_onnx_export(name, tmp_path):
 
 
 def test_recalibrated_model_is_recalibrated_again(tmp_path):
-    """Layers of the same names come twice in such a model."""
+    """Layers with the same names occur twice in this model."""
     x, y = data()
     model = classifier()
     for _ in range(2):

@@ -1,4 +1,4 @@
-"""The figures hold what they claim to show."""
+"""The figures show the right data."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Recalibrated models of every kind, and that they are their own."""
+"""Recalibrated models of every kind are independent copies."""
 
 import keras
 import numpy as np
@@ -108,7 +108,7 @@ def test_independent_questions_are_recalibrated_one_by_one(name, tmp_path):
     x, _ = kinds.data(192)
     logits = kinds.logits_of(x, 2)
     random = np.random.default_rng(0)
-    # The first question is overconfident, the second is not confident enough.
+    # The first label is overconfident, the second is underconfident.
     wanted = logits * [0.3, 3.0]
     y = (random.random(logits.shape) < expit(wanted)).astype("int64")
     assert y.sum(axis=1).max() == 2

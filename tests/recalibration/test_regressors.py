@@ -217,7 +217,9 @@ def test_a_model_is_judged_by_its_own_likelihood(name):
     # The scale grows with the first feature.
     assert fitted.parameters_["kernel"][0] > 0.2
     if OWN[name]:
-        with pytest.raises(ValueError, match="distribution that the model"):
+        with pytest.raises(
+            ValueError, match="a distribution with the .* of every"
+        ):
             fitted.calibrate(np.zeros(3), features=x[:3])
     forced = regression.GlobalScaling(likelihood="normal")
     forced.fit_distribution(law, y)
@@ -248,7 +250,7 @@ def test_models_keep_their_likelihood(name, method, tmp_path):
     assert np.mean((lower <= y) & (y <= upper)) == pytest.approx(0.9, abs=0.06)
     reading = read_output(tmp_path / "calibrated.keras", x)
     assert reading.likelihood.name() == name
-    # What was recalibrated is recalibrated again, by its own likelihood.
+    # A recalibrated model is recalibrated again, with its own likelihood.
     again = regression.GlobalScaling().fit(loaded, x, y)
     assert again.report_["nll_before"] == pytest.approx(nll, rel=1e-3)
 

@@ -12,7 +12,7 @@ from tests.refusals import refusal
 
 @pytest.fixture
 def stored(tmp_path, rng, monkeypatch):
-    """`(logits, the same on disk, labels)`; small files count as large."""
+    """`(logits, the same on disk, labels)`. Small files count as large."""
     monkeypatch.setattr(inputs, "_MOST_BYTES", 12_000)
     monkeypatch.setattr(inputs, "_BLOCK", 3000)
     logits = 3 * rng.normal(size=(5000, 6)).astype("float32")
@@ -63,7 +63,7 @@ def test_probabilities_go_to_a_file(stored, tmp_path, monkeypatch):
     fitted.calibrate(on_disk, out=out)
     out.flush()
     np.testing.assert_allclose(np.load(path), fitted.calibrate(logits))
-    # They are what a fit from probabilities takes.
+    # A fit from probabilities accepts them.
     again = np.load(path, mmap_mode="r")
     other = recalibration.GlobalScaling().fit_arrays(
         again, labels, from_logits=False

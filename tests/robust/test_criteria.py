@@ -1,4 +1,4 @@
-"""The robust loss is a density, and its slopes are its slopes."""
+"""The robust loss is a density, and its derivatives are right."""
 
 import dataclasses
 
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.one_backend
 
 @pytest.mark.parametrize("restraint", [0.5, 4.0])
 def test_density_integrates_to_one(restraint):
-    """With r = tan(t) the tails up to infinity are within reach."""
+    """With r = tan(t) the tails up to infinity are included."""
     normaliser = log_normaliser(restraint)[0]
 
     def density(angle):
@@ -49,7 +49,7 @@ def test_rho_is_the_normal_with_its_prior():
     best = np.sqrt(np.maximum(q / a, 1))
     np.testing.assert_allclose(rho(q, a), cost(best))
     for other in (0.9, 1.1):
-        # Below 1, the floor, there are no scales.
+        # There are no scales below 1, the floor.
         assert np.all(cost(np.maximum(other * best, 1)) >= rho(q, a))
 
 

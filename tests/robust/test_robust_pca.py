@@ -1,4 +1,4 @@
-"""Principal components that outliers do not turn."""
+"""Principal components are robust to outliers."""
 
 import numpy as np
 import pytest
@@ -31,7 +31,7 @@ def angle(model, basis):
 @pytest.mark.parametrize("kind", ["spread", "cluster"])
 @pytest.mark.parametrize("share", [0.1, 0.3])
 def test_outliers_do_not_matter(share, kind):
-    """As near to the truth as PCA without the outliers, or so."""
+    """The error is similar to that of PCA without the outliers."""
     for seed in range(3):
         x, basis, out = contaminated(seed, share, kind)
         model = RobustPCA(2).fit(x)
@@ -52,7 +52,7 @@ def test_infinite_restraint_is_pca(rng, shape):
 
 
 def test_fixed_point():
-    """The result is the weighted PCA of its own weights."""
+    """The result is the weighted PCA with its own weights."""
     x, *_ = contaminated(0, 0.2)
     model = RobustPCA(2).fit(x)
     weight = (model.floor_ / model.scale_) ** 2

@@ -1,4 +1,4 @@
-"""Robust regressors: what they find, and what must not change it."""
+"""Robust regressors: results and invariances."""
 
 import numpy as np
 import pytest
@@ -39,7 +39,7 @@ def contaminated(seed, kind="spread", n=120, d=2, share=0.3, noise=0.1):
 @pytest.mark.parametrize("kind", ["spread", "cluster", "random"])
 @pytest.mark.parametrize("model", ROBUST, ids=str)
 def test_outliers_do_not_matter(model, kind):
-    """As near to the truth as least squares without the outliers, or so."""
+    """The error is similar to that of least squares without the outliers."""
     errors, oracle, plain = [], [], []
     for seed in range(5):
         x, y, slopes, out = contaminated(seed, kind)
@@ -55,7 +55,7 @@ def test_outliers_do_not_matter(model, kind):
 
 
 def test_no_subset_is_free_of_outliers():
-    """20 inputs, 44 % outliers on one side: a clean subset is a miracle."""
+    """20 inputs, 44 % outliers on one side: clean subsets are very rare."""
     rng = np.random.default_rng(9)
     x, slopes = rng.normal(size=(300, 20)), rng.normal(size=20)
     y = x @ slopes + 0.1 * rng.normal(size=300)
@@ -96,7 +96,7 @@ def test_scale_formulas():
 
 
 def test_scale_from_x_finds_the_noise(rng):
-    """log(scale) = x - 1 is within its model, so it is found."""
+    """log(scale) = x - 1 is in the model class, so it is found."""
     x = rng.normal(size=(2000, 1))
     y = 2 * x[:, 0] + np.exp(x[:, 0] - 1) * rng.normal(size=2000)
     model = PredictedScaleRegressor("x").fit(x, y)
@@ -127,7 +127,7 @@ def test_infinite_restraint_is_least_squares(model):
 
 @pytest.mark.parametrize("model", ROBUST, ids=str)
 def test_clean_data_cost_little(model):
-    """Mean squared error within 15 % of that of least squares."""
+    """The mean squared error is within 15 % of that of least squares."""
     errors, plain = [], []
     for seed in range(20):
         x, y, slopes, _ = contaminated(seed, "random", share=0.0, n=60)
@@ -226,7 +226,7 @@ def test_bad_data(model):
 
 
 def test_the_scale_reads_x():
-    """Near the plane, but where all others are outliers."""
+    """An outlier near the plane, in a region where all others are outliers."""
     x, y, slopes, out = contaminated(2, "spread", d=1)
     model = PredictedScaleRegressor().fit(x, y)
     at = np.array([[0.0], [5.0]])

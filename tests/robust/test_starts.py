@@ -1,4 +1,4 @@
-"""Starts of robust regressions: planes through small subsets."""
+"""Starting points of robust regressions: planes through small subsets."""
 
 import numpy as np
 import pytest
@@ -19,7 +19,7 @@ def test_a_subset_without_outliers_is_missed_once_in_a_million():
 
 @pytest.mark.parametrize("columns", [2, 4, 8])
 def test_planes_of_clean_subsets_survive(rng, columns):
-    """A third of the rows are in a cluster that no plane of others meets."""
+    """A third of the rows form a cluster that no plane of the others meets."""
     x = np.c_[rng.normal(size=(150, columns - 1)), np.ones(150)]
     true = rng.normal(size=columns)
     y = x @ true + 0.01 * rng.normal(size=150)

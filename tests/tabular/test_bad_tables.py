@@ -1,4 +1,4 @@
-"""A bad table gets one clear sentence, before any training."""
+"""A bad table raises one clear error before any training."""
 
 import numpy as np
 import pytest
@@ -13,7 +13,7 @@ BAD = {
     "no columns": (np.zeros((6, 0)), Y, "0 feature"),
     "an empty dict": ({}, Y, "Received: 0 sample"),
     "one row": (np.ones((1, 2)), Y[:1], "Received: 1 sample"),
-    "constant columns": (np.ones((6, 2)), Y, "needs a column that says"),
+    "constant columns": (np.ones((6, 2)), Y, "needs an informative column"),
     "texts that all differ": (
         {"name": [f"person {at}" for at in range(30)]},
         np.arange(30.0),

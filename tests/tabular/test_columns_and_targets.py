@@ -1,4 +1,4 @@
-"""How columns are read, and which likelihood targets get."""
+"""Kinds of columns, and the likelihood chosen for targets."""
 
 import numpy as np
 import pytest

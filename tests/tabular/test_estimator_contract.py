@@ -29,8 +29,8 @@ FAILS = {
 }
 
 
-# They train on the same rows three times over: as they are, from memory that
-# cannot be written, and from such memory with 32 bits. The last has all that
+# These checks train on the same rows three times: as given, from read-only
+# memory, and from read-only memory with 32 bits. The last one covers all that
 # may go wrong in the others.
 THREE_TIMES = {"check_classifiers_train", "check_regressors_train"}
 LAST = {"readonly_memmap": True, "X_dtype": "float32"}

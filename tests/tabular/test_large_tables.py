@@ -1,4 +1,4 @@
-"""Tables in files and in batches are the same as tables in memory."""
+"""Tables in files and in batches equal tables in memory."""
 
 import keras
 import numpy as np
@@ -64,7 +64,7 @@ def test_a_file_is_the_same_table(files, kind):
 
 @pytest.mark.one_backend
 def test_parts_may_look_different(tmp_path, monkeypatch):
-    """The kind of a column is decided by all rows, not by the first part."""
+    """All rows determine the kind of a column, not only the first part."""
     monkeypatch.setattr(csv_files, "PART_ROWS", 64)
     rows = [f"{at % 3},{at % 5},{at}" for at in range(64)]
     rows += [f"a,x{at % 2},{at}" for at in range(64)]
@@ -121,7 +121,7 @@ def test_files_and_batches_train_the_same_model(files):
     named = {"target": "price"}
     model = fitted(files / "table.parquet", **named)
     np.testing.assert_allclose(model.predict(x), expected, rtol=1e-5)
-    # The table of the training has one column more, which does no harm.
+    # The training table has one more column, which is allowed.
     path = str(files / "table.csv")
     np.testing.assert_allclose(model.predict(path), expected, rtol=1e-5)
     assert 3 not in model.held_out_["row"] and 149 in model.held_out_["row"]
@@ -167,7 +167,7 @@ BAD = {
     ),
     "no batches": ((iter([]),), {}, "at least one batch. Received: none"),
     "no pairs": ((iter([np.eye(2)]),), {}, "A batch must be .X, y."),
-    "y and batches": ((iter([]), [1]), {}, "besides batches"),
+    "y and batches": ((iter([]), [1]), {}, "in addition to batches"),
     "other columns": (
         (iter([(TABLE, [1, 2]), ({"a": [1], "c": [1]}, [1])]),),
         {},

@@ -1,4 +1,4 @@
-"""Intervals for all members from the scores of those that held rows out."""
+"""Intervals of an ensemble from the scores of few members per row."""
 
 import numpy as np
 import pytest
@@ -13,7 +13,7 @@ MEMBERS = 8
 
 
 def predictions(rows=4000, seed=0):
-    """Targets, and predictions of members that err independently."""
+    """Targets, and predictions of members with independent errors."""
     random = np.random.default_rng(seed)
     y = random.normal(size=(rows, 1)).astype("float32")
     errors = random.normal(size=(MEMBERS, rows, 1)).astype("float32")

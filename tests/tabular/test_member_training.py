@@ -1,4 +1,4 @@
-"""The training of several networks for one table."""
+"""Training of several networks on one table."""
 
 import keras
 import numpy as np
@@ -14,7 +14,7 @@ from keras_likelihood.tabular import training  # noqa: E402
 
 
 def test_a_member_keeps_its_best_round_on_rows_it_did_not_train_on():
-    """Targets at random: what fits the training rows fits others worse."""
+    """Random targets: a better fit to training rows is worse on others."""
     random = np.random.default_rng(0)
     x = random.normal(size=(48, 2)).astype("float32")
     y = random.normal(size=48).astype("float32")
@@ -43,7 +43,7 @@ def test_a_member_keeps_its_best_round_on_rows_it_did_not_train_on():
     *rounds, last = np.array(found)
     assert len(rounds) == 12
     np.testing.assert_allclose(last, np.min(rounds, axis=0), rtol=1e-4)
-    # It is not the last round by chance.
+    # The best round is not the last one by chance.
     assert np.all(last < rounds[-1])
 
 

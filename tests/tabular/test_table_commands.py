@@ -35,7 +35,7 @@ def folder(tmp_path, monkeypatch):
 
 
 def run(line, capsys):
-    """What a command prints as JSON."""
+    """The JSON output of a command."""
     capsys.readouterr()
     status = cli.main([*shlex.split(line), "--json", "--quiet"])
     printed = capsys.readouterr()
@@ -94,7 +94,7 @@ def test_other_commands_read_the_table_as_the_model_does(
     fit = "--members 2 --epochs 6 --output a.keras"
     found = run(f"fit 'my table.csv' --target dear {fit}", capsys)
     assert found["report"] == "a.html" and (folder / "a.html").exists()
-    # Another order of the columns, and one that the model does not know.
+    # Another order of the columns, and one more column.
     rows = read_cells("my table.csv")
     moved = [(r[4], r[3], "x", *r[:3]) for r in rows]
     lines = [";".join(row) for row in moved]
@@ -115,7 +115,7 @@ def test_other_commands_read_the_table_as_the_model_does(
         kl.audit(model.model, np.where(np.arange(4), x, np.inf), [0] * 60, None)
     found = run(f"checkup a.keras {data}", capsys)
     verdicts = {part["title"]: part["verdict"] for part in found["parts"]}
-    assert verdicts["Doubtful labels"] != "not known"
+    assert verdicts["Doubtful labels"] != "unknown"
     (unsure,) = (p for p in found["parts"] if p["title"] == "Uncertainty")
     assert re.search("least certain of class [ny] ", unsure["summary"])
     (inputs,) = (p for p in found["parts"] if p["title"] == "Strange inputs")
@@ -159,8 +159,8 @@ def read_cells(path):
             "fit 'my table.csv' --task regression",
             "The targets must be numbers. Received: 'y'",
         ),
-        ("fit one.csv", "one of two columns or more. Received: 'a' of a"),
-        ("fit twice.csv", "must have a name of its own. Received: a"),
+        ("fit one.csv", "one of at least two columns. Received: 'a' of a"),
+        ("fit twice.csv", "names must be unique. Received: a"),
         ("fit gone.csv", "`b` is missing in every row"),
         ("fit data.npz", "must be a .csv or a .parquet"),
         ("predict none.keras 'my table.csv'", "no such file"),

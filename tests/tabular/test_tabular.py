@@ -1,4 +1,4 @@
-"""Estimators for tables, fitted once for all tests of this file."""
+"""Estimators for tables, fitted once for all tests in this file."""
 
 import pathlib
 import re
@@ -82,7 +82,7 @@ def test_one_file_holds_everything(regressor, classifier, tmp_path):
 
 
 def served_outputs(model, x, folder):
-    """What other programs get from an exported model."""
+    """Other programs get the same output from an exported model."""
     backend = keras.backend.backend()
     if backend == "tensorflow":
         import tensorflow as tf
@@ -101,7 +101,7 @@ def served_outputs(model, x, folder):
 
 @pytest.mark.filterwarnings("ignore")
 def test_served_models_give_equal_numbers(regressor, classifier, tmp_path):
-    """Categories never seen and missing values included."""
+    """Unseen categories and missing values are included."""
     if keras.backend.backend() == "jax":
         pytest.skip("exports need TensorFlow or PyTorch here")
     table, _, _ = make_table(12, seed=1)
@@ -139,7 +139,7 @@ LEVELS = ["low", "middle", "high", "top"]
 
 
 def ordered_classes():
-    """Inputs, classes with an order, and settings of a short training."""
+    """Inputs, ordered classes, and settings of a short training."""
     random = np.random.default_rng(0)
     x = random.normal(size=(150, 2))
     score = 2 * x[:, 0] + random.logistic(size=150)
@@ -154,7 +154,7 @@ def test_ordered_classes_get_the_ordinal_likelihood(tmp_path):
     assert "Likelihood: ordinal (classes with an order)" in model.summary()
     p = model.predict_proba(x)
     np.testing.assert_allclose(p.sum(axis=1), 1)
-    # A higher score moves probability to higher classes, never away.
+    # A higher score moves probability only to higher classes.
     rows = np.stack([np.linspace(-2, 2, 20), np.zeros(20)], axis=1)
     below = np.cumsum(model.predict_proba(rows), axis=1)
     assert (below[0] - below[-1])[:3].min() > 0.1
@@ -240,7 +240,7 @@ def test_report_is_one_page(regressor, classifier, tmp_path):
 
 
 def test_report_of_a_sorted_table(regressor, tmp_path, monkeypatch):
-    """Baselines and effects see rows of the whole table, in a random order."""
+    """Baselines and effects use rows of the whole table in random order."""
     pytest.importorskip("jinja2")
     held = regressor.held_out_
     order = np.argsort(held["y"])

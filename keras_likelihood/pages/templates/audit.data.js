@@ -5,8 +5,8 @@ const JUDGED = classes ? PREDICTED : GIVEN;
 const rowOf = new Map(data.rows.map((row) => [row.index, row]));
 const byId = (name) => document.getElementById(name);
 
-// Text enters the page through `append` alone, never as markup. `properties`
-// is an object, or the name of a class.
+// Text enters the page only through `append`, never as markup. `properties` is
+// an object or the name of a CSS class.
 function element(tag, properties, ...children) {
   const made = document.createElement(tag);
   if (typeof properties === "string") made.className = properties;

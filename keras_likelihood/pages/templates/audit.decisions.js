@@ -1,4 +1,4 @@
-// What the person decided: index of the example to { decision, label }.
+// The decisions: index of the example to { decision, label }.
 const decisions = new Map();
 const undoable = [];
 const LETTERS = { right: "r", wrong: "w", unsure: "u" };
@@ -18,7 +18,7 @@ function written() {
   return [...decisions].map(part).join("_");
 }
 
-// Whatever is no decision is passed over: anyone can write an address.
+// Invalid decisions are skipped, because the address may contain anything.
 function read(text) {
   decisions.clear();
   for (const part of (text || "").split("_")) {
@@ -30,7 +30,7 @@ function read(text) {
   }
 }
 
-// Browsers may refuse storage to a file; then the address holds decisions.
+// If the browser has no storage for files, the address holds the decisions.
 function stored(action) {
   try {
     action(localStorage);
@@ -44,7 +44,7 @@ function proposed({ values }) {
   return classes && values[PREDICTED] !== values[GIVEN] ? values[PREDICTED] : null;
 }
 
-// Takes pairs of index and decision, and shows them wherever the examples stand.
+// Sets pairs of index and decision, and updates all views of the examples.
 function put(pairs) {
   for (const [index, found] of pairs) {
     if (found?.decision) decisions.set(index, found);
@@ -59,7 +59,7 @@ function put(pairs) {
   else draw();
 }
 
-// Several decisions at once are taken back at once.
+// Decisions that were made together are undone together.
 function decide(pairs) {
   undoable.push(pairs.map(([index]) => [index, decisions.get(index)]));
   put(pairs);
@@ -69,13 +69,13 @@ function change(row, decision, label = null) {
   decide([[row.index, { decision, label }]]);
 }
 
-// A button pressed twice takes the decision back.
+// Pressing a button twice clears the decision.
 function choose(row, decision) {
   if (decisionOn(row) === decision) change(row, null);
   else change(row, decision, decision === "wrong" ? proposed(row) : null);
 }
 
-// All undecided suspects from the first page down to this one are wrong.
+// Marks all undecided suspects from the first page to this one as wrong.
 function acceptAbove(row) {
   const rows = chosen("suspected");
   const above = rows.slice(0, rows.indexOf(row) + 1);
@@ -92,7 +92,7 @@ function takeBack() {
   if (found) goTo(found);
 }
 
-// A spreadsheet runs text that begins like a formula, and some part cells at
+// Spreadsheets run text that begins like a formula, and some split cells at
 // semicolons.
 function csvCell(value) {
   if (typeof value === "number") return String(value);

@@ -2,7 +2,7 @@ const SIGNS = { right: "\u2713", wrong: "\u2717", unsure: "?" };
 
 function image(row) {
   return element("img", {
-    // Few pixels are clearer as squares, photographs are not.
+    // Small images are clearer as squares, photographs are not.
     onload: (event) =>
       event.target.classList.toggle("tiny", event.target.naturalWidth <= 48),
     src: row.image,
@@ -12,26 +12,26 @@ function image(row) {
 
 const option = (value, text) => element("option", { value }, text);
 
-// Where the person names what a wrong label should have been.
+// The field for the right label of an example.
 function correction(row) {
   const input = element(classes ? "select" : "input", {
     className: "correction",
-    ariaLabel: `Better label of example ${row.index}`,
+    ariaLabel: `Right label of example ${row.index}`,
     onchange: () =>
       change(row, "wrong", input.value === "" ? null : Number(input.value)),
   });
   if (classes) {
     const options = data.labels.map((name, at) => option(at, name));
-    input.append(option("", "leave it out"), ...options);
+    input.append(option("", "remove it"), ...options);
     input.options[row.values[GIVEN] + 1].remove();
   } else {
-    Object.assign(input, { type: "number", step: "any", placeholder: "leave it out" });
+    Object.assign(input, { type: "number", step: "any", placeholder: "remove it" });
   }
   return input;
 }
 
-// Three buttons, and a field once the label is wrong; `update` shows the
-// decision as it now is.
+// Three buttons, and a field if the label is wrong. `update` shows the current
+// decision.
 function judge(row) {
   const group = element("div", {
     className: "judge", role: "group", ariaLabel: `Decision on example ${row.index}`,
@@ -57,7 +57,7 @@ function judge(row) {
   return group;
 }
 
-// The first few as `name: value`, and the most unusual if it is another.
+// The first few features as `name: value`, and the most unusual one.
 function features(row) {
   const first = data.features.slice(0, data.shown_features);
   const parts = first.map(({ name }, at) => {
@@ -74,8 +74,8 @@ function features(row) {
 
 const has = (name) => data.rows.some((row) => row[name]);
 
-// Of each column its name, the class of its heading, and for a row the class
-// and the content of its cell.
+// Name and heading class of each column, and functions for the class and the
+// content of a cell.
 const COLUMNS = [
   ["index", "number", (row) => {
     const look = { className: "index", title: "Enlarge (E)" };
@@ -103,7 +103,7 @@ function headings() {
 function line(row) {
   const cells = COLUMNS.map(([name, , content]) => {
     const made = element("td", ...content(row));
-    // On a narrow screen a cell stands below its column's name.
+    // On a narrow screen the name of the column is above the cell.
     made.dataset.name = name;
     return made;
   });
@@ -111,7 +111,7 @@ function line(row) {
   return element("tr", { row, update, tabIndex: -1 }, ...cells);
 }
 
-// Examples are made once and shown again, so that pictures do not flicker.
+// Elements are created once and reused, so that images do not flicker.
 const made = new Map();
 
 function example(name, row) {
@@ -120,7 +120,7 @@ function example(name, row) {
     const node = line(row);
     node.classList.toggle("suspected", row.suspected);
     node.dataset.key = key;
-    // Before what the click itself does, which may go to another example.
+    // This runs before the click itself, which may go to another example.
     node.addEventListener("click", () => point(node, false), true);
     node.addEventListener("focusin", () => point(node, false));
     made.set(key, node);

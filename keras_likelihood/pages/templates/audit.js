@@ -14,9 +14,9 @@ const SORTS = {
   index: (a, b) => a.index - b.index,
 };
 const form = byId("controls");
-// What the form says, by the name of the control.
+// The values of the form, by the name of the control.
 let state = {};
-// The number of the page of each section, from 0.
+// The page number of each section, from 0.
 const pages = {};
 
 function passes(row) {
@@ -31,7 +31,7 @@ function passes(row) {
   );
 }
 
-// The examples of a section that pass the filters, in their order.
+// The examples of a section that match the filters, sorted.
 function chosen(name) {
   const rows = data.sections[name].map((at) => data.rows[at]).filter(passes);
   const order = SORTS[state.sort];
@@ -42,7 +42,7 @@ function listing(name, rows) {
   const body = element("tbody", {}, ...rows.map((row) => example(name, row)));
   return element(
     "div",
-    // Reachable by keyboard, since it may be wider than the window.
+    // Reachable by keyboard, because it may be wider than the window.
     { className: "scroll", tabIndex: 0, role: "region", ariaLabel: HEADINGS[name] },
     element("table", "examples", headings(), body),
   );
@@ -64,7 +64,7 @@ function section(name) {
   const rows = chosen(name), last = lastPage(rows);
   pages[name] = Math.min(pages[name], last);
   const first = pages[name] * PAGE_SIZE;
-  const hint = name === "suspected" && last ? " The worst come first: where the proposals stop being right, mark that row and accept all above it." : "";
+  const hint = name === "suspected" && last ? " The worst come first. Accept all above the row where the proposals stop being right." : "";
   const made = element(
     "section",
     { id: name },
@@ -88,7 +88,7 @@ function pager(name, last) {
   return element("nav", "pager", go(-1, "\u2190 Previous"), where, go(1, "Next \u2192"));
 }
 
-// Returns whether there is such a page.
+// Returns whether the page exists.
 function turn(name, by) {
   const wanted = pages[name] + by;
   if (wanted < 0 || wanted > lastPage(chosen(name))) return false;
@@ -102,13 +102,13 @@ function draw() {
   report();
 }
 
-// Filters begin at the first page.
+// New filters start at the first page.
 function drawFirst() {
   for (const name of Object.keys(HEADINGS)) pages[name] = 0;
   draw();
 }
 
-// How far the person has come.
+// Shows the progress of the review.
 function report() {
   const all = [...decisions.values()];
   const shares = Object.keys(LETTERS).map(
@@ -123,11 +123,11 @@ function report() {
     `${done} of ${suspects.length}`,
     element("span", "more-words", " suspects"),
     done && done === suspects.length ? " decided: export them" : " decided",
-    element("span", "more-words", `. In all: ${shares.join(", ")}.`),
+    element("span", "more-words", `. In total: ${shares.join(", ")}.`),
   );
   byId("kept").textContent = isStored
-    ? "Decisions are kept in this browser until you export them."
-    : "This browser keeps nothing for a file: your decisions are in the address of this page.";
+    ? "Decisions are stored in this browser until you export them."
+    : "This browser stores nothing for local files, so your decisions are in the address of this page.";
   byId("export").disabled = !decisions.size;
   byId("undo").disabled = !undoable.length;
 }
@@ -142,7 +142,7 @@ function filter() {
   remember();
 }
 
-// The address holds the filters, so that a link shows what its sender saw.
+// The address holds the filters, so that a link shows the same view.
 function remember() {
   const used = Object.entries(state).filter(([, value]) => value !== "");
   if (!isStored && decisions.size) used.push(["decided", written()]);
@@ -155,7 +155,7 @@ function recall() {
     const value = wanted.get(input.name) || "";
     if (input.type === "checkbox") input.checked = value !== "";
     else input.value = value;
-    // Anyone can write an address.
+    // The address may contain anything.
     if (input.selectedIndex < 0) input.value = "";
   }
   return wanted.get("decided");

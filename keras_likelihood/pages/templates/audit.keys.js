@@ -1,4 +1,4 @@
-// The key of the example that keys speak of: "section index".
+// The current example of keyboard commands: "section index".
 let cursor = null;
 const examples = () => [...document.querySelectorAll("#sections [data-key]")];
 const current = () => examples().find((node) => node.dataset.key === cursor);
@@ -20,7 +20,7 @@ function goTo(node) {
   if (large.open) enlarge(node.row);
 }
 
-// The example before or behind the current one; turns the page at its end.
+// The example before or after the current one; turns the page if needed.
 function neighbour(by) {
   const now = current();
   if (!now) return examples()[0];
@@ -49,7 +49,7 @@ function chooseLabel(row) {
   (large.open ? large : current()).querySelector(".correction")?.focus();
 }
 
-// Without a current example such a key goes to the first.
+// Without a current example the key goes to the first one.
 const ofRow = (action) => () => (current() ? action(current().row) : step(1));
 const KEYS = {
   j: () => step(1),
@@ -67,7 +67,7 @@ const KEYS = {
     if (current()) enlarge(current().row);
   },
 };
-// The number of a class says what the label should be.
+// The number of a class sets the right label.
 if (classes && data.labels.length <= 10) {
   data.labels.forEach((_, at) => {
     const isGiven = (row) => row.values[GIVEN] === at;

@@ -1,4 +1,4 @@
-// One example alone: its picture, text and all its features.
+// A single example: its image, text and all its features.
 const large = element("dialog", {
   className: "large", ariaLabel: "One example", tabIndex: -1,
 });
@@ -40,13 +40,13 @@ function enlarge(row) {
   enlarged = cursor;
   updateLarge();
   if (!large.open) large.showModal();
-  // Keys decide here too, whichever button was pressed last.
+  // Keys work here too, whichever button was pressed last.
   large.focus();
 }
 
 large.addEventListener("close", () => {
   updateLarge = () => {};
-  // The browser itself goes back to where the person opened it.
+  // The browser returns to the place where the dialog was opened.
   const now = examples().find((node) => node.dataset.key === enlarged);
   if (now) point(now, true);
 });

@@ -1,4 +1,4 @@
-"""Intervals with a guarantee, around any regressor."""
+"""Intervals with guaranteed coverage, for any regressor."""
 
 import time
 
@@ -17,9 +17,9 @@ from keras_likelihood.recalibration.regression.regressor import (
 from keras_likelihood.recalibration.regression.residual_shape import widest
 
 _LEAST = 25
-"""Least number of examples of which a part decides the trust."""
+"""Smallest number of examples that is split to choose the trust."""
 _SHARE = 5
-"""One in this number of examples decides."""
+"""One in this number of examples is used to choose the trust."""
 _GRID = np.linspace(0, 1, 41)
 _MIDDLE, _SPREAD = 0.5, 0.3
 """Prior of the trust, which matters if there are few examples."""
@@ -29,7 +29,7 @@ def choose_trust(distribution, y, trust, seed: int):
     """Returns `(trust, units, kept)`.
 
     The first two are as in `tempered`, with an entry for each output. `kept`
-    tells which rows are left for calibration.
+    is a mask of the rows that are left for calibration.
     """
     auto = trust == "auto"
     kept = np.ones(len(y), bool)
@@ -75,7 +75,7 @@ def fit_trust(residuals, scale) -> float:
 
 
 class Conformal:
-    """Calibrates predicted intervals, so that they have the asked coverage.
+    """Calibrates predicted intervals to a requested coverage.
 
         score_i = |2 F_i(y_i) - 1|
         interval(coverage) = quantiles (1 -+ q) / 2,
@@ -91,17 +91,17 @@ class Conformal:
     and with `groups` within every group. The only assumption is that
     calibration examples and new examples are exchangeable. It fails if the
     data drift or are a time series, or if the calibration examples were used
-    for training or chosen in another way.
+    for training or were selected.
 
     Networks overfit their scales. So a predicted scale is first raised to a
     power, its `trust`, and other parameters are moved towards their median by
-    the same share. A fifth of the calibration examples, which do not count for
-    the guarantee, decides the trust. Fewer than 25 examples are not split.
+    the same share. The trust is chosen on a fifth of the calibration examples,
+    which do not count for the guarantee. Fewer than 25 examples are not split.
 
     Args:
         trust: `"auto"` (default), or a number in [0, 1]. With 1 the scales are
             used as predicted. With 0 all intervals have the same width.
-        seed: the random seed of the choice of the fifth. Defaults to 0.
+        seed: the random seed of the split. Defaults to 0.
 
     Attributes set by fitting:
         scores_: a `CalibrationScores`, whose `values` are the sorted scores of
@@ -145,7 +145,7 @@ class Conformal:
                 must not have been used for training. Weights raise an error,
                 because they have no meaning for the guarantee.
             groups: label of every example, `(n,)` whole numbers or strings,
-                for a guarantee within every group. Defaults to none.
+                for a guarantee within every group. Defaults to no groups.
         """
         graph = RegressorGraph(model, x, batched=y is None)
         distribution, _, y, weight = graph.outputs(x, y, None, batch_size)
@@ -157,8 +157,8 @@ class Conformal:
     def extend(self, model, *, trainable: bool = False):
         """Adds the calibration to a Keras regressor, after `fit_distribution`.
 
-        It is for out-of-fold distributions, which no single model predicts. It
-        sets `model` and returns self, with arguments as in `fit`.
+        Use it with out-of-fold distributions, which no single model predicts.
+        It sets `model` and returns self. Arguments are as in `fit`.
         """
         self.model = RegressorGraph(model).extend(self, trainable)
         return self
@@ -200,7 +200,7 @@ class Conformal:
             "trust": float(np.mean(self.trust_)),
             "seconds": time.perf_counter() - started,
         }
-        # A model of an earlier fit would have other intervals.
+        # The model of an earlier fit is outdated.
         self.__dict__.pop("model", None)
         return self
 
@@ -223,7 +223,7 @@ class Conformal:
 
     def interval(self, x, coverage: float = 0.9, *, groups=None):
         """Intervals of new inputs; see `ConformalRegressor.interval`."""
-        # After `fit_arrays` there is `calibrate(prediction).interval(...)`.
+        # After `fit_arrays`, users call `calibrate(prediction).interval(...)`.
         inputs.check_fitted(self, "model", "interval")
         return self.model.interval(x, coverage, groups=groups)
 

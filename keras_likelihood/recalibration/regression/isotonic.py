@@ -15,7 +15,7 @@ class Isotonic:
 
         F'(y) = R(F(y)),    R isotonic, R(F_i(y_i)) ~ rank_i / n
 
-    The result is a cdf without a density. So it has no NLL and no Keras model.
+    The result is a cdf without a density, so it has no NLL and no Keras model.
 
     >>> fitted = Isotonic().fit_arrays(prediction, y, scale=scale)
     >>> fitted.calibrate(prediction, scale=scale).cdf(y)
@@ -54,7 +54,7 @@ class Isotonic:
 
 
 class MappedNormal:
-    """A normal distribution whose cdf is mapped by a rising table.
+    """A normal distribution whose cdf is mapped by an increasing table.
 
     `cdf` are the knots, from 0 to 1, and `frequency` the mapped cdf there.
     """

@@ -1,4 +1,4 @@
-"""Scales that are predicted from features, and the choice of a method."""
+"""Scales predicted from features, and the choice of a method."""
 
 import dataclasses
 
@@ -20,9 +20,9 @@ class LinearScaling(RegressorRecalibrator):
 
         scale = g * f(x w + c) * base
 
-    with `g` the factor of GlobalScaling and `f` the shifted softplus. The
-    weights have a prior around zero, which means GlobalScaling. Its strength
-    maximises the marginal likelihood.
+    with `g` the factor of GlobalScaling and `f` the shifted softplus. If all
+    weights are zero, the result is GlobalScaling. The weights have a prior
+    around zero, whose strength maximises the marginal likelihood.
 
     Args:
         likelihood: `"auto"` (default), `"normal"` or `"student_t"`.
@@ -56,8 +56,8 @@ class DeepScaling(LinearScaling):
         scale = g * f(network(x)) * base
 
     with `g` the factor of GlobalScaling and `f` the shifted softplus. The
-    network starts as GlobalScaling. Held-out folds decide how long it is
-    trained.
+    network starts as GlobalScaling. The number of iterations is chosen on
+    held-out folds.
 
     Args:
         likelihood: `"auto"` (default), `"normal"` or `"student_t"`.
@@ -102,7 +102,7 @@ _METHODS = {c.__name__: c for c in (GlobalScaling, LinearScaling, DeepScaling)}
 class Auto(RegressorRecalibrator):
     """Chooses between `GlobalScaling`, `LinearScaling` and `DeepScaling`.
 
-    The choice has the lowest NLL on held-out rows and is fitted to all rows.
+    The method with the lowest held-out NLL is fitted to all rows.
 
     Args:
         likelihood: `"auto"` (default), `"normal"` or `"student_t"`.
@@ -110,7 +110,7 @@ class Auto(RegressorRecalibrator):
         seed: the random seed of the folds. Defaults to 0.
 
     Attributes set by fitting:
-        method_: name of the class that was chosen.
+        method_: name of the chosen class.
         cross_validated_nll_: dict of names to the NLL on held-out rows, in
             units of the predicted scale.
 

@@ -1,4 +1,4 @@
-"""What all recalibrators of regressors have in common."""
+"""Base class of the recalibrators of regressors."""
 
 import dataclasses
 import time
@@ -29,7 +29,7 @@ _CHOICES = ("auto", "normal", "student_t")
 
 @dataclasses.dataclass(kw_only=True, eq=False)
 class RegressorRecalibrator:
-    """Base of the recalibrators of regressors.
+    """Base class of the recalibrators of regressors.
 
         y ~ location + scale * residual,    scale = base * s(x)
 
@@ -44,12 +44,12 @@ class RegressorRecalibrator:
 
     Attributes set by fitting:
         parameters_: dict of the fitted values.
-        report_: dict of NLL and CAL on the data given, `_before` and
-            `_after`, and `seconds`. Before means the model's own distribution;
-            without a scale, a scale of 1.
+        report_: dict of NLL and CAL on the calibration data, `_before` and
+            `_after`, and `seconds`. "Before" is the model's own distribution,
+            with a scale of 1 if it has none.
         model: a `RecalibratedRegressor` (after `fit`) with the distribution's
-            parameters as output. It is a copy. Training it does not change the
-            original.
+            parameters as output. It is a copy, so training it does not change
+            the original.
     """
 
     likelihood: str = "auto"
@@ -79,11 +79,11 @@ class RegressorRecalibrator:
         Args:
             model: a `keras.Model` or the path of a `.keras` file, with a
                 prediction, or a prediction and the parameters of a
-                `LocationScale` likelihood, as output. Parameters that the loss
-                of a `LikelihoodModel` learned are used.
+                `LocationScale` likelihood, as output. Parameters learned by
+                the loss of a `LikelihoodModel` are used.
             x, y, sample_weight, trainable, batch_size: as in `fit` of
                 `kl.recalibration.GlobalScaling`.
-            features: name of the layer whose output are the features.
+            features: name of the layer whose output is used as features.
                 Defaults to the input of the last layer.
         """
         graph = RegressorGraph(
@@ -109,9 +109,9 @@ class RegressorRecalibrator:
             prediction: `(n,)` or `(n, 1)`.
             y: targets, `(n,)` or `(n, 1)`.
             scale: predicted scale, `> 0`, or `None` for a point prediction.
-            features: `(n, columns)`. The default is the prediction itself.
+            features: `(n, columns)`. Defaults to the prediction.
             sample_weight: weights `>= 0`, `(n,)`, or `None`. Rows of weight 0
-                are left out.
+                are ignored.
         """
         started = time.perf_counter()
         location, base, own = _parts_of(prediction, scale)
@@ -137,15 +137,15 @@ class RegressorRecalibrator:
         """Recalibrates a predicted distribution; returns self.
 
         Args:
-            distribution: a `LocationScale` likelihood, such as
-                `predict_distribution` returns, of shape `(n,)` or `(n, 1)`.
+            distribution: a `LocationScale` likelihood of shape `(n,)` or
+                `(n, 1)`, as from `predict_distribution`.
             y, features, sample_weight: as in `fit_arrays`.
         """
         options = {"features": features, "sample_weight": sample_weight}
         return self.fit_arrays(distribution, y, **options)
 
     def _keeps(self, own):
-        """Whether the likelihood of the model stays as it is."""
+        """Whether the likelihood of the model is kept."""
         return self.likelihood == "auto" and own.likelihood != "normal"
 
     def _fit_residuals(self, z, x, weight, own):
@@ -195,9 +195,9 @@ class RegressorRecalibrator:
             value = p.get(name, own.parameters.get(name))
             if value is None:
                 raise ValueError(
-                    f"`calibrate` needs the {name} of every example: give the "
-                    "distribution that the model predicts. Received: a "
-                    "prediction alone"
+                    f"`prediction` must be a distribution with the {name} of "
+                    "every example, as predicted by the model. Received: an "
+                    "array"
                 )
             values[name] = widest(value) if np.ndim(value) else value
         return kind(widest(location + predicted * p["shift"]), **values)
@@ -213,7 +213,7 @@ class RegressorRecalibrator:
         """Keras tensors of the distribution's parameters, in its order."""
         p = self.parameters_
         kind = likelihoods.get(p["likelihood"])
-        # This makes it float32 even if nothing else changes it.
+        # This casts the prediction to float32.
         prediction = keras.layers.Identity(name="location")(graph.prediction)
         scale = as_tensor(prediction, graph.values["scale"], "unit_scale")
         if "network" in p:

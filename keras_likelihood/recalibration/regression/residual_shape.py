@@ -17,14 +17,14 @@ _SCIPY = {"normal": stats.norm, "student_t": stats.t}
 
 @dataclasses.dataclass(frozen=True)
 class ResidualShape:
-    """A location-scale density of residuals, perhaps with a shift.
+    """A location-scale density of residuals, with an optional shift.
 
     Normal and Student's t densities are computed by SciPy, because a search
     evaluates them hundreds of times.
 
-    `shift` is the location of the residuals over the scale, and `factor` a
-    factor on the scale. `parameters` are the others of the likelihood, by name,
-    each a number or `(rows,)`.
+    `shift` is the location of the residuals relative to the scale, and `factor`
+    a factor on the scale. `parameters` are the other parameters of the
+    likelihood by name, each a number or `(rows,)`.
     """
 
     likelihood: str = "normal"
@@ -93,12 +93,12 @@ class ResidualShape:
 def fit_shape(
     z, weight, likelihood="auto", own: ResidualShape | None = None
 ) -> ResidualShape:
-    """Fits a shape to residuals over their scale, by maximum likelihood.
+    """Fits a shape to standardised residuals by maximum likelihood.
 
     A shift is used only if it lowers Akaike's information criterion. The same
-    holds, with `"auto"` and a normal model, for tails heavier than normal
-    ones. Each costs 1 in log-likelihood. With `"auto"` another model keeps its
-    own shape of residuals, `own`.
+    holds for heavier tails than normal, with `"auto"` and a normal model. Each
+    costs 1 in log-likelihood. With `"auto"` and another model, the shape `own`
+    of the model is kept.
     """
     own = own or ResidualShape()
     mean = np.average(z, weights=weight)
@@ -158,7 +158,7 @@ def _root_mean_square(z, weight):
 
 
 def widest(values):
-    """An array in float64 where the backend can use it."""
+    """An array in float64 if the backend supports it."""
     # JAX computes in float32 by default.
     wide = keras.backend.backend() != "jax"
     return np.asarray(values, dtype="float64" if wide else "float32")
