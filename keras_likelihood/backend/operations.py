@@ -117,5 +117,5 @@ def _draw_poisson(mean, seed):
 
     generator = torch.Generator(device=mean.device)
     first, second = (int(s) & 0xFFFFFFFF for s in seed)
-    generator.manual_seed(first | (second << 31))
+    generator.manual_seed(first | (second << 32))
     return torch.poisson(mean.detach(), generator=generator)

@@ -2,6 +2,7 @@
 
 import dataclasses
 import inspect
+import numbers
 import os
 from typing import Any, NamedTuple
 
@@ -542,7 +543,8 @@ def _fixed(value, name):
 
 
 def _check_count(name, value):
-    check_argument(name, value, value == int(value) > 0, "a whole number > 0")
+    is_number = isinstance(value, numbers.Real) and value % 1 == 0
+    check_argument(name, value, is_number and value > 0, "a whole number > 0")
 
 
 def _as_index(index):

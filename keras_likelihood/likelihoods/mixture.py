@@ -7,6 +7,7 @@ from typing import ClassVar
 import numpy as np
 from keras import ops
 
+from keras_likelihood.backend.operations import seed_generator
 from keras_likelihood.constraints import Identity
 from keras_likelihood.likelihoods.checks import check_size
 from keras_likelihood.likelihoods.inversion import solve, solve_count
@@ -76,10 +77,9 @@ class Mixed(Wrapper):
 
     def sample(self, count=None, seed=None):
         axis = self.mixed_axis
+        seed = seed_generator(seed)
         drawn = self.inner.sample(count, seed)
-        # The choice of the component needs another seed.
-        other = seed + 1 if isinstance(seed, int) else seed
-        uniform = self._uniform(count, other)
+        uniform = self._uniform(count, seed)
         # Each component owns a part of (0, 1), as long as its weight.
         ends = ops.cumsum(ops.exp(self.log_weights()), axis=axis)
         passed = ops.cast(ops.expand_dims(uniform, axis) > ends, "int32")

@@ -7,7 +7,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_likelihood.backend.operations import clip
+from keras_likelihood.backend.operations import clip, seed_generator
 from keras_likelihood.constraints import Softplus
 from keras_likelihood.likelihoods.checks import check_argument, check_size
 from keras_likelihood.likelihoods.location_scale import Normal
@@ -232,13 +232,12 @@ class MultivariateStudentT(Multivariate):
         return tail + matrix.log_determinant() + _log_partition(df, d)
 
     def sample(self, count=None, seed=None):
-        shape = self._sample_shape(count)
+        shape, seed = self._sample_shape(count), seed_generator(seed)
         noise = self.scale_matrix.noise(shape, seed)
         half = (*shape[:-1], 1)
         half_df = ops.broadcast_to(clip(0.5 * self.df, 0.0, 1e14), half)
-        other = seed + 2 if isinstance(seed, int) else seed
         dtype = self.prediction.dtype
-        gamma = keras.random.gamma(half, half_df, dtype=dtype, seed=other)
+        gamma = keras.random.gamma(half, half_df, dtype=dtype, seed=seed)
         return self.prediction + noise * ops.sqrt(half_df / gamma)
 
     def mean(self):

@@ -9,6 +9,7 @@ import keras
 import numpy as np
 from keras import ops
 
+from keras_likelihood.backend.operations import seed_generator
 from keras_likelihood.constraints import Identity, ShiftedSoftplus
 from keras_likelihood.likelihoods.checks import check_argument
 from keras_likelihood.likelihoods.parameter import Parameter
@@ -100,12 +101,10 @@ class LowRank(Diagonal):
         return squares + ops.sum(ops.square(moved), axis=-1)
 
     def noise(self, shape, seed):
+        seed = seed_generator(seed)
         own = super().noise(shape, seed)
-        moved = keras.random.normal(
-            (*shape[:-1], self.factor.shape[-1]),
-            dtype=own.dtype,
-            seed=seed + 1 if isinstance(seed, int) else seed,
-        )
+        shape = *shape[:-1], self.factor.shape[-1]
+        moved = keras.random.normal(shape, dtype=own.dtype, seed=seed)
         return own + _times(self.factor, moved)
 
     def matrix(self):

@@ -209,4 +209,11 @@ def _outcomes(y_true, probabilities):
             f"{(~np.isfinite(y_true)).sum()} and {(~np.isfinite(p)).sum()} "
             "values that are not finite"
         )
+    is_class = (y_true % 1 == 0) & (y_true >= 0) & (y_true < p.shape[-1])
+    check_argument(
+        "y_true",
+        y_true[~is_class][:3].tolist(),
+        is_class.all(),
+        f"class indices from 0 to {p.shape[-1] - 1}",
+    )
     return y_true.ravel().astype(int), p.reshape(-1, p.shape[-1])

@@ -88,9 +88,7 @@ class Measurements:
         """
         if self._found_at != step:
             self._found_at, before = step, self._latest
-            self._latest, means = self._slopes(
-                self._start, next(self._batches)
-            )
+            self._latest, means = self._slopes(self._start, next(self._batches))
             self._start = self._start[0], means
             self._found = before and list(map(to_float64, before))
         if self._found is None:

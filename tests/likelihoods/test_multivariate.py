@@ -9,6 +9,7 @@ from scipy import stats
 import keras_likelihood as kl
 from keras_likelihood.likelihoods import MultivariateNormal as Normal
 from keras_likelihood.likelihoods import MultivariateStudentT as StudentT
+from keras_likelihood.likelihoods.mixture import EnsembleDistribution
 from tests.autodiff import central_differences, gradients
 from tests.batches import Repeated
 from tests.contracts import as_numpy
@@ -209,3 +210,19 @@ def test_the_loss_learns_a_covariance(rng):
     )
     assert twin.likelihood is StudentT(covariance="low_rank", rank=2)
     assert twin.parameter_values()["df"] == 3
+
+
+def test_the_member_of_a_sample_is_independent_of_its_noise():
+    low_rank = Normal(covariance="low_rank", rank=1)
+    far = np.float32([[-100, -100, 100, 100]])
+    pooled = EnsembleDistribution(low_rank, components=2)(
+        np.zeros((1, 2), "float32"),
+        member=far,
+        scale=np.full((1, 4), 0.01, "float32"),
+        factor=np.ones((1, 4), "float32"),
+    )
+    drawn = as_numpy(pooled.sample(4000, seed=1))[:, 0, 0]
+    member = np.sign(drawn)
+    noise = drawn - 100 * member
+    assert np.std(noise) == pytest.approx(1.0, abs=0.1)
+    assert abs(np.corrcoef(member, noise)[0, 1]) < 0.1

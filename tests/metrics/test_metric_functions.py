@@ -137,3 +137,11 @@ def test_wrong_shapes_and_options_are_errors():
         functions.expected_calibration_error(y, p, scheme="equal")
     with pytest.raises(ValueError, match="and 2 if `debiased`. Received: 1"):
         functions.expected_calibration_error(y, p, debiased=True)
+
+
+@pytest.mark.parametrize("label", [-1, 2, 0.5])
+def test_labels_that_are_not_classes_are_refused(label):
+    p = [[0.2, 0.8], [0.7, 0.3]]
+    for score in (functions.brier_score, functions.negative_log_likelihood):
+        with pytest.raises(ValueError, match=rf"0 to 1. Received: \[{label}\]"):
+            score(np.array([label, 1]), p)
