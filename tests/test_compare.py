@@ -88,6 +88,7 @@ def test_crps_from_draws_is_that_of_the_formula(rng):
     assert crps(Drawn(), y).mean() == pytest.approx(exact, rel=0.01)
 
 
+@pytest.mark.few(0)
 def test_functions_are_cross_validated(rng):
     x = rng.normal(size=(96, 2)).astype("float32")
     y = 1 + rng.normal(size=(96, 1))
@@ -111,6 +112,7 @@ def test_functions_are_cross_validated(rng):
     assert 0 < table.row("far").behind_error < 1
 
 
+@pytest.mark.few(0)
 def test_stock_recalibrated_and_conformal_regressors(held_out):
     x, y = held_out
     stock = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])
@@ -207,6 +209,7 @@ def test_vectors_are_judged_by_coordinate(rng):
     assert np.isfinite(list(row.scores.values())).all()
 
 
+@pytest.mark.few(0)
 def test_censored_targets_have_an_nll_and_exact_ones_all(rng):
     x = rng.normal(size=(64, 2)).astype("float32")
     time = rng.weibull(1.5, size=64) + 0.1

@@ -49,6 +49,7 @@ def test_healthy_regression(rng, loss):
     assert str(diagnosis) == "Nothing suspicious found."
 
 
+@pytest.mark.few(0)
 def test_healthy_classifier(rng):
     x = rng.normal(size=(288, 3)).astype("float32")
     y = np.argmax(x + rng.normal(size=x.shape), axis=1)
@@ -69,6 +70,7 @@ def test_probabilities_where_logits_belong(rng):
     assert "probabilities_as_logits" in diagnosis.names
 
 
+@pytest.mark.few(0)
 def test_healthy_dict_of_outputs(rng):
     x, y = linear_data(rng)
     inputs = keras.Input((3,))
@@ -125,6 +127,7 @@ def test_scale_yet_to_grow_has_not_collapsed(rng):
     assert "scale_too_small" in names
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(("bias", "end"), [(9.0, "upper"), (-9.0, "lower")])
 def test_saturated_shape(rng, bias, end):
     x, y = linear_data(rng)
@@ -211,6 +214,7 @@ def test_data_rows_never_visited(rng):
     assert found.evidence["share"] == 0.5
 
 
+@pytest.mark.few(0)
 def test_unscaled_and_constant_targets(rng):
     x, y = linear_data(rng)
     model = compiled(scale_model())
@@ -389,7 +393,7 @@ def test_a_scale_that_hurts_the_mean():
     assert "neglected_mean" not in diagnose(model, x, y).names
 
 
-@pytest.mark.few(4)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("seed", range(20))
 def test_a_scale_that_fits_the_noise_does_not_hurt(seed):
     def noise(x):

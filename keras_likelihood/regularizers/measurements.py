@@ -2,6 +2,7 @@
 
 import functools
 import itertools
+import math
 from typing import Any
 
 import keras
@@ -41,10 +42,12 @@ class Measurements:
         self._fisher = outcomes and FisherInformation(
             model, weights, outcomes, self._noise_scale, seed
         )
-        shapes = [tuple(w.regularizer.log_scale.shape) for w in weights]
-        shapes += [(1,) * len(v.shape) for v in self._noise]
-        # Slopes, and the running means of the gradients.
-        self._start = [*map(zeros, shapes)], [zeros(v.shape) for v in measured]
+        self._shapes = [tuple(w.regularizer.log_scale.shape) for w in weights]
+        self._shapes += [(1,) * len(v.shape) for v in self._noise]
+        # All slopes in one vector, and the running means of the gradients.
+        sizes = [*map(math.prod, self._shapes)]
+        self._ends = np.cumsum(sizes)[:-1]
+        self._start = zeros((sum(sizes),)), [zeros(v.shape) for v in measured]
         self._rows: Any = None
         self._batches: Any = None
         self._latest: Any = None
@@ -90,11 +93,15 @@ class Measurements:
             self._found_at, before = step, self._latest
             self._latest, means = self._slopes(self._start, next(self._batches))
             self._start = self._start[0], means
-            self._found = before and list(map(to_float64, before))
+            self._found = None if before is None else self._split(before)
         if self._found is None:
             return None, None
         noise = self._found[-1].item() if self._noise else None
         return self._found[self._index(weight)], noise
+
+    def _split(self, slopes):
+        parts = np.split(to_float64(slopes), self._ends)
+        return [*map(np.reshape, parts, self._shapes)]
 
     def curvature(self, weight, step: int):
         """See `Site.curvature`."""
@@ -117,19 +124,18 @@ class Measurements:
         return loss - sum(ops.cast(a, loss.dtype) for a in model.losses)
 
     def _add_slopes(self, total, gradients, values):
-        slopes, means = total
         means = [
             _DECAY * mean + (1 - _DECAY) * ops.cast(g, "float32")
-            for mean, g in zip(means, gradients, strict=True)
+            for mean, g in zip(total[1], gradients, strict=True)
         ]
-        products, found = list(means), []
+        products, slopes = list(means), []
         for i, weight in enumerate(self._weights):
             pull = weight.regularizer.pull(ops.cast(values[i], "float32"))
             products[i] = means[i] * pull
-        for slope, product in zip(slopes, products, strict=True):
-            axes = [i for i, n in enumerate(slope.shape) if n == 1]
-            found.append(slope + ops.sum(product, axis=axes, keepdims=True))
-        return found, means
+        for shape, product in zip(self._shapes, products, strict=True):
+            axes = [i for i, n in enumerate(shape) if n == 1]
+            slopes.append(ops.reshape(ops.sum(product, axis=axes), (-1,)))
+        return ops.concatenate(slopes), means
 
     def _noise_scale(self):
         noise = learned_noise(self._model)

@@ -132,6 +132,7 @@ def trained_with_temperatures(x, y):
     return model, temperature
 
 
+@pytest.mark.few(0)
 def test_data_temperatures_are_the_score(rng, tmp_path):
     x, y, _ = softmax_case(rng)
     model, temperature = trained_with_temperatures(x, y)

@@ -178,6 +178,7 @@ def test_no_more_labels_are_suspected_than_a_model_can_know(wrong, sharpness):
     assert 0.6 * wrong <= most <= wrong + 30
 
 
+@pytest.mark.few(0)
 def test_images_are_shown_wherever_there_are_any(tmp_path, capsys):
     random = np.random.default_rng(0)
     x = random.uniform(size=(40, 6, 6)).astype("float32")

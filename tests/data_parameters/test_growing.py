@@ -108,6 +108,7 @@ def test_a_full_disk_changes_nothing(tmp_path, monkeypatch):
     fit(model)
 
 
+@pytest.mark.few(0)
 def test_a_loop_of_your_own_may_hold_the_file(tmp_path):
     model, scale = make(tmp_path / "scale.npy")
     x, y = example_data()
@@ -119,6 +120,7 @@ def test_a_loop_of_your_own_may_hold_the_file(tmp_path):
     scale.close()
 
 
+@pytest.mark.few(0)
 def test_a_file_of_another_size_is_replaced_by_a_loaded_table(tmp_path):
     path = tmp_path / "scale.npy"
     fit(make(path)[0])
@@ -132,6 +134,7 @@ def test_a_file_of_another_size_is_replaced_by_a_loaded_table(tmp_path):
     assert path.read_bytes() == before
 
 
+@pytest.mark.few(0)
 def test_a_prior_grows_with_its_rows():
     prior = RowPrior(0.5, row_sizes=np.ones(ROWS))
     model, scale = make(prior=prior)

@@ -99,6 +99,7 @@ def test_repeated_index_moves_once_along_the_sum():
     np.testing.assert_array_equal(together[[0, 2]], 0)
 
 
+@pytest.mark.few(0)
 def test_decay_pulls_towards_the_initial_value(data):
     x, y = data
     spread = []
@@ -121,6 +122,7 @@ def test_own_constraint_and_start(data):
     assert scale.values().max() > 0.8
 
 
+@pytest.mark.few(0)
 def test_shape_and_scale_together(data):
     x, y = data
     shape, scale = kl.DataParameter(24), kl.DataParameter(24)
@@ -151,6 +153,7 @@ def test_class_level_temperatures(rng):
     assert temperature.values().argmax() == 2
 
 
+@pytest.mark.few(0)
 @pytest.mark.usefixtures("step_by_step")
 def test_outputs_by_name(data):
     x, y = data

@@ -301,6 +301,7 @@ def test_normalization_takes_out_the_features_scale(normalize, dense):
     np.testing.assert_allclose(small, large, rtol=2e-2)
 
 
+@pytest.mark.few(0)
 def test_a_hidden_layer_lets_the_scale_bend(rng):
     """A scale of |x| is not linear in x, but it is in the hidden units."""
     x = rng.normal(size=(400, 1)).astype("float32")
@@ -384,6 +385,7 @@ LOCATION_SCALE = [
 ]
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("likelihood", LOCATION_SCALE, ids=lambda c: c.__name__)
 def test_least_scale_trains_without_overflow(likelihood, dense):
     """Residuals of a thousand scales, at the smallest scale of a head."""

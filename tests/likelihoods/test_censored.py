@@ -105,7 +105,7 @@ def test_normal_tails_have_all_digits_of_float32():
     np.testing.assert_allclose(found, expected, rtol=2e-5, atol=1e-30)
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     "name", ["normal", "laplace", "student_t", "weibull", "log_normal"]
 )
@@ -233,6 +233,7 @@ def test_coverage_of_counts_is_that_of_their_interval(rng):
     assert float(coverage.result()) == pytest.approx(inside.mean(), rel=1e-5)
 
 
+@pytest.mark.few(0)
 def test_a_model_of_masked_sequences_with_data_parameters(rng):
     x = rng.normal(size=(8, 3, 2)).astype("float32")
     x[:, 2] = 0

@@ -148,6 +148,7 @@ def test_quantiles_are_those_of_the_data(double_precision):
     np.testing.assert_allclose(shares, t, atol=2e-3)
 
 
+@pytest.mark.few(0)
 def test_negative_binomial_regression_is_that_of_statsmodels(double_precision):
     """Recorded with statsmodels 0.15.0 on the data below:
 

@@ -22,7 +22,7 @@ NAMES = [
 SCALAR = [name for name in NAMES if not likelihoods.get(name).event_rank]
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     "name, prediction, values, method, expected",
     [
@@ -117,7 +117,7 @@ def test_infinite_targets_are_refused(name):
             likelihood.check_targets(np.full((3, units), end), (3, units))
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("name", SCALAR)
 def test_slices_levels_numbers_and_numpy(name):
     made = likelihoods.get(name)(PREDICTION)

@@ -68,7 +68,7 @@ def test_nll_and_cdf_match_the_oracle(name, rng, double_precision):
     )
 
 
-@pytest.mark.few(6)
+@pytest.mark.few(2)
 @pytest.mark.parametrize("name", CONTINUOUS)
 def test_quantile_inverts_the_cdf(name, rng, double_precision):
     _, prediction, parameters = make_case(name, rng)
@@ -78,7 +78,7 @@ def test_quantile_inverts_the_cdf(name, rng, double_precision):
         np.testing.assert_allclose(again, p, atol=1e-7)
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("name", CONTINUOUS)
 def test_interval_holds_its_coverage(name, rng, double_precision):
     _, prediction, parameters = make_case(name, rng)
@@ -88,7 +88,7 @@ def test_interval_holds_its_coverage(name, rng, double_precision):
     np.testing.assert_allclose(share, 0.8, atol=1e-7)
 
 
-@pytest.mark.few(4)
+@pytest.mark.few(2)
 @pytest.mark.parametrize("name", CONTINUOUS)
 def test_samples_follow_the_cdf(name):
     start = contracts.predictions_for(likelihoods.get(name), np.float32(2.0))

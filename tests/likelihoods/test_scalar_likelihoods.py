@@ -72,7 +72,7 @@ def draw_cheaply(name, rng, prediction, parameters):
     return oracle.ppf(rng.uniform(0.001, 0.999, size=prediction.shape))
 
 
-@pytest.mark.few(4)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("name", NAMES)
 def test_wide_ranges_match_the_oracle(name, rng, double_precision):
     prediction, parameters = wide_case(name, rng)
@@ -129,7 +129,7 @@ def build_from(name, prediction, *values):
 
 
 @pytest.mark.few(1)
-@pytest.mark.parametrize("name", ["beta", "gamma", "negative_binomial"])
+@pytest.mark.parametrize("name", ["gamma", "beta", "negative_binomial"])
 def test_the_cdf_has_every_gradient(name, rng, double_precision):
     """Also w.r.t. the shapes, for which backends have few derivatives."""
     arrays = flat(*wide_case(name, rng, rows=5))
@@ -150,7 +150,7 @@ def test_the_cdf_has_every_gradient(name, rng, double_precision):
 
 
 @pytest.mark.few(1)
-@pytest.mark.parametrize("name", ["beta", "gamma", "von_mises"])
+@pytest.mark.parametrize("name", ["gamma", "beta", "von_mises"])
 def test_the_quantile_has_every_gradient(name, rng, double_precision):
     """The cdf of a quantile depends only on p, whatever the parameters."""
     arrays = flat(*wide_case(name, rng, rows=5))
@@ -166,6 +166,7 @@ def test_the_quantile_has_every_gradient(name, rng, double_precision):
         np.testing.assert_allclose(gradient * array, 0, atol=1e-6)
 
 
+@pytest.mark.few(0)
 @pytest.mark.parametrize(
     "name, parameter, values",
     [

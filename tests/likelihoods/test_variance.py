@@ -72,7 +72,7 @@ def test_variance_is_that_of_scipy(name):
     np.testing.assert_allclose(as_numpy(found), expected, rtol=2e-4)
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("name", BY_DRAWS)
 def test_variance_is_that_of_draws(name):
     likelihood = likelihoods.get(name)

@@ -60,7 +60,7 @@ ORACLES = {
 """Location, parameters and distribution of SciPy; `fisk` is log-logistic."""
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("name", sorted(ORACLES))
 def test_matches_the_oracle(name, double_precision):
     location, parameters, oracle = ORACLES[name]
@@ -221,6 +221,7 @@ def test_mixture_matches_the_oracle(double_precision):
     np.testing.assert_allclose(share, 0.8, atol=1e-9)
 
 
+@pytest.mark.few(0)
 def test_mixture_gradients(double_precision):
     y = column([-4.0, 0.7, 5])
     rng = np.random.default_rng(0)

@@ -80,6 +80,7 @@ def test_the_expected_pull_is_free_of_the_scale(name, double_precision):
     assert slope(0.0) < -0.9
 
 
+@pytest.mark.few(0)
 @pytest.mark.parametrize("name", LIKELIHOODS)
 def test_a_wrong_scale_never_takes_over(name, double_precision):
     """Scales off by a factor of 10 have at most the influence of right ones."""
@@ -127,6 +128,7 @@ def test_weights_are_constants(double_precision):
         np.testing.assert_allclose(weighted, plain)
 
 
+@pytest.mark.few(0)
 def test_a_learned_shape_trains_beside_the_weight(rng):
     x = rng.normal(size=(8, 4)).astype("float32")
     y = rng.normal(size=(8, 3)).astype("float32")

@@ -117,7 +117,7 @@ def test_learns_its_parameters_and_saves_them(cls, rng, tmp_path):
     )
 
 
-@pytest.mark.few(4)
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     "cls",
     [losses.NormalLoss, losses.RobustRhoLoss, losses.SoftmaxLoss]
@@ -278,6 +278,7 @@ def test_beta_weights_each_term(name, beta, rng, double_precision):
         )
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("hidden_units", [None, 5])
 def test_the_faithful_scheme_trains_the_mean_by_squared_error(
     hidden_units, rng

@@ -283,6 +283,7 @@ def test_classifier():
     assert sets[np.arange(len(y)), y].mean() >= 0.8
 
 
+@pytest.mark.few(0)
 @pytest.mark.usefixtures("step_by_step")
 def test_temperatures_of_the_members_are_kept_in_recalibration():
     x, y = classes()
@@ -387,6 +388,7 @@ def test_refusals(rng):
         )
 
 
+@pytest.mark.few(0)
 def test_members_ignore_a_class():
     x, y = classes()
     y[::4] = 255

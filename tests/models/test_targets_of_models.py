@@ -103,6 +103,7 @@ def test_the_prediction_of_a_head_is_the_mean(counts):
     )
 
 
+@pytest.mark.few(0)
 def test_coverage_of_counts_includes_both_ends():
     mean = np.full((800, 1), 3.7, "float32")
     y = np.random.default_rng(0).poisson(mean).astype("float32")
@@ -149,6 +150,7 @@ def test_recalibration_is_for_errors_around_a_prediction(counts):
         recalibrator.fit(model, x, y + 1)
 
 
+@pytest.mark.few(0)
 def test_data_parameters_find_the_odd_count(rng):
     """One dispersion per example; the outlier gets the highest one."""
     x = np.ones((20, 2), "float32")
@@ -171,6 +173,7 @@ def test_data_parameters_find_the_odd_count(rng):
     assert dispersion.values().argmax() == 7
 
 
+@pytest.mark.few(0)
 def test_reports_take_counts_or_say_why_not(counts):
     x, y = counts
     head = kl.layers.LikelihoodHead("negative_binomial", 1)

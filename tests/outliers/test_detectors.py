@@ -119,6 +119,7 @@ def test_refit_equals_fresh_fit(detector, x, request):
     assert np.abs(other - fresh).max() > 1e-3
 
 
+@pytest.mark.few(0)
 @pytest.mark.usefixtures("step_by_step")
 def test_fit_leaves_global_random_state_alone():
     x, _ = plane_with_outliers()
@@ -147,6 +148,7 @@ def test_units_and_constant_columns_do_not_matter():
     np.testing.assert_allclose(found, plain, rtol=1e-2, atol=1e-2)
 
 
+@pytest.mark.few(0)
 def test_auto_sees_every_kind():
     """Rows off the plane, in one column, and far away are in the top 10 %."""
     x, outlier = plane_with_outliers()
@@ -307,6 +309,7 @@ def test_row_noise_has_a_level_for_each_row():
     assert np.abs(levels - expected).mean() < 0.1
 
 
+@pytest.mark.few(0)
 @pytest.mark.usefixtures("step_by_step")
 def test_clone_and_pipeline():
     x, _ = plane_with_outliers()
@@ -375,6 +378,7 @@ def test_score_detector_ranks_by_predicted_scale():
     assert isinstance(fitted, OutlierDetector)
 
 
+@pytest.mark.few(0)
 def test_score_detector_ranks_training_points_by_data_parameter():
     keras.utils.set_random_seed(0)
     random = np.random.default_rng(0)

@@ -14,7 +14,7 @@ from tests import kinds
 
 pytestmark = pytest.mark.usefixtures("step_by_step")
 
-METHODS = ["Auto", "GlobalScaling", "DeepScaling", "Platt", "MatrixScaling"]
+METHODS = ["GlobalScaling", "Auto", "DeepScaling", "Platt", "MatrixScaling"]
 
 
 @pytest.mark.few(1)

@@ -234,6 +234,7 @@ def test_model_keeps_its_intervals_in_its_file(rng, tmp_path):
     )
 
 
+@pytest.mark.few(0)
 def test_a_conformal_model_is_calibrated_again(rng):
     """The last calibration is used, in the model and in its file."""
     x = rng.normal(size=(120, 3)).astype("float32")
@@ -247,6 +248,7 @@ def test_a_conformal_model_is_calibrated_again(rng):
     )
 
 
+@pytest.mark.few(0)
 def test_any_regressor_has_intervals(rng):
     """Stock models, learned scales, recalibrated models, batches."""
     x = rng.normal(size=(64, 3)).astype("float32")

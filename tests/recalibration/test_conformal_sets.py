@@ -170,6 +170,7 @@ def test_recalibrated_model_keeps_its_sets_in_its_file(tmp_path):
     )
 
 
+@pytest.mark.few(0)
 def test_a_conformal_model_is_calibrated_again():
     """The last calibration is used."""
     x, y = kinds.data()

@@ -132,6 +132,7 @@ def test_dense_prediction():
     np.testing.assert_array_equal(p.argmax(-1), before.argmax(-1))
 
 
+@pytest.mark.few(0)
 def test_named_features_and_unknown_endings():
     x, y = data()
     named = recalibration.LinearFeatureScaling().fit(
@@ -184,6 +185,7 @@ def test_onnx_export(name, tmp_path):
     )
 
 
+@pytest.mark.few(0)
 def test_recalibrated_model_is_recalibrated_again(tmp_path):
     """Layers with the same names occur twice in this model."""
     x, y = data()

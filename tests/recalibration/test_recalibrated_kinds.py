@@ -215,6 +215,7 @@ def test_a_learned_scale_of_the_loss_is_the_scale_before():
     np.testing.assert_allclose(found[-1], scale, rtol=1e-4)
 
 
+@pytest.mark.few(0)
 def test_subclassed_regressors_and_classifiers_in_batches():
     x, y = kinds.data()
     batches = [(x[:64], y[:64]), (x[64:], y[64:])]

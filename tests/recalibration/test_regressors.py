@@ -255,6 +255,7 @@ def test_models_keep_their_likelihood(name, method, tmp_path):
     assert again.report_["nll_before"] == pytest.approx(nll, rel=1e-3)
 
 
+@pytest.mark.few(0)
 def test_a_normal_head_with_heavy_tails_is_read_as_student_t():
     _, y, x = draw(320, tails=2)
     inputs = keras.Input((3,))
@@ -308,6 +309,7 @@ def test_cal_counts_weights():
     )
 
 
+@pytest.mark.few(0)
 def test_auto_chooses_what_held_out_rows_favour():
     prediction, y, x = draw()
     fitted = regression.Auto().fit_arrays(prediction, y, features=x)

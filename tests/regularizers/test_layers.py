@@ -54,6 +54,7 @@ def test_a_layer_is_measured(name, rng):
     check(model, x, 2 if name == "gru" else 1)
 
 
+@pytest.mark.few(0)
 def test_an_embedding_is_measured(rng):
     inputs = keras.Input((4,), dtype="int32")
     embedding = keras.layers.Embedding(700, 3, embeddings_regularizer=prior())
@@ -125,6 +126,7 @@ def test_two_arguments_of_a_layer_need_two_objects(rng):
         finish(inputs, layer(inputs))
 
 
+@pytest.mark.few(0)
 def test_a_report_reads_as_a_table(rng):
     inputs = keras.Input((5,))
     dense = keras.layers.Dense(4, name="first", kernel_regularizer=prior())

@@ -122,6 +122,7 @@ def test_drawn_targets_give_the_information_of_classes():
     np.testing.assert_allclose(found, expected, atol=0.05)
 
 
+@pytest.mark.few(0)
 def test_ridge_of_correlated_inputs_is_that_of_the_evidence(rng):
     linear_model = pytest.importorskip("sklearn.linear_model")
     x = correlated(rng, 60, 40).astype("float32")
@@ -180,7 +181,7 @@ def small_residual_network(make):
     return kl.LikelihoodModel(inputs, outputs)
 
 
-@pytest.mark.few(1)
+@pytest.mark.few(0)
 @pytest.mark.parametrize("cls", [regularizers.DRidge, regularizers.MultiLasso])
 def test_sgd_with_momentum_stays_finite(cls, rng):
     keras.utils.set_random_seed(0)

@@ -147,6 +147,7 @@ def ordered_classes():
     return x, y, {"members": 2, "epochs": 10, "random_state": 0}
 
 
+@pytest.mark.few(0)
 def test_ordered_classes_get_the_ordinal_likelihood(tmp_path):
     x, y, settings = ordered_classes()
     model = kl.tabular.Classifier(order=LEVELS, **settings).fit(x, y)
@@ -178,6 +179,7 @@ def test_an_ordered_column_is_a_listed_order():
     np.testing.assert_allclose(given.predict_proba(x), p, rtol=1e-5)
 
 
+@pytest.mark.few(0)
 def test_two_ordered_classes_are_two_classes():
     x = np.random.default_rng(0).normal(size=(30, 1))
     y = np.where(x[:, 0] > 0, "a", "b")
@@ -239,6 +241,7 @@ def test_report_is_one_page(regressor, classifier, tmp_path):
             assert words in text
 
 
+@pytest.mark.few(0)
 def test_report_of_a_sorted_table(regressor, tmp_path, monkeypatch):
     """Baselines and effects use rows of the whole table in random order."""
     pytest.importorskip("jinja2")
