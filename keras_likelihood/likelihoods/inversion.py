@@ -37,7 +37,9 @@ def solve(log_tail, nll, log_p, upper, low, high, start=None):
     def step(v):
         value = log_tail(v)
         slope = ops.exp(-ops.stop_gradient(nll(v) + value))
-        return sign * (value - log_p), clip(slope, 1e-30, 1e30)
+        # An outcome that underflows to 0 may have no density at all.
+        slope = ops.where(slope > 1e-30, slope, 1e-30)
+        return sign * (value - log_p), clip(slope, 0.0, 1e30)
 
     def advance(count, v, low, high, before, _):
         excess, slope = (ops.stop_gradient(x) for x in step(v))
@@ -57,12 +59,16 @@ def solve(log_tail, nll, log_p, upper, low, high, start=None):
 
     v = ops.stop_gradient(v)
     state = (0, v, low, high, zeros + math.inf, ops.any(zeros == 0))
-    v = ops.stop_gradient(ops.while_loop(is_open, advance, state)[1])
+    state = ops.while_loop(is_open, advance, state)
+    v, low, high = (ops.stop_gradient(x) for x in state[1:4])
     excess, slope = step(v)
     change = excess / slope
     # Where the density underflows, the bracket is all there is.
     far = ops.stop_gradient(ops.abs(change)) > 0.1 * (1 + ops.abs(v))
-    return v - ops.where(far, ops.zeros_like(change), change)
+    change = ops.where(far, ops.zeros_like(change), change)
+    # The value stays in the bracket, and the gradient is that of the step.
+    fixed = ops.stop_gradient(change)
+    return clip(v - fixed, low, high) - (change - fixed)
 
 
 def solve_count(log_tail, log_p, upper, low, high):
