@@ -105,10 +105,10 @@ def beta_tails(a, b, x, rest):
 
     tail = log_density + ops.log(step) + log_survival(falls, zeros)
     # Beyond a tiny shape lies almost everything. What is missing is about
-    # proportional to `a`, and known more exactly by the harmonic number of b.
-    harmonic = ops.log(b + 2.5) + 1 / (24 * ops.square(b + 2.5)) + 0.577216
-    harmonic = harmonic - 1 / (b + 1) - 1 / (b + 2)
-    missing = a / (b + 0.5 * a) - a * (ops.log(x) + harmonic)
+    # proportional to it, and exact by the harmonic number of the other shape.
+    h = ops.log(b + 2.5) + 1 / (24 * ops.square(b + 2.5)) + 0.577216
+    h = h - 1 / (b + 1) - 1 / (b + 2)
+    missing = a / (b + 0.5 * a) - a * (ops.log(x) + h)
     limit = 1e-8 if ops.dtype(a) == "float64" else 0.03
-    is_tiny = ops.logical_and(a < 1e-3, missing < limit)
-    return both_tails(left, ops.where(is_tiny, -missing, tail))
+    tail = ops.where((a < 1e-3) & (missing < limit), -missing, tail)
+    return both_tails(left, tail)

@@ -31,8 +31,7 @@ def solve(log_tail, nll, log_p, upper, low, high, start=None):
     zeros = ops.zeros_like(ops.stop_gradient(like))
     low, high = (ops.stop_gradient(end + zeros) for end in (low, high))
     v = 0.5 * (low + high) if start is None else start + zeros
-    sign = ops.where(upper, -1.0, 1.0)
-    sign = ops.cast(sign, ops.dtype(fixed)) + zeros
+    sign = 1 - 2 * ops.cast(upper, ops.dtype(fixed)) + zeros
 
     def step(v):
         value = log_tail(v)
@@ -63,10 +62,10 @@ def solve(log_tail, nll, log_p, upper, low, high, start=None):
     v, low, high = (ops.stop_gradient(x) for x in state[1:4])
     excess, slope = step(v)
     change = excess / slope
-    # Where the density underflows, the bracket is all there is.
+    # Where the density underflows, the bracket is all there is. The value
+    # stays inside of it, and the gradient is that of the step.
     far = ops.stop_gradient(ops.abs(change)) > 0.1 * (1 + ops.abs(v))
     change = ops.where(far, ops.zeros_like(change), change)
-    # The value stays in the bracket, and the gradient is that of the step.
     fixed = ops.stop_gradient(change)
     return clip(v - fixed, low, high) - (change - fixed)
 
