@@ -358,6 +358,11 @@ class Ordinal(Parametrized):
         """Expected class number."""
         return ops.sum(ops.sigmoid(-self._logits()), axis=-1)
 
+    def variance(self):
+        numbers = ops.arange(self.classes, dtype=self.prediction.dtype)
+        apart = numbers - ops.expand_dims(self.mean(), axis=-1)
+        return ops.sum(self.class_probabilities() * ops.square(apart), axis=-1)
+
     def information(self):
         above = ops.sigmoid(-self._logits())
         zero = ops.zeros_like(above[..., :1])

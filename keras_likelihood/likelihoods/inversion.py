@@ -30,13 +30,14 @@ def solve(log_tail, nll, log_p, upper, low, high, start=None):
     zeros = ops.zeros_like(ops.stop_gradient(like))
     low, high = (ops.stop_gradient(end + zeros) for end in (low, high))
     v = 0.5 * (low + high) if start is None else start + zeros
-    sign = ops.where(upper, -1.0, 1.0)
-    sign = ops.cast(sign, ops.dtype(fixed)) + zeros
+    sign = 1 - 2 * ops.cast(upper, ops.dtype(fixed)) + zeros
 
     def step(v):
         value = log_tail(v)
         slope = ops.exp(-ops.stop_gradient(nll(v) + value))
-        return sign * (value - log_p), clip(slope, 1e-30, 1e30)
+        # An outcome that underflows to 0 may have no density at all.
+        slope = ops.where(slope > 1e-30, slope, 1e-30)
+        return sign * (value - log_p), clip(slope, 0.0, 1e30)
 
     def advance(count, v, low, high, before, _):
         excess, slope = (ops.stop_gradient(x) for x in step(v))
@@ -56,12 +57,16 @@ def solve(log_tail, nll, log_p, upper, low, high, start=None):
 
     v = ops.stop_gradient(v)
     state = (0, v, low, high, zeros + math.inf, ops.any(zeros == 0))
-    v = ops.stop_gradient(ops.while_loop(is_open, advance, state)[1])
+    state = ops.while_loop(is_open, advance, state)
+    v, low, high = (ops.stop_gradient(x) for x in state[1:4])
     excess, slope = step(v)
     change = excess / slope
-    # Where the density underflows, keep the result of the bisection.
+    # Where the density underflows, only the bracket is known. The value
+    # stays inside it, and the gradient is that of the step.
     far = ops.stop_gradient(ops.abs(change)) > 0.1 * (1 + ops.abs(v))
-    return v - ops.where(far, ops.zeros_like(change), change)
+    change = ops.where(far, ops.zeros_like(change), change)
+    fixed = ops.stop_gradient(change)
+    return clip(v - fixed, low, high) - (change - fixed)
 
 
 def solve_count(log_tail, log_p, upper, low, high):

@@ -117,7 +117,10 @@ class BoxCox(Bijector):
     def __call__(self, y):
         if self.power == 0:
             return ops.log(y)
-        return ops.expm1(self.power * ops.log(y)) / self.power
+        u = self.power * ops.log(y)
+        # Far from 1 the logarithm has too few digits.
+        found = ops.where(ops.abs(u) < 0.7, ops.expm1(u), y**self.power - 1)
+        return found / self.power
 
     def inverse(self, u):
         if self.power == 0:

@@ -110,6 +110,14 @@ def test_ordinal_matches_the_oracle(rng, double_precision):
     np.testing.assert_allclose(draw.mean(axis=0), p @ np.arange(5), atol=0.15)
 
 
+def test_variance_of_classes_one_of_which_is_almost_certain():
+    score = np.float32([[-18.0], [18.0]])
+    found = likelihoods.Ordinal(4)(score, gaps=[1.0, 1.0]).variance()
+    above = 1 / (1 + np.exp(18.0 + np.array([-1, 0, 1])))
+    expected = np.sum(above * [1, 3, 5]) - np.sum(above) ** 2
+    np.testing.assert_allclose(as_numpy(found)[:, 0], expected, rtol=1e-4)
+
+
 def test_ordinal_gaps_may_differ_by_unit_and_example(rng, double_precision):
     score = rng.normal(size=(3, 2))
     gaps = rng.uniform(0.5, 2.0, size=(3, 2, 2))

@@ -47,6 +47,20 @@ def test_incomplete_functions_of_all_shapes():
         np.testing.assert_allclose(np.exp(numpy(ours)), true, atol=2e-5)
 
 
+def test_a_small_tail_next_to_a_tiny_shape():
+    """One minus the other tail has too few digits."""
+    a = 10.0 ** -np.arange(3, 9)
+    b, x = np.array([[[0.05], [1.0], [300.0]], [[1e-9], [1e-15], [1e-20]]])
+    a, b, x = (v.astype("float32").astype("float64") for v in (a, b, x))
+    expected = special.betaincc(a, b, x[:, None])
+    arguments = np.broadcast_arrays(a, b, x[:, None], 1.0)
+    _, above = beta_tails(*map(tensor, arguments))
+    below, _ = beta_tails(*(tensor(arguments[i]) for i in (1, 0, 3, 2)))
+    for found in (above, below):
+        found = np.exp(numpy(found))
+        np.testing.assert_allclose(found, expected, rtol=1e-3)
+
+
 @pytest.mark.few(0)
 @pytest.mark.parametrize("low", [-3.0, 0.0])
 def test_a_range_far_beyond_a_normal_distribution(low):

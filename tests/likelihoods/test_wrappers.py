@@ -263,6 +263,30 @@ def test_mixture_of_positive_numbers_and_counts_keeps_the_mean():
     assert np.all(as_numpy(made.cdf(median - 1)) < 0.5)
 
 
+def test_quantiles_of_a_mixture_that_underflow():
+    kind = likelihoods.Mixture("gamma", components=2)
+
+    def quantile(mean, shape):
+        made = kind(mean, logit=[4.0, -0.3], offset=[7.0, -1.0], shape=shape)
+        return made.quantile(np.float32([[5e-3]]))
+
+    mean, shape = np.float32([[1e-6]]), np.float32([[0.05, 0.06]])
+    found = as_numpy(quantile(mean, shape))
+    assert 0 <= found < 1e-37
+    assert np.all(np.isfinite(gradients(quantile, mean, shape)[0]))
+
+
+def test_neighbours_of_a_large_number_by_a_root():
+    """The map has all digits of its target."""
+    kind = likelihoods.get("transformed(laplace,box_cox(0.5))")
+    y = 1e6 + np.arange(1, 200.0)[:, None]
+    found = kind(np.full_like(y, 1e6, "float32"), scale=0.02)
+    found = as_numpy(found.nll(y.astype("float32")))
+    apart = 2 * (np.sqrt(y) - 1e3)
+    expected = apart / 0.02 + np.log(0.04) + 0.5 * np.log(y)
+    np.testing.assert_allclose(found, expected, atol=0.01)
+
+
 @pytest.mark.few(0)
 def test_a_mixture_tells_two_answers_apart():
     """Targets are +x or -x: the mean is uninformative, the mixture is not."""
