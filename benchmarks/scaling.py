@@ -17,7 +17,7 @@ The second half of an epoch accesses the rows of the first half again. In the
 first half, a step accesses pages of the file that this process has not used
 before (`first ms`). In the second half it does not (`ms a step`). In a whole
 epoch of a large table nearly all accesses are like the second half: a page has
-some 250 rows, and only the first access to one of them is slow.
+some 340 rows, and only the first access to one of them is slow.
 
 `--plan` computes what a table needs, from its rows and the rate of the disk.
 """
