@@ -148,7 +148,7 @@ def features_of(model) -> TableFeatures:
     found = [v for v in model.layers if isinstance(v, TableFeatures)]
     if len(found) != 1:
         raise ValueError(
-            "The model must be saved by `kl.tabular.Regressor` or "
+            "The model must have been saved by `kl.tabular.Regressor` or "
             "`kl.tabular.Classifier`. Received: a "
             f"{type(model).__name__} with {len(found)} `TableFeatures` layers"
         )

@@ -287,8 +287,8 @@ def test_two_processes_train_to_the_numbers_of_one(tmp_path):
 
 def test_joint_training_is_for_processes_of_pytorch():
     own = {
-        "jax": "use `keras.distribution` here",
-        "tensorflow": "use `tf.distribute.MultiWorkerMirroredStrategy` here",
+        "jax": "Use `keras.distribution` here",
+        "tensorflow": "Use `tf.distribute.MultiWorkerMirroredStrategy` here",
         "torch": "init_process_group",
     }
     with (

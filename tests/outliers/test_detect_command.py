@@ -147,7 +147,7 @@ def test_parquet_is_the_same_table(tmp_path, capsys):
     np.testing.assert_array_equal(found, x)
     assert names == ["a", "b", "c"]
     nested = write_parquet(tmp_path / "lists.parquet", {"a": [[1], [2]]})
-    assert "column `a` must hold one" in refusal(capsys, "detect", nested)
+    assert "column `a` must have one" in refusal(capsys, "detect", nested)
 
 
 def test_parquet_may_hold_texts_dates_and_gaps(tmp_path):
