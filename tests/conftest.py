@@ -1,4 +1,4 @@
-"""What every test starts from."""
+"""Options, markers and fixtures of the test suite."""
 
 import collections
 import contextlib
@@ -10,13 +10,13 @@ import sys
 import tempfile
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-# The arrays of tests are tiny, and the workers of a run share the cores: with
-# more threads NumPy and PyTorch spend most of the time waiting in turns.
+# Test arrays are tiny and the workers share the cores. With more threads, NumPy
+# and PyTorch spend most of their time waiting.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 os.environ.setdefault("MKL_NUM_THREADS", "1")
-# Tests compile many tiny programs and run each a few times, so that most
-# optimizations are left out. `make test-as-users` runs some tests with them.
+# Tests compile many tiny programs and run each a few times, so most
+# optimizations are disabled. `make test-as-users` runs some tests with them.
 if "AS_USERS" not in os.environ:
     os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")
     if os.environ.get("KERAS_BACKEND") == "jax":
@@ -33,9 +33,9 @@ import pytest
 
 
 def pytest_configure(config):
-    """Prepares the backend, but for a process that only hands out tests.
+    """Prepares the backend, except in the controller of xdist.
 
-    Importing a backend takes seconds of a processor.
+    Importing a backend takes seconds.
     """
     share_programs(config)
     hands_out = config.getoption("dist", "no") != "no"
@@ -51,12 +51,12 @@ def pytest_addoption(parser):
     parser.addoption(
         "--every-test",
         action="store_true",
-        help="run the tests that use no backend on this one too",
+        help="also run the tests that do not use a backend",
     )
     parser.addoption(
         "--every-case",
         action="store_true",
-        help="run every case of the tests of the mark `few` too",
+        help="run every case of the tests marked `few`",
     )
 
 
@@ -72,19 +72,16 @@ def pytest_collection_modifyitems(config, items):
 
 
 def tests_of_another_backend(items):
-    """The tests that use no backend, which are left to PyTorch, the fastest.
-
-    They would find the same on all three.
-    """
+    """Tests that do not use a backend. They run only with PyTorch."""
     if os.environ.get("KERAS_BACKEND") == "torch":
         return set()
     return {i for i in items if i.get_closest_marker("one_backend")}
 
 
 def further_cases(items):
-    """The cases beyond the number that a test names by the mark `few`.
+    """Cases that the mark `few` leaves out.
 
-    Those that stay are spread evenly over all cases.
+    The cases that run are spread evenly over all cases.
     """
     cases = collections.defaultdict(list)
     for item in items:
@@ -98,11 +95,10 @@ def further_cases(items):
 
 
 def share_programs(config):
-    """Lets JAX compile equal programs once in a run.
+    """Makes JAX compile equal programs once per run.
 
-    Many are alike: those of a model and of the model loaded from its file,
-    for one. They lie in a folder that all workers of a run share, as workers
-    inherit the environment.
+    For example, a model and the same model loaded from a file have equal
+    programs. All workers inherit the folder through the environment.
     """
     name = "JAX_COMPILATION_CACHE_DIR"
     if os.environ.get("KERAS_BACKEND") == "jax" and name not in os.environ:
@@ -112,7 +108,7 @@ def share_programs(config):
 
 
 def collect_rarely():
-    """Looks for garbage seldom, and never among the imported modules."""
+    """Makes garbage collection rare, and exempts the imported modules."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(100_000, 20, 50)
@@ -127,7 +123,7 @@ def _same_seed():
 
 @pytest.fixture(autouse=True)
 def _one_backend(request):
-    """Fails a test of the mark `one_backend` that computes with PyTorch."""
+    """Fails a test marked `one_backend` if it uses PyTorch."""
     import keras
 
     marked = request.node.get_closest_marker("one_backend")
@@ -156,7 +152,7 @@ def rng():
 
 @pytest.fixture
 def import_from(monkeypatch):
-    """Lets a test import scripts from folders, and forgets them after."""
+    """Lets a test import scripts from folders, and unloads them afterwards."""
     before, folders = set(sys.modules), []
 
     def add(*paths):
@@ -173,7 +169,7 @@ def import_from(monkeypatch):
 
 @pytest.fixture
 def beside(import_from):
-    """Lets studies of the paper import what lies beside them."""
+    """Lets studies of the paper import the modules in their folder."""
     import_from(pathlib.Path(__file__).parents[1] / "benchmarks" / "paper")
 
 
@@ -186,7 +182,7 @@ def render(beside):
 
 @pytest.fixture
 def double_precision():
-    """Lets float64 tensors be float64 on JAX too."""
+    """Enables float64 tensors on JAX."""
     import keras
 
     with contextlib.ExitStack() as stack:
@@ -199,11 +195,10 @@ def double_precision():
 
 @pytest.fixture
 def step_by_step(monkeypatch):
-    """Lets models on TensorFlow run one operation after the other.
+    """Runs models eagerly on TensorFlow, except with `AS_USERS`.
 
-    It is for tests in which the compiled step is not the point, as tracing
-    it takes most of their time. JAX compiles single operations too. With
-    `AS_USERS` the steps are compiled, as those of users are.
+    For tests that do not depend on the compiled step: tracing takes most of
+    their time.
     """
     import keras
 

@@ -1,4 +1,4 @@
-"""The base of regularizers whose strength is learned."""
+"""Base class of regularizers with a learned strength."""
 
 import math
 import warnings
@@ -33,22 +33,21 @@ class AdaptiveRegularizer(OnePerWeight, keras.regularizers.Regularizer):
     layer gives one regularizer to several weights, as `MultiHeadAttention`
     does, each weight gets a copy.
 
-    The penalty has no minimum over weights *and* scale, because both may
-    shrink to zero together. So the scale is not trained by the optimizer.
-    The callback `LearnScales` moves it. `LikelihoodModel.fit` adds this
-    callback; in a stock model name it. With `trainable = False` the scale
-    stays as it is.
+    The penalty has no minimum over weights *and* scale, because both can
+    shrink to zero together. So the scale is not trained by the optimizer, but
+    by the callback `LearnScales`. `LikelihoodModel.fit` adds this callback. For
+    a stock model, pass it to `fit`. `trainable = False` fixes the scale.
 
     A subclass defines `prior_nll`, `pull`, `is_on` and `order`.
 
     Args:
         num_examples: number of likelihood terms that the loss averages over
-            in a pass over the training data, `> 1`.
+            in an epoch, `> 1`.
         group: weights that share a scale: `"tensor"`, `"input"` (those of
             one input feature), `"output"` (those of one output unit) or
             `"weight"` (each its own).
-        initial_scale: value the scales start from, `> 0`. By default the
-            rule chooses it, and it is 1 if the rule does not.
+        initial_scale: initial value of the scales, `> 0`. By default the
+            rule chooses it, or else it is 1.
         noise: standard deviation of the targets around a perfect prediction,
             `> 0`. Only the mean squared error needs it. Defaults to 1.
         loss: `"nll"` (default) if the loss is a negative log-likelihood,
@@ -102,11 +101,11 @@ class AdaptiveRegularizer(OnePerWeight, keras.regularizers.Regularizer):
         raise NotImplementedError
 
     def pull(self, weight):
-        """Gradient of `prior_nll`, but for a factor that the scale gives."""
+        """Gradient of `prior_nll`, up to a factor that depends on the scale."""
         raise NotImplementedError
 
     def is_on(self, weight, scale, precision):
-        """Which entries count, given the inverse variance of an entry."""
+        """Which entries are on, given the inverse variance of an entry."""
         raise NotImplementedError
 
     def build(self, weight_shape):
@@ -145,14 +144,14 @@ class AdaptiveRegularizer(OnePerWeight, keras.regularizers.Regularizer):
             return
         self.log_scale.assign(store["0"])
         if len(store.keys()) == 2:
-            # Version 0.2; version 0.1 has the scales alone.
+            # Version 0.2. Version 0.1 saved only the scales.
             is_measured, freedom, log_precision = np.asarray(store["1"])
             if is_measured == 1:
                 self.freedom.assign(freedom)
                 self.log_precision.assign(log_precision)
 
     def expect_callback(self):
-        """Says that a `LearnScales` callback moves the scales."""
+        """Records that a `LearnScales` callback learns the scales."""
         self._links.is_learned = True
 
     def _warn_if_not_learned(self):
@@ -175,7 +174,7 @@ class AdaptiveRegularizer(OnePerWeight, keras.regularizers.Regularizer):
         if owner is not self:
             return owner(weight)
         if not is_first:
-            # The first time, Keras has not asked the callbacks yet.
+            # At the first call, Keras has not called the callbacks yet.
             self._warn_if_not_learned()
         weight = ops.cast(ops.convert_to_tensor(weight), "float32")
         scale = ops.exp(self._read_log_scale())

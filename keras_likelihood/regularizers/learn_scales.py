@@ -1,4 +1,4 @@
-"""The callback that moves the scales of priors."""
+"""The callback that learns the scales of priors."""
 
 import math
 import warnings
@@ -20,21 +20,21 @@ from keras_likelihood.regularizers.site import Site
 
 
 class LearnScales(keras.callbacks.Callback):
-    """Moves the scales of adaptive regularizers while a model trains.
+    """Learns the scales of adaptive regularizers during training.
 
-    `LikelihoodModel.fit` adds this callback by itself. Each weight with an
+    `LikelihoodModel.fit` adds this callback automatically. Each weight with an
     adaptive regularizer is a `Site`. The first rule that applies to it chooses
     its scales: by default `HeldOut` if there are held-out rows, else
     `Evidence`. Held-out rows are `validation_data` or `validation_split` of
-    `LikelihoodModel.fit`, or those given here. The score on rows that chose
-    the strength is a little too good. To keep the validation data for
-    judging alone, hold back a share of the training rows instead:
+    `LikelihoodModel.fit`, or those given here. The score on the rows that chose
+    the strength is slightly optimistic. To use the validation data only for
+    evaluation, hold out a share of the training rows instead:
 
     ```python
     model.fit(x, y, callbacks=[kl.regularizers.LearnScales(held_out=0.1)])
     ```
 
-    In a stock model give the held-out rows, or the inputs and the likelihood
+    For a stock model, pass the held-out rows, or the inputs and the likelihood
     whose prediction the model returns:
 
     ```python
@@ -55,8 +55,8 @@ class LearnScales(keras.callbacks.Callback):
         x: inputs of the training rows. `LikelihoodModel.fit` gives its own.
         likelihood: name of a likelihood or its class. Defaults to those of
             the model's losses.
-        examples: number of rows that one measurement uses at most.
-        seed: of the drawn rows and targets.
+        examples: largest number of rows in one measurement of the curvature.
+        seed: seed of the sampled rows and targets.
         **parameters: values of the likelihood's parameters, by name.
     """
 
@@ -76,7 +76,7 @@ class LearnScales(keras.callbacks.Callback):
         fits = not isinstance(held_out, float | int) or 0 < held_out < 1
         check_argument("held_out", held_out, fits, "rows or a share in (0, 1)")
         self.share = held_out if isinstance(held_out, float) else None
-        """Share of the training rows to hold back, or `None`."""
+        """Share of the training rows to hold out, or `None`."""
         self._held_out = None if self.share else held_out
         self._x, self._examples, self._seed = x, examples, seed
         self._likelihood = likelihood and likelihoods.get(likelihood)
@@ -126,7 +126,7 @@ class LearnScales(keras.callbacks.Callback):
         self._begin()
 
     def _make_sites(self, model, weights):
-        """Keeps what is compiled, unless the model has changed."""
+        """Reuses compiled programs, unless the model has changed."""
         made_for = model, getattr(model, "loss", None), *weights
         if [*map(id, made_for)] == [*map(id, self._made_for)]:
             for site in self._sites:
@@ -173,7 +173,7 @@ class LearnScales(keras.callbacks.Callback):
             )
         for rule, sites in chosen.items():
             pause = max(rule.interval(site) for site in sites)
-            # A loop of short fits is one training.
+            # A loop of short fits counts as one training.
             due = self._due.get(rule, self.step)
             self._due[rule] = min(due, self.step + pause)
             self._groups.append((rule, sites, pause))
@@ -207,16 +207,16 @@ class LearnScales(keras.callbacks.Callback):
                 prior, scale = site.prior, rule.scale(site)
                 if scale is None:
                     continue
-                # There a step of SGD takes half of a weight away. Others
+                # At this scale a step of SGD halves a weight. Other optimizers
                 # normalise their steps, and L1 has a bounded gradient.
                 rate = self._rate if prior.order >= 2 else 0.0
                 least = 2.0 * rate * prior.factor / prior.num_examples
                 site.scale = np.maximum(scale, np.sqrt(least))
-            # Much changes at the beginning.
+            # The scales change most at the beginning.
             self._due[rule] = self.step + min(max(self.step, 16), pause)
 
     def _read_rate(self):
-        """Reads the learning rate, where Keras has ended all steps anyway."""
+        """Reads the learning rate, at a time when all steps have ended."""
         optimizer = getattr(self._made_for[0], "optimizer", None)
         if isinstance(optimizer, keras.optimizers.SGD):
             self._rate = float(ops.convert_to_numpy(optimizer.learning_rate))

@@ -1,4 +1,4 @@
-"""What the data say about regularized weights, measured when it is asked."""
+"""Curvature and held-out gradients of regularized weights, on demand."""
 
 import functools
 import itertools
@@ -86,8 +86,8 @@ class Measurements:
     def held_out_slopes(self, weight, step: int):
         """Slopes of the weight and of the noise; each may be `None`.
 
-        The slopes were measured at the step before that asked for them, so
-        that nothing waits for the device.
+        They are the result of the previous measurement, so that the host does
+        not wait for the device.
         """
         if self._found_at != step:
             self._found_at, before = step, self._latest

@@ -1,20 +1,20 @@
-"""The prior of a learned noise: degrees of freedom that the weights use."""
+"""Correction of a learned noise for the degrees of freedom of the weights."""
 
 import keras
 from keras import ops
 
 
 class NoisePrior(keras.regularizers.Regularizer):
-    """Counts `log(noise)` for the examples that are left over.
+    """Corrects a learned noise for the degrees of freedom of the weights.
 
         penalty = -(df / n) * log(noise)
 
     Added to the negative log-likelihood of `n` examples, it makes the noise of
     a normal target `noise^2 = RSS / (n - df)`. Without it, the noise of a
     model that can interpolate its data would follow the residuals to zero.
-    `df` is what a rule has recorded, 0 before that. All weights together may
-    use up at most 95 % of the examples. `inner` is what the parameter had
-    before.
+    `df` is recorded by a rule, and 0 before that. It is limited to 95 % of the
+    examples for all weights together. `inner` is the previous regularizer of
+    the parameter.
     """
 
     def __init__(self, parameter, weights, inner=None):
@@ -23,7 +23,7 @@ class NoisePrior(keras.regularizers.Regularizer):
     def __call__(self, variable):
         noise = ops.cast(self._parameter.value(), "float32")
         priors = [weight.regularizer for weight in self.weights]
-        # Below zero it is not measured yet.
+        # A negative value means that it was not measured yet.
         used = sum(
             ops.maximum(ops.convert_to_tensor(p.freedom) / p.num_examples, 0.0)
             for p in priors
@@ -39,7 +39,7 @@ def learned_noise(model):
 
 
 def attach_noise_prior(model, weights) -> bool:
-    """Gives the learned noise of a model its prior; whether it is new."""
+    """Adds a `NoisePrior` to the learned noise; returns whether it is new."""
     noise = learned_noise(model)
     weights = [w for w in weights if w.regularizer.loss == "nll"]
     if noise is None or not weights:

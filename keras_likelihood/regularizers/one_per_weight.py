@@ -42,8 +42,8 @@ class OnePerWeight(keras.Layer):
 
     def claim(self, weight):
         """The object that regularizes this weight, with its variables made."""
-        # A compiled JAX step passes bare arrays; by then the symbolic build
-        # has shown every weight as a variable.
+        # A compiled JAX step passes bare arrays. By then every weight was seen
+        # as a variable, in the symbolic build.
         is_bare = not isinstance(weight, keras.Variable)
         is_own = is_bare or weight is self._links.weight
         owner = self if is_own else self._free_for(weight)
@@ -78,14 +78,14 @@ class OnePerWeight(keras.Layer):
 class Copies(keras.Layer):
     """Holds the copies that a regularizer makes of itself.
 
-    Keras forbids a layer to take in new layers after its `build`. This one
-    has none, so that `enable_lora` after training finds it open.
+    Keras does not allow new sublayers after `build`. This layer has no `build`,
+    so copies can be added later, for example by `enable_lora`.
     """
 
     def __init__(self, **kwargs):
         super().__init__(**kwargs)
         self.made = []
-        # A model with an unbuilt layer is run once more before each use.
+        # Keras would run a model with an unbuilt layer again before each use.
         self.built = True
 
 

@@ -26,7 +26,7 @@ class ScaleRule:
     def applies(self, site) -> bool:
         """Whether this rule can choose the scales at this `Site`.
 
-        It is asked once, at the start of `fit`.
+        It is called once, at the start of `fit`.
         """
         raise NotImplementedError
 
@@ -37,7 +37,7 @@ class ScaleRule:
     def scale(self, site):
         """The new scales, an array that broadcasts with those of the prior.
 
-        `None` leaves them as they are. It is asked before the first step of
+        `None` leaves them unchanged. It is called before the first step of
         `fit`, and then after every `interval` of steps.
         """
         raise NotImplementedError
@@ -89,7 +89,8 @@ class Evidence(ScaleRule):
         if not np.all(np.isfinite(move)):
             return None
         if site.share < 1:
-            # The counts of several layers overlap: half of the examples.
+            # The counts of several layers overlap, so they are limited to
+            # half of the examples.
             freedom = min(freedom, 0.5 * site.share * site.prior.num_examples)
         typical = np.exp(np.mean(np.log(precision)))
         site.record(freedom=freedom, precision=typical)
@@ -107,14 +108,14 @@ class HeldOut(ScaleRule):
         d NLL / d log(lambda) = -rate * lambda * (g . p)
 
     (Luketina et al., 2016). So the logarithm of the strength follows RMSProp
-    on `-(g . p)`: it grows where the held-out rows would like smaller weights.
+    on `-(g . p)`: it grows where smaller weights would lower the held-out NLL.
 
     Looking one step ahead regularizes deep networks too strongly. So `g` is
     a running mean over about five measurements. At an earlier one the weight
     was `w - change`, so this adds `g . change`: what training has done to the
     held-out NLL since then. While training improves it, the strength falls.
     In front of batch normalisation, where the size of a weight has no effect
-    and `g . w` is zero, this is all that counts. So `g` is taken with the
+    and `g . w` is zero, only this term is left. So `g` is computed with the
     statistics of the batch, as in training.
 
     There is one strength for each scale of a prior. A prior without an

@@ -1,4 +1,4 @@
-"""What a rule can ask about one regularized weight."""
+"""One regularized weight, as a rule sees it."""
 
 import numpy as np
 
@@ -6,19 +6,19 @@ from keras_likelihood.likelihoods.checks import to_float64
 
 
 class Site:
-    """One weight, its prior, and what the data say about it.
+    """One weight, its prior, and measurements of both.
 
-    Everything is NumPy, and is measured when a rule asks for it.
+    All values are NumPy arrays, measured on demand.
 
     Args:
         variable: the `keras.Variable` of the weight.
-        learner: the `LearnScales` that asks the rules.
+        learner: the `LearnScales` that calls the rules.
 
     Attributes:
         variable: the weight, a `keras.Variable`.
         prior: its `AdaptiveRegularizer`.
-        memory: dict in which a rule may keep what it needs for this weight.
-        freedom: the degrees of freedom that were recorded last.
+        memory: dict for the state of a rule, per weight.
+        freedom: the last recorded degrees of freedom.
     """
 
     def __init__(self, variable, learner):
@@ -43,7 +43,7 @@ class Site:
 
     @scale.setter
     def scale(self, scale):
-        # To read it back, an accelerator would have to end all its steps.
+        # Reading it back would wait until an accelerator ends all its steps.
         self._scale = np.broadcast_to(scale, self.scale.shape)
         self.prior.set_scale(self._scale)
 
@@ -71,15 +71,15 @@ class Site:
         """`g . pull` for each scale, or `None` before the first result.
 
         `g` is the gradient of the NLL of held-out rows with respect to the
-        weight, a running mean, and `pull` that of the prior.
-        The result is that of the move before this one, so that an
-        accelerator need not wait.
+        weight, averaged over the last measurements, and `pull` that of the
+        prior. It is the result of the previous measurement, so that the host
+        does not wait for an accelerator.
         """
         return self._slopes()[0]
 
     @property
     def noise_slope(self) -> float | None:
-        """The same for a learned noise, but for a positive factor."""
+        """The same for a learned noise, up to a positive factor."""
         return self._slopes()[1]
 
     def _slopes(self):
@@ -105,12 +105,12 @@ class Site:
         return self._learner.measurements.curvature(self.variable, self.step)
 
     def record(self, *, freedom: float, precision: float | None = None):
-        """Keeps what was measured in the prior, for `report` and `prune`.
+        """Saves measurements in the prior, for `report` and `prune`.
 
         Args:
             freedom: degrees of freedom that the weight uses. A learned noise
                 is corrected for them (see `NoisePrior`).
-            precision: inverse variance of an entry, seen alone.
+            precision: inverse variance of a single entry.
         """
         self.freedom = freedom
         self.prior.freedom.assign(np.float32(freedom))
