@@ -113,7 +113,7 @@ def recalibration_gains():
 
 def step_costs():
     """The time of a training step with likelihood parameters."""
-    rows = table("studies/speed", "against the same")[1:]
+    rows = table("studies/speed", "<!-- steps -->")[1:]
     figure, axes = plt.subplots(figsize=(7, 2.2))
     names = [row[0] for row in reversed(rows)]
     extra = [100 * (number(row[1]) - 1) for row in reversed(rows)]

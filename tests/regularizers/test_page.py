@@ -24,14 +24,17 @@ def test_tables_of_the_pages(import_from):
         assert shown == table.strip()
     short = regularization_page.image_table(results["images"], False)
     assert page_tables.shown("adaptive_regularization", "images") == short
-    # One run is below the NLL of the best strength, except for two networks.
-    above = {"LSTM": 1.02, "vision transformer": 1.02}
+    # One run is below the NLL of the best strength, except for two networks,
+    # where it is higher by this many percent.
+    above = {"LSTM": 2, "vision transformer": 1}
     for network, methods in results["images"].items():
         nll = {name: np.mean(runs["nll"]) for name, runs in methods.items()}
         grid = [name for name in methods if name[0].isdigit()]
         assert len(grid) == 8
-        best = min(nll[name] for name in grid)
-        assert nll["HeldOut"] < above.get(network, 1.0) * best
+        excess = 100 * (nll["HeldOut"] / min(nll[name] for name in grid) - 1)
+        assert (
+            round(excess) == above[network] if network in above else excess < 0
+        )
     # The same for networks on tables, whose last row is the best strength.
     for methods in results["networks"]["scores"].values():
         nll = [np.mean(methods[name]["nll"]) for name in methods]
