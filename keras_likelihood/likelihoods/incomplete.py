@@ -104,8 +104,8 @@ def beta_tails(a, b, x, rest):
         return ops.where(x < 0.5, down, up)
 
     tail = log_density + ops.log(step) + log_survival(falls, zeros)
-    # Beyond a tiny shape lies almost everything. What is missing is about
-    # proportional to it, and exact by the harmonic number of the other shape.
+    # If `a` is tiny, this tail is nearly 1, and its logarithm is about
+    # `a (log x + h)` with the harmonic number `h` of `b`.
     h = ops.log(b + 2.5) + 1 / (24 * ops.square(b + 2.5)) + 0.577216
     h = h - 1 / (b + 1) - 1 / (b + 2)
     missing = a / (b + 0.5 * a) - a * (ops.log(x) + h)

@@ -160,7 +160,7 @@ class TestRefusals:
         with pytest.raises(ValueError, match="call `append`"):
             more.values()
         os.truncate(path, 300)
-        with pytest.raises(ValueError, match="truncated"):
+        with pytest.raises(ValueError, match="is damaged or truncated"):
             make(path)[1].values()
 
     def test_second_writers(self, tmp_path):
@@ -169,7 +169,7 @@ class TestRefusals:
 
         def meanwhile():
             assert np.isfinite(second.values()).all()
-            with pytest.raises(BlockingIOError, match="is locked"):
+            with pytest.raises(BlockingIOError, match="npy', which is locked"):
                 fit(other)
 
         fit(model, At(1, meanwhile))

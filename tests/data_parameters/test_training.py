@@ -438,6 +438,7 @@ class TestRefusals:
         [
             ({"num_examples": 0}, "num_examples"),
             ({"num_examples": 2.5}, "num_examples"),
+            ({"num_examples": "ten"}, "a whole number > 0. Received: 'ten'"),
             ({"fallback": "median"}, "'initial' or 'mean'"),
             ({"learning_rate": -1.0}, "learning_rate"),
             (
