@@ -1,7 +1,11 @@
 """Compiled functions, and host callbacks in compiled steps."""
 
+import functools
+import math
+
 import keras
 import numpy as np
+from keras import ops
 
 
 def compiled(function):
@@ -24,12 +28,34 @@ def compiled(function):
     return function
 
 
+def assign_all(changes: list) -> None:
+    """Assigns float32 arrays: pairs of a variable and its new value.
+
+    On JAX the transfer of a small array takes longer than a compiled call that
+    splits a large one.
+    """
+    variables, arrays = [v for v, _ in changes], [a for _, a in changes]
+    if keras.backend.backend() == "jax" and arrays:
+        split = _split_into(tuple(a.shape for a in arrays))
+        arrays = split(np.concatenate([a.ravel() for a in arrays]))
+    for variable, array in zip(variables, arrays, strict=True):
+        variable.assign(array)
+
+
+@functools.lru_cache
+def _split_into(shapes):
+    ends = np.cumsum([math.prod(shape) for shape in shapes])[:-1].tolist()
+    return compiled(
+        lambda flat: [*map(ops.reshape, ops.split(flat, ends), shapes)]
+    )
+
+
 def is_known(tensor):
     """Whether a tensor has values, that is, is not being traced."""
     if isinstance(tensor, keras.KerasTensor):
         return False
     if keras.backend.backend() == "tensorflow":
-        return not keras.ops.is_tensor(tensor) or hasattr(tensor, "numpy")
+        return not ops.is_tensor(tensor) or hasattr(tensor, "numpy")
     if keras.backend.backend() == "jax":
         import jax
 
@@ -47,7 +73,7 @@ def call_host(function, arguments: list, *, shape: tuple, dtype: str):
     """
     if keras.backend.backend() == "torch":
         result = function(*(a.detach().cpu().numpy() for a in arguments))
-        return keras.ops.convert_to_tensor(result, dtype=dtype)
+        return ops.convert_to_tensor(result, dtype=dtype)
     if keras.backend.backend() == "tensorflow":
         import tensorflow as tf
 

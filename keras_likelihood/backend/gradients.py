@@ -105,9 +105,14 @@ class GradientFold:
         key = _shapes(batches)
         if key in self._programs or keras.distribution.distribution():
             return
+        import jax
+
         lowered = self._run.lower(*self._arguments(total, batches))
+        # A search for the fastest kernels takes longer than it would save.
+        is_gpu = jax.default_backend() == "gpu"
+        options = {"xla_gpu_autotune_level": 0} if is_gpu else None
         pool = concurrent.futures.ThreadPoolExecutor(1)
-        self._programs[key] = pool.submit(lowered.compile)
+        self._programs[key] = pool.submit(lowered.compile, options)
         pool.shutdown(wait=False)
 
     def _arguments(self, total, batches):
@@ -140,7 +145,10 @@ class GradientFold:
             _, gradients, after = value_gradient_and_others(value, current)
             return self._fold(total, gradients, current), after["draws"]
 
-        count = ops.shape(keras.tree.flatten(batches)[0])[0]
+        count = keras.tree.flatten(batches)[0].shape[0]
+        if count == 1:
+            # A loop takes longer to compile.
+            return add(0, (total, draws))
         return ops.fori_loop(0, count, add, (total, draws))
 
 

@@ -126,6 +126,17 @@ class AdaptiveRegularizer(OnePerWeight, keras.regularizers.Regularizer):
         self.log_precision = add("log_precision", math.log(precision))
         self.freedom = add("freedom", -1.0)
 
+    @property
+    def variables(self):
+        """The variables that a training step reads; `weights` are all of them.
+
+        Keras moves each of them through every step on JAX.
+        """
+        read = [self.log_scale] if self.built else []
+        if self._links.feeds_noise:
+            read.append(self.freedom)
+        return read + self._copies.variables
+
     def _scale_shape(self, shape):
         if self.group in ("tensor", "weight"):
             return shape if self.group == "weight" else (1,) * len(shape)
@@ -153,6 +164,10 @@ class AdaptiveRegularizer(OnePerWeight, keras.regularizers.Regularizer):
     def expect_callback(self):
         """Records that a `LearnScales` callback learns the scales."""
         self._links.is_learned = True
+
+    def feed_noise(self):
+        """Records that a `NoisePrior` reads the degrees of freedom."""
+        self._links.feeds_noise = True
 
     def _warn_if_not_learned(self):
         needs_callback = self.trainable and self.objective == "evidence"
@@ -193,11 +208,15 @@ class AdaptiveRegularizer(OnePerWeight, keras.regularizers.Regularizer):
     def set_scale(self, scale):
         """Sets the scales to positive numbers that broadcast with them."""
         self._require_built()
-        log_scale = np.log(scale) / self.learning_rate_multiplier
+        self.log_scale.assign(self.stored(scale))
+
+    def stored(self, scale):
+        """The value of `log_scale` for these scales, a float32 array."""
+        found = np.log(scale) / self.learning_rate_multiplier
         shape = tuple(self.log_scale.shape)
-        log_scale = np.broadcast_to(log_scale, shape).astype("float32")
-        check_argument("scale", scale, np.isfinite(log_scale).all(), "> 0")
-        self.log_scale.assign(log_scale)
+        found = np.broadcast_to(found, shape).astype("float32")
+        check_argument("scale", scale, np.isfinite(found).all(), "> 0")
+        return found
 
     def strength(self):
         """The factors of `keras.regularizers.L1` or `L2` that equal this."""

@@ -9,6 +9,7 @@ import numpy as np
 from keras import ops
 
 from keras_likelihood import likelihoods
+from keras_likelihood.backend.compiled import assign_all
 from keras_likelihood.backend.training_rows import Rows
 from keras_likelihood.evidence.fisher import outcomes_of
 from keras_likelihood.likelihoods.checks import check_argument
@@ -81,7 +82,7 @@ class LearnScales(keras.callbacks.Callback):
         self._x, self._examples, self._seed = x, examples, seed
         self._likelihood = likelihood and likelihoods.get(likelihood)
         self._parameters = parameters
-        self.step, self._rate = 0, 0.0
+        self.step, self._begun, self._rate = 0, 0, 0.0
         self.total_steps: int | None = None
         self.measurements: Any = None
         self._sites: list = []
@@ -103,6 +104,11 @@ class LearnScales(keras.callbacks.Callback):
             None if given[0] is None else Rows(*given, seed=self._seed)
             for given in (trained, parts)
         ]
+
+    @property
+    def progress(self) -> float:
+        """See `Site.progress`."""
+        return (self.step - self._begun) / (self.total_steps or math.inf)
 
     def share_of(self, site) -> float:
         """See `Site.share`."""
@@ -153,7 +159,8 @@ class LearnScales(keras.callbacks.Callback):
         params = self.params or {}
         steps = self._epoch_steps = params.get("steps")
         self.total_steps = steps and steps * params.get("epochs", 1)
-        self._offset, self._groups = self.step, []
+        self._begun = self._offset = self.step
+        self._groups = []
         self._read_rate()
         if not self._sites:
             return
@@ -212,6 +219,7 @@ class LearnScales(keras.callbacks.Callback):
                 rate = self._rate if prior.order >= 2 else 0.0
                 least = 2.0 * rate * prior.factor / prior.num_examples
                 site.scale = np.maximum(scale, np.sqrt(least))
+            assign_all([c for site in sites for c in site.take_changes()])
             # The scales change most at the beginning.
             self._due[rule] = self.step + min(max(self.step, 16), pause)
 

@@ -17,7 +17,7 @@ class OnePerWeight(keras.Layer):
         super().__init__(autocast=False, **kwargs)
         # Keras does not track the attributes of a plain namespace.
         self._links = types.SimpleNamespace(
-            weight=None, shape=None, is_learned=False
+            weight=None, shape=None, is_learned=False, feeds_noise=False
         )
         self._copies = Copies(name="copies")
 

@@ -131,7 +131,8 @@ class HeldOut(ScaleRule):
     2016.
 
     Args:
-        rate: step size in the logarithm of the strength. Defaults to 0.1.
+        rate: step size in the logarithm of the strength. Defaults to 0.1. It
+            falls to half of it during a call of `fit`, if its length is known.
         moves: number of moves in one call of `fit`, if its length is known.
     """
 
@@ -174,4 +175,6 @@ class HeldOut(ScaleRule):
         count += 1
         site.memory[self][name] = count, square
         size = np.sqrt(square / (1 - _SQUARE_DECAY**count))
-        return self.rate * slope / (size + 1e-30)
+        # Smaller steps at the end leave less noise in the final strengths.
+        rate = self.rate * (1.0 - 0.5 * site.progress)
+        return rate * slope / (size + 1e-30)

@@ -26,6 +26,7 @@ class Site:
         self.prior = variable.regularizer
         self.memory: dict = {}
         self.freedom = 0.0
+        self._changes: list = []
         self._learner = learner
         self._scale = None
 
@@ -45,7 +46,12 @@ class Site:
     def scale(self, scale):
         # Reading it back would wait until an accelerator ends all its steps.
         self._scale = np.broadcast_to(scale, self.scale.shape)
-        self.prior.set_scale(self._scale)
+        self._changes.append((self.prior.log_scale, self.prior.stored(scale)))
+
+    def take_changes(self) -> list:
+        """Pairs of variables and their new values, each returned once."""
+        changes, self._changes = self._changes, []
+        return changes
 
     def forget_scale(self):
         """Reads the scales again, as something else may have set them."""
@@ -60,6 +66,11 @@ class Site:
     def total_steps(self) -> int | None:
         """Number of steps of this `fit`, `None` if it is not known."""
         return self._learner.total_steps
+
+    @property
+    def progress(self) -> float:
+        """Share of the steps of this `fit` that are done, 0 if not known."""
+        return self._learner.progress
 
     @property
     def has_held_out(self) -> bool:
@@ -113,6 +124,7 @@ class Site:
             precision: inverse variance of a single entry.
         """
         self.freedom = freedom
-        self.prior.freedom.assign(np.float32(freedom))
+        self._changes.append((self.prior.freedom, np.float32(freedom)))
         if precision is not None:
-            self.prior.log_precision.assign(np.float32(np.log(precision)))
+            found = np.float32(np.log(precision))
+            self._changes.append((self.prior.log_precision, found))
