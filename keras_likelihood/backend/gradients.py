@@ -105,14 +105,9 @@ class GradientFold:
         key = _shapes(batches)
         if key in self._programs or keras.distribution.distribution():
             return
-        import jax
-
         lowered = self._run.lower(*self._arguments(total, batches))
-        # A search for the fastest kernels takes longer than it would save.
-        is_gpu = jax.default_backend() == "gpu"
-        options = {"xla_gpu_autotune_level": 0} if is_gpu else None
         pool = concurrent.futures.ThreadPoolExecutor(1)
-        self._programs[key] = pool.submit(lowered.compile, options)
+        self._programs[key] = pool.submit(lowered.compile)
         pool.shutdown(wait=False)
 
     def _arguments(self, total, batches):

@@ -128,13 +128,9 @@ class AdaptiveRegularizer(OnePerWeight, keras.regularizers.Regularizer):
 
     @property
     def variables(self):
-        """The variables that a training step reads; `weights` are all of them.
-
-        Keras moves each of them through every step on JAX.
-        """
-        read = [self.log_scale] if self.built else []
-        if self._links.feeds_noise:
-            read.append(self.freedom)
+        """Those that a training step reads; `weights` has all of them."""
+        # On JAX, Keras passes each of them through every step.
+        read = [self.log_scale, self.freedom] if self.built else []
         return read + self._copies.variables
 
     def _scale_shape(self, shape):
@@ -160,14 +156,6 @@ class AdaptiveRegularizer(OnePerWeight, keras.regularizers.Regularizer):
             if is_measured == 1:
                 self.freedom.assign(freedom)
                 self.log_precision.assign(log_precision)
-
-    def expect_callback(self):
-        """Records that a `LearnScales` callback learns the scales."""
-        self._links.is_learned = True
-
-    def feed_noise(self):
-        """Records that a `NoisePrior` reads the degrees of freedom."""
-        self._links.feeds_noise = True
 
     def _warn_if_not_learned(self):
         needs_callback = self.trainable and self.objective == "evidence"

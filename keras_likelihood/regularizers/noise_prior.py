@@ -49,7 +49,5 @@ def attach_noise_prior(model, weights) -> bool:
         if [id(w) for w in before.weights] == [id(w) for w in weights]:
             return False
         before = before.inner
-    for weight in weights:
-        weight.regularizer.feed_noise()
     noise.unconstrained.regularizer = NoisePrior(noise, weights, before)
     return True

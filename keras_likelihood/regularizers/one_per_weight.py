@@ -17,7 +17,7 @@ class OnePerWeight(keras.Layer):
         super().__init__(autocast=False, **kwargs)
         # Keras does not track the attributes of a plain namespace.
         self._links = types.SimpleNamespace(
-            weight=None, shape=None, is_learned=False, feeds_noise=False
+            weight=None, shape=None, is_learned=False
         )
         self._copies = Copies(name="copies")
 
@@ -39,6 +39,10 @@ class OnePerWeight(keras.Layer):
         copy.build(tuple(shape))
         self._copies.made.append(copy)
         return copy
+
+    def expect_callback(self):
+        """Records that a `LearnScales` callback learns the scales."""
+        self._links.is_learned = True
 
     def claim(self, weight):
         """The object that regularizes this weight, with its variables made."""
