@@ -15,12 +15,13 @@ from keras_likelihood.evidence.curvature import (
     diagonal_of,
 )
 from keras_likelihood.likelihoods.output import distribution_of, split_output
-from keras_likelihood.losses.batch import Batch
+from keras_likelihood.losses.batch import Batch, entry
 
 
 class Outcome(NamedTuple):
     """One output of a model, and its weight in the loss."""
 
+    key: Any  # name or position, or "" for the only output
     distribution: Any
     prediction: Any  # with its Keras mask
     is_only_prediction: bool
@@ -40,8 +41,11 @@ def outcomes_of(model, likelihood=None, parameters=None):
             distribution_of, likelihood, known=parameters
         )
     else:
-        loss = getattr(model, "loss", None)
-        losses: dict = loss if isinstance(loss, dict) else {"": loss}
+        losses = getattr(model, "loss", None)
+        if isinstance(losses, list | tuple):
+            losses = dict(enumerate(losses))
+        elif not isinstance(losses, dict):
+            losses = {"": losses}
         for key, one in losses.items():
             if not hasattr(one, "distribution") or one.data_parameters:
                 return None
@@ -49,11 +53,13 @@ def outcomes_of(model, likelihood=None, parameters=None):
 
     def found(output):
         for key, distribution in distributions.items():
-            part = output[key] if key else output
+            part = entry(output, key)
             prediction, predicted = split_output(part)
             weight = weight_of(key)
             weight = 1.0 if weight is None else float(weight)
-            yield Outcome(distribution(part), prediction, not predicted, weight)
+            yield Outcome(
+                key, distribution(part), prediction, not predicted, weight
+            )
 
     return found
 
@@ -160,7 +166,7 @@ class FisherInformation:
         output = self._model(rows["x"], training=False)
         return sum(
             math.sqrt(outcome.loss_weight)
-            * _score(member, outcome, rows.get("weight"), self._seed)
+            * _score(member, outcome, rows, self._seed)
             for outcome in self._outcomes(output)
             # Each member of an ensemble has its own curvature.
             for member in getattr(
@@ -169,7 +175,7 @@ class FisherInformation:
         )
 
 
-def _score(distribution, outcome: Outcome, sample_weight, seed):
+def _score(distribution, outcome: Outcome, rows, seed):
     """A scalar whose gradients have the Fisher information as covariance."""
     if outcome.is_only_prediction and not distribution.event_rank:
         prediction = distribution.prediction
@@ -179,6 +185,7 @@ def _score(distribution, outcome: Outcome, sample_weight, seed):
     else:
         drawn = ops.stop_gradient(distribution.sample(seed=seed))
         terms = distribution.nll(drawn)
+    sample_weight = entry(rows.get("weight"), outcome.key)
     batch = Batch(outcome.prediction, None, sample_weight)
     weights = batch.weights(distribution.event_rank)
     terms = ops.cast(terms, "float32")

@@ -125,6 +125,15 @@ class Batch:
         return len(shape) == len(own) and shape[-1] == own[-1]
 
 
+def entry(structure, key):
+    """The part of a structure that belongs to the output `key`."""
+    if isinstance(structure, dict) and isinstance(key, str) and key:
+        return structure.get(key)
+    if isinstance(structure, list | tuple) and isinstance(key, int):
+        return structure[key] if key < len(structure) else None
+    return structure
+
+
 class FunctionLoss(keras.losses.Loss):
     """A Keras loss from a function.
 

@@ -5,7 +5,7 @@ from keras_likelihood.data_parameters.indexed import split_index
 from keras_likelihood.layers.likelihood_head import LikelihoodHead
 from keras_likelihood.layers.target_units import collect_targets
 from keras_likelihood.likelihoods.output import split_output
-from keras_likelihood.models.compiled import entry
+from keras_likelihood.losses.batch import entry
 
 
 def adapt_heads(model, y, sample_weight=None):

@@ -44,15 +44,6 @@ def _with_instance(loss):
     return loss
 
 
-def entry(structure, key):
-    """The part of a structure that belongs to the output `key`."""
-    if isinstance(structure, dict) and isinstance(key, str) and key:
-        return structure.get(key)
-    if isinstance(structure, list | tuple) and isinstance(key, int):
-        return structure[key] if key < len(structure) else None
-    return structure
-
-
 class Compiled:
     """Losses and metrics of a model with at least one likelihood, by output.
 

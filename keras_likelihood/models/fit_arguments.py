@@ -13,7 +13,7 @@ from keras_likelihood.data_parameters.indexed import (
     split_index,
 )
 from keras_likelihood.likelihoods.output import split_output
-from keras_likelihood.models.compiled import entry
+from keras_likelihood.losses.batch import entry
 
 
 def check_targets(losses: dict, outputs, y, sample_weight=None):

@@ -15,10 +15,11 @@ from keras_likelihood.backend.registration import serializable
 from keras_likelihood.data_parameters.file_table import FileTable
 from keras_likelihood.data_parameters.indexed import carries_index
 from keras_likelihood.likelihoods.output import split_output
+from keras_likelihood.losses.batch import entry
 from keras_likelihood.losses.likelihood_loss import LikelihoodLoss
 from keras_likelihood.models import fit_arguments, own_callbacks
 from keras_likelihood.models.adapted_heads import adapt_heads, refuse_other_head
-from keras_likelihood.models.compiled import Compiled, entry, with_instances
+from keras_likelihood.models.compiled import Compiled, with_instances
 from keras_likelihood.models.likelihood_step import LikelihoodStep
 
 

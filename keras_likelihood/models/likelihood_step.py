@@ -18,9 +18,9 @@ from keras_likelihood.backend.processes import (
 )
 from keras_likelihood.backend.whole_files import replacing
 from keras_likelihood.data_parameters.indexed import split_index
-from keras_likelihood.losses.batch import Batch
+from keras_likelihood.losses.batch import Batch, entry
 from keras_likelihood.losses.likelihood_loss import LikelihoodLoss
-from keras_likelihood.models.compiled import Compiled, entry
+from keras_likelihood.models.compiled import Compiled
 from keras_likelihood.models.loss_parameters import LossParameters
 
 

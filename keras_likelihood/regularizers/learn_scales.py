@@ -117,6 +117,9 @@ class LearnScales(keras.callbacks.Callback):
 
     def on_train_begin(self, logs=None):
         model = self.model
+        has_rows = self.share is None or self._rows[1] is not None
+        allowed = "rows if the model is not a `LikelihoodModel`"
+        check_argument("held_out", self.share, has_rows, allowed)
         weights = [
             w
             for w in adaptive_weights(model)

@@ -219,6 +219,19 @@ def test_rows_of_weight_zero_are_as_if_absent(held_out, data):
     np.testing.assert_allclose(found[0][1], found[1][1], rtol=1e-2)
 
 
+def test_a_stock_model_cannot_hold_out_a_share(data):
+    x, y = data
+    prior = regularizers.DRidge(num_examples=64)
+    model = keras.Sequential(
+        [keras.Input((5,)), keras.layers.Dense(1, kernel_regularizer=prior)]
+    )
+    model.compile("sgd", loss="mse", run_eagerly=EAGERLY)
+    learn = regularizers.LearnScales(held_out=0.5)
+    with pytest.raises(ValueError, match=r"must be rows.* Received: 0.5"):
+        model.fit(x, y, callbacks=[learn], verbose=0)
+    assert model.optimizer.iterations == 0
+
+
 def test_the_last_rows_are_held_out():
     kept, last = split_rows((np.arange(10), None), 0.3)
     assert list(kept[0]) == list(range(7)) and list(last[0]) == [7, 8, 9]

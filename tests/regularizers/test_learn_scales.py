@@ -93,6 +93,25 @@ def test_weights_of_rows_count_in_the_curvature(rng):
     np.testing.assert_allclose(found, expected, rtol=1e-4)
 
 
+@pytest.mark.parametrize("kind", ["dict", "list"])
+def test_each_output_has_its_own_row_weights(kind, rng):
+    def by_output(*parts):
+        names = dict(zip("uv", parts, strict=True))
+        return names if kind == "dict" else list(parts)
+
+    x = correlated(rng, 16, 3).astype("float32")
+    weight = rng.uniform(0, 2, 16).astype("float32")
+    inputs = keras.Input((3,))
+    outputs = [keras.layers.Dense(1, use_bias=False)(inputs) for _ in "uv"]
+    model = kl.LikelihoodModel(inputs, by_output(*outputs))
+    losses = [kl.losses.NormalLoss(scale=0.5) for _ in "uv"]
+    model.compile("adam", by_output(*losses), loss_weights=by_output(0.5, 2))
+    weights = by_output(weight, np.ones(16, "float32"))
+    found = measured(model, {"x": x, "weight": weights})
+    expected = 0.5 * (x.T * weight) @ x / 16 / 0.25
+    np.testing.assert_allclose(found, expected, rtol=1e-4)
+
+
 @pytest.mark.few(0)
 def test_masked_steps_do_not_count(rng):
     """A sequence and the same with padding have the same curvature."""
