@@ -9,9 +9,13 @@ of which the last 500 are held out for `HeldOut`; every method trains with the
 same 4,500. Each network trains for 40 epochs of Adam at 1e-3 with batches of
 128, with each of eight L2 strengths, with the default of AdamW and with
 `DRidge` and `HeldOut`. Runs that are already in the file are skipped.
+
+The networks of `DEVELOPMENT` (`--networks GRU CNN`) were used for choices, with
+a file of other images.
 """
 
 import argparse
+import functools
 import json
 import pathlib
 import time
@@ -75,10 +79,9 @@ def dense(x, units, make, activation=None):
     return layers.Dense(units, activation, kernel_regularizer=make())(x)
 
 
-def patches(x, width, make):
-    """64 patches of 4 x 4 pixels."""
-    x = layers.Conv2D(width, 4, 4, kernel_regularizer=make())(x)
-    return layers.Reshape((64, width))(x)
+def patches(x, width, make, size=4):
+    x = layers.Conv2D(width, size, size, kernel_regularizer=make())(x)
+    return layers.Reshape(((32 // size) ** 2, width))(x)
 
 
 def perceptron(x, widths, make):
@@ -97,12 +100,12 @@ class Positions(layers.Layer):
         return x + self.vectors
 
 
-def transformer(x, make, width=96):
-    x = Positions()(patches(x, width, make))
-    for _ in range(4):
+def transformer(x, make, width=96, blocks=4, heads=4, size=4):
+    x = Positions()(patches(x, width, make, size))
+    for _ in range(blocks):
         y = layers.LayerNormalization()(x)
         attention = layers.MultiHeadAttention(
-            4, width // 4, kernel_regularizer=make()
+            heads, width // heads, kernel_regularizer=make()
         )
         x = x + attention(y, y)
         y = layers.LayerNormalization()(x)
@@ -134,12 +137,64 @@ def lstm(x, make):
     return x
 
 
+def gru(x, make):
+    """One layer over the rows of an image."""
+    x = layers.Reshape((32, 96))(x)
+    return layers.GRU(
+        96, kernel_regularizer=make(), recurrent_regularizer=make()
+    )(x)
+
+
+def bidirectional(x, make):
+    """Two LSTM layers over the rows of an image, one from each end."""
+    x = layers.Reshape((32, 96))(x)
+    ends = [
+        layers.LSTM(
+            64,
+            go_backwards=is_last,
+            kernel_regularizer=make(),
+            recurrent_regularizer=make(),
+        )(x)
+        for is_last in (False, True)
+    ]
+    return layers.Concatenate()(ends)
+
+
+def cnn(x, make):
+    """Three convolutions with strides."""
+    for width in (24, 48, 96):
+        x = layers.Conv2D(
+            width,
+            3,
+            2,
+            "same",
+            activation="relu",
+            kernel_initializer="he_normal",
+            kernel_regularizer=make(),
+        )(x)
+    return dense(layers.Flatten()(x), 96, make, "relu")
+
+
+def mlp(x, make):
+    x = layers.Flatten()(layers.AveragePooling2D(2)(x))
+    return dense(dense(x, 256, make, "relu"), 128, make, "relu")
+
+
 NETWORKS = {
     "VGG without normalisation": vgg,
     "ResNet-20": resnet,
     "vision transformer": transformer,
     "MLP-mixer": mixer,
     "LSTM": lstm,
+}
+DEVELOPMENT = {
+    "GRU": gru,
+    "bidirectional LSTM": bidirectional,
+    "CNN": cnn,
+    "MLP": mlp,
+    "small transformer": functools.partial(
+        transformer, width=48, blocks=2, heads=3, size=8
+    ),
 }
 METHODS = (*(f"{strength:g}" for strength in GRID), "AdamW", "HeldOut")
 
@@ -167,7 +222,7 @@ def run(network, method, seed, data, epochs):
         return keras.regularizers.L2(float(method)) if fixed else None
 
     inputs = keras.Input((32, 32, 3))
-    features = NETWORKS[network](inputs, make)
+    features = (NETWORKS | DEVELOPMENT)[network](inputs, make)
     model = kl.LikelihoodModel(inputs, dense(features, 10, make))
     kind = "AdamW" if method == "AdamW" else "Adam"
     optimizer = getattr(keras.optimizers, kind)(1e-3)

@@ -80,7 +80,7 @@ def standardize_weights(x, y, sample_weight=None, class_weight=None) -> tuple:
                 "dataset of `(x, y, sample_weight)` to `kl.indexed` instead. "
                 f"Received: class_weight with {type(x).__name__}"
             )
-        sample_weight = _class_weights(y[TARGET], class_weight)
+        sample_weight = class_weights(y[TARGET], class_weight)
         class_weight = None
     # Keras only repeats an array over the structure if it has one axis.
     by_output = isinstance(sample_weight, dict | list | tuple) or (
@@ -93,7 +93,7 @@ def standardize_weights(x, y, sample_weight=None, class_weight=None) -> tuple:
     return x, y, sample_weight, class_weight
 
 
-def _class_weights(y, class_weight):
+def class_weights(y, class_weight):
     """Weights `(n,)` for labels `(n,)`, `(n, 1)` or one-hot `(n, k)`."""
     if isinstance(y, dict | list | tuple):
         raise ValueError(

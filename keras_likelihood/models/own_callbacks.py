@@ -6,6 +6,7 @@ import keras
 import numpy as np
 
 from keras_likelihood.backend.training_rows import is_arrays, split_rows
+from keras_likelihood.models.fit_arguments import class_weights
 from keras_likelihood.regularizers.learn_scales import LearnScales
 from keras_likelihood.regularizers.noise_prior import attach_noise_prior
 from keras_likelihood.regularizers.report import adaptive_weights
@@ -53,7 +54,10 @@ def _give_rows(learner, given):
         given.update(zip(names, rows, strict=True))
     elif is_split and held_out is None and is_arrays(rows[0]):
         rows, held_out = split_rows(rows, is_split)
-    learner.use_rows(*rows, held_out)
+    x, y, weights = rows
+    if given.get("class_weight") and y is not None and weights is None:
+        weights = class_weights(y, given["class_weight"])
+    learner.use_rows(x, y, weights, held_out)
 
 
 def expect_learned_scales(model):

@@ -232,6 +232,26 @@ def test_a_stock_model_cannot_hold_out_a_share(data):
     assert model.optimizer.iterations == 0
 
 
+@pytest.mark.few(0)
+def test_class_weights_are_row_weights_in_the_curvature(data):
+    x, _ = data
+    y = (x[:, 0] > 0.5).astype("int32")
+    found = []
+    for weights in (
+        {"class_weight": {0: 0.02, 1: 0.04}},
+        {"sample_weight": np.where(y, 0.04, 0.02).astype("float32")},
+        {},
+    ):
+        keras.utils.set_random_seed(0)
+        prior = regularizers.DRidge(num_examples=64)
+        loss = kl.losses.SoftmaxLoss(temperature=1.0)
+        model = model_with(prior, loss, units=2, optimizer="adam")
+        model.fit(x, y, batch_size=16, epochs=20, verbose=0, **weights)
+        found.append(prior.effective_weights())
+    np.testing.assert_allclose(found[0], found[1], rtol=1e-5)
+    assert not np.isclose(found[0], found[2], rtol=0.05)
+
+
 def test_the_last_rows_are_held_out():
     kept, last = split_rows((np.arange(10), None), 0.3)
     assert list(kept[0]) == list(range(7)) and list(last[0]) == [7, 8, 9]
