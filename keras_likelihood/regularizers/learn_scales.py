@@ -229,5 +229,7 @@ class LearnScales(keras.callbacks.Callback):
     def _read_rate(self):
         """Reads the learning rate, at a time when all steps have ended."""
         optimizer = getattr(self._made_for[0], "optimizer", None)
+        # In half precision Keras wraps it.
+        optimizer = getattr(optimizer, "inner_optimizer", optimizer)
         if isinstance(optimizer, keras.optimizers.SGD):
             self._rate = float(ops.convert_to_numpy(optimizer.learning_rate))

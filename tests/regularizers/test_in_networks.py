@@ -145,6 +145,31 @@ def test_any_optimizer(name, data):
     assert moved(model)
 
 
+class Tiny(regularizers.ScaleRule):
+    def applies(self, site):
+        return True
+
+    def scale(self, site):
+        return 1e-6
+
+
+@pytest.mark.parametrize("policy", ["float32", "mixed_float16"])
+def test_a_step_of_sgd_does_not_overshoot(policy, data):
+    """At the smallest scale a step of the penalty halves a weight."""
+    before = keras.config.dtype_policy()
+    keras.config.set_dtype_policy(policy)
+    try:
+        prior = ridge()
+        model = network(prior)
+        model.compile(keras.optimizers.SGD(0.5), loss=kl.losses.NormalLoss())
+        learn = regularizers.LearnScales([Tiny()])
+        model.fit(*data, callbacks=[learn], **SOME)
+    finally:
+        keras.config.set_dtype_policy(before)
+    assert prior.scale() == pytest.approx(np.sqrt(2 * 0.5 / 64))
+    assert np.all(np.isfinite(ops.convert_to_numpy(model.weights[0])))
+
+
 @pytest.mark.few(1)
 @HOW
 def test_a_frozen_prior_stays(validation_split, data):
