@@ -89,6 +89,19 @@ def split_rows(nest, share: float):
     return rows(slice(None, first)), rows(slice(first, None))
 
 
+def check_rows(rows: tuple, least_parts: int):
+    """Refuses held-out arrays without rows, or with different numbers."""
+    given = [part for part in rows if part is not None]
+    counts = [len(a) for a in keras.tree.flatten(given)]
+    fits = least_parts <= len(given) <= 3 and len(set(counts)) == 1
+    if not fits or not counts[0]:
+        raise ValueError(
+            "Held-out rows must be `(x, y)` or `(x, y, sample_weight)` with "
+            "equally many rows, at least one. "
+            f"Received: {len(given)} part(s) with {counts} rows"
+        )
+
+
 def is_arrays(x) -> bool:
     """Whether `x` is a nest of arrays and not a dataset."""
     leaves = keras.tree.flatten(x)

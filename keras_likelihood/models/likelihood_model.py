@@ -216,6 +216,9 @@ class LikelihoodModel(LikelihoodStep):
         if own and carries_index(given.get("x"), given.get("y")) is False:
             next(iter(own)).require_rows(None)
         self._check_targets(**given)
+        validation = given.get("validation_data")
+        if isinstance(validation, tuple | list):
+            self._check_targets(*validation[1:])
         own_callbacks.add_own_callbacks(self, given)
         if own:
             named = ("x", "y", "sample_weight", "class_weight")

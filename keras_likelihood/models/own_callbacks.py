@@ -32,6 +32,8 @@ def add_own_callbacks(model, given: dict):
         own += learners
     for learner in learners:
         _give_rows(learner, given)
+        if isinstance(learner.held_out, tuple | list):
+            model._check_targets(*learner.held_out[1:])
     # Callbacks only see log values that earlier callbacks added.
     given["callbacks"] = callbacks if is_list else [*own, *listed]
     for callback in own if is_list else ():

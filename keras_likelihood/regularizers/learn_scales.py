@@ -10,13 +10,17 @@ from keras import ops
 
 from keras_likelihood import likelihoods
 from keras_likelihood.backend.compiled import assign_all
-from keras_likelihood.backend.training_rows import Rows
+from keras_likelihood.backend.training_rows import (
+    Rows,
+    check_rows,
+    is_arrays,
+)
 from keras_likelihood.evidence.fisher import outcomes_of
 from keras_likelihood.likelihoods.checks import check_argument
 from keras_likelihood.regularizers.measurements import Measurements
 from keras_likelihood.regularizers.noise_prior import attach_noise_prior
 from keras_likelihood.regularizers.report import adaptive_weights
-from keras_likelihood.regularizers.rules import Evidence, HeldOut
+from keras_likelihood.regularizers.rules import Evidence, HeldOut, ScaleRule
 from keras_likelihood.regularizers.site import Site
 
 
@@ -74,11 +78,14 @@ class LearnScales(keras.callbacks.Callback):
     ):
         super().__init__()
         self.rules = [HeldOut(), Evidence()] if rules is None else list(rules)
+        fits = all(isinstance(rule, ScaleRule) for rule in self.rules)
+        check_argument("rules", rules, fits, "a list of `ScaleRule`s")
         fits = not isinstance(held_out, float | int) or 0 < held_out < 1
         check_argument("held_out", held_out, fits, "rows or a share in (0, 1)")
         self.share = held_out if isinstance(held_out, float) else None
         """Share of the training rows to hold out, or `None`."""
-        self._held_out = None if self.share else held_out
+        self.held_out = None if self.share else held_out
+        """The rows given here, or `None`."""
         self._x, self._examples, self._seed = x, examples, seed
         self._likelihood = likelihood and likelihoods.get(likelihood)
         self._parameters = parameters
@@ -98,8 +105,12 @@ class LearnScales(keras.callbacks.Callback):
             held_out: rows `(x, y[, sample_weight])`, a data set, or `None`.
         """
         trained = (x, y, sample_weight) if self._x is None else (self._x,)
-        held_out = held_out if self._held_out is None else self._held_out
-        parts = held_out if isinstance(held_out, tuple) else (held_out,)
+        held_out = held_out if self.held_out is None else self.held_out
+        is_parts = isinstance(held_out, tuple | list)
+        parts = tuple(held_out) if is_parts else (held_out,)
+        if is_arrays(parts[0]):
+            # A loss of layers needs no targets of the validation data.
+            check_rows(parts, least_parts=1 if self.held_out is None else 2)
         self._rows = [
             None if given[0] is None else Rows(*given, seed=self._seed)
             for given in (trained, parts)

@@ -124,10 +124,12 @@ class Measurements:
         return loss - sum(ops.cast(a, loss.dtype) for a in model.losses)
 
     def _add_slopes(self, total, gradients, values):
-        means = [
-            _DECAY * mean + (1 - _DECAY) * ops.cast(g, "float32")
-            for mean, g in zip(total[1], gradients, strict=True)
-        ]
+        means = []
+        for mean, gradient in zip(total[1], gradients, strict=True):
+            g = ops.cast(gradient, "float32")
+            moved = _DECAY * mean + (1 - _DECAY) * g
+            # Half precision may overflow.
+            means.append(ops.where(ops.isfinite(ops.sum(g)), moved, mean))
         products, slopes = list(means), []
         for i, weight in enumerate(self._weights):
             pull = weight.regularizer.pull(ops.cast(values[i], "float32"))

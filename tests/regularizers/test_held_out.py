@@ -219,6 +219,51 @@ def test_rows_of_weight_zero_are_as_if_absent(held_out, data):
     np.testing.assert_allclose(found[0][1], found[1][1], rtol=1e-2)
 
 
+@pytest.mark.parametrize("wrong", ["targets", "count", "empty", "array"])
+def test_held_out_rows_are_checked(wrong, data):
+    x, y = data
+    rows = {"targets": (x,), "count": (x, y[:9]), "empty": (x[:0], y[:0])}
+    with pytest.raises(ValueError, match=r"equally many rows.* Received: \d p"):
+        regularizers.LearnScales(held_out=rows.get(wrong, x))
+
+
+@pytest.mark.parametrize("how", ["held_out", "validation_data"])
+def test_impossible_held_out_targets_are_refused_before_training(how, data):
+    x, y = data
+    bad = np.where(np.arange(64)[:, None] == 7, np.nan, y)
+    model = model_with(regularizers.DRidge(num_examples=64))
+    rows = {"validation_data": [x, bad]}
+    if how == "held_out":
+        rows = {"callbacks": [regularizers.LearnScales(held_out=[x, bad])]}
+    with pytest.raises(ValueError, match="Received: nan in row 7"):
+        model.fit(x, y, verbose=0, **rows)
+    assert model.optimizer.iterations == 0
+
+
+def test_a_gradient_that_overflows_is_left_out(data):
+    x, y = data
+    prior = regularizers.DRidge(num_examples=64)
+    model = model_with(prior)
+    _ = model.losses
+    (weight,) = regularizers.adaptive_weights(model)
+    measured = Measurements(model, [weight], None, examples=64, seed=0)
+    measured.use_rows(None, Rows(x, y))
+    kernel = ops.convert_to_numpy(weight)
+    measured.held_out_slopes(weight, step=0)
+    weight.assign(np.inf * kernel)
+    before, _ = measured.held_out_slopes(weight, step=1)
+    weight.assign(kernel)
+    measured.held_out_slopes(weight, step=2)
+    after, _ = measured.held_out_slopes(weight, step=3)
+    # The second of the three gradients of equal size does not count.
+    np.testing.assert_allclose(after, 1.8 * before, rtol=1e-5)
+
+
+def test_rules_are_checked():
+    with pytest.raises(ValueError, match=r"`ScaleRule`s. Received: \['Held"):
+        regularizers.LearnScales(["HeldOut"])
+
+
 def test_a_stock_model_cannot_hold_out_a_share(data):
     x, y = data
     prior = regularizers.DRidge(num_examples=64)
