@@ -24,9 +24,9 @@ def test_tables_of_the_pages(import_from):
         assert shown == table.strip()
     short = regularization_page.image_table(results["images"], False)
     assert page_tables.shown("adaptive_regularization", "images") == short
-    # One run is below the NLL of the best strength, except for two networks,
+    # One run is below the NLL of the best strength, except for three networks,
     # where it is higher by this many percent.
-    above = {"LSTM": 2, "vision transformer": 1}
+    above = {"LSTM": 3, "MLP-mixer": 1, "vision transformer": 0}
     for network, methods in results["images"].items():
         nll = {name: np.mean(runs["nll"]) for name, runs in methods.items()}
         grid = [name for name in methods if name[0].isdigit()]
@@ -41,7 +41,11 @@ def test_tables_of_the_pages(import_from):
         nll = [np.mean(methods[name]["nll"]) for name in methods]
         assert list(methods)[0] == "D-Ridge, HeldOut"
         found[table] = round(nll[0] / nll[-1], 2)
-    assert found == {"kin8nm": 0.9, "crime_norm": 1.03, "digits": 0.99}
+    assert found == {"kin8nm": 0.92, "crime_norm": 1.02, "digits": 0.99}
+    crime = results["networks"]["scores"]["crime_norm"]
+    ours, best = (crime[name]["nll"] for name in (*crime,)[:: len(crime) - 1])
+    assert len(ours) == 10
+    assert round(regularization_page.ratio(ours, best)[1], 2) == 0.02
     # Linear models of real tables with a normal target.
     ratios = regularization_page.linear_ratios(results["linear"])
     bounds = {"DRidge": 1.02, "DLasso": 1.03, "MultiLasso": 1.05}
