@@ -131,7 +131,7 @@ class TestDataset:
             ),
             (
                 lambda d: d.interleave(
-                    _alone, num_parallel_calls=2, deterministic=False
+                    _alone, 2, num_parallel_calls=2, deterministic=False
                 ),
                 "not deterministic",
             ),
@@ -148,7 +148,7 @@ class TestDataset:
         [
             lambda d: d.map(_same, num_parallel_calls=2).take(9),
             lambda d: d.batch(2).unbatch().map(_same),
-            lambda d: d.interleave(_alone, num_parallel_calls=2),
+            lambda d: d.interleave(_alone, 2, num_parallel_calls=2),
             lambda d: d.shuffle(9, seed=3, reshuffle_each_iteration=False),
         ],
     )
