@@ -57,7 +57,7 @@ def _give_rows(learner, given):
     elif is_split and held_out is None and is_arrays(rows[0]):
         rows, held_out = split_rows(rows, is_split)
     x, y, weights = rows
-    if given.get("class_weight") and y is not None and weights is None:
+    if given.get("class_weight") and weights is None and hasattr(y, "shape"):
         weights = class_weights(y, given["class_weight"])
     learner.use_rows(x, y, weights, held_out)
 
