@@ -15,7 +15,7 @@ from keras_likelihood.evidence.curvature import (
     diagonal_of,
 )
 from keras_likelihood.likelihoods.output import distribution_of, split_output
-from keras_likelihood.losses.batch import Batch, entry
+from keras_likelihood.losses.batch import Batch, by_output, entry
 
 
 class Outcome(NamedTuple):
@@ -41,12 +41,7 @@ def outcomes_of(model, likelihood=None, parameters=None):
             distribution_of, likelihood, known=parameters
         )
     else:
-        losses = getattr(model, "loss", None)
-        if isinstance(losses, list | tuple):
-            losses = dict(enumerate(losses))
-        elif not isinstance(losses, dict):
-            losses = {"": losses}
-        for key, one in losses.items():
+        for key, one in by_output(getattr(model, "loss", None)).items():
             if not hasattr(one, "distribution") or one.data_parameters:
                 return None
             distributions[key] = one.distribution

@@ -125,6 +125,13 @@ class Batch:
         return len(shape) == len(own) and shape[-1] == own[-1]
 
 
+def by_output(structure) -> dict:
+    """The parts of a structure by output, under `""` for a single output."""
+    if isinstance(structure, list | tuple):
+        return dict(enumerate(structure))
+    return structure if isinstance(structure, dict) else {"": structure}
+
+
 def entry(structure, key):
     """The part of a structure that belongs to the output `key`."""
     if isinstance(structure, dict) and isinstance(key, str) and key:

@@ -15,7 +15,7 @@ from keras_likelihood import likelihoods
 from keras_likelihood.backend.processes import replicas_that_add
 from keras_likelihood.likelihoods import Bernoulli
 from keras_likelihood.likelihoods.checks import check_argument
-from keras_likelihood.losses.batch import FunctionLoss
+from keras_likelihood.losses.batch import FunctionLoss, by_output
 from keras_likelihood.losses.likelihood_loss import LikelihoodLoss
 from keras_likelihood.metrics.distribution_metrics import (
     DistributionMetric,
@@ -55,11 +55,7 @@ class Compiled:
     def __init__(
         self, loss=None, loss_weights=None, metrics=None, weighted_metrics=None
     ):
-        given: dict = {"": loss}
-        if isinstance(loss, dict):
-            given = loss
-        elif isinstance(loss, list | tuple):
-            given = dict(enumerate(loss))
+        given = by_output(loss)
         for value in given.values():
             nested = isinstance(value, dict | list | tuple)
             if nested and any(map(_is_ours, keras.tree.flatten(value))):
