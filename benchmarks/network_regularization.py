@@ -209,6 +209,15 @@ def load(path):
     return x, y, xt, yt.astype("int32")
 
 
+def classifier(network, make, optimizer):
+    """A compiled model; `make` makes the regularizer of each weight."""
+    inputs = keras.Input((32, 32, 3))
+    features = (NETWORKS | DEVELOPMENT)[network](inputs, make)
+    model = kl.LikelihoodModel(inputs, dense(features, 10, make))
+    model.compile(optimizer, loss=kl.losses.SoftmaxLoss(temperature=1.0))
+    return model
+
+
 def run(network, method, seed, data, epochs):
     """Test NLL, accuracy and seconds of one training."""
     x, y, xt, yt = data
@@ -221,12 +230,9 @@ def run(network, method, seed, data, epochs):
         fixed = method != "AdamW" and float(method) > 0
         return keras.regularizers.L2(float(method)) if fixed else None
 
-    inputs = keras.Input((32, 32, 3))
-    features = (NETWORKS | DEVELOPMENT)[network](inputs, make)
-    model = kl.LikelihoodModel(inputs, dense(features, 10, make))
     kind = "AdamW" if method == "AdamW" else "Adam"
     optimizer = getattr(keras.optimizers, kind)(1e-3)
-    model.compile(optimizer, loss=kl.losses.SoftmaxLoss(temperature=1.0))
+    model = classifier(network, make, optimizer)
     callbacks = []
     if method == "HeldOut":
         held_out = x[count:], y[count:]

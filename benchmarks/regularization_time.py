@@ -36,15 +36,6 @@ def perceptron(make):
     return model
 
 
-def classifier(network, make):
-    inputs = keras.Input((32, 32, 3))
-    features = network_regularization.NETWORKS[network](inputs, make)
-    output = network_regularization.dense(features, 10, make)
-    model = kl.LikelihoodModel(inputs, output)
-    model.compile("adam", loss=kl.losses.SoftmaxLoss(temperature=1.0))
-    return model
-
-
 def data(network):
     """Random inputs and targets, the last ones to be held out."""
     random = np.random.default_rng(0)
@@ -69,7 +60,7 @@ def seconds(network, method, x, y, epochs):
     if network == "MLP":
         model = perceptron(make)
     else:
-        model = classifier(network, make)
+        model = network_regularization.classifier(network, make, "adam")
     callbacks = []
     if method == "HeldOut":
         held_out = x[count:], y[count:]
@@ -90,7 +81,6 @@ def main():
     known = ["MLP", *network_regularization.NETWORKS]
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--networks", nargs="+", default=known[:1])
-    parser.add_argument("--methods", nargs="+", default=METHODS)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--epochs", type=int, default=40)
     arguments = parser.parse_args()
@@ -99,12 +89,12 @@ def main():
         rounds = []
         for _ in range(arguments.rounds + 1):
             found = {}
-            for method in arguments.methods:
+            for method in METHODS:
                 found[method] = seconds(network, method, x, y, arguments.epochs)
                 keras.backend.clear_session()
                 gc.collect()
             rounds.append(found)
-        for method in arguments.methods:
+        for method in METHODS:
             taken = [found[method] for found in rounds[1:]]
             ratios = [found[method] / found["L2"] for found in rounds[1:]]
             print(
