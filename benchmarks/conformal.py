@@ -24,7 +24,8 @@ from scipy import stats
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 
 import keras_likelihood as kl
-from keras_likelihood.recalibration import Conformal, GlobalScaling, regression
+from keras_likelihood.conformal import ConformalIntervals
+from keras_likelihood.recalibration import Conformal, GlobalScaling
 
 COVERAGE = 0.9
 BATCHES = 10
@@ -149,7 +150,7 @@ def regressions(path, splits, epochs):
             prediction[:n], **{k: v[:n] for k, v in values.items()}
         )
         for name, trust in OURS.items():
-            fitted = regression.Conformal(trust=trust)
+            fitted = ConformalIntervals(trust=trust)
             fitted.fit_distribution(first, target[:n])
             lower, upper = fitted.calibrate(law).interval(COVERAGE)
             intervals[name] = lower[:, 0], upper[:, 0]

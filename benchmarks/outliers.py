@@ -137,7 +137,7 @@ def make(name, seed):
         from keras_likelihood import outliers
 
         if name == SHALLOW:
-            return outliers.Auto(random_state=seed, steps=1)
+            return outliers.AutoDetector(random_state=seed, steps=1)
         return getattr(outliers, name)(random_state=seed)
     module = importlib.import_module(f"pyod.models.{PEERS[name]}")
     options = {}

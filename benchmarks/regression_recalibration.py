@@ -21,9 +21,9 @@ from keras_likelihood.recalibration.network import SmallNetwork, run_network
 
 SETS = "crime_norm kin8nm bank8FM wine_red autompg cpu_machine soil fried"
 OURS = {
-    "GS": regression.GlobalScaling,
-    "LS": regression.LinearScaling,
-    "DS": regression.DeepScaling,
+    "GS": regression.GlobalRescaling,
+    "LS": regression.LinearRescaling,
+    "DS": regression.DeepRescaling,
 }
 
 

@@ -88,8 +88,8 @@ def recalibration() -> list[Headline]:
         Headline(
             f"Recalibrated test NLL of {len(found['report'])} image "
             "classifiers, paired 95 % intervals (lower is better)",
-            f"`recalibration.Auto`: below the best peer on {below}, level on "
-            f"{level}",
+            f"`recalibration.AutoScaling`: below the best peer on {below}, "
+            f"level on {level}",
             "the best of probmetrics, ETS, Dirichlet and isotonic calibration",
             *place,
         ),
@@ -180,8 +180,8 @@ def conformal() -> list[Headline]:
         Headline(
             f"Width of 90 % intervals on {len(tables)} tables (lower is "
             "better)",
-            f"`regression.Conformal`: at most the narrowest on {narrowest}, "
-            f"coverage as promised on {inside}",
+            f"`conformal.ConformalIntervals`: at most the narrowest on "
+            f"{narrowest}, coverage as promised on {inside}",
             "MAPIE: the narrowest of three methods",
             "recalibration",
             "conformal.py",
@@ -203,7 +203,7 @@ def outlier_detection() -> list[Headline]:
             f"Mean rank by AUC among {len(names)} detectors on "
             f"{table.shape[1]} ODDS tables (lower is better; differences "
             f"below {least:.1f} are not significant)",
-            f"`outliers.Auto`: {ours:.1f}",
+            f"`outliers.AutoDetector`: {ours:.1f}",
             f"{first} of PyOD: {ranks[first]:.1f}",
             "outliers",
             "outliers.py",

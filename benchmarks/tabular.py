@@ -109,7 +109,7 @@ def boosted(method):
         law, before = method(
             (x[rest], z[rest]), (x[held], z[held]), (x_test, None)
         )
-        conformal = kl.recalibration.regression.Conformal()
+        conformal = kl.conformal.ConformalIntervals()
         conformal.fit_distribution(before, z[held])
         ends = conformal.calibrate(law).interval(COVERAGE)
         scores = judge(

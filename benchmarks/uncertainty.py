@@ -26,6 +26,7 @@ from uncertainty_page import INTERVALS
 
 import keras_likelihood as kl
 from keras_likelihood import likelihoods
+from keras_likelihood.conformal import ConformalIntervals
 from keras_likelihood.recalibration import regression
 
 DEVELOPMENT = ("autompg", "bank8FM")
@@ -91,7 +92,7 @@ def laws(likelihood, outputs, splits, members):
             values = dict(zip(names, (v[:, 0] for v in values), strict=True))
             found.append(likelihood(prediction[:, 0], **values))
             continue
-        kind = kl.models.EnsembleDistribution(likelihood, components=members)
+        kind = kl.ensembles.EnsembleDistribution(likelihood, components=members)
         flat = [v.reshape(len(v), -1) for v in (prediction, *values)]
         found.append(
             kind(
@@ -142,11 +143,11 @@ def judge_intervals(law, held, y_held, y, spread):
     numpy = ops.convert_to_numpy
     scores = {}
     intervals = {"plain": law.interval(COVERAGE)}
-    conformal = regression.Conformal()
+    conformal = ConformalIntervals()
     conformal.fit_distribution(held, y_held)
     intervals["conformal"] = conformal.calibrate(law).interval(COVERAGE)
     if isinstance(law, likelihoods.LocationScale):
-        scaling = regression.GlobalScaling()
+        scaling = regression.GlobalRescaling()
         scaling.fit_arrays(
             numpy(held.prediction), y_held, scale=numpy(held.scale)
         )

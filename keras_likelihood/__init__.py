@@ -2,12 +2,22 @@
 
 import importlib
 
-from keras_likelihood.backend.after_keras import CORE, import_core_after_keras
+from keras_likelihood.backend.after_keras import import_after_keras
 from keras_likelihood.backend.extras import extras_for
 from keras_likelihood.version import __version__ as __version__
 
 _SUBPACKAGES = (
-    *CORE,
+    "conformal",
+    "constraints",
+    "data_parameters",
+    "ensembles",
+    "layers",
+    "likelihoods",
+    "losses",
+    "metrics",
+    "models",
+    "regularizers",
+    "serving",
     "auditing",
     "comparison",
     "diagnosis",
@@ -20,7 +30,7 @@ _SUBPACKAGES = (
 
 _SHORT_NAMES = {
     "DataParameter": "data_parameters",
-    "Ensemble": "models",
+    "Ensemble": "ensembles",
     "LikelihoodModel": "models",
     "audit": "auditing",
     "censored": "likelihoods.censored",
@@ -32,7 +42,7 @@ _SHORT_NAMES = {
 
 __all__ = sorted([*_SUBPACKAGES, *_SHORT_NAMES, "__version__"])
 
-import_core_after_keras()
+import_after_keras()
 
 
 def __getattr__(name):

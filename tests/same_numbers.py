@@ -13,9 +13,9 @@ from keras import ops
 
 import keras_likelihood as kl
 from keras_likelihood import likelihoods
-from keras_likelihood.backend.columns import learn_column
-from keras_likelihood.layers.member_networks import MemberNetworks
-from keras_likelihood.layers.table_features import TableFeatures
+from keras_likelihood.ensembles.member_networks import MemberNetworks
+from keras_likelihood.tables.columns import learn_column
+from keras_likelihood.tables.table_features import TableFeatures
 from tests.contracts import targets_for
 
 RECORD = pathlib.Path(__file__).parent / "recorded" / "same_numbers.json"

@@ -7,6 +7,7 @@ from scipy import stats
 
 import keras_likelihood as kl
 from keras_likelihood.comparison.model_scores import crps
+from keras_likelihood.conformal import ConformalIntervals
 from keras_likelihood.recalibration import regression
 from tests import kinds
 
@@ -117,8 +118,8 @@ def test_stock_recalibrated_and_conformal_regressors(held_out):
     x, y = held_out
     stock = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])
     stock.compile("sgd", "mse")
-    scaled = regression.GlobalScaling().fit(stock, x, y)
-    sure = regression.Conformal().fit(scaled.model, x, y)
+    scaled = regression.GlobalRescaling().fit(stock, x, y)
+    sure = ConformalIntervals().fit(scaled.model, x, y)
     table = kl.compare(
         {"stock": stock, "scaled": scaled.model, "sure": sure.model}, x, y
     )
@@ -134,7 +135,7 @@ def test_classifiers():
     x, y = kinds.data()
     network = kinds.make("functional")
     scaled = kl.recalibration.GlobalScaling().fit(network, x, y)
-    sets = kl.recalibration.Conformal().fit(scaled.model, x, y)
+    sets = kl.conformal.ConformalSets().fit(scaled.model, x, y)
     table = kl.compare(
         {"raw": network, "scaled": scaled.model, "sets": sets.model}, x, y
     )

@@ -72,7 +72,7 @@ def logits(rng):
 @each([c for c in CLASSIFIERS if c is not recalibration.JointScaling])
 def test_classifier(cls, logits):
     contracts.recalibrator_is_no_worse(cls, **logits)
-    if cls not in (recalibration.Auto, recalibration.DeepScaling):
+    if cls not in (recalibration.AutoScaling, recalibration.DeepScaling):
         # The others split rows at random; a repeated row may be on both sides.
         contracts.recalibrator_counts_weights(cls, **logits)
 

@@ -568,7 +568,7 @@ def test_names_in_prose_are_understood():
     }.items():
         assert api_names.full_name(text, known) == expected, text
     auto = api_names.full_name("Auto", known, "guides/outliers")
-    assert auto == "keras_likelihood.outliers.Auto"
+    assert auto == "keras_likelihood.outliers.AutoDetector"
 
 
 def site(folder, body):

@@ -59,7 +59,7 @@ def recalibrated(output, y, test_output, y_test):
     (val, scale), (test, test_scale) = (
         [numbers(part)[:, 0] for part in pair] for pair in (output, test_output)
     )
-    fitted = kl.recalibration.regression.GlobalScaling().fit_arrays(
+    fitted = kl.recalibration.regression.GlobalRescaling().fit_arrays(
         val, y[:, 0], scale=scale
     )
     law = fitted.calibrate(test, scale=test_scale)

@@ -3,12 +3,12 @@
 import os
 
 from keras_likelihood.auditing import inputs, judging
-from keras_likelihood.backend.columns import refuse_nan
-from keras_likelihood.layers.table_features import takes_missing
 from keras_likelihood.likelihoods import Softmax
 from keras_likelihood.pages.examples import as_names, show_inputs
 from keras_likelihood.reading import Reading, read_output
 from keras_likelihood.reading.stock_models import with_likelihood
+from keras_likelihood.tables.columns import refuse_nan
+from keras_likelihood.tables.table_features import takes_missing
 
 
 def audit(

@@ -8,9 +8,9 @@ import re
 import numpy as np
 
 from keras_likelihood.auditing.inputs import as_numpy
-from keras_likelihood.backend.columns import as_number
 from keras_likelihood.likelihoods.checks import check_argument
 from keras_likelihood.reading.targets import as_labels
+from keras_likelihood.tables.columns import as_number
 
 DECISIONS = ("right", "wrong", "unsure")
 COLUMNS = ("index", "decision", "label", "given", "audit")

@@ -3,9 +3,9 @@
 import keras
 import numpy as np
 
-from keras_likelihood.backend.columns import refuse_nan
 from keras_likelihood.likelihoods.checks import check_argument
 from keras_likelihood.reading.targets import as_labels
+from keras_likelihood.tables.columns import refuse_nan
 
 TASKS = ("classification", "regression")
 FEWEST = 10

@@ -6,11 +6,11 @@ import os
 import numpy as np
 
 from keras_likelihood.auditing import label_issues
-from keras_likelihood.backend.csv_files import write_csv
 from keras_likelihood.data_parameters import DataParameter
 from keras_likelihood.likelihoods.checks import check_argument, to_float64
 from keras_likelihood.reading.reading import per_example
 from keras_likelihood.reading.targets import as_labels, as_targets
+from keras_likelihood.tables.csv_files import write_csv
 
 
 @dataclasses.dataclass

@@ -1,9 +1,9 @@
-"""Imports the core of the package as soon as Keras is imported.
+"""Imports what saved models need as soon as Keras is imported.
 
 Importing Keras and its backend takes seconds. `import keras_likelihood` avoids
 it, so `keras-likelihood --help` is fast. But `keras.saving.load_model` must
-know the classes of this package, even if they have not been used before. So the
-core is imported right after Keras, or now if Keras is already imported.
+know the classes of this package, even if they have not been used before. So
+they are imported right after Keras, or now if Keras is already imported.
 """
 
 import importlib
@@ -12,28 +12,33 @@ import importlib.machinery
 import sys
 from typing import Any
 
-CORE = (
+IN_FILES = (
+    "conformal",
     "constraints",
     "data_parameters",
+    "ensembles",
     "layers",
     "likelihoods",
     "losses",
     "metrics",
     "models",
     "regularizers",
+    "serving",
+    "tables.table_features",
 )
+"""Modules with classes that saved models may contain."""
 
 
-def import_core() -> None:
-    """Imports the subpackages with classes that saved models may contain."""
-    for name in CORE:
+def import_all() -> None:
+    """Imports the modules with classes that saved models may contain."""
+    for name in IN_FILES:
         importlib.import_module(f"keras_likelihood.{name}")
 
 
-def import_core_after_keras() -> None:
-    """Calls `import_core` as soon as Keras or a part of it is imported."""
+def import_after_keras() -> None:
+    """Calls `import_all` as soon as Keras or a part of it is imported."""
     if "keras" in sys.modules:
-        import_core()
+        import_all()
     else:
         sys.meta_path.insert(0, _Finder())
 
@@ -41,7 +46,7 @@ def import_core_after_keras() -> None:
 class _Finder(importlib.abc.MetaPathFinder):
     """Finds modules as usual, and imports the core after the first one."""
 
-    _names = {"keras", *(f"keras_likelihood.{name}" for name in CORE)}
+    _names = {"keras", *(f"keras_likelihood.{name}" for name in IN_FILES)}
 
     def find_spec(self, fullname, path=None, target=None):
         if fullname not in self._names:
@@ -55,7 +60,7 @@ class _Finder(importlib.abc.MetaPathFinder):
             def run_and_import(module):
                 del loader.exec_module
                 run(module)
-                import_core()
+                import_all()
 
             loader.exec_module = run_and_import
         return spec

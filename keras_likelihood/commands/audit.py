@@ -4,9 +4,9 @@ import pathlib
 
 import numpy as np
 
-from keras_likelihood.backend.csv_files import CsvFile
 from keras_likelihood.backend.whole_files import replacing
 from keras_likelihood.commands import files, outputs
+from keras_likelihood.tables.csv_files import CsvFile
 
 add_parser = outputs.new_command(
     "audit",

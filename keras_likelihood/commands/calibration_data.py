@@ -6,8 +6,6 @@ import pathlib
 import numpy as np
 
 from keras_likelihood import likelihoods
-from keras_likelihood.backend.columns import refuse_nan
-from keras_likelihood.backend.table_files import NumberTable
 from keras_likelihood.commands import files
 from keras_likelihood.commands.tasks import ClassifierTask, RegressorTask
 from keras_likelihood.reading import read_output
@@ -19,6 +17,8 @@ from keras_likelihood.recalibration.graphs import (
 from keras_likelihood.recalibration.regression.regressor import (
     location_and_scale,
 )
+from keras_likelihood.tables.columns import refuse_nan
+from keras_likelihood.tables.table_files import NumberTable
 
 
 def load_task(args):
@@ -84,7 +84,7 @@ def _is_regressor(model, x, y, task):
     raise files.CommandError(
         "The model must be a classifier, or a regressor with a `LocationScale` "
         "likelihood, such as normal. For other regressors use "
-        "`kl.recalibration.regression.Conformal`. A model written by `fit` is "
+        "`kl.conformal.ConformalIntervals`. A model written by `fit` is "
         "already calibrated: use `keras-likelihood predict`. "
         f"Received: {reading.likelihood.name()}"
     )

@@ -291,7 +291,7 @@ def check_uncertainty(task, recalibrator, x, judged, names, args) -> Part:
         [f"Examples are rows of {_judged(args)}.", by_class, examples],
         "look" if unsure > 0.1 else "good",
         "predict sets of classes where the model is unsure",
-        _python(args, "sets = kl.recalibration.Conformal().fit({}).model"),
+        _python(args, "sets = kl.conformal.ConformalSets().fit({}).model"),
         {"unsure": unsure, "examples": judged[order]},
     )
 
@@ -326,9 +326,7 @@ def _uncertain_numbers(task, recalibrator, x, judged, args):
         [f"Examples are rows of {_judged(args)}.", groups, examples],
         "good",
         "calibrate intervals with guaranteed coverage",
-        _python(
-            args, "sure = kl.recalibration.regression.Conformal().fit({}).model"
-        ),
+        _python(args, "sure = kl.conformal.ConformalIntervals().fit({}).model"),
         {"median_width": float(middle), "examples": judged[order]},
     )
 

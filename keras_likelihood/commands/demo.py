@@ -41,10 +41,10 @@ def run(args) -> None:
     for path in (labels, stories):
         force = args.force or _is_ours(path)
         outputs.check_outputs({"--output": path}, {}, force)
-    from keras_likelihood import demo
+    from keras_likelihood.commands import demo_stories
     from keras_likelihood.pages.page import write_page
 
-    parts = demo.run(labels, console=args.console, quick=args.quick)
+    parts = demo_stories.run(labels, console=args.console, quick=args.quick)
     facts = {"Made by": "keras-likelihood demo"}
     write_page(stories, "report.html", TITLE, facts=facts, parts=parts)
     args.console.facts({"labels": labels, "page": stories})

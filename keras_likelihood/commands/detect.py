@@ -5,9 +5,9 @@ import pathlib
 
 import numpy as np
 
-from keras_likelihood.backend import csv_files
-from keras_likelihood.backend.table_files import NumberTable, is_text_table
 from keras_likelihood.commands import files, outputs
+from keras_likelihood.tables import csv_files
+from keras_likelihood.tables.table_files import NumberTable, is_text_table
 
 DETECTORS = {"pca": "PCAScale", "autoencoder": "AutoencoderScale"}
 FIT_ROWS = 2**18

@@ -6,8 +6,8 @@ import zipfile
 
 import numpy as np
 
-from keras_likelihood.backend.columns import as_numbers, as_words, refuse_nan
-from keras_likelihood.backend.table_files import NumberTable, is_text_table
+from keras_likelihood.tables.columns import as_numbers, as_words, refuse_nan
+from keras_likelihood.tables.table_files import NumberTable, is_text_table
 
 
 class CommandError(Exception):
@@ -85,7 +85,7 @@ def read_examples(model, path, args) -> dict:
     such a model, NaN in a table is a missing value.
     """
     path = regular_file(path)
-    from keras_likelihood.layers.table_features import takes_missing
+    from keras_likelihood.tables.table_features import takes_missing
 
     missing = model is None or takes_missing(model)
     if not is_text_table(path):
@@ -93,7 +93,7 @@ def read_examples(model, path, args) -> dict:
     estimator, target = None, args.target or ""
     if missing and model is not None:
         from keras_likelihood import tabular
-        from keras_likelihood.reading.tables import read_file
+        from keras_likelihood.tables.reading import read_file
 
         estimator, columns = tabular.load(model), read_file(path)
         known = [column.name for column in estimator.columns_]

@@ -2,9 +2,9 @@
 
 import pathlib
 
-from keras_likelihood.backend.columns import as_texts, kind_of
 from keras_likelihood.commands import outputs
 from keras_likelihood.commands.files import regular_file
+from keras_likelihood.tables.columns import as_texts, kind_of
 
 add_parser = outputs.new_command(
     "fit",
@@ -38,7 +38,7 @@ def run(args) -> None:
     # A missing package must fail before the long computation.
     import keras_likelihood.pages.page  # noqa: F401
     from keras_likelihood import tabular
-    from keras_likelihood.reading.tables import read_file
+    from keras_likelihood.tables.reading import read_file
 
     table = read_file(regular_file(args.data))
     target = args.target or list(table)[-1]

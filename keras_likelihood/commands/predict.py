@@ -4,10 +4,10 @@ import pathlib
 
 import numpy as np
 
-from keras_likelihood.backend.columns import as_texts
-from keras_likelihood.backend.csv_files import write_csv
 from keras_likelihood.commands import outputs
 from keras_likelihood.commands.files import load_model, regular_file
+from keras_likelihood.tables.columns import as_texts
+from keras_likelihood.tables.csv_files import write_csv
 
 add_parser = outputs.new_command(
     "predict",
@@ -33,7 +33,7 @@ def run(args) -> None:
     output = args.output = args.output or str(new)
     outputs.check_files(args, "output")
     from keras_likelihood import tabular
-    from keras_likelihood.reading.tables import read_file
+    from keras_likelihood.tables.reading import read_file
 
     cells = read_file(regular_file(args.data))
     model = tabular.load(load_model(args.model))

@@ -47,7 +47,7 @@ class _Task:
         """Class names of the methods that these data allow."""
         has_features = self.fitted_to["features"] is not None
         lost = () if has_features else self.OF_FEATURES
-        every = {**self.METHODS, "auto": "Auto"}
+        every = self.METHODS
         return {name: kind for name, kind in every.items() if name not in lost}
 
     def fit(self, method: str):
@@ -76,6 +76,7 @@ class ClassifierTask(_Task):
 
     name = "classification"
     METHODS: ClassVar = {
+        "auto": "AutoScaling",
         "global": "GlobalScaling",
         "linear": "LinearScaling",
         "features": "LinearFeatureScaling",
@@ -194,9 +195,10 @@ class RegressorTask(_Task):
 
     name = "regression"
     METHODS: ClassVar = {
-        "global": "GlobalScaling",
-        "linear": "LinearScaling",
-        "deep": "DeepScaling",
+        "auto": "AutoRescaling",
+        "global": "GlobalRescaling",
+        "linear": "LinearRescaling",
+        "deep": "DeepRescaling",
     }
     scores = ("NLL", "CAL", "in 90 % band", "band width")
     gap = "CAL"

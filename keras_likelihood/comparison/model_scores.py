@@ -2,11 +2,11 @@
 
 import numpy as np
 
+from keras_likelihood.conformal import ConformalRegressor
 from keras_likelihood.likelihoods import Multivariate, Normal, Quantiles
 from keras_likelihood.likelihoods.checks import to_float64
 from keras_likelihood.likelihoods.output import match_target
 from keras_likelihood.metrics import functions
-from keras_likelihood.models import ConformalRegressor
 from keras_likelihood.reading import read_output
 from keras_likelihood.reading.stock_models import with_likelihood
 from keras_likelihood.reading.targets import as_targets

@@ -147,7 +147,7 @@ def _misfit(output):
         {"inside_central_half": inside, "targets": int(depth.size)},
         f"Train for longer if it still {'grows' if small else 'falls'}. "
         f"Otherwise {'regularize, stop earlier, or ' if small else ''}fit it "
-        "to held-out data with `kl.recalibration.regression.GlobalScaling`.",
+        "to held-out data with `kl.recalibration.regression.GlobalRescaling`.",
     )
 
 

@@ -1,6 +1,6 @@
 """Outlier detectors that use predicted scales and temperatures."""
 
-from keras_likelihood.outliers.auto import Auto
+from keras_likelihood.outliers.auto import AutoDetector
 from keras_likelihood.outliers.detector import OutlierDetector
 from keras_likelihood.outliers.scale_detector import (
     AutoencoderScale,
@@ -10,7 +10,7 @@ from keras_likelihood.outliers.scale_detector import (
 from keras_likelihood.outliers.score_detector import ScoreDetector
 
 __all__ = [
-    "Auto",
+    "AutoDetector",
     "AutoencoderScale",
     "OutlierDetector",
     "PCAScale",

@@ -129,7 +129,7 @@ def _log_tail(scores, quantiles, levels):
     return found
 
 
-class Auto(AutoencoderScale):
+class AutoDetector(AutoencoderScale):
     """Finds outliers of several kinds with several likelihoods.
 
     The kind of outliers in a table is not known beforehand. So four kinds of
@@ -149,7 +149,7 @@ class Auto(AutoencoderScale):
     Prior work: averages of calibrated detectors (Aggarwal and Sathe, 2015),
     conditional residuals and tails by columns (Li and others, 2022, ECOD).
 
-    >>> detector = Auto(random_state=0).fit(x)
+    >>> detector = AutoDetector(random_state=0).fit(x)
     >>> strangest = detector.decision_scores_.argsort()[::-1][:10]
     >>> detector.kinds(x_new)
 

@@ -2,8 +2,9 @@
 
 import keras
 
+from keras_likelihood import serving
 from keras_likelihood.backend.private import producer
-from keras_likelihood.layers import LikelihoodHead, serving
+from keras_likelihood.layers import LikelihoodHead
 from keras_likelihood.reading.loading import is_graph
 
 PROBABILITIES = ("softmax", "sigmoid")

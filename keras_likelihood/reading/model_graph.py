@@ -6,8 +6,8 @@ from collections.abc import Iterator
 import keras
 import numpy as np
 
+from keras_likelihood import serving
 from keras_likelihood.backend.training_rows import numpy_batches
-from keras_likelihood.layers import serving
 from keras_likelihood.likelihoods import Bernoulli, LocationScale, Softmax
 from keras_likelihood.likelihoods.mixture import EnsembleDistribution
 from keras_likelihood.likelihoods.output import split_output

@@ -8,10 +8,9 @@ import keras
 import numpy as np
 
 from keras_likelihood import likelihoods
+from keras_likelihood.conformal.scores import ConformalScores
 from keras_likelihood.constraints import Constraint
 from keras_likelihood.layers import LikelihoodHead, PredictedParameter
-from keras_likelihood.layers.conformal_scores import ConformalScores
-from keras_likelihood.layers.serving import LikelihoodPrediction
 from keras_likelihood.likelihoods import Likelihood, Normal, StudentT
 from keras_likelihood.likelihoods.output import (
     distribution_of,
@@ -21,6 +20,7 @@ from keras_likelihood.likelihoods.output import (
 from keras_likelihood.losses.likelihood_loss import LikelihoodLoss
 from keras_likelihood.reading.endings import deciding_layer, kind_of
 from keras_likelihood.reading.loading import is_graph, load_model, output_of
+from keras_likelihood.serving.layers import LikelihoodPrediction
 
 
 def parameter_layers(model) -> Iterator[tuple[str, keras.Layer]]:

@@ -4,9 +4,8 @@ It needs SciPy. `Isotonic` needs scikit-learn.
 """
 
 from keras_likelihood.recalibration import regression
-from keras_likelihood.recalibration.auto import Auto
+from keras_likelihood.recalibration.auto import AutoScaling
 from keras_likelihood.recalibration.classifier import ClassifierRecalibrator
-from keras_likelihood.recalibration.conformal import Conformal
 from keras_likelihood.recalibration.joint_scaling import (
     DeepScaling,
     GlobalScaling,
@@ -19,9 +18,8 @@ from keras_likelihood.recalibration.joint_scaling import (
 from keras_likelihood.recalibration.one_vs_rest import Isotonic, Platt
 
 __all__ = [
-    "Auto",
+    "AutoScaling",
     "ClassifierRecalibrator",
-    "Conformal",
     "DeepScaling",
     "GlobalScaling",
     "Isotonic",

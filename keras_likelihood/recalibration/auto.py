@@ -4,7 +4,6 @@ import numpy as np
 from scipy.special import log_softmax, logsumexp
 
 from keras_likelihood.backend.threads import one_blas_thread
-from keras_likelihood.layers.serving import LinearPool
 from keras_likelihood.recalibration import feature_basis
 from keras_likelihood.recalibration.classifier import ClassifierRecalibrator
 from keras_likelihood.recalibration.graphs import submodel
@@ -12,6 +11,7 @@ from keras_likelihood.recalibration.inputs import random_folds
 from keras_likelihood.recalibration.joint_scaling import JointScaling, scaled
 from keras_likelihood.recalibration.softmax import solve_temperature
 from keras_likelihood.recalibration.steps import PRIOR_ROWS, FittedSteps
+from keras_likelihood.serving.layers import LinearPool
 
 _MOST_CLASSES = 200
 _MOST_NUMBERS = 2**23
@@ -19,7 +19,7 @@ _STRENGTHS = (1.0, 0.1, 0.01)
 _LEAST_WEIGHT = 0.01
 
 
-class Auto(ClassifierRecalibrator):
+class AutoScaling(ClassifierRecalibrator):
     """Combines recalibrators with weights that minimise cross-validated NLL.
 
         p = sum_c w_c p_c,    w_c >= 0,    sum_c w_c = 1
@@ -47,7 +47,7 @@ class Auto(ClassifierRecalibrator):
         cross_validated_nll_: dict of names to the NLL of each candidate on
             held-out rows.
 
-    >>> auto = Auto().fit_arrays(logits, y, features)
+    >>> auto = AutoScaling().fit_arrays(logits, y, features)
     >>> auto.weights_, auto.cross_validated_nll_
     """
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 import keras
 import numpy as np
 
-from keras_likelihood.layers import serving
+from keras_likelihood import serving
 from keras_likelihood.likelihoods import LocationScale, Normal
 from keras_likelihood.reading import ModelGraph
 from keras_likelihood.recalibration.inputs import LOGIT_BOUND

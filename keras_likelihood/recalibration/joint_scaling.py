@@ -5,7 +5,7 @@ import dataclasses
 import keras
 import numpy as np
 
-from keras_likelihood.layers import serving
+from keras_likelihood import serving
 from keras_likelihood.likelihoods.checks import check_argument
 from keras_likelihood.recalibration import network, softmax, steps
 from keras_likelihood.recalibration.classifier import ClassifierRecalibrator

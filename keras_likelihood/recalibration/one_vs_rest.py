@@ -6,9 +6,9 @@ import numpy as np
 from scipy.optimize import minimize, minimize_scalar
 from scipy.special import expit, softmax
 
-from keras_likelihood.layers.serving import OneVsRestTable, log_odds
 from keras_likelihood.recalibration.classifier import ClassifierRecalibrator
 from keras_likelihood.recalibration.inputs import LOGIT_BOUND as _BOUND
+from keras_likelihood.serving.layers import OneVsRestTable, log_odds
 
 
 class OneVsRest(ClassifierRecalibrator):

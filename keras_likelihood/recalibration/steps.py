@@ -7,13 +7,13 @@ import functools
 
 from scipy.special import log_softmax
 
-from keras_likelihood import evidence
 from keras_likelihood.recalibration import softmax
 from keras_likelihood.recalibration.feature_basis import SOURCES, rows_of
 from keras_likelihood.recalibration.network import (
     linear_part,
     shifted_softplus,
 )
+from keras_likelihood.regularizers import penalised_fit
 
 MAPS = {
     None: (),
@@ -88,21 +88,23 @@ class FittedSteps:
         objective = self._by_temperature(source, slice(None))
         if self._whole is not None:
             strengths = self._whole._temperature(source).strengths
-            weights = evidence.fit_penalised(objective, strengths, _ITERATIONS)
-            return evidence.EvidenceFit(weights, strengths)
+            weights = penalised_fit.fit_penalised(
+                objective, strengths, _ITERATIONS
+            )
+            return penalised_fit.EvidenceFit(weights, strengths)
         # If there are many rows, the strengths come from a sample. All rows
         # then finish the fit.
         rows = len(self.labels)
         stride = max(1, rows // _SAMPLE_ROWS)
         sample = self._by_temperature(source, slice(None, None, stride))
-        fit = evidence.fit_by_evidence(sample)
+        fit = penalised_fit.fit_by_evidence(sample)
         if stride > 1:
             sample.evaluate(fit.weights)
             scale = rows / len(sample.weight)
             curvatures = {
                 k: sample.curvature(k).scaled(scale) for k in fit.weights
             }
-            fit.weights = evidence.minimise(
+            fit.weights = penalised_fit.minimise(
                 objective, fit.weights, curvatures, fit.strengths, 5
             )
         return fit
@@ -123,7 +125,9 @@ class FittedSteps:
             # A fitted map with stronger priors is the start.
             begin = self._last_map.get(source)
         objective = self._mapped(scaling)
-        found = evidence.fit_penalised(objective, strengths, _ITERATIONS, begin)
+        found = penalised_fit.fit_penalised(
+            objective, strengths, _ITERATIONS, begin
+        )
         self._last_map[source] = found
         return found
 
@@ -140,7 +144,7 @@ class FittedSteps:
         # The precision of a feature map maximises the marginal likelihood.
         if scaling.logit_map == "features":
             objective = self._mapped(scaling)
-            return evidence.fit_by_evidence(objective, rounds=4).strengths
+            return penalised_fit.fit_by_evidence(objective, rounds=4).strengths
         classes = self.z.shape[1]
         precision = 2 * classes * scaling.strength
         others = {"matrix": precision * (classes - 1)}

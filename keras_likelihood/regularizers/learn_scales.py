@@ -11,8 +11,8 @@ from keras import ops
 from keras_likelihood import likelihoods
 from keras_likelihood.backend.compiled import assign_all
 from keras_likelihood.backend.training_rows import Rows, check_rows, is_arrays
-from keras_likelihood.evidence.fisher import outcomes_of
 from keras_likelihood.likelihoods.checks import check_argument
+from keras_likelihood.regularizers.fisher import outcomes_of
 from keras_likelihood.regularizers.measurements import Measurements
 from keras_likelihood.regularizers.noise_prior import attach_noise_prior
 from keras_likelihood.regularizers.report import adaptive_weights

@@ -10,8 +10,8 @@ import numpy as np
 from keras import ops
 
 from keras_likelihood.backend.gradients import GradientFold, zeros
-from keras_likelihood.evidence.fisher import FisherInformation
 from keras_likelihood.likelihoods.checks import to_float64
+from keras_likelihood.regularizers.fisher import FisherInformation
 from keras_likelihood.regularizers.noise_prior import learned_noise
 from keras_likelihood.regularizers.rules import Evidence, HeldOut
 

@@ -6,8 +6,8 @@ import numpy as np
 from keras import ops
 
 from keras_likelihood.backend.registration import serializable
-from keras_likelihood.evidence import prior_scales
 from keras_likelihood.likelihoods.special import HALF_LOG_2_PI
+from keras_likelihood.regularizers import prior_scales
 from keras_likelihood.regularizers.adaptive_regularizer import (
     AdaptiveRegularizer,
 )

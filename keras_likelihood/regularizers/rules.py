@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from keras_likelihood.evidence.curvature import LARGEST_MATRIX
+from keras_likelihood.regularizers.curvature import LARGEST_MATRIX
 
 _FIRST_STEP, _LARGEST_MOVE = 16, 0.5
 _SQUARE_DECAY, _START = 0.99, 1.4

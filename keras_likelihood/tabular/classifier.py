@@ -9,9 +9,9 @@ from sklearn.utils import check_array
 from sklearn.utils.multiclass import check_classification_targets
 
 from keras_likelihood.auditing.label_issues import find_label_issues
+from keras_likelihood.conformal import ConformalSets
 from keras_likelihood.likelihoods import Ordinal, Softmax
 from keras_likelihood.metrics.functions import negative_log_likelihood
-from keras_likelihood.recalibration import Conformal
 from keras_likelihood.tabular import training
 from keras_likelihood.tabular.table_estimator import TableEstimator
 
@@ -97,7 +97,7 @@ class Classifier(ClassifierMixin, TableEstimator):
 
     def _calibrated(self, model, held, by_member, y):
         p = self.held_out_["probabilities"]
-        conformal = Conformal().fit_arrays(p, y, from_logits=False)
+        conformal = ConformalSets().fit_arrays(p, y, from_logits=False)
         return conformal.extend(model).model
 
     def predict_proba(self, X) -> np.ndarray:  # noqa: N803

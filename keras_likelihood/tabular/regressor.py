@@ -6,13 +6,13 @@ import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.utils import check_array
 
-from keras_likelihood.backend.columns import as_numbers
 from keras_likelihood.comparison.model_scores import crps
-from keras_likelihood.layers.conformal_scores import CalibrationScores
+from keras_likelihood.conformal import ConformalIntervals
+from keras_likelihood.conformal.prediction import LEVEL, interval_scores
+from keras_likelihood.conformal.scores import CalibrationScores
 from keras_likelihood.likelihoods import Likelihood
 from keras_likelihood.likelihoods.checks import check_argument
-from keras_likelihood.models.conformal import LEVEL, interval_scores
-from keras_likelihood.recalibration.regression import Conformal
+from keras_likelihood.tables.columns import as_numbers
 from keras_likelihood.tabular import targets, training
 from keras_likelihood.tabular.table_estimator import TableEstimator
 
@@ -42,7 +42,7 @@ class Regressor(RegressorMixin, TableEstimator):
     rows. It is not guaranteed, because the calibration rows also choose the
     epochs, and because their scores are extrapolated from few members to all.
     For a guarantee, calibrate `model` on new rows with
-    `kl.recalibration.regression.Conformal`.
+    `kl.conformal.ConformalIntervals`.
 
     Args:
         likelihood: a `Likelihood` of one number, or its name. By default it is
@@ -149,7 +149,9 @@ class Regressor(RegressorMixin, TableEstimator):
         return lower[:, 0], upper[:, 0]
 
 
-def calibrated_intervals(by_member, held, y, members: int) -> Conformal:
+def calibrated_intervals(
+    by_member, held, y, members: int
+) -> ConformalIntervals:
     """Cross-conformal intervals (Vovk 2015) for the mixture of all members.
 
     Few members did not train on a row, so their mixture `held` is less accurate
@@ -157,7 +159,7 @@ def calibrated_intervals(by_member, held, y, members: int) -> Conformal:
     and from several members to all: `quantile(count) = limit + slope / count`.
     """
     # The trust of a scale is meaningless for a mixture.
-    conformal = Conformal(trust=1.0).fit_distribution(held, y)
+    conformal = ConformalIntervals(trust=1.0).fit_distribution(held, y)
     count = len(by_member)
     if count > 1:
         one = [_tail(interval_scores(member, y)) for member in by_member]

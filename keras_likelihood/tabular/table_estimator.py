@@ -14,13 +14,14 @@ from sklearn.utils.validation import (
 )
 
 from keras_likelihood import likelihoods
-from keras_likelihood.backend import columns
 from keras_likelihood.data_parameters import DataParameter
-from keras_likelihood.layers.member_networks import MemberNetworks
-from keras_likelihood.layers.table_features import TableFeatures, features_of
+from keras_likelihood.ensembles.member_networks import MemberNetworks
 from keras_likelihood.likelihoods.checks import as_weight, check_argument
 from keras_likelihood.losses import NoisyLabelsLoss
-from keras_likelihood.reading import load_model, tables
+from keras_likelihood.reading import load_model
+from keras_likelihood.tables import columns
+from keras_likelihood.tables import reading as tables
+from keras_likelihood.tables.table_features import TableFeatures, features_of
 from keras_likelihood.tabular import targets, training
 
 _CALIBRATION_ROWS = 20_000

@@ -7,11 +7,11 @@ import keras
 import numpy as np
 
 from keras_likelihood.data_parameters import indexed
+from keras_likelihood.ensembles.ensemble import EnsembleLoss, MemberOutputs
 from keras_likelihood.likelihoods import LocationScale, Ordinal, Softmax
 from keras_likelihood.likelihoods.output import split_output
 from keras_likelihood.losses import LikelihoodLoss, LocationScaleLoss
 from keras_likelihood.models import LikelihoodModel
-from keras_likelihood.models.ensemble import EnsembleLoss, MemberOutputs
 
 _ROUNDS = 40
 """Number of evaluations on held-out rows."""

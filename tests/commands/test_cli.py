@@ -225,10 +225,10 @@ def test_warnings_are_one_line(table, capsys, monkeypatch):
 
 
 def test_the_demo_replaces_its_own_files_only(tmp_path, capsys, monkeypatch):
-    from keras_likelihood import demo
+    from keras_likelihood.commands import demo, demo_stories
 
     drawn = []
-    monkeypatch.setattr(demo, "run", lambda *paths, **_: drawn)
+    monkeypatch.setattr(demo_stories, "run", lambda *paths, **_: drawn)
     page, stories = tmp_path / "demo_audit.html", tmp_path / "demo.html"
     for path in (page, stories):
         path.write_bytes(b"precious")

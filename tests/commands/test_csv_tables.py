@@ -5,8 +5,8 @@ import sys
 import numpy as np
 import pytest
 
-from keras_likelihood.backend import columns, csv_files
-from keras_likelihood.backend.table_files import NumberTable
+from keras_likelihood.tables import columns, csv_files
+from keras_likelihood.tables.table_files import NumberTable
 
 pytestmark = pytest.mark.one_backend
 

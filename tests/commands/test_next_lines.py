@@ -31,13 +31,13 @@ def folder(tmp_path, monkeypatch):
     for task in (ClassifierTask, RegressorTask):
         monkeypatch.setattr(task, "METHODS", few)
     monkeypatch.setattr(
-        kl.recalibration, "Auto", kl.recalibration.GlobalScaling
+        kl.recalibration, "AutoScaling", kl.recalibration.GlobalScaling
     )
     monkeypatch.setattr(ClassifierTask, "chosen", lambda *_: "GlobalScaling")
     monkeypatch.setattr(
         ClassifierTask,
         "methods",
-        lambda self: {**few, "auto": "Auto"},
+        lambda self: {**few, "auto": "AutoScaling"},
     )
     random = np.random.default_rng(0)
     x = random.normal(size=(64, 3)).astype("float32")

@@ -15,7 +15,7 @@ def test_distributions_are_of_numpy_arrays(rng, trust):
     inputs = keras.Input((3,))
     model = kl.LikelihoodModel(inputs, kl.layers.ScaleHead(1)(inputs))
     model.compile("sgd", loss=kl.losses.NormalLoss())
-    fitted = kl.recalibration.regression.Conformal(trust=trust)
+    fitted = kl.conformal.ConformalIntervals(trust=trust)
     fitted = fitted.fit(model, x, y).model
     found = fitted.predict_distribution(x)
     law = found.distribution

@@ -9,8 +9,8 @@ from keras import layers, ops
 
 import keras_likelihood as kl
 from keras_likelihood import likelihoods
+from keras_likelihood.ensembles import EnsembleDistribution
 from keras_likelihood.likelihoods.output import split_output
-from keras_likelihood.models import EnsembleDistribution
 from tests.contracts import (
     EAGERLY,
     LIKELIHOODS,
@@ -251,14 +251,14 @@ def test_regressor_is_compared_and_calibrated(regressor, tmp_path):
     law = regressor.predict_distribution(x, verbose=0)
     nll = as_numpy(law.nll(y)).mean()
     np.testing.assert_allclose(row.scores["nll"], nll, rtol=1e-4)
-    fitted = kl.recalibration.regression.Conformal().fit(regressor, x, y)
+    fitted = kl.conformal.ConformalIntervals().fit(regressor, x, y)
     lower, upper = fitted.interval(x, 0.8)
     assert 0.8 <= np.mean((y >= lower) & (y <= upper)) < 0.9
     fitted.model.save(tmp_path / "c.keras")
     loaded = keras.models.load_model(tmp_path / "c.keras")
     np.testing.assert_allclose(loaded.interval(x, 0.8)[0], lower, rtol=1e-5)
     with pytest.raises(ValueError, match="for ensembles use .*Conformal"):
-        kl.recalibration.regression.GlobalScaling().fit(regressor, x, y)
+        kl.recalibration.regression.GlobalRescaling().fit(regressor, x, y)
 
 
 def test_classifier():
@@ -279,7 +279,7 @@ def test_classifier():
         found["expected_calibration_error"], error, atol=1e-4
     )
     np.testing.assert_allclose(found["accuracy"], np.mean(p.argmax(1) == y))
-    sets = kl.recalibration.Conformal().fit(model, x, y).predict_set(x, 0.8)
+    sets = kl.conformal.ConformalSets().fit(model, x, y).predict_set(x, 0.8)
     assert sets[np.arange(len(y)), y].mean() >= 0.8
 
 

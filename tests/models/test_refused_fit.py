@@ -177,5 +177,5 @@ def test_reading_a_strangers_model_touches_no_file(data, tmp_path):
     path = str(tmp_path / "m.keras")
     kl.diagnose(keras.models.load_model(path), x, y)
     kl.audit(path, x, y, output=None)
-    kl.recalibration.regression.GlobalScaling().fit(path, x, y)
+    kl.recalibration.regression.GlobalRescaling().fit(path, x, y)
     assert sorted(p.name for p in tmp_path.iterdir()) == before

@@ -145,7 +145,7 @@ def test_recalibration_is_for_errors_around_a_prediction(counts):
     x, y = counts
     head = kl.layers.LikelihoodHead("gamma", 1)
     model = model_of(head, kl.losses.GammaLoss(), kl.LikelihoodModel)
-    recalibrator = kl.recalibration.regression.GlobalScaling()
+    recalibrator = kl.recalibration.regression.GlobalRescaling()
     with pytest.raises(ValueError, match="LocationScale.*Received: gamma"):
         recalibrator.fit(model, x, y + 1)
 

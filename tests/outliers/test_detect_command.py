@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 from keras_likelihood import outliers
-from keras_likelihood.backend import csv_files
 from keras_likelihood.cli import main
 from keras_likelihood.commands import detect
 from keras_likelihood.commands.detect import TableFile
 from keras_likelihood.outliers import PCAScale
+from keras_likelihood.tables import csv_files
 from tests.refusals import refusal
 
 

@@ -15,7 +15,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import keras_likelihood as kl
 from keras_likelihood.outliers import (
-    Auto,
+    AutoDetector,
     AutoencoderScale,
     OutlierDetector,
     PCAScale,
@@ -30,7 +30,7 @@ from keras_likelihood.outliers.auto import (
 from keras_likelihood.outliers.scale_detector import RowNoise
 from tests.batches import many_times
 
-DETECTORS = [PCAScale, AutoencoderScale, Auto]
+DETECTORS = [PCAScale, AutoencoderScale, AutoDetector]
 
 
 def quick(detector=PCAScale, **options):
@@ -62,7 +62,7 @@ def x():
 @pytest.mark.few(0)
 @pytest.mark.parametrize(
     "detector, steps",
-    [(PCAScale, 800), (AutoencoderScale, 150), (Auto, 150)],
+    [(PCAScale, 800), (AutoencoderScale, 150), (AutoDetector, 150)],
 )
 def test_weak_noise_finds_rows_off_the_plane(detector, steps):
     x, outlier = plane_with_outliers()
@@ -156,7 +156,7 @@ def test_auto_sees_every_kind():
     x_new[1] = x[0]
     x_new[1, 2] += 6 * x[:, 2].std()
     x_new[2] = 5 * x.std(axis=0)
-    fitted = quick(Auto, steps=60).fit(x)
+    fitted = quick(AutoDetector, steps=60).fit(x)
     scores = fitted.decision_function(x_new)
     assert (scores > fitted.threshold_).all()
     kinds = fitted.kinds(x_new)

@@ -7,6 +7,7 @@ import pytest
 import keras_likelihood as kl
 from keras_likelihood import recalibration
 from keras_likelihood.backend.private import producer
+from keras_likelihood.conformal import ConformalIntervals, ConformalSets
 from keras_likelihood.reading import ModelGraph, read_output
 from keras_likelihood.reading.stock_models import with_likelihood
 from keras_likelihood.recalibration import regression
@@ -36,14 +37,14 @@ def test_a_recalibrated_classifier_is_a_classifier(name, units, tmp_path):
     again = recalibration.GlobalScaling().fit(path, x, y)
     after = fitted.report_["nll_after"]
     assert again.report_["nll_before"] == pytest.approx(after, abs=1e-3)
-    sets = recalibration.Conformal().fit(path, x, y).predict_set(x, 0.8)
+    sets = ConformalSets().fit(path, x, y).predict_set(x, 0.8)
     assert sets[np.arange(128), y].mean() >= 0.8
     table = kl.compare({"raw": model, "calibrated": path}, x, y)
     assert table.row("calibrated").scores["nll"] == pytest.approx(
         after, abs=1e-3
     )
     if name == "Auto":
-        more = recalibration.Auto().fit(path, x, y)
+        more = recalibration.AutoScaling().fit(path, x, y)
         assert more.report_["nll_after"] <= after + 1e-3
 
 
@@ -78,17 +79,17 @@ def test_ordered_classes_are_recalibrated_as_classes(ordinal, tmp_path):
     fitted.model.save(tmp_path / "calibrated.keras")
     loaded = keras.saving.load_model(tmp_path / "calibrated.keras")
     assert loaded.predict(x, verbose=0).shape == (128, 3)
-    sets = recalibration.Conformal().fit(model, x, y).predict_set(x, 0.8)
+    sets = ConformalSets().fit(model, x, y).predict_set(x, 0.8)
     assert sets.shape == (128, 3)
-    lower, upper = regression.Conformal().fit(model, x, y).interval(x, 0.8)
+    lower, upper = ConformalIntervals().fit(model, x, y).interval(x, 0.8)
     assert np.mean((lower[:, 0] <= y) & (y <= upper[:, 0])) >= 0.8
 
 
 def test_no_class_is_advised_that_refuses_the_model(ordinal):
     model, x, y = ordinal
     with pytest.raises(ValueError, match="Received: ordinal") as refused:
-        regression.GlobalScaling().fit(model, x, y)
-    assert "regression.Conformal" in str(refused.value)
+        regression.GlobalRescaling().fit(model, x, y)
+    assert "conformal.ConformalIntervals" in str(refused.value)
     counts = kl.LikelihoodModel.from_model(model)
     counts.compile("sgd", loss=kl.losses.PoissonLoss())
     with pytest.raises(ValueError, match="of poisson") as refused:

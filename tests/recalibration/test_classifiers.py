@@ -6,17 +6,17 @@ from scipy.optimize import minimize_scalar
 from scipy.special import log_softmax, logsumexp, softmax
 
 from keras_likelihood import recalibration
-from keras_likelihood.layers.serving import (
-    BoundedLogits,
-    LogProbabilities,
-    log_odds,
-)
 from keras_likelihood.recalibration.auto import pool_weights
 from keras_likelihood.recalibration.softmax import (
     MappedSoftmax,
     softmax_moments,
     solve_temperature,
     tempered_softmax,
+)
+from keras_likelihood.serving.layers import (
+    BoundedLogits,
+    LogProbabilities,
+    log_odds,
 )
 
 METHODS = [
@@ -250,7 +250,7 @@ def test_the_weights_of_rows_end_the_chains_of_auto():
             counts = np.arange(len(z)) % 3 == 2
             return np.where(counts, 2 - strength, strength)
 
-    auto = recalibration.Auto()
+    auto = recalibration.AutoScaling()
     chains = auto._chains(2, None)[:1]
     folds = [np.arange(3), np.arange(3, 6)]
     found = auto._held_out(Fitted(), chains, np.arange(6), folds)
@@ -259,7 +259,7 @@ def test_the_weights_of_rows_end_the_chains_of_auto():
 
 def test_auto_weighs_its_candidates():
     logits, y, features = draw(400)
-    auto = recalibration.Auto().fit_arrays(logits, y, features)
+    auto = recalibration.AutoScaling().fit_arrays(logits, y, features)
     assert set(auto.weights_) <= set(auto.cross_validated_nll_)
     assert sum(auto.weights_.values()) == pytest.approx(1)
     assert auto.report_["weights"] == auto.weights_
@@ -271,7 +271,7 @@ def test_auto_weighs_its_candidates():
     expected = np.tensordot(list(auto.weights_.values()), members, 1)
     found = auto.calibrate(logits, features)
     np.testing.assert_allclose(found, expected, atol=1e-9)
-    flat = recalibration.Auto(keep_accuracy=True).fit_arrays(logits, y)
+    flat = recalibration.AutoScaling(keep_accuracy=True).fit_arrays(logits, y)
     p = flat.calibrate(logits)
     np.testing.assert_array_equal(p.argmax(1), logits.argmax(1))
 
@@ -285,13 +285,13 @@ def test_auto_mixes_what_none_of_its_candidates_can():
     train, test = slice(0, 1500), slice(1500, None)
     rows = np.arange(1500)
     found = {}
-    for name in ("GlobalScaling", "MatrixScaling", "Auto"):
+    for name in ("GlobalScaling", "MatrixScaling", "AutoScaling"):
         method = getattr(recalibration, name)()
         method.fit_arrays(logits[train], y[train])
         p = method.calibrate(logits[test])[rows, y[test]]
         found[name] = -np.log(p).mean()
-    assert found["Auto"] < min(found.values()) + 1e-12
-    assert found["Auto"] < found["MatrixScaling"] - 0.005
+    assert found["AutoScaling"] < min(found.values()) + 1e-12
+    assert found["AutoScaling"] < found["MatrixScaling"] - 0.005
 
 
 def test_auto_does_not_learn_shares_of_classes_by_chance():
@@ -302,15 +302,17 @@ def test_auto_does_not_learn_shares_of_classes_by_chance():
     y = (logits + random.gumbel(size=logits.shape)).argmax(1)
     logits *= 2
     found = {}
-    for name in ("GlobalScaling", "Auto"):
+    for name in ("GlobalScaling", "AutoScaling"):
         method = getattr(recalibration, name)()
         method.fit_arrays(logits[:300], y[:300])
         p = method.calibrate(logits[300:])[np.arange(2000), y[300:]]
         found[name] = -np.log(p).mean()
-    assert found["Auto"] < found["GlobalScaling"] + 0.01
+    assert found["AutoScaling"] < found["GlobalScaling"] + 0.01
 
 
-@pytest.mark.parametrize("name", ["Auto", "GlobalScaling", "MatrixScaling"])
+@pytest.mark.parametrize(
+    "name", ["AutoScaling", "GlobalScaling", "MatrixScaling"]
+)
 def test_few_rows_that_are_all_right(name):
     """No given label contradicts a temperature of 0, but new rows will."""
     logits, y, _ = draw(4000, temperature=1.0)

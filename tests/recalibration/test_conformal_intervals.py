@@ -6,11 +6,12 @@ import pytest
 from scipy import stats
 
 import keras_likelihood as kl
-from keras_likelihood.layers.conformal_scores import CalibrationScores, split
-from keras_likelihood.models.conformal import (
+from keras_likelihood.conformal import ConformalIntervals
+from keras_likelihood.conformal.prediction import (
     ConformalDistribution,
     interval_scores,
 )
+from keras_likelihood.conformal.scores import CalibrationScores, split
 from keras_likelihood.reading import ModelGraph
 from keras_likelihood.recalibration import regression
 
@@ -62,7 +63,7 @@ def test_predicted_quantiles_keep_the_coverage(rng):
     )
     half = rows // 2
     first = type(law)(law.prediction[:half], scale=0.1)
-    fitted = regression.Conformal().fit_distribution(first, y[:half, None])
+    fitted = ConformalIntervals().fit_distribution(first, y[:half, None])
     lower, upper = fitted.calibrate(law).interval(0.9)
     assert lower.shape == (rows,)
     inside = ((lower <= y) & (y <= upper))[half:].sum()
@@ -108,7 +109,7 @@ def test_interval_of_a_score_holds_its_target(name, rng):
 
 
 def test_too_few_examples_say_how_many_are_needed():
-    fitted = regression.Conformal().fit_arrays(np.zeros(8), np.arange(8.0))
+    fitted = ConformalIntervals().fit_arrays(np.zeros(8), np.arange(8.0))
     for coverage, needed in ((0.9, 9), (0.95, 19)):
         with pytest.raises(ValueError, match=rf"at least {needed} .*: 8"):
             fitted.calibrate(np.zeros(2)).interval(coverage)
@@ -120,7 +121,7 @@ def test_too_few_examples_say_how_many_are_needed():
 def test_groups_have_widths_of_their_own(rng):
     names = np.array(["calm", "wild"])[(np.arange(400) % 4 == 0).astype(int)]
     y = np.where(names == "wild", 10.0, 1.0) * rng.normal(size=400)
-    fitted = regression.Conformal().fit_arrays(np.zeros(400), y, groups=names)
+    fitted = ConformalIntervals().fit_arrays(np.zeros(400), y, groups=names)
     law = fitted.calibrate(np.zeros(2), groups=["wild", "calm"])
     lower, upper = law.interval(0.8)
     for row, name in enumerate(["wild", "calm"]):
@@ -137,21 +138,21 @@ def test_groups_have_widths_of_their_own(rng):
     with pytest.raises(ValueError, match=r"at least 199 .*'wild'.*: 100"):
         fitted.calibrate(np.zeros(1), groups=["wild"]).interval(0.995)
     with pytest.raises(ValueError, match="one per example, of shape .400,."):
-        regression.Conformal().fit_arrays(np.zeros(400), y, groups=names[1:])
+        ConformalIntervals().fit_arrays(np.zeros(400), y, groups=names[1:])
 
 
 def test_bad_data_are_refused(rng):
     y = rng.normal(size=20)
-    fit = regression.Conformal().fit_arrays
+    fit = ConformalIntervals().fit_arrays
     with pytest.raises(ValueError, match="finite"):
         fit(np.zeros(20), np.where(y > 1, np.nan, y))
     with pytest.raises(ValueError, match="NaN"):
         CalibrationScores.of(np.array([0.1, np.nan]))
-    with pytest.raises(ValueError, match="recalibration.Conformal"):
+    with pytest.raises(ValueError, match="conformal.ConformalSets"):
         law = kl.likelihoods.Softmax(np.zeros((20, 3)))
-        regression.Conformal().fit_distribution(law, y)
+        ConformalIntervals().fit_distribution(law, y)
     with pytest.raises(ValueError, match="before `calibrate`"):
-        regression.Conformal().calibrate(y)
+        ConformalIntervals().calibrate(y)
     with pytest.raises(ValueError, match="strictly between"):
         fit(np.zeros(20), y).calibrate(y).interval(1.0)
 
@@ -173,14 +174,14 @@ def test_scales_are_trusted_as_far_as_they_are_right(rng):
     for given, low, high in ((scale, 0.9, 1), (scale * noise, 0.3, 0.7)):
         y = scale * rng.normal(size=2000)
         zero = np.zeros(1000)
-        fitted = regression.Conformal().fit_arrays(
+        fitted = ConformalIntervals().fit_arrays(
             zero, y[:1000], scale=given[:1000]
         )
         assert low <= fitted.trust_ <= high
         assert fitted.report_["examples"] == 800
         width = {}
         for trust in ("auto", 0.0, 1.0):
-            fitted = regression.Conformal(trust=trust).fit_arrays(
+            fitted = ConformalIntervals(trust=trust).fit_arrays(
                 zero, y[:1000], scale=given[:1000]
             )
             law = fitted.calibrate(zero, scale=given[1000:])
@@ -191,7 +192,7 @@ def test_scales_are_trusted_as_far_as_they_are_right(rng):
     assert width["auto"] < 0.5 * width[1.0]
     assert 0.85 < min(held) and max(held) < 0.95
     with pytest.raises(ValueError, match=r"'auto' or in \[0, 1\].*2"):
-        regression.Conformal(trust=2)
+        ConformalIntervals(trust=2)
 
 
 def small_model(output):
@@ -208,7 +209,7 @@ def test_model_keeps_its_intervals_in_its_file(rng, tmp_path):
     head.parameter_layers[0].kernel.assign(rng.normal(size=(4, 1)))
     model.compile("adam", loss=kl.losses.LaplaceLoss())
     groups = (x[:, 0] > 0).astype(int)
-    fitted = regression.Conformal().fit(
+    fitted = ConformalIntervals().fit(
         model, x[:192], y[:192], groups=groups[:192]
     )
     assert fitted.report_["examples"] == 154 and fitted.trust_ < 0.6
@@ -240,9 +241,9 @@ def test_a_conformal_model_is_calibrated_again(rng):
     x = rng.normal(size=(120, 3)).astype("float32")
     y = rng.normal(size=(120, 1))
     stock = keras.Sequential([keras.Input((3,)), keras.layers.Dense(1)])
-    first = regression.Conformal().fit(stock, x[:60], 9 * y[:60])
-    again = regression.Conformal().fit(first.model, x[60:], y[60:])
-    expected = regression.Conformal().fit(stock, x[60:], y[60:])
+    first = ConformalIntervals().fit(stock, x[:60], 9 * y[:60])
+    again = ConformalIntervals().fit(first.model, x[60:], y[60:])
+    expected = ConformalIntervals().fit(stock, x[60:], y[60:])
     np.testing.assert_allclose(
         again.interval(x, 0.8), expected.interval(x, 0.8), rtol=1e-5
     )
@@ -256,25 +257,25 @@ def test_any_regressor_has_intervals(rng):
     stock = keras.Sequential([keras.Input((3,)), keras.layers.Dense(1)])
     learned = small_model(keras.layers.Dense(1))
     learned.compile("adam", loss=kl.losses.LaplaceLoss())
-    shaped = regression.GlobalScaling(likelihood="normal").fit(stock, x, y)
+    shaped = regression.GlobalRescaling(likelihood="normal").fit(stock, x, y)
     for model in (stock, shaped.model, learned):
-        fitted = regression.Conformal().fit(model, x, y)
+        fitted = ConformalIntervals().fit(model, x, y)
         lower, upper = fitted.interval(x, 0.8)
         assert np.mean((lower <= y) & (y <= upper)) >= 0.8
         # Their scale is the same for all inputs.
         np.testing.assert_allclose(np.ptp(upper - lower), 0, atol=1e-4)
     batches = [(x[:30], y[:30]), (x[30:], y[30:])]
-    again = regression.Conformal().fit(learned, batches)
+    again = ConformalIntervals().fit(learned, batches)
     np.testing.assert_allclose(again.interval(x, 0.8)[0], lower, rtol=1e-4)
     with pytest.raises(ValueError, match="exchangeable"):
         weight = np.linspace(0, 1, 64)
-        regression.Conformal().fit(learned, [(x, y, weight)])
+        ConformalIntervals().fit(learned, [(x, y, weight)])
 
 
 def test_recalibrated_tails_are_read(rng):
     x = rng.normal(size=(64, 3)).astype("float32")
     stock = keras.Sequential([keras.Input((3,)), keras.layers.Dense(1)])
-    tails = regression.GlobalScaling(likelihood="student_t")
+    tails = regression.GlobalRescaling(likelihood="student_t")
     model = tails.fit(stock, x, rng.standard_t(2, size=(64, 1))).model
     assert len(model.outputs) == 3
     graph = ModelGraph(model)
@@ -285,7 +286,7 @@ def test_recalibrated_tails_are_read(rng):
 def test_every_output_has_a_threshold_of_its_own(rng):
     y = rng.normal(size=(100, 2)) * [1, 20]
     law = kl.likelihoods.Normal(np.zeros((100, 2), "float32"), scale=1.0)
-    fitted = regression.Conformal().fit_distribution(law, y)
+    fitted = ConformalIntervals().fit_distribution(law, y)
     _, upper = fitted.calibrate(law).interval(0.9)
     expected = np.sort(np.abs(y), axis=0)[90]
     np.testing.assert_allclose(upper[0], expected, rtol=1e-3)
@@ -295,7 +296,7 @@ def test_intervals_of_counts_end_at_counts(rng):
     rate = np.exp(rng.normal(size=(400, 1))).astype("float32")
     y = rng.poisson(3 * rate).astype("float32")
     law = kl.likelihoods.Poisson(rate)
-    fitted = regression.Conformal().fit_distribution(law, y)
+    fitted = ConformalIntervals().fit_distribution(law, y)
     lower, upper = fitted.calibrate(law).interval(0.9)
     assert 0.9 <= ((y >= lower) & (y <= upper)).mean() < 0.97
     held = fitted.scores_.threshold(0.9)
@@ -313,7 +314,7 @@ def test_a_learned_vector_stands_beside_several_outputs(rng):
     x = rng.normal(size=(64, 3)).astype("float32")
     y = rng.normal(size=(64, 2)).astype("float32")
     model.evaluate(x, y, verbose=0)
-    fitted = regression.Conformal().fit(model, x, y)
+    fitted = ConformalIntervals().fit(model, x, y)
     lower, upper = fitted.interval(x, 0.8)
     assert lower.shape == y.shape
     inside = (lower <= y) & (y <= upper)
@@ -330,7 +331,7 @@ def test_intervals_of_one_coverage_are_a_model_of_their_own(name, tmp_path):
     inputs = keras.Input((2,))
     model = keras.Model(inputs, kl.layers.LikelihoodHead(name, 1)(inputs))
     model.set_weights([w + 0.3 for w in model.get_weights()])
-    fitted = regression.Conformal(trust=0.5).fit(model, x, y)
+    fitted = ConformalIntervals(trust=0.5).fit(model, x, y)
     for coverage in (0.6, 0.97):
         lower, upper = fitted.interval(x, coverage)
         fixed = fitted.model.at_coverage(coverage)
@@ -346,6 +347,6 @@ def test_intervals_of_one_coverage_are_a_model_of_their_own(name, tmp_path):
         loaded = tf.saved_model.load(str(tmp_path / "served"))
         served = loaded.serve(x)
         np.testing.assert_allclose(served["upper"], upper, rtol=1e-4)
-    grouped = regression.Conformal().fit(model, x, y, groups=np.arange(60) % 2)
+    grouped = ConformalIntervals().fit(model, x, y, groups=np.arange(60) % 2)
     with pytest.raises(ValueError, match="groups"):
         grouped.model.at_coverage(0.9)

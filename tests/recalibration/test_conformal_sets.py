@@ -6,8 +6,8 @@ import pytest
 from scipy import stats
 
 import keras_likelihood as kl
-from keras_likelihood.models.conformal import class_scores
-from keras_likelihood.recalibration import Conformal
+from keras_likelihood.conformal import ConformalSets
+from keras_likelihood.conformal.prediction import class_scores
 from tests import kinds
 
 pytestmark = pytest.mark.usefixtures("step_by_step")
@@ -34,7 +34,7 @@ def test_coverage_over_many_calibration_sets(score, randomized, rng):
     held = 0
     for number in range(sets):
         logits, y = draw(rng, calibration + size)
-        fitted = Conformal(
+        fitted = ConformalSets(
             score=score, randomized=randomized, allow_empty=True, seed=number
         ).fit_arrays(logits[:calibration], y[:calibration])
         chosen = fitted.predict_set_arrays(
@@ -59,7 +59,7 @@ def test_ties_keep_at_least_the_coverage(rng):
         p = np.exp(logits[rows]) / np.exp(logits[rows]).sum(1, keepdims=True)
         y = (rng.uniform(size=(60, 1)) > np.cumsum(p, axis=1)).sum(axis=1)
         y = np.minimum(y, 4)
-        fitted = Conformal().fit_arrays(logits[rows[:30]], y[:30])
+        fitted = ConformalSets().fit_arrays(logits[rows[:30]], y[:30])
         chosen = fitted.predict_set_arrays(logits[rows[30:]], 0.9)
         held.append(chosen[np.arange(30), y[30:]].mean())
     assert np.mean(held) > 0.9 - 4.9 * np.std(held) / np.sqrt(200)
@@ -82,10 +82,10 @@ def test_scores_by_hand():
 def test_sets_are_never_empty_unless_allowed(rng):
     logits, y = draw(rng, 200, sharp=1.0)
     easy = 6 * np.eye(5)[y] + logits
-    fitted = Conformal().fit_arrays(easy, y)
+    fitted = ConformalSets().fit_arrays(easy, y)
     sets = fitted.predict_set_arrays(easy, 0.5)
     assert (sets.sum(axis=1) == 1).all()
-    few = Conformal(score="lac", allow_empty=True).fit_arrays(easy, y)
+    few = ConformalSets(score="lac", allow_empty=True).fit_arrays(easy, y)
     sets = few.predict_set_arrays(easy, 0.5)
     assert sets.sum(axis=1).min() == 0
     assert sets[np.arange(200), y].mean() == pytest.approx(0.5, abs=0.02)
@@ -97,7 +97,9 @@ def test_groups_and_classes(rng):
     half = slice(None, 600)
     of_class = {}
     for groups in (None, "class"):
-        fitted = Conformal().fit_arrays(logits[half], y[half], groups=groups)
+        fitted = ConformalSets().fit_arrays(
+            logits[half], y[half], groups=groups
+        )
         sets = fitted.predict_set_arrays(logits[600:], 0.9)
         right = sets[np.arange(300), y[600:]]
         of_class[groups] = right[y[600:] == 2].mean()
@@ -107,7 +109,7 @@ def test_groups_and_classes(rng):
     with pytest.raises(ValueError, match="at least 999"):
         fitted.predict_set_arrays(logits[:1], 0.999)
     names = np.where(np.arange(600) % 2, "odd", "even")
-    fitted = Conformal().fit_arrays(logits[half], y[half], groups=names)
+    fitted = ConformalSets().fit_arrays(logits[half], y[half], groups=names)
     with pytest.raises(ValueError, match=r"'even', 'odd'.*\['third'\]"):
         fitted.predict_set_arrays(logits[:1], 0.9, groups=["third"])
     assert fitted.predict_set_arrays(logits[:2], groups=["odd", "even"]).any()
@@ -116,12 +118,12 @@ def test_groups_and_classes(rng):
 def test_dense_predictions_and_questions(rng):
     logits = rng.normal(size=(40, 2, 3, 4))
     y = rng.integers(4, size=(40, 2, 3))
-    fitted = Conformal(score="lac").fit_arrays(logits, y)
+    fitted = ConformalSets(score="lac").fit_arrays(logits, y)
     sets = fitted.predict_set_arrays(logits, 0.8)
     held = np.take_along_axis(sets, y[..., None], axis=-1).mean(axis=0)
     assert sets.shape == logits.shape and (held >= 0.8).all()
     yes = rng.normal(size=40)
-    fitted = Conformal().fit_arrays(yes, yes > rng.normal(size=40))
+    fitted = ConformalSets().fit_arrays(yes, yes > rng.normal(size=40))
     assert fitted.predict_set_arrays(yes, 0.8).shape == (40, 2)
 
 
@@ -133,13 +135,13 @@ def test_bad_input_is_refused(rng):
         ({"score": "lac", "randomized": True}, "'lac'"),
     ):
         with pytest.raises(ValueError, match=text):
-            Conformal(**options)
+            ConformalSets(**options)
     with pytest.raises(ValueError, match="finite"):
-        Conformal().fit_arrays(np.where(logits > 1, np.nan, logits), y)
+        ConformalSets().fit_arrays(np.where(logits > 1, np.nan, logits), y)
     with pytest.raises(ValueError, match="before `predict_set_arrays`"):
-        Conformal().predict_set_arrays(logits)
+        ConformalSets().predict_set_arrays(logits)
     with pytest.raises(ValueError, match="without `model`, which `fit` sets"):
-        Conformal().fit_arrays(logits, y).predict_set(logits)
+        ConformalSets().fit_arrays(logits, y).predict_set(logits)
 
 
 def test_recalibrated_model_keeps_its_sets_in_its_file(tmp_path):
@@ -148,7 +150,7 @@ def test_recalibrated_model_keeps_its_sets_in_its_file(tmp_path):
     scaled = kl.recalibration.GlobalScaling().fit(
         kinds.make("functional"), x[:96], y[:96]
     )
-    fitted = Conformal(score="raps").fit(
+    fitted = ConformalSets(score="raps").fit(
         scaled.model, x[96:192], y[96:192], groups=groups[96:192]
     )
     assert fitted.report_["examples"] == 96
@@ -175,20 +177,20 @@ def test_a_conformal_model_is_calibrated_again():
     """The last calibration is used."""
     x, y = kinds.data()
     model = kinds.make("functional")
-    first = Conformal(score="lac").fit(model, x, (y + 1) % 3)
-    again = Conformal().fit(first.model, x, y)
-    expected = Conformal().fit(model, x, y).predict_set(x, 0.8)
+    first = ConformalSets(score="lac").fit(model, x, (y + 1) % 3)
+    again = ConformalSets().fit(first.model, x, y)
+    expected = ConformalSets().fit(model, x, y).predict_set(x, 0.8)
     np.testing.assert_array_equal(again.predict_set(x, 0.8), expected)
 
 
 def test_model_of_one_question(rng):
     x, y = kinds.data()
     model = kinds.make("functional", units=1, activation="sigmoid")
-    fitted = Conformal().fit(model, x, y > 0)
+    fitted = ConformalSets().fit(model, x, y > 0)
     assert fitted.predict_set(x, 0.8).shape == (128, 2)
     several = kinds.make("functional", units=2, activation="sigmoid")
     with pytest.raises(ValueError, match="mutually exclusive classes"):
-        Conformal().fit(several, x, np.stack([y, y], axis=1) > 0)
+        ConformalSets().fit(several, x, np.stack([y, y], axis=1) > 0)
 
 
 @pytest.mark.few(0)
@@ -202,7 +204,7 @@ def test_sets_of_one_coverage_are_a_model_of_their_own(score, units, tmp_path):
     model = kinds.make("functional", units, ending)
     options = {"score": score, "penalty": 0.2, "free_classes": 1}
     for groups in (None, "class"):
-        fitted = Conformal(**options)
+        fitted = ConformalSets(**options)
         fitted.fit(model, x, y, groups=groups)
         expected = fitted.predict_set(x, 0.8)
         fixed = fitted.model.at_coverage(0.8)
@@ -218,7 +220,7 @@ def test_sets_of_one_coverage_are_a_model_of_their_own(score, units, tmp_path):
         served = loaded.serve(x)
         np.testing.assert_array_equal(served["set"], expected)
     if score == "aps":
-        fitted = Conformal(randomized=True).fit(model, x, y)
+        fitted = ConformalSets(randomized=True).fit(model, x, y)
         with pytest.raises(
             ValueError, match="needs a calibration with randomized=False"
         ):
@@ -230,6 +232,6 @@ def test_sets_by_class_of_a_model_with_a_plain_vector():
     inputs = keras.Input(x.shape[1:])
     answer = keras.layers.Dense(1, "sigmoid")(inputs)
     model = keras.Model(inputs, keras.layers.Reshape(())(answer))
-    fitted = Conformal().fit(model, x, (y > 0).astype(int), groups="class")
+    fitted = ConformalSets().fit(model, x, (y > 0).astype(int), groups="class")
     found = fitted.model.at_coverage(0.8).predict(x, verbose=0)
     np.testing.assert_array_equal(found["set"], fitted.predict_set(x, 0.8))

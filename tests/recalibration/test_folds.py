@@ -68,7 +68,7 @@ def test_copies_of_rows_do_not_make_auto_overfit():
     found = []
     for times in (1, 3):
         rows = np.tile(np.arange(150), times)
-        auto = recalibration.Auto().fit_arrays(logits[rows], y[rows])
+        auto = recalibration.AutoScaling().fit_arrays(logits[rows], y[rows])
         p = auto.calibrate(logits[150:])[np.arange(2000), y[150:]]
         found.append(-np.log(p).mean())
         matrices = [w for n, w in auto.weights_.items() if "Matrix" in n]

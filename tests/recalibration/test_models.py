@@ -17,7 +17,7 @@ METHODS = [
     "MatrixScaling",
     "Platt",
     "Isotonic",
-    "Auto",
+    "AutoScaling",
 ]
 
 
@@ -156,7 +156,7 @@ def test_named_features_and_unknown_endings():
 def test_saved_model_export(tmp_path):
     tf = pytest.importorskip("tensorflow")
     x, y = data()
-    fitted = recalibration.Auto().fit(classifier(), x, y)
+    fitted = recalibration.AutoScaling().fit(classifier(), x, y)
     fitted.model.export(str(tmp_path / "served"), verbose=False)
     served = tf.saved_model.load(str(tmp_path / "served"))
     np.testing.assert_allclose(

@@ -20,7 +20,7 @@ def test_every_shape_gives_the_calibration_of_its_arrays(kind, tmp_path):
     method, told = recalibration.LinearFeatureScaling(), {}
     features = kinds.hidden_of(x)
     if kind == "subclassed":
-        method = recalibration.Auto(keep_accuracy=True, folds=2)
+        method = recalibration.AutoScaling(keep_accuracy=True, folds=2)
         features, told = None, {"from_logits": False}
     fitted = method.fit(kinds.make(kind), x, y, **told)
     found = fitted.model.predict(x, verbose=0)
@@ -67,7 +67,7 @@ def test_regressors_are_their_own_too():
     x, y = kinds.data()
     model = kinds.make("functional", 1, "linear")
     before = model.get_weights()
-    fitted = regression.LinearScaling().fit(model, x, y + 0.5)
+    fitted = regression.LinearRescaling().fit(model, x, y + 0.5)
     assert len(fitted.model.trainable_variables) == 2
     for layer in fitted.model.layers:
         for w in layer.weights:
@@ -190,7 +190,7 @@ def test_weights_in_batches_of_a_regressor():
         (x[i : i + 50], y[i : i + 50], weight[i : i + 50])
         for i in range(0, 128, 50)
     ]
-    for method in (regression.GlobalScaling, regression.LinearScaling):
+    for method in (regression.GlobalRescaling, regression.LinearRescaling):
         found = method().fit(model, batches)
         expected = method().fit(model, x, y, sample_weight=weight)
         plain = method().fit(model, x, y)
@@ -207,7 +207,7 @@ def test_a_learned_scale_of_the_loss_is_the_scale_before():
     y = y + 0.5
     law = model.predict_distribution(x, verbose=0)
     nll = keras.ops.convert_to_numpy(law.nll(y[:, None].astype("float32")))
-    fitted = regression.GlobalScaling().fit(model, x, y)
+    fitted = regression.GlobalRescaling().fit(model, x, y)
     assert fitted.report_["nll_before"] == pytest.approx(nll.mean(), rel=1e-4)
     found = fitted.model.predict(x, verbose=0)
     p = fitted.parameters_
@@ -220,8 +220,8 @@ def test_subclassed_regressors_and_classifiers_in_batches():
     x, y = kinds.data()
     batches = [(x[:64], y[:64]), (x[64:], y[64:])]
     model = kinds.make("subclassed", 1, "linear")
-    found = regression.GlobalScaling().fit(model, batches)
-    expected = regression.GlobalScaling().fit(model, x, y)
+    found = regression.GlobalRescaling().fit(model, batches)
+    expected = regression.GlobalRescaling().fit(model, x, y)
     assert found.report_["nll_after"] == pytest.approx(
         expected.report_["nll_after"], rel=1e-5
     )
@@ -246,6 +246,6 @@ def test_outputs_stay_float32_under_mixed_precision(mixed_precision, tmp_path):
     loaded = keras.models.load_model(tmp_path / "calibrated.keras")
     assert loaded.predict(x, verbose=0).dtype == np.float32
     model = kinds.make("functional", 1, "linear")
-    for method in (regression.GlobalScaling, regression.LinearScaling):
+    for method in (regression.GlobalRescaling, regression.LinearRescaling):
         found = method().fit(model, x, y + 0.5).model.predict(x, verbose=0)
         assert all(part.dtype == np.float32 for part in found)

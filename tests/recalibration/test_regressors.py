@@ -18,9 +18,9 @@ from keras_likelihood.recalibration.regression.residual_shape import (
 pytestmark = pytest.mark.usefixtures("step_by_step")
 
 METHODS = [
-    regression.GlobalScaling,
-    regression.LinearScaling,
-    regression.DeepScaling,
+    regression.GlobalRescaling,
+    regression.LinearRescaling,
+    regression.DeepRescaling,
 ]
 OWN = {
     "laplace": {},
@@ -48,7 +48,7 @@ def draw(rows=800, tails=None, seed=0):
 def test_global_scale_is_closed_form():
     prediction, y, _ = draw()
     scale = np.random.default_rng(1).uniform(0.5, 2, len(y))
-    fitted = regression.GlobalScaling(likelihood="normal").fit_arrays(
+    fitted = regression.GlobalRescaling(likelihood="normal").fit_arrays(
         prediction, y, scale=scale
     )
     law = fitted.calibrate(prediction, scale=scale)
@@ -80,15 +80,15 @@ def test_predicted_scales_beat_a_global_one_on_new_data():
     nll = {}
     for method in METHODS:
         fitted = method().fit_arrays(prediction, y, features=x)
-        if method is regression.LinearScaling:
+        if method is regression.LinearRescaling:
             kernel = np.abs(fitted.parameters_["kernel"])
             assert kernel.argmax() == 1 and kernel.shape == (3,)
         law = fitted.calibrate(test_prediction, features=test_x)
         target = keras.ops.convert_to_tensor(test_y, law.prediction.dtype)
         values = keras.ops.convert_to_numpy(law.nll(target))
         nll[method.__name__] = values.mean()
-    assert nll["LinearScaling"] < nll["GlobalScaling"] - 0.05
-    assert nll["DeepScaling"] < nll["GlobalScaling"] - 0.05
+    assert nll["LinearRescaling"] < nll["GlobalRescaling"] - 0.05
+    assert nll["DeepRescaling"] < nll["GlobalRescaling"] - 0.05
 
 
 def test_few_data_do_not_explode():
@@ -96,7 +96,7 @@ def test_few_data_do_not_explode():
     random = np.random.default_rng(0)
     noise = random.standard_normal((540, 20))
     test_prediction, test_y, _ = draw(500, seed=1)
-    flat = regression.GlobalScaling().fit_arrays(prediction, y)
+    flat = regression.GlobalRescaling().fit_arrays(prediction, y)
     flat_law = flat.calibrate(test_prediction)
     target = keras.ops.convert_to_tensor(test_y, flat_law.prediction.dtype)
     base = keras.ops.convert_to_numpy(flat_law.nll(target)).mean()
@@ -169,7 +169,7 @@ def test_models_save_and_load(method, head, tmp_path):
 
 def test_errors_say_what_was_received():
     prediction, y, _ = draw(20)
-    scaling = regression.GlobalScaling()
+    scaling = regression.GlobalRescaling()
     with pytest.raises(ValueError, match="must be fitted"):
         scaling.calibrate(prediction)
     with pytest.raises(ValueError, match="must be 20 targets.* Received: 19"):
@@ -177,7 +177,7 @@ def test_errors_say_what_was_received():
     with pytest.raises(ValueError, match="`scale` must be > 0"):
         scaling.fit_arrays(prediction, y, scale=np.zeros(20))
     with pytest.raises(ValueError, match="Received: 'cauchy'"):
-        regression.GlobalScaling(likelihood="cauchy")
+        regression.GlobalRescaling(likelihood="cauchy")
 
 
 def predicted(name, rows=300, wrong=3.0):
@@ -200,7 +200,7 @@ def test_a_model_is_judged_by_its_own_likelihood(name):
     law, y, x = predicted(name)
     target = keras.ops.convert_to_tensor(y, law.prediction.dtype)
     own = keras.ops.convert_to_numpy(law.nll(target)).mean()
-    for method in (regression.GlobalScaling, regression.LinearScaling):
+    for method in (regression.GlobalRescaling, regression.LinearRescaling):
         fitted = method().fit_distribution(law, y, features=x)
         report = fitted.report_
         assert report["nll_before"] == pytest.approx(own, rel=1e-4)
@@ -221,14 +221,14 @@ def test_a_model_is_judged_by_its_own_likelihood(name):
             ValueError, match="a distribution with the .* of every"
         ):
             fitted.calibrate(np.zeros(3), features=x[:3])
-    forced = regression.GlobalScaling(likelihood="normal")
+    forced = regression.GlobalRescaling(likelihood="normal")
     forced.fit_distribution(law, y)
     assert type(forced.calibrate(law)) is kl.likelihoods.Normal
 
 
 @pytest.mark.few(1)
 @pytest.mark.parametrize("name", ["laplace", "robust_rho"])
-@pytest.mark.parametrize("method", ["GlobalScaling", "Auto"])
+@pytest.mark.parametrize("method", ["GlobalRescaling", "AutoRescaling"])
 def test_models_keep_their_likelihood(name, method, tmp_path):
     _, y, x = predicted(name, 200)
     inputs = keras.Input((2,))
@@ -251,7 +251,7 @@ def test_models_keep_their_likelihood(name, method, tmp_path):
     reading = read_output(tmp_path / "calibrated.keras", x)
     assert reading.likelihood.name() == name
     # A recalibrated model is recalibrated again, with its own likelihood.
-    again = regression.GlobalScaling().fit(loaded, x, y)
+    again = regression.GlobalRescaling().fit(loaded, x, y)
     assert again.report_["nll_before"] == pytest.approx(nll, rel=1e-3)
 
 
@@ -260,15 +260,15 @@ def test_a_normal_head_with_heavy_tails_is_read_as_student_t():
     _, y, x = draw(320, tails=2)
     inputs = keras.Input((3,))
     model = keras.Model(inputs, layers.ScaleHead(1)(inputs))
-    fitted = regression.GlobalScaling(likelihood="student_t").fit(model, x, y)
+    fitted = regression.GlobalRescaling(likelihood="student_t").fit(model, x, y)
     reading = read_output(fitted.model, x)
     assert reading.likelihood is kl.likelihoods.StudentT
-    again = regression.GlobalScaling().fit(fitted.model, x, y)
+    again = regression.GlobalRescaling().fit(fitted.model, x, y)
     assert again.parameters_["likelihood"] == "student_t"
 
 
 @pytest.mark.few(2)
-@pytest.mark.parametrize("method", [*METHODS, regression.Auto])
+@pytest.mark.parametrize("method", [*METHODS, regression.AutoRescaling])
 def test_rows_of_weight_zero_are_as_if_absent(method):
     prediction, y, x = draw(200, tails=3)
     weight = np.ones(260)
@@ -290,10 +290,10 @@ def test_rows_of_weight_zero_are_as_if_absent(method):
 def test_cal_counts_weights():
     prediction, y, _ = draw(200)
     weight = np.random.default_rng(1).integers(0, 4, 200)
-    weighted = regression.GlobalScaling().fit_arrays(
+    weighted = regression.GlobalRescaling().fit_arrays(
         prediction, y, sample_weight=weight
     )
-    repeated = regression.GlobalScaling().fit_arrays(
+    repeated = regression.GlobalRescaling().fit_arrays(
         np.repeat(prediction, weight), np.repeat(y, weight)
     )
     for name in ("cal_before", "cal_after", "nll_before", "nll_after"):
@@ -312,20 +312,20 @@ def test_cal_counts_weights():
 @pytest.mark.few(0)
 def test_auto_chooses_what_held_out_rows_favour():
     prediction, y, x = draw()
-    fitted = regression.Auto().fit_arrays(prediction, y, features=x)
+    fitted = regression.AutoRescaling().fit_arrays(prediction, y, features=x)
     scores = fitted.cross_validated_nll_
-    assert fitted.method_ == min(scores, key=scores.get) != "GlobalScaling"
-    assert scores["LinearScaling"] < scores["GlobalScaling"] - 0.05
+    assert fitted.method_ == min(scores, key=scores.get) != "GlobalRescaling"
+    assert scores["LinearRescaling"] < scores["GlobalRescaling"] - 0.05
     chosen = getattr(regression, fitted.method_)()
     chosen.fit_arrays(prediction, y, features=x)
     assert fitted.report_["nll_after"] == chosen.report_["nll_after"]
     with pytest.raises(ValueError, match="3 folds need"):
-        regression.Auto().fit_arrays(prediction[:2], y[:2])
+        regression.AutoRescaling().fit_arrays(prediction[:2], y[:2])
     with pytest.raises(ValueError, match="`folds` must be >= 2"):
-        regression.Auto(folds=1)
+        regression.AutoRescaling(folds=1)
 
 
 def test_other_likelihoods_are_refused_with_advice_that_helps():
     counts = kl.likelihoods.Poisson(np.ones((4, 1), "float32"))
-    with pytest.raises(ValueError, match="regression.Conformal"):
-        regression.GlobalScaling().fit_distribution(counts, np.ones(4))
+    with pytest.raises(ValueError, match="conformal.ConformalIntervals"):
+        regression.GlobalRescaling().fit_distribution(counts, np.ones(4))

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from scipy import optimize, stats
 
-from keras_likelihood.evidence import Curvature, prior_scales
+from keras_likelihood.regularizers import prior_scales
+from keras_likelihood.regularizers.curvature import Curvature
 
 
 def soft_threshold_risk(threshold, share):

@@ -9,7 +9,7 @@ from keras import ops
 
 import keras_likelihood as kl
 from keras_likelihood import regularizers
-from keras_likelihood.evidence.fisher import FisherInformation
+from keras_likelihood.regularizers.fisher import FisherInformation
 
 SOME = {"batch_size": 8, "epochs": 4, "verbose": 0}
 HOW = pytest.mark.parametrize("validation_split", [0.0, 0.25])

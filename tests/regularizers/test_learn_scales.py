@@ -9,12 +9,12 @@ from keras import ops
 
 import keras_likelihood as kl
 from keras_likelihood import regularizers
-from keras_likelihood.evidence.fisher import (
+from keras_likelihood.models.own_callbacks import FiniteLoss
+from keras_likelihood.regularizers.fisher import (
     FisherInformation,
     matrix_shape,
     outcomes_of,
 )
-from keras_likelihood.models.own_callbacks import FiniteLoss
 from tests.batches import Repeated
 
 

@@ -5,7 +5,7 @@ import pytest
 
 pytest.importorskip("sklearn")
 
-from keras_likelihood.backend import columns
+from keras_likelihood.tables import columns
 from keras_likelihood.tabular.targets import checked_likelihood, likelihood_of
 from keras_likelihood.tabular.training import deal_rows
 

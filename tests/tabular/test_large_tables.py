@@ -7,8 +7,8 @@ import pytest
 pytest.importorskip("sklearn")
 
 import keras_likelihood as kl
-from keras_likelihood.backend import columns, csv_files
-from keras_likelihood.reading import tables
+from keras_likelihood.tables import columns, csv_files
+from keras_likelihood.tables import reading as tables
 
 pandas = pytest.importorskip("pandas")
 

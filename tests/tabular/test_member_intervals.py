@@ -5,8 +5,8 @@ import pytest
 
 pytest.importorskip("sklearn")
 
+from keras_likelihood.conformal import ConformalIntervals
 from keras_likelihood.likelihoods import Normal
-from keras_likelihood.recalibration.regression import Conformal
 from keras_likelihood.tabular.regressor import calibrated_intervals
 
 MEMBERS = 8
@@ -30,7 +30,7 @@ def test_extrapolates_to_all_members():
     pair, every = normal(found[:2].mean(axis=0)), normal(found.mean(axis=0))
     covered = {}
     for name, fitted in {
-        "pair": Conformal(trust=1.0).fit_distribution(pair, y),
+        "pair": ConformalIntervals(trust=1.0).fit_distribution(pair, y),
         "all": calibrated_intervals(by_member, pair, y, MEMBERS),
     }.items():
         lower, upper = fitted.calibrate(every).interval(0.9)
@@ -43,11 +43,11 @@ def test_no_more_members_change_nothing():
     y, found = predictions(200)
     by_member = [normal(found[at]) for at in (0, 1)]
     pair = normal(found[:2].mean(axis=0))
-    plain = Conformal(trust=1.0).fit_distribution(pair, y)
+    plain = ConformalIntervals(trust=1.0).fit_distribution(pair, y)
     same = calibrated_intervals(by_member, pair, y, 2)
     np.testing.assert_allclose(
         same.scores_.values, plain.scores_.values, rtol=1e-6
     )
     one = calibrated_intervals(by_member[:1], by_member[0], y, MEMBERS)
-    plain = Conformal(trust=1.0).fit_distribution(by_member[0], y)
+    plain = ConformalIntervals(trust=1.0).fit_distribution(by_member[0], y)
     np.testing.assert_array_equal(one.scores_.values, plain.scores_.values)

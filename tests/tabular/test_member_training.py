@@ -4,9 +4,9 @@ import keras
 import numpy as np
 import pytest
 
-from keras_likelihood.backend import columns
-from keras_likelihood.layers.member_networks import MemberNetworks
-from keras_likelihood.layers.table_features import TableFeatures
+from keras_likelihood.ensembles.member_networks import MemberNetworks
+from keras_likelihood.tables import columns
+from keras_likelihood.tables.table_features import TableFeatures
 
 pytest.importorskip("sklearn")
 

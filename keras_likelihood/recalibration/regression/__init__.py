@@ -1,23 +1,21 @@
 """Recalibration of trained regressors."""
 
-from keras_likelihood.recalibration.regression.conformal import Conformal
 from keras_likelihood.recalibration.regression.isotonic import Isotonic
 from keras_likelihood.recalibration.regression.predicted_scaling import (
-    Auto,
-    DeepScaling,
-    LinearScaling,
+    AutoRescaling,
+    DeepRescaling,
+    LinearRescaling,
 )
 from keras_likelihood.recalibration.regression.regressor import (
-    GlobalScaling,
+    GlobalRescaling,
     RegressorRecalibrator,
 )
 
 __all__ = [
-    "Auto",
-    "Conformal",
-    "DeepScaling",
-    "GlobalScaling",
+    "AutoRescaling",
+    "DeepRescaling",
+    "GlobalRescaling",
     "Isotonic",
-    "LinearScaling",
+    "LinearRescaling",
     "RegressorRecalibrator",
 ]

@@ -4,24 +4,24 @@ import dataclasses
 
 import numpy as np
 
-from keras_likelihood.evidence import fit_by_evidence
 from keras_likelihood.recalibration import network
 from keras_likelihood.recalibration.feature_basis import FeatureBasis
 from keras_likelihood.recalibration.inputs import random_folds
 from keras_likelihood.recalibration.regression.regressor import (
-    GlobalScaling,
+    GlobalRescaling,
     RegressorRecalibrator,
 )
+from keras_likelihood.regularizers.penalised_fit import fit_by_evidence
 
 
 @dataclasses.dataclass(kw_only=True, eq=False)
-class LinearScaling(RegressorRecalibrator):
+class LinearRescaling(RegressorRecalibrator):
     """Predicts each example's scale from its features.
 
         scale = g * f(x w + c) * base
 
-    with `g` the factor of GlobalScaling and `f` the shifted softplus. If all
-    weights are zero, the result is GlobalScaling. The weights have a prior
+    with `g` the factor of GlobalRescaling and `f` the shifted softplus. If all
+    weights are zero, the result is GlobalRescaling. The weights have a prior
     around zero, whose strength maximises the marginal likelihood.
 
     Args:
@@ -50,13 +50,13 @@ class LinearScaling(RegressorRecalibrator):
 
 
 @dataclasses.dataclass(kw_only=True, eq=False)
-class DeepScaling(LinearScaling):
+class DeepRescaling(LinearRescaling):
     """Predicts each example's scale by a network on its features.
 
         scale = g * f(network(x)) * base
 
-    with `g` the factor of GlobalScaling and `f` the shifted softplus. The
-    network starts as GlobalScaling. The number of iterations is chosen on
+    with `g` the factor of GlobalRescaling and `f` the shifted softplus. The
+    network starts as GlobalRescaling. The number of iterations is chosen on
     held-out folds.
 
     Args:
@@ -95,12 +95,14 @@ def scale_objective(z, x, offset, weight, shape) -> network.LinkedObjective:
 
 _MOST_ROWS = 3000
 """Largest number of rows for the choice."""
-_METHODS = {c.__name__: c for c in (GlobalScaling, LinearScaling, DeepScaling)}
+_METHODS = {
+    c.__name__: c for c in (GlobalRescaling, LinearRescaling, DeepRescaling)
+}
 
 
 @dataclasses.dataclass(kw_only=True, eq=False)
-class Auto(RegressorRecalibrator):
-    """Chooses between `GlobalScaling`, `LinearScaling` and `DeepScaling`.
+class AutoRescaling(RegressorRecalibrator):
+    """Chooses between `GlobalRescaling`, `LinearRescaling` and `DeepRescaling`.
 
     The method with the lowest held-out NLL is fitted to all rows.
 
@@ -114,7 +116,7 @@ class Auto(RegressorRecalibrator):
         cross_validated_nll_: dict of names to the NLL on held-out rows, in
             units of the predicted scale.
 
-    >>> fitted = Auto().fit_arrays(prediction, y, features=features)
+    >>> fitted = AutoRescaling().fit_arrays(prediction, y, features=features)
     >>> fitted.method_, fitted.cross_validated_nll_
     """
 

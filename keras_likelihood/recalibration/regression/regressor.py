@@ -8,14 +8,12 @@ import keras
 import numpy as np
 
 from keras_likelihood import likelihoods
-from keras_likelihood.layers.serving import LikelihoodPrediction
 from keras_likelihood.likelihoods.checks import (
     as_weight,
     check_argument,
     to_float64,
 )
 from keras_likelihood.metrics.functions import calibration_error
-from keras_likelihood.models import RecalibratedRegressor
 from keras_likelihood.recalibration import inputs, network
 from keras_likelihood.recalibration.graphs import RegressorGraph, as_tensor
 from keras_likelihood.recalibration.regression.residual_shape import (
@@ -23,6 +21,8 @@ from keras_likelihood.recalibration.regression.residual_shape import (
     fit_shape,
     widest,
 )
+from keras_likelihood.serving import RecalibratedRegressor
+from keras_likelihood.serving.layers import LikelihoodPrediction
 
 _CHOICES = ("auto", "normal", "student_t")
 
@@ -237,7 +237,7 @@ class RegressorRecalibrator:
         return outputs
 
 
-class GlobalScaling(RegressorRecalibrator):
+class GlobalRescaling(RegressorRecalibrator):
     """Multiplies a regressor's scale by one factor.
 
         scale = s * base
@@ -248,7 +248,7 @@ class GlobalScaling(RegressorRecalibrator):
     Args:
         likelihood: `"auto"` (default), `"normal"` or `"student_t"`.
 
-    >>> fitted = GlobalScaling().fit_arrays(prediction, y)
+    >>> fitted = GlobalRescaling().fit_arrays(prediction, y)
     >>> lower, upper = fitted.calibrate(test_prediction).interval(0.9)
     """
 
@@ -289,7 +289,7 @@ def _parts_of(prediction, scale=None):
             "A model must have a stock Keras loss or the loss of a "
             "`LocationScale` likelihood, such as normal. For other "
             "likelihoods of one number and for ensembles use "
-            "`keras_likelihood.recalibration.regression.Conformal`. "
+            "`keras_likelihood.conformal.ConformalIntervals`. "
             f"Received: {prediction.name()}"
         )
     found = {k: to_float64(v) for k, v in prediction.values().items()}

@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from keras_likelihood.backend.columns import as_texts, has_value
-from keras_likelihood.backend.table_files import (
+from keras_likelihood.likelihoods.checks import as_weight
+from keras_likelihood.tables.columns import as_texts, has_value
+from keras_likelihood.tables.table_files import (
     checked_cells,
     is_index,
     reader_of,
 )
-from keras_likelihood.likelihoods.checks import as_weight
 
 
 def read_columns(table) -> tuple[list[str] | None, list[np.ndarray]]:

@@ -9,7 +9,7 @@ import math
 
 import numpy as np
 
-from keras_likelihood.evidence.penalised_fit import updated_strength
+from keras_likelihood.regularizers.penalised_fit import updated_strength
 
 RESOLUTION = 0.1
 """Weights below this fraction of their standard error count as zero."""

@@ -7,7 +7,7 @@ import keras
 import numpy as np
 
 from keras_likelihood import likelihoods
-from keras_likelihood.layers.conformal_scores import CalibrationScores
+from keras_likelihood.conformal.scores import CalibrationScores
 from keras_likelihood.likelihoods import Likelihood, Quantiles
 from keras_likelihood.likelihoods.checks import as_numbers, to_float64
 from keras_likelihood.likelihoods.output import distribution_of
@@ -235,7 +235,7 @@ def checked_targets(y, distribution: Likelihood) -> np.ndarray:
     if distribution.event_rank and not isinstance(distribution, Quantiles):
         raise ValueError(
             "Intervals need numeric targets. For classes, use "
-            "`keras_likelihood.recalibration.Conformal`. Received: "
+            "`keras_likelihood.conformal.ConformalSets`. Received: "
             f"{type(distribution).__name__}"
         )
     y = as_numbers(y).astype("float64")

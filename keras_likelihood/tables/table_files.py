@@ -7,15 +7,15 @@ from typing import Any
 
 import numpy as np
 
-from keras_likelihood.backend import csv_files
-from keras_likelihood.backend.columns import (
+from keras_likelihood.backend.extras import open_parquet
+from keras_likelihood.tables import csv_files
+from keras_likelihood.tables.columns import (
     Column,
     as_numbers,
     as_texts,
     has_value,
     kind_of,
 )
-from keras_likelihood.backend.extras import open_parquet
 
 _MOST_LEVELS = 20
 """Maximum number of distinct texts in a column that is one-hot encoded."""

@@ -4,8 +4,8 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_likelihood.backend.columns import Column
 from keras_likelihood.backend.registration import serializable
+from keras_likelihood.tables.columns import Column
 
 MOST_BINS = 32
 _ALL_BINS = 1024

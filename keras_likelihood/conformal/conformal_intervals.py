@@ -4,10 +4,11 @@ import time
 
 import numpy as np
 
-from keras_likelihood.layers import conformal_scores
+from keras_likelihood.conformal import prediction as conformal
+from keras_likelihood.conformal import scores as conformal_scores
+from keras_likelihood.conformal.models import ConformalRegressor
 from keras_likelihood.likelihoods import Likelihood, LocationScale, Normal
 from keras_likelihood.likelihoods.checks import check_argument, to_float64
-from keras_likelihood.models import ConformalRegressor, conformal
 from keras_likelihood.recalibration import inputs
 from keras_likelihood.recalibration.graphs import RegressorGraph, as_tensor
 from keras_likelihood.recalibration.regression.regressor import (
@@ -74,7 +75,7 @@ def fit_trust(residuals, scale) -> float:
     return float(_GRID[np.argmin(nll)])
 
 
-class Conformal:
+class ConformalIntervals:
     """Calibrates predicted intervals to a requested coverage.
 
         score_i = |2 F_i(y_i) - 1|
@@ -111,7 +112,7 @@ class Conformal:
             (its mean) and `seconds`.
         model: a `ConformalRegressor` (after `fit`), which saves as `.keras`.
 
-    >>> fitted = Conformal().fit("model.keras", x_val, y_val)
+    >>> fitted = ConformalIntervals().fit("model.keras", x_val, y_val)
     >>> fitted.model.save("conformal.keras")
     >>> lower, upper = fitted.interval(x, 0.9)
     """
@@ -141,7 +142,7 @@ class Conformal:
             model: a `keras.Model` or the path of a `.keras` file, with a
                 prediction or `(prediction, parameter, ...)` as output. A
                 model without a likelihood gets intervals of equal width.
-            x, y, trainable, batch_size: as in `GlobalScaling.fit`. The data
+            x, y, trainable, batch_size: as in `GlobalRescaling.fit`. The data
                 must not have been used for training. Weights raise an error,
                 because they have no meaning for the guarantee.
             groups: label of every example, `(n,)` whole numbers or strings,

@@ -1,17 +1,13 @@
-"""Recalibrated models, with prediction intervals and sets."""
-
-from typing import Any
+"""Keras models with calibrated prediction intervals and sets."""
 
 import keras
 import numpy as np
 from keras import ops
 
-from keras_likelihood import likelihoods
 from keras_likelihood.backend.registration import serializable
-from keras_likelihood.layers.conformal_scores import scores_layer
-from keras_likelihood.layers.serving import LikelihoodPrediction
-from keras_likelihood.likelihoods.output import distribution_of
-from keras_likelihood.models import conformal
+from keras_likelihood.conformal import prediction as conformal
+from keras_likelihood.conformal.scores import scores_layer
+from keras_likelihood.serving.recalibrated import RecalibratedRegressor
 
 
 class _AtBound(keras.Layer):
@@ -49,7 +45,7 @@ class ConformalSet(_AtBound):
 class ConformalClassifier(keras.Model):
     """A Keras model with calibrated prediction sets.
 
-    `kl.recalibration.Conformal` creates it. Its outputs are probabilities. It
+    `kl.conformal.ConformalSets` creates it. Its outputs are probabilities. It
     is saved and loaded like any Keras model.
 
     ```python
@@ -100,45 +96,10 @@ class ConformalClassifier(keras.Model):
 
 
 @serializable
-class RecalibratedRegressor(keras.Model):
-    """A Keras model whose outputs are the parameters of a distribution.
-
-    The recalibrators of `kl.recalibration.regression` create it. It is saved
-    and loaded like any Keras model.
-
-    ```python
-    model = keras.saving.load_model("calibrated.keras")
-    lower, upper = model.interval(x, 0.9)
-    ```
-    """
-
-    def predict_distribution(self, x, **kwargs) -> Any:
-        """The predicted distribution for inputs `x`, as for `predict`."""
-        output = self.predict(x, **{"verbose": 0, **kwargs})
-        found = [v for v in self.layers if isinstance(v, LikelihoodPrediction)]
-        likelihood = likelihoods.get(found[-1].likelihood)
-        return distribution_of(likelihood, output).as_numpy()
-
-    def interval(self, x, coverage: float = 0.9, **kwargs):
-        """Intervals that contain new targets with the given probability.
-
-        The bounds `(lower, upper)` are NumPy arrays of the prediction's shape.
-
-        Args:
-            x: inputs `(n, ...)`, as for `predict`.
-            coverage: in (0, 1). Defaults to 0.9.
-            **kwargs: passed to `predict`. A `ConformalRegressor` that was
-                calibrated by groups also needs `groups`, the group labels
-                `(n,)`.
-        """
-        return self.predict_distribution(x, **kwargs).interval(coverage)
-
-
-@serializable
 class ConformalRegressor(RecalibratedRegressor):
     """A Keras model with calibrated intervals.
 
-    `kl.recalibration.regression.Conformal` creates it. It has the outputs of
+    `kl.conformal.ConformalIntervals` creates it. It has the outputs of
     the calibrated model: the prediction and the parameters of its likelihood.
     It is saved and loaded like any Keras model.
 

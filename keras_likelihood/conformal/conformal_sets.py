@@ -8,17 +8,18 @@ import keras
 import numpy as np
 from scipy.special import softmax
 
-from keras_likelihood.layers import conformal_scores
+from keras_likelihood.conformal import prediction as conformal
+from keras_likelihood.conformal import scores as conformal_scores
+from keras_likelihood.conformal.models import ConformalClassifier
+from keras_likelihood.conformal.prediction import SCORES
 from keras_likelihood.likelihoods.checks import check_argument
-from keras_likelihood.models import ConformalClassifier, conformal
-from keras_likelihood.models.conformal import SCORES
 from keras_likelihood.reading.targets import as_labels
 from keras_likelihood.recalibration import inputs
 from keras_likelihood.recalibration.graphs import ClassifierGraph
 
 
 @dataclasses.dataclass(kw_only=True, eq=False)
-class Conformal:
+class ConformalSets:
     """Calibrates prediction sets with guaranteed coverage.
 
         set(coverage) = {c: score_c <= q},
@@ -58,7 +59,7 @@ class Conformal:
         report_: dict of `examples`, `accuracy` and `seconds`.
         model: a `ConformalClassifier` (after `fit`), which saves as `.keras`.
 
-    >>> fitted = Conformal().fit("model.keras", x_val, y_val)
+    >>> fitted = ConformalSets().fit("model.keras", x_val, y_val)
     >>> fitted.model.save("conformal.keras")
     >>> sets = fitted.predict_set(x, 0.9)
     """

@@ -9,13 +9,13 @@ import numpy as np
 from keras import ops
 
 from keras_likelihood.backend.gradients import GradientFold, zeros
-from keras_likelihood.evidence.curvature import (
+from keras_likelihood.likelihoods.output import distribution_of, split_output
+from keras_likelihood.losses.batch import Batch, by_output, entry
+from keras_likelihood.regularizers.curvature import (
     LARGEST_MATRIX,
     Curvature,
     diagonal_of,
 )
-from keras_likelihood.likelihoods.output import distribution_of, split_output
-from keras_likelihood.losses.batch import Batch, by_output, entry
 
 
 class Outcome(NamedTuple):

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from keras_likelihood.backend.columns import as_numbers, has_value, is_missing
 from keras_likelihood.backend.whole_files import replacing
+from keras_likelihood.tables.columns import as_numbers, has_value, is_missing
 
 PART_ROWS, _PART_CELLS = 2**16, 2**23
 """Maximum numbers of rows and cells per part."""

@@ -10,8 +10,8 @@ from keras import ops
 from keras_likelihood import likelihoods
 from keras_likelihood.backend.registration import serializable
 from keras_likelihood.constraints import Softplus
-from keras_likelihood.layers.serving import ClassLogits
 from keras_likelihood.layers.target_units import centre_and_spread
+from keras_likelihood.serving.layers import ClassLogits
 
 _SCALE = Softplus(floor=1e-3)
 """The scale is at least a thousandth of the targets' spread."""

@@ -1,0 +1,1 @@
+"""Tables: reads files and data frames, and encodes their columns."""
