@@ -114,6 +114,11 @@ class Console:
             if is_terminal and said:
                 print(file=sys.stderr)
 
+    def phase(self, text: str) -> None:
+        """Prints what a long command is doing now, to stderr."""
+        if not self._quiet:
+            print(printable(text), file=sys.stderr, flush=True)
+
     def finish(self) -> None:
         """Prints the JSON document with `--json`."""
         if self._as_json:

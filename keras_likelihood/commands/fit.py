@@ -1,10 +1,15 @@
 """`keras-likelihood fit`: trains a model that predicts a column."""
 
+import argparse
 import pathlib
 
+from keras_likelihood.backend.types import Array
+from keras_likelihood.backend.whole_files import replacing
 from keras_likelihood.commands import outputs
-from keras_likelihood.commands.files import regular_file
-from keras_likelihood.tables.columns import as_texts, kind_of
+from keras_likelihood.commands.files import UsageError
+from keras_likelihood.tables.columns import as_texts, is_numeric
+from keras_likelihood.tables.reading import read_file
+from keras_likelihood.tables.table_files import check_target, open_table
 
 add_parser = outputs.new_command(
     "fit",
@@ -18,6 +23,8 @@ add_parser = outputs.new_command(
         "data": "a .csv with column names in its first line, or a .parquet",
         "--target": "the column to predict (default: the last)",
         **outputs.TASK_OPTION,
+        "--likelihood": "likelihood of a number, such as normal, student_t, "
+        "gamma or poisson (default: chosen from the target)",
         "--output": "the model (default: %(default)s)",
         "--report": "a page about the model (default: --output with the suffix "
         ".html)",
@@ -31,43 +38,66 @@ add_parser = outputs.new_command(
 )
 
 
-def run(args) -> None:
+def run(args: argparse.Namespace) -> None:
     page = pathlib.Path(args.output).with_suffix(".html")
     args.report = args.report or str(page)
     outputs.check_files(args, "output", "report", suffix=".keras")
+    names = open_table(args.data).names
+    target = args.target or names[-1]
+    check_target(target, names, f"{args.data}: ")
+    console = args.console
+    table = read_file(args.data, console.say)
+    task = _task(args, table[target])
+    if args.likelihood and task == "classification":
+        raise UsageError(
+            "--likelihood applies to a number. Use --task regression if the "
+            f"target is one. Received: {args.likelihood} for classes"
+        )
     # A missing package must fail before the long computation.
     import keras_likelihood.pages.page  # noqa: F401
     from keras_likelihood import tabular
-    from keras_likelihood.tables.reading import read_file
 
-    table = read_file(regular_file(args.data))
-    target = args.target or list(table)[-1]
-    is_number = _task(args, table.get(target)) == "regression"
-    kind = tabular.Regressor if is_number else tabular.Classifier
     options = {"members": args.members, "epochs": args.epochs}
-    model = kind(**options, random_state=args.seed)
-    with args.console.progress("training") as model.on_round:
+    options["random_state"] = args.seed
+    if task == "regression":
+        model = tabular.Regressor(likelihood=args.likelihood, **options)
+    else:
+        model = tabular.Classifier(**options)
+    with console.progress("training") as show:
+
+        def on_round(done: int, rounds: int) -> None:
+            show(done, rounds)
+            if done == rounds:
+                console.phase("scoring and calibrating on held-out rows")
+
+        model.on_round = on_round
         model.fit(table, target=target)
-    model.save(args.output)
-    args.console.say(model.summary().replace("\n", ". "))
-    model.report(args.report)
-    found = {"scores": model.scores_, "likelihood": model.likelihood_.name()}
-    args.console.result(output=args.output, report=args.report, **found)
+    for note in model.notes_:
+        console.say(f"{note}.")
+    console.say(model.summary().replace("\n", ". "))
+    console.phase("comparing with simple methods for the page")
+    # Without its old page, a new model never stands beside a page of another.
+    with replacing(args.report) as new_page, replacing(args.output) as file:
+        model.save(file)
+        model.report(new_page)
+        pathlib.Path(args.report).unlink(missing_ok=True)
+    scores = {"scores": model.scores_, "likelihood": model.likelihood_.name()}
+    console.result(output=args.output, report=args.report, **scores)
+    console.result(notes=model.notes_)
     predictions = outputs.unused("predictions.csv")
-    args.console.next_step(
+    console.next_step(
         f"open {args.report} in a browser, and predict rows, here of the same "
         "table:",
         outputs.shell("predict", args.output, args.data, output=predictions),
     )
 
 
-def _task(args, cells):
+def _task(args: argparse.Namespace, cells: Array) -> str:
     """The task: regression for more than two different numbers."""
-    if args.task or cells is None:
+    if args.task:
         return args.task
-    is_number = kind_of(cells) == "number"
     few = len(set(as_texts(cells)) - {None}) <= 2
-    task = "regression" if is_number and not few else "classification"
+    task = "regression" if is_numeric(cells) and not few else "classification"
     args.console.say(
         f"The target is treated as {task}. Use --task to change this."
     )

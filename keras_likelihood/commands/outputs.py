@@ -9,7 +9,12 @@ import stat
 import tempfile
 import textwrap
 
-from keras_likelihood.commands.files import UsageError
+from keras_likelihood.commands.files import UsageError, regular_file
+from keras_likelihood.tables.table_files import (
+    check_target,
+    is_text_table,
+    open_table,
+)
 
 
 def at_least(least: int):
@@ -109,8 +114,21 @@ def unused(path: str) -> str:
     return next(name for name in every if not os.path.lexists(name))
 
 
-def check_files(args, *outputs: str, suffix: str = "") -> None:
-    """`check_outputs` for these options, and the `suffix` of `--output`."""
+def check_files(
+    args: argparse.Namespace, *outputs: str, suffix: str = ""
+) -> None:
+    """Checks all files and the target, before a backend is imported.
+
+    Inputs must exist, `outputs` are checked by `check_outputs`, and `--output`
+    must end in `suffix`.
+    """
+    for name in ("model", "data", "test", "labels", "apply"):
+        path = getattr(args, name, None)
+        if path is not None and not (name != "model" and os.path.isdir(path)):
+            regular_file(path)
+    target = getattr(args, "target", None)
+    if target and is_text_table(args.data):
+        check_target(target, open_table(args.data).names, f"{args.data}: ")
     if args.output and not args.output.endswith(suffix):
         raise UsageError(
             f"--output must end in {suffix} for these inputs. "

@@ -1,20 +1,25 @@
 """`keras-likelihood predict`: predictions and intervals for new rows."""
 
+import argparse
+import json
 import pathlib
+from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
 
 from keras_likelihood.commands import outputs
-from keras_likelihood.commands.files import load_model, regular_file
-from keras_likelihood.tables.columns import as_texts
+from keras_likelihood.commands.files import load_model
+from keras_likelihood.tables.columns import as_words
 from keras_likelihood.tables.csv_files import write_csv
+from keras_likelihood.tables.reading import read_file
 
 add_parser = outputs.new_command(
     "predict",
     help="predict the rows of a table with a model written by `fit`",
     text="Writes a prediction for each row of a .csv or .parquet, with its "
     "interval or its set of possible classes, and the columns whose value is "
-    "unlike the training data.",
+    "unlike the training data. Several names in a cell are a JSON list.",
     example="keras-likelihood predict model.keras new.csv",
     options={
         "model": "a .keras file that `fit` wrote",
@@ -28,20 +33,19 @@ add_parser = outputs.new_command(
 )
 
 
-def run(args) -> None:
+def run(args: argparse.Namespace) -> None:
     new = pathlib.Path(args.data).with_suffix(".predictions.csv")
     output = args.output = args.output or str(new)
     outputs.check_files(args, "output")
+    cells = read_file(args.data)
     from keras_likelihood import tabular
-    from keras_likelihood.tables.reading import read_file
 
-    cells = read_file(regular_file(args.data))
     model = tabular.load(load_model(args.model))
     unlike = model.unlike_training(cells)
     columns = {
         "row": range(len(unlike)),
         **_predict(model, cells, args),
-        "unlike_training": map(" ".join, unlike),
+        "unlike_training": map(_list, unlike),
     }
     write_csv(output, columns)
     count = sum(map(bool, unlike))
@@ -56,7 +60,13 @@ def run(args) -> None:
     )
 
 
-def _predict(model, cells, args):
+def _list(names: Iterable[str]) -> str:
+    """Names as a JSON list, because a name may contain any separator."""
+    names = list(names)
+    return json.dumps(names, ensure_ascii=False) if names else ""
+
+
+def _predict(model: Any, cells: Any, args: argparse.Namespace) -> dict:
     """Values of the columns to write, by name."""
     if hasattr(model, "interval"):
         values = model.predict(cells), *model.interval(cells, args.coverage)
@@ -64,17 +74,17 @@ def _predict(model, cells, args):
         texts = ([f"{number:.8g}" for number in v] for v in values)
         return dict(zip(names, texts, strict=True))
     p = model.predict_proba(cells)
-    classes = np.array(as_texts(model.classes_))
-    found = {
+    classes = np.array(as_words(model.classes_), object)
+    columns = {
         "prediction": classes[p.argmax(axis=1)].tolist(),
         "probability": [f"{v:.6g}" for v in p.max(axis=1)],
     }
     if hasattr(model.model_, "predict_set"):
         sets = model.predict_set(cells, args.coverage)
-        found["possible"] = [" ".join(classes[row]) for row in sets]
+        columns["possible"] = [_list(classes[row]) for row in sets]
     else:
         args.console.say(
             "There is no column `possible`: a model that was recalibrated has "
             "no calibrated sets of classes."
         )
-    return found
+    return columns

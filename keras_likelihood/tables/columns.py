@@ -2,43 +2,28 @@
 
 import collections
 import dataclasses
-import datetime
-import itertools
-import re
-import warnings
+from typing import Any
 
 import numpy as np
+
+from keras_likelihood.backend.types import Array
+from keras_likelihood.tables.dates import ISO, as_days, find_format
 
 MOST_COLUMNS = 10_000
 MOST_LEVELS = 250
 """Maximum number of categories. Less frequent ones are treated as unseen."""
+MOST_ONE_HOT = 20
+"""The same for columns that are one-hot encoded without a network."""
 _LARGEST = 1e37
 """Numbers are clipped here, because Keras computes in float32."""
 _MISSING = {"", "na", "n/a", "#n/a", "nan", "null", "none", "-", "?"}
 _MISSING |= {"<na>", "nat"}  # as pandas writes it
 _ENOUGH = 0.95
 """Minimum fraction of readable cells in a column of numbers or dates."""
-_DAY_FIRST = re.compile(r"\s*(\d{1,2})\.(\d{1,2})\.(\d{4})\b")
-_FIRST = 1000
-"""Number of texts that are tested for dates, because parsing is slow."""
-
-
-def kind_of(cells: np.ndarray) -> str:
-    """Kind of a column: `"number"`, `"date"`, `"text"` or `"nothing"`."""
-    if cells.dtype.kind == "M":
-        return "nothing" if np.isnat(cells).all() else "date"
-    held = has_value(cells)
-    enough = _ENOUGH * held.sum()
-    if not held.any():
-        return "nothing"
-    if (~np.isnan(as_numbers(cells))).sum() >= enough:
-        return "number"
-    different = dict.fromkeys(text for text in as_texts(cells) if text)
-    first = _dates(list(itertools.islice(different, _FIRST)))
-    may_be_dates = np.isfinite(first).sum() > 0.5 * len(first)
-    if may_be_dates and np.isfinite(as_days(cells)).sum() >= enough:
-        return "date"
-    return "text"
+_SAMPLE = 200
+"""About as many texts are tested for dates, because parsing is slow."""
+_FAR = 1000
+"""Spreads from zero at which a column is centered before the cast."""
 
 
 def is_missing(cell: str) -> bool:
@@ -46,14 +31,16 @@ def is_missing(cell: str) -> bool:
     return cell.strip().lower() in _MISSING
 
 
-def has_value(cells: np.ndarray) -> np.ndarray:
+def has_value(cells: Array) -> Array:
     """Mask `(n,)` of the cells that have a value."""
     if cells.dtype.kind in "biuf":
         return ~np.isnan(cells)
+    if cells.dtype.kind == "M":
+        return ~np.isnat(cells)
     return np.array([text is not None for text in as_texts(cells)], bool)
 
 
-def as_words(cells) -> list[str]:
+def as_words(cells: Any) -> list[str]:
     """Cells as texts, with whole numbers without decimals."""
     words = []
     for cell in np.asarray(cells).tolist():
@@ -63,12 +50,12 @@ def as_words(cells) -> list[str]:
     return words
 
 
-def as_texts(cells) -> list[str | None]:
+def as_texts(cells: Any) -> list[str | None]:
     """As `as_words`, but `None` for missing cells."""
     return [None if is_missing(word) else word for word in as_words(cells)]
 
 
-def as_numbers(cells) -> np.ndarray:
+def as_numbers(cells: Any) -> Array:
     """Cells as float64, NaN for cells that are not numbers."""
     try:
         return np.asarray(cells, "float64")
@@ -76,7 +63,7 @@ def as_numbers(cells) -> np.ndarray:
         return np.array([as_number(cell) for cell in cells], "float64")
 
 
-def as_number(cell) -> float:
+def as_number(cell: Any) -> float:
     """A cell as a number, or NaN."""
     try:
         return float(cell)
@@ -84,7 +71,17 @@ def as_number(cell) -> float:
         return np.nan
 
 
-def refuse_nan(values: np.ndarray, name: str) -> None:
+def is_numeric(cells: Array) -> bool:
+    """Whether nearly all cells that have a value are numbers."""
+    if cells.dtype.kind in "biuf":
+        return True
+    if cells.dtype.kind == "M":
+        return False
+    count = (~np.isnan(as_numbers(cells))).sum()
+    return bool(count and count >= _ENOUGH * has_value(cells).sum())
+
+
+def refuse_nan(values: Array, name: str) -> None:
     """Raises an error if rows `(n, ...)` have NaN or infinite values."""
     if values.dtype.kind != "f":
         return
@@ -98,71 +95,29 @@ def refuse_nan(values: np.ndarray, name: str) -> None:
         )
 
 
-def as_days(cells) -> np.ndarray:
-    """Cells as days since 1970, with the day first in `1.2.2024`, or NaN."""
-    cells = np.asarray(cells)
-    if cells.dtype.kind == "M":
-        # Nanoseconds since 1970.
-        days = cells.astype("datetime64[ns]").astype("float64") / 86_400e9
-        return np.where(np.isnat(cells), np.nan, days)
-    texts = as_texts(cells)
-    different = [text for text in dict.fromkeys(texts) if text is not None]
-    days = dict(zip(different, _dates(different), strict=True))
-    return np.array([days.get(text, np.nan) for text in texts])
-
-
-def _dates(texts):
-    days = np.array([_iso_days(text) for text in texts], "float64")
-    unread = np.isnan(days)
-    if not unread.any():
-        return days
-    try:
-        import pandas
-    except ModuleNotFoundError:
-        return days
-    with warnings.catch_warnings():
-        # pandas warns if it cannot infer one format from the first text.
-        warnings.simplefilter("ignore")
-        found = pandas.to_datetime(
-            pandas.Series(np.array(texts, object)[unread], dtype=object),
-            errors="coerce",
-            utc=True,
-        )
-    since = found - pandas.Timestamp(0, tz="UTC")
-    days[unread] = (since / pandas.Timedelta(days=1)).to_numpy("float64")
-    return days
-
-
-def _iso_days(text):
-    if found := _DAY_FIRST.match(text):
-        day, month, year = map(int, found.groups())
-        text = f"{year:04}-{month:02}-{day:02}{text[found.end() :]}"
-    try:
-        moment = datetime.datetime.fromisoformat(text.strip())
-    except ValueError:
-        return np.nan
-    zone = moment.tzinfo or datetime.UTC
-    return moment.replace(tzinfo=zone).timestamp() / 86_400
-
-
 @dataclasses.dataclass
 class Column:
     """Encoding of one column of a table.
 
-    `kind` is "number", "date" (encoded as days since 1970), "category", or
-    "ignored": constant, empty, or texts that differ in nearly every row. The
-    codes of `levels` are 1, 2, ..., and 0 is the code of unseen levels.
+    `kind` is "number", "date" (encoded as days since 1970, UTC), "category",
+    or "ignored", with the reason in `note`. The codes of `levels` are 1, 2,
+    ..., and 0 is the code of unseen levels. `date_format` is "ISO" or a format
+    of `strptime`. `offset` is subtracted from numbers far from zero, because
+    float32 would round their differences.
     """
 
     name: str
     kind: str
     levels: list[str] = dataclasses.field(default_factory=list)
+    date_format: str = ISO
+    offset: float = 0.0
+    note: str = ""
 
     @property
     def is_number(self) -> bool:
         return self.kind in ("number", "date")
 
-    def encode(self, cells: np.ndarray) -> np.ndarray:
+    def encode(self, cells: Array) -> Array:
         """Cells as float64 `(n,)`: numbers or codes, NaN if missing."""
         if self.kind == "ignored":
             return np.zeros(len(cells))
@@ -172,27 +127,103 @@ class Column:
             return np.array(
                 [np.nan if t is None else codes.get(t, 0.0) for t in texts]
             )
-        numbers = as_days(cells) if self.kind == "date" else as_numbers(cells)
+        numbers = self._numbers(cells)
         numbers = np.where(np.isfinite(numbers), numbers, np.nan)
-        return np.clip(numbers, -_LARGEST, _LARGEST)
+        return np.clip(numbers - self.offset, -_LARGEST, _LARGEST)
+
+    def _numbers(self, cells: Array) -> Array:
+        is_dates = cells.dtype.kind == "M"
+        if is_dates and self.kind == "date":
+            numbers = cells.astype("M8[ns]").astype("float64") / 86_400e9
+            return np.where(np.isnat(cells), np.nan, numbers)
+        if self.kind == "date":
+            return as_days(as_texts(cells), self.date_format)
+        return np.full(len(cells), np.nan) if is_dates else as_numbers(cells)
+
+    def unreadable(self, cells: Array) -> Array:
+        """Mask `(n,)` of cells with a value that is no number or date."""
+        if not self.is_number:
+            return np.zeros(len(cells), bool)
+        return has_value(cells) & np.isnan(self.encode(cells))
 
 
-def learn_column(name: str, cells: np.ndarray) -> Column:
-    """Infers the encoding of a column."""
-    kind = kind_of(cells)
-    if kind in ("number", "date"):
-        column = Column(name, kind)
-        numbers = column.encode(cells)
-        known = numbers[np.isfinite(numbers)]
-        some_missing = 0 < len(known) < len(numbers)
-        varies = some_missing or (known.size and known.min() < known.max())
-        return column if varies else Column(name, "ignored")
+def learn_column(name: str, cells: Array, *, one_hot: bool = False) -> Column:
+    """Infers the encoding of a column.
+
+    With `one_hot`, numbers have no offset, constant columns are kept, and
+    texts with many levels are ignored.
+    """
+    if not has_value(cells).any():
+        return Column(name, "ignored", note="empty")
+    is_date = cells.dtype.kind == "M"
+    if is_date or is_numeric(cells):
+        column = Column(name, "date" if is_date else "number")
+        return column if one_hot else _learn_number(column, cells)
     texts = as_texts(cells)
     counts = collections.Counter(text for text in texts if text is not None)
-    known_count = counts.total()
-    is_unique = len(counts) > 20 and len(counts) > 0.5 * known_count
-    values = len(counts) + (known_count < len(texts))
-    if values < 2 or is_unique or not known_count:
-        return Column(name, "ignored")
+    some = list(counts)[:: len(counts) // _SAMPLE + 1]
+    if date_format := find_format(some):
+        column = Column(name, "date", date_format=date_format)
+        read = np.isfinite(column.encode(cells))
+        if read.sum() >= _ENOUGH * counts.total():
+            return column if one_hot else _learn_number(column, cells)
+    count, rows = len(counts), counts.total()
+    is_unique = count > 20 and count > 0.5 * rows
+    if one_hot:
+        is_unique = count > min(MOST_ONE_HOT, 0.5 * len(cells))
+    if is_unique:
+        return Column(name, "ignored", note=f"{count} different texts")
+    if count == 1 and rows == len(cells) and not one_hot:
+        return Column(name, "ignored", note="constant")
     levels = sorted(counts, key=lambda text: (-counts[text], text))
     return Column(name, "category", levels[:MOST_LEVELS])
+
+
+def _learn_number(column: Column, cells: Array) -> Column:
+    numbers = column.encode(cells)
+    known = numbers[np.isfinite(numbers)]
+    some_missing = 0 < len(known) < len(numbers)
+    if not some_missing and (not known.size or known.min() == known.max()):
+        return Column(column.name, "ignored", note="constant")
+    low, middle, high = np.quantile(known, [0.25, 0.5, 0.75])
+    spread = (high - low) or known.std()
+    if abs(middle) > _FAR * spread > 0:
+        column.offset = float(middle)
+    return column
+
+
+def notes_of(columns: list[Column], cells: list[Array]) -> list[str]:
+    """Sentences on ignored columns, dates, texts and unreadable cells."""
+    said: dict[str, list[str]] = collections.defaultdict(list)
+    for column, values in zip(columns, cells, strict=True):
+        name = column.name
+        if column.kind == "ignored":
+            said["Ignored"].append(f"{name} ({column.note})")
+        elif column.kind == "category":
+            said["Texts"].append(f"{name} ({len(column.levels)} different)")
+        elif column.kind == "date":
+            said["Dates"].append(f"{name} ({_in_words(column.date_format)})")
+        if column.kind != "ignored" and not has_value(values).all():
+            said["With missing values"].append(name)
+        bad = column.unreadable(values)
+        if bad.any():
+            row = int(bad.argmax())
+            word = str(values[row])[:40]
+            said[f"Cells that are not {column.kind}s count as missing"].append(
+                f"{int(bad.sum())} in `{name}`, the first in row {row}: "
+                f"{word!r}"
+            )
+    notes = []
+    for words, names in said.items():
+        more = f" and {len(names) - 8} more" if len(names) > 8 else ""
+        notes.append(f"{words}: {', '.join(names[:8])}{more}")
+    return notes
+
+
+def _in_words(date_format: str) -> str:
+    """A format of dates as people write it, such as day.month.year."""
+    words = {"d": "day", "m": "month", "b": "month", "B": "month"}
+    words |= {"Y": "year", "y": "year"}
+    for letter, word in words.items():
+        date_format = date_format.replace(f"%{letter}", word)
+    return date_format

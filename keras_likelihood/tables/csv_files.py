@@ -1,14 +1,18 @@
 """Reads and writes .csv files of various dialects."""
 
 import codecs
+import collections
 import csv
 import itertools
+import os
 import re
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from typing import Any, TextIO
 
 import numpy as np
 
+from keras_likelihood.backend.types import Array
 from keras_likelihood.backend.whole_files import replacing
 from keras_likelihood.tables.columns import as_numbers, has_value, is_missing
 
@@ -16,13 +20,14 @@ PART_ROWS, _PART_CELLS = 2**16, 2**23
 """Maximum numbers of rows and cells per part."""
 INDEX = ("", "index", "Unnamed: 0")
 """Names of the column in which pandas saves the index."""
+_FORMULA = tuple("=+-@\t\r")
 _DECIMAL_COMMA = re.compile(r"\s*[-+]?[\d.]*,\d+\s*")
 
 
 class CsvFile:
     """A .csv file in UTF-8 or Latin-1, with or without a header."""
 
-    def __init__(self, path):
+    def __init__(self, path: str | os.PathLike):
         self._path = path
         self._encoding = self._find_encoding()
         self._separator = self._find_separator()
@@ -30,11 +35,15 @@ class CsvFile:
         self._has_names = bool(head) and _has_names(head)
         if len(head) <= self._has_names:
             raise ValueError(f"{path}: the file contains no rows")
-        self._names = [f"column {i}" for i in range(len(head[0]))]
+        self.names = [f"column {i}" for i in range(len(head[0]))]
         if self._has_names:
-            self._names = [cell.strip("# ") for cell in head[0]]
+            self.names = unique_names(
+                [cell.strip("# ") for cell in head[0]], path
+            )
+        self.missing: collections.Counter[str] = collections.Counter()
+        """Number of the texts that were read as missing values."""
 
-    def pieces(self) -> Iterator[tuple[list[str], list[np.ndarray]]]:
+    def pieces(self) -> Iterator[tuple[list[str], list[Array]]]:
         """Yields the names and the cells of each part.
 
         Columns are float64 if all cells are numbers, otherwise objects.
@@ -42,7 +51,7 @@ class CsvFile:
         lines = self._lines()
         if self._has_names:
             next(lines)
-        width, begin = len(self._names), 0
+        width, begin = len(self.names), 0
         size = max(64, min(PART_ROWS, _PART_CELLS // width))
         while rows := list(itertools.islice(lines, size)):
             for at, row in enumerate(rows, start=begin):
@@ -52,7 +61,7 @@ class CsvFile:
                         f"Received in row {at}: {len(row)}"
                     )
             begin += len(rows)
-            yield self._names, list(map(self._cells, zip(*rows, strict=True)))
+            yield self.names, list(map(self._cells, zip(*rows, strict=True)))
         with open(self._path, "rb") as file:
             file.seek(-1, 2)
             is_whole = file.read(1) in b"\r\n"
@@ -63,7 +72,7 @@ class CsvFile:
                 stacklevel=2,
             )
 
-    def _cells(self, texts):
+    def _cells(self, texts: tuple[str, ...]) -> Array:
         cells = np.array(texts, object)
         try:
             return cells.astype("float64")
@@ -72,18 +81,27 @@ class CsvFile:
                 texts = [_with_point(text) for text in texts]
         numbers = as_numbers(texts)
         is_text = np.isnan(numbers)
-        if not has_value(cells[is_text]).any():
+        is_value = has_value(cells[is_text])
+        missing = cells[is_text][~is_value]
+        self.missing.update(text.strip() for text in missing)
+        if not is_value.any():
             return numbers
         # Categories may be numbers.
         return np.where(is_text, cells, numbers)
 
-    def write(self, path, target: str, changes: dict, keep) -> None:
+    def write(
+        self,
+        path: str | os.PathLike,
+        target: str,
+        changes: dict[int, str],
+        keep: Array,
+    ) -> None:
         """Writes a copy with the rows of the mask `keep`.
 
         `changes` maps row numbers to new cells of the column `target`.
         """
         lines = self._lines()
-        place = self._names.index(target)
+        place = self.names.index(target)
         coding = self._encoding.removesuffix("-sig")
         with open(path, "w", newline="", encoding=coding) as file:
             writer = csv.writer(file, delimiter=self._separator)
@@ -94,7 +112,7 @@ class CsvFile:
                 if kept:
                     writer.writerow(row)
 
-    def _find_encoding(self):
+    def _find_encoding(self) -> str:
         decoder = codecs.getincrementaldecoder("utf-8")()
         with open(self._path, "rb") as file:
             for block in iter(lambda: file.read(2**24), b""):
@@ -109,10 +127,10 @@ class CsvFile:
                     return "latin-1"
         return "utf-8-sig"
 
-    def _open(self):
+    def _open(self) -> TextIO:
         return open(self._path, newline="", encoding=self._encoding)
 
-    def _find_separator(self):
+    def _find_separator(self) -> str:
         with self._open() as file:
             first, second = file.readline(2**20), file.readline(2**20)
         for separator in ";\t|":
@@ -120,7 +138,7 @@ class CsvFile:
                 return separator
         return ","
 
-    def _lines(self):
+    def _lines(self) -> Iterator[list[str]]:
         try:
             with self._open() as file:
                 rows = csv.reader(file, delimiter=self._separator)
@@ -131,16 +149,49 @@ class CsvFile:
             ) from error
 
 
-def write_csv(path, columns: dict) -> None:
-    """Writes a table, given as columns by name, atomically."""
+def unique_names(names: list[str], path: str | os.PathLike) -> list[str]:
+    """Names in which a second `a` is `a.1`, as in pandas, with a warning."""
+    taken, unique = set(names), list[str]()
+    renamed, seen = [], set[str]()
+    for name in names:
+        new = name
+        if name in seen:
+            every = (f"{name}.{i}" for i in itertools.count(1))
+            new = next(other for other in every if other not in taken)
+            renamed.append(f"`{name}` to `{new}`")
+        seen.add(name)
+        taken.add(new)
+        unique.append(new)
+    if renamed:
+        warnings.warn(
+            f"{path}: column names must be unique. Renamed: "
+            f"{', '.join(renamed[:20])}",
+            stacklevel=2,
+        )
+    return unique
+
+
+def write_csv(
+    path: str | os.PathLike, columns: dict[str, Iterable[Any]]
+) -> None:
+    """Writes a table, given as columns by name, atomically.
+
+    Texts that a spreadsheet would run as a formula start with an apostrophe.
+    """
     with replacing(path) as temporary:
         with open(temporary, "w", newline="", encoding="utf-8") as file:
             writer = csv.writer(file)
-            writer.writerow(columns)
-            writer.writerows(zip(*columns.values(), strict=True))
+            writer.writerow(map(_without_formula, columns))
+            for row in zip(*columns.values(), strict=True):
+                writer.writerow(map(_without_formula, row))
 
 
-def _has_names(head):
+def _without_formula(cell: Any) -> Any:
+    is_text = isinstance(cell, str) and not _is_number(cell)
+    return f"'{cell}" if is_text and cell[:1] in _FORMULA else cell
+
+
+def _has_names(head: list[list[str]]) -> bool:
     """Whether the first row is a header.
 
     A header starts with `#`, has no numbers, numbers the columns from 0 as
@@ -168,14 +219,14 @@ def _has_names(head):
     return new and whole and len(set(numbers)) == len(numbers)
 
 
-def _with_point(cell):
+def _with_point(cell: str) -> str:
     """Replaces a decimal comma by a point."""
     if _DECIMAL_COMMA.fullmatch(cell):
         return cell.replace(".", "").replace(",", ".")
     return cell
 
 
-def _is_number(cell):
+def _is_number(cell: str) -> bool:
     try:
         float(cell)
     except ValueError:

@@ -3,47 +3,58 @@
 import collections
 import os
 import warnings
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
 
-from keras_likelihood.likelihoods.checks import as_weight
+from keras_likelihood.backend.types import Array
 from keras_likelihood.tables.columns import as_texts, has_value
 from keras_likelihood.tables.table_files import (
+    check_target,
     checked_cells,
     is_index,
-    reader_of,
+    open_table,
 )
 
 
-def read_columns(table) -> tuple[list[str] | None, list[np.ndarray]]:
+def read_columns(table: Any) -> tuple[list[str] | None, list[Array]]:
     """Names and cells of a DataFrame, a dict, or an array without names."""
     if not hasattr(table, "columns") and not isinstance(table, dict):
         cells = enumerate(np.asarray(table).T)
         return None, [checked_cells(values, str(at)) for at, values in cells]
     keys = list(getattr(table, "columns", table))
     names = list(map(str, keys))
-    _check_unique(names)
-    return names, [checked_cells(table[key], str(key)) for key in keys]
-
-
-def read_file(path) -> dict[str, np.ndarray]:
-    """Columns of a .csv or .parquet file by name; equal texts are shared."""
-    names, cells = _join(reader_of(path)())
-    _check_unique(names)
-    first = int(is_index(names[0], cells[0]))
-    return dict(zip(names[first:], cells[first:], strict=True))
-
-
-def _check_unique(names):
     name, count = collections.Counter(names or [""]).most_common(1)[0]
     if count > 1:
         raise ValueError(
             f"Column names must be unique. Received: {name} more than once"
         )
+    return names, [checked_cells(table[key], str(key)) for key in keys]
 
 
-def _join(pieces):
+def read_file(
+    path: str | os.PathLike, note: Callable[[str], None] | None = None
+) -> dict[str, Array]:
+    """Columns of a .csv or .parquet file by name; equal texts are shared.
+
+    `note` is called with a sentence about the texts that mean missing values.
+    """
+    file = open_table(path)
+    names, cells = _join(file.pieces())
+    if note and file.missing:
+        texts = [
+            f"{text or 'empty'} ({count:,})"
+            for text, count in sorted(file.missing.items())
+        ]
+        note(f"Cells read as missing: {', '.join(texts[:20])}.")
+    first = int(is_index(names[0], cells[0]))
+    return dict(zip(names[first:], cells[first:], strict=True))
+
+
+def _join(
+    pieces: Iterable[tuple[Any, list[Array]]],
+) -> tuple[Any, list[Array]]:
     """Joins the pieces of a table; returns the names and cells of columns."""
     names = None
     parts: list[list[np.ndarray]] = []
@@ -76,25 +87,27 @@ def _join(pieces):
     return names, columns
 
 
-def is_path(table) -> bool:
+def is_path(table: Any) -> bool:
     """Whether a table is the path of a file."""
     return isinstance(table, str | os.PathLike)
 
 
-def _is_batches(table):
+def _is_batches(table: Any) -> bool:
     """Whether `table` is an iterable of batches."""
     known = isinstance(table, list | tuple | dict)
     whole = any(hasattr(table, v) for v in ("shape", "columns", "__array__"))
     return hasattr(table, "__iter__") and not (known or whole)
 
 
-def order_of(y) -> list | None:
+def order_of(y: Any) -> list | None:
     """The classes of an ordered `Categorical` of pandas, else `None`."""
     dtype: Any = getattr(y, "dtype", None)
     return list(dtype.categories) if getattr(dtype, "ordered", False) else None
 
 
-def with_targets(table, y, sample_weight, target):
+def with_targets(
+    table: Any, y: Any, sample_weight: Any, target: str | None
+) -> tuple[Any, Any, Any]:
     """Table, targets and weights of `fit`; 0 for rows without a target."""
     if is_path(table):
         table = read_file(table)
@@ -112,12 +125,8 @@ def with_targets(table, y, sample_weight, target):
             "Only one of `y` and `target` may be given. Received: both"
         )
     names, cells = read_columns(table)
-    if names is None or names.count(target) != 1 or len(names) < 2:
-        raise ValueError(
-            "`target` must be one of at least two columns. Received: "
-            f"{target!r} of {', '.join((names or [])[:20]) or 'no names'}"
-        )
-    rest = dict(zip(names, cells, strict=True))
+    check_target(target, names or [])
+    rest = dict(zip(names or [], cells, strict=True))
     y = rest.pop(target)
     known = has_value(y)
     if y.dtype.kind == "O" and any(isinstance(cell, str) for cell in y):
@@ -128,6 +137,9 @@ def with_targets(table, y, sample_weight, target):
         y = y if order_of(table[target]) is None else table[target]
     if not known.any():
         raise ValueError(f"The target `{target}` is missing in every row")
+    # Commands read files before they import Keras.
+    from keras_likelihood.likelihoods.checks import as_weight
+
     weight = as_weight(sample_weight, known.shape)
     if not known.all():
         warnings.warn(
@@ -138,11 +150,13 @@ def with_targets(table, y, sample_weight, target):
     return rest, y, weight
 
 
-def _read_batches(batches, target):
+def _read_batches(
+    batches: Iterable[Any], target: str | None
+) -> tuple[Any, Any, Any]:
     """Table, targets and weights of batches."""
     beside = 0
 
-    def pieces():
+    def pieces() -> Iterator[tuple[Any, list[Array]]]:
         nonlocal beside
         for batch in batches:
             if target is not None:

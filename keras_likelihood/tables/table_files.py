@@ -1,61 +1,79 @@
-"""Reads tables in files part by part, as columns or as numbers."""
+"""Opens tables in files, and reads them part by part as numbers."""
 
+import difflib
 import itertools
+import os
 import pathlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
 from keras_likelihood.backend.extras import open_parquet
+from keras_likelihood.backend.types import Array
 from keras_likelihood.tables import csv_files
-from keras_likelihood.tables.columns import (
-    Column,
-    as_numbers,
-    as_texts,
-    has_value,
-    kind_of,
-)
+from keras_likelihood.tables.columns import Column, learn_column, notes_of
 
-_MOST_LEVELS = 20
-"""Maximum number of distinct texts in a column that is one-hot encoded."""
+Parts = Iterator[tuple[list[str], list[Array]]]
+"""Names and cells of the columns, part by part."""
 
 
-def is_text_table(path) -> bool:
+def is_text_table(path: str | os.PathLike) -> bool:
     """Whether the suffix of a file is .csv, .tsv or .txt."""
     return pathlib.Path(path).suffix.lower() in (".csv", ".tsv", ".txt")
 
 
-def reader_of(path) -> Callable[[], Iterator]:
-    """A function that yields names and cells of a .csv or .parquet in parts."""
-    if is_text_table(path):
-        return csv_files.CsvFile(path).pieces
-    if pathlib.Path(path).suffix.lower() != ".parquet":
-        raise ValueError(
-            f"The table must be a .csv or a .parquet. Received: {path}"
-        )
-    file = open_parquet(path)
+class ParquetFile:
+    """A .parquet file, read like a `CsvFile`."""
 
-    def pieces():
-        for batch in file.iter_batches(csv_files.PART_ROWS):
-            names = batch.schema.names
+    missing: dict[str, int] = {}  # noqa: RUF012
+
+    def __init__(self, path: str | os.PathLike):
+        self._file = open_parquet(path)
+        self.names = csv_files.unique_names(self._file.schema_arrow.names, path)
+
+    def pieces(self) -> Parts:
+        for batch in self._file.iter_batches(csv_files.PART_ROWS):
             plain = (
                 c.dictionary_decode() if hasattr(c, "dictionary") else c
                 for c in batch.columns
             )
             cells = (column.to_numpy(zero_copy_only=False) for column in plain)
-            yield names, list(map(checked_cells, cells, names))
-
-    return pieces
+            yield self.names, list(map(checked_cells, cells, self.names))
 
 
-def is_index(name: str, cells) -> bool:
+def open_table(path: str | os.PathLike) -> csv_files.CsvFile | ParquetFile:
+    """Opens a .csv or .parquet, which has `names` and `pieces()`."""
+    if is_text_table(path):
+        return csv_files.CsvFile(path)
+    if pathlib.Path(path).suffix.lower() == ".parquet":
+        return ParquetFile(path)
+    raise ValueError(
+        f"The table must be a .csv or a .parquet. Received: {path}"
+    )
+
+
+def check_target(target: str, names: Sequence[str], where: str = "") -> None:
+    """Raises an error unless `target` is one of at least two columns."""
+    if list(names).count(target) == 1 and len(names) > 1:
+        return
+    close = difflib.get_close_matches(target, names, n=1)
+    advice = (
+        f"Did you mean {close[0]!r}? " if close not in ([], [target]) else ""
+    )
+    raise ValueError(
+        f"{where}`target` must be one of at least two columns. {advice}"
+        f"Received: {target!r} of {', '.join(names[:20]) or 'no names'}"
+    )
+
+
+def is_index(name: str, cells: Array) -> bool:
     """Whether the first column of a table is an index that pandas saved."""
     counted = np.arange(len(cells))
     return name in csv_files.INDEX and np.array_equal(cells, counted)
 
 
-def checked_cells(cells, name: str) -> np.ndarray:
+def checked_cells(cells: Any, name: str) -> Array:
     """The cells of a column, checked to have one value each."""
     cells = np.asarray(cells)
     if cells.dtype.kind == "m":
@@ -90,34 +108,49 @@ class NumberTable:
     of missing values. `pieces` replaces the reader of the path.
     """
 
-    def __init__(self, path, target: str | None = None, pieces=None):
-        self._pieces = pieces or reader_of(path)
-        self.notes: list[str] = []
+    def __init__(
+        self,
+        path: str | os.PathLike,
+        target: str | None = None,
+        pieces: Callable[[], Parts] | None = None,
+    ):
+        self._pieces = pieces or open_table(path).pieces
         begun = self._pieces()
         names, cells = first = next(begun)
         # The first pass continues from here.
-        self._begun: Iterator | None = itertools.chain([first], begun)
-        self.target: Any = names[-1] if target == "" else target
-        if target is not None and names.count(str(self.target)) != 1:
-            raise ValueError(
-                f"{path}: the target must be one of the columns "
-                f"{', '.join(names[:20])}. Received: {self.target}"
-            )
-        self._target_at = names.index(self.target) if self.target else 0
-        self._columns: dict[int, Column] = {}
-        self._middles: dict[str, float] = {}
-        self._learn(names, cells)
-        if not self._columns:
+        self._begun: Parts | None = itertools.chain([first], begun)
+        self.target = names[-1] if target == "" else target
+        if self.target is not None:
+            check_target(self.target, names, f"{path}: ")
+        learned = [
+            Column(name, "ignored", note="the saved index")
+            if at == 0 and is_index(name, values)
+            else learn_column(name, values, one_hot=True)
+            for at, (name, values) in enumerate(zip(names, cells, strict=True))
+        ]
+        self._target_at = names.index(self.target) if self.target else -1
+        inputs = [at for at in range(len(names)) if at != self._target_at]
+        self.notes = notes_of(
+            [learned[at] for at in inputs], [cells[at] for at in inputs]
+        )
+        self._columns = {
+            at: learned[at] for at in inputs if learned[at].kind != "ignored"
+        }
+        columns = self._columns.values()
+        if not columns:
             raise ValueError(
                 f"{path}: no column can be used as numbers. {self.note}"
             )
-        columns = self._columns.values()
         self.changed = any(column.kind != "number" for column in columns)
-        self.names = [
-            f"{column.name} = {level}" if level else column.name
-            for column in columns
-            for level in column.levels or [""]
-        ]
+        self.names: list[str] = []
+        self._middles: dict[str, float] = {}
+        for at, column in self._columns.items():
+            column.levels.sort()
+            levels = [f"{column.name} = {level}" for level in column.levels]
+            self.names += levels or [column.name]
+            values = column.encode(cells[at])
+            if not levels and np.isnan(values).any():
+                self._middles[column.name] = float(np.nanmedian(values))
         gaps = [f"{name} is missing" for name in self._middles]
         self.filled_names = [*self.names, *gaps]
 
@@ -126,7 +159,7 @@ class NumberTable:
         """All notes as one text."""
         return " ".join(f"{note}." for note in self.notes)
 
-    def chunks(self) -> Iterator[np.ndarray]:
+    def chunks(self) -> Iterator[Array]:
         """Parts of the table, float64 `(rows, filled_names)`.
 
         Missing numbers are replaced by the median of their column.
@@ -139,7 +172,7 @@ class NumberTable:
             values = np.where(gap, middle, values)
             yield np.concatenate([values, gap[:, gaps]], axis=1)
 
-    def read(self) -> tuple[np.ndarray, np.ndarray]:
+    def read(self) -> tuple[Array, Array]:
         """The whole table, with NaN for missing cells, and the target."""
         tables, targets = [], []
         for cells in self._parts():
@@ -147,65 +180,16 @@ class NumberTable:
             targets.append(cells[self._target_at])
         return np.concatenate(tables), np.concatenate(targets)
 
-    def _parts(self):
+    def _parts(self) -> Iterator[list[Array]]:
         begun, self._begun = self._begun or self._pieces(), None
         return (cells for _, cells in begun)
 
-    def _encode(self, cells):
-        found = [_values(c, cells[at]) for at, c in self._columns.items()]
+    def _encode(self, cells: list[Array]) -> Array:
+        found = []
+        for at, column in self._columns.items():
+            values = column.encode(cells[at])
+            if column.levels:
+                codes = 1 + np.arange(len(column.levels))
+                values = values[:, None] == codes
+            found.append(values)
         return np.column_stack(found).astype("float64", copy=False)
-
-    def _learn(self, names, cells):
-        """Chooses the columns and their encoding from the first part."""
-        said: dict = {"Encoded": [], "Left out": [], "With missing values": []}
-        for at, (name, values) in enumerate(zip(names, cells, strict=True)):
-            if name == self.target:
-                continue
-            kind, levels = kind_of(values), []
-            if kind == "text":
-                levels = sorted({text for text in as_texts(values) if text})
-            left_out = ""
-            if kind == "nothing":
-                left_out = f"{name} (empty)"
-            elif at == 0 and is_index(name, values):
-                left_out = "the saved index"
-            elif len(levels) > min(_MOST_LEVELS, len(values) / 2):
-                left_out = f"{name} ({len(levels)} different texts)"
-            if left_out:
-                said["Left out"].append(left_out)
-                continue
-            column = Column(name, "category" if levels else kind, levels)
-            self._columns[at] = column
-            if levels:
-                said["Encoded"].append(f"{name} ({len(levels)} texts)")
-                continue
-            if kind == "date":
-                said["Encoded"].append(f"{name} (a date, in days)")
-            else:
-                self._note_unreadable(name, values)
-            read = column.encode(values)
-            if np.isnan(read).any():
-                said["With missing values"].append(name)
-                self._middles[name] = float(np.nanmedian(read))
-        for words, of in said.items():
-            if of:
-                more = f" and {len(of) - 8} more" if len(of) > 8 else ""
-                self.notes.append(f"{words}: {', '.join(of[:8])}{more}")
-
-    def _note_unreadable(self, name, cells):
-        bad = has_value(cells) & ~np.isfinite(as_numbers(cells))
-        if bad.any():
-            row = int(bad.argmax())
-            self.notes.append(
-                f"Cells of `{name}` that are not finite numbers count as "
-                f"missing: {int(bad.sum())}, the first in row {row}: "
-                f"{str(cells[row])[:40]!r}"
-            )
-
-
-def _values(column, cells):
-    """Numbers `(n,)`, or zeros and ones `(n, levels)`."""
-    values = column.encode(cells)
-    if column.levels:
-        return values[:, None] == 1 + np.arange(len(column.levels))
-    return values

@@ -158,6 +158,7 @@ def _effect(estimator, x, at):
     found = found[..., found.mean(axis=(0, 1)).argmax()]
     low, high = np.quantile(found, [0.1, 0.9], axis=1)
     name = estimator.columns_[at].name
+    values = values.astype("float64") + estimator.columns_[at].offset
     x_range = float(values[0]), float(values[-1]) + 1e-9
     y_range = float(low.min()), float(high.max()) + 1e-9
     chart = Chart(x_range, y_range, (name, "prediction"), f"Effect of {name}")

@@ -96,6 +96,7 @@ class TableEstimator(BaseEstimator):
             columns.learn_column(str(name), values)
             for name, values in zip(names, cells, strict=True)
         ]
+        self.notes_ = columns.notes_of(self.columns_, cells)
         if all(column.kind == "ignored" for column in self.columns_):
             raise ValueError(
                 "A table needs an informative column: one that varies, and is "
@@ -149,8 +150,9 @@ class TableEstimator(BaseEstimator):
     def encode(self, X) -> np.ndarray:  # noqa: N803
         """The input of `model` for the rows of a table, `(n, columns)`.
 
-        Numbers do not change, dates become days since 1970, and categories
-        become codes. A missing value is NaN.
+        Dates become days since 1970, and categories become codes. Numbers far
+        from zero are centered, because float32 would round their differences;
+        others do not change. A missing value is NaN.
         """
         check_is_fitted(self, "model_")
         return self._encode(self._read(X))
@@ -233,10 +235,14 @@ class TableEstimator(BaseEstimator):
     def unlike_training(self, X) -> list[list[str]]:  # noqa: N803
         """Names of the columns in which each row is unlike all training rows.
 
-        A number or date is outside of its training range, or a category was
-        not seen in training. Predictions for these rows are unreliable.
+        A number or date is outside of its training range or cannot be read, or
+        a category was not seen in training. Predictions for these rows are
+        unreliable.
         """
-        unlike = features_of(self.model).outside(self.encode(X))
+        cells = self._read(X)
+        unlike = features_of(self.model).outside(self._encode(cells))
+        for at, column in enumerate(self.columns_):
+            unlike[:, at] |= column.unreadable(cells[at])
         names = np.array([column.name for column in self.columns_], object)
         return [names[row].tolist() for row in unlike]
 

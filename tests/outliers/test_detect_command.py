@@ -168,7 +168,7 @@ def test_parquet_may_hold_texts_dates_and_gaps(tmp_path):
         [4.5, 0, 0, 19724, 1, 0],
     ]
     notes = TableFile(path).notes
-    assert "Encoded: town (2 texts), day (a date, in days)" in notes
+    assert "Texts: town (2 different)" in notes and "Dates: day (ISO)" in notes
 
 
 def test_a_sample_is_fair_and_ordered(tmp_path, monkeypatch):
@@ -227,8 +227,8 @@ def test_detect_says_what_it_left_out(tmp_path, capsys, monkeypatch):
     page = tmp_path / "page.html"
     assert main(["detect", str(path), "--page", str(page)]) == 0
     printed = capsys.readouterr().out
-    assert "Encoded: kind (2 texts)." in printed
-    assert "Left out: name (40 different texts)." in printed
+    assert "Texts: kind (2 different)." in printed
+    assert "Ignored: name (40 different texts)." in printed
     assert f"keras-likelihood detect '{path}' --save" in printed
     text = page.read_text()
-    assert "Left out: name" in text and "<svg" in text
+    assert "Ignored: name" in text and "<svg" in text

@@ -57,10 +57,63 @@ def test_a_million_categories_keep_the_most_frequent():
     assert all(level.startswith("city") for level in column.levels)
 
 
-def test_dates_become_days():
-    column = columns.Column("day", "date")
-    cells = np.array(["1970-01-03", "nonsense"])
-    np.testing.assert_array_equal(column.encode(cells), [2, np.nan])
+DATES = {
+    "ISO": ["2024-02-01", "2024-12-31T12:00Z"],
+    "%d.%m.%Y": ["1.2.2024", "31.12.2024 12:00"],
+    "%m/%d/%Y": ["02/01/2024", "12/31/2024 12:00 pm"],
+    "%d/%m/%Y": ["01/02/2024", "31/12/2024 12:00:00"],
+    "%d %b %Y": ["1 Feb 2024", "31 Dec 2024 12:00"],
+}
+
+
+@pytest.mark.parametrize("name", DATES)
+def test_the_format_of_dates_is_learned_and_saved(name):
+    texts = DATES[name]
+    column = columns.learn_column("day", np.array([*texts, ""]))
+    assert (column.kind, column.date_format) == ("date", name)
+    column = columns.Column(**vars(column))
+    expected = [19754, 20088.5]
+    np.testing.assert_allclose(column.encode(np.array(texts)), expected)
+    # The date of a row does not depend on the other rows.
+    for text, day in zip(texts, expected, strict=True):
+        assert column.encode(np.array([text]))[0] == day
+    odd = np.array(["32.13.2024", "soon", "", texts[0]])
+    assert column.unreadable(odd).tolist() == [True, True, False, False]
+    assert np.isnan(column.encode(odd)).tolist() == [True] * 3 + [False]
+
+
+def test_numbers_far_from_zero_keep_their_differences():
+    """Times in seconds, or 1e8 added to a column, survive the cast."""
+    x = np.random.default_rng(0).normal(size=200)
+    plain = columns.learn_column("x", x)
+    np.testing.assert_array_equal(plain.encode(x), x)
+    for start in (1e8, 1.7e9, -1e12):
+        column = columns.learn_column("x", x + start)
+        encoded = column.encode(x + start).astype("float32")
+        np.testing.assert_allclose(np.diff(encoded), np.diff(x), atol=3e-4)
+
+
+def test_cells_that_are_not_numbers_are_reported():
+    cells = np.array([*map(str, range(60)), "90.5 kg", "1,090.5", "NA"], object)
+    column = columns.learn_column("weight", cells)
+    assert column.kind == "number"
+    assert np.flatnonzero(column.unreadable(cells)).tolist() == [60, 61]
+    notes = columns.notes_of([column], [cells])
+    assert notes[1].endswith("2 in `weight`, the first in row 60: '90.5 kg'")
+    dates = np.array(["2024-01-01"], "datetime64[D]")
+    assert column.unreadable(dates).all(), "a date is no number"
+
+
+def test_ignored_columns_are_named_with_the_reason():
+    cells = {"a": np.ones(3), "b": np.full(3, np.nan), "c": list("xyx")}
+    learned = [columns.learn_column(n, np.array(v)) for n, v in cells.items()]
+    notes = columns.notes_of(learned, [np.array(v) for v in cells.values()])
+    assert notes[0] == "Ignored: a (constant), b (empty)"
+
+
+def test_blanks_around_texts_are_stripped():
+    column = columns.learn_column("x", np.array([" a", "a ", "b", "a"]))
+    assert column.levels == ["a", "b"]
 
 
 def test_huge_numbers_stay_finite():

@@ -72,23 +72,12 @@ def test_what_can_be_encoded_is_and_the_rest_is_named(
     ]
     assert np.isnan(table.read()[0][1, 4])
     for words in (
-        "Encoded: ort (2 texts), tag (a date, in days)",
-        "Left out: leer (empty), name (4 different texts)",
+        "Texts: ort (2 different).",
+        "Dates: tag (ISO).",
+        "Ignored: leer (empty), name (4 different texts).",
         "With missing values: gehalt",
     ):
         assert words in table.note
-
-
-@pytest.mark.parametrize("pandas", [True, False])
-def test_dates_with_dots_have_the_day_first(monkeypatch, pandas):
-    if not pandas:
-        monkeypatch.setitem(sys.modules, "pandas", None)
-    texts = ["1.2.2024", "31.12.2024 12:00", " 02.01.2024", "32.1.2024", "x"]
-    found = columns.as_days(texts)
-    np.testing.assert_allclose(found[:3], [19754, 20088.5, 19724])
-    assert np.isnan(found[3:]).all()
-    # One row is read in the same way as all rows.
-    assert columns.as_days(["1.2.2024"])[0] == 19754
 
 
 def test_later_parts_are_read_as_the_first(tmp_path, monkeypatch):
@@ -149,7 +138,7 @@ def test_a_target_is_kept_as_text_and_written_back(tmp_path):
     file.write(new, table.target, {0: "dog"}, keep)
     assert new.read_text().split() == ["x;kind;y", "1;dog;2", "3;cat;4"]
     assert table_of(tmp_path, text, target="").target == "y"
-    with pytest.raises(ValueError, match="Received: z"):
+    with pytest.raises(ValueError, match="Received: 'z'"):
         table_of(tmp_path, text, target="z")
 
 
@@ -162,3 +151,24 @@ def test_wide_tables_are_read_in_one_go(tmp_path, monkeypatch):
     text += "\n" + "\n".join([",".join(["1.5"] * 20_000)] * 3) + "\n"
     table = table_of(tmp_path, text)
     assert np.shape(values_of(table)) == (3, 20_000)
+
+
+def test_a_second_column_of_a_name_is_renamed_as_in_pandas(tmp_path):
+    text = "a,b,a,a.1,a\n" + "1,2,3,4,5\n" * 2
+    with pytest.warns(UserWarning, match="Renamed: `a` to `a.2`, `a` to `a.3`"):
+        table = table_of(tmp_path, text)
+    assert table.names == ["a", "b", "a.2", "a.1", "a.3"]
+
+
+def test_cells_cannot_be_formulas_in_a_spreadsheet(tmp_path):
+    cells = ["=1+1", "+x", "-1.5", "@a", "plain", "\tb"]
+    csv_files.write_csv(tmp_path / "a.csv", {"=name": cells, "n": [-2] * 6})
+    written = (tmp_path / "a.csv").read_text().splitlines()
+    expected = ["'=name", "'=1+1", "'+x", "-1.5", "'@a", "plain", "'\tb"]
+    assert [line.rpartition(",")[0] for line in written] == expected
+    assert written[1].endswith(",-2")
+
+
+def test_a_misspelt_target_suggests_the_right_one(tmp_path):
+    with pytest.raises(ValueError, match="Did you mean 'price'"):
+        table_of(tmp_path, "price,b\n1,2\n", target="prize")
