@@ -61,9 +61,7 @@ def _of_numbers(distribution, y, known, interval):
 
 def _exact_targets(distribution, y):
     """Targets as float64, `None` if some are known only by their bounds."""
-    shape = tuple(distribution.prediction.shape)
-    if isinstance(distribution, Quantiles):
-        return as_targets(y.reshape(y.shape[: len(shape) - 1]), shape[:-1])
+    shape = tuple(distribution.outcomes_like().shape)
     if distribution.takes_bounds and y.shape[-1:] == (2,) and y.shape != shape:
         if (y[..., 0] != y[..., 1]).any():
             return None

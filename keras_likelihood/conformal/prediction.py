@@ -148,7 +148,7 @@ class ConformalDistribution:
         each group), not for every single example. `(lower, upper)` are NumPy
         arrays of the targets' shape.
         """
-        shape = _targets_shape(self.distribution)
+        shape = tuple(self.distribution.outcomes_like().shape)
         bound = self.scores.threshold(coverage, self.groups, shape[0])
         lower, upper = interval_within(self.distribution, bound)
         return np.broadcast_to(lower, shape), np.broadcast_to(upper, shape)
@@ -231,7 +231,7 @@ def tempered(distribution: Likelihood, trust, units: dict) -> Likelihood:
 
 def checked_targets(y, distribution: Likelihood) -> np.ndarray:
     """Returns finite float64 targets, one per interval."""
-    shape = _targets_shape(distribution)
+    shape = tuple(distribution.outcomes_like().shape)
     if distribution.event_rank and not isinstance(distribution, Quantiles):
         raise ValueError(
             "Intervals need numeric targets. For classes, use "
@@ -250,9 +250,3 @@ def checked_targets(y, distribution: Likelihood) -> np.ndarray:
             "that are not finite"
         )
     return y
-
-
-def _targets_shape(distribution):
-    """The shape of the prediction without the axis of quantile levels."""
-    shape = tuple(distribution.prediction.shape)
-    return shape[: len(shape) - distribution.event_rank]

@@ -53,7 +53,6 @@ class Beta(Likelihood):
 
     def nll(self, y):
         """Negative log-likelihood of `y` in (0, 1), NaN for other values."""
-        y = self._check_target(y)
         possible = self.is_possible(y)
         y = ops.where(possible, y, 0.5)
         nll = ops.log(y) + ops.log1p(-y) + self._log_odds_nll(y, 1 - y)
@@ -72,7 +71,6 @@ class Beta(Likelihood):
         return (y > 0) & (y < 1)
 
     def log_tail(self, y, upper):
-        y = self._check_target(y)
         inside = clip(y, 0.0, 1.0)
         below, above = beta_tails(*self._shapes(), inside, 1 - inside)
         found = ops.where(upper, above, below)

@@ -1,9 +1,12 @@
 """Likelihoods of censored targets."""
 
+import functools
+
 import numpy as np
 from keras import ops
 
-from keras_likelihood.likelihoods.checks import as_numbers
+from keras_likelihood.likelihoods.checks import as_numbers, fits, matched
+from keras_likelihood.likelihoods.location_scale import LocationScale
 from keras_likelihood.likelihoods.parametrized import Wrapper
 from keras_likelihood.likelihoods.tails import log_probability
 
@@ -11,10 +14,10 @@ from keras_likelihood.likelihoods.tails import log_probability
 def _passed_on(name):
     """Returns a method that calls the wrapped distribution."""
 
+    @functools.wraps(getattr(LocationScale, name), updated=())
     def call(self, *args, **kwargs):
         return getattr(self.inner, name)(*args, **kwargs)
 
-    call.__name__, call.__doc__ = name, f"`{name}` of the likelihood."
     return call
 
 
@@ -60,7 +63,7 @@ class Censored(Wrapper):
         unit axis of length 1 may be omitted. Targets of the prediction's shape
         are exact.
         """
-        low, high = self._bounds(y)
+        low, high = y[..., 0], y[..., 1]
         exact = low == high
         finite = ops.logical_and(exact, ops.isfinite(low))
         inner = self.inner
@@ -68,21 +71,23 @@ class Censored(Wrapper):
         nll = ops.where(exact, density, -log_probability(inner, low, high))
         return self._or_nan(nll, ops.logical_or(finite, low < high))
 
-    def _bounds(self, y):
-        y = ops.convert_to_tensor(y, dtype=self.prediction.dtype)
-        expected, received = tuple(self.prediction.shape), tuple(y.shape)
+    @classmethod
+    def match_target(cls, y, prediction):
+        """Bounds, `(batch, ..., units, 2)`."""
+        y = ops.convert_to_tensor(y, dtype=prediction.dtype)
+        expected, received = tuple(prediction.shape), tuple(y.shape)
         y = _with_units(y, expected)
-        if len(y.shape) in (0, len(expected)):
-            y = self._check_target(y)
-            return y, y
-        if len(y.shape) != len(expected) + 1 or y.shape[-1] != 2:
+        if y.shape and fits(y.shape[-1 - len(expected) :], (*expected, 2)):
+            return y
+        try:
+            exact = matched(y, prediction)
+        except ValueError:
             raise ValueError(
-                f"Targets of {type(self).__name__} must be exact, of the "
+                f"Targets of {cls.__name__} must be exact, of the "
                 f"prediction's shape {expected}, or bounds, of shape "
                 f"{(*expected, 2)}. Received: {received}"
-            )
-        low, high = y[..., 0], y[..., 1]
-        return self._check_target(low), self._check_target(high)
+            ) from None
+        return ops.stack([exact, exact], axis=-1)
 
     @classmethod
     def check_targets(cls, y, prediction_shape):
@@ -101,18 +106,21 @@ class Censored(Wrapper):
 
     def cdf(self, y):
         """Probability of an outcome up to `y`, or up to its upper bound."""
-        return _at_bound(self.inner.cdf, self._bounds(y)[1])
+        return _at_bound(self.inner.cdf, y[..., 1])
 
     def cdf_below(self, y):
         """Probability of an outcome below `y`, or up to its lower bound."""
-        low, high = self._bounds(y)
+        low, high = y[..., 0], y[..., 1]
         below = _at_bound(self.inner.cdf_below, low)
         if not self.is_discrete:
             return below
         return ops.where(low == high, below, _at_bound(self.inner.cdf, low))
 
-    log_tail, tail_quantile, quantile, sample, mean = map(
-        _passed_on, ("log_tail", "tail_quantile", "quantile", "sample", "mean")
+    def log_tail(self, y, upper):
+        return self.inner.log_tail(y[..., 1], upper)
+
+    tail_quantile, quantile, sample, mean = map(
+        _passed_on, ("tail_quantile", "quantile", "sample", "mean")
     )
     variance, information, scale_exponent, to_tfp = map(
         _passed_on, ("variance", "information", "scale_exponent", "to_tfp")

@@ -47,20 +47,27 @@ def fits(received, expected):
     )
 
 
-def matched(y, like, without=""):
-    """Targets as a tensor, checked to have the shape of `like`."""
+def matched(y, like):
+    """Targets as a tensor, checked to have the shape of `like`.
+
+    Targets `(batch, ...)` and `(batch, ..., 1)` are the same, and further first
+    axes are draws.
+    """
     y = ops.convert_to_tensor(y, dtype=like.dtype)
     if not len(y.shape):
         return y + ops.zeros_like(like)
     expected, received = tuple(like.shape), tuple(y.shape)
-    # Additional first axes are draws.
     draws = max(len(received) - len(expected), 0)
-    if not fits(received[draws:], expected):
-        raise ValueError(
-            f"Targets must have the shape of the prediction{without}, "
-            f"{expected}. Received: {received}"
-        )
-    return y
+    if fits(received[draws:], expected):
+        return y
+    if fits((*received, 1), expected):
+        return y[..., None]
+    if fits(received, (*expected, 1)):
+        return y[..., 0]
+    raise ValueError(
+        f"Targets must have the shape of the outcomes, {expected}. "
+        f"Received: {received}"
+    )
 
 
 def check_argument(name: str, value, fits, allowed):

@@ -11,6 +11,7 @@ from keras_likelihood.backend.operations import clip
 from keras_likelihood.constraints import Identity, ShiftedSoftplus
 from keras_likelihood.likelihoods.checks import check_size, fits
 from keras_likelihood.likelihoods.likelihood import Likelihood
+from keras_likelihood.likelihoods.method_calls import method
 from keras_likelihood.likelihoods.parameter import Parameter
 from keras_likelihood.likelihoods.parametrized import Parametrized
 from keras_likelihood.likelihoods.special import floor
@@ -39,7 +40,6 @@ class Bernoulli(Likelihood):
 
     def nll(self, y):
         """Negative log-likelihood of `y` in [0, 1], NaN for other values."""
-        y = self._check_target(y)
         nll = ops.softplus(self.logits) - y * self.logits
         return self._or_nan(nll, self.is_possible(y))
 
@@ -48,7 +48,6 @@ class Bernoulli(Likelihood):
         return (y >= 0) & (y <= 1)
 
     def cdf(self, y):
-        y = self._check_target(y)
         at_zero = ops.sigmoid(-self.logits)
         return ops.where(y < 0, 0.0, ops.where(y < 1, at_zero, 1.0))
 
@@ -67,6 +66,7 @@ class Bernoulli(Likelihood):
         yes = ops.logsumexp(-ops.softplus(-self.logits), axis=axis)
         return yes - ops.logsumexp(-ops.softplus(self.logits), axis=axis)
 
+    @method()
     def class_probabilities(self):
         """Probabilities of classes 0 and 1, `(batch, ..., units, 2)`."""
         yes = self.mean()
@@ -116,25 +116,10 @@ class Softmax(Likelihood):
         one-hot or soft labels in the logits' shape. The NLL of a number that is
         not a class is NaN.
         """
-        y = ops.convert_to_tensor(y)
-        shape, received = tuple(self.prediction.shape), tuple(y.shape)
-        if len(shape) < 2 or shape[-1] == 1:
-            raise ValueError(
-                "Softmax needs logits (batch, ..., classes) with at least two "
-                f"classes. For one logit, use Bernoulli. Received: {shape}"
-            )
         logits = self._bounded_logits()
-        if fits(received, shape):
+        if len(y.shape) == len(logits.shape):
             return ops.categorical_crossentropy(
                 ops.cast(y, logits.dtype), logits, from_logits=True
-            )
-        if fits(received, shape[:-1] + (1,)):
-            y = ops.squeeze(y, axis=-1)
-        elif not fits(received, shape[:-1]):
-            raise ValueError(
-                f"Labels for logits {shape} must be class numbers of shape "
-                f"{shape[:-1]} or one-hot of shape {shape}. "
-                f"Received: {received}"
             )
         index = ops.cast(y, "int32")
         possible = ops.logical_and(index >= 0, index < logits.shape[-1])
@@ -144,6 +129,25 @@ class Softmax(Likelihood):
             ops.where(possible, index, 0), logits, from_logits=True
         )
         return self._or_nan(nll, possible)
+
+    @classmethod
+    def match_target(cls, y, prediction):
+        """Class numbers `(batch, ...)`, or labels in the logits' shape."""
+        y = ops.convert_to_tensor(y)
+        shape, received = tuple(prediction.shape), tuple(y.shape)
+        if len(shape) < 2 or shape[-1] == 1:
+            raise ValueError(
+                "Softmax needs logits (batch, ..., classes) with at least two "
+                f"classes. For one logit, use Bernoulli. Received: {shape}"
+            )
+        if fits(received, shape) or fits(received, shape[:-1]):
+            return y
+        if fits(received, (*shape[:-1], 1)):
+            return y[..., 0]
+        raise ValueError(
+            f"Labels for logits {shape} must be class numbers of shape "
+            f"{shape[:-1]} or one-hot of shape {shape}. Received: {received}"
+        )
 
     @classmethod
     def check_targets(cls, y, prediction_shape):
@@ -181,6 +185,7 @@ class Softmax(Likelihood):
         count = math.log(self.prediction.shape[axis])
         return ops.logsumexp(logs, axis=axis) - count
 
+    @method()
     def class_probabilities(self):
         """Probabilities with the classes on the last axis."""
         return self.mean()
@@ -293,6 +298,7 @@ class Ordinal(Parametrized):
         units = self.gaps.shape[-1] // count
         return ops.reshape(self.gaps, (*shape, units, count))
 
+    @method()
     def cut_points(self):
         """Increasing cut points, `(batch, ..., 1 or units, classes - 1)`."""
         gaps = ops.unstack(self._gaps(), axis=-1)
@@ -327,7 +333,6 @@ class Ordinal(Parametrized):
 
     def nll(self, y):
         """Negative log-likelihood of class numbers, NaN for other values."""
-        y = self._check_target(y)
         nll = self._pick(self._nll_of_classes(), y)
         return self._or_nan(nll, self.is_possible(y))
 
@@ -335,6 +340,7 @@ class Ordinal(Parametrized):
     def is_possible(cls, y):
         return (y >= 0) & (y < cls.classes) & (y % 1 == 0)
 
+    @method()
     def class_probabilities(self):
         """Probabilities, `(batch, ..., units, classes)`."""
         return ops.exp(-self._nll_of_classes())
@@ -344,7 +350,7 @@ class Ordinal(Parametrized):
         return ops.concatenate([up_to, ops.ones_like(up_to[..., :1])], axis=-1)
 
     def cdf(self, y):
-        y = floor(self._check_target(y))
+        y = floor(y)
         at = self._pick(self._cumulative(), clip(y, 0.0, self.classes - 1.0))
         return ops.where(y < 0, ops.zeros_like(at), at)
 

@@ -47,7 +47,6 @@ class CountLikelihood(MeanLikelihood):
 
     def nll(self, y):
         """Negative log-likelihood of counts, NaN for other values."""
-        y = self._check_target(y)
         possible = self.is_possible(y)
         nll = self.count_nll(ops.where(possible, y, ops.zeros_like(y)))
         return self._or_nan(nll, possible & (self.prediction >= 0))
@@ -58,7 +57,7 @@ class CountLikelihood(MeanLikelihood):
         return (y >= 0) & (y % 1 == 0)
 
     def log_tail(self, y, upper):
-        return self._log_tail(floor(self._check_target(y)), upper)
+        return self._log_tail(floor(y), upper)
 
     def _log_tail(self, y, upper):
         below, above = self.count_log_tails(clip(y, 0.0, 1e30))

@@ -23,7 +23,8 @@ from keras_likelihood.likelihoods.checks import (
 )
 from keras_likelihood.likelihoods.method_calls import (
     as_floating,
-    prepare_methods,
+    declare_overrides,
+    method,
 )
 from keras_likelihood.likelihoods.parameter import Parameter, fitted
 from keras_likelihood.likelihoods.special import floor
@@ -78,7 +79,7 @@ class Likelihood:
 
     def __init_subclass__(cls, registered: bool = True, **kwargs):
         super().__init_subclass__(**kwargs)
-        prepare_methods(cls)
+        declare_overrides(cls)
         if registered:
             _check_name(cls)
             _REGISTRY[cls.name()] = cls
@@ -186,6 +187,17 @@ class Likelihood:
         shape, size = shapes[dimension], cls.parameter(name).size_for(inner[-1])
         return shape if size is None else (*shape[:-1], shape[-1] * size)
 
+    @classmethod
+    def match_target(cls, y, prediction):
+        """Targets as a tensor in the shape of the outcomes.
+
+        A last axis of length 1 may be omitted. A number is the target of all
+        outcomes, and further first axes are draws. Methods of targets call
+        this function first.
+        """
+        return matched(y, prediction)
+
+    @method(targets=True)
     def nll(self, y):
         """Complete negative log-likelihood of `y`, including constants.
 
@@ -193,15 +205,18 @@ class Likelihood:
         """
         raise NotImplementedError
 
+    @method(targets=True)
     def log_prob(self, y):
         """Logarithm of the density or probability of `y`: `-nll(y)`."""
         return -self.nll(y)
 
+    @method(targets=True, by_row=True)
     def cdf(self, y):
         """Probability of an outcome of at most `y`, in the shape of `y`."""
         self._require("log_tail", "cdf")
         return ops.exp(self.log_cdf(y))
 
+    @method(targets=True, by_row=True)
     def cdf_below(self, y):
         """Probability of an outcome below `y`, in the shape of `y`.
 
@@ -209,6 +224,7 @@ class Likelihood:
         """
         return self.cdf(ops.subtract(y, 1) if self.is_discrete else y)
 
+    @method(targets=True, by_row=True)
     def log_tail(self, y, upper):
         """Logarithm of the probability of a tail that ends at `y`.
 
@@ -220,16 +236,17 @@ class Likelihood:
         cdf = self.cdf(y)
         return safe_log(ops.where(upper, 1 - cdf, cdf))
 
+    @method(targets=True, by_row=True)
     def log_cdf(self, y):
         """Logarithm of `cdf(y)`, accurate in the lower tail."""
-        y = self._check_target(y)
-        return self.log_tail(y, ops.zeros_like(y, dtype="bool"))
+        return self.log_tail(y, ops.convert_to_tensor(False))
 
+    @method(targets=True, by_row=True)
     def log_survival(self, y):
         """Logarithm of `1 - cdf(y)`, accurate in the upper tail."""
-        y = self._check_target(y)
-        return self.log_tail(y, ops.ones_like(y, dtype="bool"))
+        return self.log_tail(y, ops.convert_to_tensor(True))
 
+    @method(by_row=True, levels=True)
     def quantile(self, p):
         """The value below which a fraction `p` of outcomes falls.
 
@@ -246,6 +263,7 @@ class Likelihood:
         log_p = ops.log(ops.where(tail == 0, 0.25, tail))
         return self.tail_quantile(ops.where(tail == 0, -math.inf, log_p), upper)
 
+    @method(by_row=True)
     def tail_quantile(self, log_p, upper):
         """The value at which a tail has the probability `exp(log_p)`.
 
@@ -262,20 +280,22 @@ class Likelihood:
         """Compiled `tail_quantile` for tail probabilities of at most 1/2."""
         raise NotImplementedError
 
+    @method(by_row=True)
     def interval(self, coverage: float = 0.9):
         """Bounds `(lower, upper)` of the central interval of this coverage."""
         check_coverage(coverage)
-        zeros = ops.zeros_like(self._first_entries())
+        zeros = ops.zeros_like(self.outcomes_like())
         log_p = math.log((1 - coverage) / 2) + zeros
         return tuple(
             self.tail_quantile(log_p, ops.convert_to_tensor(upper))
             for upper in (False, True)
         )
 
-    def _first_entries(self):
+    def outcomes_like(self):
         """A tensor in the shape of the outcomes."""
-        return self.prediction[..., 0] if self.event_rank else self.prediction
+        return self.prediction
 
+    @method()
     def sample(self, count: int | None = None, seed=None):
         """Draws outcomes, in the prediction's shape or `(count, ...)`."""
         return self.quantile(self._uniform(count, seed))
@@ -289,10 +309,12 @@ class Likelihood:
         # Quantiles of 0 and 1 may be infinite.
         return clip(uniform, 2.0**-24, 1 - 2.0**-24)
 
+    @method(by_row=True)
     def mean(self):
         """Expected outcome, or NaN if the distribution has no mean."""
         return self._integrated("_moments", "mean")[0]
 
+    @method(by_row=True)
     def variance(self):
         """Variance of the outcome, in the shape of `mean()`.
 
@@ -300,9 +322,15 @@ class Likelihood:
         """
         return self._integrated("_moments", "variance")[1]
 
+    @method(by_row=True)
+    def std(self):
+        """Standard deviation of the outcome, the root of `variance()`."""
+        return ops.sqrt(self.variance())
+
     def _moments(self):
         return expectations.moments(self)
 
+    @method(by_row=True)
     def information(self):
         """Fisher information of the prediction.
 
@@ -317,6 +345,7 @@ class Likelihood:
     def _information(self):
         return expectations.information(self)
 
+    @method()
     def followed(self, name: str):
         """Values whose running mean a parameter with `is_followed` stores.
 
@@ -370,11 +399,13 @@ class Likelihood:
     def _as_tfp(self, tfp):
         raise NotImplementedError
 
+    @method()
     def typical_outcome(self):
         """A possible outcome in the prediction's shape, without gradient."""
         outcome = ops.stop_gradient(self.prediction)
         return floor(outcome) if self.is_discrete else outcome
 
+    @method()
     def edges(self):
         """Outcomes between which the density is smooth, on the first axis."""
         return expectations.quantile_edges(self)
@@ -412,9 +443,6 @@ class Likelihood:
         shape = tuple(ops.shape(self.prediction))
         return shape if count is None else (count, *shape)
 
-    def _check_target(self, y):
-        return matched(y, self.prediction)
-
 
 @functools.cache
 def _compiled_method(likelihood, method):
@@ -424,9 +452,6 @@ def _compiled_method(likelihood, method):
         return getattr(distribution, method)(*args)
 
     return compiled(run)
-
-
-prepare_methods(Likelihood)
 
 
 def _check_name(cls):

@@ -9,6 +9,7 @@ from keras_likelihood.backend.operations import clip, trigonometric
 from keras_likelihood.constraints import ShiftedSoftplus
 from keras_likelihood.likelihoods import quadrature
 from keras_likelihood.likelihoods.likelihood import Likelihood
+from keras_likelihood.likelihoods.method_calls import method
 from keras_likelihood.likelihoods.parameter import Parameter
 from keras_likelihood.likelihoods.special import HALF_LOG_2_PI
 from keras_likelihood.likelihoods.tails import (
@@ -84,6 +85,7 @@ class LocationScale(Likelihood):
         """`log E[exp(t z)]`, or infinity; `None` without a closed form."""
         return None
 
+    @method()
     def scale_exponent(self):
         """The power of the scale that makes gradients independent of it.
 
@@ -100,11 +102,12 @@ class LocationScale(Likelihood):
         second, third, _ = self.score_moments()
         return 0.5 + 0.5 * third / second
 
+    @method(targets=True)
     def standardize(self, y):
         """`(y - prediction) / scale`."""
         # Many outcomes may share one scale, and the gradient of a product is
         # cheaper than the gradient of a quotient.
-        return (self._check_target(y) - self.prediction) * (1 / self.scale)
+        return (y - self.prediction) * (1 / self.scale)
 
     def nll(self, y):
         return self.standard_nll(self.standardize(y)) + ops.log(self.scale)

@@ -10,8 +10,10 @@ from keras import ops
 from keras_likelihood.backend.operations import seed_generator
 from keras_likelihood.constraints import Identity
 from keras_likelihood.likelihoods.checks import check_size
+from keras_likelihood.likelihoods.classes import Softmax
 from keras_likelihood.likelihoods.inversion import solve, solve_count
 from keras_likelihood.likelihoods.likelihood import get
+from keras_likelihood.likelihoods.method_calls import method
 from keras_likelihood.likelihoods.parameter import Parameter
 from keras_likelihood.likelihoods.parametrized import Wrapper
 from keras_likelihood.likelihoods.special import floor
@@ -36,14 +38,15 @@ class Mixed(Wrapper):
 
     def _pooled(self, values, keepdims=False):
         """The weighted mean of values of the components."""
-        values = ops.exp(self.log_weights()) * values
+        values = ops.exp(self.log_weights(self.mixed_axis)) * values
         return ops.sum(values, axis=self.mixed_axis, keepdims=keepdims)
 
     averaged = _pooled
 
     def nll(self, y):
         nll = self.inner.nll(self.repeated_target(y))
-        return -ops.logsumexp(self.log_weights() - nll, axis=self.mixed_axis)
+        axis = self.mixed_axis + self.event_rank
+        return -ops.logsumexp(self.log_weights(axis) - nll, axis=axis)
 
     @classmethod
     def check_targets(cls, y, prediction_shape):
@@ -56,11 +59,11 @@ class Mixed(Wrapper):
         return self._pooled(self.inner.cdf_below(self.repeated_target(y)))
 
     def log_tail(self, y, upper):
-        upper = ops.logical_and(upper, ops.ones_like(y, dtype="bool"))
-        tails = self.inner.log_tail(
-            self.repeated_target(y), ops.expand_dims(upper, self.mixed_axis)
-        )
-        return ops.logsumexp(self.log_weights() + tails, axis=self.mixed_axis)
+        if len(upper.shape):
+            upper = ops.expand_dims(upper, self.mixed_axis)
+        tails = self.inner.log_tail(self.repeated_target(y), upper)
+        log_weights = self.log_weights(self.mixed_axis)
+        return ops.logsumexp(log_weights + tails, axis=self.mixed_axis)
 
     def mean(self):
         return self.averaged(self.inner.mean())
@@ -69,6 +72,7 @@ class Mixed(Wrapper):
         """The mean of the variances plus the variance of the means."""
         return self.averaged(self.inner.variance()) + self.variance_of_means()
 
+    @method()
     def variance_of_means(self):
         """The variance of the means of the components."""
         means = self.inner.mean()
@@ -76,12 +80,12 @@ class Mixed(Wrapper):
         return self.averaged(ops.square(means - centre))
 
     def sample(self, count=None, seed=None):
-        axis = self.mixed_axis
+        axis = self.mixed_axis + self.event_rank
         seed = seed_generator(seed)
         drawn = self.inner.sample(count, seed)
         uniform = self._uniform(count, seed)
         # Each component owns a part of (0, 1), as long as its weight.
-        ends = ops.cumsum(ops.exp(self.log_weights()), axis=axis)
+        ends = ops.cumsum(ops.exp(self.log_weights(axis)), axis=axis)
         passed = ops.cast(ops.expand_dims(uniform, axis) > ends, "int32")
         index = ops.sum(passed, axis=axis, keepdims=True)
         index = ops.minimum(index, self.components - 1)
@@ -96,7 +100,7 @@ class Mixed(Wrapper):
 
     def _solve(self, log_p, upper):
         # The quantile lies between the quantiles of the components.
-        log_p = log_p + ops.zeros_like(self._first_entries())
+        log_p = log_p + ops.zeros_like(self.outcomes_like())
         upper = ops.logical_and(upper, ops.ones_like(log_p, dtype="bool"))
         axis = self.mixed_axis
         tails = (ops.expand_dims(x, axis) for x in (log_p, upper))
@@ -198,7 +202,8 @@ class Mixture(Mixed):
         units = value.shape[-1] // self.components
         return ops.reshape(value, (*shape[:-1], units, self.components))
 
-    def log_weights(self):
+    @method()
+    def log_weights(self, axis=-1):
         return ops.log_softmax(self._value("logit"), axis=-1)
 
     @property
@@ -215,7 +220,7 @@ class Mixture(Mixed):
         return self._around(location)
 
     def repeated_target(self, y):
-        y = self._check_target(y)[..., None]
+        y = y[..., None]
         return ops.broadcast_to(y, (*ops.shape(y)[:-1], self.components))
 
 
@@ -246,6 +251,8 @@ class EnsembleDistribution(Mixed):
         **parameters: parameters of the members, in the same order.
     """
 
+    mixed_axis = -2
+
     @classmethod
     def define(cls, likelihood, *, components=5):
         inner = get(likelihood)
@@ -270,7 +277,6 @@ class EnsembleDistribution(Mixed):
             **cls.attributes_of(inner),
             "takes_bounds": inner.takes_bounds,
             "components": components,
-            "mixed_axis": -1 if inner.event_rank else -2,
             "parameters": tuple(map(of_all, (own, *inner.parameters))),
         }
         if hasattr(inner, "class_probabilities"):
@@ -283,11 +289,12 @@ class EnsembleDistribution(Mixed):
             pooled = self.inner.pooled_prediction(axis=-2)
             self.prediction = pooled + ops.zeros_like(self.prediction)
 
-    def _check_target(self, y):
-        # The targets of quantiles lack the axis of levels.
-        if self.event_rank:
-            return self.members[0]._check_target(y)
-        return super()._check_target(y)
+    @classmethod
+    def match_target(cls, y, prediction):
+        return cls.likelihood.match_target(y, prediction)
+
+    def outcomes_like(self):
+        return self.members[0].outcomes_like()
 
     def _value(self, name):
         """A parameter as `(batch, ..., components, values)`."""
@@ -304,6 +311,7 @@ class EnsembleDistribution(Mixed):
         return self._around(ops.broadcast_to(self._value("member"), shape))
 
     @property
+    @method()
     def members(self) -> list:
         """The predicted distribution of each member."""
         values = self.inner.values().items()
@@ -312,18 +320,17 @@ class EnsembleDistribution(Mixed):
             for j in range(self.components)
         ]
 
-    def log_weights(self):
-        shape = (self.components,) + (1,) * (-1 - self.mixed_axis)
+    @method()
+    def log_weights(self, axis=-1):
+        shape = (self.components,) + (1,) * (-1 - axis)
         weights = np.full(shape, -math.log(self.components))
         return ops.convert_to_tensor(weights, dtype=self.prediction.dtype)
 
     def repeated_target(self, y):
-        y = ops.convert_to_tensor(y)
-        if not len(y.shape):
-            y = self._check_target(y)
-        # Additional first axes are draws.
-        is_number = not (self.event_rank or self.takes_bounds)
-        axis = len(y.shape if is_number else self.prediction.shape) - 1
+        # Further first axes are draws, unless targets are class numbers.
+        axis = len(y.shape) - 1 - self.takes_bounds
+        if issubclass(self.likelihood, Softmax):
+            axis = len(self.prediction.shape) - 1
         y = ops.expand_dims(y, axis)
         return ops.repeat(y, self.components, axis=axis)
 
@@ -337,6 +344,7 @@ class EnsembleDistribution(Mixed):
         raise self._undefined("information")
 
     @property
+    @method()
     def aleatoric(self):
         """Uncertainty due to noise in the targets.
 
@@ -348,6 +356,7 @@ class EnsembleDistribution(Mixed):
         return self.averaged(self.inner.variance())
 
     @property
+    @method()
     def epistemic(self):
         """Uncertainty of the model.
 
@@ -359,6 +368,7 @@ class EnsembleDistribution(Mixed):
         return self.variance_of_means()
 
     @property
+    @method()
     def total(self):
         """Total uncertainty: the variance, or the entropy for classes."""
         if hasattr(self, "class_probabilities"):
@@ -366,6 +376,7 @@ class EnsembleDistribution(Mixed):
         return self.variance()
 
 
+@method()
 def _class_probabilities(self):
     """Mean of the members' probabilities, classes on the last axis."""
     return self.averaged(self.inner.class_probabilities())

@@ -11,6 +11,7 @@ from keras_likelihood.backend.operations import clip, seed_generator
 from keras_likelihood.constraints import Softplus
 from keras_likelihood.likelihoods.checks import check_argument, check_size
 from keras_likelihood.likelihoods.location_scale import Normal
+from keras_likelihood.likelihoods.method_calls import method
 from keras_likelihood.likelihoods.parameter import Parameter
 from keras_likelihood.likelihoods.parametrized import Parametrized
 from keras_likelihood.likelihoods.scale_matrices import (
@@ -69,12 +70,14 @@ class Multivariate(Parametrized):
         }
 
     @property
+    @method()
     def scale_matrix(self):
         """The scale matrix, an object of `scale_matrices`."""
         own = len(self.own_parameters)
         values = [getattr(self, p.name) for p in self.parameters[own:]]
         return _SHAPES[self.covariance](*values)
 
+    @method()
     def scale_squared(self):
         """The squared scale, `(batch, ..., d, d)`.
 
@@ -83,6 +86,7 @@ class Multivariate(Parametrized):
         shape = tuple(ops.shape(self.prediction))
         return ops.broadcast_to(self.scale_matrix.matrix(), (*shape, shape[-1]))
 
+    @method()
     def marginal(self, index):
         """The marginal distribution of some coordinates.
 
@@ -98,6 +102,7 @@ class Multivariate(Parametrized):
         own = {p.name: getattr(self, p.name) for p in self.own_parameters}
         return self._vector(mean, matrix, own)
 
+    @method()
     def conditional(self, index, values):
         """The distribution of the other coordinates, in their order.
 
@@ -171,7 +176,7 @@ class MultivariateNormal(Multivariate):
     """
 
     def nll(self, y):
-        residual = self._check_target(y) - self.prediction
+        residual = y - self.prediction
         matrix = self.scale_matrix
         distance = matrix.squared_distance(residual)
         size = residual.shape[-1] * HALF_LOG_2_PI
@@ -224,7 +229,7 @@ class MultivariateStudentT(Multivariate):
         return self.df[..., 0] if len(self.df.shape) else self.df
 
     def nll(self, y):
-        residual = self._check_target(y) - self.prediction
+        residual = y - self.prediction
         matrix = self.scale_matrix
         df, d = self._df(), residual.shape[-1]
         distance = matrix.squared_distance(residual)

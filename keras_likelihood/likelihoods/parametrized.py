@@ -6,6 +6,7 @@ import inspect
 from typing import Any, ClassVar
 
 from keras_likelihood.likelihoods.likelihood import Likelihood, get
+from keras_likelihood.likelihoods.method_calls import method
 
 _MADE: dict[tuple, type["Parametrized"]] = {}
 
@@ -198,6 +199,7 @@ class Wrapper(Parametrized):
         return found
 
     @property
+    @method()
     def inner(self) -> Likelihood:
         """The wrapped distribution with the same prediction."""
         return self._around(self.prediction)

@@ -87,7 +87,6 @@ class PositiveLikelihood(MeanLikelihood):
 
     def nll(self, y):
         """Negative log-likelihood of `y > 0`, NaN for other values."""
-        y = self._check_target(y)
         possible = self.is_possible(y)
         nll = self.ratio_nll(self._log_ratio(y, possible))
         possible = possible & (self.prediction >= 0)
@@ -98,7 +97,6 @@ class PositiveLikelihood(MeanLikelihood):
         return (y > 0) & (y < math.inf)
 
     def log_tail(self, y, upper):
-        y = self._check_target(y)
         tail = self.ratio_log_tail(self._log_ratio(y, ~(y <= 0)), upper)
         return ops.where(y <= 0, ops.where(upper, 0.0, EMPTY), tail)
 

@@ -36,7 +36,7 @@ class Quantiles(Parametrized):
     The resulting class takes
 
         prediction: the quantiles, `(batch, ..., levels)`, for targets
-            `(batch, ...)` or `(batch, ..., 1)`.
+            `(batch, ..., 1)`. The NLL has the shape `(batch, ...)`.
         scale: `> 0`; its last axis is 1. Defaults to 1.
     """
 
@@ -67,38 +67,35 @@ class Quantiles(Parametrized):
             )
 
     def nll(self, y):
-        error = self._check_target(y)[..., None] - self.prediction
+        error = y - self.prediction
         levels = ops.convert_to_tensor(self.levels, dtype=error.dtype)
         loss = ops.where(error < 0, levels - 1, levels) * error
         constant = -np.mean([math.log(t * (1 - t)) for t in self.levels])
+        nll = loss / self.scale + ops.log(self.scale)
         # `ops.mean` on PyTorch casts float64 to float32.
-        nll = ops.sum(loss / self.scale, axis=-1) / len(self.levels)
-        return nll + float(constant) + ops.log(self._scale)
+        return ops.sum(nll, axis=-1) / len(self.levels) + float(constant)
 
-    @property
-    def _scale(self):
-        """The scale, without the axis of levels."""
-        return self.scale[..., 0] if len(self.scale.shape) else self.scale
+    @classmethod
+    def match_target(cls, y, prediction):
+        return matched(y, prediction[..., :1])
 
-    def _check_target(self, y):
-        y = ops.convert_to_tensor(y, dtype=self.prediction.dtype)
-        if len(y.shape) == len(self.prediction.shape) and y.shape[-1] == 1:
-            y = ops.squeeze(y, axis=-1)
-        return matched(y, self.prediction[..., 0], " without its last axis")
+    def outcomes_like(self):
+        return self.prediction[..., :1]
 
     def _knots(self):
-        """List of the sorted quantiles, each `(batch, ...)`."""
-        return ops.unstack(ops.sort(self.prediction, axis=-1), axis=-1)
+        """List of the sorted quantiles, each `(batch, ..., 1)`."""
+        knots = ops.unstack(ops.sort(self.prediction, axis=-1), axis=-1)
+        return [knot[..., None] for knot in knots]
 
     def cdf(self, y):
-        y, knots = self._check_target(y), self._knots()
+        knots = self._knots()
         first, last = self.levels[0], self.levels[-1]
         inside = first
         for t, next_t, q, next_q in self._pieces(knots):
             share = (y - q) / clip(next_q - q, 1e-30, math.inf)
             inside = inside + (next_t - t) * clip(share, 0.0, 1.0)
-        left = ops.relu(knots[0] - y) * (1 - first) / self._scale
-        right = ops.relu(y - knots[-1]) * last / self._scale
+        left = ops.relu(knots[0] - y) * (1 - first) / self.scale
+        right = ops.relu(y - knots[-1]) * last / self.scale
         above = 1 - (1 - last) * ops.exp(-right)
         found = ops.where(y > knots[-1], above, inside)
         return ops.where(y < knots[0], first * ops.exp(-left), found)
@@ -112,8 +109,11 @@ class Quantiles(Parametrized):
             found = found + (next_q - q) * share
         left = ops.log(clip(p, 0.0, first) / first)
         right = ops.log(clip(1 - p, 0.0, 1 - last) / (1 - last))
-        found = found + self._scale / (1 - first) * left
-        return found - self._scale / last * right
+        found = found + self.scale / (1 - first) * left
+        return found - self.scale / last * right
+
+    def sample(self, count=None, seed=None):
+        return self.quantile(self._uniform(count, seed)[..., None])
 
     def _pieces(self, knots):
         """Pairs of neighbouring levels, and of their quantiles."""
@@ -123,18 +123,18 @@ class Quantiles(Parametrized):
     def _segments(self):
         """Probability, mean and variance of each tail and each piece."""
         knots, first, last = self._knots(), self.levels[0], self.levels[-1]
-        below, above = self._scale / (1 - first), self._scale / last
+        below, above = self.scale / (1 - first), self.scale / last
         yield first, knots[0] - below, ops.square(below)
         yield 1 - last, knots[-1] + above, ops.square(above)
         for t, next_t, q, next_q in self._pieces(knots):
             yield next_t - t, 0.5 * (q + next_q), ops.square(next_q - q) / 12
 
     def mean(self):
-        """Mean of the interpolated distribution, `(batch, ...)`."""
+        """Mean of the interpolated distribution, `(batch, ..., 1)`."""
         return sum(share * mean for share, mean, _ in self._segments())
 
     def variance(self):
-        """Variance of the interpolated distribution, `(batch, ...)`."""
+        """Variance of the interpolated distribution, `(batch, ..., 1)`."""
         centre = self.mean()
         return sum(
             share * (variance + ops.square(mean - centre))

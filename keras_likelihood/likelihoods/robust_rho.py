@@ -61,7 +61,7 @@ class RobustRho(LocationScale):
         return _nll(z, self.shape, ops.ones((), dtype=self.scale.dtype))
 
     def nll(self, y):
-        x = self._check_target(y) - self.prediction
+        x = y - self.prediction
         nll = _nll(x, self.shape, self.scale)
         # Rho stops growing at the end of the range of the dtype.
         return ops.where(ops.abs(x) == math.inf, math.inf, nll)

@@ -225,7 +225,6 @@ class Transformed(Wrapper):
         return self.mapped_likelihood(**values)
 
     def nll(self, y):
-        y = self._check_target(y)
         inside = self.bijector.inside(y)
         nll = self.inner.nll(self.bijector(inside))
         nll = nll - self.bijector.log_slope(inside)
@@ -236,7 +235,6 @@ class Transformed(Wrapper):
         return (y > cls.bijector.low) & (y < cls.bijector.high)
 
     def log_tail(self, y, upper):
-        y = self._check_target(y)
         inside = self.bijector.inside(y)
         found = self.inner.log_tail(self.bijector(inside), upper)
         end = ops.logical_or(y <= self.bijector.low, y >= self.bijector.high)

@@ -68,7 +68,6 @@ class Truncated(Wrapper):
         return (low - self.is_discrete) * ones, high * ones
 
     def nll(self, y):
-        y = self._check_target(y)
         inner, inside = self.inner, self.is_possible(y)
         possible = ops.where(inside, y, self.typical_outcome())
         nll = inner.nll(possible) + log_probability(inner, *self._ends())
@@ -87,7 +86,6 @@ class Truncated(Wrapper):
     def log_tail(self, y, upper):
         low, high = self._ends()
         inner = self.inner
-        y = self._check_target(y)
         y = clip(y, low + ops.zeros_like(y), high + ops.zeros_like(y))
         start, end = ops.where(upper, y, low), ops.where(upper, high, y)
         empty = start >= end
@@ -203,7 +201,7 @@ class Rounded(Wrapper):
         return self.step * ops.round(y / self.step)
 
     def nll(self, y):
-        y = self._on_grid(self._check_target(y))
+        y = self._on_grid(y)
         half = 0.5 * self.step
         return -log_probability(self.inner, y - half, y + half)
 
@@ -213,11 +211,11 @@ class Rounded(Wrapper):
         return abs((steps + 0.5) % 1 - 0.5) < 1e-3 + 1e-6 * steps
 
     def cdf_below(self, y):
-        y = self._on_grid(self._check_target(y))
+        y = self._on_grid(y)
         return self.inner.cdf(y - 0.5 * self.step)
 
     def log_tail(self, y, upper):
-        y = self.step * floor(self._check_target(y) / self.step + 1e-4)
+        y = self.step * floor(y / self.step + 1e-4)
         return self.inner.log_tail(y + 0.5 * self.step, upper)
 
     def tail_quantile(self, log_p, upper):

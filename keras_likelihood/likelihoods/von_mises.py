@@ -48,7 +48,7 @@ class VonMises(Likelihood):
     def _angle(self, y):
         """The angle from the prediction, in [-2 pi, 2 pi]."""
         # The difference of two large angles would lose digits.
-        return wrapped(self._check_target(y)) - wrapped(self.prediction)
+        return wrapped(y) - wrapped(self.prediction)
 
     def _partition(self):
         return math.log(2 * math.pi) + ops.log(bessel(0, self.concentration))

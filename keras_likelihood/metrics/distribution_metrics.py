@@ -121,6 +121,8 @@ class MeanOverOutcomes(DistributionMetric):
         values = ops.cast(self.values(distribution, y_true), self.dtype)
         shape = ops.shape(distribution.prediction)
         shape = shape[:-1] if distribution.event_rank else shape
+        # Predicted quantiles are of a single unit.
+        values = values[..., 0] if len(values.shape) > len(shape) else values
         values = ops.broadcast_to(values, shape)
         weights = ops.broadcast_to(weights, shape)
         # Targets of weight 0 may be NaN.
@@ -203,6 +205,8 @@ class CalibrationError(DistributionMetric):
 
     def update_from(self, distribution, y_true, weights):
         cdf = ops.cast(distribution.cdf(y_true), self.dtype)
+        if len(weights.shape) < len(cdf.shape):
+            weights = weights[..., None]
         weights = ops.broadcast_to(weights, ops.shape(cdf))
         cdf, weights = ops.reshape(cdf, (-1, 1)), ops.reshape(weights, (-1, 1))
         inside = ops.cast(cdf <= self._levels(), self.dtype)

@@ -250,13 +250,6 @@ def test_means_that_do_not_exist_are_nan():
     )
 
 
-@pytest.mark.parametrize("name", CONTINUOUS)
-def test_a_missing_unit_axis_is_an_error(name):
-    distribution = likelihoods.get(name)(np.zeros((4, 1), "float32"))
-    with pytest.raises(ValueError, match="shape of the prediction.*Received"):
-        distribution.nll(np.zeros(4, "float32"))
-
-
 def test_parameters_may_not_enlarge_the_prediction():
     prediction = np.zeros((4, 1), "float32")
     with pytest.raises(ValueError, match="`scale`.*Received"):

@@ -173,7 +173,7 @@ def test_what_makes_no_sense_is_refused():
         kl.layers.LikelihoodHead(full, 1)(np.zeros((2, 3), "float32"))
     zeros = np.zeros((2, 3), "float32")
     made = full(zeros)
-    with pytest.raises(ValueError, match="shape of the prediction"):
+    with pytest.raises(ValueError, match="shape of the outcomes"):
         made.nll(np.zeros((2, 1), "float32"))
     with pytest.raises(ValueError, match="from 0 to 2. Received: 3"):
         made.marginal(3)

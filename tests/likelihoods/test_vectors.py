@@ -25,7 +25,6 @@ class Comb(likelihoods.Likelihood):
     )
 
     def nll(self, y):
-        y = self._check_target(y)
         at, pull = (
             ops.reshape(v, (*ops.shape(v)[:-1], -1, 4))
             for v in (self.teeth, self.pull)

@@ -65,7 +65,8 @@ def test_predicted_quantiles_keep_the_coverage(rng):
     first = type(law)(law.prediction[:half], scale=0.1)
     fitted = ConformalIntervals().fit_distribution(first, y[:half, None])
     lower, upper = fitted.calibrate(law).interval(0.9)
-    assert lower.shape == (rows,)
+    assert lower.shape == (rows, 1)
+    y = y[:, None]
     inside = ((lower <= y) & (y <= upper))[half:].sum()
     low, high = covered_by_chance(1, half, half, 0.9)
     assert low <= inside <= high
