@@ -15,6 +15,7 @@ from scipy import stats
 
 import keras_likelihood as kl
 from keras_likelihood import cli
+from keras_likelihood.commands.program import build_parser
 from tests import contracts
 from tests.kinds import WRAPPED
 from tests.test_package import ROOT
@@ -105,7 +106,7 @@ def test_commands_of_the_cheat_sheet_run(rng, tmp_path, monkeypatch, capsys):
         assert program == "keras-likelihood"
         # The others train for a while and have tests of their own.
         if "model.keras" not in arguments or "checkup" in arguments:
-            cli._parser().parse_args(arguments)
+            build_parser().parse_args(arguments)
         else:
             assert cli.main(arguments) == 0, line
 

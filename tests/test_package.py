@@ -12,6 +12,7 @@ import pytest
 
 import keras_likelihood as kl
 from keras_likelihood import cli
+from keras_likelihood.commands.program import build_parser
 from keras_likelihood.backend.after_keras import IN_FILES
 
 ROOT = pathlib.Path(__file__).parents[1]
@@ -174,7 +175,7 @@ def test_shell_lines_of_the_readme_exist():
             assert set(asked) <= set(extras), line
         else:
             assert program == "keras-likelihood"
-            cli._parser().parse_args(words)
+            build_parser().parse_args(words)
 
 
 @pytest.mark.few(0)

@@ -7,7 +7,6 @@ they are imported right after Keras, or now if Keras is already imported.
 """
 
 import importlib
-import importlib.abc
 import importlib.machinery
 import sys
 from typing import Any
@@ -43,7 +42,7 @@ def import_after_keras() -> None:
         sys.meta_path.insert(0, _Finder())
 
 
-class _Finder(importlib.abc.MetaPathFinder):
+class _Finder:
     """Finds modules as usual, and imports the core after the first one."""
 
     _names = {"keras", *(f"keras_likelihood.{name}" for name in IN_FILES)}

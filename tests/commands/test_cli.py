@@ -11,6 +11,7 @@ import pytest
 from keras_likelihood import cli, outliers
 from keras_likelihood.backend.extras import EXTRAS
 from keras_likelihood.commands import detect
+from keras_likelihood.commands import program as parsing
 from tests.refusals import refusal
 
 
@@ -28,15 +29,22 @@ def table(tmp_path):
         (["audit", "--help"], 0, "--traceback"),
         (["detect"], 2, "required: data"),
         (["detect", "none.csv"], 2, "no such file"),
+        (["fit", "a.csv", "--target", "prize"], 1, "Did you mean 'price'?"),
+        (["audit", "--data", "a.csv", "--target", "x"], 1, "'x' of size"),
+        (["predict", "none.keras", "a.csv"], 2, "none.keras: a file is"),
+        (["checkup", "a.keras", "--data", "none.csv"], 2, "none.csv: a file"),
     ],
 )
-def test_answers_without_a_backend(arguments, status, words):
+def test_answers_without_a_backend(tmp_path, arguments, status, words):
+    (tmp_path / "a.csv").write_text("size,price\n1,2\n3,4\n")
+    (tmp_path / "a.keras").write_text("model")
     # Importing Keras would fail.
     environment = {**os.environ, "KERAS_BACKEND": "none"}
     found = subprocess.run(
         [sys.executable, "-m", "keras_likelihood", *arguments],
         capture_output=True,
         text=True,
+        cwd=tmp_path,
         env=environment,
     )
     assert found.returncode == status, found.stderr
@@ -60,7 +68,7 @@ def test_help_imports_no_backend_and_has_examples(capsys):
     assert "keras_likelihood.cli" in loaded
     slow = ("keras", "tensorflow", "jax", "torch", "scipy", "sklearn", "rich")
     assert not set(slow) & set(loaded)
-    for command in cli.COMMANDS:
+    for command in parsing.COMMANDS:
         assert f"\n  keras-likelihood {command}" in found.stdout
         with pytest.raises(SystemExit):
             cli.main([command, "--help"])
@@ -172,6 +180,33 @@ def test_ctrl_c_is_one_line_and_no_file(table, capsys, monkeypatch):
     assert [path.name for path in table.parent.iterdir()] == ["data.npz"]
 
 
+@pytest.mark.parametrize(
+    "module, error",
+    [("numpy", "raise"), ("keras", "raise ImportError('hidden')")],
+)
+def test_ctrl_c_is_clean_from_the_first_moment(table, module, error):
+    """The signal comes while a module is imported, which may hide it."""
+    program = (
+        "import os, signal, sys\n"
+        "class Finder:\n"
+        "    def find_spec(self, name, path=None, target=None):\n"
+        f"        if name == {module!r}:\n"
+        "            try: os.kill(os.getpid(), signal.SIGINT)\n"
+        f"            except KeyboardInterrupt:\n"
+        f"                {error}\n"
+        "from keras_likelihood.cli import main\n"
+        "sys.meta_path.insert(0, Finder())\n"
+        f"sys.argv = ['keras-likelihood', 'detect', {str(table)!r}]\n"
+        "sys.exit(main())"
+    )
+    found = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True
+    )
+    (line,) = found.stderr.splitlines()
+    assert found.returncode == 130, line
+    assert line.endswith(": interrupted; unfinished files were removed")
+
+
 def test_ctrl_c_while_writing_leaves_no_half_file(table, capsys, monkeypatch):
     quick = outliers.PCAScale(steps=1, batch_size=4)
     monkeypatch.setattr(outliers, "PCAScale", lambda **options: quick)
@@ -215,7 +250,7 @@ def test_warnings_are_one_line(table, capsys, monkeypatch):
     def warn(options):
         with warnings.catch_warnings():
             warnings.simplefilter("default")
-            warnings.showwarning = cli._show_warning
+            warnings.showwarning = parsing._show_warning
             warnings.warn("long\nwarning", stacklevel=1)
         return 0
 
@@ -325,6 +360,6 @@ def test_sigterm_leaves_no_file(tmp_path):
 def test_advice_names_options_that_commands_have():
     words = "Pass `task='classification'` or `task='regression'`. "
     words += "Pass `from_logits=False` for these. Received: task=None"
-    _, text = cli.describe(ValueError(words))
+    _, text = parsing.describe(ValueError(words))
     assert "--task classification or --task regression" in text
     assert "Pass --probabilities for these" in text
