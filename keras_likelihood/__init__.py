@@ -31,6 +31,7 @@ _SUBPACKAGES = (
 _SHORT_NAMES = {
     "DataParameter": "data_parameters",
     "Ensemble": "ensembles",
+    "FileError": "backend.files",
     "LikelihoodModel": "models",
     "audit": "auditing",
     "censored": "likelihoods.censored",

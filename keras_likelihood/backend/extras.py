@@ -5,7 +5,6 @@ import contextlib
 EXTRAS = {
     **{name: name for name in ("tensorflow", "jax", "torch")},
     **dict.fromkeys(("jinja2", "markupsafe", "PIL"), "pages"),
-    "filelock": "tables",
     "pyarrow": "parquet",
     "tensorflow_probability": "tfp",
     **dict.fromkeys(("matplotlib", "rich", "sklearn", "scipy"), "all"),

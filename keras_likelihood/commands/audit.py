@@ -4,7 +4,7 @@ import pathlib
 
 import numpy as np
 
-from keras_likelihood.backend.whole_files import replacing
+from keras_likelihood.backend.files import replacing
 from keras_likelihood.commands import files, outputs
 from keras_likelihood.tables.csv_files import CsvFile
 

@@ -5,7 +5,7 @@ import pathlib
 
 import numpy as np
 
-from keras_likelihood.backend.whole_files import replacing
+from keras_likelihood.backend.files import replacing
 from keras_likelihood.commands import outputs
 from keras_likelihood.commands.console import printable
 

@@ -3,7 +3,7 @@
 import dataclasses
 import inspect
 import numbers
-import os
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 import keras
@@ -11,6 +11,7 @@ import numpy as np
 from keras import ops
 
 from keras_likelihood import constraints, likelihoods
+from keras_likelihood.backend.files import Path
 from keras_likelihood.backend.kept_values import BetweenSteps
 from keras_likelihood.backend.processes import (
     gather_replicas,
@@ -18,6 +19,7 @@ from keras_likelihood.backend.processes import (
     replica_count,
 )
 from keras_likelihood.backend.registration import FromArguments, serializable
+from keras_likelihood.backend.types import Array, Shape, Tensor
 from keras_likelihood.data_parameters import saved_rows
 from keras_likelihood.data_parameters.file_table import FileTable
 from keras_likelihood.data_parameters.memory_table import MemoryTable
@@ -33,18 +35,18 @@ from keras_likelihood.likelihoods.checks import check_argument
 class Rows(NamedTuple):
     """Clipped row numbers, whether they are in the table, and row states."""
 
-    index: Any
-    known: Any
-    state: Any
+    index: Tensor
+    is_inside: Tensor
+    state: Tensor
 
     @property
-    def displacement(self):
-        """Distance from the initial value, 0 for unknown rows."""
-        return ops.where(self.known[:, None], self.state[:, 0], 0.0)
+    def displacement(self) -> Tensor:
+        """Distance from the initial value, 0 for rows outside the table."""
+        return ops.where(self.is_inside[:, None], self.state[:, 0], 0.0)
 
 
 @serializable
-class DataParameter(FromArguments, keras.callbacks.Callback):
+class DataParameter(FromArguments, keras.callbacks.Callback):  # type: ignore[misc]
     """A likelihood parameter with one learned value per training example.
 
         value[i] = constraint(constraint^-1(initial) + d[i]),    d[i] learned
@@ -88,17 +90,17 @@ class DataParameter(FromArguments, keras.callbacks.Callback):
         *,
         learning_rate: float | None = None,
         initial: float | None = None,
-        constraint=None,
+        constraint: Any = None,
         dimension: str = "scalar",
         fallback: str = "initial",
         optimizer: SparseRMSProp | None = None,
         prior: RowPrior | None = None,
         table: MemoryTable | FileTable | None = None,
-    ):
+    ) -> None:
         super().__init__()
         _check_count("num_examples", num_examples)
-        known = fallback in ("initial", "mean")
-        check_argument("fallback", fallback, known, "'initial' or 'mean'")
+        is_allowed = fallback in ("initial", "mean")
+        check_argument("fallback", fallback, is_allowed, "'initial' or 'mean'")
         _check_kind("optimizer", optimizer, SparseRMSProp)
         _check_kind("prior", prior, RowPrior)
         _check_kind("table", table, MemoryTable, FileTable)
@@ -123,19 +125,16 @@ class DataParameter(FromArguments, keras.callbacks.Callback):
         self.name: str | None = None
         self.built = False
         self._likelihood: Any = None
-        # Model files of version 0.2 do not contain the rows of a table on
-        # disk. They are unknown until `load` reads the table.
-        self.is_open = True
         self._turns = BetweenSteps()
 
-    def bind(self, likelihood, name: str) -> "DataParameter":
+    def bind(self, likelihood: Any, name: str) -> "DataParameter":
         """Assigns it to a parameter of a likelihood; returns self."""
         likelihood = likelihoods.get(likelihood)
-        known = self._likelihood
-        if known is not None and (likelihood, name) != (known, self.name):
+        first = self._likelihood
+        if first is not None and (likelihood, name) != (first, self.name):
             raise ValueError(
                 "A DataParameter must not be used for two parameters. It is "
-                f"{self.name!r} of {known.name()}. "
+                f"{self.name!r} of {first.name()}. "
                 f"Received: {name!r} of {likelihood.name()}"
             )
         self._likelihood, self.name = likelihood, name
@@ -143,7 +142,12 @@ class DataParameter(FromArguments, keras.callbacks.Callback):
         self.follows: bool = declared.is_followed
         self._constraint = self.constraint or declared.constraint
         self.start = declared.initial if self.initial is None else self.initial
-        self._constraint.inverse(self.start)
+        with np.errstate(over="ignore"):
+            stored = np.float32(
+                [self.start, self._constraint.inverse(self.start)]
+            )
+        is_finite = np.isfinite(stored).all()
+        check_argument("initial", self.initial, is_finite, "finite in float32")
         if self.follows and (self.prior or self.optimizer):
             raise ValueError(
                 f"`prior` and `optimizer` must be None, because the {name} of "
@@ -157,10 +161,11 @@ class DataParameter(FromArguments, keras.callbacks.Callback):
             self._rule = dataclasses.replace(optimizer, learning_rate=rate)
         return self
 
-    def build(self, prediction_shape):
+    def build(self, prediction_shape: Shape) -> None:
         """Creates the table for predictions of shape `(batch, ...)`."""
-        given = self.name, prediction_shape, self.dimension
-        shape = self._likelihood.shape_of(*given)
+        shape = self._likelihood.shape_of(
+            self.name, prediction_shape, self.dimension
+        )
         if None in shape or (self.built and shape != self.row_shape):
             rows = self.row_shape if self.built else "a fixed shape"
             raise ValueError(
@@ -171,10 +176,18 @@ class DataParameter(FromArguments, keras.callbacks.Callback):
         if self.built:
             return
         name, size = f"data_{self.name}", int(np.prod(shape))
+        repeats = size % np.size(self.start) == 0
+        allowed = f"one number, or as many as the {size} of a row"
+        check_argument("initial", self.initial, repeats, allowed)
         rows = (self.num_examples, len(self._rule.columns), size)
         # The entries of a vector are adjacent in a row, so vectors repeat.
         self._origin = np.resize(self._constraint.inverse(self.start), shape)
         self.table = self.table.build(rows, name, self._about())
+        # JAX numbers rows with 32 bits.
+        is_small = keras.backend.backend() != "jax"
+        is_small = is_small or self.num_examples < 2**31
+        allowed = "below 2**31 on JAX"
+        check_argument("num_examples", self.num_examples, is_small, allowed)
         mean = np.resize(np.float32(self.start), (size,))
         self._mean = _fixed(mean, f"{name}_mean")
         self._refusals = Counts(f"{name}_refusals")
@@ -182,7 +195,7 @@ class DataParameter(FromArguments, keras.callbacks.Callback):
         self._center = self.prior and _fixed(center, f"{name}_center")
         self.row_shape, self.built = shape, True
 
-    def _about(self):
+    def _about(self) -> dict[str, Any]:
         return {
             "columns": list(self._rule.columns),
             "likelihood": self._likelihood.name(),
@@ -192,7 +205,7 @@ class DataParameter(FromArguments, keras.callbacks.Callback):
             "constraint": repr(self._constraint),
         }
 
-    def _require_built(self):
+    def _require_built(self) -> None:
         if not self.built:
             raise ValueError(
                 "A DataParameter has no table until a model is compiled with "
@@ -201,23 +214,43 @@ class DataParameter(FromArguments, keras.callbacks.Callback):
             )
 
     @property
-    def variables(self) -> list:
+    def variables(self) -> list[Any]:
         """The saved variables: the table, its mean and counters."""
         self._require_built()
         own = self._mean, self._refusals, self._center
         return [*self.table.variables, *(v for v in own if v is not None)]
 
-    def _require_known(self):
-        self._require_built()
-        if not self.is_open:
-            raise ValueError(
-                "Version 0.2 stored the rows of a table on disk in a separate "
-                "file. Load it with "
-                "`model.data_parameters[name].load('scale.rows')`. "
-                "Received: a table without rows"
-            )
+    def saved(self) -> dict[str, Array]:
+        """Arrays for the file of a model: the variables and what they are."""
+        # The rows of a file need not fit in memory.
+        values = [getattr(v, "rows", v.numpy)() for v in self.variables]
+        return {
+            "about": saved_rows.pack(self._about()),
+            **{str(number): value for number, value in enumerate(values)},
+        }
 
-    def require_rows(self, index):
+    def restore(self, saved: dict[str, Array]) -> None:
+        """Assigns the result of `saved`, after checking it."""
+        path, columns = f"The saved data {self.name}", self._rule.columns
+        about = saved_rows.unpack(saved.get("about", saved_rows.pack({})))
+        saved_rows.check_about(self._about(), about, path)
+        variables = self.variables
+        values = [saved[key] for key in sorted(saved.keys() - {"about"})]
+        shapes = [tuple(getattr(v, "saved_shape", v.shape)) for v in variables]
+        received = [np.shape(value) for value in values]
+        if shapes != received:
+            raise ValueError(
+                f"{path} belongs to another model or to another number of "
+                "examples. If there are new examples, load it with the old "
+                "number first and then call `append`. Expected: variables of "
+                f"shapes {shapes}. Received: {received}"
+            )
+        rows = values[0].reshape(self.table.shape)
+        saved_rows.check_state(saved_rows.in_parts(rows), columns, path)
+        for variable, value in zip(variables, values, strict=True):
+            variable.assign(value)
+
+    def require_rows(self, index: Tensor) -> None:
         """Raises an error if a training batch has no index."""
         if index is None:
             raise ValueError(
@@ -227,17 +260,19 @@ class DataParameter(FromArguments, keras.callbacks.Callback):
                 "Received: targets without an index"
             )
 
-    def read(self, index) -> Rows:
+    def read(self, index: Tensor) -> Rows:
         """The rows with the given numbers, integers `(batch,)`."""
-        self._require_known()
+        self._require_built()
         if not keras.backend.is_int_dtype(index.dtype):
             # When Keras builds a model under tf.distribute, it passes the
             # mean of a batch over the replicas.
             index = ops.cast(index, "int32")
-        inside = ops.clip(index, 0, self.num_examples - 1)
+        largest = np.iinfo(keras.backend.standardize_dtype(index.dtype)).max
+        last = min(self.num_examples - 1, int(largest))
+        inside = ops.clip(index, 0, last)
         return Rows(inside, ops.equal(inside, index), self.table.read(inside))
 
-    def value_at(self, displacement):
+    def value_at(self, displacement: Tensor) -> Tensor:
         """Values `(batch, *row_shape)` for displacements `(batch, size)`."""
         rows = ops.reshape(displacement, (-1, *self.row_shape))
         origin = ops.convert_to_tensor(self._origin, dtype=rows.dtype)
@@ -247,7 +282,7 @@ class DataParameter(FromArguments, keras.callbacks.Callback):
             origin = origin + ops.cast(center, rows.dtype)
         return self._constraint(origin + rows)
 
-    def fallback_value(self):
+    def fallback_value(self) -> Tensor:
         """The value without an index, `(1, *row_shape)`."""
         if not self.built:
             return self.start
@@ -255,39 +290,42 @@ class DataParameter(FromArguments, keras.callbacks.Callback):
         value = self._mean if self.fallback == "mean" else start
         return ops.reshape(value, (1, *self.row_shape))
 
-    def distance(self, rows: Rows, distribution):
+    def distance(self, rows: Rows, distribution: Any) -> Tensor:
         """Distance of rows from the followed values, `(batch, size)`."""
         own = rows.displacement
         aim = ops.stop_gradient(distribution.followed(self.name))
         return own - ops.cast(ops.reshape(aim, ops.shape(own)), own.dtype)
 
-    def move(self, rows: Rows, gradient, weight=None):
+    def move(
+        self, rows: Rows, gradient: Tensor, weight: Tensor | None = None
+    ) -> None:
         """Updates the rows of a batch and writes them to the table.
 
         The gradient, `(batch, size)`, is with respect to the displacements. For
         running means it is the `distance`. `weight` is the loss weight, `None`
         for 1.
         """
-        index, known, state = rows
+        index, inside, state = rows
         if replica_count() > 1:
             # Every replica has a copy of the table and applies the step of
             # the joint batch to it.
-            given = index, gradient, ops.cast(known, "int32")
-            index, gradient, flags = map(gather_replicas, given)
-            known = ops.cast(flags, "bool")
+            parts = index, gradient, ops.cast(inside, "int32")
+            index, gradient, flags = map(gather_replicas, parts)
+            inside = ops.cast(flags, "bool")
             if not self.follows:
                 # TensorFlow has already divided the loss by their number.
                 gradient = gradient / joint_count()
             state = self.table.read(index)
         if self.prior:
-            move_center(self._center, self._rule.learning_rate, gradient, known)
-            pull = self.prior.gradient(state[:, 0], index)
-            gradient = gradient + (pull if weight is None else pull * weight)
-        state, refused = self._rule.step(state, gradient, index, known)
+            rate = self._rule.learning_rate
+            move_center(self._center, rate, gradient, inside)
+            shrinkage = self.prior.gradient(state[:, 0], index)
+            gradient += shrinkage if weight is None else shrinkage * weight
+        state, refused = self._rule.step(state, gradient, index, inside)
         self.table.write(index, state)
-        self._refusals.count(ops.logical_not(known), refused, index)
+        self._refusals.count(ops.logical_not(inside), refused, index)
 
-    def values(self, index=None) -> np.ndarray:
+    def values(self, index: Any = None) -> Array:
         """The learned values, `(rows,)` for scalars, otherwise `(rows, ...)`.
 
         Another thread may call this while `fit` runs. On JAX it then waits
@@ -298,47 +336,50 @@ class DataParameter(FromArguments, keras.callbacks.Callback):
                 Defaults to all rows.
         """
 
-        def read():
+        def read() -> Array:
             state, shape = self._rows_at(index), self.row_shape
             if self.dimension == "scalar":
                 shape = shape[-1:] if shape[-1] > 1 else ()
             return self._to_values(state).reshape((*state.shape[:-2], *shape))
 
-        return self._between_steps(read)
+        return np.asarray(self._between_steps(read))
 
-    def state(self, index=None) -> np.ndarray:
+    def state(self, index: Any = None) -> Array:
         """The stored rows of the table, `(rows, columns, size)`.
 
         The columns are the displacement from the initial value, before the
         constraint, and the state of the optimizer. See `values` for `index`.
         """
-        return self._between_steps(lambda: self._rows_at(index))
+        return np.asarray(self._between_steps(lambda: self._rows_at(index)))
 
-    def _rows_at(self, index):
-        rows = self.table.view()
-        return np.array(rows if index is None else rows[_as_index(index)])
+    def _rows_at(self, index: Any) -> Array:
+        rows = np.array(_select(self.table.view(), index))
+        parts = rows.reshape(-1, *self.table.shape[1:])
+        where = getattr(self.table, "path", f"The data {self.name}")
+        saved_rows.check_state([parts], self._rule.columns, where)
+        return rows
 
-    def _to_values(self, state):
+    def _to_values(self, state: Array) -> Array:
         # A copy, because PyTorch warns about read-only arrays.
         rows = ops.convert_to_tensor(np.array(state[..., 0, :]))
-        return ops.convert_to_numpy(self.value_at(rows))
+        return np.asarray(ops.convert_to_numpy(self.value_at(rows)))
 
-    def _between_steps(self, function):
+    def _between_steps(self, function: Callable[[], Any]) -> Any:
         """Runs `function` while no JAX step runs."""
-        self._require_known()
+        self._require_built()
 
-        def up_to_date():
+        def up_to_date() -> Any:
             # On JAX reading `model` updates the variables.
             _ = self.model
             return function()
 
         return self._turns.run(up_to_date)
 
-    def update_mean(self):
+    def update_mean(self) -> None:
         """Updates the mean, in one pass, if it is the fallback."""
-        if self.fallback == "mean" and self.is_open:
+        if self.fallback == "mean":
             parts = map(self._to_values, saved_rows.in_parts(self._view()))
-            total = sum(values.sum(0, "float64") for values in parts)
+            total: Any = sum(values.sum(0, "float64") for values in parts)
             self._mean.assign((total / self.num_examples).reshape(-1))
 
     def append(
@@ -355,14 +396,16 @@ class DataParameter(FromArguments, keras.callbacks.Callback):
         rows = self._view()
         return self._replace_table(len(rows) + int(count), [rows], prior=prior)
 
-    def keep(self, index, *, prior: RowPrior | None = None) -> "DataParameter":
+    def keep(
+        self, index: Any, *, prior: RowPrior | None = None
+    ) -> "DataParameter":
         """Keeps some rows, in the order of `index`; returns self.
 
         Args:
             index: row numbers, a mask or a slice, as for `values()[index]`.
             prior: as in `append`.
         """
-        numbers = np.arange(self.num_examples)[_as_index(index)]
+        numbers = _select(np.arange(self.num_examples), index)
         if numbers.ndim != 1 or not len(numbers):
             raise ValueError(
                 "`index` must be one-dimensional and select at least one row. "
@@ -386,7 +429,14 @@ class DataParameter(FromArguments, keras.callbacks.Callback):
         saved_rows.check_about(self._about(), other._about(), "`other`")
         return self._replace_table(sum(map(len, parts)), parts)
 
-    def _replace_table(self, count, parts, *, prior=None, table=None):
+    def _replace_table(
+        self,
+        count: int,
+        parts: Iterable[Array],
+        *,
+        prior: RowPrior | None = None,
+        table: FileTable | None = None,
+    ) -> "DataParameter":
         """Fills a table, by default of this kind, with `parts` and zeros."""
         if self._turns.thread is not None:
             raise ValueError(
@@ -409,10 +459,10 @@ class DataParameter(FromArguments, keras.callbacks.Callback):
             model.predict_function = None
         return self
 
-    def _view(self):
+    def _view(self) -> Any:
         return self._between_steps(lambda: self.table.view())
 
-    def to_file(self, path: str | os.PathLike) -> "DataParameter":
+    def to_file(self, path: Path) -> "DataParameter":
         """Moves the rows to the file of a `FileTable`; returns self.
 
         The table of a loaded model is always in memory.
@@ -426,36 +476,35 @@ class DataParameter(FromArguments, keras.callbacks.Callback):
         table = FileTable(path).build(rows.shape, "data_", self._about())
         return self._replace_table(len(rows), [rows], table=table)
 
-    def save(self, path: str | os.PathLike):
+    def save(self, path: Path) -> None:
         """Writes the rows and the state of their optimizer to an `.npz`.
 
         An existing file is replaced atomically. A table with a prior can only
         be saved with its model.
         """
         self._refuse_prior()
-        saved_rows.save(os.fspath(path), self._view(), self._about())
+        saved_rows.save(path, self._view(), self._about())
 
-    def load(self, path: str | os.PathLike):
+    def load(self, path: Path) -> None:
         """Reads the rows from a file of `save` or of a `FileTable`.
 
-        It also reads tables on disk of version 0.2. A file of another
-        parameter or with NaN raises an error and changes nothing.
+        A file of another parameter, a damaged file or NaN raises an error and
+        changes nothing.
         """
         self._refuse_prior()
         self._require_built()
         rows = saved_rows.load(path, self.table.shape, self._about())
         self.table.assign(rows)
-        self.is_open = True
         self.update_mean()
 
-    def _refuse_prior(self):
+    def _refuse_prior(self) -> None:
         if self.prior is not None:
             raise ValueError(
                 "Rows with a prior can only be saved and loaded with their "
                 f"model, which has the center. Received: prior={self.prior}"
             )
 
-    def check(self):
+    def check(self) -> None:
         """Raises an error if steps since the last `check` had invalid rows.
 
         A compiled step cannot raise. `fit` calls this regularly. Call it from
@@ -465,14 +514,14 @@ class DataParameter(FromArguments, keras.callbacks.Callback):
         self.table.raise_error()
         self._refusals.raise_any(self.name, self.num_examples)
 
-    def close(self):
+    def close(self) -> None:
         """Closes the file of a table on disk. `fit` does this at its end."""
         self._turns.end()
         if self.built:
             self.table.close()
 
-    def on_train_begin(self, logs=None):
-        self._require_known()
+    def on_train_begin(self, logs: Any = None) -> None:
+        self._require_built()
         if self not in getattr(self.model, "data_parameters", {}).values():
             raise ValueError(
                 f"This data {self.name} is not in the loss of the trained "
@@ -484,7 +533,7 @@ class DataParameter(FromArguments, keras.callbacks.Callback):
         self._steps, self._next_check = 0, 1
         self._turns.begin()
 
-    def on_train_batch_begin(self, batch, logs=None):
+    def on_train_batch_begin(self, batch: int, logs: Any = None) -> None:
         self.table.raise_error()
         self._turns.answer()
         # Checks become rarer, because on JAX they wait for the device.
@@ -493,69 +542,59 @@ class DataParameter(FromArguments, keras.callbacks.Callback):
             self._next_check *= 8
         self._steps += 1
 
-    def on_epoch_end(self, epoch, logs=None):
+    def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
         self._between_steps(self.check)
         self._turns.answer()
         self.table.flush()
 
-    def on_test_begin(self, logs=None):
+    def on_test_begin(self, logs: Any = None) -> None:
         self.update_mean()
 
     on_train_end = on_test_begin
 
-    def get_config(self) -> dict:
+    def get_config(self) -> dict[str, Any]:
         config = super().get_config()
         config["initial"] = np.asarray(self.initial).tolist()
         if isinstance(self.table, FileTable):
             # Loading a model must not access files named in the model file.
             config["table"] = MemoryTable()
-        return keras.saving.serialize_keras_object(config)
+        return dict(keras.saving.serialize_keras_object(config))
 
     @classmethod
-    def from_config(cls, config):
+    def from_config(cls, config: dict[str, Any]) -> "DataParameter":
         config = keras.saving.deserialize_keras_object(config)
         own = inspect.signature(cls).parameters
-        given = {k: v for k, v in config.items() if k in own}
-        if "table" not in config:
-            given |= _from_version_2(config)
-        parameter = cls(**given)
-        parameter.is_open = config.get("store") is None
-        return parameter
+        return cls(**{k: v for k, v in config.items() if k in own})
 
 
-def _from_version_2(config):
-    """Arguments that had other names in version 0.2."""
-    options = ("rho", "epsilon", "momentum", "weight_decay", "clipnorm")
-    optimizer = SparseRMSProp(**{k: config[k] for k in options if k in config})
-    shard, prior = config.get("shard"), None
-    if (scale := config.get("prior_scale")) is not None:
-        prior = RowPrior(scale, row_sizes=config["row_sizes"])
-    return {
-        "table": MemoryTable.from_config({"shard": shard}),
-        "prior": prior,
-        "optimizer": None if optimizer == SparseRMSProp() else optimizer,
-    }
-
-
-def _fixed(value, name):
+def _fixed(value: Array, name: str) -> keras.Variable:
     """A non-trainable variable."""
     return keras.Variable(value, trainable=False, autocast=False, name=name)
 
 
-def _check_count(name, value):
+def _check_count(name: str, value: Any) -> None:
     is_number = isinstance(value, numbers.Real) and value % 1 == 0
     check_argument(name, value, is_number and value > 0, "a whole number > 0")
 
 
-def _as_index(index):
-    # An empty list would be an array of floats.
+def _select(rows: Array, index: Any) -> Array:
+    """`rows[index]`, all rows for `None`."""
+    if index is None:
+        return rows
     if isinstance(index, list | tuple):
-        return np.asarray(index, None if len(index) else "int64")
-    return index
+        # An empty list would be an array of floats.
+        index = np.asarray(index, None if len(index) else "int64")
+    try:
+        return np.asarray(rows[index])
+    except IndexError as error:
+        raise IndexError(
+            f"`index` must be row numbers from 0 to {len(rows) - 1}, a mask "
+            f"of {len(rows)} rows or a slice. Received: {error}"
+        ) from error
 
 
-def _check_kind(name, value, *kinds):
+def _check_kind(name: str, value: Any, *kinds: type) -> None:
     names = " or a ".join(kind.__name__ for kind in kinds)
     allowed = f"a {names} of `kl.data_parameters`, or None"
-    is_known = value is None or isinstance(value, kinds)
-    check_argument(name, value, is_known, allowed)
+    is_allowed = value is None or isinstance(value, kinds)
+    check_argument(name, value, is_allowed, allowed)

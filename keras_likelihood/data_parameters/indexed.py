@@ -56,10 +56,14 @@ def indexed(y, *, index=None):
             f"{index.dtype} of shape {index.shape}, {index.size} entries for "
             f"{count} targets"
         )
-    # JAX has no 64-bit integers by default. 32 bits are enough for any table
-    # that fits on a device.
-    is_small = not count or index.max() <= np.iinfo("int32").max
-    return {INDEX: index.astype("int32" if is_small else "int64"), TARGET: y}
+    if index.dtype == "uint64":
+        index = np.minimum(index, np.uint64(2**63 - 1))
+    index, limit = index.astype("int64"), np.iinfo("int32")
+    # JAX would drop the upper bits. There a clipped index is beyond any table.
+    is_small = index.max(initial=0) <= limit.max
+    if is_small or keras.backend.backend() == "jax":
+        index = index.clip(limit.min, limit.max).astype("int32")
+    return {INDEX: index, TARGET: y}
 
 
 def split_index(y, sample_weight=None):

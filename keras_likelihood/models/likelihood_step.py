@@ -8,6 +8,7 @@ from typing import Any
 import keras
 from keras import ops
 
+from keras_likelihood.backend.files import replacing
 from keras_likelihood.backend.gradients import value_gradient_and_others
 from keras_likelihood.backend.kept_values import forget_gradients
 from keras_likelihood.backend.private import UNTRACKED
@@ -16,7 +17,6 @@ from keras_likelihood.backend.processes import (
     single_process,
     summed,
 )
-from keras_likelihood.backend.whole_files import replacing
 from keras_likelihood.data_parameters.indexed import split_index
 from keras_likelihood.losses.batch import Batch, entry
 from keras_likelihood.losses.likelihood_loss import LikelihoodLoss

@@ -8,7 +8,6 @@ import numpy as np
 from keras import ops
 
 from keras_likelihood.backend.registration import serializable
-from keras_likelihood.data_parameters.refusals import Counts
 
 
 @serializable
@@ -39,19 +38,16 @@ class LossParameters(keras.Layer):
         }
         self._current.parameters = dict(parameters)
         self._current.data_parameters = dict(data_parameters)
-        numbered = self._current.remembered.get(_NUMBERED)
-        if numbered is not None and self.variables:
-            del self._current.remembered[_NUMBERED]
-            _assign_all(self.variables, numbered, "loss")
         for name, parameter in parameters.items():
             self._take_over(name, parameter)
         self._give_rows()
 
     def _give_rows(self):
         for name, parameter in self._current.data_parameters.items():
-            state = self._current.remembered.pop(f"data_{name}", None)
-            if state is not None:
-                _assign_all(parameter.variables, state, name)
+            rows = self._current.remembered.get(f"data_{name}")
+            if rows is not None:
+                parameter.restore(rows)
+                del self._current.remembered[f"data_{name}"]
 
     def _take_over(self, name, parameter):
         value = self._current.remembered.get(_key(name, parameter))
@@ -102,20 +98,11 @@ class LossParameters(keras.Layer):
             store[key] = ops.convert_to_numpy(parameter.unconstrained)
             store[f"{key}.value"] = np.asarray(parameter.latest)
         for name, parameter in self._current.data_parameters.items():
-            for i, variable in enumerate(parameter.variables):
-                # The rows of a file need not fit in memory.
-                value = getattr(variable, "rows", variable.numpy)()
-                store[f"data_{name}.{i}"] = value
+            for key, value in parameter.saved().items():
+                store[f"data_{name}.{key}"] = value
 
     def load_own_variables(self, store):
         keys = list(store.keys())
-        if keys and all(key.isdigit() for key in keys):
-            found = [store[str(i)][()] for i in range(len(keys))]
-            if self.variables:
-                _assign_all(self.variables, found, "loss")
-            else:
-                self._current.remembered[_NUMBERED] = found
-            return
         self._remember(store, keys)
         for name, parameter in self._current.parameters.items():
             key, variable = _key(name, parameter), parameter.unconstrained
@@ -128,7 +115,12 @@ class LossParameters(keras.Layer):
                     f"Received: {tuple(store[key].shape)}"
                 )
             variable.assign(store[key])
-        self._give_rows()
+        try:
+            self._give_rows()
+        except ValueError:
+            for name in self._current.data_parameters:
+                self._current.remembered.pop(f"data_{name}", None)
+            raise
 
     def _remember(self, store, keys):
         remembered = self._current.remembered
@@ -136,37 +128,9 @@ class LossParameters(keras.Layer):
             start, _, end = key.rpartition(".")
             if end == "value":
                 remembered[start] = np.asarray(store[key])
-            elif end.isdigit():
-                remembered.setdefault(start, {})[int(end)] = store[key][()]
-        for key, state in list(remembered.items()):
-            if isinstance(state, dict):
-                remembered[key] = [state[i] for i in sorted(state)]
-
-
-_NUMBERED = "numbered"
-"""Key of the variables in a file of version 0.1, which have no names."""
+            elif end.isdigit() or end == "about":
+                remembered.setdefault(start, {})[end] = store[key][()]
 
 
 def _key(name, parameter):
     return f"{name}@{parameter.likelihood.name()}"
-
-
-def _assign_all(variables, values, name):
-    shapes = [tuple(getattr(v, "saved_shape", v.shape)) for v in variables]
-    received = [np.shape(v) for v in values]
-    fits = [a == b for a, b in zip(shapes, received, strict=False)]
-    # Version 0.2 stored the rows of a table on disk in a separate file.
-    needed = slice(1 if received and received[0] == () else 0, None)
-    if len(shapes) != len(received) or not all(
-        fit or isinstance(variable, Counts)
-        for fit, variable in zip(fits[needed], variables[needed], strict=True)
-    ):
-        raise ValueError(
-            f"The saved {name} belongs to another model or to another number "
-            "of examples. If there are new examples, load it with the old "
-            "number first and then call `append`. Expected: variables of "
-            f"shapes {shapes}. Received: {received}"
-        )
-    for fit, variable, value in zip(fits, variables, values, strict=True):
-        if fit:
-            variable.assign(value)

@@ -15,9 +15,9 @@ import numpy as np
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
+from keras_likelihood.backend.files import replacing
 from keras_likelihood.backend.registration import serializable
 from keras_likelihood.backend.threads import one_thread
-from keras_likelihood.backend.whole_files import replacing
 from keras_likelihood.constraints import Exp
 from keras_likelihood.layers import PredictedParameter
 from keras_likelihood.likelihoods.checks import check_argument

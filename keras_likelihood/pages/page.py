@@ -9,7 +9,7 @@ import re
 from typing import Any
 
 from keras_likelihood.backend.extras import extras_for
-from keras_likelihood.backend.whole_files import replacing
+from keras_likelihood.backend.files import replacing
 
 with extras_for("A page"):
     import jinja2

@@ -145,9 +145,8 @@ class Reading:
 
     @property
     def data_parameters(self) -> dict:
-        """The `DataParameter`s of the loss whose rows are known, by name."""
-        found = getattr(self.loss, "data_parameters", {})
-        return {name: data for name, data in found.items() if data.is_open}
+        """The `DataParameter`s of the loss, by name."""
+        return dict(getattr(self.loss, "data_parameters", {}))
 
     @property
     def uncertainty_parameter(self) -> str:

@@ -12,8 +12,8 @@ from typing import Any, TextIO
 
 import numpy as np
 
+from keras_likelihood.backend.files import replacing
 from keras_likelihood.backend.types import Array
-from keras_likelihood.backend.whole_files import replacing
 from keras_likelihood.tables.columns import as_numbers, has_value, is_missing
 
 PART_ROWS, _PART_CELLS = 2**16, 2**23

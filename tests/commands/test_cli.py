@@ -332,7 +332,7 @@ def test_sigterm_leaves_no_file(tmp_path):
     program = (
         "import sys, time; from keras_likelihood import cli;"
         "from keras_likelihood.commands import detect;"
-        "from keras_likelihood.backend.whole_files import replacing\n"
+        "from keras_likelihood.backend.files import replacing\n"
         "def run(args):\n"
         "    with replacing('scores.csv') as temporary:\n"
         "        print('writing', flush=True)\n"

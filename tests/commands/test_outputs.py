@@ -6,7 +6,7 @@ import stat
 
 import pytest
 
-from keras_likelihood.backend.whole_files import replacing
+from keras_likelihood.backend.files import replacing
 from keras_likelihood.commands.files import CommandError
 from keras_likelihood.commands.outputs import check_outputs
 

@@ -6,12 +6,11 @@ import json
 import os
 import random
 import signal
-import struct
+import stat
 import subprocess
 import sys
 import threading
 import time
-import zlib
 
 import keras
 import numpy as np
@@ -23,7 +22,7 @@ from keras_likelihood.data_parameters import FileTable
 # The processes that are killed run compiled steps.
 pytestmark = pytest.mark.usefixtures("step_by_step")
 ROWS, BATCH, EPOCHS = 40, 8, 80
-FILES = {"scale.npy", "scale.npy.json", "scale.npy.lock"}
+FILES = {"scale.npy", "scale.npy.json"}
 
 
 def make(path=None, **options):
@@ -123,8 +122,9 @@ def test_rows_are_found_by_the_rules_of_numpy(tmp_path, kind):
         chosen = every[index] if np.size(index) else every[:0]
         np.testing.assert_allclose(scale.values(index), chosen, rtol=1e-6)
     for outside in ([ROWS], [-ROWS - 1], mask[:-1], [0.5]):
-        with pytest.raises(IndexError):
-            scale.values(outside)
+        for use in (scale.values, scale.keep):
+            with pytest.raises(IndexError, match="`index` must be.*Received"):
+                use(outside)
 
 
 class TestRefusals:
@@ -159,13 +159,76 @@ class TestRefusals:
         more.build((None, 2))
         with pytest.raises(ValueError, match="call `append`"):
             more.values()
-        os.truncate(path, 300)
-        with pytest.raises(ValueError, match="is damaged or truncated"):
-            make(path)[1].values()
 
-    def test_second_writers(self, tmp_path):
+    def test_a_damaged_table_is_never_changed(self, tmp_path):
+        path = tmp_path / "scale.npy"
+        fit(make(path)[0])
+        good = path.read_bytes()
+        header = good.index(b"\n") + 1
+        false = good[:header].replace(b"(40, 2, 2)", b"(40000, 2, 2)")
+        damaged = [good[:300], good[:-1], good + bytes(8), good[:header]]
+        damaged += [bytes(8) + good, good[:header] + bytes(8) + good[header:]]
+        damaged += [false[:-4] + b"\n" + good[header:], b"", good[:7]]
+        damaged += [good[:60] + b" " * 8 + good[60:]]
+        for content in damaged:
+            path.write_bytes(content)
+            model, scale = make(path)
+            zeros = np.zeros((ROWS, 2, 2), "float32")
+            for use in (
+                lambda m=model: fit(m),
+                scale.values,
+                lambda s=scale, z=zeros: s.table.assign(z),
+            ):
+                with pytest.raises(kl.FileError, match=r"scale\.npy"):
+                    use()
+            assert path.read_bytes() == content
+
+    def test_a_flipped_bit_in_the_header_changes_no_row(self, tmp_path):
+        path = tmp_path / "scale.npy"
+        model, scale = make(path)
+        fit(model)
+        good, rows = path.read_bytes(), scale.state()
+        for position in range(0, 8 * good.index(b"\n"), 5):
+            content = bytearray(good)
+            content[position // 8] ^= 1 << position % 8
+            path.write_bytes(content)
+            try:
+                np.testing.assert_array_equal(scale.state(), rows)
+            except ValueError as error:
+                assert "scale.npy" in str(error)
+
+    def test_rows_that_are_not_finite(self, tmp_path):
+        path = tmp_path / "scale.npy"
+        model, scale = make(path)
+        fit(model)
+        rows = np.load(path, mmap_mode="r+")
+        rows[7, 0, 1] = np.nan
+        rows.flush()
+        assert np.isfinite(scale.values(slice(7))).all()
+        for use in (scale.values, scale.state, lambda: fit(model)):
+            with pytest.raises(kl.FileError, match="npy has rows that no"):
+                use()
+
+    def test_pipes(self, tmp_path):
+        path = tmp_path / "scale.npy"
+        os.mkfifo(path)
+        model, scale = make(path)
+        (tmp_path / "scale.npy.json").write_text("{}")
+        for use in (scale.values, lambda: fit(model), lambda: scale.load(path)):
+            with pytest.raises(kl.FileError, match="a file is needed"):
+                use()
+
+    @pytest.mark.few(0)
+    @pytest.mark.parametrize("road", ["same", "symlink", "link"])
+    def test_second_writers(self, tmp_path, road):
         model, scale = make(tmp_path / "scale.npy")
-        other, second = make(tmp_path / "scale.npy")
+        fit(model)
+        path = tmp_path / ("scale.npy" if road == "same" else "other.npy")
+        if road != "same":
+            link = os.symlink if road == "symlink" else os.link
+            link(tmp_path / "scale.npy", path)
+            link(tmp_path / "scale.npy.json", f"{path}.json")
+        other, second = make(path)
 
         def meanwhile():
             assert np.isfinite(second.values()).all()
@@ -200,11 +263,31 @@ class TestRefusals:
         with pytest.raises(OSError, match="No space left.*scale.npy"):
             fit(model)
         monkeypatch.undo()
-        assert set(os.listdir(tmp_path)) <= {"scale.npy.lock"}
-        # Leftovers of a process that was killed while it created the file.
-        (tmp_path / "scale.npy.new").write_bytes(bytes(10**6))
+        assert not os.listdir(tmp_path)
         fit(model)
         assert set(os.listdir(tmp_path)) <= FILES
+
+    def test_planted_links_are_not_followed(self, tmp_path):
+        mine = tmp_path / "mine"
+        mine.write_text("mine")
+        model, scale = make(tmp_path / "scale.npy")
+        os.symlink(mine, tmp_path / "scale.npy.new")
+        os.symlink(mine, tmp_path / "scale.npy.lock")
+        fit(model)
+        scale.append(3)
+        assert mine.read_text() == "mine"
+
+    def test_permissions_are_kept(self, tmp_path):
+        path = tmp_path / "scale.npy"
+        model, scale = make(path)
+        fit(model)
+        scale.save(tmp_path / "rows.npz")
+        for name in ("scale.npy", "scale.npy.json", "rows.npz"):
+            os.chmod(tmp_path / name, 0o600)
+        scale.append(3)
+        scale.save(tmp_path / "rows.npz")
+        for name in ("scale.npy", "scale.npy.json", "rows.npz"):
+            assert stat.S_IMODE(os.stat(tmp_path / name).st_mode) == 0o600
 
     def test_explicit_xla_on_tensorflow(self, tmp_path):
         if keras.backend.backend() != "tensorflow":
@@ -213,12 +296,6 @@ class TestRefusals:
         loss = kl.losses.NormalLoss(scale=scale)
         with pytest.raises(ValueError, match="jit_compile"):
             model.compile(loss=loss, jit_compile=True)
-
-    def test_without_filelock(self, tmp_path, monkeypatch):
-        monkeypatch.setitem(sys.modules, "filelock", None)
-        model, _ = make(tmp_path / "scale.npy")
-        with pytest.raises(ImportError, match=r"keras-likelihood\[tables\]"):
-            fit(model)
 
 
 class TestInterrupted:
@@ -462,7 +539,16 @@ class TestFilesOfRows:
             content = dict(archive)
         content["state"][3] = np.nan
         np.savez(tmp_path / "bad.npz", **content)
+        changes = {
+            "wide.npz": content["state"].astype("float64") * 1e300,
+            "complex.npz": content["state"] + 1j,
+            "text.npz": content["state"].astype(str),
+            "negative.npz": -content["state"],
+        }
+        for name, state in changes.items():
+            np.savez(tmp_path / name, **{**content, "state": state})
         for other, path, words in (
+            *((make()[1], name, name) for name in changes),
             (
                 make(initial=10.0)[1],
                 "rows.npz",
@@ -475,40 +561,6 @@ class TestFilesOfRows:
             with pytest.raises(ValueError, match=words):
                 other.load(tmp_path / path)
             np.testing.assert_array_equal(other.state(), before)
-
-    def test_tables_of_version_2(self, tmp_path):
-        path = tmp_path / "scale.rows"
-        rows = np.arange(ROWS * 4, dtype="<f4").reshape(ROWS, 4)
-        path.write_bytes(version_2(rows))
-        model, scale = make(path)
-        with pytest.raises(ValueError, match=r"version 0.2.*scale.load\("):
-            fit(model)
-        model, scale = make(tmp_path / "scale.npy")
-        scale.load(path)
-        found = scale.state().reshape(ROWS, 4)
-        np.testing.assert_array_equal(found, rows)
-        assert path.read_bytes() == version_2(rows)
-        with pytest.raises(ValueError, match="does not match this table"):
-            make(initial=2.0)[1].load(path)
-
-
-def version_2(rows):
-    """A table file of version 0.2; zeros stand for its journal."""
-    owner = {
-        "likelihood": "normal",
-        "parameter": "scale",
-        "dimension": "element",
-        "initial": 1.0,
-        "constraint": "ShiftedSoftplus(offset=0.01)",
-        "slots": 2,
-        "size": 2,
-    }
-    header = {"num_rows": ROWS, "width": 4, "owner": owner}
-    text = json.dumps({**header, "identity": "a" * 32}).encode()
-    start = (b"\x89KLROWS\n", 2, 0x01020304, len(text), zlib.crc32(text))
-    content = (struct.pack("<8sIIII", *start) + text).ljust(4096, b"\0")
-    checked = np.hstack([rows, np.ones((ROWS, 1), "<f4")])
-    return (content + checked.tobytes()).ljust(8300, b"\0")
 
 
 if __name__ == "__main__":

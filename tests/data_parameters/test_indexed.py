@@ -76,6 +76,18 @@ def test_index_beyond_float32_precision_reaches_the_loss():
     np.testing.assert_array_equal(moved, np.sort(index))
 
 
+@pytest.mark.parametrize("index", [2**31 - 1, 2**32, 2**32 + 3, 2**63 + 1])
+def test_wide_indices_never_reach_another_row(index):
+    inputs = keras.Input((1,))
+    model = kl.LikelihoodModel(inputs, keras.layers.Dense(1)(inputs))
+    scale = kl.DataParameter(8)
+    model.compile("sgd", loss=kl.losses.NormalLoss(scale=scale))
+    y = kl.indexed(np.ones((2, 1)), index=np.array([index, index], "uint64"))
+    with pytest.raises(ValueError, match=r"2 index\(es\) outside"):
+        model.fit(np.ones((2, 1)), y, verbose=0)
+    np.testing.assert_array_equal(scale.state(), np.zeros((8, 2, 1)))
+
+
 class TestDataset:
     def dataset(self, *elements):
         tf = pytest.importorskip("tensorflow")

@@ -85,43 +85,6 @@ def test_config_keeps_every_argument():
     assert again.constraint == scale.constraint
 
 
-def test_configs_of_version_2():
-    config = {
-        "num_examples": 4,
-        "learning_rate": None,
-        "rho": 0.9,
-        "epsilon": 1e-16,
-        "momentum": 0.5,
-        "weight_decay": 0.0,
-        "clipnorm": None,
-        "prior_scale": 2.0,
-        "row_sizes": [1.0, 2.0, 3.0, 4.0],
-        "dimension": "element",
-        "initial": None,
-        "constraint": None,
-        "fallback": "initial",
-        "store": None,
-        "sync": False,
-        "batches_ahead": None,
-        "shard": "batch",
-        "tensorboard": None,
-    }
-    scale = kl.DataParameter.from_config(config)
-    assert scale.optimizer == SparseRMSProp(momentum=0.5)
-    assert scale.prior.scale == 2.0
-    assert scale.prior.row_sizes.tolist() == [1, 2, 3, 4]
-    assert scale.table.shard == "batch"
-    assert scale.is_open
-    config |= {"prior_scale": None, "row_sizes": None, "momentum": 0.0}
-    stored = kl.DataParameter.from_config({**config, "store": "/scale.rows"})
-    assert stored.optimizer is None
-    assert stored.prior is None
-    assert not stored.is_open
-    stored.bind(kl.likelihoods.Normal, "scale").build((None, 2))
-    with pytest.raises(ValueError, match=r"Version 0.2.*load\('scale.rows'\)"):
-        stored.values()
-
-
 def test_backup_resumes_to_the_numbers_of_an_uninterrupted_run(data, tmp_path):
     class Stop(keras.callbacks.Callback):
         def on_epoch_begin(self, epoch, logs=None):
@@ -185,18 +148,6 @@ def make_of(rows):
     kl.losses.NormalLoss(scale=scale).build((None, 1))
 
 
-def test_a_table_of_version_0_1_loads(data):
-    """Its variables have no names, and its counter was one number."""
-    model, scale = make()
-    rows, mean, _ = (v.numpy() for v in scale.variables)
-    state = {"0": np.full_like(rows, 0.5), "1": mean, "2": np.int32(3)}
-    model.loss_parameters.load_own_variables(
-        {key: np.asarray(value) for key, value in state.items()}
-    )
-    scale.check()
-    assert np.all(scale.state() == 0.5)
-
-
 def test_recompiling_keeps_the_table(data):
     model, scale = make()
     fit(model, data, [scale])
@@ -207,3 +158,52 @@ def test_recompiling_keeps_the_table(data):
     np.testing.assert_array_equal(scale.values(), before)
     fit(model, data, [scale])
     assert np.all(scale.values() != before)
+
+
+def others():
+    """Models whose rows have the same shape but another meaning."""
+    normal, laplace = kl.losses.NormalLoss, kl.losses.LaplaceLoss
+    cases = {
+        "initial": (normal, {"initial": 3.0}),
+        "constraint": (normal, {"constraint": kl.constraints.Exp()}),
+        "likelihood": (laplace, {}),
+    }
+    for name, (loss, options) in cases.items():
+        scale = kl.DataParameter(16, **options)
+        inputs = keras.Input((2,))
+        outputs = keras.layers.Dense(2, kernel_initializer="ones")(inputs)
+        model = kl.LikelihoodModel(inputs, outputs)
+        yield name, model, scale, loss(scale=scale)
+
+
+@pytest.mark.parametrize("name", ["initial", "constraint", "likelihood"])
+def test_rows_of_another_parameter(data, tmp_path, name):
+    """Their rows would be other values, without a sign of it."""
+    every = list(others())
+    _, model, scale, _ = every[0]
+    model.compile("sgd", loss=kl.losses.NormalLoss(scale=kl.DataParameter(16)))
+    fit(model, data, [])
+    model.save_weights(tmp_path / "model.weights.h5")
+    model.save(tmp_path / "model.keras")
+    _, other, scale, loss = next(case for case in others() if case[0] == name)
+    other.compile("sgd", loss=loss)
+    with pytest.raises(ValueError, match=f"not match this table.*'{name}'"):
+        other.load_weights(tmp_path / "model.weights.h5")
+    loaded = keras.saving.load_model(tmp_path / "model.keras", compile=False)
+    _, _, scale, loss = next(case for case in others() if case[0] == name)
+    with pytest.raises(ValueError, match=f"not match this table.*'{name}'"):
+        loaded.compile("sgd", loss=loss)
+    loaded.compile("sgd", loss=kl.losses.NormalLoss(scale=kl.DataParameter(16)))
+    rows = loaded.data_parameters["scale"].values()
+    np.testing.assert_array_equal(rows, model.data_parameters["scale"].values())
+
+
+def test_weights_with_nan_in_their_rows(data, tmp_path):
+    model, scale = make()
+    fit(model, data, [scale])
+    before = scale.state()
+    saved = scale.saved()
+    saved["0"] = np.where(saved["0"] == saved["0"].max(), np.nan, saved["0"])
+    with pytest.raises(kl.FileError, match="1 of 16 rows with NaN"):
+        scale.restore(saved)
+    np.testing.assert_array_equal(scale.state(), before)

@@ -458,6 +458,12 @@ class TestRefusals:
         with pytest.raises(ValueError, match="strictly between"):
             kl.losses.NormalLoss(scale=scale)
 
+    @pytest.mark.parametrize("initial", [[1.0, 2.0], 1e300])
+    def test_initial_values_that_are_not_one_finite_number(self, initial):
+        with pytest.raises(ValueError, match="`initial` must be.*Received"):
+            scale = kl.DataParameter(4, initial=initial)
+            kl.losses.NormalLoss(scale=scale).build((None, 3))
+
 
 @pytest.mark.skipif(
     keras.backend.backend() == "torch",

@@ -1,7 +1,5 @@
 """Learned parameters of a loss survive a new loss and a file."""
 
-import pathlib
-
 import keras
 import numpy as np
 import pytest
@@ -135,12 +133,3 @@ def test_restoring_the_best_weights_restores_the_loss(data):
     )
     model.fit(x, y, epochs=5, verbose=0, callbacks=[stop])
     assert stop.best_epoch == 0
-
-
-def test_a_file_of_version_0_1_loads(data):
-    path = pathlib.Path(__file__).parent.parent / "recorded/version_0_1.keras"
-    model = keras.models.load_model(path)
-    assert scale_of(model) == pytest.approx(0.1612518, rel=1e-5)
-    again = keras.models.load_model(path, compile=False)
-    again.compile("sgd", loss=kl.losses.NormalLoss())
-    assert scale_of(again) == pytest.approx(scale_of(model), rel=1e-6)
