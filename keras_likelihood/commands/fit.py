@@ -3,8 +3,8 @@
 import argparse
 import pathlib
 
+from keras_likelihood.backend.files import replacing
 from keras_likelihood.backend.types import Array
-from keras_likelihood.backend.whole_files import replacing
 from keras_likelihood.commands import outputs
 from keras_likelihood.commands.files import UsageError
 from keras_likelihood.tables.columns import as_texts, is_numeric
