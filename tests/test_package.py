@@ -184,14 +184,13 @@ def test_demo_tells_its_stories(tmp_path, capsys):
     pytest.importorskip("sklearn")
     assert cli.main(["demo", "--quick", "--output", str(tmp_path)]) == 0
     shown = capsys.readouterr()
-    assert shown.err.splitlines()[-1] == "training models: 7 of 7"
+    assert shown.err.splitlines()[-1] == "examples: 3 of 3"
     assert "keras_likelihood demo" in (tmp_path / "demo_audit.html").read_text(
         encoding="utf-8"
     )
     stories = (tmp_path / "demo.html").read_text(encoding="utf-8")
-    assert stories.count("<section") == 4
-    assert "MultiLasso" in stories and "data:image/png" in stories
-    assert stories.count("<figure") == 5 and "mean width" in stories
+    assert stories.count("<section") == 3 and "data:image/png" in stories
+    assert stories.count("<figure") == 4 and "mean width" in stories
     printed = " ".join(shown.out.split())
     assert "robust rho" in printed
     assert "demo.html" in printed

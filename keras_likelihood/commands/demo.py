@@ -1,9 +1,12 @@
 """`keras-likelihood demo`: likelihoods compared with ordinary losses."""
 
+import argparse
+import functools
 import os
 import pathlib
 import sys
 import webbrowser
+from typing import Any
 
 from keras_likelihood.commands import outputs
 from keras_likelihood.commands.files import UsageError
@@ -15,8 +18,8 @@ add_parser = outputs.new_command(
     "demo",
     help="compare likelihoods with ordinary losses on one page",
     text="Trains a small network with squared error and with two likelihoods, "
-    "a model of a table, a model that finds wrong labels, and a sparse model. "
-    "Prints the results and writes them to a page with figures.",
+    "a model of a table, and a model that finds wrong labels. Prints the "
+    "results and writes them to a page with figures.",
     example="keras-likelihood demo --output report",
     options={
         "--output": "folder for the pages. Pages of an earlier demo are "
@@ -28,7 +31,7 @@ add_parser = outputs.new_command(
 )
 
 
-def run(args) -> None:
+def run(args: argparse.Namespace) -> None:
     folder = pathlib.Path(args.output)
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -41,16 +44,16 @@ def run(args) -> None:
     for path in (labels, stories):
         force = args.force or _is_ours(path)
         outputs.check_outputs({"--output": path}, {}, force)
-    from keras_likelihood.commands import demo_stories
+    parts = _tell(args, labels)
     from keras_likelihood.pages.page import write_page
 
-    parts = demo_stories.run(labels, console=args.console, quick=args.quick)
     facts = {"Made by": "keras-likelihood demo"}
     write_page(stories, "report.html", TITLE, facts=facts, parts=parts)
     args.console.facts({"labels": labels, "page": stories})
     args.console.result(labels=labels, page=stories)
     args.console.next_step(
-        f"open {stories} in a browser. Then check a model of your own:",
+        f"open {stories} in a browser. Then check a model of your own, here "
+        "model.keras, on data it has not seen, here data.npz:",
         "keras-likelihood checkup model.keras --data data.npz",
     )
     display = os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
@@ -58,7 +61,29 @@ def run(args) -> None:
         webbrowser.open(stories.absolute().as_uri())
 
 
-def _is_ours(path):
+def _tell(args: argparse.Namespace, labels: pathlib.Path) -> list[Any]:
+    """Runs and prints the examples; returns them as parts of a page."""
+    from keras_likelihood.commands import stories
+
+    console, parts = args.console, []
+    examples = (
+        stories.curve_story,
+        stories.table_story,
+        functools.partial(stories.label_story, page=labels),
+    )
+    console.say("Your loss should be a likelihood.", style="bold")
+    with console.progress("examples", 0) as show:
+        for number, story in enumerate(examples, start=1):
+            part = story(args.quick)
+            parts.append(part)
+            show(number, len(examples))
+            console.say(f"{part.title}.", style="bold")
+            console.say(part.summary)
+            console.result(**{part.title: part.numbers})
+    return parts
+
+
+def _is_ours(path: pathlib.Path) -> bool:
     if not path.is_file():
         return False
     text = path.read_bytes()[:2000].decode("utf-8", "replace")

@@ -260,10 +260,9 @@ def test_warnings_are_one_line(table, capsys, monkeypatch):
 
 
 def test_the_demo_replaces_its_own_files_only(tmp_path, capsys, monkeypatch):
-    from keras_likelihood.commands import demo, demo_stories
+    from keras_likelihood.commands import demo
 
-    drawn = []
-    monkeypatch.setattr(demo_stories, "run", lambda *paths, **_: drawn)
+    monkeypatch.setattr(demo, "_tell", lambda *_: [])
     page, stories = tmp_path / "demo_audit.html", tmp_path / "demo.html"
     for path in (page, stories):
         path.write_bytes(b"precious")

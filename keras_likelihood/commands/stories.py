@@ -1,0 +1,153 @@
+"""The examples of `keras-likelihood demo`."""
+
+from typing import Any
+
+import keras
+import numpy as np
+from keras.layers import Dense
+from markupsafe import Markup
+
+from keras_likelihood.auditing import train_for_audit
+from keras_likelihood.auditing.audit import audit
+from keras_likelihood.backend.types import Array
+from keras_likelihood.layers import RobustRhoHead, ScaleHead
+from keras_likelihood.losses import NormalLoss, RobustRhoLoss
+from keras_likelihood.models import LikelihoodModel
+from keras_likelihood.pages.charts import Chart, reliability
+from keras_likelihood.pages.examples import show_inputs
+from keras_likelihood.pages.page import Part, Table
+
+TITLE = "Digits with wrong labels (keras_likelihood demo)"
+"""Title of the page of digits. The command recognises the page by it."""
+
+
+def curve_story(quick: bool) -> Part:
+    """A curve whose noise grows to the right; 10 % of targets are too large."""
+    rng = np.random.default_rng(0)
+
+    def true_curve(x: Array) -> Array:
+        return np.sin(2 * x) + 0.5 * x
+
+    def draw(count: int) -> Array:
+        x = rng.uniform(-2, 2, size=(count, 1))
+        y = true_curve(x) + (0.15 + 0.05 * x) * rng.normal(size=x.shape)
+        is_wrong = rng.random(x.shape) < 0.1
+        y += is_wrong * rng.uniform(2, 5, size=x.shape)
+        return np.float32([x, y])
+
+    (x, y), (x_test, y_test) = draw(600), draw(2000)
+    line = np.linspace(-2, 2, 100, dtype="float32")[:, None]
+    shape = {"shape": "global", "scale": "predicted"}
+    # A normal loss with one learned scale is equivalent to squared error.
+    models = {
+        "squared error": ("before", Dense(1), NormalLoss()),
+        "normal, predicted scale": ("after", ScaleHead(1), NormalLoss()),
+        "robust rho, learned shape": (
+            "third",
+            RobustRhoHead(1, conditioning=shape),
+            RobustRhoLoss(),
+        ),
+    }
+    rows, errors, figures = [], {}, []
+    for name, (css, head, loss) in models.items():
+        keras.utils.set_random_seed(0)
+        inputs = keras.Input((1,))
+        hidden = Dense(32, activation="relu")(inputs)
+        hidden = Dense(32, activation="relu")(hidden)
+        model = LikelihoodModel(inputs, head(hidden))
+        model.compile(keras.optimizers.Adam(0.005), loss=loss)
+        model.fit(x, y, batch_size=60, epochs=3 if quick else 60, verbose=0)
+        test = model.predict_distribution(x_test, batch_size=2000)
+        low, high = test.interval(0.9)
+        error = np.mean((test.prediction - true_curve(x_test)) ** 2) ** 0.5
+        inside = np.mean((low <= y_test) & (y_test <= high))
+        values = error, test.nll(y_test).mean(), inside, np.mean(high - low)
+        rows.append([name, *(f"{value:.3f}" for value in values)])
+        errors[name] = float(error)
+        fit = model.predict_distribution(line)
+        ends = np.clip([end[:, 0] for end in fit.interval(0.9)], -3, 6)
+        chart = Chart((-2, 2), (-3, 6), ("x", "y"), f"The curve under {name}")
+        chart.grid()
+        chart.dots("data", np.c_[x, np.clip(y, -3, 6)], 2.0)
+        chart.band(css, line[:, 0], *ends)
+        chart.line("diagonal", np.c_[line, true_curve(line)])
+        chart.line(css, np.c_[line, np.clip(fit.prediction, -3, 6)])
+        keys = {css: f"{name}, with its 90 % interval", "data": "data"}
+        figures.append(chart.figure(keys, "dashed: true curve"))
+    words = [f"{error:.2f} with {name}" for name, error in errors.items()]
+    columns = ["loss", "RMSE", "NLL", "in 90 % interval", "mean width"]
+    return Part(
+        "Gross errors do not bend the curve",
+        "One target in ten is far too large. The distance (RMSE) to the true "
+        f"curve is {', '.join(words)}.",
+        [*figures, Table(columns, rows)],
+        numbers=errors,
+    )
+
+
+def table_story(quick: bool) -> Part:
+    """442 patients, 10 measurements, disease progression after a year."""
+    from sklearn.datasets import load_diabetes
+
+    from keras_likelihood.tabular import Regressor
+
+    x, y = load_diabetes(return_X_y=True)
+    train, test = np.split(np.random.default_rng(0).permutation(len(x)), [242])
+    model = Regressor(epochs=2 if quick else 50, random_state=0)
+    model.fit(x[train], y[train])
+    curve, rows = [], []
+    for percent in range(10, 100, 10):
+        low, high = model.interval(x[test], percent / 100)
+        inside = float(np.mean((low <= y[test]) & (y[test] <= high)))
+        name, width = f"{percent} %", np.mean(high - low)
+        curve.append({"name": name, "expected": percent / 100})
+        curve[-1] |= {"observed": inside, "count": len(test)}
+        rows.append([name, f"{inside:.1%}", f"{width:.0f}"])
+    return Part(
+        "A table in, a distribution out",
+        "The target is the diabetes progression of real patients. "
+        f"`kl.tabular.Regressor` is trained on {len(train)} rows and predicts "
+        "a distribution for each new patient. The 90 % intervals contain the "
+        f"target of {inside:.0%} of {len(test)} patients.",
+        [
+            reliability({"after": curve}, "promised", "observed"),
+            Table(["interval", "contains", "mean width"], rows),
+        ],
+        numbers={row["name"]: row["observed"] for row in curve},
+    )
+
+
+def label_story(quick: bool, page: Any) -> Part:
+    """1,797 digits, with labels of which 15 % are wrong, and their page."""
+    from sklearn.datasets import load_digits
+
+    x, true = load_digits(return_X_y=True)
+    rng = np.random.default_rng(0)
+    moved = rng.random(len(true)) < 0.15
+    y = np.where(moved, (true + rng.integers(1, 10, len(true))) % 10, true)
+    used = slice(300 if quick else None)
+    x, y, true = x.reshape(-1, 8, 8)[used], y[used], true[used]
+    network = train_for_audit(x, y, epochs=2 if quick else None)
+    options = {"data_parameter": network.data_parameter, "title": TITLE}
+    report = audit(network.model, x, y, page, **options)
+    is_wrong, suspects = y != true, report.suspects()
+    count, hits = int(is_wrong.sum()), int(is_wrong[suspects].sum())
+    ranked = int(is_wrong[report.ranked()[:count]].sum())
+    seen, predicted = show_inputs(x), report.label_issues["predicted_label"]
+    rows = [
+        [seen.cell(i), *(str(v[i]) for v in (y, predicted, true))]
+        for i in report.ranked()[:12].tolist()
+    ]
+    columns = ["digit", "given label", "predicted", "truth"]
+    link = '<p>On <a href="{}">the page of the labels</a> you can mark them '
+    return Part(
+        "Wrong labels are found",
+        f"{count} of {len(y):,} labels are wrong. The audit suspects "
+        f"{len(suspects)}, of which {hits} are wrong. Of the {count} labels it "
+        f"ranks worst, {ranked} are wrong.",
+        [
+            Table(columns, rows, "The most suspicious labels"),
+            Markup(link + "as right or wrong.</p>").format(page.name),
+        ],
+        numbers={"wrong": count, "suspected": len(suspects), "hits": hits},
+    )
