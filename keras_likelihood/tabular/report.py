@@ -82,6 +82,13 @@ def _sample(held, count):
     return held["x"][order], held["y"][order]
 
 
+def _percent(share: float) -> str:
+    """A share as text: 0.1 % and 99.9 % are the ends."""
+    if 0.001 <= share <= 0.999:
+        return f"{share:.1%}"
+    return "< 0.1%" if share < 0.5 else "> 99.9%"
+
+
 def _digits(value):
     return f"{value:#.4g}".rstrip(".")
 
@@ -102,13 +109,26 @@ def _calibration(estimator):
         {"name": f"{p:.0%}", "expected": p, "observed": q, "count": n}
         for p, q, n in curve
     ]
-    gap = np.mean([abs(p - q) for p, q, _ in curve])
-    return Part(
-        "Calibration",
-        f"On held-out rows, {axes[0]} and {axes[1]} differ by {gap:.1%} on "
-        "average.",
-        [reliability({"after": points}, *axes)],
+    gaps = np.array([q - p for p, q, _ in curve])
+    gap = np.abs(gaps).mean()
+    words = f"On held-out rows, {axes[0]} and {axes[1]} differ by {gap:.1%} on "
+    words, body = f"{words}average.", [reliability({"after": points}, *axes)]
+    # Fewer rows have larger gaps by chance.
+    if gap <= max(0.05, len(held["y"]) ** -0.5):
+        return Part("Calibration", words, body, "good")
+    if "probabilities" in held:
+        advice = "calibrate the probabilities on other rows, here val.csv"
+        line = "keras-likelihood recalibrate MODEL.keras --data val.csv"
+        return Part("Calibration", words, body, "bad", advice, line)
+    size = "wide" if gaps.mean() > 0 else "narrow"
+    words += f" The distributions are too {size}."
+    note = (
+        "The intervals of `predict` and `interval` are corrected for this on "
+        "held-out rows, but NLL, CRPS and `predict_distribution` are not."
     )
+    advice = "try another likelihood, and look for wrong targets"
+    line = "keras-likelihood fit TABLE --likelihood NAME"
+    return Part("Calibration", words, [note, *body], "bad", advice, line)
 
 
 def _columns(estimator):
@@ -180,12 +200,21 @@ def _doubtful(estimator):
             for i in chosen
         ]
     else:
-        columns = ["row", "target", "prediction", "cdf of the target"]
+        columns = ["row", "target", "prediction", "smaller targets"]
         chosen = np.argsort(-held["nll"], kind="stable")[:20]
-        values = [held[name] for name in ("y", "prediction", "cdf")]
-        cells = [[f"{v[i]:.6g}" for v in values] for i in chosen]
+        cells = [
+            [
+                f"{held['y'][i]:.6g}",
+                _digits(held["prediction"][i]),
+                _percent(cdf),
+            ]
+            for i, cdf in zip(chosen, held["cdf"][chosen], strict=True)
+        ]
     numbers = held["row"][chosen]
     rows = [[str(n), *r] for n, r in zip(numbers, cells, strict=True)]
-    found = "The targets of these rows fit worst." if rows else "None."
-    tables = [Table(columns, rows)] if rows else []
-    return Part("Rows to look at", found, tables)
+    if not rows:
+        return Part("Rows to look at", "None.")
+    words = "The targets of these rows fit worst."
+    if "cdf" in held:
+        words += " The last column is the probability of a smaller target."
+    return Part("Rows to look at", words, [Table(columns, rows)])
