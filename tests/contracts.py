@@ -214,6 +214,49 @@ def sample_weight_counts_examples(loss, y_true, y_pred):
     )
 
 
+def loss_takes_one_shape(loss, y_true, y_pred):
+    """`(n,)` and `(n, 1)` mean the same; what could broadcast is an error.
+
+    The loss returns one value per example.
+    """
+    rows = len(y_true)
+    prediction, _ = split_output(y_pred)
+    expected = as_numpy(loss(y_true, y_pred))
+    outcomes = prediction.shape
+    if loss.likelihood.event_rank:
+        outcomes = outcomes[:-1]
+    forms = [y_true, y_true.astype("float64")]
+    if y_true.ndim < prediction.ndim:
+        forms.append(y_true[..., None])
+    elif y_true.shape[-1] == 1 and y_true.ndim == prediction.ndim:
+        forms.append(y_true[..., 0])
+    for form in forms:
+        np.testing.assert_allclose(
+            as_numpy(loss(form, y_pred)), expected, rtol=1e-5
+        )
+    weight = np.arange(1.0, rows + 1, dtype="float32")
+    for form in (
+        weight,
+        weight[:, None],
+        np.broadcast_to(
+            weight.reshape(-1, *(1,) * len(outcomes[1:])), outcomes
+        ),
+    ):
+        found = as_numpy(loss(y_true, y_pred, form))
+        wanted = weight.reshape(-1, *(1,) * (expected.ndim - 1)) * expected
+        np.testing.assert_allclose(found, wanted, rtol=1e-5)
+    wrong = [y_true[:, :1]] if y_true.ndim > 2 else []
+    if y_true.ndim > 1 and y_true.shape[-1] > 1:
+        wrong.append(y_true[..., :1])
+    wrong += [y_true[:-1], np.concatenate([y_true[:, None]] * 2, axis=1)]
+    for form in wrong:
+        try:
+            loss(form, y_pred)
+        except ValueError:
+            continue
+        raise AssertionError(f"Targets of shape {form.shape} were accepted")
+
+
 class _AsLayer(keras.layers.Layer):
     """A loss as a layer, which Keras can call on symbolic tensors."""
 

@@ -42,6 +42,12 @@ class IgnoresWeights(kl.losses.NormalLoss):
         return super().__call__(y_true, y_pred)
 
 
+class Broadcasts(kl.losses.NormalLoss):
+    def __call__(self, y_true, y_pred, sample_weight=None):
+        y_true = ops.broadcast_to(y_true, ops.shape(y_pred))
+        return super().__call__(y_true, y_pred, sample_weight)
+
+
 @keras.saving.register_keras_serializable("tests")
 class LosesItsBeta(kl.losses.NormalLoss):
     def get_config(self):
@@ -82,6 +88,9 @@ def test_loss_contracts_can_fail(tmp_path):
         y,
         y + 1,
     )
+    for broken in (IgnoresWeights, Broadcasts):
+        loss = broken(1.0, reduction=None)
+        catches(contracts.loss_takes_one_shape, loss, y, y + 1)
     model.compile("sgd", loss=LosesItsBeta(beta=1.0))
     model.train_on_batch(FEATURES, y)
     catches(

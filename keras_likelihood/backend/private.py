@@ -35,6 +35,42 @@ def producer(tensor) -> tuple:
     return layer, list(layer._inbound_nodes[node].input_tensors), position
 
 
+class _Ones(keras.losses.Loss):
+    """A loss of ones, which Keras multiplies by the mask."""
+
+    def __init__(self, ones):
+        super().__init__("mask", "none", ones.dtype)
+        self._ones = ones
+
+    def call(self, y_true, y_pred):
+        return self._ones
+
+
+def mask_of(prediction):
+    """The Keras mask of `(batch, ..., units)` as numbers `(batch, ...)`.
+
+    It is `None` without a mask. On JAX Keras keeps masks beside the tensors,
+    where only its own code finds them.
+    """
+    first = prediction[..., 0] if len(prediction.shape) > 1 else prediction
+    ones = keras.ops.ones_like(first, dtype=keras.config.floatx())
+    weighted = _Ones(ones)(ones, prediction)
+    return None if weighted is ones else weighted
+
+
+def loss_of_function(function) -> keras.losses.Loss:
+    """A loss from a function, which aligns the ranks as Keras does."""
+    wrapper = keras.losses.MeanSquaredError.__mro__[1]
+    # TensorFlow does not allow brackets, as in "<lambda>", in names.
+    name = getattr(function, "__name__", "loss").strip("<>_")
+    return wrapper(function, name=name or "loss")
+
+
+def has_producer(tensor: Any) -> bool:
+    """Whether a tensor is symbolic and `producer` finds its layer."""
+    return hasattr(tensor, "_keras_history")
+
+
 def has_values(model) -> bool:
     """Whether variables have values, which Keras moves out on JAX."""
     return getattr(model, "_jax_state_synced", True)

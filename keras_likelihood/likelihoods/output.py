@@ -1,7 +1,12 @@
 """Splits model outputs `(prediction, parameter, ...)` into distributions."""
 
+from typing import Any
+
+import numpy as np
 from keras import ops
 
+from keras_likelihood.backend.types import Shape, Tensor
+from keras_likelihood.likelihoods.checks import fits
 from keras_likelihood.likelihoods.likelihood import Likelihood
 
 
@@ -73,3 +78,69 @@ def match_target(y, prediction):
     if len(y.shape) == len(prediction.shape) - 1 and prediction.shape[-1] == 1:
         return ops.expand_dims(y, axis=-1)
     return y
+
+
+def align_target(
+    likelihood: type[Likelihood], y: Tensor, shape: Shape
+) -> Tensor:
+    """Targets in the one shape that goes with predictions of a shape.
+
+    Axes of length 1 at the end may be omitted: `(batch,)` and `(batch, 1)` mean
+    the same. The result is
+
+    - `(batch, ..., units)`, the shape of the prediction, or
+    - `(batch, ..., units, 2)` for pairs of bounds;
+    - `(batch, ...)` for class numbers, and for other outcomes that are numbers
+      although the prediction has an axis more, such as quantiles;
+    - `(batch, ..., entries)` for vectors and one-hot labels.
+
+    All other shapes are an error, because they would be broadcast.
+    """
+    received, shape = tuple(y.shape), tuple(shape)
+    outcomes = shape[:-1] if likelihood.event_rank else shape
+    allowed = [shape, outcomes]
+    if likelihood.takes_bounds:
+        allowed.append((*shape, 2))
+    if any(fits(received, one) for one in allowed):
+        return y
+    module: Any = np if isinstance(y, np.ndarray) else ops
+    if likelihood.event_rank and fits(received, (*outcomes, 1)):
+        return module.squeeze(y, -1)
+    if shape[-1:] == (1,):
+        if fits(received, shape[:-1]):
+            return module.expand_dims(y, -1)
+        if likelihood.takes_bounds and fits(received, (*shape[:-1], 2)):
+            return module.expand_dims(y, -2)
+    listed = " or ".join(map(str, dict.fromkeys(allowed)))
+    raise ValueError(
+        f"Targets of {likelihood.__name__} must have the shape {listed} for "
+        f"predictions of shape {shape}. Received: {received}"
+    )
+
+
+def align_weight(
+    likelihood: type[Likelihood], w: Tensor, shape: Shape
+) -> Tensor:
+    """Sample weights with one axis for each axis of the outcomes.
+
+    Axes of length 1 at the end may be omitted. `(batch,)` and `(batch, 1)` are
+    one weight per example, `(batch, units)` one per unit.
+    """
+    module: Any = np if isinstance(w, np.ndarray) else ops
+    received = tuple(w.shape)
+    outcomes = tuple(shape[:-1] if likelihood.event_rank else shape)
+    while len(w.shape) > len(outcomes) and w.shape[-1] == 1:
+        w = module.squeeze(w, -1)
+    while len(w.shape) < len(outcomes):
+        w = module.expand_dims(w, -1)
+    own = [
+        1 if one == 1 else size
+        for one, size in zip(w.shape, outcomes, strict=False)
+    ]
+    if not fits(tuple(w.shape), tuple(own)):
+        raise ValueError(
+            "`sample_weight` must have the shape (batch,), or further axes of "
+            f"the outcomes, which have the shape {outcomes}. "
+            f"Received: {received}"
+        )
+    return w

@@ -1,4 +1,4 @@
-"""One output of a batch with its targets, weights and mask."""
+"""One output of a batch in the form that losses, metrics and rows use."""
 
 import dataclasses
 from typing import Any
@@ -6,162 +6,188 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_likelihood.likelihoods.output import match_target, split_output
+from keras_likelihood.backend.private import mask_of
+from keras_likelihood.backend.processes import replicas_that_add
+from keras_likelihood.backend.types import Tensor
+from keras_likelihood.likelihoods.likelihood import Likelihood
+from keras_likelihood.likelihoods.output import (
+    align_target,
+    align_weight,
+    split_output,
+)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Batch:
     """One output of a model for one batch, with its targets and weights.
 
-    Weights have the shape `(batch,)` or further axes of the prediction, to
-    which Keras may have attached a mask. Outcomes with the class
-    `ignored_label` have weight 0.
+    All shapes are decided in `Batch.of`. An outcome is a number, a class or a
+    vector. Outcomes have the shape of the prediction, without its last axis if
+    several entries form one outcome.
     """
 
-    output: Any
-    target: Any
-    sample_weight: Any = None
-    ignored_label: int | None = None
+    prediction: Tensor
+    parameters: list[Tensor]
+    target: Tensor | None
+    """Targets in the shape of `align_target`."""
+    weight: Tensor
+    """Weight of each outcome, 0 where it is masked or ignored."""
+    mask: Tensor
+    """1 where an outcome exists, 0 where it is masked or ignored."""
+    possible: Tensor | None
+    """Whether each target is possible under the likelihood."""
+    index: Tensor | None
+    """Row numbers of the examples, for data parameters."""
+    is_plain: bool
+    """Whether all weights are 1."""
 
-    @property
-    def prediction(self):
-        return ops.convert_to_tensor(split_output(self.output)[0])
+    @classmethod
+    def of(
+        cls,
+        likelihood: Any,
+        y_true: Any,
+        y_pred: Any,
+        sample_weight: Any = None,
+        *,
+        index: Any = None,
+        ignore_class: int | None = None,
+        dtype: Any = None,
+    ) -> "Batch":
+        """Brings one output, its targets and its weights into one form.
 
-    def weights(self, event_rank: int):
-        """Sample weights of the outcomes, 0 where masked or ignored.
-
-        They have the shape `(batch, ...)` if several entries of the prediction
-        form one outcome, otherwise `(batch, ..., 1 or units)`.
+        Args:
+            likelihood: the likelihood class of the targets.
+            y_true: targets, or `None`.
+            y_pred: a prediction, or `(prediction, parameter, ...)`.
+            sample_weight: weights, or `None`.
+            index: row numbers, or `None`.
+            ignore_class: label of outcomes to ignore, or `None`.
+            dtype: dtype of floating-point targets.
         """
-        whole = self.weighs_units(event_rank)
-        like = self.prediction if whole else self.prediction[..., 0]
-        weights = self.reduce(ops.ones_like(like), "none")
-        weights = weights if event_rank or whole else weights[..., None]
-        if self.ignored_label is None:
-            return weights
-        return weights * ops.cast(self._keep(weights), weights.dtype)
+        prediction, parameters = split_output(y_pred)
+        prediction = ops.convert_to_tensor(prediction)
+        shape, event_rank = prediction.shape, likelihood.event_rank
+        like = prediction[..., 0] if event_rank else prediction[..., :1]
+        ones = ops.ones_like(like, dtype=keras.config.floatx())
+        weight = mask = ones
+        given = mask_of(prediction)
+        if given is not None:
+            given = ops.cast(given, ones.dtype)
+            mask = ones * align_weight(likelihood, given, shape)
+        target = possible = None
+        if y_true is not None:
+            target = _as_tensor(y_true, dtype or prediction.dtype, likelihood)
+            target = align_target(likelihood, target, shape)
+            possible = _possible(likelihood, target, shape)
+        if ignore_class is not None and target is not None:
+            label = ops.cast(ignore_class, target.dtype)
+            kept = _per_outcome(ops.not_equal(target, label), mask, ops.any)
+            mask = mask * ops.cast(kept, mask.dtype)
+        weight = mask
+        if sample_weight is not None:
+            own = ops.convert_to_tensor(sample_weight, dtype=mask.dtype)
+            weight = mask * align_weight(likelihood, own, shape)
+        if possible is not None:
+            possible = _per_outcome(possible, weight, ops.all)
+            if not event_rank and weight.shape[-1] == 1:
+                # All units of an example share one weight.
+                possible = ops.all(possible, axis=-1, keepdims=True)
+        if index is not None and len(index.shape) > 1:
+            index = ops.squeeze(index, axis=-1)
+        is_plain = mask is ones and sample_weight is None
+        return cls(
+            prediction,
+            parameters,
+            target,
+            weight,
+            mask,
+            possible,
+            index,
+            is_plain,
+        )
 
-    def counted_target(self, distribution, weights):
-        """Targets with the rank of the prediction, all of them possible.
+    @classmethod
+    def for_keras(
+        cls, y_true: Any, y_pred: Any, sample_weight: Any = None
+    ) -> "Batch":
+        """An output with a loss of Keras, which decides on shapes itself."""
+        return cls(y_pred, [], y_true, sample_weight, None, None, None, False)
 
-        An outcome of weight 0 may have any target, such as -1 or NaN. Its
-        target is replaced by a possible one, because the gradient of a term
-        with weight 0 could still be NaN.
+    def unweighted(self) -> "Batch":
+        """The batch for a metric without sample weights.
+
+        Masks still apply. As in Keras, outcomes of weight 0 are counted, except
+        for impossible targets such as NaN.
         """
-        y, counts = self._matched_target(distribution, weights)
+        if self.is_plain:
+            return self
+        present = ops.cast(self.possible, self.mask.dtype)
+        weight = ops.where(self.weight > 0, self.mask, self.mask * present)
+        return dataclasses.replace(self, weight=weight)
+
+    def target_where(self, counts: Tensor, distribution: Likelihood) -> Tensor:
+        """Targets where `counts` is true, elsewhere some possible targets.
+
+        The gradient of a term with weight 0 could still be NaN.
+        """
+        y = self.target
+        while len(counts.shape) < len(y.shape):
+            counts = counts[..., None]
         return ops.where(counts, y, _possible_target(distribution, y))
 
-    def finite_target(self, distribution, weights):
-        """As `counted_target`, but NaN and infinite targets are replaced too.
+    def reduce(self, values: Tensor, reduction: str | None) -> Tensor:
+        """Weights the losses of the outcomes and reduces them as Keras does.
 
-        Also returns a mask of the targets that were kept.
+        Means are over the outcomes that are neither masked nor ignored.
         """
-        y, counts = self._matched_target(distribution, weights)
-        if keras.backend.is_float_dtype(y.dtype):
-            # Bounds may be infinite.
-            has_bounds = distribution.takes_bounds
-            known = ~ops.isnan(y) if has_bounds else ops.isfinite(y)
-            if counts.shape[-1] == 1:
-                # All units of an example share one weight.
-                known = ops.all(known, axis=-1, keepdims=True)
-            counts = ops.logical_and(counts, known)
-        return ops.where(counts, y, _possible_target(distribution, y)), counts
-
-    def _matched_target(self, distribution, weights):
-        """Targets with the rank of the prediction, and where weights > 0."""
-        y = _as_tensor(self.target, distribution.prediction.dtype)
-        y = match_target(y, distribution.prediction)
-        counts = weights > 0
-        if len(counts.shape) < len(y.shape):
-            counts = counts[..., None]
-        return y, counts
-
-    def reduce(self, values, reduction: str | None, dtype=None):
-        """Weights, masks and reduces values like a Keras loss."""
-        weight = self.sample_weight
-        if weight is not None:
-            weight = ops.convert_to_tensor(weight)
-            while len(weight.shape) < len(values.shape):
-                weight = weight[..., None]
-            # On PyTorch Keras multiplies the weights by the mask in place.
-            if len(weight.shape) == len(values.shape):
-                weight = weight * ops.ones_like(values, dtype=weight.dtype)
-            else:
-                weight = ops.copy(weight)
-        given = FunctionLoss(
-            lambda values, prediction: values, reduction, dtype
+        weight, mask = (
+            ops.broadcast_to(ops.cast(w, values.dtype), ops.shape(values))
+            for w in (self.weight, self.mask)
         )
-        return given(values, self.prediction, weight)
-
-    def without_ignored(self, values, reduction: str | None):
-        """Rescales a mean over all outcomes to a mean without the ignored."""
-        means = ("sum_over_batch_size", "mean")
-        if self.ignored_label is None or reduction not in means:
+        values = values * weight
+        if len(values.shape) == len(self.prediction.shape):
+            # Mean over units
+            values, weight, mask = (
+                ops.mean(v, axis=-1) for v in (values, weight, mask)
+            )
+        if reduction in (None, "none"):
             return values
-        event_rank = len(self.prediction.shape) - len(values.shape)
-        valid = Batch(self.output, self.target).weights(event_rank)
-        kept = valid * ops.cast(self._keep(valid), valid.dtype)
-        valid, kept = (
-            ops.sum(ops.broadcast_to(weights, ops.shape(values)))
-            for weights in (valid, kept)
-        )
-        return values * ops.divide_no_nan(valid, kept)
-
-    def _keep(self, weights):
-        """Mask of the outcomes whose label is not the ignored one."""
-        y = _as_tensor(self.target, weights.dtype)
-        keep = ops.not_equal(y, ops.cast(self.ignored_label, y.dtype))
-        # Labels may have one axis of length 1 more or less than outcomes.
-        if len(y.shape) > len(weights.shape):
-            return ops.any(keep, axis=-1)
-        return keep[..., None] if len(y.shape) < len(weights.shape) else keep
-
-    def weighs_units(self, event_rank: int) -> bool:
-        """Whether each unit has its own weight."""
-        if event_rank or self.sample_weight is None:
-            return False
-        shape = ops.convert_to_tensor(self.sample_weight).shape
-        own = self.prediction.shape
-        return len(shape) == len(own) and shape[-1] == own[-1]
+        total = ops.sum(values)
+        if reduction == "sum":
+            return total
+        by_weight = reduction == "mean_with_sample_weight"
+        count = ops.sum(weight if by_weight else mask)
+        # The losses of all replicas are summed.
+        return ops.divide_no_nan(total, count * replicas_that_add())
 
 
-def by_output(structure) -> dict:
-    """The parts of a structure by output, under `""` for a single output."""
-    if isinstance(structure, list | tuple):
-        return dict(enumerate(structure))
-    return structure if isinstance(structure, dict) else {"": structure}
-
-
-def entry(structure, key):
-    """The part of a structure that belongs to the output `key`."""
-    if isinstance(structure, dict) and isinstance(key, str) and key:
-        return structure.get(key)
-    if isinstance(structure, list | tuple) and isinstance(key, int):
-        return structure[key] if key < len(structure) else None
-    return structure
-
-
-class FunctionLoss(keras.losses.Loss):
-    """A Keras loss from a function.
-
-    Only Keras' own code can find the mask of a tensor.
-    """
-
-    def __init__(self, function, reduction="sum_over_batch_size", dtype=None):
-        # TensorFlow does not allow brackets, as in "<lambda>", in names.
-        name = getattr(function, "__name__", "loss").strip("<>_")
-        super().__init__(name, reduction, dtype)
-        self.call = function
-
-
-def _as_tensor(y, dtype):
-    """Targets as a tensor; floating-point targets are cast to `dtype`."""
+def _as_tensor(y: Any, dtype: Any, likelihood: Any) -> Tensor:
+    """Targets as a tensor. Class numbers stay integers."""
     known = keras.backend.standardize_dtype(getattr(y, "dtype", dtype))
-    is_float = keras.backend.is_float_dtype(known)
-    return ops.convert_to_tensor(y, dtype=dtype if is_float else None)
+    is_number = keras.backend.is_int_dtype(known)
+    keeps = is_number and likelihood.event_rank
+    return ops.convert_to_tensor(y, dtype=None if keeps else dtype)
 
 
-def _possible_target(distribution, y):
+def _possible(likelihood: Any, y: Tensor, shape: Any) -> Tensor:
+    """Whether each entry of the targets is possible."""
+    if likelihood.takes_bounds:
+        return ops.logical_not(ops.isnan(y))
+    is_class = hasattr(likelihood, "class_probabilities")
+    if is_class and likelihood.event_rank and len(y.shape) < len(shape):
+        whole = ops.cast(ops.cast(y, "int32"), y.dtype) == y
+        return ops.logical_and(whole, (y >= 0) & (y < shape[-1]))
+    return likelihood.is_possible(y)
+
+
+def _per_outcome(flags: Tensor, like: Tensor, reduce: Any) -> Tensor:
+    """Booleans of targets as booleans of outcomes."""
+    while len(flags.shape) > len(like.shape):
+        flags = reduce(flags, axis=-1)
+    return flags
+
+
+def _possible_target(distribution: Any, y: Tensor) -> Tensor:
     """Possible targets, without gradient, that broadcast with `y`."""
     shape = distribution.prediction.shape
     if hasattr(distribution, "class_probabilities"):
@@ -169,6 +195,6 @@ def _possible_target(distribution, y):
     if len(y.shape) > len(shape):
         # The last axis contains two bounds.
         return distribution.typical_outcome()[..., None]
-    if len(y.shape) == len(shape) and y.shape[-1] == shape[-1]:
+    if len(y.shape) == len(shape):
         return ops.cast(distribution.typical_outcome(), y.dtype)
     return ops.zeros_like(y)

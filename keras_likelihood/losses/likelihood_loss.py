@@ -7,7 +7,6 @@ import warnings
 from typing import Any
 
 import keras
-import numpy as np
 from keras import ops
 
 from keras_likelihood import likelihoods
@@ -15,11 +14,7 @@ from keras_likelihood.backend.registration import serializable, snake_case
 from keras_likelihood.data_parameters.data_parameter import DataParameter
 from keras_likelihood.layers.parameter_layers import GlobalParameter
 from keras_likelihood.likelihoods.checks import check_argument
-from keras_likelihood.likelihoods.output import (
-    distribution_of,
-    names_in_output,
-    split_output,
-)
+from keras_likelihood.likelihoods.output import names_in_output, split_output
 from keras_likelihood.losses.batch import Batch
 
 
@@ -165,55 +160,61 @@ class LikelihoodLoss(keras.losses.Loss):
         `rows` maps the names of data parameters to their values for these
         examples. Missing data parameters take their fallback values.
         """
-        prediction, predicted = split_output(y_pred)
-        known = dict(rows or {})
-        for name, source in self.sources(len(predicted)).items():
-            given = self._parameters.given[name]
-            if source == "fixed":
-                known[name] = given
-            elif source == "global":
-                parameter = self._parameters.learned[name]
+        return self.distribution_of(*split_output(y_pred), rows)
+
+    def distribution_of(self, prediction, predicted, rows=None):
+        """As `distribution`, for a prediction and its parameters."""
+        prediction = ops.cast(prediction, self.dtype)
+        names = self.predicted(len(predicted))
+        values = dict(zip(names, predicted, strict=True))
+        rows = rows or {}
+        for name, given in self._parameters.given.items():
+            if name in values:
+                continue
+            parameter = self._parameters.learned.get(name)
+            if parameter is not None:
                 if not parameter.built:
-                    parameter.build(tuple(np.shape(prediction)))
+                    parameter.build(tuple(prediction.shape))
                 value = ops.cast(parameter.value(), self.dtype)
-                known[name] = value if len(value.shape) == 0 else value[None]
-            elif source == "data" and name not in known:
-                known[name] = given.fallback_value()
-        return distribution_of(
-            self.likelihood, y_pred, known=known, dtype=self.dtype
+                values[name] = value[None] if len(value.shape) else value
+            elif name in self._parameters.data:
+                known = name in rows
+                values[name] = rows[name] if known else given.fallback_value()
+            else:
+                values[name] = given
+        return self.likelihood(prediction, **values)
+
+    def batch(self, y_true, y_pred, sample_weight=None, index=None) -> Batch:
+        """The `Batch` of an output with its targets and weights."""
+        return Batch.of(
+            self.likelihood,
+            y_true,
+            y_pred,
+            sample_weight,
+            index=index,
+            ignore_class=self.ignore_class,
+            dtype=self.dtype,
         )
 
-    def batch(self, y_true, y_pred, sample_weight=None) -> Batch:
-        """The `Batch` of an output with its targets and weights."""
-        return Batch(y_pred, y_true, sample_weight, self.ignore_class)
-
     def __call__(self, y_true, y_pred, sample_weight=None):
-        self._check_is_trained(len(split_output(y_pred)[1]))
         batch = self.batch(y_true, y_pred, sample_weight)
-        return self.of(self.distribution(y_pred), batch)
+        self._check_is_trained(len(batch.parameters))
+        distribution = self.distribution_of(batch.prediction, batch.parameters)
+        return self.of(distribution, batch)
 
     def of(self, distribution, batch: Batch):
         """The loss of a batch, given its distribution.
 
         It is a number, or one value per example if `reduction` is `"none"`. It
-        is NaN if a target with weight > 0 is not finite.
+        is NaN if a target with weight > 0 is impossible.
         """
-        rank = distribution.event_rank
-        weights = batch.weights(rank)
-        y, is_given = batch.finite_target(distribution, weights)
-        values = self.outcome_losses(distribution, y, weights)
-        if len(is_given.shape) > len(values.shape):
-            is_given = ops.all(is_given, axis=-1)
-        if not rank and weights.shape[-1] == 1:
-            # All units of an example share one weight.
-            values = ops.mean(values, axis=-1, keepdims=True)
-            is_given = ops.all(is_given, axis=-1, keepdims=True)
-        other = ops.cast(ops.where(weights > 0, math.nan, 0.0), values.dtype)
-        values = ops.where(is_given, values, other)
-        values = batch.without_ignored(values, self.reduction)
-        if not rank and not batch.weighs_units(rank):
-            values = ops.mean(values, axis=-1)
-        return batch.reduce(values, self.reduction, self.dtype)
+        counts = batch.weight > 0
+        known = ops.logical_and(counts, batch.possible)
+        y = batch.target_where(known, distribution)
+        values = self.outcome_losses(distribution, y, batch.weight)
+        wrong = ops.logical_and(counts, ops.logical_not(batch.possible))
+        values = ops.where(wrong, math.nan, values)
+        return batch.reduce(values, self.reduction)
 
     def outcome_losses(self, distribution, y_true, weights):
         """Loss of every outcome, for possible targets.

@@ -70,13 +70,16 @@ class DistributionMetric(keras.metrics.Metric):
         distribution = self.read(y_pred)
         if isinstance(y_pred, Likelihood):
             y_pred = y_pred.prediction
-        self.judge(distribution, Batch(y_pred, y_true, sample_weight))
+        batch = Batch.of(
+            type(distribution), y_true, y_pred, sample_weight, dtype=self.dtype
+        )
+        self.add(distribution, batch)
 
-    def judge(self, distribution: Likelihood, batch: Batch):
+    def add(self, distribution: Likelihood, batch: Batch) -> None:
         """Adds a batch, given its distribution."""
-        weights = batch.weights(distribution.event_rank)
-        y_true = batch.counted_target(distribution, weights)
-        self.update_from(distribution, y_true, ops.cast(weights, self.dtype))
+        y_true = batch.target_where(batch.weight > 0, distribution)
+        weights = ops.cast(batch.weight, self.dtype)
+        self.update_from(distribution, y_true, weights)
 
     def read(self, y_pred) -> Likelihood:
         """The distribution for an output, without a loss."""

@@ -1,41 +1,63 @@
 """Matches the heads of a model with targets and losses."""
 
-from keras_likelihood.backend.private import producer
+from collections.abc import Iterator
+from typing import Any
+
+from keras_likelihood.backend.private import has_producer, producer
 from keras_likelihood.data_parameters.indexed import split_index
 from keras_likelihood.layers.likelihood_head import LikelihoodHead
 from keras_likelihood.layers.target_units import collect_targets
 from keras_likelihood.likelihoods.output import split_output
-from keras_likelihood.losses.batch import entry
+from keras_likelihood.models.outputs import Outputs
 
 
-def adapt_heads(model, y, sample_weight=None):
+def adapt_heads(model: Any, y: Any, sample_weight: Any = None) -> None:
     """Passes the targets of every output to its head; see `adapt`."""
     y, sample_weight = collect_targets(y, sample_weight)
     y, sample_weight, _ = split_index(y, sample_weight)
     output = model.output if getattr(model, "outputs", None) else None
-    keys = output if isinstance(output, dict) else [""]
-    found = {key: _head_behind(model, key) for key in keys}
-    heads = {key: head for key, head in found.items() if head is not None}
+    outputs = Outputs.of(None, output)
+    parts = {"": None} if output is None else outputs.of_model(output)
+    heads = {key: head_behind(model, key, part) for key, part in parts.items()}
+    heads = {key: head for key, head in heads.items() if head is not None}
     if not heads:
         raise ValueError(
             "`adapt` needs a model with a head, such as "
             "`kl.layers.ScaleHead`. Received: "
             f"{type(model).__name__} {model.name!r} without a head"
         )
-    targets = y if isinstance(y, dict) else {"": y}
+    names = sorted(map(outputs.name, heads))
+    try:
+        targets = outputs.parts(y, "y")
+    except ValueError:
+        targets = {None: y}
+    targets = {k: split_index(v)[0] for k, v in targets.items()}
     if set(targets) - set(heads):
         raise ValueError(
-            "`adapt` needs the targets of the heads "
-            f"{sorted(heads)}, in the structure of the outputs. "
-            f"Received: {sorted(y) if isinstance(y, dict) else type(y)}"
+            f"`adapt` needs the targets of the heads {names}, in the structure "
+            "of the outputs. Received: "
+            f"{sorted(y) if isinstance(y, dict) else type(y)}"
         )
+    if len({id(heads[key]) for key in targets}) < len(targets):
+        raise ValueError(
+            "A head has one centre and one spread. Pass the targets of only "
+            f"one of its outputs to `adapt`. Received: targets of {names}, "
+            "of which some share a head"
+        )
+    weights = outputs.weights(sample_weight)
     for key, target in targets.items():
-        heads[key].adapt(target, sample_weight=entry(sample_weight, key))
+        heads[key].adapt(target, sample_weight=weights.get(key))
 
 
-def refuse_other_head(model, key, loss, parameters):
+def refuse_other_head(
+    model: Any,
+    key: Any,
+    loss: Any,
+    parameters: list[Any],
+    prediction: Any = None,
+) -> None:
     """Raises an error if a head does not fit the loss of its output."""
-    head = _head_behind(model, key)
+    head = head_behind(model, key, prediction)
     if head is None:
         return
     expected = loss.predicted(len(parameters))
@@ -50,7 +72,7 @@ def refuse_other_head(model, key, loss, parameters):
         )
 
 
-def _predicts_alike(one, other) -> bool:
+def _predicts_alike(one: Any, other: Any) -> bool:
     """Whether the predictions of two likelihoods have the same meaning."""
     family = getattr(one, "family", None)
     if family is not None and family is getattr(other, "family", None):
@@ -58,23 +80,23 @@ def _predicts_alike(one, other) -> bool:
     return repr(one.prediction_constraint) == repr(other.prediction_constraint)
 
 
-def _head_behind(model, key) -> LikelihoodHead | None:
+def head_behind(model: Any, key: Any, output: Any) -> LikelihoodHead | None:
     """The head of an output, or `None`."""
     if key == "":
         return only_head(model)
-    if not getattr(model, "outputs", None):
+    prediction, _ = split_output(output)
+    if not has_producer(prediction):
         return None
-    prediction, _ = split_output(model.output[key])
     return only_head(producer(prediction)[0])
 
 
-def only_head(layer) -> LikelihoodHead | None:
+def only_head(layer: Any) -> LikelihoodHead | None:
     """The head inside a layer or model, or `None` unless there is just one."""
     heads = list(_heads_within(layer))
     return heads[0] if len(heads) == 1 else None
 
 
-def _heads_within(layer):
+def _heads_within(layer: Any) -> Iterator[LikelihoodHead]:
     if isinstance(layer, LikelihoodHead):
         yield layer
     for inner in getattr(layer, "layers", ()):

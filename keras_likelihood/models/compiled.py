@@ -5,22 +5,21 @@ So the metrics of a likelihood model are updated there.
 """
 
 import contextlib
-import dataclasses
 from typing import Any
 
 import keras
 from keras import ops
 
 from keras_likelihood import likelihoods
+from keras_likelihood.backend.private import loss_of_function
 from keras_likelihood.backend.processes import replicas_that_add
 from keras_likelihood.likelihoods import Bernoulli
-from keras_likelihood.likelihoods.checks import check_argument
-from keras_likelihood.losses.batch import FunctionLoss, by_output
 from keras_likelihood.losses.likelihood_loss import LikelihoodLoss
 from keras_likelihood.metrics.distribution_metrics import (
     DistributionMetric,
     as_logits,
 )
+from keras_likelihood.models.outputs import Outputs
 
 
 def with_instances(loss):
@@ -47,90 +46,81 @@ def _with_instance(loss):
 class Compiled:
     """Losses and metrics of a model with at least one likelihood, by output.
 
-    The key of a single output is `""`. The keys of several outputs are their
-    names or, for a list of outputs, their positions. Without a likelihood loss
-    there are no keys, and Keras computes the loss and the metrics.
+    Without a likelihood loss there are no keys, and Keras computes the loss and
+    the metrics.
     """
 
     def __init__(
-        self, loss=None, loss_weights=None, metrics=None, weighted_metrics=None
+        self,
+        loss: Any = None,
+        loss_weights: Any = None,
+        metrics: Any = None,
+        weighted_metrics: Any = None,
+        outputs: Any = None,
     ):
-        given = by_output(loss)
-        for value in given.values():
-            nested = isinstance(value, dict | list | tuple)
-            if nested and any(map(_is_ours, keras.tree.flatten(value))):
-                raise ValueError(
-                    "`loss` must be a flat dict or list if it contains "
-                    f"likelihood losses. Received: {value!r} inside `loss`"
-                )
-        self.by_key = {k: v for k, v in given.items() if _is_ours(v)}
-        self.is_one = list(self.by_key) == [""]
-        self.losses = {
-            k: v if _is_ours(v) else _as_loss(v)
-            for k, v in given.items()
-            if self.by_key and v is not None
-        }
-        self.loss_weights = loss_weights
+        self.outputs = Outputs()
+        self.losses: dict[Any, Any] = {}
+        self.by_key: dict[Any, LikelihoodLoss] = {}
+        self.loss_weights: dict[Any, float | None] = {}
         self.metrics: list[CountedMetric] = []
-        self.loss_means: dict = {}
-        if not self.by_key:
+        self.loss_means: dict[Any, keras.metrics.Mean] = {}
+        if not any(map(_is_ours, keras.tree.flatten(loss))):
             return
-        if self.is_one and isinstance(loss_weights, dict | list | tuple):
-            values = keras.tree.flatten(loss_weights)
-            allowed = "one number for one output, or a dict by output"
-            one = len(values) == 1
-            check_argument("loss_weights", loss_weights, one, allowed)
-            self.loss_weights = values[0]
+        parts = loss.values() if isinstance(loss, dict) else loss
+        if isinstance(loss, dict | list | tuple) and any(
+            map(keras.tree.is_nested, parts)
+        ):
+            raise ValueError(
+                "`loss` must be a flat dict or list if it contains "
+                f"likelihood losses. Received: {loss!r}"
+            )
+        self.outputs = Outputs.of(loss, outputs)
+        given = self.outputs.parts(loss, "loss")
+        self.losses = {k: _as_loss(given[k]) for k in self.outputs.with_loss}
+        self.by_key = {k: v for k, v in self.losses.items() if _is_ours(v)}
+        self.loss_weights = self._weights_of(loss_weights)
         for is_weighted, part in enumerate((metrics, weighted_metrics)):
-            for key, some in self._by_output(part).items():
+            if self.is_one and isinstance(part, list | tuple):
+                part = [part]
+            for key, some in self.outputs.parts(part, "metrics").items():
                 for one in keras.tree.flatten(some):
                     if one is not None:
                         self._add_metric(key, one, bool(is_weighted))
         for key in self.losses if len(self.losses) > 1 else ():
-            self.loss_means[key] = keras.metrics.Mean(name=f"{key}_loss")
+            name = f"{self.outputs.name(key)}_loss"
+            self.loss_means[key] = keras.metrics.Mean(name=name)
 
-    def _by_output(self, metrics):
-        if self.is_one:
-            return {"": metrics}
-        keys = list(self.losses)
-        if isinstance(metrics, list | tuple):
-            metrics = dict(zip(sorted(keys, key=str), metrics, strict=False))
-        if unknown := sorted(set(metrics or {}) - set(keys), key=str):
-            raise ValueError(
-                f"The keys of `metrics` must be outputs, {keys}. "
-                f"Received: {unknown}"
-            )
-        return metrics or {}
+    def _weights_of(self, loss_weights):
+        flat = keras.tree.flatten(loss_weights)
+        if not keras.tree.is_nested(loss_weights) or (
+            self.is_one and len(flat) == 1
+        ):
+            return dict.fromkeys(self.losses, flat[0])
+        return self.outputs.parts(loss_weights, "loss_weights")
+
+    @property
+    def is_one(self) -> bool:
+        """Whether the model has a single output."""
+        return self.outputs.keys == ("",)
+
+    def label(self, key: Any, name: str) -> str:
+        """Name of a parameter or metric of one output, as in the logs."""
+        return name if self.is_one else f"{self.outputs.name(key)}_{name}"
 
     def _add_metric(self, key, given, is_weighted):
-        loss = self.losses[key]
+        loss = self.losses.get(key)
         metric = _as_metric(given, getattr(loss, "likelihood", None))
         if isinstance(metric, DistributionMetric):
             if key not in self.by_key:
                 raise ValueError(
                     f"The metric {metric.name} needs a likelihood loss. "
-                    f"Received: {loss.name} for {key!r}"
+                    f"Received: {loss and loss.name} for {key!r}"
                 )
             metric.bind(loss)
         taken = {found.name for found in self.metrics}
-        name = _free_name(metric.name, key, is_weighted, taken)
+        prefix = self.outputs.name(key) if not self.is_one else ""
+        name = _free_name(metric.name, prefix, is_weighted, taken)
         self.metrics.append(CountedMetric(metric, key, is_weighted, name))
-
-    def refuse_other_structure(self, outputs):
-        """Raises an error if a loss has no output (tensors or shapes)."""
-        if self.is_one and not isinstance(outputs, dict):
-            return
-        known: Any = outputs if isinstance(outputs, dict) else ()
-        if isinstance(outputs, list | tuple):
-            known = range(len(outputs))
-        missing = [k for k in self.losses if k not in known]
-        if missing:
-            keys = "one loss" if self.is_one else f"losses for {missing}"
-            raise ValueError(
-                "A dict of outputs needs a dict of losses with its keys, and a "
-                f"list of outputs a list of losses, by position: {[*known]}. "
-                f"Received: {keys}"
-            )
 
     def count(self, key, value, batch, distribution=None):
         """Updates the metrics of one output with its loss and batch."""
@@ -158,18 +148,28 @@ class CountedMetric(keras.metrics.Metric):
 
     def count(self, batch, distribution=None):
         """Updates with the `Batch` of the output and its distribution."""
-        if not self.is_weighted:
-            # Masks still apply.
-            batch = dataclasses.replace(batch, sample_weight=None)
-        if isinstance(self.metric, DistributionMetric):
-            self.metric.judge(distribution, batch)
+        if distribution is None:
+            weights = batch.weight if self.is_weighted else None
+            self.metric.update_state(
+                batch.target, batch.prediction, sample_weight=weights
+            )
             return
-        y, y_pred, weights = batch.target, batch.prediction, batch.sample_weight
+        batch = batch if self.is_weighted else batch.unweighted()
+        if isinstance(self.metric, DistributionMetric):
+            self.metric.add(distribution, batch)
+            return
+        y = batch.target_where(batch.weight > 0, distribution)
+        y_pred, weights = batch.prediction, batch.weight
         if hasattr(distribution, "class_probabilities"):
-            weights = batch.weights(distribution.event_rank)
-            y = batch.counted_target(distribution, weights)
             y_pred = self._classes_of(distribution)
-        self.metric.update_state(y, y_pred, sample_weight=weights)
+        elif weights.shape[-1] == y_pred.shape[-1] > 1:
+            # Keras' metrics take no weight per unit: each unit is a row.
+            y, y_pred, weights = (
+                ops.reshape(v, (-1, 1)) for v in (y, y_pred, weights)
+            )
+        self.metric.update_state(
+            y, y_pred, sample_weight=None if batch.is_plain else weights
+        )
 
     def _classes_of(self, distribution):
         # For binary targets Keras expects one column of probabilities.
@@ -197,7 +197,8 @@ def _is_ours(loss):
 def _as_loss(loss):
     """A Keras loss for an output without a likelihood."""
     loss = keras.losses.get(loss)
-    return loss if isinstance(loss, keras.losses.Loss) else FunctionLoss(loss)
+    is_loss = isinstance(loss, keras.losses.Loss)
+    return loss if is_loss else loss_of_function(loss)
 
 
 def _as_metric(given, likelihood):
@@ -238,8 +239,8 @@ def _is_binary(likelihood):
     return issubclass(getattr(kind, "likelihood", kind), Bernoulli)
 
 
-def _free_name(name, key, is_weighted, taken):
-    prefix = "" if key == "" else f"{key}_"
+def _free_name(name, prefix, is_weighted, taken):
+    prefix = prefix and f"{prefix}_"
     wanted = f"{prefix}{name}"
     if wanted in taken and is_weighted:
         wanted = f"{prefix}weighted_{name}"

@@ -10,38 +10,45 @@ from keras_likelihood.data_parameters.indexed import (
     INDEX,
     TARGET,
     carries_index,
-    split_index,
 )
-from keras_likelihood.likelihoods.output import split_output
-from keras_likelihood.losses.batch import entry
+from keras_likelihood.likelihoods.output import (
+    align_target,
+    align_weight,
+    split_output,
+)
 
 
-def check_targets(losses: dict, outputs, y, sample_weight=None):
+def check_targets(compiled, outputs, y, sample_weight=None):
     """Raises an error for impossible targets before the first step.
 
     Only arrays are checked, in one pass over the labels. In other data, and in
     sequences that may be masked, impossible targets make the loss NaN.
     """
-    if y is None:
-        return
-    y, sample_weight, _ = split_index(y, sample_weight)
-    for key, loss in losses.items():
-        prediction, _ = split_output(entry(outputs, key))
-        if len(getattr(prediction, "shape", ())) != 2:
+    predictions = compiled.outputs.of_model(outputs)
+    targets = compiled.outputs.targets(y, sample_weight)
+    for key, loss in compiled.by_key.items():
+        prediction, _ = split_output(predictions[key])
+        labels, weight, _ = targets[key]
+        if not hasattr(labels, "__array__") or not np.size(labels):
             continue
-        labels, weight = entry(y, key), entry(sample_weight, key)
-        if hasattr(labels, "__array__") and np.size(labels):
-            labels = keras.ops.convert_to_numpy(labels)
-            _check_labels(loss, tuple(prediction.shape), labels, weight)
+        labels = keras.ops.convert_to_numpy(labels)
+        if weight is not None:
+            weight = keras.ops.convert_to_numpy(weight)
+            if len(weight) != len(labels):
+                # Keras raises the error.
+                continue
+        _check_labels(loss, tuple(prediction.shape), labels, weight)
 
 
 def _check_labels(loss, shape, y, weight):
     likelihood = loss.likelihood
+    y = align_target(likelihood, y, shape)
+    if weight is not None:
+        weight = align_weight(likelihood, weight, shape)
+    if len(shape) != 2:
+        return
     counts = np.ones(len(y), bool)
     if weight is not None:
-        weight = np.asarray(weight)
-        if weight.shape[:1] != y.shape[:1]:
-            return
         # A row is checked if any of its weights is not 0.
         counts = (weight.reshape(len(y), -1) != 0).any(axis=1)
     if loss.ignore_class is not None:
@@ -91,6 +98,15 @@ def standardize_weights(x, y, sample_weight=None, class_weight=None) -> tuple:
         unused = np.zeros(len(y[INDEX]), "float32")
         sample_weight = {INDEX: unused, TARGET: sample_weight}
     return x, y, sample_weight, class_weight
+
+
+def lacks_index(x, y) -> bool:
+    """Whether neither the targets nor those of any output have an index."""
+    if carries_index(x, y) is not False:
+        return False
+    parts = y.values() if isinstance(y, dict) else y
+    is_nested = isinstance(y, dict | list | tuple)
+    return not (is_nested and any(carries_index(None, p) for p in parts))
 
 
 def class_weights(y, class_weight):

@@ -13,9 +13,7 @@ from keras_likelihood.backend.kept_values import keeping_values
 from keras_likelihood.backend.private import become, functional_model_class
 from keras_likelihood.backend.registration import serializable
 from keras_likelihood.data_parameters.file_table import FileTable
-from keras_likelihood.data_parameters.indexed import carries_index
 from keras_likelihood.likelihoods.output import split_output
-from keras_likelihood.losses.batch import entry
 from keras_likelihood.losses.likelihood_loss import LikelihoodLoss
 from keras_likelihood.models import fit_arguments, own_callbacks
 from keras_likelihood.models.adapted_heads import adapt_heads, refuse_other_head
@@ -124,7 +122,7 @@ class LikelihoodModel(LikelihoodStep):
             "metrics": metrics,
             "weighted_metrics": weighted_metrics,
         }
-        compiled = Compiled(**given)
+        compiled = Compiled(**given, outputs=self._known_outputs())
         if kwargs.get("jit_compile") is True:
             _refuse_jit_with_file(compiled.by_key)
         # Keras would map a loss and metrics over the parameters too.
@@ -171,16 +169,15 @@ class LikelihoodModel(LikelihoodStep):
     def _adopt(self, outputs):
         """Builds the parameters of the losses for these outputs."""
         learned = {}
-        self._compiled.refuse_other_structure(outputs)
-        for key, loss in self._compiled.by_key.items():
-            prediction, parameters = split_output(entry(outputs, key))
-            if isinstance(prediction, dict) or prediction is None:
-                continue
-            refuse_other_head(self, key, loss, parameters)
+        compiled = self._compiled
+        parts = compiled.outputs.of_model(outputs) if compiled.by_key else {}
+        for key, loss in compiled.by_key.items():
+            prediction, parameters = split_output(parts[key])
+            refuse_other_head(self, key, loss, parameters, prediction)
             loss.build(tuple(prediction.shape), len(parameters))
             loss.adopt("model")
             for name, value in loss.learned_beside(len(parameters)).items():
-                learned[name if key == "" else f"{key}_{name}"] = value
+                learned[compiled.label(key, name)] = value
         for parameter in self.data_parameters.values():
             parameter.set_model(self)
         self.loss_parameters.replace(learned, self.data_parameters)
@@ -198,8 +195,11 @@ class LikelihoodModel(LikelihoodStep):
             )
 
     def _check_targets(self, y=None, sample_weight=None, **_):
-        losses, outputs = self._compiled.by_key, self._known_outputs()
-        fit_arguments.check_targets(losses, outputs, y, sample_weight)
+        outputs = self._known_outputs()
+        if y is not None and outputs is not None and self._compiled.by_key:
+            fit_arguments.check_targets(
+                self._compiled, outputs, y, sample_weight
+            )
 
     def fit(self, *args, **kwargs):
         """As `keras.Model.fit`; it also trains the data parameters.
@@ -213,7 +213,7 @@ class LikelihoodModel(LikelihoodStep):
         given = bound.arguments
         fit_arguments.build_model(self, given.get("x"))
         own = self.data_parameters.values()
-        if own and carries_index(given.get("x"), given.get("y")) is False:
+        if own and fit_arguments.lacks_index(given.get("x"), given.get("y")):
             next(iter(own)).require_rows(None)
         self._check_targets(**given)
         validation = given.get("validation_data")
@@ -275,11 +275,11 @@ class LikelihoodModel(LikelihoodStep):
         losses = self._compiled.by_key
         if not losses:
             return output
+        parts = self._compiled.outputs.of_model(output)
+        named = {k: _named(losses.get(k), v) for k, v in parts.items()}
         if isinstance(output, dict):
-            return {k: _named(losses.get(k), v) for k, v in output.items()}
-        if self._compiled.is_one:
-            return _named(losses[""], output)
-        return [_named(losses.get(i), v) for i, v in enumerate(output)]
+            return named
+        return named[""] if self._compiled.is_one else list(named.values())
 
     def predict_distribution(self, x, **kwargs):
         """The predicted distribution for inputs `x`.
@@ -303,13 +303,13 @@ class LikelihoodModel(LikelihoodStep):
                 "`predict_distribution` needs a model compiled with a "
                 f"likelihood loss. Received: loss={getattr(self, 'loss', None)}"
             )
-        y_pred = self.predict(x, **kwargs)
-        if self._compiled.is_one:
-            return losses[""].distribution(y_pred).as_numpy()
-        return {
-            key: loss.distribution(y_pred[key]).as_numpy()
+        outputs = self._compiled.outputs
+        parts = outputs.of_model(self.predict(x, **kwargs))
+        found = {
+            key: loss.distribution(parts[key]).as_numpy()
             for key, loss in losses.items()
         }
+        return found[""] if self._compiled.is_one else found
 
     def __reduce__(self):
         """Pickles this class, because no module has the functional class."""

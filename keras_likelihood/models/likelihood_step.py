@@ -17,8 +17,7 @@ from keras_likelihood.backend.processes import (
     single_process,
     summed,
 )
-from keras_likelihood.data_parameters.indexed import split_index
-from keras_likelihood.losses.batch import Batch, entry
+from keras_likelihood.losses.batch import Batch
 from keras_likelihood.losses.likelihood_loss import LikelihoodLoss
 from keras_likelihood.models.compiled import Compiled
 from keras_likelihood.models.loss_parameters import LossParameters
@@ -159,14 +158,27 @@ class LikelihoodStep(keras.Model):
     def data_parameters(self) -> dict:
         """The `DataParameter`s of the losses, by name."""
         return {
-            name if key == "" else f"{key}_{name}": parameter
+            self._compiled.label(key, name): parameter
             for key, loss in self._compiled.by_key.items()
             for name, parameter in loss.data_parameters.items()
         }
 
-    def loss_weight(self, key="") -> float | None:
+    def loss_weight(self, key: Any = "") -> float | None:
         """Loss weight of the output `key`, or `None` for 1."""
-        return entry(self._compiled.loss_weights, key)
+        return self._compiled.loss_weights.get(key)
+
+    @property
+    def losses_by_output(self) -> dict[Any, Any]:
+        """The losses by output, if one of them is a likelihood."""
+        return dict(self._compiled.losses)
+
+    def outputs_by_key(self, y_pred: Any) -> dict[Any, Any]:
+        """The outputs of the model, with the keys of `losses_by_output`."""
+        return self._compiled.outputs.of_model(y_pred)
+
+    def weights_by_key(self, sample_weight: Any) -> dict[Any, Any]:
+        """Sample weights, with the keys of `losses_by_output`."""
+        return self._compiled.outputs.weights(sample_weight)
 
     def compute_loss(
         self, x=None, y=None, y_pred=None, sample_weight=None, training=True
@@ -210,19 +222,19 @@ class LikelihoodStep(keras.Model):
 
     def _each_output(self, y, y_pred, sample_weight, training):
         """Yields the key, `Batch`, loss and distribution of each output."""
-        y, sample_weight, index = split_index(y, sample_weight)
-        self._compiled.refuse_other_structure(y_pred)
+        outputs = self._compiled.outputs
+        y_pred = outputs.of_model(y_pred)
+        targets = outputs.targets(y, sample_weight)
         for key, loss in self._compiled.losses.items():
-            given = (entry(part, key) for part in (y, y_pred, sample_weight))
+            target, weight, index = targets[key]
             if isinstance(loss, LikelihoodLoss):
-                batch = loss.batch(*given)
+                batch = loss.batch(target, y_pred[key], weight, index)
                 found = _loss_and_distribution(
-                    loss, batch, index, training, self.loss_weight(key)
+                    loss, batch, training, self.loss_weight(key)
                 )
             else:
-                target, output, weight = given
-                batch = Batch(output, target, weight)
-                found = loss(target, output, weight), None
+                batch = Batch.for_keras(target, y_pred[key], weight)
+                found = loss(target, y_pred[key], weight), None
             yield key, batch, *found
 
     def compute_metrics(self, x, y, y_pred, sample_weight=None):
@@ -232,18 +244,18 @@ class LikelihoodStep(keras.Model):
         return self.get_metrics_result()
 
 
-def _loss_and_distribution(loss, batch: Batch, index, training, weight):
+def _loss_and_distribution(loss, batch: Batch, training, weight):
     """Computes the loss of one output and trains its data parameters.
 
     The loss is computed before the rows move and is not multiplied by its
     weight.
     """
-    data = loss.data_parameters
+    data, index = loss.data_parameters, batch.index
     if training:
         for parameter in data.values():
             parameter.require_rows(index)
     if index is None or not data:
-        distribution = loss.distribution(batch.output)
+        distribution = loss.distribution_of(batch.prediction, batch.parameters)
         return loss.of(distribution, batch), distribution
     rows = {name: parameter.read(index) for name, parameter in data.items()}
     moving = [n for n, p in data.items() if not p.follows] if training else []
@@ -252,8 +264,10 @@ def _loss_and_distribution(loss, batch: Batch, index, training, weight):
         """The loss, and the prediction and parameters of the distribution."""
         values = {name: r.displacement for name, r in rows.items()}
         values |= dict(zip(moving, displacements, strict=True))
-        distribution = loss.distribution(
-            batch.output, {n: data[n].value_at(v) for n, v in values.items()}
+        distribution = loss.distribution_of(
+            batch.prediction,
+            batch.parameters,
+            {n: data[n].value_at(v) for n, v in values.items()},
         )
         return loss.of(distribution, batch), distribution.values()
 

@@ -10,7 +10,7 @@ from keras import ops
 
 from keras_likelihood.backend.gradients import GradientFold, zeros
 from keras_likelihood.likelihoods.output import distribution_of, split_output
-from keras_likelihood.losses.batch import Batch, by_output, entry
+from keras_likelihood.losses.batch import Batch
 from keras_likelihood.regularizers.curvature import (
     LARGEST_MATRIX,
     Curvature,
@@ -36,27 +36,35 @@ def outcomes_of(model, likelihood=None, parameters=None):
     """
     distributions: dict = {}
     weight_of = getattr(model, "loss_weight", lambda key: None)
+    parts_of = getattr(model, "outputs_by_key", _parts)
     if likelihood is not None:
+        parts_of = _parts
         distributions[""] = functools.partial(
             distribution_of, likelihood, known=parameters
         )
     else:
-        for key, one in by_output(getattr(model, "loss", None)).items():
+        losses = getattr(model, "losses_by_output", None)
+        losses = losses or _parts(getattr(model, "loss", None))
+        for key, one in losses.items():
             if not hasattr(one, "distribution") or one.data_parameters:
                 return None
             distributions[key] = one.distribution
 
     def found(output):
+        parts = parts_of(output)
         for key, distribution in distributions.items():
-            part = entry(output, key)
-            prediction, predicted = split_output(part)
+            prediction, predicted = split_output(parts[key])
             weight = weight_of(key)
             weight = 1.0 if weight is None else float(weight)
             yield Outcome(
-                key, distribution(part), prediction, not predicted, weight
+                key, distribution(parts[key]), prediction, not predicted, weight
             )
 
     return found
+
+
+def _parts(structure):
+    return structure if isinstance(structure, dict) else {"": structure}
 
 
 _LEAST_BATCHES, _MOST_BATCHES = 16, 512
@@ -157,11 +165,16 @@ class FisherInformation:
         total = [_no_products(w.shape) for w in self._weights]
         return total, stacked(rows, batches, size)
 
+    def _weight(self, rows, outcome):
+        weights = rows.get("weight")
+        by_key = getattr(self._model, "weights_by_key", _parts)
+        return by_key(weights).get(outcome.key)
+
     def _score(self, rows):
         output = self._model(rows["x"], training=False)
         return sum(
             math.sqrt(outcome.loss_weight)
-            * _score(member, outcome, rows, self._seed)
+            * _score(member, outcome, self._weight(rows, outcome), self._seed)
             for outcome in self._outcomes(output)
             # Each member of an ensemble has its own curvature.
             for member in getattr(
@@ -170,7 +183,7 @@ class FisherInformation:
         )
 
 
-def _score(distribution, outcome: Outcome, rows, seed):
+def _score(distribution, outcome: Outcome, sample_weight, seed):
     """A scalar whose gradients have the Fisher information as covariance."""
     if outcome.is_only_prediction and not distribution.event_rank:
         prediction = distribution.prediction
@@ -180,9 +193,9 @@ def _score(distribution, outcome: Outcome, rows, seed):
     else:
         drawn = ops.stop_gradient(distribution.sample(seed=seed))
         terms = distribution.nll(drawn)
-    sample_weight = entry(rows.get("weight"), outcome.key)
-    batch = Batch(outcome.prediction, None, sample_weight)
-    weights = batch.weights(distribution.event_rank)
+    weights = Batch.of(
+        type(distribution), None, outcome.prediction, sample_weight
+    ).weight
     terms = ops.cast(terms, "float32")
     weights = ops.broadcast_to(ops.cast(weights, "float32"), ops.shape(terms))
     counted = ops.cast(weights > 0, "float32")

@@ -95,6 +95,46 @@ def test_sample_weight_and_reduction(cls, rng):
     assert as_numpy(fixed(cls, reduction=None)(y, prediction)).shape == (6,)
 
 
+@every_loss
+def test_targets_and_weights_have_one_shape(cls, rng):
+    loss = fixed(cls, reduction=None)
+    y, prediction = case(cls, rng)
+    contracts.loss_takes_one_shape(loss, y, prediction)
+    if not cls.likelihood.event_rank:
+        contracts.loss_takes_one_shape(loss, y[:, :1], prediction[:, :1])
+    # Sequences
+    y, prediction = (np.stack([v[:4], v[2:]], axis=1) for v in (y, prediction))
+    contracts.loss_takes_one_shape(loss, y, prediction)
+
+
+@pytest.mark.parametrize(
+    "loss, units",
+    [
+        (kl.losses.QuantilesLoss((0.1, 0.5), scale=1.0, reduction=None), 2),
+        (
+            kl.losses.LikelihoodLoss(
+                kl.likelihoods.Censored("normal"), scale=1.0, reduction=None
+            ),
+            1,
+        ),
+        (kl.losses.OrdinalLoss(3, gaps=1.0, reduction=None), 1),
+    ],
+)
+def test_families_have_one_shape(loss, units, rng):
+    prediction = rng.normal(size=(6, units)).astype("float32")
+    y = rng.integers(0, 3, size=6).astype("float32")
+    y = y if loss.likelihood.event_rank else y[:, None]
+    contracts.loss_takes_one_shape(loss, y, prediction)
+    if loss.likelihood.takes_bounds:
+        bounds = np.stack([y[:, 0], y[:, 0] + 1], axis=-1)
+        found = [
+            as_numpy(loss(b, prediction)) for b in (bounds, bounds[:, None])
+        ]
+        np.testing.assert_allclose(*found)
+        with pytest.raises(ValueError, match=r"\(6, 1, 2\).*Received: \(6, 3"):
+            loss(np.zeros((6, 3, 2), "float32"), prediction)
+
+
 @pytest.mark.few(2)
 @every_loss
 def test_learns_its_parameters_and_saves_them(cls, rng, tmp_path):

@@ -239,7 +239,10 @@ def test_a_learned_parameter_shows_in_the_history_alone(x):
 
 def test_a_list_of_outputs(x, tmp_path):
     inputs = keras.Input((3,))
-    outputs = [kl.layers.ScaleHead(1)(inputs), keras.layers.Dense(1)(inputs)]
+    outputs = [
+        kl.layers.ScaleHead(1, name="a")(inputs),
+        keras.layers.Dense(1, name="b")(inputs),
+    ]
     model = kl.LikelihoodModel(inputs, outputs)
     model.compile(
         "sgd",
@@ -249,9 +252,9 @@ def test_a_list_of_outputs(x, tmp_path):
     )
     y = [x[:, :1], x[:, 1:2]]
     found = evaluated(model, x, y)
-    total = 0.5 * found["0_loss"] + 2 * found["1_loss"]
+    total = 0.5 * found["a_loss"] + 2 * found["b_loss"]
     assert found["loss"] == pytest.approx(total, rel=1e-5)
-    assert {"0_interval_coverage", "1_mae"} <= set(found)
+    assert {"a_interval_coverage", "b_mae"} <= set(found)
     (_, scale), plain = model.predict(x, verbose=0)
     assert scale.shape == plain.shape == (24, 1)
     model.save(tmp_path / "m.keras")

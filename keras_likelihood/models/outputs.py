@@ -1,0 +1,148 @@
+"""The outputs of a model, and what belongs to each of them."""
+
+import dataclasses
+from typing import Any
+
+import keras
+
+from keras_likelihood.backend.private import has_producer, producer
+from keras_likelihood.data_parameters.indexed import split_index
+
+
+@dataclasses.dataclass(frozen=True)
+class Outputs:
+    """Keys and names of the outputs, in the order of Keras.
+
+    The key of a single output is `""`. Several outputs have the keys of their
+    dict or their positions in a list. The names of the layers stand for the
+    positions wherever Keras allows that, and in the logs.
+    """
+
+    keys: tuple[Any, ...] = ("",)
+    names: tuple[str, ...] = ("",)
+    with_loss: tuple[Any, ...] = ("",)
+    """Keys of the outputs with a loss."""
+
+    @classmethod
+    def of(cls, loss: Any, outputs: Any = None) -> "Outputs":
+        """The outputs to which losses belong.
+
+        Args:
+            loss: the `loss` of `compile`.
+            outputs: symbolic outputs of the model, or `None` if the model has
+                not been called yet. The losses then give the keys.
+        """
+        given = loss if outputs is None else outputs
+        if isinstance(given, dict):
+            keys = tuple(keras.tree.flatten({key: key for key in given}))
+        elif _is_several(loss, outputs):
+            keys = tuple(range(len(given)))
+        else:
+            keys = ("",)
+        names = tuple(map(str, keys))
+        if outputs is not None and not isinstance(outputs, dict):
+            parts = outputs if keys != ("",) else [outputs]
+            names = _layer_names(parts, names)
+        found = cls(keys, names, keys)
+        losses = found.parts(loss, "loss")
+        with_loss = tuple(k for k in keys if losses.get(k) is not None)
+        return dataclasses.replace(found, with_loss=with_loss)
+
+    def name(self, key: Any) -> str:
+        """Name of an output in the logs."""
+        return dict(zip(self.keys, self.names, strict=True))[key]
+
+    def parts(self, structure: Any, what: str = "") -> dict[Any, Any]:
+        """The parts of a structure by key.
+
+        A structure is one part for a single output, a dict by key or by name of
+        a layer, or a list with one part for each output (with a loss).
+        """
+        if isinstance(structure, dict):
+            named = dict(zip(self.names, self.keys, strict=True))
+            named |= {key: key for key in self.keys}
+            if set(structure) <= set(named):
+                return {named[k]: part for k, part in structure.items()}
+        elif isinstance(structure, list | tuple):
+            for keys in (self.keys, self.with_loss):
+                if len(structure) == len(keys):
+                    return dict(zip(keys, structure, strict=True))
+        elif structure is None or self.keys == ("",):
+            return dict.fromkeys(self.keys, structure)
+        raise ValueError(
+            f"`{what}` and the outputs have different structures. It needs one "
+            f"part for each of the outputs {list(self.names)}, as a dict or "
+            f"list. Received: {_described(structure)}"
+        )
+
+    def of_model(self, y_pred: Any) -> dict[Any, Any]:
+        """The outputs of the model by key."""
+        if self.keys == ("",):
+            is_list = isinstance(y_pred, list) and len(y_pred) == 1
+            return {"": y_pred[0] if is_list else y_pred}
+        if isinstance(y_pred, dict) and set(self.with_loss) <= set(y_pred):
+            return y_pred
+        if isinstance(y_pred, list | tuple) and len(y_pred) == len(self.keys):
+            return dict(zip(self.keys, y_pred, strict=True))
+        raise ValueError(
+            "A dict of outputs needs a dict of losses with its keys, and a "
+            "list of outputs a list of losses, one for each output. Received: "
+            f"losses for {list(self.with_loss)} and {_described(y_pred)}"
+        )
+
+    def weights(self, sample_weight: Any) -> dict[Any, Any]:
+        """Sample weights by key. A single array counts for all outputs."""
+        if isinstance(sample_weight, dict | list | tuple):
+            return self.parts(sample_weight, "sample_weight")
+        return dict.fromkeys(self.keys, sample_weight)
+
+    def targets(self, y: Any, sample_weight: Any = None) -> dict[Any, tuple]:
+        """Target, sample weight and index of each output with a loss."""
+        y, sample_weight, index = split_index(y, sample_weight)
+        try:
+            targets = self.parts(y)
+        except ValueError:
+            targets = {}
+        if missing := [k for k in self.with_loss if targets.get(k) is None]:
+            needed = self.names if self.keys != ("",) else "*"
+            raise ValueError(
+                "y_true and y_pred have different structures.\n"
+                f"y_true: {_described(y)}\ny_pred: {needed}\nMissing or not "
+                f"allowed: {[self.name(key) for key in missing]}"
+            )
+        weights = self.weights(sample_weight)
+        found = {}
+        for key in self.with_loss:
+            part = split_index(targets[key], weights.get(key))
+            own = index if part[2] is None else part[2]
+            found[key] = (*part[:2], own)
+        return found
+
+
+def _is_several(loss: Any, outputs: Any) -> bool:
+    """Whether a list of outputs is no `(prediction, parameter, ...)`."""
+    if isinstance(loss, dict | list | tuple) and len(loss) > 1:
+        return True
+    is_list = isinstance(loss, dict) and isinstance(outputs, list | tuple)
+    return (
+        is_list and len(outputs) > 1 and any(map(keras.tree.is_nested, outputs))
+    )
+
+
+def _layer_names(parts: Any, otherwise: tuple[str, ...]) -> tuple[str, ...]:
+    found: list[str] = []
+    for part, name in zip(parts, otherwise, strict=True):
+        first = keras.tree.flatten(part)[0]
+        if has_producer(first):
+            name = producer(first)[0].name
+        found.append(f"{name}_{len(found)}" if name in found else name)
+    return tuple(found)
+
+
+def _described(structure: Any) -> Any:
+    """A structure with `*` for its parts."""
+    if isinstance(structure, dict):
+        return {key: _described(value) for key, value in structure.items()}
+    if isinstance(structure, list | tuple):
+        return type(structure)(map(_described, structure))
+    return None if structure is None else "*"
