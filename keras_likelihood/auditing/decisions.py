@@ -2,12 +2,14 @@
 
 import csv
 import hashlib
+import io
 import os
 import re
 
 import numpy as np
 
 from keras_likelihood.auditing.inputs import as_numpy
+from keras_likelihood.backend.files import open_regular
 from keras_likelihood.likelihoods.checks import check_argument
 from keras_likelihood.reading.targets import as_labels
 from keras_likelihood.tables.columns import as_number
@@ -104,7 +106,8 @@ def apply(y, path: str | os.PathLike) -> tuple[np.ndarray, np.ndarray]:
 
 def _read(path):
     try:
-        with open(path, newline="", encoding="utf-8-sig") as file:
+        opened = open_regular(path)
+        with io.TextIOWrapper(opened, "utf-8-sig", newline="") as file:
             # Spreadsheets in some locales use semicolons.
             separator = "," if "," in file.readline() else ";"
             file.seek(0)

@@ -47,19 +47,3 @@ def tfp_distributions():
     with extras_for("`to_tfp`"):
         import tensorflow_probability as tfp
     return tfp.distributions
-
-
-def open_parquet(path):
-    """A `pyarrow.parquet.ParquetFile` with at least one row."""
-    with extras_for(f"Reading {path}"):
-        import pyarrow
-        import pyarrow.parquet
-    try:
-        file = pyarrow.parquet.ParquetFile(path)
-    except (pyarrow.ArrowException, OSError) as error:
-        raise ValueError(
-            f"{path}: the file is not a .parquet ({error})"
-        ) from error
-    if not file.metadata.num_rows:
-        raise ValueError(f"{path}: the file contains no rows")
-    return file

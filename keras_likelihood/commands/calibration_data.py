@@ -6,6 +6,7 @@ import pathlib
 import numpy as np
 
 from keras_likelihood import likelihoods
+from keras_likelihood.backend.files import map_array, open_regular
 from keras_likelihood.commands import files
 from keras_likelihood.commands.tasks import ClassifierTask, RegressorTask
 from keras_likelihood.reading import read_output
@@ -133,13 +134,8 @@ def _load_folder(path):
     found = {}
     for name in ("logits", "y"):
         file = files.regular_file(pathlib.Path(path) / f"{name}.npy")
-        try:
-            found[name] = np.load(file, mmap_mode="r", allow_pickle=False)
-        except (ValueError, OSError) as error:
-            raise files.CommandError(
-                f"{file}: the file must be an array of numbers. "
-                f"Received: {error}"
-            ) from error
+        with open_regular(file) as opened:
+            found[name] = map_array(opened, file)
     logits, y = found["logits"], found["y"]
     kinds = {logits.dtype.kind, y.dtype.kind}
     if logits.ndim != 2 or len(y) != len(logits) or kinds - set(files.NUMBERS):

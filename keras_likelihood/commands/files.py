@@ -2,10 +2,10 @@
 
 import contextlib
 import pathlib
-import zipfile
 
 import numpy as np
 
+from keras_likelihood.backend import files
 from keras_likelihood.tables.columns import as_numbers, as_words, refuse_nan
 from keras_likelihood.tables.table_files import NumberTable, is_text_table
 
@@ -33,30 +33,12 @@ def regular_file(path) -> pathlib.Path:
     return path
 
 
-def _check_archive(path, kind: str) -> None:
-    """Raises an error if a zip archive, such as an ".npz", is damaged.
-
-    NumPy and Keras may read an entry without a check of its checksum.
-    """
-    path = regular_file(path)
-    if not zipfile.is_zipfile(path):
-        how = ", as `numpy.savez('data.npz', x=x, y=y)` writes it"
-        raise CommandError(
-            f"{path}: the file must be a {kind} file{how * (kind == '.npz')}. "
-            "Received: a damaged file, or one of another kind"
-        )
-    words = f"{path}: the file is damaged, or it is not a {kind} archive"
-    with _refusing(words), zipfile.ZipFile(path) as archive:
-        if damaged := archive.testzip():
-            raise ValueError(f"the checksum of {damaged!r} is wrong")
-
-
 @contextlib.contextmanager
 def _refusing(words, *others):
     """Turns errors, except `others`, into a `CommandError` with this text."""
     try:
         yield
-    except (CommandError, MemoryError, *others):
+    except (CommandError, files.FileError, MemoryError, *others):
         raise
     except Exception as error:
         # The error type depends on the fault, the backend and the version.
@@ -157,20 +139,14 @@ def read_arrays(path, required, optional=(), missing: bool = False) -> dict:
     Every array must have at least one row of finite numbers; `x` may also be
     text. With `missing`, NaN is a missing value in a table `x`.
     """
-    _check_archive(path, ".npz")
-    words = (
-        f"{path}: the file is damaged, or it has pickled arrays, which are "
-        "refused because loading them may run any code"
-    )
-    with _refusing(words), np.load(path, allow_pickle=False) as file:
-        if not set(file) >= set(required):
-            needed = " and ".join(f"`{name}`" for name in required)
-            raise CommandError(
-                f"{path}: the file needs arrays {needed}. "
-                f"Received: {sorted(file)}"
-            )
-        wanted = [name for name in (*required, *optional) if name in file]
-        arrays = {name: np.asarray(file[name]) for name in wanted}
+    present = files.array_names(regular_file(path))
+    if not set(present) >= set(required):
+        needed = " and ".join(f"`{name}`" for name in required)
+        raise CommandError(
+            f"{path}: the file needs arrays {needed}. "
+            f"Received: {sorted(present)}"
+        )
+    arrays = files.read_arrays(path, (*required, *optional))
     return {
         name: _checked(path, name, values, missing and name == "x")
         for name, values in arrays.items()
@@ -198,13 +174,12 @@ def load_model(path):
     """Loads a `.keras` file in safe mode."""
     if pathlib.Path(path).suffix != ".keras":
         raise CommandError(f"The model must be a .keras file. Received: {path}")
-    _check_archive(path, ".keras")
+    regular_file(path)
     import keras
 
     from keras_likelihood import reading
 
-    with _refusing(f"{path}: Keras cannot load this model"):
-        model = reading.load_model(path)
+    model = reading.load_model(path)
     if not isinstance(model, keras.Model):
         raise CommandError(
             f"{path}: the file must hold a model. "

@@ -136,6 +136,8 @@ class LikelihoodModel(LikelihoodStep):
 
     def get_compile_config(self):
         """As `keras.Model.get_compile_config`."""
+        if not self.compiled:
+            return super().get_compile_config()
         given = {
             name: keras.saving.serialize_keras_object(value)
             for name, value in self._given.items()

@@ -4,6 +4,7 @@ import contextlib
 import dataclasses
 import io
 import json
+import os
 import pathlib
 import tempfile
 import zipfile
@@ -15,7 +16,15 @@ import numpy as np
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from keras_likelihood.backend.files import replacing
+from keras_likelihood.backend.files import (
+    FileError,
+    check_model,
+    check_sizes,
+    open_regular,
+    read_arrays,
+    reading,
+    replacing,
+)
 from keras_likelihood.backend.registration import serializable
 from keras_likelihood.backend.threads import one_thread
 from keras_likelihood.constraints import Exp
@@ -53,9 +62,10 @@ class RowNoise(keras.Layer):
         return inputs + level * keras.random.normal(shape, **options)
 
 
-_ARRAYS = ("mean_", "deviation_", "kept_", "decision_scores_", "labels_")
-_NEWER = ("middle_", "spread_")
-"""Arrays that files of version 0.1.0 lack."""
+_ARRAYS = (
+    *("mean_", "deviation_", "middle_", "spread_", "kept_"),
+    *("decision_scores_", "labels_"),
+)
 _STEPS_PER_ROUND = 50
 _SCORE_ROWS = 4096
 _BLOCK = 32
@@ -123,7 +133,7 @@ class ScaleDetector(OutlierDetector):
             "columns": self.n_features_in_,
         }
         arrays = io.BytesIO()
-        names = (*_ARRAYS, *_NEWER, *self._more_arrays)
+        names = (*_ARRAYS, *self._more_arrays)
         np.savez(arrays, **{name: getattr(self, name) for name in names})
         with (
             replacing(path) as temporary,
@@ -139,28 +149,37 @@ class ScaleDetector(OutlierDetector):
     @classmethod
     def load(cls, path: str):
         """Loads a detector written by `save`. No code in the file is run."""
-        with zipfile.ZipFile(path) as file:
+        names = (*_ARRAYS, *cls._more_arrays)
+        with (
+            open_regular(path) as opened,
+            reading(path, "a saved detector"),
+            zipfile.ZipFile(opened) as file,
+            tempfile.TemporaryDirectory() as folder,
+        ):
+            size = os.path.getsize(path)
+            check_sizes(file, path, size)
             about = json.loads(file.read("detector.json"))
             if about["detector"] != cls.__name__:
-                raise ValueError(
-                    f"The file must hold a {cls.__name__}. "
+                raise FileError(
+                    f"{path}: the file must hold a {cls.__name__}. "
                     f"Received: a {about['detector']}"
                 )
-            # Files of earlier versions have options of early stopping.
-            known = cls().get_params().keys() & about["options"].keys()
-            found = cls(**{name: about["options"][name] for name in known})
-            with np.load(io.BytesIO(file.read("arrays.npz"))) as arrays:
-                for name in (*_ARRAYS, *cls._more_arrays):
-                    setattr(found, name, arrays[name])
-                # With infinite spreads nothing is clipped, as in that version.
-                endless = np.full_like(found.mean_, np.inf)
-                found.middle_ = arrays.get("middle_", found.mean_)
-                found.spread_ = arrays.get("spread_", endless)
-            with tempfile.TemporaryDirectory() as folder:
-                model = file.extract("model.keras", folder)
-                found.model_ = keras.saving.load_model(model)
-        found.threshold_ = about["threshold"]
-        found.n_features_in_ = about["columns"]
+            found = cls(**about["options"])
+            content = io.BytesIO(file.read("arrays.npz"))
+            arrays = read_arrays(path, names, file=content, size=size)
+            model = file.extract("model.keras", folder)
+            with open(model, "rb") as content:
+                check_model(path, file=content, size=size)
+            # The options of `compile` depend on the backend.
+            found.model_ = keras.saving.load_model(model, compile=False)
+            found.threshold_ = float(about["threshold"])
+            weights = found.model_.get_weights()
+            for array in (*arrays.values(), *weights, found.threshold_):
+                if np.isnan(array).any():
+                    raise ValueError("it has NaN")
+            for name in names:
+                setattr(found, name, arrays[name])
+            found.n_features_in_ = int(about["columns"])
         return found
 
     def _fit(self, x):

@@ -8,6 +8,7 @@ import warnings
 import keras
 import numpy as np
 
+from keras_likelihood.backend.files import check_model, reading
 from keras_likelihood.likelihoods.checks import check_argument
 from keras_likelihood.models import LikelihoodModel
 
@@ -22,11 +23,14 @@ def load_model(model) -> keras.Model:
     path = os.fspath(model)
     if not os.path.exists(path):
         raise ValueError(f"There is no such file. Received: {path!r}")
-    loaded = keras.models.load_model(path, compile=False, safe_mode=True)
-    if isinstance(loaded, LikelihoodModel):
-        # The loss of a `LikelihoodModel` has learned parameters. Other losses
-        # may run any code and are not loaded.
-        loaded = keras.models.load_model(path, safe_mode=True)
+    if path.endswith(".keras"):
+        check_model(path)
+    with reading(path, "a model of registered classes"):
+        loaded = keras.models.load_model(path, compile=False, safe_mode=True)
+        if isinstance(loaded, LikelihoodModel):
+            # The loss of a `LikelihoodModel` has learned parameters. Other
+            # losses may run any code and are not loaded.
+            loaded = keras.models.load_model(path, safe_mode=True)
     return loaded
 
 

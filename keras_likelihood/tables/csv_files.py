@@ -12,7 +12,7 @@ from typing import Any, TextIO
 
 import numpy as np
 
-from keras_likelihood.backend.files import replacing
+from keras_likelihood.backend.files import open_regular, replacing
 from keras_likelihood.backend.types import Array
 from keras_likelihood.tables.columns import as_numbers, has_value, is_missing
 
@@ -114,7 +114,7 @@ class CsvFile:
 
     def _find_encoding(self) -> str:
         decoder = codecs.getincrementaldecoder("utf-8")()
-        with open(self._path, "rb") as file:
+        with open_regular(self._path) as file:
             for block in iter(lambda: file.read(2**24), b""):
                 if re.search(rb"[\x00-\x08\x0e-\x1f]", block):
                     raise ValueError(

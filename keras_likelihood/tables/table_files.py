@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from keras_likelihood.backend.extras import open_parquet
+from keras_likelihood.backend.extras import extras_for
+from keras_likelihood.backend.files import FileError, open_regular
 from keras_likelihood.backend.types import Array
 from keras_likelihood.tables import csv_files
 from keras_likelihood.tables.columns import Column, learn_column, notes_of
@@ -29,7 +30,18 @@ class ParquetFile:
     missing: dict[str, int] = {}  # noqa: RUF012
 
     def __init__(self, path: str | os.PathLike):
-        self._file = open_parquet(path)
+        with extras_for(f"Reading {path}"):
+            import pyarrow
+            import pyarrow.parquet
+        open_regular(path).close()
+        try:
+            self._file = pyarrow.parquet.ParquetFile(path)
+        except (pyarrow.ArrowException, OSError) as error:
+            raise FileError(
+                f"{path}: the file is not a .parquet ({error})"
+            ) from error
+        if not self._file.metadata.num_rows:
+            raise ValueError(f"{path}: the file contains no rows")
         self.names = csv_files.unique_names(self._file.schema_arrow.names, path)
 
     def pieces(self) -> Parts:

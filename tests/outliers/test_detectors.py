@@ -1,6 +1,8 @@
 """Detectors: scores, the PyOD contract, files, bad input."""
 
+import io
 import json
+import os
 import pickle
 import zipfile
 
@@ -212,21 +214,55 @@ def test_save_and_load(fitted, x, tmp_path):
         assert json.loads(file.read("detector.json"))["threshold"]
 
 
-def test_options_of_earlier_versions_are_left_out(fitted, x, tmp_path):
-    fitted.save(tmp_path / "new.zip")
-    with (
-        zipfile.ZipFile(tmp_path / "new.zip") as new,
-        zipfile.ZipFile(tmp_path / "old.zip", "w") as old,
+def changed(fitted, path, **contents):
+    """Saves a detector with other contents of its parts."""
+    fitted.save(path)
+    with zipfile.ZipFile(path) as file:
+        parts = {name: file.read(name) for name in file.namelist()}
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as file:
+        for name, content in parts.items():
+            file.writestr(name, contents.get(name, content))
+
+
+def arrays_of(fitted, path, **changes):
+    fitted.save(path)
+    with zipfile.ZipFile(path) as file:
+        found = dict(np.load(io.BytesIO(file.read("arrays.npz"))))
+    made = io.BytesIO()
+    np.savez_compressed(made, **{**found, **changes})
+    return made.getvalue()
+
+
+def test_bad_files_are_refused_with_their_path(fitted, tmp_path):
+    path, kind = tmp_path / "bad.zip", type(fitted)
+    nan = arrays_of(fitted, path, mean_=np.full_like(fitted.mean_, np.nan))
+    bomb = arrays_of(fitted, path, mean_=np.zeros(2**27))
+    for part, content, words in (
+        ("arrays.npz", nan, "it has NaN"),
+        ("arrays.npz", bomb, "must not unpack to more than 100 times"),
+        ("arrays.npz", nan[:-30], "is damaged"),
+        ("detector.json", b"[" * 10_000, "is damaged"),
+        ("detector.json", b"{}", "is damaged.*KeyError"),
+        ("model.keras", b"", "is damaged"),
     ):
-        for name in new.namelist():
-            content = new.read(name)
-            if name == "detector.json":
-                about = json.loads(content)
-                about["options"] |= {"early_stopping": True, "patience": 3}
-                content = json.dumps(about)
-            old.writestr(name, content)
-    loaded = type(fitted).load(tmp_path / "old.zip")
-    assert loaded.get_params() == fitted.get_params()
+        changed(fitted, path, **{part: content})
+        with pytest.raises(kl.FileError, match=f"bad.zip.*{words}"):
+            kind.load(path)
+    for content in (b"", b"PK", path.read_bytes()[:-30]):
+        path.write_bytes(content)
+        with pytest.raises(kl.FileError, match="bad.zip.*is damaged"):
+            kind.load(path)
+    path.unlink()
+    os.mkfifo(path)
+    with pytest.raises(kl.FileError, match="a file is needed"):
+        kind.load(path)
+
+
+def test_a_file_has_no_options_of_compile(fitted, x, tmp_path):
+    """A detector of JAX has several steps per execution, PyTorch has not."""
+    fitted.save(tmp_path / "detector.zip")
+    loaded = type(fitted).load(tmp_path / "detector.zip")
+    assert not loaded.model_.compiled
 
 
 def test_load_as_another_detector_is_refused(fitted, tmp_path):
