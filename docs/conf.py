@@ -40,7 +40,6 @@ extensions = [
     "executed",
     "numbers_in_tables",
     "reference_pages",
-    "signatures",
     "wide_figures",
 ]
 exclude_patterns = [
@@ -109,6 +108,18 @@ if repository := os.environ.get("DOCS_REPOSITORY"):
         "source_directory": "docs/",
         "top_of_page_buttons": ["view", "edit"],
     }
+
+# Methods that only Keras calls.
+autodoc_default_options = {
+    "exclude-members": "build, call, compute_mask, compute_output_shape, "
+    "compute_output_spec, get_config, from_config, get_build_config, "
+    "build_from_config, save_own_variables, load_own_variables, "
+    "compute_loss, compute_metrics, train_step, test_step, "
+    "get_compile_config, compile_from_config, get_metrics_result, "
+    "stateless_compute_loss, set_model, set_params, on_train_begin, "
+    "on_train_end, on_epoch_begin, on_epoch_end, on_train_batch_begin, "
+    "on_train_batch_end"
+}
 
 sphinx_gallery_conf = {
     "examples_dirs": "gallery",

@@ -3,7 +3,6 @@
 import ast
 import hashlib
 import importlib.util
-import inspect
 import json
 import re
 import sys
@@ -47,7 +46,6 @@ public_names = module_of("public_names")
 docstrings = module_of("docstrings")
 executed = module_of("executed", "docs/extensions")
 api_names = module_of("api_names", "docs/extensions")
-signatures = module_of("signatures", "docs/extensions")
 
 
 def run_blocks(path, scope):
@@ -417,47 +415,6 @@ def test_reference_covers_every_subpackage():
 
 def test_every_public_name_has_a_docstring():
     assert public_names.undocumented() == []
-
-
-def shown_signature(cls):
-    return signatures.full_signature(cls).parameters
-
-
-def test_signatures_name_every_option():
-    """No `**options`: readers must see `beta` and `reduction`."""
-    for name in ("losses", "layers", "regularizers", "metrics"):
-        for thing in public_names.members(getattr(kl, name)).values():
-            if isinstance(thing, type):
-                assert "options" not in shown_signature(thing), thing
-    assert list(shown_signature(kl.losses.NormalLoss)) == [
-        *("scale", "beta", "balanced", "dimension", "ignore_class"),
-        *("reduction", "name", "dtype"),
-    ]
-    assert list(shown_signature(kl.likelihoods.StudentT)) == [
-        *("prediction", "df", "scale")
-    ]
-    assert list(shown_signature(kl.Ensemble))[:2] == ["build", "members"]
-    assert "group" not in shown_signature(kl.regularizers.MultiLasso)
-    text = inspect.cleandoc(kl.losses.NormalLoss.__doc__).split("\n")
-    shown = "\n".join(signatures.with_options(kl.losses.NormalLoss, text))
-    assert "**options" not in shown and "\n    beta: " in shown
-
-
-@pytest.mark.parametrize("name", sorted(kl.losses.__all__))
-def test_shown_options_of_losses_are_taken(name):
-    cls = getattr(kl.losses, name)
-    if not isinstance(cls, type) or not issubclass(cls, keras.losses.Loss):
-        return
-    needed = {"classes": 3, "levels": (0.1, 0.9), "likelihood": "poisson"}
-    needed |= {"memory": kl.DataParameter(3)}
-    if issubclass(cls, kl.losses.LocationScaleLoss):
-        needed["likelihood"] = "normal"
-    options = {
-        key: needed.get(key, parameter.default)
-        for key, parameter in shown_signature(cls).items()
-        if parameter.kind is not parameter.VAR_KEYWORD
-    }
-    cls(**options)
 
 
 def test_missing_names_are_noticed():

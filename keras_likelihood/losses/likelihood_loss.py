@@ -1,10 +1,13 @@
 """Negative log-likelihood losses."""
 
+from __future__ import annotations
+
+import dataclasses
 import math
 import numbers
 import types
 import warnings
-from typing import Any
+from typing import Any, TypeAlias
 
 import keras
 from keras import ops
@@ -17,8 +20,13 @@ from keras_likelihood.likelihoods.checks import check_argument
 from keras_likelihood.likelihoods.output import names_in_output, split_output
 from keras_likelihood.losses.batch import Batch
 
+ParameterValue: TypeAlias = (
+    float | tuple[float, ...] | str | GlobalParameter | DataParameter | None
+)
+
 
 @serializable
+@dataclasses.dataclass(init=False, eq=False, repr=False)
 class LikelihoodLoss(keras.losses.Loss):
     """Mean negative log-likelihood of the targets.
 
@@ -52,25 +60,49 @@ class LikelihoodLoss(keras.losses.Loss):
         **parameters: the likelihood's parameters, by name.
     """
 
-    likelihood: Any = None
+    likelihood = None
     """Set by a subclass for one likelihood."""
+    ignore_class = None
+    _: dataclasses.KW_ONLY
+    dimension: str = "scalar"
+    reduction: str | None = "sum_over_batch_size"
+    name: str | None = None
+    dtype: dataclasses.InitVar[Any] = None
 
     def __init__(
         self,
-        likelihood=None,
+        likelihood: Any = None,
         *,
         dimension: str = "scalar",
         ignore_class: int | None = None,
         reduction: str | None = "sum_over_batch_size",
         name: str | None = None,
-        dtype=None,
-        **parameters,
+        dtype: Any = None,
+        **parameters: ParameterValue,
     ):
-        super().__init__(name or snake_case(type(self)), reduction, dtype)
-        self.likelihood = likelihoods.get(type(self).likelihood or likelihood)
-        self.dimension = dimension
-        for parameter in parameters:
-            self.likelihood.parameter(parameter)
+        self.dimension, self.reduction, self.name = dimension, reduction, name
+        self.ignore_class = ignore_class
+        self._prepare(likelihood, dtype, parameters)
+
+    def __post_init__(self, dtype: Any) -> None:
+        """Prepares a loss of one likelihood, whose arguments are fields."""
+        self._prepare(None, dtype, None)
+
+    def _prepare(self, likelihood: Any, dtype: Any, parameters: Any) -> None:
+        name = self.name or snake_case(type(self))
+        super().__init__(name, self.reduction, dtype)
+        self.dtype = keras.losses.Loss.dtype.fget(self)
+        self.likelihood = self._choose(likelihood)
+        if parameters is None:
+            named = ("ParameterValue", ParameterValue)
+            names = [
+                f.name for f in dataclasses.fields(self) if f.type in named
+            ]
+            parameters = {n: vars(self)[n] for n in names}
+        for parameter, value in parameters.items():
+            # Not every likelihood of a family has all parameters.
+            if value is not None or parameter not in vars(self):
+                self.likelihood.parameter(parameter)
         given = {
             p.name: _as_given(p, parameters.get(p.name))
             for p in self.likelihood.parameters
@@ -79,19 +111,28 @@ class LikelihoodLoss(keras.losses.Loss):
         for key, value in given.items():
             if value is None or value == "global":
                 value = GlobalParameter(
-                    dimension=dimension, name=key, dtype=keras.config.floatx()
+                    dimension=self.dimension,
+                    name=key,
+                    dtype=keras.config.floatx(),
                 )
             if isinstance(value, GlobalParameter):
                 learned[key] = value.bind(self.likelihood, key)
             elif isinstance(value, DataParameter):
                 data[key] = value.bind(self.likelihood, key)
+            if isinstance(value, keras.Layer) and key in vars(self):
+                # Keras would save it a second time.
+                setattr(self, key, "global")
         # Keras would save layers in a plain dict a second time.
         self._parameters = types.SimpleNamespace(
             given=given, learned=learned, data=data
         )
-        self.ignore_class = _checked_label(ignore_class, self.likelihood)
+        self.ignore_class = _checked_label(self.ignore_class, self.likelihood)
         self._trainer: str | None = None
         self._has_warned = False
+
+    def _choose(self, likelihood: Any) -> Any:
+        """The likelihood of this loss, given the argument."""
+        return likelihoods.get(type(self).likelihood or likelihood)
 
     @property
     def trainable_variables(self) -> list:
@@ -256,23 +297,24 @@ class LikelihoodLoss(keras.losses.Loss):
             )
         self._has_warned = True
 
-    def get_config(self):
-        config = {
-            **super().get_config(),
-            "dimension": self.dimension,
-            "ignore_class": self.ignore_class,
-            "dtype": self.dtype,
-        }
-        for name, value in self._parameters.given.items():
+    def get_config(self) -> dict[str, Any]:
+        given = self._parameters.given
+        names = [f.name for f in dataclasses.fields(self) if f.init]
+        config = {n: getattr(self, n) for n in names if n not in given}
+        config["dtype"] = self.dtype
+        for name, value in given.items():
             if isinstance(value, keras.Layer | DataParameter):
                 value = keras.saving.serialize_keras_object(value)
             config[name] = value
-        if type(self).likelihood is None:
+        if type(self).likelihood is None and "likelihood" not in names:
             config["likelihood"] = self.likelihood.name()
+        if self.ignore_class is not None:
+            config["ignore_class"] = self.ignore_class
         return config
 
 
 @serializable
+@dataclasses.dataclass(init=False, eq=False, repr=False)
 class LocationScaleLoss(LikelihoodLoss):
     """Negative log-likelihood with terms weighted by their scale.
 
@@ -296,22 +338,43 @@ class LocationScaleLoss(LikelihoodLoss):
         balanced: whether to divide the weights by their weighted mean over the
             batch. The loss then keeps its size relative to regularizers and
             other losses. Defaults to False.
-        **options: options of `LikelihoodLoss`.
+        dimension, ignore_class, reduction, name, dtype: as in `LikelihoodLoss`.
+        **parameters: the likelihood's parameters, by name.
     """
+
+    _: dataclasses.KW_ONLY
+    beta: float = 0.0
+    balanced: bool = False
 
     def __init__(
         self,
-        likelihood=None,
+        likelihood: Any = None,
         *,
         beta: float = 0.0,
         balanced: bool = False,
-        **options,
+        dimension: str = "scalar",
+        ignore_class: int | None = None,
+        reduction: str | None = "sum_over_batch_size",
+        name: str | None = None,
+        dtype: Any = None,
+        **parameters: ParameterValue,
     ):
-        super().__init__(likelihood, **options)
+        self.beta, self.balanced = beta, balanced
+        super().__init__(
+            likelihood,
+            dimension=dimension,
+            ignore_class=ignore_class,
+            reduction=reduction,
+            name=name,
+            dtype=dtype,
+            **parameters,
+        )
+
+    def _prepare(self, likelihood: Any, dtype: Any, parameters: Any) -> None:
+        super()._prepare(likelihood, dtype, parameters)
         self.likelihood.parameter("scale")
-        check_argument("beta", beta, 0 <= beta <= 1, "in [0, 1]")
-        self.beta = float(beta)
-        self.balanced = bool(balanced)
+        check_argument("beta", self.beta, 0 <= self.beta <= 1, "in [0, 1]")
+        self.beta, self.balanced = float(self.beta), bool(self.balanced)
 
     def prediction_weight(self, distribution):
         """Weight of each outcome before balancing, without gradient."""
@@ -331,10 +394,6 @@ class LocationScaleLoss(LikelihoodLoss):
             total = ops.sum(counts * weight)
             weight = weight / ops.divide_no_nan(total, ops.sum(counts))
         return nll * weight
-
-    def get_config(self):
-        own = {"beta": self.beta, "balanced": self.balanced}
-        return {**super().get_config(), **own}
 
 
 def _checked_label(label, likelihood):

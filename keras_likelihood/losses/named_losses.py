@@ -1,18 +1,26 @@
 """One loss for each likelihood.
 
+The arguments of a loss are its fields and those of its base classes.
+
 Parameters are passed as in `LikelihoodLoss`: a number, `"global"`, a
 `GlobalParameter`, a `DataParameter`, or `None` (default). With `None` the
 head predicts the parameter, or the loss learns it if there is no head.
 """
 
+from __future__ import annotations
+
+import dataclasses
+import inspect
 from typing import Any
 
 from keras_likelihood import likelihoods
 from keras_likelihood.backend.registration import serializable
+from keras_likelihood.backend.types import Shape
 from keras_likelihood.likelihoods.checks import check_argument
 from keras_likelihood.losses.likelihood_loss import (
     LikelihoodLoss,
     LocationScaleLoss,
+    ParameterValue,
 )
 
 __all__ = [
@@ -44,6 +52,7 @@ __all__ = [
 
 
 @serializable
+@dataclasses.dataclass(eq=False, repr=False)
 class NormalLoss(LocationScaleLoss):
     """Negative log-likelihood of the normal distribution.
 
@@ -59,16 +68,17 @@ class NormalLoss(LocationScaleLoss):
 
     Args:
         scale: standard deviation, given as in `LikelihoodLoss`.
-        **options: options of `LocationScaleLoss`.
+        beta, balanced: as in `LocationScaleLoss`.
+        dimension, reduction, name, dtype: as in `LikelihoodLoss`.
     """
 
     likelihood = likelihoods.Normal
 
-    def __init__(self, scale=None, **options):
-        super().__init__(scale=scale, **options)
+    scale: ParameterValue = None
 
 
 @serializable
+@dataclasses.dataclass(eq=False, repr=False)
 class LaplaceLoss(LocationScaleLoss):
     """Negative log-likelihood of the Laplace distribution.
 
@@ -79,16 +89,17 @@ class LaplaceLoss(LocationScaleLoss):
 
     Args:
         scale: mean absolute deviation, given as in `LikelihoodLoss`.
-        **options: options of `LocationScaleLoss`.
+        beta, balanced: as in `LocationScaleLoss`.
+        dimension, reduction, name, dtype: as in `LikelihoodLoss`.
     """
 
     likelihood = likelihoods.Laplace
 
-    def __init__(self, scale=None, **options):
-        super().__init__(scale=scale, **options)
+    scale: ParameterValue = None
 
 
 @serializable
+@dataclasses.dataclass(eq=False, repr=False)
 class LogisticLoss(LocationScaleLoss):
     """Negative log-likelihood of the logistic distribution.
 
@@ -98,16 +109,17 @@ class LogisticLoss(LocationScaleLoss):
 
     Args:
         scale: the scale, given as in `LikelihoodLoss`.
-        **options: options of `LocationScaleLoss`.
+        beta, balanced: as in `LocationScaleLoss`.
+        dimension, reduction, name, dtype: as in `LikelihoodLoss`.
     """
 
     likelihood = likelihoods.Logistic
 
-    def __init__(self, scale=None, **options):
-        super().__init__(scale=scale, **options)
+    scale: ParameterValue = None
 
 
 @serializable
+@dataclasses.dataclass(eq=False, repr=False)
 class StudentTLoss(LocationScaleLoss):
     """Negative log-likelihood of Student's t distribution.
 
@@ -122,16 +134,18 @@ class StudentTLoss(LocationScaleLoss):
     Args:
         df: degrees of freedom, given as in `LikelihoodLoss`.
         scale: the scale, given in the same ways.
-        **options: options of `LocationScaleLoss`.
+        beta, balanced: as in `LocationScaleLoss`.
+        dimension, reduction, name, dtype: as in `LikelihoodLoss`.
     """
 
     likelihood = likelihoods.StudentT
 
-    def __init__(self, df=None, scale=None, **options):
-        super().__init__(df=df, scale=scale, **options)
+    df: ParameterValue = None
+    scale: ParameterValue = None
 
 
 @serializable
+@dataclasses.dataclass(eq=False, repr=False)
 class HuberLoss(LocationScaleLoss):
     """Negative log-likelihood of Huber's density.
 
@@ -143,16 +157,18 @@ class HuberLoss(LocationScaleLoss):
         threshold: where the tails begin, in multiples of the scale, given as
             in `LikelihoodLoss`.
         scale: the scale, given in the same ways.
-        **options: options of `LocationScaleLoss`.
+        beta, balanced: as in `LocationScaleLoss`.
+        dimension, reduction, name, dtype: as in `LikelihoodLoss`.
     """
 
     likelihood = likelihoods.Huber
 
-    def __init__(self, threshold=None, scale=None, **options):
-        super().__init__(threshold=threshold, scale=scale, **options)
+    threshold: ParameterValue = None
+    scale: ParameterValue = None
 
 
 @serializable
+@dataclasses.dataclass(eq=False, repr=False)
 class RobustRhoLoss(LocationScaleLoss):
     """Negative log-likelihood of Barron's general robust distribution.
 
@@ -167,16 +183,18 @@ class RobustRhoLoss(LocationScaleLoss):
         shape: 2 is normal, 1 a smooth absolute error and 0 Cauchy, given as
             in `LikelihoodLoss`. A learned shape stays in (0, 3).
         scale: the scale, given in the same ways.
-        **options: options of `LocationScaleLoss`.
+        beta, balanced: as in `LocationScaleLoss`.
+        dimension, reduction, name, dtype: as in `LikelihoodLoss`.
     """
 
     likelihood = likelihoods.RobustRho
 
-    def __init__(self, shape=None, scale=None, **options):
-        super().__init__(shape=shape, scale=scale, **options)
+    shape: ParameterValue = None
+    scale: ParameterValue = None
 
 
 @serializable
+@dataclasses.dataclass(eq=False, repr=False)
 class ExponentialLoss(LikelihoodLoss):
     """Negative log-likelihood of the exponential distribution.
 
@@ -187,13 +205,14 @@ class ExponentialLoss(LikelihoodLoss):
     Keras model can be trained with this loss. Targets are `>= 0`.
 
     Args:
-        **options: options of `LikelihoodLoss`.
+        dimension, reduction, name, dtype: as in `LikelihoodLoss`.
     """
 
     likelihood = likelihoods.Exponential
 
 
 @serializable
+@dataclasses.dataclass(eq=False, repr=False)
 class GammaLoss(LikelihoodLoss):
     """Negative log-likelihood of the gamma distribution.
 
@@ -204,16 +223,16 @@ class GammaLoss(LikelihoodLoss):
 
     Args:
         shape: `(mean / standard deviation)^2`, given as in `LikelihoodLoss`.
-        **options: options of `LikelihoodLoss`.
+        dimension, reduction, name, dtype: as in `LikelihoodLoss`.
     """
 
     likelihood = likelihoods.Gamma
 
-    def __init__(self, shape=None, **options):
-        super().__init__(shape=shape, **options)
+    shape: ParameterValue = None
 
 
 @serializable
+@dataclasses.dataclass(eq=False, repr=False)
 class WeibullLoss(LikelihoodLoss):
     """Negative log-likelihood of the Weibull distribution.
 
@@ -225,16 +244,16 @@ class WeibullLoss(LikelihoodLoss):
     Args:
         shape: the hazard decreases with time below 1 and increases above 1;
             given as in `LikelihoodLoss`.
-        **options: options of `LikelihoodLoss`.
+        dimension, reduction, name, dtype: as in `LikelihoodLoss`.
     """
 
     likelihood = likelihoods.Weibull
 
-    def __init__(self, shape=None, **options):
-        super().__init__(shape=shape, **options)
+    shape: ParameterValue = None
 
 
 @serializable
+@dataclasses.dataclass(eq=False, repr=False)
 class LogNormalLoss(LikelihoodLoss):
     """Negative log-likelihood of the log-normal distribution.
 
@@ -245,16 +264,16 @@ class LogNormalLoss(LikelihoodLoss):
 
     Args:
         scale: standard deviation of `log(y)`, given as in `LikelihoodLoss`.
-        **options: options of `LikelihoodLoss`.
+        dimension, reduction, name, dtype: as in `LikelihoodLoss`.
     """
 
     likelihood = likelihoods.LogNormal
 
-    def __init__(self, scale=None, **options):
-        super().__init__(scale=scale, **options)
+    scale: ParameterValue = None
 
 
 @serializable
+@dataclasses.dataclass(eq=False, repr=False)
 class BetaLoss(LikelihoodLoss):
     """Negative log-likelihood of the beta distribution.
 
@@ -265,16 +284,16 @@ class BetaLoss(LikelihoodLoss):
 
     Args:
         concentration: the higher, the narrower; given as in `LikelihoodLoss`.
-        **options: options of `LikelihoodLoss`.
+        dimension, reduction, name, dtype: as in `LikelihoodLoss`.
     """
 
     likelihood = likelihoods.Beta
 
-    def __init__(self, concentration=None, **options):
-        super().__init__(concentration=concentration, **options)
+    concentration: ParameterValue = None
 
 
 @serializable
+@dataclasses.dataclass(eq=False, repr=False)
 class VonMisesLoss(LikelihoodLoss):
     """Negative log-likelihood of the von Mises distribution of angles.
 
@@ -284,16 +303,16 @@ class VonMisesLoss(LikelihoodLoss):
 
     Args:
         concentration: the higher, the narrower; given as in `LikelihoodLoss`.
-        **options: options of `LikelihoodLoss`.
+        dimension, reduction, name, dtype: as in `LikelihoodLoss`.
     """
 
     likelihood = likelihoods.VonMises
 
-    def __init__(self, concentration=None, **options):
-        super().__init__(concentration=concentration, **options)
+    concentration: ParameterValue = None
 
 
 @serializable
+@dataclasses.dataclass(eq=False, repr=False)
 class PoissonLoss(LikelihoodLoss):
     """Negative log-likelihood of the Poisson distribution of counts.
 
@@ -310,13 +329,14 @@ class PoissonLoss(LikelihoodLoss):
     ```
 
     Args:
-        **options: options of `LikelihoodLoss`.
+        dimension, reduction, name, dtype: as in `LikelihoodLoss`.
     """
 
     likelihood = likelihoods.Poisson
 
 
 @serializable
+@dataclasses.dataclass(eq=False, repr=False)
 class NegativeBinomialLoss(LikelihoodLoss):
     """Negative log-likelihood of the negative binomial distribution.
 
@@ -327,16 +347,16 @@ class NegativeBinomialLoss(LikelihoodLoss):
 
     Args:
         dispersion: (variance - mean) / mean^2, given as in `LikelihoodLoss`.
-        **options: options of `LikelihoodLoss`.
+        dimension, reduction, name, dtype: as in `LikelihoodLoss`.
     """
 
     likelihood = likelihoods.NegativeBinomial
 
-    def __init__(self, dispersion=None, **options):
-        super().__init__(dispersion=dispersion, **options)
+    dispersion: ParameterValue = None
 
 
 @serializable
+@dataclasses.dataclass(eq=False, repr=False)
 class ZeroInflatedLoss(LikelihoodLoss):
     """Negative log-likelihood of counts with additional zeros.
 
@@ -356,24 +376,31 @@ class ZeroInflatedLoss(LikelihoodLoss):
             `"poisson"`.
         zero_probability: fraction of additional zeros, in (0, 1), given as in
             `LikelihoodLoss`.
-        **options: further parameters of the likelihood, and the options of
-            `LikelihoodLoss`.
+        dispersion: of the `"negative_binomial"`, given in the same ways.
+        dimension, reduction, name, dtype: as in `LikelihoodLoss`.
     """
 
-    def __init__(self, likelihood="poisson", zero_probability=None, **options):
-        super().__init__(
-            likelihoods.ZeroInflated(likelihood),
-            zero_probability=zero_probability,
-            **options,
-        )
+    likelihood: Any = "poisson"
+    zero_probability: ParameterValue = None
+    dispersion: ParameterValue = None
 
-    def get_config(self):
+    def _choose(self, likelihood: Any) -> Any:
+        return likelihoods.ZeroInflated(self.likelihood)
+
+    def get_config(self) -> dict[str, Any]:
         inner = self.likelihood.likelihood.name()
         return {**super().get_config(), "likelihood": inner}
 
 
+@dataclasses.dataclass(eq=False, repr=False)
+class _LossOfClasses(LikelihoodLoss):
+    _: dataclasses.KW_ONLY
+    ignore_class: int | None = None
+
+
 @serializable
-class SoftmaxLoss(LikelihoodLoss):
+@dataclasses.dataclass(eq=False, repr=False)
+class SoftmaxLoss(_LossOfClasses):
     """Negative log-likelihood of classes: cross-entropy with a temperature.
 
         log sum_c exp(logits_c / temperature) - logits_y / temperature
@@ -387,34 +414,34 @@ class SoftmaxLoss(LikelihoodLoss):
 
     Args:
         temperature: divides the logits; given as in `LikelihoodLoss`.
-        **options: options of `LikelihoodLoss`.
+        dimension, ignore_class, reduction, name, dtype: as in `LikelihoodLoss`.
     """
 
     likelihood = likelihoods.Softmax
 
-    def __init__(self, temperature=None, **options):
-        super().__init__(temperature=temperature, **options)
+    temperature: ParameterValue = None
 
 
 @serializable
-class BernoulliLoss(LikelihoodLoss):
+@dataclasses.dataclass(eq=False, repr=False)
+class BernoulliLoss(_LossOfClasses):
     """Negative log-likelihood of binary targets, with a temperature.
 
         log(1 + exp(l)) - y l,    l = logits / temperature
 
     Args:
         temperature: divides the logits; given as in `LikelihoodLoss`.
-        **options: options of `LikelihoodLoss`.
+        dimension, ignore_class, reduction, name, dtype: as in `LikelihoodLoss`.
     """
 
     likelihood = likelihoods.Bernoulli
 
-    def __init__(self, temperature=None, **options):
-        super().__init__(temperature=temperature, **options)
+    temperature: ParameterValue = None
 
 
 @serializable
-class NoisyLabelsLoss(LikelihoodLoss):
+@dataclasses.dataclass(eq=False, repr=False)
+class NoisyLabelsLoss(_LossOfClasses):
     """Classification loss for partly mislabeled training data.
 
     Every training example has a memory of its past predictions, and the network
@@ -435,18 +462,21 @@ class NoisyLabelsLoss(LikelihoodLoss):
         memory: a `DataParameter` with one row per training example. For
             sequences of labels it needs `dimension="element"`.
         temperature: divides the logits, as in `SoftmaxLoss`. Defaults to 1.
-        **options: options of `LikelihoodLoss`.
+        dimension, ignore_class, reduction, name, dtype: as in `LikelihoodLoss`.
     """
 
     likelihood = likelihoods.NoisyLabels
 
-    def __init__(self, memory, temperature=1.0, **options):
-        super().__init__(temperature=temperature, memory=memory, **options)
+    memory: ParameterValue
+    temperature: ParameterValue = 1.0
+
+    def __post_init__(self, dtype: Any) -> None:
+        super().__post_init__(dtype)
         allowed = "a `DataParameter` with one row for each training example"
         fits = "memory" in self.data_parameters
-        check_argument("memory", memory, fits, allowed)
+        check_argument("memory", self.memory, fits, allowed)
 
-    def build(self, prediction_shape, count=0):
+    def build(self, prediction_shape: Shape, count: int = 0) -> None:
         memory = self.data_parameters["memory"]
         if len(prediction_shape) > 2 and memory.dimension != "element":
             raise ValueError(
@@ -461,14 +491,23 @@ class NoisyLabelsLoss(LikelihoodLoss):
 class _FamilyLoss(LikelihoodLoss):
     """A loss with the arguments of its family of likelihoods."""
 
-    def get_config(self):
+    family: Any = None
+
+    def _choose(self, likelihood: Any) -> Any:
+        names = inspect.signature(self.family.define).parameters
+        chosen = self.family(**{name: getattr(self, name) for name in names})
+        vars(self).update(chosen.arguments)
+        return chosen
+
+    def get_config(self) -> dict[str, Any]:
         config = super().get_config()
         del config["likelihood"]
-        return {**config, **dict(self.likelihood.arguments)}
+        return config
 
 
 @serializable
-class OrdinalLoss(_FamilyLoss):
+@dataclasses.dataclass(eq=False, repr=False)
+class OrdinalLoss(_FamilyLoss, _LossOfClasses):
     """Negative log-likelihood of ordered classes with a latent score.
 
         P(y <= k) = 1 / (1 + exp(prediction - cut_k))
@@ -486,14 +525,17 @@ class OrdinalLoss(_FamilyLoss):
         classes: number of classes, at least 3.
         gaps: distances between the cut points, given as in `LikelihoodLoss`:
             a number, or a tuple of `classes - 2` numbers.
-        **options: options of `LikelihoodLoss`.
+        dimension, ignore_class, reduction, name, dtype: as in `LikelihoodLoss`.
     """
 
-    def __init__(self, classes: int, gaps=None, **options):
-        super().__init__(likelihoods.Ordinal(classes), gaps=gaps, **options)
+    family = likelihoods.Ordinal
+
+    classes: int
+    gaps: ParameterValue = None
 
 
 @serializable
+@dataclasses.dataclass(eq=False, repr=False)
 class QuantilesLoss(_FamilyLoss):
     """Mean asymmetric Laplace NLL of quantiles at several levels.
 
@@ -515,23 +557,18 @@ class QuantilesLoss(_FamilyLoss):
     Args:
         levels: increasing, each in (0, 1).
         scale: the scale, given as in `LikelihoodLoss`.
-        **options: options of `LikelihoodLoss`.
+        dimension, reduction, name, dtype: as in `LikelihoodLoss`.
     """
 
-    def __init__(self, levels, scale=None, **options):
-        super().__init__(likelihoods.Quantiles(levels), scale=scale, **options)
+    family = likelihoods.Quantiles
 
-
-class _MultivariateLoss(_FamilyLoss):
-    family: Any = None
-
-    def __init__(self, covariance="full", rank=None, **options):
-        made = self.family(covariance=covariance, rank=rank)
-        super().__init__(made, **options)
+    levels: tuple[float, ...]
+    scale: ParameterValue = None
 
 
 @serializable
-class MultivariateNormalLoss(_MultivariateLoss):
+@dataclasses.dataclass(eq=False, repr=False)
+class MultivariateNormalLoss(_FamilyLoss):
     """Negative log-likelihood of vectors under `MultivariateNormal`.
 
     ```python
@@ -544,22 +581,41 @@ class MultivariateNormalLoss(_MultivariateLoss):
     Args:
         covariance: `"full"` (default), `"low_rank"` or `"diagonal"`.
         rank: number of columns of the low-rank part, only for `"low_rank"`.
-        **options: the parameters of the likelihood, such as `scale`, and the
-            options of `LikelihoodLoss`.
+        scale, lower, factor: parameters of the covariance, given as in
+            `LikelihoodLoss`. Only `"full"` has `lower`, and only `"low_rank"`
+            has `factor`.
+        dimension, reduction, name, dtype: as in `LikelihoodLoss`.
     """
 
     family = likelihoods.MultivariateNormal
 
+    covariance: str = "full"
+    rank: int | None = None
+    scale: ParameterValue = None
+    lower: ParameterValue = None
+    factor: ParameterValue = None
+
 
 @serializable
-class MultivariateStudentTLoss(_MultivariateLoss):
+@dataclasses.dataclass(eq=False, repr=False)
+class MultivariateStudentTLoss(_FamilyLoss):
     """Negative log-likelihood of vectors under `MultivariateStudentT`.
 
     Args:
         covariance: `"full"` (default), `"low_rank"` or `"diagonal"`.
         rank: number of columns of the low-rank part, only for `"low_rank"`.
-        **options: the parameters of the likelihood, such as `scale`, and the
-            options of `LikelihoodLoss`.
+        df: degrees of freedom, given as in `LikelihoodLoss`.
+        scale, lower, factor: parameters of the covariance, given as in
+            `LikelihoodLoss`. Only `"full"` has `lower`, and only `"low_rank"`
+            has `factor`.
+        dimension, reduction, name, dtype: as in `LikelihoodLoss`.
     """
 
     family = likelihoods.MultivariateStudentT
+
+    covariance: str = "full"
+    rank: int | None = None
+    df: ParameterValue = None
+    scale: ParameterValue = None
+    lower: ParameterValue = None
+    factor: ParameterValue = None

@@ -94,7 +94,7 @@ def test_labels_that_do_not_count_may_be_any_number(x, rng, name, label):
     with pytest.raises(ValueError, match="`ignore_class`.*1.5 for"):
         make(ignore_class=1.5)
     with pytest.raises(ValueError, match="Received: 1 for 'normal'"):
-        kl.losses.NormalLoss(ignore_class=1)
+        kl.losses.LikelihoodLoss("normal", ignore_class=1)
 
 
 @pytest.mark.parametrize("how", ["masked", "weights", "ignored"])
