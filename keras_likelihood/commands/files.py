@@ -1,11 +1,16 @@
 """Reads files of unknown origin: archives, arrays, tables and models."""
 
+import argparse
 import contextlib
+import os
 import pathlib
+from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
 from keras_likelihood.backend import files
+from keras_likelihood.backend.types import Array
 from keras_likelihood.tables.columns import as_numbers, as_words, refuse_nan
 from keras_likelihood.tables.table_files import NumberTable, is_text_table
 
@@ -22,7 +27,7 @@ class UsageError(CommandError):
     status = 2
 
 
-def regular_file(path) -> pathlib.Path:
+def regular_file(path: str | os.PathLike) -> pathlib.Path:
     """The path of a file. Raises an error if it is missing or empty."""
     path = pathlib.Path(path)
     if not path.is_file():
@@ -34,7 +39,7 @@ def regular_file(path) -> pathlib.Path:
 
 
 @contextlib.contextmanager
-def _refusing(words, *others):
+def _refusing(words: str, *others: type[Exception]) -> Iterator[None]:
     """Turns errors, except `others`, into a `CommandError` with this text."""
     try:
         yield
@@ -46,7 +51,9 @@ def _refusing(words, *others):
         raise CommandError(f"{words} ({fault})") from error
 
 
-def running(model_path, data_path):
+def running(
+    model_path: str, data_path: str
+) -> contextlib.AbstractContextManager:
     """A context in which the model is run on these data."""
     words = f"{data_path}: the model {model_path} cannot be run on `x`"
     return _refusing(words, ValueError, OSError)
@@ -56,7 +63,9 @@ NUMBERS = "biuf"
 """Kinds of dtype that are real numbers."""
 
 
-def read_examples(model, path, args) -> dict:
+def read_examples(
+    model: Any, path: str, args: argparse.Namespace
+) -> dict[str, Any]:
     """Reads inputs `x` and labels `y` from an .npz or a .csv.
 
     With a .csv the result also has the `table`, the `names` of its columns,
@@ -66,7 +75,6 @@ def read_examples(model, path, args) -> dict:
     the `columns` of the model and the values to show. Without a model, and for
     such a model, NaN in a table is a missing value.
     """
-    path = regular_file(path)
     from keras_likelihood.tables.table_features import takes_missing
 
     missing = model is None or takes_missing(model)
@@ -77,7 +85,15 @@ def read_examples(model, path, args) -> dict:
         from keras_likelihood import tabular
         from keras_likelihood.tables.reading import read_file
 
-        estimator, columns = tabular.load(model), read_file(path)
+        estimator = tabular.load(model)
+        if not hasattr(estimator, "classes_"):
+            raise CommandError(
+                f"{args.model}: `fit` has already calibrated this model. Its "
+                "page shows the calibration and the rows that fit worst; use "
+                "`keras-likelihood predict` for intervals, and "
+                "`keras-likelihood audit` without a model for other targets"
+            )
+        columns = read_file(path)
         known = [column.name for column in estimator.columns_]
         rest = [name for name in columns if name not in known]
         target = target or (rest[0] if len(rest) == 1 else "")
@@ -86,7 +102,6 @@ def read_examples(model, path, args) -> dict:
     x, cells = table.read()
     y, words = as_numbers(cells), as_words(cells)
     found = {"x": x, "y": y, "names": table.names, "table": table}
-    labels = list(getattr(estimator, "classes_", ()))
     if estimator is None:
         for note in table.notes:
             args.console.say(f"{note}.")
@@ -95,6 +110,7 @@ def read_examples(model, path, args) -> dict:
             refuse_nan(x, f"{path}: `x`")
     else:
         found |= {"x": estimator.encode(columns), "shown": x, "columns": known}
+        labels = estimator.classes_.tolist()
     if not labels:
         refuse_nan(y, f"{path}: `{table.target}`")
         return found
@@ -109,42 +125,51 @@ def read_examples(model, path, args) -> dict:
     return found | {"y": y, "labels": labels}
 
 
-def read_model_and_data(args) -> tuple:
+def read_model_and_data(
+    args: argparse.Namespace,
+) -> tuple[Any, dict[str, Any], dict[str, Any] | None]:
     """Reads `--model`, `--data`, and `--test` or `None`.
 
     The classes and text columns of both files must agree.
     """
     model = load_model(args.model)
-    known = read_examples(model, args.data, args)
+    data = read_examples(model, args.data, args)
     if not args.test:
-        return model, known, None
-    found = read_examples(model, args.test, args)
+        return model, data, None
+    test = read_examples(model, args.test, args)
     names = {"labels": "classes"}
-    if "table" in found and found["table"].changed and "shown" not in found:
+    if "table" in test and test["table"].changed and "shown" not in test:
         # The numbers of its texts depend on this file only.
         names["names"] = "columns"
     for name, what in names.items():
-        needed, given = known.get(name), found.get(name)
-        if needed and given and needed != given:
+        needed, received = data.get(name), test.get(name)
+        if needed and received and needed != received:
             raise CommandError(
                 f"{args.test}: the {what} must be those of {args.data}: "
-                f"{', '.join(needed[:20])}. Received: {', '.join(given[:20])}"
+                f"{', '.join(needed[:20])}. "
+                f"Received: {', '.join(received[:20])}"
             )
-    return model, known, found
+    return model, data, test
 
 
-def read_arrays(path, required, optional=(), missing: bool = False) -> dict:
+def read_arrays(
+    path: str | os.PathLike,
+    required: tuple[str, ...],
+    optional: tuple[str, ...] = (),
+    missing: bool = False,
+) -> dict[str, Array]:
     """Reads the named arrays of an .npz.
 
     Every array must have at least one row of finite numbers; `x` may also be
     text. With `missing`, NaN is a missing value in a table `x`.
     """
-    present = files.array_names(regular_file(path))
-    if not set(present) >= set(required):
+    names = files.array_names(path)
+    if not set(names) >= set(required):
         needed = " and ".join(f"`{name}`" for name in required)
         raise CommandError(
-            f"{path}: the file needs arrays {needed}. "
-            f"Received: {sorted(present)}"
+            f"{path}: the file needs arrays {needed}, as "
+            "`numpy.savez('data.npz', x=x, y=y)` writes them. "
+            f"Received: {sorted(names)}"
         )
     arrays = files.read_arrays(path, (*required, *optional))
     return {
@@ -153,7 +178,9 @@ def read_arrays(path, required, optional=(), missing: bool = False) -> dict:
     }
 
 
-def _checked(path, name, values, may_miss):
+def _checked(
+    path: str | os.PathLike, name: str, values: Array, may_miss: bool
+) -> Array:
     allowed = NUMBERS + "SU" if name == "x" else NUMBERS
     if values.ndim == 0 or values.size == 0 or values.dtype.kind not in allowed:
         raise CommandError(
@@ -170,11 +197,10 @@ def _checked(path, name, values, may_miss):
     return values.astype(values.dtype.newbyteorder("="), copy=False)
 
 
-def load_model(path):
+def load_model(path: str) -> Any:
     """Loads a `.keras` file in safe mode."""
     if pathlib.Path(path).suffix != ".keras":
         raise CommandError(f"The model must be a .keras file. Received: {path}")
-    regular_file(path)
     import keras
 
     from keras_likelihood import reading
